@@ -52,11 +52,11 @@ from benchmarks.tacos import measure as figure
 from benchmarks.tacos.cases import FIGURES, chosen
 from benchmarks.tacos.report import figures_table, means
 from benchmarks.timing import Verdict
-from sccl.cli.options import Output, writable
-from sccl.cli.report import ExitCode, err, out, reported
+from sccl.cli.options import Output, check_writable
+from sccl.cli.report import ExitCode, err, out, report_errors
 from sccl.errors import ParameterError, unknown_name
 from sccl.runtime import find_mpi
-from sccl.synth.ksync import backends
+from sccl.synth.syncoll import solve
 from sccl.view.charts import check_picture
 
 app = typer.Typer(
@@ -89,7 +89,7 @@ REPEAT = 3
 
 @app.command("table5", help="Time each row of the SCCL paper's Table 5 (Gigabyte Z52).")
 @app.command("table4", help="Time each row of the SCCL paper's Table 4 (NVIDIA DGX-1).")
-@reported
+@report_errors
 def table(  # noqa: PLR0913, PLR0917 - one parameter per option
     context: typer.Context,
     solvers: Annotated[
@@ -105,18 +105,18 @@ def table(  # noqa: PLR0913, PLR0917 - one parameter per option
     output: Output = None,
 ) -> None:
     """Time the rows of a table with our solvers and msccl, taking turns."""
-    names = tuple(backends.check_name(name.strip()) for name in solvers.split(","))
+    names = tuple(solve.check_name(name.strip()) for name in solvers.split(","))
     settings = tables.Settings(names, timeout, 1 if smoke else repeat, smoke)
-    results = tables.run(str(context.info_name), settings, msccl, writable(output))
+    results = tables.run(str(context.info_name), settings, msccl, check_writable(output))
     _leave(r.timings[name].verdict for r in results for name in names)
 
 
 @app.command()
-@reported
+@report_errors
 def frontier(repeat: Repeat = REPEAT, smoke: Smoke = False, output: Output = None) -> None:
     """Time "sccl pareto" for allgather on DGX-1 and Z52 with k = 5, as a whole process."""
     specs, times = (frontiers.SMOKE, 1) if smoke else (frontiers.FULL, repeat)
-    record = begin("frontier", writable(output), {"repeat": times, "smoke": smoke}, {})
+    record = begin("frontier", check_writable(output), {"repeat": times, "smoke": smoke}, {})
     results: list[frontiers.FrontierResult] = []
     for spec in specs:
         results.append(frontiers.sweep(spec, times))
@@ -127,11 +127,11 @@ def frontier(repeat: Repeat = REPEAT, smoke: Smoke = False, output: Output = Non
 
 
 @app.command("rooted")
-@reported
+@report_errors
 def rooted(smoke: Smoke = False, output: Output = None) -> None:
     """Time lower bounds from cuts and their schedules, and compare with tree packings."""
     specs = near_root.SMOKE if smoke else near_root.SPECS
-    record = begin("rooted", writable(output), {"smoke": smoke}, {})
+    record = begin("rooted", check_writable(output), {"smoke": smoke}, {})
     results: list[near_root.RootedResult] = []
     for result in near_root.run(specs):
         results.append(result)
@@ -142,11 +142,11 @@ def rooted(smoke: Smoke = False, output: Output = None) -> None:
 
 
 @app.command("trees")
-@reported
+@report_errors
 def trees(smoke: Smoke = False, output: Output = None) -> None:
     """Compute limits of tree allreduce on up to 64 ranks, and their gaps to the lower bound."""
     specs = allreduce_trees.SMOKE if smoke else allreduce_trees.SPECS
-    record = begin("trees", writable(output), {"smoke": smoke}, {})
+    record = begin("trees", check_writable(output), {"smoke": smoke}, {})
     results: list[allreduce_trees.TreesResult] = []
     for result in allreduce_trees.run(specs):
         results.append(result)
@@ -158,7 +158,7 @@ def trees(smoke: Smoke = False, output: Output = None) -> None:
 
 
 @app.command("scale")
-@reported
+@report_errors
 def scaling(
     timeout: Timeout = TIMEOUT_S,
     repeat: Repeat = REPEAT,
@@ -168,7 +168,7 @@ def scaling(
     """Time optimal allgather on 8 to 1,024 ranks, with and without symmetry."""
     families, times = (scale.SMOKE, 1) if smoke else (scale.FAMILIES, repeat)
     settings = {"timeout_s": timeout, "repeat": times, "smoke": smoke}
-    record = begin("scale", writable(output), settings, {})
+    record = begin("scale", check_writable(output), settings, {})
     results: list[scale.ScaleResult] = []
     for result in scale.run(families, timeout, times):
         results.append(result)
@@ -182,7 +182,7 @@ def scaling(
 
 
 @app.command("reach")
-@reported
+@report_errors
 def reaching(
     timeout: Timeout = 60.0,
     others: Annotated[
@@ -194,7 +194,7 @@ def reaching(
     """Time constructions on up to 40,000 ranks, and the search that they replace."""
     specs = reach.SMOKE if smoke else reach.OTHERS if others else reach.FULL
     settings = {"timeout_s": timeout, "others": others, "smoke": smoke}
-    record = begin("reach", writable(output), settings, {})
+    record = begin("reach", check_writable(output), settings, {})
     results: list[reach.ReachResult] = []
     for result in reach.run(specs, timeout):
         results.append(result)
@@ -205,7 +205,7 @@ def reaching(
 
 
 @app.command("tacos")
-@reported
+@report_errors
 def figures(
     only: Annotated[
         str,
@@ -223,7 +223,7 @@ def figures(
     """Reproduce the figures of TACOS (MICRO 2024) with classical algorithms next to it."""
     cases = chosen(only, smoke=smoke, largest=largest)
     settings = {"only": only, "largest": largest, "smoke": smoke}
-    record = begin("tacos", writable(output), settings, {})
+    record = begin("tacos", check_writable(output), settings, {})
     results: list[figure.FigureResult] = []
     figure.warm()
     for case in cases:
@@ -235,10 +235,10 @@ def figures(
 
 
 @app.command("growth")
-@reported
+@report_errors
 def growing(timeout: Timeout = TIMEOUT_S, smoke: Smoke = False, output: Output = None) -> None:
     """Time the limit of every collective at the fewest steps, on 16 to 1,024 ranks."""
-    record = begin("growth", writable(output), {"timeout_s": timeout, "smoke": smoke}, {})
+    record = begin("growth", check_writable(output), {"timeout_s": timeout, "smoke": smoke}, {})
     results: list[growth.GrowthResult] = []
     for result in growth.run(smoke=smoke, timeout_s=timeout):
         results.append(result)
@@ -252,7 +252,7 @@ def growing(timeout: Timeout = TIMEOUT_S, smoke: Smoke = False, output: Output =
 
 
 @app.command()
-@reported
+@report_errors
 def plot(
     files: Annotated[
         list[Path], typer.Argument(metavar="FILE", help="Files that -o of other verbs wrote.")
@@ -270,22 +270,22 @@ def plot(
 
 
 @app.command()
-@reported
+@report_errors
 def startup(repeat: Repeat = 9, smoke: Smoke = False, output: Output = None) -> None:
     """Time "sccl --help" and "import sccl"."""
     times = 1 if smoke else repeat
-    record = begin("startup", writable(output), {"repeat": times, "smoke": smoke}, {})
+    record = begin("startup", check_writable(output), {"repeat": times, "smoke": smoke}, {})
     results = process.startup(times)
     record.write(results, len(results))
     out().print(report.startup_table(results))
 
 
 @app.command()
-@reported
+@report_errors
 def teccl(only: Parts = "", smoke: Smoke = False, output: Output = None) -> None:
     """Compare schedules and lower bounds with the times that TE-CCL published."""
     rows = _chosen({**least.PARTS, "fig8": least.FIGURE_8}, only, smoke=smoke)
-    record = begin("teccl", writable(output), {"only": only, "smoke": smoke}, {})
+    record = begin("teccl", check_writable(output), {"only": only, "smoke": smoke}, {})
     results: list[least.LeastTimeResult] = []
     for result in least.run(rows, smoke=smoke):
         results.append(result)
@@ -297,11 +297,11 @@ def teccl(only: Parts = "", smoke: Smoke = False, output: Output = None) -> None
 
 
 @app.command()
-@reported
+@report_errors
 def taccl(only: Parts = "", smoke: Smoke = False, output: Output = None) -> None:
     """Plan within TACCL's sketches, and compare seconds and times with the published ones."""
     cases = _chosen(sketches.CASES, only, smoke=smoke)
-    record = begin("taccl", writable(output), {"only": only, "smoke": smoke}, {})
+    record = begin("taccl", check_writable(output), {"only": only, "smoke": smoke}, {})
     results: list[sketches.TacclResult] = []
     for result in sketches.run(cases, smoke=smoke):
         results.append(result)
@@ -312,7 +312,7 @@ def taccl(only: Parts = "", smoke: Smoke = False, output: Output = None) -> None
 
 
 @app.command("routed")
-@reported
+@report_errors
 def frontier_of_published(
     only: Parts = "",
     certificates: Annotated[
@@ -323,7 +323,7 @@ def frontier_of_published(
 ) -> None:
     """Test whether published routed algorithms (Swing, Trivance, Bine, ...) are on the frontier."""
     cases = _chosen(published.PARTS, only, smoke=smoke)
-    record = begin("routed", writable(output), {"only": only, "smoke": smoke}, {})
+    record = begin("routed", check_writable(output), {"only": only, "smoke": smoke}, {})
     results: list[published.RoutedResult] = []
     for case in cases:
         results += published.run([case], certificates)
@@ -333,14 +333,16 @@ def frontier_of_published(
 
 
 @app.command("lab")
-@reported
+@report_errors
 def rates(
     only: Parts = "", repeat: Repeat = REPEAT, smoke: Smoke = False, output: Output = None
 ) -> None:
     """Measure the rates that channels of the lab reach, and compare with the configured ones."""
     cases = [channels.SMOKE] if smoke else _chosen(channels.PARTS, only, smoke=False)
     times = 1 if smoke else repeat
-    record = begin("lab", writable(output), {"only": only, "repeat": times, "smoke": smoke}, {})
+    record = begin(
+        "lab", check_writable(output), {"only": only, "repeat": times, "smoke": smoke}, {}
+    )
     results: list[channels.RateResult] = []
     for result in channels.run(cases, times):
         results.append(result)
@@ -349,7 +351,7 @@ def rates(
 
 
 @app.command("enforce")
-@reported
+@report_errors
 def enforced_jobs(
     only: Parts = "",
     torch: Annotated[
@@ -364,13 +366,13 @@ def enforced_jobs(
     With `--only bundles`, time calls that generated bundles serve on one machine.
     """
     if only == hosted.PART:
-        bundles = hosted.measure(torch, writable(output), smoke=smoke)
+        bundles = hosted.measure(torch, check_writable(output), smoke=smoke)
         out().print(hosted.hosted_table(bundles))
         for name, times in hosted.times_as_fast(bundles).items():
             out().print(f"{name}: {times:.4g}")
         return
     cases = jobs.SMOKE if smoke else _chosen(jobs.PARTS, only, smoke=False)
-    record = begin("enforce", writable(output), {"only": only, "smoke": smoke}, {})
+    record = begin("enforce", check_writable(output), {"only": only, "smoke": smoke}, {})
     results: list[jobs.Result] = []
     lab, batches = jobs.JobLab(torch), jobs.batches(cases)
     for batch in batches:
@@ -387,11 +389,11 @@ def enforced_jobs(
 
 
 @app.command("teccl-scale")
-@reported
+@report_errors
 def large(only: Parts = "", smoke: Smoke = False, output: Output = None) -> None:
     """Measure time and memory of whole processes for 2 to 32 chassis and for process groups."""
     cases = _chosen(large_runs.CASES, only, smoke=smoke)
-    record = begin("teccl-scale", writable(output), {"only": only, "smoke": smoke}, {})
+    record = begin("teccl-scale", check_writable(output), {"only": only, "smoke": smoke}, {})
     results: list[large_runs.LargeResult] = []
     for case in cases:
         results.append(large_runs.measured(case))
@@ -401,11 +403,11 @@ def large(only: Parts = "", smoke: Smoke = False, output: Output = None) -> None
 
 
 @app.command("teccl-epochs")
-@reported
+@report_errors
 def in_epochs(only: Parts = "", smoke: Smoke = False, output: Output = None) -> None:
     """Solve TE-CCL's epoch models with the published numbers of epochs (Tables 3, 7, 8)."""
     cases = _chosen({"tables": teccl_epochs.CASES, **teccl_figures.FIGURES}, only, smoke=smoke)
-    record = begin("teccl-epochs", writable(output), {"only": only, "smoke": smoke}, {})
+    record = begin("teccl-epochs", check_writable(output), {"only": only, "smoke": smoke}, {})
     results: list[teccl_epochs.EpochResult] = []
     for result in teccl_epochs.run(cases):
         results.append(result)
@@ -416,7 +418,7 @@ def in_epochs(only: Parts = "", smoke: Smoke = False, output: Output = None) -> 
 
 
 @app.command("syndicate")
-@reported
+@report_errors
 def steps(
     only: Parts = "",
     byte: Annotated[
@@ -437,7 +439,7 @@ def steps(
     parts = [part for part in known if part.startswith(tuple(only.split(",")))]
     if not parts:
         raise ParameterError(f"only is {only!r}, expected one of {', '.join(known)}")
-    record = begin("syndicate", writable(output), {"only": only, "smoke": smoke}, {})
+    record = begin("syndicate", check_writable(output), {"only": only, "smoke": smoke}, {})
     results: list[object] = []
     for kind, table in searches:
         own: list[Any] = []
@@ -461,7 +463,7 @@ def steps(
 
 
 @app.command("files")
-@reported
+@report_errors
 def foreign(
     samples: Annotated[
         Path | None, typer.Option(help="Folder of captured files.", show_default="examples only")
@@ -470,7 +472,7 @@ def foreign(
     output: Output = None,
 ) -> None:
     """Time the import of machines from each format and the export of plans to each."""
-    record = begin("files", writable(output), {"smoke": smoke}, {})
+    record = begin("files", check_writable(output), {"smoke": smoke}, {})
     results: list[others.FilesResult] = []
     for result in others.run(samples, smoke=smoke):
         results.append(result)
@@ -481,7 +483,7 @@ def foreign(
 
 
 @app.command("public-files")
-@reported
+@report_errors
 def public(
     folder: Annotated[
         Path | None,
@@ -502,7 +504,7 @@ def public(
     for file in listed.files:
         by_reader.setdefault(file.reader, []).append(file)
     files = _chosen(by_reader, only, smoke=False)
-    record = begin("public-files", writable(output), {"only": only}, {})
+    record = begin("public-files", check_writable(output), {"only": only}, {})
     results: list[public_files.PublicFileResult] = []
     with TemporaryDirectory() as temporary:
         for result in public_files.run(files, folder or Path(temporary), mirrors):
@@ -514,7 +516,7 @@ def public(
 
 
 @app.command()
-@reported
+@report_errors
 def collectives(
     mpi: Annotated[
         Path | None, typer.Option(help="Folder of mpicxx and mpirun.", show_default="as sccl run")
@@ -529,7 +531,7 @@ def collectives(
         (runs.SMOKE_RANKS, runs.SMOKE_SIZES) if smoke else (runs.FULL_RANKS, runs.FULL_SIZES)
     )
     times = 1 if smoke else repeat
-    record = begin("collectives", writable(output), {"repeat": times, "smoke": smoke}, {})
+    record = begin("collectives", check_writable(output), {"repeat": times, "smoke": smoke}, {})
     results: list[runs.CollectiveResult] = []
     for count in ranks:
         results += runs.measure(found, count, sizes, times)
@@ -538,7 +540,7 @@ def collectives(
 
 
 @app.command()
-@reported
+@report_errors
 def osu(  # noqa: PLR0913, PLR0917 - one parameter per option
     sources: Annotated[
         Path, typer.Option("--osu", help="Folder with the sources of the OSU micro-benchmarks 5.3.")
@@ -559,7 +561,7 @@ def osu(  # noqa: PLR0913, PLR0917 - one parameter per option
     counts = (2,) if smoke else tuple(_number(word) for word in ranks.split(","))
     names, times = (osu_runs.SMOKE_NAMES, 1) if smoke else (osu_runs.NAMES, repeat)
     settings = {"ranks": list(counts), "open_mpi": found.open_mpi, "repeat": times, "smoke": smoke}
-    results = osu_runs.kept(writable(output), settings)
+    results = osu_runs.kept(check_writable(output), settings)
     record = begin("osu", output, settings, {})
     done = {(r.ranks, r.collective) for r in results}
     for count in counts:
@@ -579,11 +581,11 @@ def _number(word: str) -> int:
 
 
 @app.command()
-@reported
+@report_errors
 def codegen(repeat: Repeat = 5, smoke: Smoke = False, output: Output = None) -> None:
     """Time code generation for bundles of 8 ranks."""
     machines = ("full:4",) if smoke else ("full:8", "hypercube:3", "dgx1", "z52")
-    record = begin("codegen", writable(output), {"repeat": repeat, "smoke": smoke}, {})
+    record = begin("codegen", check_writable(output), {"repeat": repeat, "smoke": smoke}, {})
     results: list[runs.GenerationResult] = []
     for machine in machines:
         found = [a for name in runs.NAMES for a in runs.algorithms(machine, name)]
@@ -593,7 +595,7 @@ def codegen(repeat: Repeat = 5, smoke: Smoke = False, output: Output = None) -> 
 
 
 @app.command()
-@reported
+@report_errors
 def certificates(
     folder: Annotated[
         Path, typer.Argument(help="Folder of certificates.", show_default="benchmarks/certificates")
@@ -609,7 +611,7 @@ def certificates(
     found = kept.folders(folder)
     if smoke:
         found = [path for path in found if any(path.glob("*.drat"))][:1] or found[:1]
-    record = begin("certificates", writable(output), {"smoke": smoke}, {})
+    record = begin("certificates", check_writable(output), {"smoke": smoke}, {})
     results: list[kept.CertificateResult] = []
     for result in kept.check(folder, found):
         results.append(result)
@@ -620,7 +622,7 @@ def certificates(
 
 
 @app.command()
-@reported
+@report_errors
 def astra(
     binary: Annotated[
         Path | None,
@@ -631,7 +633,7 @@ def astra(
 ) -> None:
     """Compare the completion times of sccl's simulator and ASTRA-sim for the same messages."""
     program = clocks.find(binary)
-    record = begin("astra", writable(output), {"smoke": smoke}, {})
+    record = begin("astra", check_writable(output), {"smoke": smoke}, {})
     results: list[clocks.AstraResult] = []
     for result in clocks.measure(astra_cases.cases(smoke=smoke), program):
         results.append(result)
@@ -645,7 +647,7 @@ def astra(
 
 
 @app.command("astra-exported")
-@reported
+@report_errors
 def exported(
     binary: Annotated[
         Path | None,
@@ -660,7 +662,7 @@ def exported(
 ) -> None:
     """Run exported frontier points in ASTRA-sim, and compare with the simulator."""
     programs = {False: clocks.find(binary), True: str(ns3 and clocks.find(ns3))}
-    record = begin("astra-exported", writable(output), {"smoke": smoke, "ns3": bool(ns3)}, {})
+    record = begin("astra-exported", check_writable(output), {"smoke": smoke, "ns3": bool(ns3)}, {})
     results: list[astra_exported.ExportedResult] = []
     for case in astra_exported.cases(smoke=smoke, ns3=bool(ns3)):
         results.append(astra_exported.measure(case, programs[case.network == "ns3"]))
@@ -672,7 +674,7 @@ def exported(
 
 
 @app.command("astra-steps")
-@reported
+@report_errors
 def replayed(
     binary: Annotated[
         Path | None,
@@ -683,7 +685,7 @@ def replayed(
 ) -> None:
     """Run exported training plans in ASTRA-sim, and compare iteration times."""
     program = clocks.find(binary)
-    record = begin("astra-steps", writable(output), {"smoke": smoke}, {})
+    record = begin("astra-steps", check_writable(output), {"smoke": smoke}, {})
     results: list[astra_steps.StepResult] = []
     for case in astra_steps.cases(smoke=smoke):
         results.append(astra_steps.measure(case, program))
@@ -695,7 +697,7 @@ def replayed(
 
 
 @app.command()
-@reported
+@report_errors
 def fuzz(  # noqa: PLR0913, PLR0917 - one parameter per option
     inputs: Annotated[
         int | None, typer.Option(help="Number of inputs.", min=1, show_default="no end")
@@ -720,7 +722,7 @@ def fuzz(  # noqa: PLR0913, PLR0917 - one parameter per option
     from benchmarks.fuzz_readers import readers  # noqa: PLC0415
 
     settings = {"inputs": inputs, "seconds": seconds, "seed": seed, "smoke": smoke}
-    record = begin("fuzz", writable(output), settings, {})
+    record = begin("fuzz", check_writable(output), settings, {})
     chosen = [r for r in readers(samples) if r.name.startswith(tuple(reader or [""]))]
     inputs = len(chosen) * fuzzer.TURN // 40 if smoke else inputs
     campaigns = [fuzzer.campaign(one) for one in chosen]

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from sccl.collectives import named
-from sccl.prove.bounds import any_bounds
+from sccl.collectives import named_spec
+from sccl.prove.bounds import any_class_bounds
 from sccl.solvers import lp
-from sccl.synth.allreduce.every import proof_of_every
-from sccl.synth.limit.trees import tree_bounds, tree_frontier
-from sccl.topo import resolve
+from sccl.synth.allreduce.any_family_bound import any_family_proof
+from sccl.synth.packing.by_steps.allreduce_trees import tree_bounds, tree_frontier
+from sccl.topo import resolve_topology
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,20 +64,20 @@ def run(specs: Sequence[TreesSpec]) -> Iterator[TreesResult]:
     """Yield the results."""
     lp.solve(lp.Model())  # what loads once is not the first row's time
     for spec in specs:
-        topology = resolve(spec.topology)
-        every = named("allreduce", topology.ranks)
-        bounds = any_bounds(topology, every)
+        topology = resolve_topology(spec.topology)
+        every = named_spec("allreduce", topology.ranks)
+        bounds = any_class_bounds(topology, every)
         begin = time.perf_counter()
         (trees,) = tree_frontier(
             topology,
-            named("allreduce", topology.ranks),
-            tree_bounds(topology, named("allreduce", topology.ranks)).steps + spec.more,
+            named_spec("allreduce", topology.ranks),
+            tree_bounds(topology, named_spec("allreduce", topology.ranks)).steps + spec.more,
         ).classes
         seconds = time.perf_counter() - begin
         points = {point.steps: point for point in trees.points}
         for limit in trees.limits:
             assert limit.upper is not None
-            proof = proof_of_every(topology, every, bounds, limit.steps, limit.upper)
+            proof = any_family_proof(topology, every, bounds, limit.steps, limit.upper)
             at = points.get(limit.steps)
             written = (at.chunks, at.rounds) if at and at.chunks and at.rounds else None
             values = (proof.bound, limit.lower, limit.upper)

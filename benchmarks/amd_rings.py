@@ -6,12 +6,12 @@ each gets the whole of a link between chassis, the slowest that it passes.
 
 from __future__ import annotations
 
-from sccl.collectives import named
+from sccl.collectives import named_spec
 from sccl.core.clock import Clock
 from sccl.sim import Messages, simulate
-from sccl.synth.baselines.pattern import beside
-from sccl.synth.baselines.ring import gathered
-from sccl.topo import resolve
+from sccl.synth.baselines.pattern import run_in_parallel
+from sccl.synth.baselines.ring import ring_allgather
+from sccl.topo import resolve_topology
 
 _PATHS = (
     (8, 0, 4, 5, 6, 7, 3, 11, 15, 13, 12, 14, 10, 1, 9, 2),
@@ -30,11 +30,11 @@ def rings_us(size_bytes: int) -> float:
     Args:
         size_bytes: what each rank sends to the others.
     """
-    machine = resolve(MACHINE)
-    spec, there = named("allgather", machine.ranks), len(_PATHS[0])
+    machine = resolve_topology(MACHINE)
+    spec, there = named_spec("allgather", machine.ranks), len(_PATHS[0])
     rings = [(*path, *(there + rank for rank in reversed(path))) for path in _PATHS]
     both = [order for ring in rings for order in (ring, ring[::-1])]
-    p = beside([gathered(spec, order) for order in both])
-    messages = Messages.of_steps(p.step, p.chunk, p.src, p.dst, p.reduce)
-    clock = Clock.of(machine, -(-size_bytes // p.collective.chunks))
+    p = run_in_parallel([ring_allgather(spec, order) for order in both])
+    messages = Messages.from_steps(p.step, p.chunk, p.src, p.dst, p.reduce)
+    clock = Clock.from_topology(machine, -(-size_bytes // p.collective.chunks))
     return simulate(messages, machine, clock).finish_us

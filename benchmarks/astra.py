@@ -51,7 +51,7 @@ class Case:
     @property
     def clock(self) -> Clock:
         """Return the clock, in nanoseconds as ASTRA-sim has them."""
-        return Clock.of(self.topology, self.chunk_bytes, tick_ps=1000)
+        return Clock.from_topology(self.topology, self.chunk_bytes, tick_ps=1000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ def incomplete(whole: Algorithm, binary: str) -> Incomplete:
         ScclError: ASTRA-sim failed.
     """
     lacking = replace(whole, sends=whole.sends[:-1])
-    messages = as_they_come(Messages.of_algorithm(lacking))
+    messages = as_they_come(Messages.from_algorithm(lacking))
     case = Case("", Network.PAIRS, whole.topology, 2**16, messages, (messages,))
     return Incomplete(
         case=f"{whole.collective.name} on {whole.topology.name}, {len(lacking.sends)} of "

@@ -13,25 +13,26 @@ from msgspec import convert
 from benchmarks.astra import Case, as_they_come
 from benchmarks.astra_traces import Network
 from benchmarks.collectives import algorithms
-from sccl.collectives import named
+from sccl.collectives import named_spec
 from sccl.core.algorithm import Algorithm
 from sccl.core.answer import Sat
 from sccl.core.clock import AlphaModel
-from sccl.core.outcome import Found
+from sccl.core.outcome import Solution
 from sccl.core.schedule import Schedule
 from sccl.core.topology import Link, Switch, Topology
 from sccl.errors import ScclError
-from sccl.sim import Messages, Stepping, together
-from sccl.sim.messages import NOTHING
+from sccl.sim import Messages, StepAlignment, concatenate
+from sccl.sim.messages import NO_GATE
 from sccl.solvers.effort import Effort
-from sccl.synth import baselines, registry
-from sccl.synth.ask import ask
+from sccl.synth import baselines
 from sccl.synth.baselines import Pattern
-from sccl.synth.contract import Request
-from sccl.synth.ksync import backends
-from sccl.topo import resolve
-from sccl.topo.symmetry.expand import expand
-from sccl.transform import pose
+from sccl.synth.common import registry
+from sccl.synth.common.contract import Request
+from sccl.synth.common.reduction import solve_question
+from sccl.synth.syncoll import solve as syncoll_solve
+from sccl.topo import resolve_topology
+from sccl.topo.symmetry.expansion import expand_algorithm
+from sccl.transform import build_question
 
 ALPHA_US, GB_PER_S = 0.5, 50.0
 GIB_PER_S = 53.6870912
@@ -79,7 +80,7 @@ def told_apart(case: Case) -> Case:
     messages = case.messages
     random = np.random.default_rng(0)
     sizes = 20 * KB + 50 * random.integers(0, KB // 50, messages.num_chunks)
-    first = messages.waits_for == NOTHING
+    first = messages.waits_for == NO_GATE
     order = np.argsort(messages.src[first], kind="stable")
     of = messages.src[first][order]
     later = np.zeros(len(of), np.int64)
@@ -94,7 +95,7 @@ def told_apart(case: Case) -> Case:
 def _rings(counts: tuple[int, ...]) -> Iterator[Case]:
     """Yield allgathers and allreduces around rings, by the ways that ASTRA-sim finds there."""
     for ranks in counts:
-        machine = priced(resolve(f"ring:{ranks}"))
+        machine = priced(resolve_topology(f"ring:{ranks}"))
         for collective in ("allgather", "allreduce"):
             made = _baseline("ring", collective, machine)
             yield from _both_ways(f"{collective}, ring", machine, made, Network.RING)
@@ -105,13 +106,13 @@ def _switched(counts: tuple[int, ...]) -> Iterator[Case]:
     chosen = (("ring", "allgather"), ("direct", "alltoall"), ("halving-doubling", "allreduce"))
     for ranks in counts:
         for name, collective in chosen:
-            made = _baseline(name, collective, priced(resolve(f"full:{ranks}")))
+            made = _baseline(name, collective, priced(resolve_topology(f"full:{ranks}")))
             yield _pipelined(f"{collective}, {name}", storing(ranks), made, Network.SWITCH)
 
 
 def _rounded() -> Iterator[Case]:
     """Yield what takes no whole nanoseconds: sizes, and a bandwidth of so many GiB per second."""
-    ring, machine = priced(resolve("ring:8")), ring_of_eight()
+    ring, machine = priced(resolve_topology("ring:8")), ring_of_eight()
     around, best = _baseline("ring", "allgather", ring), best_around(machine)
     for size in (1_000, 65_536, 2**20 + 1):
         yield _pipelined("allgather, ring", ring, around, Network.RING, size)
@@ -150,11 +151,11 @@ def _classical() -> Iterator[Case]:
         ("multitree", "allreduce", "torus:4x4"),
         ("double-binary-tree", "allreduce", "mesh:4x4"),
     ):
-        machine = priced(resolve(where))
+        machine = priced(resolve_topology(where))
         yield from _both_ways(
             f"{collective}, {name}", machine, _baseline(name, collective, machine)
         )
-    odd = priced(resolve("ring:9"))
+    odd = priced(resolve_topology("ring:9"))
     direct = _baseline("direct", "alltoall", odd)
     yield _pipelined("alltoall, direct", odd, direct, Network.RING)
 
@@ -170,9 +171,9 @@ def _matched() -> Iterator[Case]:
         ("torus:4x4x4", "allgather", KB),
         ("hypercube:4", "alltoall", KB),
     ):
-        machine = priced(resolve(name), alpha_us=1.0)
+        machine = priced(resolve_topology(name), alpha_us=1.0)
         schedule = make_schedule(machine, collective, size)
-        rows = Messages.of_schedule(schedule)
+        rows = Messages.from_schedule(schedule)
         none = np.zeros_like(rows.release)
         timed = replace(rows, release=rows.release * schedule.tick_ps // 1000, at_least=none)
         for what, messages in (
@@ -184,17 +185,17 @@ def _matched() -> Iterator[Case]:
 
 def _crowded() -> Iterator[Case]:
     """Yield traffic: many chunks for one link or port, sizes of all kinds, several collectives."""
-    ring = priced(resolve("ring:9"))
-    many = Messages.of_steps([0] * 20, range(20), [0] * 20, [4] * 20)
+    ring = priced(resolve_topology("ring:9"))
+    many = Messages.from_steps([0] * 20, range(20), [0] * 20, [4] * 20)
     yield _traffic("20 chunks from 0 to 4", ring, many, Network.RING)
-    gathered = Messages.of_steps([0] * 7, range(7), range(1, 8), [0] * 7)
+    gathered = Messages.from_steps([0] * 7, range(7), range(1, 8), [0] * 7)
     yield _traffic("all to rank 0", storing(8), gathered, Network.SWITCH)
     both = (_baseline("ring", "allgather", ring), _baseline("direct", "alltoall", ring))
-    at_once = together([_messages(made, Stepping.PIPELINED) for made in both])
+    at_once = concatenate([_messages(made, StepAlignment.PIPELINED) for made in both])
     yield _traffic("allgather and alltoall at once", ring, at_once, Network.RING)
     for network, machine in (
         (Network.RING, ring),
-        (Network.PAIRS, priced(resolve("full:8"))),
+        (Network.PAIRS, priced(resolve_topology("full:8"))),
         (Network.SWITCH, storing(8)),
     ):
         for seed in range(4):
@@ -210,7 +211,7 @@ def priced(topology: Topology, gb_per_s: float = GB_PER_S, alpha_us: float = ALP
 
 def ring_of_eight() -> Topology:
     """Return a ring whose links carry 50 GiB/s."""
-    return priced(resolve("ring:8"), GIB_PER_S)
+    return priced(resolve_topology("ring:8"), GIB_PER_S)
 
 
 def storing(ranks: int) -> Topology:
@@ -225,13 +226,13 @@ def _both_ways(
     what: str, machine: Topology, made: Made, network: Network = Network.PAIRS, size: int = KB
 ) -> Iterator[Case]:
     """Yield an algorithm with barriers between its steps, and pipelined."""
-    steps = _messages(made, Stepping.BARRIER)
+    steps = _messages(made, StepAlignment.BARRIER)
     yield Case(f"{what}, barriers", network, machine, size, steps, _apart(steps))
     yield _pipelined(f"{what}, pipelined", machine, made, network, size)
 
 
 def _pipelined(what: str, machine: Topology, made: Made, network: Network, size: int = KB) -> Case:
-    return _traffic(what, machine, _messages(made, Stepping.PIPELINED), network, size)
+    return _traffic(what, machine, _messages(made, StepAlignment.PIPELINED), network, size)
 
 
 def _traffic(
@@ -244,11 +245,11 @@ def _traffic(
     return Case(what, network, machine, size, messages, (messages,))
 
 
-def _messages(made: Made, stepping: Stepping) -> Messages:
+def _messages(made: Made, stepping: StepAlignment) -> Messages:
     if isinstance(made, Algorithm):
-        return as_they_come(Messages.of_algorithm(made, stepping))
+        return as_they_come(Messages.from_algorithm(made, stepping))
     columns = (made.step, made.chunk, made.src, made.dst, made.reduce)
-    steps = Messages.of_steps(*columns, stepping=stepping)
+    steps = Messages.from_steps(*columns, stepping=stepping)
     return as_they_come(replace(steps, num_chunks=made.collective.num_chunks))
 
 
@@ -258,23 +259,27 @@ def _apart(messages: Messages) -> tuple[Messages, ...]:
     for gate in np.unique(messages.waits_for):
         rows = np.flatnonzero(messages.waits_for == gate)
         columns = (messages.chunk[rows], messages.src[rows], messages.dst[rows])
-        parts.append(Messages.of_steps(np.zeros_like(rows), *columns))
+        parts.append(Messages.from_steps(np.zeros_like(rows), *columns))
     return tuple(parts)
 
 
 def best_around(machine: Topology) -> Algorithm:
     """Return the allgather of 2 chunks, 4 steps and 7 rounds, both of which are least."""
-    question = pose(machine, named("allgather", machine.ranks), 2, 4, 7)
-    solve = partial(backends.solve, solver=backends.DEFAULT, effort=backends.Effort(60.0, 0))
-    answer = ask(question, solve)
+    question = build_question(machine, named_spec("allgather", machine.ranks), 2, 4, 7)
+    solve = partial(
+        syncoll_solve.solve,
+        solver=syncoll_solve.DEFAULT_SOLVER,
+        effort=syncoll_solve.Effort(60.0, 0),
+    )
+    answer = solve_question(question, solve)
     if not isinstance(answer, Sat):
         raise ScclError(f"an allgather (2, 4, 7) on {machine.name} was not found in time")
-    return expand(answer.algorithm)
+    return expand_algorithm(answer.algorithm)
 
 
 def _baseline(name: str, collective: str, machine: Topology) -> Pattern:
-    request = Request(machine, named(collective, machine.ranks), KB * machine.ranks)
-    return baselines.make(name, request)
+    request = Request(machine, named_spec(collective, machine.ranks), KB * machine.ranks)
+    return baselines.make_pattern(name, request)
 
 
 def make_schedule(
@@ -285,13 +290,13 @@ def make_schedule(
     Raises:
         ScclError: It finds none.
     """
-    spec = named(collective, machine.ranks)
+    spec = named_spec(collective, machine.ranks)
     parts = 1 if collective == "allgather" else machine.ranks
     request = Request(machine, spec, size * parts)
     planner = registry.load(synthesizer)
     options = convert({"alpha": str(AlphaModel.TRAVELS)}, planner.Options)
     found = registry.plan(planner, request, options, Effort(SCHEDULE_SECONDS))
-    if not isinstance(found, Found) or not isinstance(found.plan, Schedule):
+    if not isinstance(found, Solution) or not isinstance(found.plan, Schedule):
         raise ScclError(f"no schedule of {collective} on {machine.name}")
     return found.plan
 
@@ -301,5 +306,5 @@ def _random(ranks: int, seed: int) -> tuple[Messages, tuple[int, ...]]:
     random = np.random.default_rng(seed)
     step, chunk, src, hop = (random.integers(0, end, 100) for end in (6, 20, ranks, ranks - 1))
     rows = np.unique(np.stack((step, chunk, src, (src + hop + 1) % ranks)), axis=1)
-    messages = as_they_come(replace(Messages.of_steps(*rows), num_chunks=20))
+    messages = as_they_come(replace(Messages.from_steps(*rows), num_chunks=20))
     return messages, tuple((random.integers(20, 20_000, 20) * 50).tolist())

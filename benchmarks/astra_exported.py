@@ -12,16 +12,16 @@ from benchmarks.astra_cases import make_schedule, storing
 from benchmarks.collectives import algorithms
 from benchmarks.timing import Verdict
 from sccl import formats
-from sccl.collectives import named
-from sccl.core.algorithm import Algorithm, send
+from sccl.collectives import named_spec
+from sccl.core.algorithm import Algorithm, make_send
 from sccl.core.clock import Clock
 from sccl.core.schedule import Schedule
-from sccl.core.stepping import Stepping
+from sccl.core.step_alignment import StepAlignment
 from sccl.formats import SizedPlan
 from sccl.judge import require_valid
 from sccl.sim import Messages, simulate
-from sccl.tasks.exporting import options_of
-from sccl.topo import resolve
+from sccl.tasks.exporting import parse_options
+from sccl.topo import resolve_topology
 
 CHUNKS = (10_000, 1_000_000)
 """Bytes of a chunk."""
@@ -102,7 +102,9 @@ def cases(*, smoke: bool, ns3: bool) -> Iterator[ExportedCase]:
             yield ExportedCase(_point(found), _stored(found, chunk), "auto", chunk)
     for machine in ("mesh:2x2",) if smoke else SCHEDULED:
         for synthesizer, collective in product(("tacos", "teccl"), COLLECTIVES):
-            schedule = make_schedule(resolve(machine), collective, SCHEDULED_BYTES, synthesizer)
+            schedule = make_schedule(
+                resolve_topology(machine), collective, SCHEDULED_BYTES, synthesizer
+            )
             name = f"{collective} by {synthesizer}"
             yield ExportedCase(name, schedule, "auto", SCHEDULED_BYTES)
 
@@ -124,20 +126,22 @@ def _machines(*, smoke: bool, ns3: bool) -> Iterator[tuple[str, Network, int]]:
 def _turning(ranks: int) -> Algorithm:
     """Return the allgather around a ring, in which no two chunks come to a link at once."""
     sends = tuple(
-        send((rank - step) % ranks, rank, (rank + 1) % ranks, step)
+        make_send((rank - step) % ranks, rank, (rank + 1) % ranks, step)
         for step in range(ranks - 1)
         for rank in range(ranks)
     )
     once = (1,) * (ranks - 1)
-    made = Algorithm(resolve(f"ring:{ranks}"), named("allgather", ranks).at(1), once, sends)
+    made = Algorithm(
+        resolve_topology(f"ring:{ranks}"), named_spec("allgather", ranks).at(1), once, sends
+    )
     return require_valid(made, "the allgather around a ring")
 
 
 def _stored(found: Algorithm, chunk: int) -> Schedule:
     """Return the schedule of an algorithm whose sends pass a switch that stores chunks."""
     machine = storing(found.topology.ranks)
-    messages = Messages.of_algorithm(found)
-    clock = Clock.of(machine, chunk, tick_ps=1000)
+    messages = Messages.from_algorithm(found)
+    clock = Clock.from_topology(machine, chunk, tick_ps=1000)
     return simulate(messages, machine, clock).schedule(found.collective)
 
 
@@ -151,14 +155,14 @@ def measure(case: ExportedCase, binary: str) -> ExportedResult:
     form = formats.load("astra-sim")
     told = [f"network={case.network}", *(["awaiting=step"] if ns3 else ())]
     size = case.chunk_bytes * case.plan.collective.chunks
-    written = form.write([SizedPlan("plan", case.plan, size_bytes=size)], options_of(form, told))
+    written = form.write([SizedPlan("plan", case.plan, size_bytes=size)], parse_options(form, told))
     machine = case.plan.topology
     if isinstance(case.plan, Schedule):
-        messages, clock = Messages.of_schedule(case.plan), case.plan.clock
+        messages, clock = Messages.from_schedule(case.plan), case.plan.clock
     else:
-        stepping = Stepping.BARRIER if ns3 else Stepping.PIPELINED
-        messages = Messages.of_algorithm(case.plan, stepping)
-        clock = Clock.of(machine, case.chunk_bytes, tick_ps=1000)
+        stepping = StepAlignment.BARRIER if ns3 else StepAlignment.PIPELINED
+        messages = Messages.from_algorithm(case.plan, stepping)
+        clock = Clock.from_topology(machine, case.chunk_bytes, tick_ps=1000)
     return ExportedResult(
         plan=case.name,
         topology=f"{machine.name}, storing" if machine.switches else machine.name,

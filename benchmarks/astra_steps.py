@@ -16,14 +16,14 @@ from benchmarks.timing import Verdict
 from sccl import formats
 from sccl.core.step_timeline import StepTimeline
 from sccl.core.training_plan import TrainingPlan
-from sccl.formats import SteppedPlan, WrittenFiles
-from sccl.formats.astra_networks import network_of
+from sccl.formats import VerifiedTrainingPlan, WrittenFiles
+from sccl.formats.astra.analytical_network import choose_network
 from sccl.tasks.planning import plan_training
-from sccl.topo import fabric_of
-from sccl.train.jobs import all_waits
-from sccl.train.planner import PlanSettings
-from sccl.train.running import timeline_of
-from sccl.workloads.generate import made_workload
+from sccl.topo import resolve_fabric
+from sccl.training.models import generate_workload
+from sccl.training.planner import PlanSettings
+from sccl.training.scheduling.workload_problem import all_waits
+from sccl.training.timeline import simulate_timeline
 
 FABRIC = "hgx2"
 _DIRECT = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all")
@@ -100,10 +100,12 @@ def measure(case: StepCase, binary: str) -> StepResult:
     Raises:
         ScclError: ASTRA-sim failed.
     """
-    workload = made_workload(case.family, case.told, case.preset or None).workload
-    plan = plan_training(workload, fabric_of(FABRIC), PlanSettings(search="fifo")).plan
-    timeline = timeline_of(plan)
-    stepped = SteppedPlan("step", plan, timeline, all_waits(plan.workload, plan.memory_bytes))
+    workload = generate_workload(case.family, case.told, case.preset or None).workload
+    plan = plan_training(workload, resolve_fabric(FABRIC), PlanSettings(search="fifo")).plan
+    timeline = simulate_timeline(plan)
+    stepped = VerifiedTrainingPlan(
+        "step", plan, timeline, all_waits(plan.workload, plan.memory_bytes)
+    )
     written = formats.step_writer("chakra")(stepped)
     ranks = workload.ranks
     ends = [
@@ -141,7 +143,7 @@ def _is_alike(plan: TrainingPlan, timeline: StepTimeline) -> bool:
 
 def _folder(written: WrittenFiles, plan: TrainingPlan, *, replay: bool) -> WrittenFiles:
     """Return the files of a step, and what ASTRA-sim wants beside them."""
-    network = network_of(plan.fabric.channels[0].topology, "Switch")
+    network = choose_network(plan.fabric.channels[0].topology, "Switch")
     system = {
         "scheduling-policy": "FIFO",
         "preferred-dataset-splits": 1,
@@ -153,7 +155,7 @@ def _folder(written: WrittenFiles, plan: TrainingPlan, *, replay: bool) -> Writt
     files = {
         "system.json": json.dumps(system).encode(),
         "memory.json": b'{"memory-type": "NO_MEMORY_EXPANSION"}',
-        "network.yml": network.text().encode(),
+        "network.yml": network.file_text().encode(),
     }
     groups = "comm_groups.json" if "comm_groups.json" in written.files else "empty"
     command = (

@@ -20,13 +20,13 @@ from sccl.core.clock import Clock
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
 from sccl.formats import WrittenFiles
-from sccl.formats.astra_networks import AnalyticalNetwork
-from sccl.formats.astra_sim import analytical, custom
-from sccl.formats.traces import Node, NodeKind, trace
+from sccl.formats.astra.analytical_network import AnalyticalNetwork
+from sccl.formats.astra_sim import analytical_backend, build_custom_collective
+from sccl.formats.chakra_encoding import Node, NodeKind, encode_trace
 from sccl.sim import Messages
-from sccl.sim.messages import NOTHING
-from sccl.sim.routes import routes
-from sccl.sim.tables import sizes
+from sccl.sim.message_routes import find_routes
+from sccl.sim.messages import NO_GATE
+from sccl.sim.segments import chunk_size_indices
 
 _PS_PER_US = 10**6
 
@@ -68,7 +68,9 @@ def folder(messages: Messages, topology: Topology, clock: Clock, network: Networ
     else:
         hops = _as_they_are(messages, clock)
     wired = AnalyticalNetwork(network.value, topology.ranks, *_cost(topology))
-    return custom("allgather", 1, _files(hops, topology.ranks), analytical(wired))
+    return build_custom_collective(
+        "allgather", 1, _files(hops, topology.ranks), analytical_backend(wired)
+    )
 
 
 def _cost(topology: Topology) -> tuple[float, float]:
@@ -92,12 +94,12 @@ def _as_they_are(messages: Messages, clock: Clock) -> list[_Hop]:
 
 def _over_links(messages: Messages, topology: Topology, clock: Clock) -> list[_Hop]:
     """Return a hop for each link on the way of each message; their tags are in that order."""
-    ways = routes(topology, messages.src, messages.dst)
+    ways = find_routes(topology, messages.src, messages.dst)
     waits, size = _waits(messages), _sizes(messages, clock)
     releases = _releases(messages, clock)
-    first = np.concatenate(([0], np.cumsum(np.diff(ways.first)[ways.of]))).tolist()
+    first = np.concatenate(([0], np.cumsum(np.diff(ways.first)[ways.route]))).tolist()
     hops: list[_Hop] = []
-    for i, of in enumerate(ways.of.tolist()):
+    for i, of in enumerate(ways.route.tolist()):
         links = ways.link[ways.first[of] : ways.first[of + 1]].tolist()
         before, release = tuple(first[m + 1] - 1 for m in waits[i]), releases[i]
         for tag, link in enumerate(links, first[i]):
@@ -112,12 +114,12 @@ def _waits(messages: Messages) -> list[tuple[int, ...]]:
     counted: dict[int, list[int]] = {}
     for i, gate in enumerate(messages.arrival_opens.tolist()):
         counted.setdefault(gate, []).append(i)
-    counted[NOTHING] = []
+    counted[NO_GATE] = []
     return [tuple(counted.get(gate, ())) for gate in messages.waits_for.tolist()]
 
 
 def _sizes(messages: Messages, clock: Clock) -> list[int]:
-    return [clock.sizes[place] for place in sizes(messages, clock).tolist()]
+    return [clock.sizes[place] for place in chunk_size_indices(messages, clock).tolist()]
 
 
 def _releases(messages: Messages, clock: Clock) -> list[int]:
@@ -151,4 +153,4 @@ def _files(hops: list[_Hop], ranks: int) -> list[bytes]:
         sent, received = said | {"comm_dst": hop.dst}, said | {"comm_src": hop.src}
         nodes[hop.src].append(Node(number + 1, NodeKind.SEND, after, attributes=sent))
         nodes[hop.dst].append(Node(number, NodeKind.RECEIVE, attributes=received))
-    return [trace(own or [Node(0, NodeKind.COMPUTE)]) for own in nodes]
+    return [encode_trace(own or [Node(0, NodeKind.COMPUTE)]) for own in nodes]

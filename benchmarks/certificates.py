@@ -17,9 +17,9 @@ from benchmarks.timing import Verdict
 from sccl.core.files.claims import CLAIMS
 from sccl.core.files.disk import read_text
 from sccl.errors import InputError, ParameterError
+from sccl.prove.check.certificate import check_folder
 from sccl.prove.check.drat import ProofError, check_refutation, parse_dimacs, parse_drat
-from sccl.prove.check.folder import check_folder
-from sccl.prove.check.second import drat_trim
+from sccl.prove.check.drat_trim import run_drat_trim
 
 KEPT = Path(__file__).parent / "certificates"
 
@@ -112,7 +112,7 @@ def _proof(path: Path) -> ProofResult:
     except ProofError:
         lemmas = None
     middle = time.perf_counter()
-    trimmed = drat_trim(formula, path)
+    trimmed = run_drat_trim(formula, path)
     end = time.perf_counter()
     sizes = formula.stat().st_size, path.stat().st_size
     return ProofResult(path.stem, *sizes, lemmas, middle - begin, trimmed, end - middle)

@@ -9,16 +9,24 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from sccl.collectives import named
+from sccl.codegen.project_writer import generate, targets, write_project
+from sccl.collectives import named_spec
 from sccl.core.algorithm import Algorithm
-from sccl.core.candidate import Range
-from sccl.emit import generate, targets, write_project
-from sccl.runtime import Mpi, Trial, build, by_collective, load_project, speedup, timed
-from sccl.synth.ksync import backends
-from sccl.synth.ksync.sweep import sweep
-from sccl.synth.limit.oracle import PackingLimits
-from sccl.topo import resolve
-from sccl.topo.symmetry.expand import expand
+from sccl.core.candidate import SweepRange
+from sccl.runtime import (
+    Mpi,
+    TimingTrial,
+    build_project,
+    geometric_speedup,
+    group_by_collective,
+    load_project,
+    time_projects,
+)
+from sccl.synth.packing.by_steps.packing_limits import PackingLimits
+from sccl.synth.syncoll import solve as syncoll_solve
+from sccl.synth.syncoll.sweep import sweep
+from sccl.topo import resolve_topology
+from sccl.topo.symmetry.expansion import expand_algorithm
 
 NAMES = ("allgather", "allreduce", "alltoall")
 FULL_SIZES = (1, 4 << 20)
@@ -57,13 +65,22 @@ class CollectiveResult:
 
 def algorithms(topology: str, collective: str, k: int = 1) -> list[Algorithm]:
     """Return the frontier of a collective; k is small unless it is told."""
-    machine = resolve(topology)
-    solve = partial(backends.solve, solver=backends.DEFAULT, effort=backends.Effort(60.0, 0))
-    spec = named(collective, machine.ranks)
-    found = sweep(
-        machine, spec, solve, solver=backends.DEFAULT, covered=Range(k=k), limits=PackingLimits
+    machine = resolve_topology(topology)
+    solve = partial(
+        syncoll_solve.solve,
+        solver=syncoll_solve.DEFAULT_SOLVER,
+        effort=syncoll_solve.Effort(60.0, 0),
     )
-    return [expand(point.algorithm) for point in found.points if point.algorithm]
+    spec = named_spec(collective, machine.ranks)
+    found = sweep(
+        machine,
+        spec,
+        solve,
+        solver=syncoll_solve.DEFAULT_SOLVER,
+        covered=SweepRange(k=k),
+        limits=PackingLimits,
+    )
+    return [expand_algorithm(point.algorithm) for point in found.points if point.algorithm]
 
 
 def measure(mpi: Mpi, ranks: int, sizes: tuple[int, int], repeat: int) -> list[CollectiveResult]:
@@ -76,11 +93,11 @@ def measure(mpi: Mpi, ranks: int, sizes: tuple[int, int], repeat: int) -> list[C
         directory = Path(folder) / "project"
         write_project(directory, generate(found, "host"))
         project = load_project(directory)
-        build(project, mpi)
-        timings = list(timed([project], mpi, Trial(sizes, repeat, against_mpi=True)))
+        build_project(project, mpi)
+        timings = list(time_projects([project], mpi, TimingTrial(sizes, repeat, against_mpi=True)))
     ours = str(directory)
     results = []
-    for name, rows in by_collective(timings).items():
+    for name, rows in group_by_collective(timings).items():
         per_size = tuple(
             SizeResult(size, row[ours].median_us, row["mpi"].median_us, row[ours].us, row["mpi"].us)
             for size, row in sorted(rows.items())
@@ -90,7 +107,7 @@ def measure(mpi: Mpi, ranks: int, sizes: tuple[int, int], repeat: int) -> list[C
                 mpi="Open MPI" if mpi.open_mpi else "MPICH",
                 ranks=ranks,
                 collective=name,
-                speedup=speedup(rows, ours, "mpi"),
+                speedup=geometric_speedup(rows, ours, "mpi"),
                 slowest=min(s.mpi_us / s.sccl_us for s in per_size),
                 sizes=per_size,
             )

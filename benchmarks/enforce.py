@@ -20,13 +20,13 @@ from statistics import fmean, median
 from typing import Any
 
 from sccl.core.workload import Workload
-from sccl.enforce.script import script_text
 from sccl.errors import ToolError
-from sccl.runtime.lab import channels_of
-from sccl.tasks.enforce import SCRIPT, enforced
-from sccl.tasks.lab import lab_fabric
+from sccl.runtime.lab import parse_channels
+from sccl.tasks.enforce import SCRIPT, run_under_plan
+from sccl.tasks.lab import build_lab_fabric
 from sccl.tasks.planning import plan_training, write_training_plan
 from sccl.tasks.workload import ImportedWorkload
+from sccl.torch_backend.script import format_script
 
 ROOT = Path(__file__).parent.parent
 TORCH = ROOT / ".venv" / "torch-newest" / "bin" / "python"
@@ -241,15 +241,15 @@ class JobLab:
         """Plan a job, and return the period that is claimed; None: it has no plan."""
         if not case.search:
             return None
-        from sccl.tasks.scripting import script_of  # noqa: PLC0415 - loads synthesisers
-        from sccl.train.planner import PlanSettings  # noqa: PLC0415 - loads NumPy
+        from sccl.tasks.scripting import compile_plan  # noqa: PLC0415 - loads synthesisers
+        from sccl.training.planner import PlanSettings  # noqa: PLC0415 - loads NumPy
 
         workload = self._workload(case)
         settings = PlanSettings(case.search, 1.0, case.seed, 1 if case.way == ORDER else 16)
-        fabric = lab_fabric(channels_of(case.channels), workload.ranks)
+        fabric = build_lab_fabric(parse_channels(case.channels), workload.ranks)
         plan = plan_training(workload, fabric, settings).plan
         write_training_plan(folder / "plan.json", plan)
-        (folder / "script.json").write_text(script_text(script_of(plan)))
+        (folder / "script.json").write_text(format_script(compile_plan(plan)))
         return plan.period_ns / 1e6
 
     def _workload(self, case: EnforceCase) -> Workload:
@@ -282,7 +282,7 @@ class JobLab:
         """Start runs of jobs, as their user would."""
         (folder / "runs.json").write_text(json.dumps(runs))
         try:
-            return enforced(self._words(case, folder), plan, record, aside=True)
+            return run_under_plan(self._words(case, folder), plan, record, aside=True)
         except ToolError as error:
             said = " ".join((folder / "stderr").read_text(errors="replace").split())[-300:]
             raise ToolError(f"{case.job}, {case.way}: {error}: {said}") from error

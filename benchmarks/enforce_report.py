@@ -18,7 +18,7 @@ from benchmarks.enforce import (
     Result,
     SwitchResult,
 )
-from sccl.core.cost import bytes_text
+from sccl.core.cost import format_bytes
 from sccl.errors import ParameterError
 from sccl.view.charts import grouped_chart, measured_chart
 
@@ -85,7 +85,7 @@ def _overhead(results: Sequence[OverheadResult]) -> dict[str, float | str]:
     return {
         "a planned call, us more": median(ours.us - gloo.us for gloo, ours in small),
         "processor, us more": median(o.processor_us - g.processor_us for g, o in small),
-        "as fast as gloo's from": "no size" if least is None else bytes_text(least),
+        "as fast as gloo's from": "no size" if least is None else format_bytes(least),
     }
 
 
@@ -122,7 +122,7 @@ def tables(results: Sequence[Result]) -> list[Table]:
     for (channels, size), own in sizes.items():
         found = [own.get(way) for way in ways]
         cells = ["" if o is None else f"{o.us:.0f} ({o.processor_us:.0f})" for o in found]
-        calls.add_row(channels, bytes_text(size), *cells)
+        calls.add_row(channels, format_bytes(size), *cells)
     return [table for table in (jobs, calls) if table.row_count]
 
 

@@ -94,9 +94,9 @@ def run(samples: Path | None, *, smoke: bool) -> Iterator[FilesResult]:
 
 def _read(folder: Path, samples: Path | None) -> Iterator[FilesResult]:
     found: dict[str, list[Path]] = {}
-    for name in importers.names():
+    for name in importers.importer_names():
         example = folder / f"{name}.txt"
-        example.write_text(importers.load(name).EXAMPLE)
+        example.write_text(importers.load_importer(name).EXAMPLE)
         found[name] = [example]
     for path in sorted(samples.rglob("*")) if samples else ():
         if path.is_file() and path.stat().st_size <= importers.MAX_BYTES and (name := _kind(path)):
@@ -109,8 +109,8 @@ def _read(folder: Path, samples: Path | None) -> Iterator[FilesResult]:
 def _kind(path: Path) -> str:
     """Return whose file it is, empty where it is not read as a machine."""
     try:
-        text = importers.text_of_bytes(path.read_bytes(), path.name)
-        return importers.read(text, importers.Hints("machine"), path.name)[0].NAME
+        text = importers.decode_text(path.read_bytes(), path.name)
+        return importers.read_machine(text, importers.Hints("machine"), path.name)[0].NAME
     except InputError:
         return ""
 

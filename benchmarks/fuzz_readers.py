@@ -12,29 +12,29 @@ from pathlib import Path
 import sccl
 from sccl import formats
 from sccl.core.algorithm import Algorithm
+from sccl.core.files.json_text import parse, to_text
 from sccl.core.files.shapes import TopologyWire
-from sccl.core.files.sketches import sketch_of_text, sketch_to_wire
-from sccl.core.files.text import parse, text_of
-from sccl.core.files.topologies import topology_of_wire, topology_to_wire
-from sccl.core.files.workloads import workload_of_text, workload_to_wire
+from sccl.core.files.sketches import sketch_from_text, sketch_to_wire
+from sccl.core.files.topologies import topology_from_wire, topology_to_wire
+from sccl.core.files.workloads import workload_from_text, workload_to_wire
 from sccl.core.outcome import Plan
 from sccl.core.schedule import Schedule
 from sccl.core.topology import Topology
 from sccl.errors import ScclError
 from sccl.formats import SizedPlan
+from sccl.formats.program_check import run_graph
+from sccl.formats.program_graph import StepProgram
 from sccl.judge import violations
-from sccl.lower.step_graph import StepProgram
-from sccl.lower.step_graph_run import run_graph
-from sccl.synth.tacos import task
-from sccl.tasks.exporting import options_of
+from sccl.synth.tacos import matching_problem
+from sccl.tasks.exporting import parse_options
 from sccl.tasks.files import load_plan, write_plan
-from sccl.tasks.fitted_sketch import fitted
-from sccl.tasks.sketch_words import notes_of, rows_of, sentences_of
-from sccl.topo import importers, resolve
+from sccl.tasks.fitted_sketch import fit_sketch
+from sccl.tasks.sketch_words import drawing_notes, sketch_rows, sketch_sentences
+from sccl.topo import importers, resolve_topology
 from sccl.topo.importers import Hints
-from sccl.transform.retime import schedule_of
-from sccl.workloads import TraceHints, read_workload
-from sccl.workloads import readers as trace_readers
+from sccl.training.traces import TraceHints, read_workload
+from sccl.training.traces import readers as trace_readers
+from sccl.transform.retime import schedule_algorithm
 
 MAX_SEED = 2**16
 """Bytes of a file to begin with: what is found in large ones is found in small ones, sooner."""
@@ -89,8 +89,8 @@ def readers(samples: Path | None) -> Iterator[Reader]:
     more = (
         [] if samples is None else [_content(p) for p in sorted(samples.rglob("*")) if p.is_file()]
     )
-    for name in importers.names():
-        importer = importers.load(name)
+    for name in importers.importer_names():
+        importer = importers.load_importer(name)
         texts = [importer.EXAMPLE.encode(), *(c for c in more if _knows(importer.sniff, c))]
         yield Reader(f"topo {name}", _importing(name), tuple(dict.fromkeys(texts)))
     for name in formats.names():
@@ -130,9 +130,9 @@ def _knows(sniff: Callable[[str], bool], content: bytes) -> bool:
 
 def _importing(name: str) -> Callable[[bytes], object]:
     def read(content: bytes) -> object:
-        text = importers.text_of_bytes(content, "it")
-        found = importers.read(text, Hints("it"), "it", name)[1]
-        importers.load(name).sniff(text)
+        text = importers.decode_text(content, "it")
+        found = importers.read_machine(text, Hints("it"), "it", name)[1]
+        importers.load_importer(name).sniff(text)
         _keeps(found.topology)
         return found.topology.name
 
@@ -145,7 +145,7 @@ def _keeps(topology: Topology) -> None:
     Raises:
         BrokenPromiseError: it is not.
     """
-    again = topology_of_wire(parse(text_of(topology_to_wire(topology)), TopologyWire, "it"), "it")
+    again = topology_from_wire(parse(to_text(topology_to_wire(topology)), TopologyWire, "it"), "it")
     if again != topology:
         raise BrokenPromiseError("a machine is not the same when it is written and read again")
 
@@ -154,21 +154,21 @@ def form_reader(name: str) -> Callable[[bytes], object]:
     """Return what reads a format and executes what it has read, as 'sccl check' does."""
 
     def read(content: bytes) -> object:
-        formats.who_reads(content)
+        formats.detect_format(content)
         plan = formats.load(name).read(content, "it").plan
         if isinstance(plan, StepProgram):
-            return [len(run_graph(calling.graph).faults) for calling in plan.callings]
+            return [len(run_graph(calling.graph).faults) for calling in plan.call_modes]
         return None if plan is None else len(violations(plan))
 
     return read
 
 
 def _sketching(content: bytes) -> object:
-    sketch = sketch_of_text(importers.text_of_bytes(content, "it"), "it")
-    if sketch_of_text(text_of(sketch_to_wire(sketch)), "it") != sketch:
+    sketch = sketch_from_text(importers.decode_text(content, "it"), "it")
+    if sketch_from_text(to_text(sketch_to_wire(sketch)), "it") != sketch:
         raise BrokenPromiseError("a sketch is not the same when it is written and read again")
-    fit = fitted(sketch, resolve("full:4"))
-    return len(sentences_of(fit, None)), len(rows_of(sketch, fit)), len(notes_of(fit))
+    fit = fit_sketch(sketch, resolve_topology("full:4"))
+    return len(sketch_sentences(fit, None)), len(sketch_rows(sketch, fit)), len(drawing_notes(fit))
 
 
 def _tracing(name: str) -> Callable[[bytes], object]:
@@ -188,15 +188,15 @@ def _traced(name: str, content: bytes) -> bytes:
         host_time=name == "kineto" and len(content) % 2 == 0,
     )
     found = read_workload([("it", content)], hints, "it").workload
-    text = text_of(workload_to_wire(found))
-    if workload_of_text(text, "it") != found:
+    text = to_text(workload_to_wire(found))
+    if workload_from_text(text, "it") != found:
         raise BrokenPromiseError("a workload is not the same when it is written and read again")
     return text.encode()
 
 
 def _workload(content: bytes) -> object:
-    found = workload_of_text(importers.text_of_bytes(content, "it"), "it")
-    if workload_of_text(text_of(workload_to_wire(found)), "it") != found:
+    found = workload_from_text(importers.decode_text(content, "it"), "it")
+    if workload_from_text(to_text(workload_to_wire(found)), "it") != found:
         raise BrokenPromiseError("a workload is not the same when it is written and read again")
     return len(found.ops)
 
@@ -208,7 +208,7 @@ def _loading(kind: str) -> Callable[[bytes], object]:
         place = Path(folder.name, kind)
         place.write_bytes(content)
         if kind == "topology":
-            topology = resolve(str(place.rename(place.with_suffix(".json"))))
+            topology = resolve_topology(str(place.rename(place.with_suffix(".json"))))
             _keeps(topology)
             return topology.name
         return len(violations(load_plan(place, lambda *_: None)[0]))
@@ -224,16 +224,16 @@ def _plans() -> tuple[Algorithm, ...]:
 
 
 def _schedule() -> Schedule:
-    return schedule_of(_plans()[0], 1000)
+    return schedule_algorithm(_plans()[0], 1000)
 
 
 def _packed() -> Plan:
     """Return a packed schedule, small as no machine is that gets one."""
-    before, task.PACKED_FROM = task.PACKED_FROM, 0
+    before, matching_problem.MIN_PACKED_SENDS = matching_problem.MIN_PACKED_SENDS, 0
     try:
         return sccl.tacos("allgather", "mesh:3x3", size=9000).value
     finally:
-        task.PACKED_FROM = before
+        matching_problem.MIN_PACKED_SENDS = before
 
 
 def _written(name: str) -> Sequence[bytes]:
@@ -243,7 +243,9 @@ def _written(name: str) -> Sequence[bytes]:
     form, found = formats.load(name), []
     for i, plan in enumerate(_plans()):
         try:
-            written = form.write([SizedPlan(f"p{i}", plan, size_bytes=None)], options_of(form, []))
+            written = form.write(
+                [SizedPlan(f"p{i}", plan, size_bytes=None)], parse_options(form, [])
+            )
         except (ScclError, AssertionError):
             continue  # is for others, or holds bytes: then it is not read
         found += [bytes(content) for content in written.files.values()]
@@ -252,7 +254,7 @@ def _written(name: str) -> Sequence[bytes]:
 
 def _own() -> dict[str, bytes]:
     """Return small files of sccl's own, by kind."""
-    found = {"topology": text_of(topology_to_wire(resolve("rfs:2x2x2"))).encode()}
+    found = {"topology": to_text(topology_to_wire(resolve_topology("rfs:2x2x2"))).encode()}
     plans: dict[str, Plan] = {
         "algorithm": _plans()[0],
         "schedule": _schedule(),

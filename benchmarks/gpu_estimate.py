@@ -19,14 +19,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from sccl.codegen.ir import Landing, Op, Program
+from sccl.codegen.passes import compile_program
+from sccl.codegen.switch_points import INSTRUCTION_US
+from sccl.codegen.targets.codegen_options import CodegenOptions, gpu_slot_bytes
+from sccl.codegen.targets.gpu import THREADS, link_slices
 from sccl.core.algorithm import Algorithm
 from sccl.core.files.algorithms import load_algorithm
-from sccl.emit.gpu import THREADS, slices_of
-from sccl.emit.shared import EmitOptions, gpu_slot_bytes
-from sccl.emit.switch_points import INSTRUCTION_US
 from sccl.errors import InputError
-from sccl.lower import Landing, Op, Program, compiled
-from sccl.topo.symmetry.expand import expand
+from sccl.topo.symmetry.expansion import expand_algorithm
 
 VECTORS = 4
 """Loads of 16 bytes that a thread has under way, in machine code of copies and float reductions."""
@@ -93,7 +94,7 @@ def estimate_call(algorithm: Algorithm, program: Program, gpu: Gpu) -> Estimate:
     """Return the estimate of a full piece of a large call."""
     slots = program.scratch_slots
     chunk = gpu_slot_bytes(slots) if slots else WHOLE_CHUNK
-    slices = slices_of(algorithm, EmitOptions())
+    slices = link_slices(algorithm, CodegenOptions())
     busy = _block_us(program, gpu, chunk / slices)
     lane = min(link.gb_per_s for link in algorithm.topology.links) * 1e3
     links = [rounds * chunk / lane for rounds in algorithm.rounds_per_step]
@@ -153,11 +154,11 @@ def main(words: Sequence[str]) -> int:
     )
     for name in asked.files:
         try:
-            algorithm = expand(load_algorithm(Path(name))[0])
+            algorithm = expand_algorithm(load_algorithm(Path(name))[0])
         except InputError as error:
             print(f"error: {error}", file=sys.stderr)
             return 2
-        program = compiled(algorithm, Landing.OUTPUT, serial=False)
+        program = compile_program(algorithm, Landing.OUTPUT, serial=False)
         calm, busy = (
             estimate_call(algorithm, program, replace(gpu, latency=times * gpu.latency))
             for times in (1, 2)

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks.process import measure
-from sccl.collectives import dual_of, named, names
+from sccl.collectives import collective_names, dual_of, named_spec
 from sccl.errors import ScclError
-from sccl.prove.bounds import any_bounds, lower_bounds
-from sccl.topo import resolve
+from sccl.prove.bounds import any_class_bounds, lower_bounds
+from sccl.topo import resolve_topology
 
 FAMILIES: dict[str, tuple[str, ...]] = {
     "torus": ("torus:4x4", "torus:8x8", "torus:16x16", "torus:32x32"),
@@ -67,7 +67,7 @@ class GrowthResult:
 def run(*, smoke: bool, timeout_s: float) -> Iterator[GrowthResult]:
     """Yield the results; of a collective and a family none beyond the first without an answer."""
     for family, machines in (SMOKE if smoke else FAMILIES).items():
-        for collective in SMOKE_COLLECTIVES if smoke else names():
+        for collective in SMOKE_COLLECTIVES if smoke else collective_names():
             for machine in machines:
                 result = limits(family, machine, collective, timeout_s)
                 yield result
@@ -77,10 +77,10 @@ def run(*, smoke: bool, timeout_s: float) -> Iterator[GrowthResult]:
 
 def limits(family: str, machine: str, collective: str, timeout_s: float) -> GrowthResult:
     """Return what the limits of one collective on one machine take, as a user asks for them."""
-    topology = resolve(machine)
-    spec = named(collective, topology.ranks)
+    topology = resolve_topology(machine)
+    spec = named_spec(collective, topology.ranks)
     phases = dual_of(spec).phases  # of allreduce two, each of as many steps as the machine is wide
-    of_all = any_bounds if phases > 1 else lower_bounds
+    of_all = any_class_bounds if phases > 1 else lower_bounds
     steps = of_all(topology, spec).steps * phases
     of = (collective, family, machine, topology.ranks, steps)
     about = ("--collective", collective, "--topo", machine, "--max-steps", str(steps))

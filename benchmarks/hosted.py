@@ -16,8 +16,8 @@ import msgspec
 from rich.table import Table
 
 from benchmarks.record import begin
-from sccl.core.cost import bytes_text
-from sccl.runtime.processes import lines_of
+from sccl.core.cost import format_bytes
+from sccl.runtime.command_sessions import iterate_lines
 from sccl.view.charts import measured_chart
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def run(python: Path, *, smoke: bool) -> Iterator[BundleResult]:
         paths = os.pathsep.join([str(ROOT), sysconfig.get_path("purelib")])
         settings = {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore", "PYTHONPATH": paths}
         failed = partial("the job of {} ranks ended with exit code {}".format, ranks)
-        said = lines_of(words, ROOT, {**os.environ, **settings}, failed, begin="{")
+        said = iterate_lines(words, ROOT, {**os.environ, **settings}, failed, begin="{")
         with closing(said) as lines:
             for line in lines:
                 row = msgspec.json.decode(line, type=_Row)
@@ -120,7 +120,7 @@ def hosted_table(results: Sequence[BundleResult]) -> Table:
         row = [cells.get((*column, size)) for column in columns]
         told = ("" if r is None else f"{r.us:.0f} {r.gloo_us:.0f} x{r.gloo_us / r.us:.2f}"
                 for r in row)  # fmt: skip
-        table.add_row(bytes_text(size), *told)
+        table.add_row(format_bytes(size), *told)
     return table
 
 

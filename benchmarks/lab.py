@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sccl.core.words import counted
+from sccl.core.formatting import format_count
 from sccl.errors import ToolError
-from sccl.runtime.lab import Heard, Lab, Limiter, channels_of, run_lab, ways_of
+from sccl.runtime.lab import LabRun, Limiter, RankLine, choose_method, parse_channels, run_lab
 
 PATTERNS = ("alone", "into", "out")
 """One rank to another; all to one, whose receiving is limited; one to all, whose sending is."""
@@ -70,25 +70,25 @@ def run(cases: Sequence[RateCase], repeat: int) -> Iterator[RateResult]:
         ToolError: a rank failed, or there are no namespaces here.
     """
     for case in cases:
-        channels = channels_of(f"wire={case.rate}")
+        channels = parse_channels(f"wire={case.rate}")
         size = round(channels[0].bits_per_s / 8 * case.seconds)
         program = str(Path(__file__).with_name("lab_rank.py"))
-        lab = Lab(
+        lab = LabRun(
             (sys.executable, program, case.pattern, str(size)),
             channels,
             _RANKS,
-            ways_of(case.limiter),
+            choose_method(case.limiter),
         )
         found = tuple(_once(lab) for _ in range(repeat))
         asked = channels[0].bits_per_s
         yield RateResult(case.limiter.value, case.pattern, case.rate, asked, found)
 
 
-def _once(lab: Lab) -> float:
-    heard: list[Heard] = []
+def _once(lab: LabRun) -> float:
+    heard: list[RankLine] = []
     end = run_lab(lab, heard.append)
     lines = [one.text for one in heard if one.stream == "out"]
     if end.code or len(lines) != 1:
         told = " ".join(one.text for one in heard if one.stream == "err")[-300:]
-        raise ToolError(f"the lab of {counted(lab.ranks, 'rank')} failed: {told}")
+        raise ToolError(f"the lab of {format_count(lab.ranks, 'rank')} failed: {told}")
     return float(lines[0])

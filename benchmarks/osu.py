@@ -12,10 +12,10 @@ from statistics import geometric_mean, median
 from typing import Any
 
 from benchmarks.collectives import CollectiveResult, SizeResult, algorithms
-from sccl.collectives import names
-from sccl.emit import generate, write_project
+from sccl.codegen.project_writer import generate, write_project
+from sccl.collectives import collective_names
 from sccl.errors import InputError, ToolError
-from sccl.runtime import Mpi, build, load_project
+from sccl.runtime import Mpi, build_project, load_project
 
 NAMES = (
     "allgather",
@@ -81,9 +81,9 @@ def measure(
     with tempfile.TemporaryDirectory(prefix="sccl-osu-") as folder:
         programs, directory = Path(folder), Path(folder) / "project"
         build_osu(sources, sorted({*chosen, "barrier"}), mpi, programs)
-        found = [a for name in names() for a in algorithms(f"full:{ranks}", name)]
+        found = [a for name in collective_names() for a in algorithms(f"full:{ranks}", name)]
         write_project(directory, generate(found, "host"))
-        build(load_project(directory), mpi)
+        build_project(load_project(directory), mpi)
         library = str(directory / "libsccl.so")
         command = [*mpi.launcher(ranks), "env"]
         (barrier_us,) = _run(mpi, command, [str(programs / "osu_barrier")], 10).values()

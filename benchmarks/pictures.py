@@ -17,7 +17,7 @@ from benchmarks.scale import series_of
 from benchmarks.tacos import charts as tacos
 from sccl.core.files.disk import read_text
 from sccl.errors import FormatError, InputError, ParameterError
-from sccl.view.charts import measured_chart, save, stacked
+from sccl.view.charts import measured_chart, save_chart, stack_charts
 
 if TYPE_CHECKING:
     from sccl.view.charts import ChartType
@@ -49,7 +49,7 @@ def draw(files: Sequence[Path], path: Path, only: Sequence[str] = ()) -> None:
             same[0].extend(results)
         else:
             kept.append((file, name, results))
-    save(stacked([chart for one in kept for chart in _charts(*one, only)]), path)
+    save_chart(stack_charts([chart for one in kept for chart in _charts(*one, only)]), path)
 
 
 @contextmanager

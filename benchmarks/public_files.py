@@ -21,8 +21,8 @@ from benchmarks.timing import Verdict
 from sccl import formats
 from sccl.errors import InputError
 from sccl.topo import importers
-from sccl.workloads import readers, unpacking
-from sccl.workloads.readers import WantedStep
+from sccl.training.traces import readers, trace_files
+from sccl.training.traces.readers import StepSelection
 
 LIST = Path(__file__).parent / "data" / "public_files.json"
 
@@ -141,7 +141,7 @@ def count(reader: str, place: Path) -> dict[str, int]:
     Raises:
         InputError: The reader refuses the file, or it is of another format.
     """
-    if reader in importers.names():
+    if reader in importers.importer_names():
         return _machine(reader, place)
     if reader in readers.names():
         return _traces(reader, place)
@@ -149,8 +149,8 @@ def count(reader: str, place: Path) -> dict[str, int]:
 
 
 def _machine(reader: str, place: Path) -> dict[str, int]:
-    text = importers.text_of_bytes(place.read_bytes(), place.name)
-    importer, imported = importers.read(text, importers.Hints(place.stem), place.name)
+    text = importers.decode_text(place.read_bytes(), place.name)
+    importer, imported = importers.read_machine(text, importers.Hints(place.stem), place.name)
     _check_reader(reader, importer.NAME, place)
     topology = imported.topology
     return {
@@ -165,10 +165,10 @@ def _machine(reader: str, place: Path) -> dict[str, int]:
 def _traces(reader: str, place: Path) -> dict[str, int]:
     """Return how many traces a file holds and what their middle step calls."""
     found = {"traces": 0, "calls": 0, "step": -1}
-    for where, content in unpacking.contents(place):
-        found_reader = readers.who_reads(content, where)
+    for where, content in trace_files.iterate_files(place):
+        found_reader = readers.detect_reader(content, where)
         _check_reader(reader, found_reader.NAME, place)
-        trace = found_reader.read(content, where, WantedStep())
+        trace = found_reader.read(content, where, StepSelection())
         found["traces"] += 1
         found["calls"] += len(trace.calls())
         if trace.step is not None:
@@ -182,7 +182,7 @@ def _traces(reader: str, place: Path) -> dict[str, int]:
 
 def _plan(reader: str, place: Path) -> dict[str, int]:
     content = place.read_bytes()
-    plan_format = formats.who_reads(content)
+    plan_format = formats.detect_format(content)
     _check_reader(reader, "" if plan_format is None else plan_format.NAME, place)
     foreign = formats.load(reader).read(content, place.name)
     if foreign.refused:

@@ -66,19 +66,20 @@ SMOKE = (ReachSpec("alltoall", "torus:4x4", 16, 16, 4, 8, searched=True),)
 
 _SEARCH = """\
 import sys
-from sccl.collectives import named
+from sccl.collectives import named_spec
 from sccl.core.answer import Sat
 from sccl.core.instance import Instance
 from sccl.judge import require_valid
 from sccl.solvers.effort import Effort
-from sccl.synth.ksync.orbits import answer
-from sccl.topo import resolve
-from sccl.topo.symmetry.groups import groups
+from sccl.synth.syncoll.symmetric_search import answer
+from sccl.topo import resolve_topology
+from sccl.topo.symmetry.group_choice import candidate_groups
 collective, machine, *numbers, timeout = sys.argv[1:]
-topology = resolve(machine)
+topology = resolve_topology(machine)
 chunks, steps, rounds = map(int, numbers)
-question = Instance(topology, named(collective, topology.ranks).at(chunks), steps, rounds)
-found = answer(question, groups(topology, question.collective, "auto"), Effort(float(timeout)))
+question = Instance(topology, named_spec(collective, topology.ranks).at(chunks), steps, rounds)
+groups = candidate_groups(topology, question.collective, "auto")
+found = answer(question, groups, Effort(float(timeout)))
 if isinstance(found, Sat):
     require_valid(found.algorithm, "symmetric synthesis")
 print(found.seconds if isinstance(found, Sat) else -1.0)

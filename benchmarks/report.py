@@ -36,7 +36,7 @@ from benchmarks.teccl import Attained, LeastTimeResult
 from benchmarks.teccl_epochs import EpochResult
 from benchmarks.teccl_scale import LargeResult
 from benchmarks.timing import Raced, Timing, Verdict
-from sccl.core.cost import bytes_text
+from sccl.core.cost import format_bytes
 
 _NUMBERS = ("C", "S", "R")
 
@@ -244,7 +244,7 @@ def least_times_table(results: Sequence[LeastTimeResult]) -> Table:
         solver = "" if r.published_s is None else seconds_text(r.published_s)
         table.add_row(
             f"{r.collective} {escape(r.topology)}",
-            bytes_text(r.output_bytes),
+            format_bytes(r.output_bytes),
             published,
             solver,
             *_attained_cells(r.equal),
@@ -287,7 +287,7 @@ def epochs_table(results: Sequence[EpochResult]) -> Table:
         what += [f"epochs of the {case.epoch} link"] if case.figure == "fig10" else []
         table.add_row(
             ", ".join(what),
-            bytes_text(case.chunk_bytes),
+            format_bytes(case.chunk_bytes),
             str(case.chunks),
             case.model,
             "" if r.epoch_us is None else f"{r.epoch_us:g}",
@@ -379,7 +379,7 @@ def sketches_table(results: Sequence[TacclResult]) -> Table:
     for r in results:
         case = r.case
         table.add_row(
-            f"{case.part}: {case.collective} {case.machine} {bytes_text(case.size_bytes)}",
+            f"{case.part}: {case.collective} {case.machine} {format_bytes(case.size_bytes)}",
             escape(f"{case.sketch or r.kept} {case.change}".strip()),
             str(r.chunks),
             case.alpha,

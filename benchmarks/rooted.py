@@ -11,15 +11,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from sccl.collectives import named
+from sccl.collectives import named_spec
 from sccl.errors import SolverError, TooLargeError
 from sccl.prove.bounds import lower_bounds
 from sccl.prove.bounds.timed_cuts import timed_bound
 from sccl.solvers import lp
-from sccl.synth.limit.problem import pose_packing
-from sccl.synth.limit.solve import solve_packing
-from sccl.synth.limit.steps import step_limit
-from sccl.topo import resolve
+from sccl.synth.packing.by_steps.limits_by_steps import step_limit
+from sccl.synth.packing.by_steps.packing_problem import build_packing_problem
+from sccl.synth.packing.by_steps.packing_solver import solve_packing
+from sccl.topo import resolve_topology
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +87,8 @@ def run(specs: Sequence[RootedSpec]) -> Iterator[RootedResult]:
     """Yield the results."""
     lp.solve(lp.Model())  # what loads once is not the first row's time
     for spec in specs:
-        topology = resolve(spec.topology)
-        whole = named(spec.collective, topology.ranks)
+        topology = resolve_topology(spec.topology)
+        whole = named_spec(spec.collective, topology.ranks)
         unit = whole.at(whole.unit)
         bounds = lower_bounds(topology, whole)
         steps = bounds.steps + spec.more
@@ -101,7 +101,9 @@ def run(specs: Sequence[RootedSpec]) -> Iterator[RootedResult]:
         packed = None
         if spec.packed:
             try:
-                packing = solve_packing(pose_packing(topology, unit, steps), bounds.bandwidth)
+                packing = solve_packing(
+                    build_packing_problem(topology, unit, steps), bounds.bandwidth
+                )
                 packed = (packing.lower, packing.upper)
             except (SolverError, TooLargeError):
                 packed = None
@@ -110,5 +112,12 @@ def run(specs: Sequence[RootedSpec]) -> Iterator[RootedResult]:
         value = max(found.value, bounds.bandwidth)
         times = (middle - begin, end - begin, late - end)
         yield RootedResult(
-            spec, steps, value, times[0], limit.best, times[1], packed, times[2] if packed else 0.0
+            spec,
+            steps,
+            value,
+            times[0],
+            limit.required_upper,
+            times[1],
+            packed,
+            times[2] if packed else 0.0,
         )

@@ -17,12 +17,12 @@ from fractions import Fraction
 from pathlib import Path
 
 from benchmarks.routed_proofs import Known, KnownAllreduce, Triple, dominates, triple_of
-from sccl.collectives import named
+from sccl.collectives import named_spec
 from sccl.core.files.claims import AlgorithmClaimWire, Claim, LimitPointWire
-from sccl.prove.check.folder import check_folder
-from sccl.prove.check.question import read_case
-from sccl.synth.claims import write_claims
-from sccl.topo import machine_model, resolve
+from sccl.prove.check.case import read_case
+from sccl.prove.check.certificate import check_folder
+from sccl.synth.common.claims import write_claims
+from sccl.topo import machine_model, resolve_topology
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,8 @@ class RoutedResult:
     Attributes:
         chunks, steps, rounds: C, S and R.
         verdict: ``"yes"``: on the frontier; ``"no"``: dominated; ``"unknown"``: nothing is proved.
-        by: what dominates it: an algorithm's name, or :data:`FOUND`; empty: nothing that is known.
+        by: what dominates it: an algorithm's name, or :data:`RESULT_FILE`; empty: nothing that is
+            known.
         rival: (C, S, R) of that.
         lower, upper: what the limit of R/C for S lies between; None: that was not asked for.
         before: what that for S - 1 is at least; None: likewise, or there are no so few steps.
@@ -114,10 +115,10 @@ def _slug(case: RoutedCase) -> str:
 
 def _certified(case: RoutedCase, folder: Path) -> Iterator[RoutedResult]:
     """Yield what a certificate says of each algorithm, once it is written and checked."""
-    machine = machine_model(resolve(case.machine)).topology
+    machine = machine_model(resolve_topology(case.machine)).topology
     began = time.process_time()
     of = KnownAllreduce if case.collective == "allreduce" else Known
-    known = of(machine, named(case.collective, machine.ranks))
+    known = of(machine, named_spec(case.collective, machine.ranks))
     known.decide()
     if not known.published:
         return

@@ -9,31 +9,31 @@ from pathlib import Path
 
 from sccl.collectives import Spec, dual_of
 from sccl.core.algorithm import Algorithm
-from sccl.core.bounds import Bounds
+from sccl.core.bound import Bounds
 from sccl.core.files.claims import Claim, LimitPointWire
 from sccl.core.frontier import Frontier
-from sccl.core.limit import StepLimit
+from sccl.core.step_limit import StepLimit
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology
 from sccl.errors import InputError
 from sccl.judge import require_valid
-from sccl.prove.bounds import any_bounds, lower_bounds
-from sccl.synth.allreduce.every import proof_of_every
-from sccl.synth.allreduce.pairs import Half, Pair, compose_pair
-from sccl.synth.baselines import make, on_machine
-from sccl.synth.claims import (
+from sccl.prove.bounds import any_class_bounds, lower_bounds
+from sccl.synth.allreduce.any_family_bound import any_family_proof
+from sccl.synth.allreduce.pairs import Half, HalfPair, compose_pair
+from sccl.synth.baselines import make_pattern, to_algorithm
+from sccl.synth.common.claims import (
     algorithm_claim,
+    any_family_bound_claims,
     bound_claims,
-    every_claims,
-    halves_claims,
+    composition_claims,
     limit_claims,
 )
-from sccl.synth.contract import Request
-from sccl.synth.direct.exchanges import exchanges
-from sccl.synth.limit.attain import attain
-from sccl.synth.limit.steps import step_bound, step_limit
-from sccl.topo import resolve
-from sccl.topo.symmetry.expand import MAX_EXPANDED, expand
+from sccl.synth.common.contract import Request
+from sccl.synth.constructions.clique_exchange import find_clique_exchange
+from sccl.synth.packing.by_steps.limits_by_steps import step_bound, step_limit
+from sccl.synth.packing.by_steps.rounding import round_to_algorithm
+from sccl.topo import resolve_topology
+from sccl.topo.symmetry.expansion import MAX_EXPANDED_SENDS, expand_algorithm
 
 ALGORITHMS = (
     "swing",
@@ -84,7 +84,7 @@ class Known:
         request = Request(self.topology, self.spec, 2**20)
         for name in ALGORITHMS:
             try:
-                self.published[name] = on_machine(make(name, request), self.topology)
+                self.published[name] = to_algorithm(make_pattern(name, request), self.topology)
             except InputError:
                 continue  # it does not serve so many ranks, or the collective
 
@@ -125,8 +125,8 @@ class Known:
         """Return a limit, and write down what attains it, if that is no more than ``cost``."""
         of = lower_bounds(self.topology, self.spec)
         packed = step_limit(self.topology, self.spec, steps, of, effort=_UNITS)
-        if packed.limit.best <= cost:
-            made = attain(packed, dual_of(self.spec), None)
+        if packed.limit.required_upper <= cost:
+            made = round_to_algorithm(packed, dual_of(self.spec), None)
             self.found += [made] if made is not None else []
         return packed.limit
 
@@ -183,12 +183,12 @@ class KnownAllreduce(Known):
     @property
     def bounds(self) -> Bounds:
         """Return what holds for all allreduces, whatever S is."""
-        return any_bounds(self.topology, self.spec)
+        return any_class_bounds(self.topology, self.spec)
 
     def decide(self) -> None:
         """Look for what dominates algorithms: halving and doubling between neighbours, too."""
-        near = exchanges(resolve(self.topology.name.removeprefix("routed:")))
-        for halved in near.halved() if near else ():
+        near = find_clique_exchange(resolve_topology(self.topology.name.removeprefix("routed:")))
+        for halved in near.useful_halvings() if near else ():
             assert near is not None
             made = near.algorithm(self.spec, halved)
             if made is not None:  # its messages pass one link each
@@ -203,33 +203,37 @@ class KnownAllreduce(Known):
         if made is not None and (costs < cost or (above and costs == cost)):
             self.found.append(made)
         elif steps not in self.limits:
-            proof = proof_of_every(self.topology, self.spec, bounds, steps, cost)
+            proof = any_family_proof(self.topology, self.spec, bounds, steps, cost)
             self.limits[steps] = StepLimit(steps, proof.bound, None, (proof,))
 
     def _composed(self, steps: int) -> Algorithm | None:
         """Return halves of so many steps each, at or near their limits, one after the other."""
         dual = dual_of(self.spec)
-        scatter, gather = (self._half(spec, steps) for spec in (dual.scattered, dual.spec))
+        scatter, gather = (self._half(spec, steps) for spec in (dual.first_phase, dual.spec))
         if scatter is None or gather is None:
             return None
         first = Half(steps, scatter.bandwidth_cost, scatter.collective.chunks, scatter)
         times, chunks = dual.chunk_factor, gather.collective.chunks
         then = Half(steps, gather.bandwidth_cost / times, chunks * times, gather)
-        return compose_pair(Pair(first, then), self.spec)
+        return compose_pair(HalfPair(first, then), self.spec)
 
     def _half(self, spec: Spec, steps: int) -> Algorithm | None:
         bounds = lower_bounds(self.topology, spec)
         if self.topology.ranks > MOST_PACKED or not bounds.steps <= steps <= MOST_STEPS:
             return None
         packed = step_limit(self.topology, spec, steps, bounds, effort=_UNITS)
-        made = attain(packed, dual_of(spec), None)
-        return None if made is None or made.num_sends > MAX_EXPANDED else expand(made)
+        made = round_to_algorithm(packed, dual_of(spec), None)
+        return (
+            None if made is None or made.num_sends > MAX_EXPANDED_SENDS else expand_algorithm(made)
+        )
 
     def limit_claims(self) -> Iterator[Claim]:
         """Yield what is proved of all allreduces, and of the halves of compositions."""
         every = tuple(self.limits[steps] for steps in sorted(self.limits))
         names = (self.topology.name, self.spec.name, None, None)
-        yield from every_claims(self.topology, Frontier(*names, self.bounds, (), every=every))
+        yield from any_family_bound_claims(
+            self.topology, Frontier(*names, self.bounds, (), any_class_limits=every)
+        )
         of_halves = lower_bounds(self.topology, self.spec)
         last = max(made.steps for made in self._best_published())
         for steps in range(of_halves.steps, min(last, 2 * MOST_STEPS) + 1, 2):
@@ -239,7 +243,7 @@ class KnownAllreduce(Known):
     def more_claims(self, folder: Path, claims: Sequence[Claim]) -> Iterator[Claim]:
         """Yield which are optimal among all reducescatters and then allgathers."""
         halves = [made for made in self._best_published() if made.steps <= 2 * MOST_STEPS]
-        yield from halves_claims(folder, self.topology, self.spec, claims, halves)
+        yield from composition_claims(folder, self.topology, self.spec, claims, halves)
 
     def _best_published(self) -> list[Algorithm]:
         """Return published compositions that no other of these dominates."""

@@ -9,21 +9,21 @@ from functools import partial
 
 from benchmarks.paper import PaperRow
 from benchmarks.timing import Contender, Run
-from sccl.collectives import named
+from sccl.collectives import named_spec
 from sccl.core.answer import verdict
-from sccl.synth.ask import ask
-from sccl.synth.ksync import backends
-from sccl.topo import resolve
-from sccl.transform import Question, pose
+from sccl.synth.common.reduction import solve_question
+from sccl.synth.syncoll import solve as syncoll_solve
+from sccl.topo import resolve_topology
+from sccl.transform import Question, build_question
 
 _WARM_UP = PaperRow("line:2", "allgather", 1, 1, 1, "", 0.0)
 
 
 def question(row: PaperRow) -> Question:
     """Return what a row asks; roots are rank 0."""
-    topology = resolve(row.topology)
-    spec = named(row.collective, topology.ranks)
-    return pose(topology, spec, row.chunks, row.steps, row.rounds)
+    topology = resolve_topology(row.topology)
+    spec = named_spec(row.collective, topology.ranks)
+    return build_question(topology, spec, row.chunks, row.steps, row.rounds)
 
 
 def answer(row: PaperRow, solver: str, timeout_s: float) -> Run:
@@ -33,10 +33,10 @@ def answer(row: PaperRow, solver: str, timeout_s: float) -> Run:
     that was asked for; both are judged. Not timed: imports, reading the topology.
     """
     asked = question(row)
-    solve = partial(backends.solve, solver=solver, effort=backends.Effort(timeout_s))
+    solve = partial(syncoll_solve.solve, solver=solver, effort=syncoll_solve.Effort(timeout_s))
     gc.collect()  # what an earlier row left behind is not this row's time
     begin, used = time.perf_counter(), _processor_seconds()
-    found = ask(asked, solve)
+    found = solve_question(asked, solve)
     seconds, used = time.perf_counter() - begin, _processor_seconds() - used
     return Run(verdict(found), seconds, processor_seconds=used)
 

@@ -12,13 +12,13 @@ import numpy as np
 
 from benchmarks.process import measure
 from benchmarks.timing import Verdict
-from sccl.collectives import named
+from sccl.collectives import named_spec
 from sccl.core.instance import Instance
 from sccl.prove.bounds import lower_bounds
-from sccl.synth.ksync.orbit_model import Paths, encode_orbits
-from sccl.synth.ksync.transfer_model import size
-from sccl.topo import resolve
-from sccl.topo.symmetry.groups import groups
+from sccl.synth.syncoll.encoding_symmetric import PathRestriction, encode_orbits
+from sccl.synth.syncoll.encoding_time_indexed import count_variables
+from sccl.topo import resolve_topology
+from sccl.topo.symmetry.group_choice import candidate_groups
 
 FAMILIES: dict[str, tuple[str, ...]] = {
     "torus": ("4x2", "4x4", "8x4", "8x8", "16x8", "16x16", "32x16", "32x32"),
@@ -72,8 +72,8 @@ class ScaleResult:
 
 def spec_of(family: str, sides: str, symmetry: str) -> ScaleSpec:
     """Return the fewest chunks and rounds that meet both lower bounds of allgather."""
-    topology = resolve(f"{family}:{sides}")
-    bounds = lower_bounds(topology, named("allgather", topology.ranks))
+    topology = resolve_topology(f"{family}:{sides}")
+    bounds = lower_bounds(topology, named_spec("allgather", topology.ranks))
     chunks = bounds.bandwidth.denominator
     while chunks * bounds.bandwidth < bounds.steps:
         chunks += bounds.bandwidth.denominator
@@ -118,13 +118,13 @@ def solve(spec: ScaleSpec, timeout_s: float, repeat: int) -> ScaleResult:
 
 
 def _variables(spec: ScaleSpec, found_under: str | None) -> int:
-    topology = resolve(spec.topology)
-    collective = named("allgather", spec.ranks).at(spec.chunks)
+    topology = resolve_topology(spec.topology)
+    collective = named_spec("allgather", spec.ranks).at(spec.chunks)
     instance = Instance(topology, collective, spec.steps, spec.rounds)
-    for group in groups(topology, collective, spec.symmetry):
+    for group in candidate_groups(topology, collective, spec.symmetry):
         if group.name == found_under:
-            return len(encode_orbits(instance, group.generators, Paths.LAYERED).transfers)
-    return size(instance)
+            return len(encode_orbits(instance, group.generators, PathRestriction.LAYERED).transfers)
+    return count_variables(instance)
 
 
 def growth(results: Sequence[ScaleResult]) -> dict[str, float]:

@@ -15,22 +15,22 @@ from itertools import product
 import numpy as np
 
 from sccl.solvers.effort import Effort
-from sccl.train import (
+from sccl.training import (
     StepMotif,
     StepOp,
     StepOption,
     StepPlan,
     StepProblem,
-    exact,
-    first_in_first_out,
-    least_finish,
-    planned,
-    published,
-    serial,
-    wrong_in_plan,
+    build_fifo_plan,
+    find_step_plan_fault,
+    finish_lower_bound,
+    search_by_annealing,
+    search_by_markov_chain,
+    search_step_plan,
+    solve_step,
 )
-from sccl.train.listing import in_order
-from sccl.train.searches import fastest
+from sccl.training.scheduling.list_scheduling import schedule_in_order
+from sccl.training.scheduling.search_strategies import fastest_options
 
 PARTS = ("figure6", "bank")
 
@@ -105,7 +105,7 @@ def figure6() -> StepProblem:
 
 def order_alone(problem: StepProblem) -> int:
     """Return the best finish with the fastest option of each op, in any order."""
-    rows = zip(problem.ops, fastest(problem).tolist(), strict=True)
+    rows = zip(problem.ops, fastest_options(problem).tolist(), strict=True)
     ops = tuple(replace(op, options=(op.options[choice],)) for op, choice in rows)
     return _best(replace(problem, ops=ops))[0]
 
@@ -114,7 +114,9 @@ def options_alone(problem: StepProblem) -> int:
     """Return the best finish of all choices, in the order of submission."""
     starts = np.zeros(len(problem.arrays.ticks), dtype=np.int64)
     choices = product(*(range(len(op.options)) for op in problem.ops))
-    return min(in_order(problem.arrays, np.array(c, dtype=np.int64), starts) for c in choices)
+    return min(
+        schedule_in_order(problem.arrays, np.array(c, dtype=np.int64), starts) for c in choices
+    )
 
 
 def drawn(seed: int) -> StepProblem:
@@ -156,10 +158,12 @@ def _option(rng: random.Random, channels: int, name: str) -> StepOption:
 
 
 SEARCHES: dict[str, Callable[[StepProblem, int], StepPlan]] = {
-    "first in, first out": lambda problem, _: first_in_first_out(problem),
-    "published": lambda problem, seed: published(problem, PROPOSALS, seed),
-    "serial": lambda problem, seed: serial(problem, PROPOSALS, seed, least_finish(problem).ticks),
-    "joint": lambda problem, seed: planned(problem, PROPOSALS, seed).plan,
+    "first in, first out": lambda problem, _: build_fifo_plan(problem),
+    "published": lambda problem, seed: search_by_markov_chain(problem, PROPOSALS, seed),
+    "serial": lambda problem, seed: search_by_annealing(
+        problem, PROPOSALS, seed, finish_lower_bound(problem).ticks
+    ),
+    "joint": lambda problem, seed: search_step_plan(problem, PROPOSALS, seed).plan,
 }
 
 
@@ -199,7 +203,7 @@ def _bank(count: int) -> Iterator[SyndicateResult]:
         seconds += took
         problems.append((problem, best, seed))
     yield SyndicateResult("bank", "exact", count, 1.0, 0.0, 0.0, seconds / count)
-    met = sum(least_finish(problem).ticks == best for problem, best, _ in problems)
+    met = sum(finish_lower_bound(problem).ticks == best for problem, best, _ in problems)
     for name in SEARCHES:
         result = _over(name, "bank", problems)
         note = f"bounds are met by {met} optima" if name == "serial" else ""
@@ -215,7 +219,7 @@ def _over(
     for problem, best, seed in problems:
         plan = SEARCHES[name](problem, seed)
         finish = plan.finish(problem)
-        assert not wrong_in_plan(problem, plan)
+        assert not find_step_plan_fault(problem, plan)
         assert finish >= best
         above.append(finish / best - 1)
         finishes.add(finish)
@@ -229,8 +233,8 @@ def _over(
 def _best(problem: StepProblem) -> tuple[int, float]:
     """Return the proved optimum, and the seconds of the processor that it took."""
     begun = time.process_time()
-    found = exact(problem, Effort(units=60.0))
+    found = solve_step(problem, Effort(units=60.0))
     assert found.plan is not None
     assert found.proved
-    assert not wrong_in_plan(problem, found.plan)
+    assert not find_step_plan_fault(problem, found.plan)
     return found.plan.finish(problem), time.process_time() - begun

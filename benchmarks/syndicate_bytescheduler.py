@@ -26,13 +26,13 @@ import numpy as np
 from benchmarks.syndicate_jobs import JobResult, computing
 from benchmarks.syndicate_systems import MODELS, Systems, workload_of
 from sccl.errors import ParameterError
-from sccl.topo import fabric_of
-from sccl.train.cyclic import wrong_in_cyclic
-from sccl.train.policies import POLICIES, PolicyEffort
-from sccl.train.problem import StepProblem
-from sccl.train.searches import uniform
-from sccl.train.turning import window_as_it_is
-from sccl.train.windows import repeated
+from sccl.topo import resolve_fabric
+from sccl.training.scheduling.cyclic_problem import find_cyclic_plan_fault
+from sccl.training.scheduling.policies import POLICIES, PolicyEffort
+from sccl.training.scheduling.search_strategies import uniform_choices
+from sccl.training.scheduling.steady_state import find_steady_state
+from sccl.training.scheduling.step_problem import StepProblem
+from sccl.training.scheduling.windows import identity_window
 
 PART = "bytescheduler"
 
@@ -194,7 +194,7 @@ def run(folder: Path, *, smoke: bool = False) -> Iterator[JobResult]:
     byte = Core(folder)
     for name in JOBS[: 1 if smoke else None]:
         workload = workload_of(name)
-        systems = Systems(workload, fabric_of(f"hgx2x{-(-workload.ranks // 8)}"), 0.0)
+        systems = Systems(workload, resolve_fabric(f"hgx2x{-(-workload.ranks // 8)}"), 0.0)
         yield from beside(byte, name, systems)
 
 
@@ -205,7 +205,7 @@ def beside(byte: Core, name: str, systems: Systems) -> Iterator[JobResult]:
         AssertionError: a plan is wrong.
     """
     problem, workload = systems.today.problem, systems.workload
-    window = window_as_it_is(problem)
+    window = identity_window(problem)
     sizes = {op.id: float(op.count) for op in workload.collectives()}
     stream = max(computing(workload).values())
     parameters = [sizes.get(op.name, 0.0) for op in window.step.ops]
@@ -221,9 +221,9 @@ def beside(byte: Core, name: str, systems: Systems) -> Iterator[JobResult]:
     yield result("lifo", min(found), begun)
     for word, credit in CREDITS.items():
         begun, found = time.process_time(), []
-        for choice in uniform(window.step):
+        for choice in uniform_choices(window.step):
             done = Iteration(byte, window.step, choice.tolist(), parameters, credit)
-            plan = window.cyclic(window.step.plan_of(choice, done.starts))
-            assert not wrong_in_cyclic(problem, plan)
-            found.append(repeated(problem, plan).period)
+            plan = window.to_cyclic_plan(window.step.plan_of(choice, done.starts))
+            assert not find_cyclic_plan_fault(problem, plan)
+            found.append(find_steady_state(problem, plan).period)
         yield result(f"its core, credit {word}", min(found), begun)

@@ -10,10 +10,10 @@ from sccl.errors import ParameterError
 from sccl.view.charts import (
     COMPUTATION,
     StepBar,
-    StepRows,
+    StepPanel,
     grouped_chart,
     measured_chart,
-    steps_chart,
+    step_gantt_chart,
 )
 
 if TYPE_CHECKING:
@@ -173,4 +173,4 @@ def _timeline(result: Mapping[str, Any]) -> ChartType:
         for row, kind, since, until, label in told
     )
     title = f"{SHOWN} under {result['system']}: an iteration"
-    return steps_chart([StepRows(title, (), names, bars, 0.0, result["period_us"])])
+    return step_gantt_chart([StepPanel(title, (), names, bars, 0.0, result["period_us"])])

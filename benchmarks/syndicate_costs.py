@@ -15,14 +15,14 @@ from itertools import groupby
 import numpy as np
 from rich.table import Table
 
-from sccl.core.cost import bytes_text
-from sccl.core.training_plan import WHOLE_LOAD
-from sccl.motif import motifs_of, recipe_of, whole
-from sccl.sim import FluidTask, run_fluid
-from sccl.topo import fabric_of
-from sccl.train.carriers import CARRIERS
-from sccl.train.costs import MotifCosts
-from sccl.train.offers import Offer
+from sccl.core.cost import format_bytes
+from sccl.core.training_plan import FULL_LOAD
+from sccl.sim import FluidTask, run_fair_sharing
+from sccl.topo import resolve_fabric
+from sccl.training.motifs import apply_recipe, build_collective_motif, parse_recipe
+from sccl.training.options.candidate_options import CandidateOption
+from sccl.training.options.carriers import CARRIERS
+from sccl.training.options.motif_costs import MotifCosts
 
 FABRIC = "hgx2x16"
 PARTS = ("figure16", "figure17", "figure18")
@@ -57,30 +57,32 @@ class StepCost:
 
 @cache
 def _costs() -> MotifCosts:
-    return MotifCosts(fabric_of(FABRIC))
+    return MotifCosts(resolve_fabric(FABRIC))
 
 
-def offered(collective: str, size: int, recipe: str, channel: str, carrier: str) -> Offer:
+def offered(collective: str, size: int, recipe: str, channel: str, carrier: str) -> CandidateOption:
     """Return a collective of all ranks as an option of one channel and one carrier."""
     costs = _costs()
     number = [one.name for one in costs.fabric.channels].index(channel)
     by = {one.name: one for one in CARRIERS}[carrier]
-    motifs = motifs_of(whole(collective, range(_RANKS), size), recipe_of(recipe))
-    parts = tuple((number, carrier, costs.of(motif, number, by, 1)) for motif in motifs)
-    return Offer(recipe, parts, tuple(motif.after for motif in motifs), bitwise=True)
+    motifs = apply_recipe(
+        build_collective_motif(collective, range(_RANKS), size), parse_recipe(recipe)
+    )
+    parts = tuple((number, carrier, costs.carrier_cost(motif, number, by, 1)) for motif in motifs)
+    return CandidateOption(recipe, parts, tuple(motif.after for motif in motifs), bitwise=True)
 
 
-def together(offers: Sequence[Offer]) -> float:
+def together(offers: Sequence[CandidateOption]) -> float:
     """Return the microseconds that options of one motif each take at once, sharing as fluids do."""
     tasks = []
     for offer in offers:
         ((_, _, cost),) = offer.parts
         loads = {
-            int(pipe): Fraction(int(cost.loads[pipe]), WHOLE_LOAD)
+            int(pipe): Fraction(int(cost.loads[pipe]), FULL_LOAD)
             for pipe in np.flatnonzero(cost.loads)
         }
         tasks.append(FluidTask(Fraction(cost.ns), loads))
-    return float(max(span.end for span in run_fluid(tasks))) / 1000
+    return float(max(span.end for span in run_fair_sharing(tasks))) / 1000
 
 
 def _figure16(size: int) -> dict[str, float]:
@@ -136,5 +138,5 @@ def costs_table(results: Sequence[StepCost]) -> Table:
         table.add_column(column)
     for part in dict.fromkeys(r.part for r in results):
         for plan, size in winners(results, part):
-            table.add_row(part, plan, bytes_text(size))
+            table.add_row(part, plan, format_bytes(size))
     return table

@@ -16,17 +16,17 @@ from rich.table import Table
 
 from sccl.core.workload import Workload
 from sccl.core.workload_ops import CommOp, HostAction, HostEvent, HostProgram, Role
-from sccl.tasks.motif_planning import motif_planner
-from sccl.topo import fabric_of
-from sccl.train.cyclic import CyclicPlan, wrong_in_cyclic
-from sccl.train.jobs import Job
-from sccl.train.options import OptionSettings, options_of
-from sccl.train.periodic import periodic
-from sccl.train.periods import least_period
-from sccl.train.policies import POLICIES, RULES, PolicyEffort
-from sccl.train.windows import Repeated, repeated
-from sccl.workloads.generate import made_workload
-from sccl.workloads.generate.presets import preset
+from sccl.tasks.motif_planning import build_motif_planner
+from sccl.topo import resolve_fabric
+from sccl.training.bounds.period_bounds import period_lower_bound
+from sccl.training.models import generate_workload
+from sccl.training.models.presets import find_preset
+from sccl.training.options.option_catalog import OptionSettings, find_options
+from sccl.training.scheduling.cyclic_problem import CyclicPlan, find_cyclic_plan_fault
+from sccl.training.scheduling.cyclic_search import search_cyclic_plans
+from sccl.training.scheduling.policies import POLICIES, RULE_POLICIES, PolicyEffort
+from sccl.training.scheduling.steady_state import SteadyState, find_steady_state
+from sccl.training.scheduling.workload_problem import PlanningJob
 
 PARTS = {
     "moe": ("moe-156", "moe-600", "moe-1500"),
@@ -108,7 +108,7 @@ def run(parts: Sequence[str], *, smoke: bool = False) -> Iterator[JobResult]:
 def _beside(told: str, seconds: float) -> Iterator[JobResult]:
     """Yield what two collectives come to, both of all ranks, without and with complements."""
     name, reduced, exchanged = told.split()
-    fabric = fabric_of(name)
+    fabric = resolve_fabric(name)
     ranks = tuple(range(fabric.ranks))
     ops = (
         CommOp("gradients", "allreduce", ranks, int(reduced) * 2**18, "float32", reduce="sum"),
@@ -118,17 +118,19 @@ def _beside(told: str, seconds: float) -> Iterator[JobResult]:
     workload = Workload("two", len(ranks), (Role("all", ranks),), ops, (), (host,))
     for beside in (False, True):
         begun = time.process_time()
-        settings = OptionSettings(planner=motif_planner(), beside=beside)
-        problem = Job(workload, options_of(workload, fabric, settings).of).problem
-        bound = least_period(problem)
+        settings = OptionSettings(planner=build_motif_planner(), complementary=beside)
+        problem = PlanningJob(
+            workload, find_options(workload, fabric, settings).by_collective
+        ).problem
+        bound = period_lower_bound(problem)
         best: list[int] = []
 
-        def found(_: CyclicPlan, run: Repeated, best: list[int] = best) -> None:
+        def found(_: CyclicPlan, run: SteadyState, best: list[int] = best) -> None:
             best[:] = [min([run.period, *best])]
 
-        for rule in RULES:
+        for rule in RULE_POLICIES:
             POLICIES[rule].run(problem, PolicyEffort(0.0, 0), found)
-        periodic(problem, seconds, 0, bound.ticks, found)
+        search_cyclic_plans(problem, seconds, 0, bound.ticks, found)
         search = "complements, too" if beside else "no complements"
         yield JobResult(
             *("beside", told, search, 2, best[0] / 1000, bound.ticks / 1000, bound.binds),
@@ -138,9 +140,11 @@ def _beside(told: str, seconds: float) -> Iterator[JobResult]:
 
 def _job(part: str, name: str, workload: Workload, seconds: float) -> Iterator[JobResult]:
     begun = time.process_time()
-    options = options_of(workload, fabric_of(f"hgx2x{-(-workload.ranks // 8)}"), OptionSettings())
-    problem = Job(workload, options.of).problem
-    bound = least_period(problem)
+    options = find_options(
+        workload, resolve_fabric(f"hgx2x{-(-workload.ranks // 8)}"), OptionSettings()
+    )
+    problem = PlanningJob(workload, options.by_collective).problem
+    bound = period_lower_bound(problem)
     count = sum(1 for _ in workload.collectives())
     stream = max(computing(workload).values(), default=0.0)
 
@@ -155,23 +159,23 @@ def _job(part: str, name: str, workload: Workload, seconds: float) -> Iterator[J
     for search in (*POLICIES, OURS):
         best: list[int] = []
 
-        def told(plan: CyclicPlan, found: Repeated, best: list[int] = best) -> None:
-            assert not wrong_in_cyclic(problem, plan)
-            assert repeated(problem, plan).period == found.period >= bound.ticks
+        def told(plan: CyclicPlan, found: SteadyState, best: list[int] = best) -> None:
+            assert not find_cyclic_plan_fault(problem, plan)
+            assert find_steady_state(problem, plan).period == found.period >= bound.ticks
             best[:] = [min([found.period, *best])]
 
         begun = time.process_time()
         if search == OURS:
-            for rule in RULES:
+            for rule in RULE_POLICIES:
                 POLICIES[rule].run(problem, PolicyEffort(0.0, 0), told)
-            periodic(problem, seconds, 0, bound.ticks, told)
+            search_cyclic_plans(problem, seconds, 0, bound.ticks, told)
         else:
             POLICIES[search].run(problem, PolicyEffort(seconds, 0, bound.ticks), told)
         yield result(search, best[0], time.process_time() - begun)
 
 
 def _workload(name: str, changes: Mapping[str, int]) -> Workload:
-    return made_workload(preset(name).family, changes, name).workload
+    return generate_workload(find_preset(name).family, changes, name).workload
 
 
 def computing(workload: Workload) -> dict[str, float]:

@@ -19,20 +19,20 @@ from functools import cached_property
 from rich.table import Table
 
 from sccl.core.fabric import Fabric
-from sccl.core.training_plan import WHOLE_LOAD, Option, TrainingPlan
+from sccl.core.training_plan import FULL_LOAD, Option, TrainingPlan
 from sccl.core.workload import Workload
-from sccl.tasks.step_pictures import RunningPlan, begin_of, covered_ns, iteration_panel
-from sccl.topo import fabric_of
-from sccl.train.cyclic import CyclicPlan, wrong_in_cyclic
-from sccl.train.jobs import Job
-from sccl.train.options import OptionSettings, options_of
-from sccl.train.periodic import periodic
-from sccl.train.periods import least_period
-from sccl.train.policies import POLICIES, RULES, PolicyEffort
-from sccl.train.running import timeline_of
-from sccl.train.windows import Repeated
-from sccl.workloads.generate import made_workload
-from sccl.workloads.generate.presets import preset
+from sccl.tasks.step_pictures import RunningPlan, covered_ns, iteration_panel, iteration_start
+from sccl.topo import resolve_fabric
+from sccl.training.bounds.period_bounds import period_lower_bound
+from sccl.training.models import generate_workload
+from sccl.training.models.presets import find_preset
+from sccl.training.options.option_catalog import OptionSettings, find_options
+from sccl.training.scheduling.cyclic_problem import CyclicPlan, find_cyclic_plan_fault
+from sccl.training.scheduling.cyclic_search import search_cyclic_plans
+from sccl.training.scheduling.policies import POLICIES, RULE_POLICIES, PolicyEffort
+from sccl.training.scheduling.steady_state import SteadyState
+from sccl.training.scheduling.workload_problem import PlanningJob
+from sccl.training.timeline import simulate_timeline
 
 FIFO, BS, HO, EXEC, SCHED = "FIFO", "BS+", "HO", "S-Exec", "S-Sched"
 PUBLISHED, OURS = "published search", "ours"
@@ -105,7 +105,7 @@ def taking_turns(options: Mapping[str, Sequence[Option]], channel: str) -> dict[
 
 
 def _alone(option: Option) -> Option:
-    turn = ((_TURN, WHOLE_LOAD),)
+    turn = ((_TURN, FULL_LOAD),)
     return replace(option, motifs=tuple(replace(m, loads=(*m.loads, *turn)) for m in option.motifs))
 
 
@@ -118,14 +118,14 @@ class Systems:
 
     def __init__(self, workload: Workload, fabric: Fabric, seconds: float) -> None:
         self.workload, self.fabric, self.seconds = workload, fabric, seconds
-        options = options_of(workload, fabric, OptionSettings()).of
-        self.free = Job(workload, options)
-        self.today = Job(workload, taking_turns(options, fabric.channels[0].name))
+        options = find_options(workload, fabric, OptionSettings()).by_collective
+        self.free = PlanningJob(workload, options)
+        self.today = PlanningJob(workload, taking_turns(options, fabric.channels[0].name))
 
     @cached_property
     def bound(self) -> int:
         """Return nanoseconds that no plan takes less than."""
-        return least_period(self.free.problem).ticks
+        return period_lower_bound(self.free.problem).ticks
 
     def plans(self) -> Iterator[tuple[str, TrainingPlan]]:
         """Yield what each system does.
@@ -140,9 +140,9 @@ class Systems:
         yield EXEC, self._policy(self.free, "s-exec")
         yield SCHED, self._order_alone(by_hand)
         yield PUBLISHED, self._policy(self.free, "mcmc")
-        yield OURS, self._searched(self.free, RULES)
+        yield OURS, self._searched(self.free, RULE_POLICIES)
 
-    def _policy(self, job: Job, name: str) -> TrainingPlan:
+    def _policy(self, job: PlanningJob, name: str) -> TrainingPlan:
         best = _Best(job)
         POLICIES[name].run(job.problem, PolicyEffort(self.seconds, 0), best.tell)
         return self._plan(best, name)
@@ -150,19 +150,20 @@ class Systems:
     def _order_alone(self, by_hand: TrainingPlan) -> TrainingPlan:
         """Search the order, ahead of iterations too, of the options that HO has."""
         return self._searched(
-            Job(self.workload, {name: (option,) for name, option in by_hand.options}), ("ho",)
+            PlanningJob(self.workload, {name: (option,) for name, option in by_hand.options}),
+            ("ho",),
         )
 
-    def _searched(self, job: Job, rules: Sequence[str]) -> TrainingPlan:
+    def _searched(self, job: PlanningJob, rules: Sequence[str]) -> TrainingPlan:
         best = _Best(job)
         for rule in rules:
             POLICIES[rule].run(job.problem, PolicyEffort(0.0, 0), best.tell)
-        periodic(job.problem, self.seconds, 0, self.bound, best.tell)
+        search_cyclic_plans(job.problem, self.seconds, 0, self.bound, best.tell)
         return self._plan(best, "sgs")
 
     def _plan(self, best: _Best, search: str) -> TrainingPlan:
         plan, found = best.found
-        options, order = best.job.plan(plan)
+        options, order = best.job.export_plan(plan)
         return TrainingPlan(
             workload=self.workload,
             fabric=self.fabric,
@@ -178,17 +179,17 @@ class Systems:
 class _Best:
     """The best plan of those that were told."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: PlanningJob) -> None:
         self.job = job
-        self._found: tuple[CyclicPlan, Repeated] | None = None
+        self._found: tuple[CyclicPlan, SteadyState] | None = None
 
     @property
-    def found(self) -> tuple[CyclicPlan, Repeated]:
+    def found(self) -> tuple[CyclicPlan, SteadyState]:
         assert self._found is not None
         return self._found
 
-    def tell(self, plan: CyclicPlan, found: Repeated) -> None:
-        assert not wrong_in_cyclic(self.job.problem, plan)
+    def tell(self, plan: CyclicPlan, found: SteadyState) -> None:
+        assert not find_cyclic_plan_fault(self.job.problem, plan)
         if self._found is None or found.period < self._found[1].period:
             self._found = plan, found
 
@@ -210,15 +211,15 @@ def workload_of(name: str, nodes: int = 0) -> Workload:
     Args:
         nodes: of 8 GPUs; 0: as many as it has.
     """
-    known = preset(name)
+    known = find_preset(name)
     given = {"ranks": 8 * nodes} if nodes else {}
     recommends = _RECOMMENDS if known.family == "dlrm" else {}
-    return made_workload(known.family, {**given, **recommends}, name).workload
+    return generate_workload(known.family, {**given, **recommends}, name).workload
 
 
 def measured(model: str, nodes: int, seconds: float) -> Iterator[SystemResult]:
     """Yield the result of each system on a model."""
-    systems = Systems(workload_of(model, nodes), fabric_of(f"hgx2x{nodes}"), seconds)
+    systems = Systems(workload_of(model, nodes), resolve_fabric(f"hgx2x{nodes}"), seconds)
     begun = time.process_time()
     for system, plan in systems.plans():
         took = time.process_time() - begun
@@ -230,9 +231,9 @@ def result_of(
     model: str, nodes: int, system: str, plan: TrainingPlan, seconds: float
 ) -> SystemResult:
     """Return the result of a plan, simulated event by event."""
-    timeline = timeline_of(plan)
+    timeline = simulate_timeline(plan)
     assert timeline.period_ns == plan.period_ns >= plan.bound_ns
-    begin = begin_of(timeline, timeline.first)
+    begin = iteration_start(timeline, timeline.first_periodic)
     until = begin + timeline.period_ns
     computes, communicates = (
         covered_ns((s for s in timeline.spans if s.computes == kind), begin, until) / plan.period_ns

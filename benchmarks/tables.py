@@ -14,7 +14,7 @@ from benchmarks.record import begin
 from benchmarks.summary import Ratio, Total, paper_total, ratio, total
 from benchmarks.timing import Raced, race
 from sccl.cli.report import err, out
-from sccl.synth.ksync import backends
+from sccl.synth.syncoll import solve
 
 REFERENCE = "z3"
 """Our solver with the paper's own encoding: what to hold against ``msccl``, which has it too."""
@@ -79,10 +79,10 @@ def _summary(results: Sequence[Raced[PaperRow]], names: Sequence[str]) -> Summar
     totals = (paper_total(results), *(total(name, results) for name in names))
     beside = {
         solver: ratio(peer.NAME, solver, results)
-        for solver in (REFERENCE, backends.DEFAULT)
+        for solver in (REFERENCE, solve.DEFAULT_SOLVER)
         if {solver, peer.NAME} <= set(names)
     }
-    return Summary(totals, beside.get(REFERENCE), beside.get(backends.DEFAULT))
+    return Summary(totals, beside.get(REFERENCE), beside.get(solve.DEFAULT_SOLVER))
 
 
 def _progress(result: Raced[PaperRow], timeout_s: float) -> None:

@@ -18,21 +18,21 @@ from functools import lru_cache
 import numpy as np
 
 from benchmarks.teccl import TACCL as FINISHES
-from sccl.collectives import named
+from sccl.collectives import named_spec
+from sccl.comparison.contenders import ClassicalContender, ComparisonProblem
 from sccl.core.clock import AlphaModel, Clock
 from sccl.core.files.sketches import sketch_to_wire
-from sccl.core.outcome import Found, GaveUp
+from sccl.core.outcome import Inconclusive, Solution
 from sccl.core.schedule import Schedule
-from sccl.core.sketch import Hyperedge, HyperedgePolicy, Joining, Relays, Rotation, Sketch
+from sccl.core.sketch import Hyperedge, HyperedgePolicy, RelayPattern, RelayRules, Rotation, Sketch
 from sccl.core.topology import Topology
 from sccl.errors import InputError
-from sccl.sim import Messages, simulate, together
-from sccl.sim.more_chunks import NO_MORE
+from sccl.sim import Messages, concatenate, simulate
+from sccl.sim.extra_chunks import NO_EXTRA_CHUNKS
 from sccl.solvers.effort import Effort
-from sccl.synth import registry
-from sccl.synth.contract import Request
-from sccl.tasks.entrants import ClassicalEntrant, Contest
-from sccl.topo import resolve
+from sccl.synth.common import registry
+from sccl.synth.common.contract import Request
+from sccl.topo import resolve_topology
 from sccl.topo.importers.taccl import machine_of_profile
 
 NDV2 = (
@@ -52,21 +52,22 @@ _SWITCH = tuple(range(16))
 SKETCHES = {
     "dgx2-sk-1": Sketch(
         "dgx2-sk-1", 2, 2, None, None,
-        (Hyperedge(_SWITCH, HyperedgePolicy.LEAST),),
-        Relays(_ODD, leaves_by=_PAIR, own_first=True),
+        (Hyperedge(_SWITCH, HyperedgePolicy.MIN),),
+        RelayRules(_ODD, leaves_by=_PAIR, local_first=True),
         (Rotation(2, 16), Rotation(16, 32)),
     ),
     "dgx2-sk-2": Sketch(
         "dgx2-sk-2", 2, 1, None, None,
-        (Hyperedge(_SWITCH, HyperedgePolicy.MOST),),
-        Relays(Joining.SAME, leaves_by=tuple((n, (n,)) for n in range(16))),
+        (Hyperedge(_SWITCH, HyperedgePolicy.MAX),),
+        RelayRules(RelayPattern.DIRECT_MAP, leaves_by=tuple((n, (n,)) for n in range(16))),
         (Rotation(2, 16), Rotation(16, 32)),
     ),
     "ndv2-sk-1": Sketch(
-        "ndv2-sk-1", 2, relays=Relays(((0, (1,)),)), rotations=(Rotation(8, 16),)
+        "ndv2-sk-1", 2, relays=RelayRules(((0, (1,)),)), rotations=(Rotation(8, 16),)
     ),
     "ndv2-sk-2": Sketch(
-        "ndv2-sk-2", 2, relays=Relays(Joining.ALL), rotations=(Rotation(8, 16),)
+        "ndv2-sk-2", 2, relays=RelayRules(RelayPattern.FULLY_CONNECTED),
+        rotations=(Rotation(8, 16),),
     ),
 }  # fmt: skip
 """Of section 7.1: logical topologies, policies, and chunks of a buffer."""
@@ -238,7 +239,7 @@ def _sketch(case: TacclCase, topology: Topology | None) -> Sketch | None:
     if case.change.endswith(("receiver", "receivers")):
         count = int(case.change.split()[0])
         joined = tuple((n, tuple((n - 1 + 2 * k) % 16 for k in range(count))) for n, _ in _ODD)
-        sketch = replace(sketch, relays=Relays(joined, leaves_by=_PAIR))
+        sketch = replace(sketch, relays=RelayRules(joined, leaves_by=_PAIR))
     if case.change.startswith("uc-"):
         edges = (Hyperedge(_SWITCH, HyperedgePolicy(case.change)),)
         sketch = replace(sketch, hyperedges=edges)
@@ -249,7 +250,7 @@ def _machine(case: TacclCase) -> Topology:
     profiles = {"ndv2": NDV2, "dgx2": DGX2}
     if case.machine in profiles and case.sketch:
         return machine_of_profile(profiles[case.machine], 2, f"taccl-{case.machine}")
-    return resolve(case.machine)
+    return resolve_topology(case.machine)
 
 
 def _planned(case: TacclCase, units: float) -> TacclResult:
@@ -257,7 +258,7 @@ def _planned(case: TacclCase, units: float) -> TacclResult:
     change = "" if case.planned_bytes else case.change
     planned = replace(case, size_bytes=whole, planned_bytes=0, instances=0, change=change)
     request, found, seconds, last = _found(planned, units)
-    finish, least = float(found.bound.attained), float(found.bound.least or 0)
+    finish, least = float(found.bound.objective), float(found.bound.lower_bound or 0)
     if case.planned_bytes:  # the bound is of what was planned
         assert isinstance(found.plan, Schedule)
         finish, least = _simulated(case, found.plan), 0.0
@@ -275,10 +276,10 @@ def _planned(case: TacclCase, units: float) -> TacclResult:
 
 
 @lru_cache(maxsize=1)  # cases that differ in what becomes of a plan come one after the other
-def _found(case: TacclCase, units: float) -> tuple[Request, Found, float, object]:
+def _found(case: TacclCase, units: float) -> tuple[Request, Solution, float, object]:
     """Return what is asked, the best plan, the seconds that took, and what was told last."""
     taccl, topology = registry.load("taccl"), _machine(case)
-    spec = named(case.collective, topology.ranks)
+    spec = named_spec(case.collective, topology.ranks)
     size = case.size_bytes // (topology.ranks if case.collective == "allgather" else 1)
     sketch = _sketch(case, topology)
     wire = None if sketch is None else sketch_to_wire(sketch)
@@ -288,8 +289,8 @@ def _found(case: TacclCase, units: float) -> tuple[Request, Found, float, object
     began = time.perf_counter()
     outcome = registry.plan(taccl, request, told, Effort(units=units), events.append)
     seconds = time.perf_counter() - began
-    found = outcome.best if isinstance(outcome, GaveUp) else outcome
-    assert isinstance(found, Found)
+    found = outcome.best if isinstance(outcome, Inconclusive) else outcome
+    assert isinstance(found, Solution)
     last = next((e for e in reversed(events) if hasattr(e, "phases")), None)
     return request, found, seconds, last
 
@@ -310,24 +311,26 @@ def _simulated(case: TacclCase, schedule: Schedule) -> float:
         )
         topology = replace(topology, links=tuple(links))
     size = -(-case.size_bytes // (schedule.collective.num_chunks * count))
-    sent = Messages.of_schedule(schedule)
+    sent = Messages.from_schedule(schedule)
     none = np.zeros_like(sent.release)
     carried = 1 + np.bincount(sent.more.message, minlength=len(sent))
     sent = replace(  # what goes together is one chunk of as many bytes, which has no times yet
         sent, release=none, at_least=none, chunk=np.arange(len(sent), dtype=sent.chunk.dtype),
-        num_chunks=len(sent), more=NO_MORE,
+        num_chunks=len(sent), more=NO_EXTRA_CHUNKS,
     )  # fmt: skip
-    clock = Clock.of(topology, (*(carried * size).tolist(),) * count, schedule.clock.model)
-    line = simulate(together([sent] * count), topology, clock)
+    clock = Clock.from_topology(
+        topology, (*(carried * size).tolist(),) * count, schedule.clock.model
+    )
+    line = simulate(concatenate([sent] * count), topology, clock)
     return line.finish * clock.tick_ps / 10**6
 
 
 def _nccl(case: TacclCase, request: Request) -> float | None:
     """Return what NCCL's stand-in takes; None: it does not serve that."""
-    contest = Contest(request.topology, request.spec, AlphaModel(case.alpha))
+    contest = ComparisonProblem(request.topology, request.spec, AlphaModel(case.alpha))
     name = "direct" if case.collective == "alltoall" else "nccl"
     try:
-        plan = ClassicalEntrant(contest, name, "baseline", "").fastest(request.size_bytes)
+        plan = ClassicalContender(contest, name, "baseline", "").fastest(request.size_bytes)
     except InputError:
         return None
     return None if plan is None else float(plan.us)

@@ -15,14 +15,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from benchmarks.amd_rings import rings_us
-from sccl.collectives import named
-from sccl.core.outcome import Found, GaveUp, Outcome
+from sccl.collectives import named_spec
+from sccl.core.outcome import Inconclusive, Outcome, Solution
 from sccl.errors import InputError
-from sccl.prove.bounds.least_time import least_time
+from sccl.prove.bounds.time_cuts import completion_time_bound
 from sccl.solvers.effort import Effort
-from sccl.synth import registry
-from sccl.synth.contract import Request
-from sccl.topo import resolve
+from sccl.synth.common import registry
+from sccl.synth.common.contract import Request
+from sccl.topo import resolve_topology
 
 GAP = 0.002
 """Near enough: some of what is published is a few thousandths above the bound."""
@@ -284,10 +284,10 @@ def run(rows: Sequence[Published], *, smoke: bool) -> Iterator[LeastTimeResult]:
         smoke: with little effort.
     """
     for row in rows:
-        topology = resolve(row.topology)
+        topology = resolve_topology(row.topology)
         gathers = row.collective == "allgather"  # else as much comes out of a rank as goes in
         size = row.output_bytes // (topology.ranks if gathers else 1)
-        request = Request(topology, named(row.collective, topology.ranks), size)
+        request = Request(topology, named_spec(row.collective, topology.ranks), size)
         if row.figure:
             yield _beside_rings(row, request)
             continue
@@ -309,7 +309,7 @@ def _beside_rings(row: Published, request: Request) -> LeastTimeResult:
     told = teccl.Options(chunks=CHUNKS[-1])
     found = _best(registry.plan(teccl, request, told, Effort(units=SMOKE_UNITS)))
     seconds = round(time.perf_counter() - began, 3)
-    attained, least = float(found.bound.attained), float(found.bound.least or 0)
+    attained, least = float(found.bound.objective), float(found.bound.lower_bound or 0)
     return LeastTimeResult(
         row.topology,
         row.collective,
@@ -321,7 +321,7 @@ def _beside_rings(row: Published, request: Request) -> LeastTimeResult:
         row.note,
         row.figure,
         rings_us(request.size_bytes),
-        float(least_time(request.topology, request.spec).us(request.size_bytes)),
+        float(completion_time_bound(request.topology, request.spec).us(request.size_bytes)),
     )
 
 
@@ -333,10 +333,10 @@ def _equal(request: Request, published_us: float | None, *, smoke: bool) -> Atta
         effort = Effort(units=SMOKE_UNITS if smoke else EQUAL_UNITS)
         found = _best(registry.plan(teccl, request, teccl.Options(chunks=chunks), effort))
         seconds += time.perf_counter() - began
-        finish = float(found.bound.attained)
+        finish = float(found.bound.objective)
         if published_us is None or finish <= published_us:
             break
-    return Attained(finish, float(found.bound.least or 0), chunks, round(seconds, 3))
+    return Attained(finish, float(found.bound.lower_bound or 0), chunks, round(seconds, 3))
 
 
 def _any(request: Request, *, smoke: bool) -> Attained | None:
@@ -348,11 +348,11 @@ def _any(request: Request, *, smoke: bool) -> Attained | None:
     except InputError:
         return None
     seconds = round(time.perf_counter() - began, 3)
-    attained, least = float(found.bound.attained), float(found.bound.least or 0)
+    attained, least = float(found.bound.objective), float(found.bound.lower_bound or 0)
     return Attained(attained, least, found.plan.collective.chunks, seconds)
 
 
-def _best(outcome: Outcome) -> Found:
-    found = outcome.best if isinstance(outcome, GaveUp) else outcome
-    assert isinstance(found, Found)
+def _best(outcome: Outcome) -> Solution:
+    found = outcome.best if isinstance(outcome, Inconclusive) else outcome
+    assert isinstance(found, Solution)
     return found

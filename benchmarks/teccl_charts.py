@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sccl.core.cost import bytes_text
+from sccl.core.cost import format_bytes
 from sccl.errors import ParameterError
 from sccl.view.charts import grouped_chart, measured_chart
 
@@ -133,7 +133,7 @@ def _name(result: Mapping[str, Any]) -> str:
     case = result["case"]
     machine = case["topology"].removeprefix("teccl-")
     if case["figure"] == "fig11" and machine != "dgx1":
-        return f"{machine} {bytes_text(result['output_bytes'])}"
+        return f"{machine} {format_bytes(result['output_bytes'])}"
     what = f"C={case['chunks']}" if case["collective"] == "allgather" else case["collective"]
     return f"{machine} {what}{'' if case['alpha'] else ', no alpha'}"
 

@@ -18,15 +18,15 @@ from typing import Any
 from msgspec import structs
 
 from benchmarks.teccl import FIFTEEN
-from sccl.collectives import named
-from sccl.core.outcome import Found
+from sccl.collectives import named_spec
+from sccl.core.outcome import Solution
 from sccl.core.topology import Topology
 from sccl.errors import InputError, ParameterError
 from sccl.solvers.effort import Effort
-from sccl.synth import registry
-from sccl.synth.contract import Request
-from sccl.tasks.planned import best_of
-from sccl.topo import resolve
+from sccl.synth.common import registry
+from sccl.synth.common.contract import Request
+from sccl.tasks.planned import best_plan
+from sccl.topo import resolve_topology
 
 UNITS = 40.0
 
@@ -222,7 +222,7 @@ def run(cases: Sequence[EpochCase]) -> Iterator[EpochResult]:
 
 def _worked_out(case: EpochCase) -> EpochResult:
     topology = _machine(case)
-    spec, teccl = named(case.collective, topology.ranks), registry.load("teccl")
+    spec, teccl = named_spec(case.collective, topology.ranks), registry.load("teccl")
     request = Request(topology, spec, case.chunk_bytes * spec.at(spec.unit * case.chunks).chunks)
     told = teccl.Options(
         chunks=case.chunks,
@@ -233,12 +233,12 @@ def _worked_out(case: EpochCase) -> EpochResult:
     )
     events: list[Any] = []
     began, user = time.perf_counter(), time.process_time()
-    found: Found | None = None
+    found: Solution | None = None
     try:
         if case.alone:
             told = structs.replace(told, epochs=_enough(request, told, case.units))
         outcome = registry.plan(teccl, request, told, Effort(units=case.units), events.append)
-        found, why = best_of(outcome)
+        found, why = best_plan(outcome)
     except InputError as error:
         why = str(error)
     last = [event for event in events if hasattr(event, "epochs")][-1:]
@@ -247,8 +247,8 @@ def _worked_out(case: EpochCase) -> EpochResult:
         case.chunk_bytes * case.chunks * topology.ranks,
         last[0].epoch_us if last else None,
         last[0].epochs if last else None,
-        None if found is None else float(found.bound.attained),
-        None if found is None else float(found.bound.least or 0),
+        None if found is None else float(found.bound.objective),
+        None if found is None else float(found.bound.lower_bound or 0),
         round(time.perf_counter() - began, 3),
         round(time.process_time() - user, 3),
         "" if found else why,
@@ -273,7 +273,7 @@ def _enough(request: Request, told: Any, units: float) -> int:
 
 
 def _machine(case: EpochCase) -> Topology:
-    topology = resolve(case.topology)
+    topology = resolve_topology(case.topology)
     if not case.alpha:
         links = tuple(replace(link, alpha_us=0.0) for link in topology.links)
         topology = replace(topology, alpha_us=0.0, links=links)

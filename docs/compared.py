@@ -13,18 +13,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from sccl.comparison.comparison import compare, comparison_subject
+from sccl.comparison.comparison_output import compare_output
+from sccl.comparison.contender_selection import build_contenders, contender_names
+from sccl.comparison.contenders import ComparisonProblem
 from sccl.core.clock import AlphaModel
-from sccl.core.cost import bytes_text
-from sccl.core.files.disk import make_directory, slug, write_atomically
-from sccl.tasks.compare import compare, compared_subject
-from sccl.tasks.compared import compare_output
-from sccl.tasks.entrants import Contest
-from sccl.tasks.outputs import plain
-from sccl.tasks.sizes import sizes_of
-from sccl.tasks.taking_part import entrants_of, known_names
-from sccl.topo import resolve
+from sccl.core.cost import format_bytes
+from sccl.core.files.disk import make_directory, slugify, write_atomically
+from sccl.tasks.outputs import to_plain
+from sccl.tasks.sizes import parse_sizes
+from sccl.topo import resolve_topology
 from sccl.view import charts
-from sccl.view.charts import ComparedSystem, comparison_chart
+from sccl.view.charts import SystemTimes, comparison_chart
 
 DOCS = Path(__file__).parent
 PAGE = DOCS / "comparisons.md"
@@ -56,9 +56,9 @@ def main(folder: Path) -> None:
     head = PAGE.read_text(encoding="utf-8").partition(_MADE)[0]
     parts = [head + _MADE, _SUMMARY, _summary(found)]
     for machine, about in MACHINES.items():
-        picture = DOCS / "pictures" / f"compare-{slug(machine)}.svg"
+        picture = DOCS / "pictures" / f"compare-{slugify(machine)}.svg"
         drawn = [_chart(one) for one in found[machine].values()]
-        charts.save(charts.stacked(drawn), picture)
+        charts.save_chart(charts.stack_charts(drawn), picture)
         parts += [f"## {machine}\n\n{about}\n", f"![{_alt(machine)}](pictures/{picture.name})\n"]
     write_atomically(PAGE, "\n".join(parts))
 
@@ -66,16 +66,16 @@ def main(folder: Path) -> None:
 def _compared(folder: Path, pair: tuple[str, str]) -> Found:
     """Return the comparison that is in the folder, and compute it where it is missing."""
     collective, machine = pair
-    file = folder / f"{collective}-{slug(machine)}.json"
+    file = folder / f"{collective}-{slugify(machine)}.json"
     if not file.exists():
-        subject = compared_subject(resolve(machine), collective, None)
-        contest = Contest(subject.topology, subject.spec, AlphaModel.TRAVELS)
-        entrants = entrants_of(contest, known_names(), {}, lambda _: None)
-        made = compare(contest, entrants, sizes_of(SIZES))
-        if made.ended:
+        subject = comparison_subject(resolve_topology(machine), collective, None)
+        contest = ComparisonProblem(subject.topology, subject.spec, AlphaModel.TRAVELS)
+        entrants = build_contenders(contest, contender_names(), {}, lambda _: None)
+        made = compare(contest, entrants, parse_sizes(SIZES))
+        if made.end_reason:
             raise KeyboardInterrupt
         write_atomically(
-            file, json.dumps(plain(compare_output(made, {}, {}, None, None)), indent=1)
+            file, json.dumps(to_plain(compare_output(made, {}, {}, None, None)), indent=1)
         )
     found: Found = json.loads(file.read_text(encoding="utf-8"))
     return found
@@ -83,7 +83,7 @@ def _compared(folder: Path, pair: tuple[str, str]) -> Found:
 
 def _chart(found: Found) -> charts.ChartType:
     systems = [
-        ComparedSystem(one["name"], tuple((r["size_bytes"], r["time_us"]) for r in one["times"]))
+        SystemTimes(one["name"], tuple((r["size_bytes"], r["time_us"]) for r in one["times"]))
         for one in found["systems"]
         if one["times"]
     ]
@@ -100,7 +100,7 @@ def _alt(machine: str) -> str:
 def _summary(found: dict[str, dict[str, Found]]) -> str:
     """Return a table of the fastest contender on each machine by size, with its gap."""
     sizes = next(iter(next(iter(found.values())).values()))["sizes"]
-    heads = [bytes_text(size["size_bytes"]) for size in sizes]
+    heads = [format_bytes(size["size_bytes"]) for size in sizes]
     rows = [f"| | {' | '.join(heads)} |", f"|---|{'---|' * len(heads)}"]
     for machine, by_collective in found.items():
         for collective, one in by_collective.items():

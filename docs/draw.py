@@ -14,7 +14,7 @@ import sccl
 from benchmarks import pictures as measured
 from benchmarks.teccl import TACCL
 from sccl.synth import baselines
-from sccl.view.charts import ComparedSystem, Measured, comparison_chart, save
+from sccl.view.charts import SystemTimes, TimeMeasure, comparison_chart, save_chart
 
 PICTURES = Path(__file__).parent / "pictures"
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
@@ -76,15 +76,15 @@ def draw_gap(picture: Path) -> None:
         "sccl": {row["output_bytes"]: row["any"]["finish_us"] for row in measured_rows},
     }
     chart = comparison_chart(
-        [ComparedSystem(name, tuple(times.items())) for name, times in systems.items()],
+        [SystemTimes(name, tuple(times.items())) for name, times in systems.items()],
         [(row["output_bytes"], row["any"]["bound_us"]) for row in measured_rows],
         "Allgather on two NDv2 (16 GPUs)",
         "TACCL and TE-CCL: times published by the authors of TE-CCL (SIGCOMM 2024, table 8). Best "
         "classical: fastest of all classical algorithms in sccl. All times are modelled.",
-        Measured.GAP,
+        TimeMeasure.GAP,
         x_title="Output of a rank (bytes)",
     )
-    save(chart, picture)
+    save_chart(chart, picture)
 
 
 def draw_training_step(picture: Path) -> None:

@@ -16,20 +16,20 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.teccl import PUBLISHED, TACCL
-from sccl.collectives import named
+from sccl.collectives import named_spec
+from sccl.comparison.comparison import compare, comparison_subject
+from sccl.comparison.comparison_output import compare_output
+from sccl.comparison.contender_selection import build_contenders
+from sccl.comparison.contenders import ComparisonProblem
 from sccl.core.clock import AlphaModel
-from sccl.core.cost import bytes_text
-from sccl.core.files.disk import make_directory, slug, write_atomically
+from sccl.core.cost import format_bytes
+from sccl.core.files.disk import make_directory, slugify, write_atomically
 from sccl.errors import unknown_name
-from sccl.prove.bounds import least_time
+from sccl.prove.bounds import completion_time_bound
 from sccl.synth import baselines
-from sccl.synth.fluid.curve import least_curve
-from sccl.tasks.compare import compare, compared_subject
-from sccl.tasks.compared import compare_output
-from sccl.tasks.entrants import Contest
-from sccl.tasks.outputs import plain
-from sccl.tasks.taking_part import entrants_of
-from sccl.topo import resolve
+from sccl.synth.packing.by_time.time_bound_curve import compute_bound_curve
+from sccl.tasks.outputs import to_plain
+from sccl.topo import resolve_topology
 
 DOCS = Path(__file__).parent
 PAGE = DOCS / "least-times.md"
@@ -83,7 +83,7 @@ def main(folder: Path, only: Sequence[str] = ()) -> None:
             parts.append("## " + before[f"{collective} on {machine}"].rstrip("\n") + "\n")
             continue
         rows = [r for r in measured if (r["topology"], r["collective"]) == (machine, collective)]
-        each = resolve(machine).ranks if collective == "allgather" else 1
+        each = resolve_topology(machine).ranks if collective == "allgather" else 1
         sizes = {row["output_bytes"]: row["output_bytes"] // each for row in rows}
         others = _others(folder, machine, collective, list(sizes.values()))
         parts += [f"## {collective} on {machine}\n\n{about}\n", _table(rows, sizes, others)]
@@ -100,19 +100,19 @@ def _measured() -> list[Found]:
 
 def _others(folder: Path, machine: str, collective: str, sizes: list[int]) -> Found:
     """Return what TACOS and the classical algorithms reach; what is not in the folder is made."""
-    file = folder / f"{collective}-{slug(machine)}.json"
+    file = folder / f"{collective}-{slugify(machine)}.json"
     if not file.exists():
-        topology = resolve(machine)
-        subject = compared_subject(topology, collective, None)
-        contest = Contest(subject.topology, subject.spec, AlphaModel.TRAVELS)
+        topology = resolve_topology(machine)
+        subject = comparison_subject(topology, collective, None)
+        contest = ComparisonProblem(subject.topology, subject.spec, AlphaModel.TRAVELS)
         names = ("tacos", *baselines.names())
-        entrants = entrants_of(contest, names, {}, lambda _: None)
+        entrants = build_contenders(contest, names, {}, lambda _: None)
         made = compare(contest, entrants, sizes, times_alone=True)
-        if made.ended:
+        if made.end_reason:
             raise KeyboardInterrupt
-        spec = named(collective, topology.ranks)
-        least = least_curve(topology, spec, least_time(topology, spec), sizes)
-        shown = plain(compare_output(made, {}, {}, None, None))
+        spec = named_spec(collective, topology.ranks)
+        least = compute_bound_curve(topology, spec, completion_time_bound(topology, spec), sizes)
+        shown = to_plain(compare_output(made, {}, {}, None, None))
         bounds = {"least": {size: float(least.us(size)) for size in sizes}}
         write_atomically(file, json.dumps(shown | bounds, indent=1))
     found: Found = json.loads(file.read_text(encoding="utf-8"))
@@ -142,7 +142,7 @@ def _table(rows: list[Found], sizes: dict[int, int], others: Found) -> str:
         us, best = min((own[buffer], name) for name, own in times.items() if buffer in own)
         published = TACCL.get(key[:2], {}).get(size)
         cells = [
-            bytes_text(size),
+            format_bytes(size),
             f"{least:,.6g}" if least < 10_000 else f"{least:,.0f}",
             _above(row["any"]["finish_us"], least),
             f"{_above(row['equal']['finish_us'], least)}, C={row['equal']['chunks']}",

@@ -96,9 +96,9 @@ def __getattr__(name: str) -> object:
     """Return a public name, loaded when it is first asked for (PEP 562)."""
     if name not in _HOME:
         raise AttributeError(f"module 'sccl' has no attribute {name!r}")
-    found = getattr(importlib.import_module(_HOME[name]), name)
-    setattr(sys.modules[__name__], name, found)
-    return found
+    value = getattr(importlib.import_module(_HOME[name]), name)
+    setattr(sys.modules[__name__], name, value)
+    return value
 
 
 def __dir__() -> list[str]:

@@ -8,12 +8,12 @@ import os
 if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:  # which makes tracebacks
     _signal.signal(_signal.SIGINT, lambda number, _: os._exit(128 + number))
 
-from sccl.cli.signals import leave_if_interrupted, listen
+from sccl.cli.signals import install_handlers, leave_if_interrupted
 
 
 def main() -> None:
     """Run the command line; signals are heard before anything that takes time is loaded."""
-    listen()
+    install_handlers()
     from sccl.cli.main import app  # noqa: PLC0415 - see above
 
     try:

@@ -73,9 +73,9 @@ _give_way = types.ExternalFunction("sched_yield", types.int32())
 def _add(_context: Any, counter: Any, _amount: Any) -> Any:
     """Add to the first number of an array that several threads add to; return what it was."""
 
-    def code(context: Any, builder: Any, signature: Any, given: Any) -> Any:
-        data = _first_number(context, builder, signature, given)
-        return builder.atomic_rmw("add", data, given[1], "seq_cst")
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        data = _first_number(context, builder, signature, args)
+        return builder.atomic_rmw("add", data, args[1], "seq_cst")
 
     return counter.dtype(counter, counter.dtype), code
 
@@ -84,21 +84,21 @@ def _add(_context: Any, counter: Any, _amount: Any) -> Any:
 def _now(_context: Any, counter: Any) -> Any:
     """Return that number. All that others wrote before they added to it is seen from then on."""
 
-    def code(context: Any, builder: Any, signature: Any, given: Any) -> Any:
-        data = _first_number(context, builder, signature, given)
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        data = _first_number(context, builder, signature, args)
         return builder.load_atomic(data, "seq_cst", counter.dtype.bitwidth // 8)
 
     return counter.dtype(counter), code
 
 
-def _first_number(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+def _first_number(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     """Return where the first number of the first argument, an array, lies."""
     array = cast("Any", cgutils).create_struct_proxy(signature.args[0])
-    return array(context, builder, given[0]).data
+    return array(context, builder, args[0]).data
 
 
 @compiled
-def meet(counter: Any, enough: Any) -> None:
+def meet(counter: Any, target: Any) -> None:
     """Come to where threads wait for one another, and wait until so many came there.
 
     Within compiled loops: to go back to Python for that, and hand over its lock, takes a hundred
@@ -109,7 +109,7 @@ def meet(counter: Any, enough: Any) -> None:
     """
     _add(counter, 1)  # type: ignore[call-arg]  # the compiler gives the first argument
     looks = 0
-    while _now(counter) < enough:
+    while _now(counter) < target:
         looks += 1
         if looks > _PATIENCE:
             _give_way()
@@ -122,8 +122,8 @@ class Compilation(event.Listener):
         seconds: that compilations took by now; what is compiled within another counts once.
     """
 
-    def __init__(self, told: Callable[[], None]) -> None:
-        self._told: Callable[[], None] | None = told
+    def __init__(self, on_compile: Callable[[], None]) -> None:
+        self._told: Callable[[], None] | None = on_compile
         self._depth, self._began = 0, 0.0
         self.seconds = 0.0
 
@@ -144,11 +144,11 @@ class Compilation(event.Listener):
 
 
 @contextmanager
-def compiling(told: Callable[[], None]) -> Iterator[Compilation]:
+def compiling(on_compile: Callable[[], None]) -> Iterator[Compilation]:
     """Have a function called where something is compiled that is not on disk yet, once.
 
     Provides what measures how long that takes.
     """
-    compilation = Compilation(told)
+    compilation = Compilation(on_compile)
     with event.install_listener("numba:compile", compilation):
         yield compilation

@@ -85,17 +85,17 @@ class ContradictionError(ScclError):
         )
 
 
-def unknown_name(kind: str, name: str, known: Iterable[str], hint: str) -> UnknownNameError:
+def unknown_name(kind: str, name: str, names: Iterable[str], hint: str) -> UnknownNameError:
     """Return the error for a name that does not exist, with the nearest names that do.
 
     Args:
         kind: what was looked up, as the user would call it (``"topology"``).
         name: what was given.
-        known: the names that exist.
+        names: the names that exist.
         hint: what to do to see all of them, as a clause.
     """
-    by_lower = {one.lower(): one for one in sorted(known, reverse=True)}
+    by_lower = {candidate.lower(): candidate for candidate in sorted(names, reverse=True)}
     near = difflib.get_close_matches(name.lower(), sorted(by_lower), n=2, cutoff=0.5)
-    near = [by_lower[one] for one in near]
+    near = [by_lower[candidate] for candidate in near]
     nearest = f"did you mean {' or '.join(repr(n) for n in near)}? " if near else ""
     return UnknownNameError(f"unknown {kind} {name!r}: {nearest}{hint}")

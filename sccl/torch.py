@@ -6,7 +6,7 @@ import is not needed: a job needs nothing but the name of the backend.
 
 from __future__ import annotations
 
-from sccl.enforce.registering import register
+from sccl.torch_backend.backend import register
 
 register()
 
@@ -16,6 +16,6 @@ def step() -> None:
 
     They tell steps by optimizers, or by what repeats. A job that says it is recorded by its word.
     """
-    from sccl.enforce.session import session  # noqa: PLC0415 - it needs torch, which jobs load
+    from sccl.torch_backend.session import current_session  # noqa: PLC0415 - it needs torch, which jobs load
 
-    session().step()
+    current_session().step()

@@ -10,24 +10,26 @@ import sys
 import time
 from pathlib import Path
 
-from sccl.enforce.control import FeedbackReader, connect
-from sccl.tasks.controlling import Controller, ControlSettings, content_of
-from sccl.tasks.optimizer import EVERY_S, decided, plan_to_commit
+from sccl.tasks.controlling import Controller, ControlSettings, encode_plan
+from sccl.tasks.optimizer import POLL_S, load_plan_to_commit, wait_for_decision
+from sccl.torch_backend.control import FeedbackReader, connect_store
 
 
 def main() -> None:
     """Commit them."""
     store, many, *files = sys.argv[1:]
-    plans = [content_of(plan_to_commit(Path(file))[0]) for file in files]
+    plans = [encode_plan(load_plan_to_commit(Path(file))[0]) for file in files]
     settings = ControlSettings(60.0)
-    with Controller(connect(store), settings, time.monotonic, None, lambda _: None) as controller:
+    with Controller(
+        connect_store(store), settings, time.monotonic, None, lambda _: None
+    ) as controller:
         reader = FeedbackReader(controller.ledger)
         for plan in itertools.islice(itertools.cycle(plans), int(many)):
             version = controller.propose(plan)
-            if not decided(controller, version).committed:
+            if not wait_for_decision(controller, version).committed:
                 raise SystemExit(f"plan {version} was aborted")
             while all(one.version != version for one in reader.read()):
-                time.sleep(EVERY_S)
+                time.sleep(POLL_S)
 
 
 if __name__ == "__main__":

@@ -109,7 +109,7 @@ class Beside:
 
 def _version() -> int:
     """Return that of the plan under which the job goes on."""
-    from sccl.enforce.session import session  # noqa: PLC0415 - of the jobs that have plans
+    from sccl.torch_backend.session import current_session  # noqa: PLC0415 - of the jobs that have plans
 
-    plans = session().plans
+    plans = current_session().plans
     return 0 if plans is None else plans.version

@@ -24,7 +24,7 @@ class Case:
 
     Attributes:
         figure: ``fig15``, ``table5`` and so on.
-        topology: what :func:`sccl.topo.resolve` takes.
+        topology: what :func:`sccl.topo.resolve_topology` takes.
         algorithm: :data:`TACOS`, or the name of a classical one.
         size_bytes: what each rank reduces.
         pieces: chunks per part of TACOS, pieces of a classical algorithm: the best of these.

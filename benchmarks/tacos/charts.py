@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.tacos.cases import TACOS
 from benchmarks.tacos.report import series_name
-from sccl.view.charts import Shares, grouped_chart, measured_chart, shares_chart
+from sccl.view.charts import ActivityShares, grouped_chart, measured_chart, shares_chart
 
 if TYPE_CHECKING:
     from sccl.view.charts import ChartType
@@ -77,7 +77,7 @@ def _over_time(results: Rows, title: str) -> list[ChartType]:
     return [
         shares_chart(
             [
-                Shares(r["series"], r["us"], tuple(r["utilisation"]))
+                ActivityShares(r["series"], r["us"], tuple(r["utilisation"]))
                 for r in rows
                 if r["machine"] == machine
             ],

@@ -8,7 +8,7 @@ import networkx as nx
 import numpy as np
 
 from sccl.core.topology import Topology
-from sccl.synth.baselines.pattern.grid import grid_of
+from sccl.synth.baselines.pattern.grid import find_grid
 
 _MOST_RANKS = 256
 """Of machines that are looked at as a whole: of larger ones ranks alone count."""
@@ -72,6 +72,6 @@ def _around_ranks(machine: Topology, passed: float) -> float:
 
 def _groups(machine: Topology) -> Iterator[int]:
     """Yield sizes of groups of the first ranks: nodes, rows and planes; of large machines none."""
-    grid = grid_of(machine) if machine.ranks <= _MOST_RANKS else None
+    grid = find_grid(machine) if machine.ranks <= _MOST_RANKS else None
     if grid is not None:
         yield from (grid.stride(dimension) for dimension in range(len(grid.sides) - 1))

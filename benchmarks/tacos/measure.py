@@ -9,20 +9,21 @@ from itertools import product
 
 from benchmarks.tacos.cases import MB, NUMBERED, TACOS, Case
 from benchmarks.tacos.ideal import ideal_us, phased_us
-from sccl.collectives import Spec, named
+from sccl.collectives import Spec, named_spec
 from sccl.core.clock import AlphaModel, Clock
-from sccl.core.packed import PackedSchedule
+from sccl.core.packed_schedule import PackedSchedule
 from sccl.core.schedule import Schedule
 from sccl.core.topology import Topology
 from sccl.errors import JudgeError
 from sccl.judge import require_valid
 from sccl.sim import Messages, Timeline, replay, simulate
 from sccl.solvers.effort import Effort
-from sccl.synth import baselines, registry
-from sccl.synth.contract import Feature, Request
-from sccl.tasks.planned import best_of, options_of
+from sccl.synth import baselines
+from sccl.synth.common import registry
+from sccl.synth.common.contract import Feature, Request
+from sccl.tasks.planned import best_plan, parse_options
 from sccl.tasks.tacos import NAME
-from sccl.topo import machine_model, resolve
+from sccl.topo import machine_model, resolve_topology
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +92,8 @@ def measured(case: Case) -> FigureResult:
     Raises:
         JudgeError: it is not valid, or the simulator finishes at another time than it says.
     """
-    machine = resolve(case.topology)
-    spec = named("allreduce", machine.ranks)
+    machine = resolve_topology(case.topology)
+    spec = named_spec("allreduce", machine.ranks)
     make = _synthesised if case.algorithm == TACOS else _classical
     pieces, made = min(
         ((pieces, make(case, machine, spec, pieces)) for pieces in case.pieces),
@@ -128,20 +129,20 @@ def _synthesised(case: Case, machine: Topology, spec: Spec, pieces: int) -> _Mad
     """Return what the schedule that TACOS finds does, and a bound."""
     tacos = registry.load(TACOS)
     model = machine if Feature.SWITCHES in tacos.FEATURES else _by_links(machine)
-    options = options_of(NAME, chunks=pieces, alpha=case.alpha.value)
+    options = parse_options(NAME, chunks=pieces, alpha=case.alpha.value)
     began = time.perf_counter()
     outcome = tacos.plan(
         Request(model, spec, case.size_bytes), options, Effort(seed=0), lambda _: None
     )
     planned = time.perf_counter()
-    found, why = best_of(outcome)
+    found, why = best_plan(outcome)
     plan = found.plan if found else None
     if found is None or not isinstance(plan, Schedule | PackedSchedule):
         raise JudgeError(f"tacos on {case.topology} found no schedule: {why}")
     require_valid(plan, "tacos")
     judge_seconds = time.perf_counter() - planned
     made = _replayed(case, plan) if isinstance(plan, Schedule) else _said(plan)
-    least = None if found.bound.least is None else float(found.bound.least)
+    least = None if found.bound.lower_bound is None else float(found.bound.lower_bound)
     seconds = planned - began
     return replace(made, seconds=seconds, judge_seconds=judge_seconds, bound_us=least)
 
@@ -184,20 +185,20 @@ def _simulated(case: Case, timeline: Timeline, seconds: float) -> _Made:
         transfers=len(timeline.start),
         seconds=seconds,
         judge_seconds=0.0,
-        utilisation=tuple(timeline.utilisation(case.bins).tolist()) if case.bins else (),
+        utilisation=tuple(timeline.utilization(case.bins).tolist()) if case.bins else (),
     )
 
 
 def _classical(case: Case, machine: Topology, spec: Spec, pieces: int) -> _Made:
     """Return what a classical algorithm does, each hop over a shortest path."""
     name = case.algorithm.removesuffix(NUMBERED)
-    where = _by_links(machine) if name == case.algorithm else resolve(f"full:{spec.ranks}")
+    where = _by_links(machine) if name == case.algorithm else resolve_topology(f"full:{spec.ranks}")
     began = time.perf_counter()
-    p = baselines.make(name, Request(where, spec, case.size_bytes), pieces)
+    p = baselines.make_pattern(name, Request(where, spec, case.size_bytes), pieces)
     made = time.perf_counter()
-    messages = Messages.of_steps(p.step, p.chunk, p.src, p.dst, p.reduce)
+    messages = Messages.from_steps(p.step, p.chunk, p.src, p.dst, p.reduce)
     chunk_bytes = -(-case.size_bytes // p.collective.chunks)
-    timeline = simulate(messages, machine, Clock.of(machine, chunk_bytes, case.alpha))
+    timeline = simulate(messages, machine, Clock.from_topology(machine, chunk_bytes, case.alpha))
     return _simulated(case, timeline, made - began)
 
 

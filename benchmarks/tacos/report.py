@@ -9,7 +9,7 @@ from rich.table import Table
 
 from benchmarks.tacos.cases import TACOS
 from benchmarks.tacos.measure import FigureResult
-from sccl.core.cost import bytes_text
+from sccl.core.cost import format_bytes
 
 
 def figures_table(results: Sequence[FigureResult]) -> Table:
@@ -29,7 +29,11 @@ def figures_table(results: Sequence[FigureResult]) -> Table:
             f"{r.seconds:.3f}",
         )
         table.add_row(
-            r.case.figure, r.case.topology, r.case.algorithm, bytes_text(r.case.size_bytes), *cells
+            r.case.figure,
+            r.case.topology,
+            r.case.algorithm,
+            format_bytes(r.case.size_bytes),
+            *cells,
         )
     return table
 

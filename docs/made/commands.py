@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 from docs.made.markdown import cell, escape
-from sccl.cli.main import load
+from sccl.cli.main import load_verb
 from sccl.cli.verbs import VERBS
 
 
@@ -25,7 +25,7 @@ def text() -> str:
         if verb.group != group:
             group = verb.group
             texts.append(f"## {group}")
-        for full, one in _leaves(f"sccl {verb.name}", load(verb)):
+        for full, one in _leaves(f"sccl {verb.name}", load_verb(verb)):
             texts += _command(full, one)
     return "\n\n".join(texts)
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from docs.made.markdown import cell, escape
 from sccl.core.files.kinds import SHAPES, json_schema
-from sccl.tasks.outputs import schema_of
-from sccl.tasks.schemas import OUTPUTS, output_of
+from sccl.tasks.outputs import output_schema
+from sccl.tasks.schemas import OUTPUTS, output_type
 
 
 def text() -> str:
@@ -21,7 +21,7 @@ def text() -> str:
 
 def outputs() -> str:
     """Return a section for each kind of what verbs print, from the schemas of ``sccl schema``."""
-    made = (_shape(kind, schema_of(output_of(kind))) for kind in OUTPUTS)
+    made = (_shape(kind, output_schema(output_type(kind))) for kind in OUTPUTS)
     return "\n\n".join(text for texts in made for text in texts)
 
 

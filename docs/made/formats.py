@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from docs.made.markdown import cell
 from sccl import formats
-from sccl.formats import contract
+from sccl.formats import format_contract
 from sccl.topo import importers
 
 OWN_PAGE = "../reference/files.md#topology"
@@ -37,7 +37,7 @@ def told() -> str:
 
 def machines() -> str:
     """Return the table of what machines are read from."""
-    found = map(importers.load, importers.names())
+    found = map(importers.load_importer, importers.importer_names())
     rows = [(_named(one.NAME), cell(one.ABOUT), cell(one.SOURCE)) for one in found]
     return _table(("format", "what it is", "after"), rows)
 
@@ -50,7 +50,7 @@ def _named(name: str) -> str:
 def _ways(form: Any) -> Iterator[str]:
     if form.TAKES:
         yield "writes"
-    if form.read.__module__ != contract.__name__:
+    if form.read.__module__ != format_contract.__name__:
         yield "reads"
 
 

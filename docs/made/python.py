@@ -12,7 +12,7 @@ from typing import Any
 
 import sccl
 from docs.made import docstrings
-from sccl.api.shared import Shared
+from sccl.api.shared import FrontierBase
 
 _TAKEN = {
     "sccl.api.given": ("Machine", "CollectiveLike", "Ranks"),
@@ -47,7 +47,7 @@ def text() -> str:
     for title, names in _PARTS.items():
         found.append(f"## {title}")
         if title == "Results":
-            found += _class(Shared, "Every frontier")
+            found += _class(FrontierBase, "Every frontier")
         for name in names:
             value = getattr(sccl, name)
             found += _class(value, name) if inspect.isclass(value) else _function(value, name)
@@ -66,10 +66,12 @@ def _class(kind: type, name: str) -> Iterator[str]:
     """Return a class and what it has by itself, in the order of its source."""
     yield f"### {name}"
     yield docstrings.markdown(inspect.getdoc(kind) or "")
-    prefix = "" if kind is Shared else f"{name}."
-    if issubclass(kind, Shared) and kind is not Shared:
+    prefix = "" if kind is FrontierBase else f"{name}."
+    if issubclass(kind, FrontierBase) and kind is not FrontierBase:
         yield "And all that [every frontier](#every-frontier) has."
-    own = [one for one in reversed(kind.__mro__) if one is kind or not issubclass(Shared, one)]
+    own = [
+        one for one in reversed(kind.__mro__) if one is kind or not issubclass(FrontierBase, one)
+    ]
     members = {word: member for one in own for word, member in vars(one).items()}
     public = {word: member for word, member in members.items() if not word.startswith("_")}
     properties = {word: one for word, one in public.items() if isinstance(one, property)}

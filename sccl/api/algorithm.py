@@ -9,7 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
 
-from sccl.api.arguments import check_made_of, checked
+from sccl.api.arguments import check_arguments, check_wrapped_kind
 from sccl.api.chart import Chart
 from sccl.api.html import heading, paragraph, table
 from sccl.api.machine import Topology, text_console
@@ -17,20 +17,20 @@ from sccl.core import algorithm as core
 from sccl.core.cost import Costs
 from sccl.core.files.algorithms import algorithm_to_wire, load_algorithm
 from sccl.core.files.disk import check_can_write, write_atomically
-from sccl.core.files.text import text_of
+from sccl.core.files.json_text import to_text
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.errors import ParameterError
 from sccl.judge import violations
-from sccl.tasks.codegen import write_code
-from sccl.tasks.explore import shown
-from sccl.topo.symmetry.expand import expand
+from sccl.tasks.codegen import write_project_of
+from sccl.tasks.explore import explorer_algorithms
+from sccl.topo.symmetry.expansion import expand_algorithm
 from sccl.view import charts
-from sccl.view.explorer.html import page
-from sccl.view.text.show import print_algorithm, utilisation
+from sccl.view.explorer.page_html import render_page
+from sccl.view.text.algorithm_text import print_algorithm, utilization_rows
 
-What = Literal["utilisation", "arrival", "topology"]
+ChartKind = Literal["utilisation", "arrival", "topology"]
 
-_MOST_SENDS = 100_000  # up to which a table of steps counts them
+_MAX_SENDS = 100_000  # up to which a table of steps counts them
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -53,10 +53,10 @@ class Algorithm:
     intact: bool = True
 
     def __post_init__(self) -> None:
-        check_made_of(self, AnyAlgorithm, "sccl.Algorithm.load, or the algorithm of a point")
+        check_wrapped_kind(self, AnyAlgorithm, "sccl.Algorithm.load, or the algorithm of a point")
 
     @classmethod
-    @checked
+    @check_arguments
     def load(cls, path: str | PathLike[str]) -> Algorithm:
         """Return the algorithm in a file. :meth:`violations` verifies it.
 
@@ -112,7 +112,7 @@ class Algorithm:
         Raises:
             TooLargeError: The algorithm has too many sends for a list.
         """
-        return expand(self.value).sends
+        return expand_algorithm(self.value).sends
 
     @property
     def claims(self) -> tuple[str, ...]:
@@ -124,7 +124,7 @@ class Algorithm:
         """Return the class of algorithms that its claims refer to."""
         return self.value.scope
 
-    @checked
+    @check_arguments
     def time_us(self, size_bytes: float) -> float:
         """Return its modelled time for a buffer, in microseconds.
 
@@ -143,29 +143,29 @@ class Algorithm:
             raise ParameterError(
                 f"size_bytes is {size_bytes}, expected a finite number of 0 or more"
             )
-        costs = Costs.of(self.value.topology)
+        costs = Costs.from_topology(self.value.topology)
         return costs.time_us(self.steps, self.bandwidth_cost, size_bytes)
 
     def violations(self) -> list[str]:
         """Return all violations that the independent verifier finds. A valid algorithm has none."""
-        return [f"{found.kind}: {found.message}" for found in violations(self.value)]
+        return [f"{violation.kind}: {violation.message}" for violation in violations(self.value)]
 
-    @checked
+    @check_arguments
     def save(self, path: str | PathLike[str]) -> Path:
         """Write the algorithm to a JSON file and return its path.
 
         Raises:
             InputError: The file cannot be written.
         """
-        write_atomically(Path(path), text_of(algorithm_to_wire(self.value)))
+        write_atomically(Path(path), to_text(algorithm_to_wire(self.value)))
         return Path(path)
 
     def show(self) -> None:
         """Print the sends, the topology matrix, and the utilization of links."""
-        print_algorithm(text_console(), expand(self.value), intact=self.intact)
+        print_algorithm(text_console(), expand_algorithm(self.value), intact=self.intact)
 
-    @checked
-    def plot(self, what: What = "utilisation") -> Chart:
+    @check_arguments
+    def plot(self, what: ChartKind = "utilisation") -> Chart:
         """Return a heat map of link loads or chunk arrivals, or a drawing of the machine.
 
         Args:
@@ -174,11 +174,11 @@ class Algorithm:
         Raises:
             ParameterError: There is no such chart.
         """
-        if what not in (known := charts.OF_ALGORITHMS):
-            raise ParameterError(f"there is no chart {what!r}, expected {', '.join(known)}")
-        return Chart(known[what](expand(self.value)), f"{self.name}, {what}")
+        if what not in (builders := charts.ALGORITHM_CHARTS):
+            raise ParameterError(f"there is no chart {what!r}, expected {', '.join(builders)}")
+        return Chart(builders[what](expand_algorithm(self.value)), f"{self.name}, {what}")
 
-    @checked
+    @check_arguments
     def explore(self, path: str | PathLike[str]) -> Path:
         """Write a page that plays the algorithm step by step in a browser, and return its path.
 
@@ -187,10 +187,12 @@ class Algorithm:
                 written.
         """
         check_can_write(Path(path))
-        write_atomically(Path(path), page(shown([(self.name, self.value, self.intact)])))
+        write_atomically(
+            Path(path), render_page(explorer_algorithms([(self.name, self.value, self.intact)]))
+        )
         return Path(path)
 
-    @checked
+    @check_arguments
     def codegen(
         self, folder: str | PathLike[str], target: str = "host", *, force: bool = False
     ) -> Path:
@@ -204,7 +206,9 @@ class Algorithm:
             InputError: There is no such target, the algorithm fails verification, or the folder
                 cannot be written.
         """
-        return write_code({self.name: self.value}, Path(folder), target, force=force).directory
+        return write_project_of(
+            {self.name: self.value}, Path(folder), target, force=force
+        ).directory
 
     def __repr__(self) -> str:
         return f"Algorithm({self.name}: {self._costs})"
@@ -217,11 +221,11 @@ class Algorithm:
         title = heading(f"{self.name}: {self._costs}, R/C = {self.bandwidth_cost}")
         claims = ", ".join(self.claims)
         note = paragraph(f"proved optimal: {claims}; class: {self.scope}") if claims else ""
-        return title + note + table(*self._steps())
+        return title + note + table(*self._steps_table())
 
-    def _steps(self) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+    def _steps_table(self) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
         """Return the head and the rows of a table of steps."""
-        if self.value.num_sends > _MOST_SENDS:
+        if self.value.num_sends > _MAX_SENDS:
             return ("Step", "Rounds"), list(enumerate(self.rounds_per_step))
         head = ("Step", "Rounds", "Sends", "Link utilisation")
-        return head, utilisation(expand(self.value))
+        return head, utilization_rows(expand_algorithm(self.value))

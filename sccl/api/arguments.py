@@ -21,7 +21,7 @@ from sccl.errors import ParameterError
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_WORDS: dict[Any, str] = {
+_TYPE_TEXT: dict[Any, str] = {
     NoneType: "None",
     bool: "True or False",
     float: "a number",
@@ -34,7 +34,7 @@ _WORDS: dict[Any, str] = {
 }
 
 
-def checked(function: Callable[P, R]) -> Callable[P, R]:
+def check_arguments(function: Callable[P, R]) -> Callable[P, R]:
     """Return the function with a check of its arguments against its type hints.
 
     Numbers of other libraries, such as NumPy's, are converted to Python's. Wrong types raise
@@ -48,24 +48,26 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
         """Check the arguments, and call the function with them."""
         if not kinds:  # hints may name what is imported after this module
             hints = get_type_hints(function)
-            kinds.update((name, tuple(_kinds(hint))) for name, hint in hints.items())
-        called = _called(function, args)
+            kinds.update((name, tuple(_permitted_classes(hint))) for name, hint in hints.items())
+        called = _call_name(function, args)
         try:
             bound = signature.bind(*args, **kwargs)
         except TypeError as error:
             raise TypeError(f"{called}: {error}; see help({called})") from None
         for name, value in bound.arguments.items():
-            what = f"{called}: {name}"
+            label = f"{called}: {name}"
             if signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL:
-                bound.arguments[name] = tuple(_taken(what, one, kinds[name]) for one in value)
+                bound.arguments[name] = tuple(
+                    _coerce(label, element, kinds[name]) for element in value
+                )
             elif name in kinds:  # all but self and cls
-                bound.arguments[name] = _taken(what, value, kinds[name])
+                bound.arguments[name] = _coerce(label, value, kinds[name])
         return function(*bound.args, **bound.kwargs)
 
     return call
 
 
-def _called(function: Callable[..., Any], args: tuple[Any, ...]) -> str:
+def _call_name(function: Callable[..., Any], args: tuple[Any, ...]) -> str:
     """Return the public name of a function. A method gets the class of its object."""
     name = function.__name__
     if "." not in function.__qualname__:
@@ -75,7 +77,7 @@ def _called(function: Callable[..., Any], args: tuple[Any, ...]) -> str:
     return f"sccl.{kind.__name__}.{name}"
 
 
-def check_made_of(wrapper: object, kind: type | UnionType, instead: str) -> None:
+def check_wrapped_kind(wrapper: object, kind: type | UnionType, instead: str) -> None:
     """Check the type of the value (``.value``) in a wrapper.
 
     Args:
@@ -92,26 +94,26 @@ def check_made_of(wrapper: object, kind: type | UnionType, instead: str) -> None
         )
 
 
-def _kinds(hint: Any) -> list[Any]:
+def _permitted_classes(hint: Any) -> list[Any]:
     """Return the classes that a type hint permits, without their parameters."""
     if get_origin(hint) in (Union, UnionType):
-        return [kind for part in get_args(hint) for kind in _kinds(part)]
+        return [kind for part in get_args(hint) for kind in _permitted_classes(part)]
     if get_origin(hint) is Literal:
         return [type(value) for value in get_args(hint)]
     origin = get_origin(hint) or hint
     return [Callable if origin is get_origin(Callable[[], None]) else origin]
 
 
-def hinted(what: str, value: Any, hint: Any) -> Any:
+def coerce_to_hint(label: str, value: Any, hint: Any) -> Any:
     """Return a value, converted to the type of its hint.
 
     Raises:
         ParameterError: It has another type.
     """
-    return _taken(what, value, tuple(_kinds(hint)))
+    return _coerce(label, value, tuple(_permitted_classes(hint)))
 
 
-def _taken(what: str, value: Any, kinds: tuple[Any, ...]) -> Any:
+def _coerce(label: str, value: Any, kinds: tuple[Any, ...]) -> Any:
     """Return the value, converted to one of these classes."""
     for kind in kinds:
         number = {int: Integral, float: Real}.get(kind)
@@ -120,16 +122,16 @@ def _taken(what: str, value: Any, kinds: tuple[Any, ...]) -> Any:
                 return kind(value)
         if not number and (callable(value) if kind is Callable else isinstance(value, kind)):
             return value
-    names = list(dict.fromkeys(_WORDS.get(kind, _name(kind)) for kind in kinds))
+    names = list(dict.fromkeys(_TYPE_TEXT.get(kind, _type_label(kind)) for kind in kinds))
     expected = " or ".join(filter(None, (", ".join(names[:-1]), names[-1])))
-    raise ParameterError(f"{what} is {_shown(value)}, expected {expected}")
+    raise ParameterError(f"{label} is {_short_repr(value)}, expected {expected}")
 
 
-def _name(kind: type) -> str:
+def _type_label(kind: type) -> str:
     """Return the display name of a class: its ``called`` attribute, or else its name."""
-    return str(getattr(kind, "called", f"a {kind.__name__}"))
+    return str(getattr(kind, "type_label", f"a {kind.__name__}"))
 
 
-def _shown(value: Any) -> str:
+def _short_repr(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"a {type(value).__name__}"

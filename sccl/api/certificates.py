@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
-from sccl.api.arguments import checked
+from sccl.api.arguments import check_arguments
 from sccl.api.html import heading, paragraph, table
-from sccl.prove.check.folder import Verdict, check
-from sccl.prove.check.question import read_case
-from sccl.prove.check.words import classes
+from sccl.prove.check.case import read_case
+from sccl.prove.check.certificate import Verdict, check_case
+from sccl.prove.check.messages import class_texts
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -50,7 +50,7 @@ class Certificate:
         return heading(self._counts) + about + table(("State", "Claim", "How it was checked"), rows)
 
 
-@checked
+@check_arguments
 def check_certificate(folder: str | PathLike[str]) -> Certificate:
     """Check every claim of a certificate, without trusting any solver.
 
@@ -61,5 +61,5 @@ def check_certificate(folder: str | PathLike[str]) -> Certificate:
         InputError: The folder has no certificate.
     """
     case = read_case(Path(folder))
-    about = (*case.lines(), *(f"optimal among {text}" for text in classes(case)))
-    return Certificate(Path(folder), tuple(check(case)), about)
+    about = (*case.description_lines(), *(f"optimal among {text}" for text in class_texts(case)))
+    return Certificate(Path(folder), tuple(check_case(case)), about)

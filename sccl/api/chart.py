@@ -7,11 +7,11 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sccl.api.arguments import checked
+from sccl.api.arguments import check_arguments
 from sccl.api.html import picture
 from sccl.errors import ParameterError
 from sccl.view import charts
-from sccl.view.save import Size, svg
+from sccl.view.chart_files import PictureSize, render_svg
 
 if TYPE_CHECKING:
     from sccl.view.charts import ChartType
@@ -36,7 +36,7 @@ class Chart:
                 "of a frontier, an algorithm or a topology"
             )
 
-    @checked
+    @check_arguments
     def save(
         self,
         path: str | PathLike[str],
@@ -58,12 +58,12 @@ class Chart:
             InputError: The suffix is unknown, a size is not positive or too large, or the file
                 cannot be written.
         """
-        size = Size(width, height, scale)
-        charts.save(self.value, Path(path), title=f"sccl: {self.title}", size=size)
+        size = PictureSize(width, height, scale)
+        charts.save_chart(self.value, Path(path), title=f"sccl: {self.title}", size=size)
         return Path(path)
 
     def __repr__(self) -> str:
         return f"Chart({self.title}; notebooks display it, .save(path) writes it)"
 
     def _repr_html_(self) -> str:
-        return picture(svg(self.value), self.title)
+        return picture(render_svg(self.value), self.title)

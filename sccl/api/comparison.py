@@ -8,25 +8,25 @@ from os import PathLike
 from pathlib import Path
 from typing import Literal
 
-from sccl.api.arguments import check_made_of, checked
+from sccl.api.arguments import check_arguments, check_wrapped_kind
 from sccl.api.chart import Chart
 from sccl.api.given import CollectiveLike, Machine, Root
 from sccl.api.html import heading, paragraph, table
 from sccl.api.machine import Topology
-from sccl.api.progress import Progress, told
+from sccl.api.progress import Progress, progress_lines
 from sccl.api.schedule import Schedule
-from sccl.api.simulation import one_of
+from sccl.api.simulation import parse_choice
 from sccl.collectives import Spec
+from sccl.comparison import comparison as tasks
+from sccl.comparison.comparison_output import chart_data, compare_output
+from sccl.comparison.contender_selection import build_contenders, load_file_plans, select_names
+from sccl.comparison.contenders import ComparisonProblem
 from sccl.core.clock import AlphaModel
-from sccl.core.cost import bytes_text
+from sccl.core.cost import format_bytes
 from sccl.errors import ParameterError
-from sccl.synth.settings import checked_effort
-from sccl.tasks import compare as tasks
-from sccl.tasks.compared import compare_output, drawn_of
-from sccl.tasks.entrants import Contest
-from sccl.tasks.sizes import sizes_of
-from sccl.tasks.taking_part import chosen, entrants_of, files_for
-from sccl.topo import resolve
+from sccl.synth.common.settings import build_effort
+from sccl.tasks.sizes import parse_sizes
+from sccl.topo import resolve_topology
 from sccl.view import charts
 
 
@@ -35,13 +35,13 @@ class Comparison:
     """The fastest synthesizer or classical algorithm at each size.
 
     Attributes:
-        value: Comparison of :mod:`sccl.tasks.compare`.
+        value: Comparison of :mod:`sccl.comparison.comparison`.
     """
 
     value: tasks.Comparison
 
     def __post_init__(self) -> None:
-        check_made_of(self, tasks.Comparison, "sccl.compare")
+        check_wrapped_kind(self, tasks.Comparison, "sccl.compare")
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -51,16 +51,16 @@ class Comparison:
     @property
     def winners(self) -> dict[int, str]:
         """Return the name of the fastest system at each size that has a plan."""
-        found = {size: self.value.winner(size) for size in self.sizes}
-        return {size: system.name for size, system in found.items() if system}
+        fastest = {size: self.value.winner(size) for size in self.sizes}
+        return {size: system.name for size, system in fastest.items() if system}
 
     @property
     def times_us(self) -> dict[str, dict[int, float]]:
         """Return the completion times of each system by size, microseconds."""
         return {
-            system.name: {size: float(row.us) for size, row in system.rows.items()}
+            system.name: {size: float(row.us) for size, row in system.measurements.items()}
             for system in self.value.systems
-            if system.rows
+            if system.measurements
         }
 
     @property
@@ -71,12 +71,12 @@ class Comparison:
     @property
     def missing(self) -> dict[str, str]:
         """Return the systems that lack plans for some sizes or all, each with the reason."""
-        return {system.name: system.why for system in self.value.systems if system.why}
+        return {system.name: system.reason for system in self.value.systems if system.reason}
 
     @property
     def bound_us(self) -> dict[int, float]:
         """Return the lower bound on completion time by size, for any chunks, microseconds."""
-        return {size: float(self.value.least.us(size)) for size in self.sizes}
+        return {size: float(self.value.lower_bounds.us(size)) for size in self.sizes}
 
     def fastest(self, size_bytes: int) -> Schedule:
         """Return the fastest plan for a compared size.
@@ -89,7 +89,7 @@ class Comparison:
             raise ParameterError(f"no plan was kept for {size_bytes} bytes; the sizes are {sizes}")
         return Schedule(self.value.plans[size_bytes][1].schedule, self.bound_us[size_bytes])
 
-    @checked
+    @check_arguments
     def plot(self, what: Literal["ratio", "gap", "time", "bandwidth"] = "ratio") -> Chart:
         """Return a chart of all systems by buffer size, next to the lower bound.
 
@@ -100,40 +100,40 @@ class Comparison:
         Raises:
             ParameterError: There is no such chart.
         """
-        measured = one_of("what", what, charts.Measured) or charts.Measured.RATIO
+        measured = parse_choice("what", what, charts.TimeMeasure) or charts.TimeMeasure.RATIO
         shown = compare_output(self.value, {}, {}, None, None)
-        systems, bound = drawn_of(shown)
+        systems, bound = chart_data(shown)
         alpha = f"alpha {shown.alpha}"
         drawn = charts.comparison_chart(systems, bound, self._name, alpha, measured)
         return Chart(drawn, f"{self._name}: {what} by size")
 
     @property
     def _name(self) -> str:
-        contest = self.value.contest
+        contest = self.value.problem
         return f"{contest.spec.name} on {contest.topology.name}"
 
     def __repr__(self) -> str:
         count = len(self.times_us)
-        ended = f"; {self.value.ended}" if self.value.ended else ""
-        won = ", ".join(f"{bytes_text(size)} {name}" for size, name in self.winners.items())
+        ended = f"; {self.value.end_reason}" if self.value.end_reason else ""
+        won = ", ".join(f"{format_bytes(size)} {name}" for size, name in self.winners.items())
         return f"Comparison({self._name}: of {count}, {won or 'nobody'}{ended})"
 
     def _repr_html_(self) -> str:
         head = ("Size", "Fastest", "Time (us)", "GB/s", "Bound (us)", "Plan")
         rows = [self._row(size) for size in self.sizes]
-        ended = paragraph(self.value.ended) if self.value.ended else ""
+        ended = paragraph(self.value.end_reason) if self.value.end_reason else ""
         return heading(self._name) + ended + table(head, rows)
 
     def _row(self, size: int) -> tuple[str, ...]:
         winner, bound = self.value.winner(size), f"{self.bound_us[size]:.6g}"
         if winner is None:
-            return (bytes_text(size), "-", "-", "-", bound, "")
-        row = winner.rows[size]
+            return (format_bytes(size), "-", "-", "-", bound, "")
+        row = winner.measurements[size]
         times = f"{float(row.us):.6g}", f"{row.gb_per_s:.4g}"
-        return (bytes_text(size), winner.name, *times, bound, row.plan)
+        return (format_bytes(size), winner.name, *times, bound, row.plan)
 
 
-@checked
+@check_arguments
 def compare(  # noqa: PLR0913 - a question, and what decides how it is answered
     collective: CollectiveLike,
     topology: Machine,
@@ -154,7 +154,7 @@ def compare(  # noqa: PLR0913 - a question, and what decides how it is answered
     far.
 
     Args:
-        collective: Name, file, or result of :func:`collective`.
+        collective: Name, file, or result of :func:`complete_collective`.
         topology: Name, file, or topology.
         size: Buffer size of a rank: bytes, text such as ``"1MB"``, a list such as ``"64KB,1MB"``,
             or a range such as ``"1KB..1GB"`` in factors of four.
@@ -176,14 +176,14 @@ def compare(  # noqa: PLR0913 - a question, and what decides how it is answered
     >>> sccl.compare("allgather", "ring:4", size="1KB..16KB", only=who).winners[1000]
     'tacos'
     """
-    machine = topology.value if isinstance(topology, Topology) else resolve(str(topology))
+    machine = topology.value if isinstance(topology, Topology) else resolve_topology(str(topology))
     spec = collective if isinstance(collective, Spec) else str(collective)
-    names, sizes = chosen(only, without), sizes_of(str(size))
-    checked_effort(timeout_s, seed)
-    subject = tasks.compared_subject(machine, spec, root)
-    model = one_of("alpha", alpha, AlphaModel) or AlphaModel.TRAVELS
-    contest = Contest(subject.topology, subject.spec, model, seed, timeout_s)
-    given = files_for(contest, [Path(file) for file in files])
-    with told(progress, f"{subject.spec.name} on {subject.topology.name}") as tell:
-        entrants = entrants_of(contest, names, given, tell)
+    names, sizes = select_names(only, without), parse_sizes(str(size))
+    build_effort(timeout_s, seed)
+    subject = tasks.comparison_subject(machine, spec, root)
+    model = parse_choice("alpha", alpha, AlphaModel) or AlphaModel.TRAVELS
+    contest = ComparisonProblem(subject.topology, subject.spec, model, seed, timeout_s)
+    file_plans = load_file_plans(contest, [Path(file) for file in files])
+    with progress_lines(progress, f"{subject.spec.name} on {subject.topology.name}") as tell:
+        entrants = build_contenders(contest, names, file_plans, tell)
         return Comparison(tasks.compare(contest, entrants, sizes, tell))

@@ -9,37 +9,37 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from sccl.api.algorithm import Algorithm
-from sccl.api.arguments import check_made_of, checked
+from sccl.api.arguments import check_arguments, check_wrapped_kind
 from sccl.api.html import heading, paragraph, table
 from sccl.api.machine import Topology
-from sccl.api.shared import COLUMNS, COLUMNS_OF_SEVERAL, Point, Shared
+from sccl.api.shared import CLASS_COLUMNS, COLUMNS, FrontierBase, Point
 from sccl.core.files.algorithms import load_algorithm
-from sccl.core.files.frontiers import frontier_to_plain, frontiers_of_plain
-from sccl.core.frontier import EXCHANGED, TREES, ClassFrontier, Open, Refuted
+from sccl.core.files.frontiers import frontier_to_plain, frontiers_from_plain
+from sccl.core.formatting import format_count
+from sccl.core.frontier import EXCHANGED, TREES, ClassFrontier, OpenCandidate, RefutedCandidate
 from sccl.core.frontier import Frontier as Known
 from sccl.core.frontier import Point as KnownPoint
-from sccl.core.limit import StepLimit
-from sccl.core.words import counted
-from sccl.synth.folder import Folder
-from sccl.synth.ksync import backends
-from sccl.synth.settings import DEFAULT_TIMEOUT_S, Settings, checked_effort
+from sccl.core.step_limit import StepLimit
+from sccl.synth.common.algorithm_folder import AlgorithmFolder
+from sccl.synth.common.settings import DEFAULT_TIMEOUT_S, Settings, build_effort
+from sccl.synth.syncoll import solve
 from sccl.tasks.certify import certify_frontier, certify_limits
-from sccl.tasks.outputs import head, question_digests
-from sccl.tasks.subject import Subject
-from sccl.view.shown import Bounds
-from sccl.view.text.reasons import in_words
-from sccl.view.words import (
-    EVERY_WORDS,
-    above_words,
+from sccl.tasks.outputs import output_head, question_digests
+from sccl.tasks.subject import CollectiveProblem
+from sccl.view.completeness import (
+    ABOVE_ALL_TEXT,
+    above_all_text,
     class_summary,
+    frontier_summary,
     origin_notes,
-    summary,
-    unswept_words,
+    unswept_text,
 )
+from sccl.view.explorer_input import BoundSummary
+from sccl.view.text.reasons import describe_bounds
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Searched(Shared):
+class ComputedFrontier(FrontierBase):
     """A frontier from a sweep or a computation of limits.
 
     Attributes:
@@ -48,11 +48,11 @@ class Searched(Shared):
     """
 
     value: Known
-    subject: Subject
-    made_by: ClassVar[str]
+    subject: CollectiveProblem
+    source_function: ClassVar[str]
 
     def __post_init__(self) -> None:
-        check_made_of(self, Known, self.made_by)
+        check_wrapped_kind(self, Known, self.source_function)
 
     @property
     def topology(self) -> Topology:
@@ -65,20 +65,20 @@ class Searched(Shared):
         return (self.value,)
 
     @property
-    def bounds(self) -> Bounds:
+    def bounds(self) -> BoundSummary:
         """Return the lower bounds with their reasons."""
         assert self.value.bounds is not None
-        words = in_words(self.value.bounds, self.subject.spec)
-        return replace(words, classes=tuple(_of_classes(self.value)))
+        words = describe_bounds(self.value.bounds, self.subject.spec)
+        return replace(words, classes=tuple(_class_bounds(self.value)))
 
     def _head(self) -> dict[str, Any]:
-        return head("frontier", question_digests(self.subject.topology, self.subject.spec))
+        return output_head("frontier", question_digests(self.subject.topology, self.subject.spec))
 
     def to_json(self) -> dict[str, Any]:
         """Return the frontier as plain JSON values, like the verbs with ``--json``."""
         return self._head() | frontier_to_plain(self.value)
 
-    @checked
+    @check_arguments
     def save(self, folder: str | PathLike[str]) -> Path:
         """Write the frontier and its algorithms into a folder, like ``sccl pareto --out``.
 
@@ -88,34 +88,34 @@ class Searched(Shared):
         Raises:
             InputError: The folder cannot be written to.
         """
-        kept = Folder(Path(folder))
+        kept = AlgorithmFolder(Path(folder))
         kept.prepare()
-        classes = tuple(_kept(part, kept) for part in self.value.classes)
+        classes = tuple(_save_class(part, kept) for part in self.value.classes)
         return kept.save_frontier(replace(self.value, classes=classes), self._head())
 
     def _table(self) -> str:
         """Return the points, the bounds, and the state of each class as HTML."""
-        found = self.value
-        notes = [*self.bounds.reasons, *origin_notes(found)]
-        if not found.several:
+        frontier = self.value
+        notes = [*self.bounds.reasons, *origin_notes(frontier)]
+        if not frontier.is_multiclass:
             rows = [point.cells for point in self.points]
             return table(COLUMNS, rows) + "".join(map(paragraph, [*notes, self.summary]))
         rows = [point.cells_of_several for point in self.points]
-        notes += [EVERY_WORDS] if found.every else []
-        notes += map(class_summary, found.classes)
-        notes += [unswept_words(found.unswept)] if found.unswept else []
-        return table(COLUMNS_OF_SEVERAL, rows) + "".join(map(paragraph, notes))
+        notes += [ABOVE_ALL_TEXT] if frontier.any_class_limits else []
+        notes += map(class_summary, frontier.classes)
+        notes += [unswept_text(frontier.skipped)] if frontier.skipped else []
+        return table(CLASS_COLUMNS, rows) + "".join(map(paragraph, notes))
 
 
-def _of_classes(found: Known) -> Iterator[Bounds]:
+def _class_bounds(frontier: Known) -> Iterator[BoundSummary]:
     """Yield the bounds of each of several classes."""
-    for part in found.classes if found.several else ():
+    for part in frontier.classes if frontier.is_multiclass else ():
         assert part.steps is not None
         assert part.bandwidth is not None
-        yield Bounds(part.steps, part.bandwidth, (), part.scope)
+        yield BoundSummary(part.steps, part.bandwidth, (), part.scope)
 
 
-def _kept(part: ClassFrontier, folder: Folder) -> ClassFrontier:
+def _save_class(part: ClassFrontier, folder: AlgorithmFolder) -> ClassFrontier:
     """Write the algorithms of a class, and return the class with their files."""
     suffix = part.name if part.name in {TREES, EXCHANGED} else ""
     points = (
@@ -126,7 +126,7 @@ def _kept(part: ClassFrontier, folder: Folder) -> ClassFrontier:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Frontier(Searched):
+class Frontier(ComputedFrontier):
     """The Pareto frontier of a collective on a machine, as a sweep computed it.
 
     Attributes:
@@ -134,37 +134,37 @@ class Frontier(Searched):
         subject: Machine and collective.
     """
 
-    made_by = "sccl.pareto"
+    source_function = "sccl.pareto"
 
     @property
-    def open(self) -> tuple[Open, ...]:
+    def open(self) -> tuple[OpenCandidate, ...]:
         """Return the undecided candidates. Each may hide a better algorithm."""
         return self.value.open
 
     @property
-    def refuted(self) -> tuple[Refuted, ...]:
+    def refuted(self) -> tuple[RefutedCandidate, ...]:
         """Return the refuted candidates with reasons.
 
         For allreduce these are candidates of its halves.
         """
-        return tuple(one for of in (self.value, *self.value.halves) for one in of.refuted)
+        return tuple(entry for of in (self.value, *self.value.halves) for entry in of.refuted)
 
     @property
     def complete(self) -> bool:
         """Return whether this is the whole frontier of :attr:`scope`, for the searched k and C."""
-        return self.value.complete
+        return self.value.is_complete
 
     @property
     def every_k(self) -> bool:
         """Return whether this is the whole frontier for every k and every C."""
-        return self.value.every_k
+        return self.value.covers_all_k
 
     @property
     def scope(self) -> str:
         """Return the class of algorithms that was searched."""
         return self.value.scope
 
-    @checked
+    @check_arguments
     def certify(self, folder: str | PathLike[str], timeout_s: float = DEFAULT_TIMEOUT_S) -> Path:
         """Write every claim with its proof, for :func:`sccl.check_certificate`.
 
@@ -181,18 +181,18 @@ class Frontier(Searched):
         Raises:
             InputError: The folder cannot be written to.
         """
-        settings = Settings(self.value.solver, checked_effort(timeout_s, seed=0))
+        settings = Settings(self.value.solver, build_effort(timeout_s, seed=0))
         return certify_frontier(self.subject, self.value, settings, Path(folder)).file
 
     def _repr_html_(self) -> str:
-        refuted = counted(len(self.refuted), "candidate")
+        refuted = format_count(len(self.refuted), "candidate")
         counts = f"{refuted} refuted, {len(self.open)} open."
-        of_class = "" if self.value.several else f" Class: {self.value.scope}."
+        of_class = "" if self.value.is_multiclass else f" Class: {self.value.scope}."
         return heading(self.name) + self._table() + paragraph(counts + of_class)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class LimitFrontier(Searched):
+class LimitFrontier(ComputedFrontier):
     """The infimum of R/C for every S, over all k and all C.
 
     Attributes:
@@ -200,7 +200,7 @@ class LimitFrontier(Searched):
         subject: Machine and collective.
     """
 
-    made_by = "sccl.limits"
+    source_function = "sccl.limits"
 
     @property
     def limits(self) -> tuple[StepLimit, ...]:
@@ -218,9 +218,9 @@ class LimitFrontier(Searched):
     @property
     def complete(self) -> bool:
         """Return whether no other S gives a smaller R/C, for any k and any C."""
-        return self.value.complete
+        return self.value.is_complete
 
-    @checked
+    @check_arguments
     def certify(self, folder: str | PathLike[str]) -> Path:
         """Write every limit with its proof (cuts or prices), for :func:`sccl.check_certificate`.
 
@@ -232,7 +232,7 @@ class LimitFrontier(Searched):
         Raises:
             InputError: The folder cannot be written to.
         """
-        settings = Settings(backends.DEFAULT, checked_effort(None, seed=0))
+        settings = Settings(solve.DEFAULT_SOLVER, build_effort(None, seed=0))
         return certify_limits(self.subject, self.value, None, settings, Path(folder)).file
 
     def _repr_html_(self) -> str:
@@ -240,7 +240,7 @@ class LimitFrontier(Searched):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class SavedFrontier(Shared):
+class SavedFrontier(FrontierBase):
     """A frontier from a file, with the algorithms next to it.
 
     Attributes:
@@ -252,7 +252,7 @@ class SavedFrontier(Shared):
     value: dict[str, Any]
 
     def __post_init__(self) -> None:
-        check_made_of(self, dict, "sccl.load")
+        check_wrapped_kind(self, dict, "sccl.load")
 
     def to_json(self) -> dict[str, Any]:
         """Return the content of the file."""
@@ -261,7 +261,7 @@ class SavedFrontier(Shared):
     @property
     def known(self) -> tuple[Known, ...]:
         """Return the frontiers in the file, as values of :mod:`sccl.core.frontier`."""
-        return frontiers_of_plain(self.value, str(self.path))
+        return frontiers_from_plain(self.value, str(self.path))
 
     def _algorithm_of(self, point: KnownPoint) -> Algorithm | None:
         """Return the algorithm of a point, from the file that it names.
@@ -274,24 +274,32 @@ class SavedFrontier(Shared):
         return Algorithm(*load_algorithm(self.path.parent / point.file.name))
 
     def _repr_html_(self) -> str:
-        known, found = self.known, heading(self.name)
-        if known[0].several:
+        frontiers, html = self.known, heading(self.name)
+        if frontiers[0].is_multiclass:
             rows: list[tuple[object, ...]] = [
-                (*_shape(p), p.cost, name, above_words(known[0].above_every(p)), p.state_words)
-                for name, p in known[0].stairs
+                (
+                    *_shape_cells(p),
+                    p.cost,
+                    name,
+                    above_all_text(frontiers[0].gap_to_any_class(p)),
+                    p.state_text,
+                )
+                for name, p in frontiers[0].non_dominated
             ]
             columns = ("C", "S", "R", "R/C", "Class", "Above all", "State")
-            words = [EVERY_WORDS] if known[0].every else []
+            words = [ABOVE_ALL_TEXT] if frontiers[0].any_class_limits else []
             notes = "".join(map(paragraph, [*words, self.summary]))
-            return found + table(columns, rows) + notes
-        for one in known:
-            rows = [(*_shape(p), p.cost, p.state_words) for p in one.points]
-            scope = one.bounds.scope if one.bounds else one.scope
-            found += heading(scope) if len(known) > 1 else ""
-            found += table(("C", "S", "R", "R/C", "State"), rows) + paragraph(summary(one))
-        return found
+            return html + table(columns, rows) + notes
+        for frontier in frontiers:
+            rows = [(*_shape_cells(p), p.cost, p.state_text) for p in frontier.points]
+            scope = frontier.bounds.scope if frontier.bounds else frontier.scope
+            html += heading(scope) if len(frontiers) > 1 else ""
+            html += table(("C", "S", "R", "R/C", "State"), rows) + paragraph(
+                frontier_summary(frontier)
+            )
+        return html
 
 
-def _shape(point: KnownPoint) -> tuple[object, ...]:
+def _shape_cells(point: KnownPoint) -> tuple[object, ...]:
     """Return C, S and R as cells of a table."""
     return point.chunks or "-", point.steps, point.rounds or "-"

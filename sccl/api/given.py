@@ -8,16 +8,15 @@ from numbers import Integral
 from os import PathLike
 from pathlib import Path
 
-from sccl.api.arguments import checked
+from sccl.api.arguments import check_arguments
 from sccl.api.machine import Topology
-from sccl.collectives import Spec, custom, in_groups
-from sccl.collectives import resolve as resolve_collective
-from sccl.core.files.bandwidths import bandwidth_of_text, bandwidth_to_wire, load_bandwidth
+from sccl.collectives import Spec, custom_spec, format_in_groups, resolve_collective
+from sccl.core.files.bandwidths import bandwidth_from_text, bandwidth_to_wire, load_bandwidth
+from sccl.core.files.json_text import parse
 from sccl.core.files.schedule_shapes import VariableBandwidthWire
 from sccl.core.files.shapes import CustomCollectiveWire
-from sccl.core.files.text import parse
 from sccl.errors import ParameterError
-from sccl.topo import resolve as resolve_topology
+from sccl.topo import resolve_topology
 
 Machine = str | PathLike[str] | Topology
 """A name (``"dgx1"``, ``"torus:4x4"``), a JSON file, or a topology."""
@@ -40,7 +39,7 @@ Ranks = Mapping[int, int | Iterable[int]]
 """For every chunk, the rank or the ranks that hold it: ``{0: [0, 1], 1: 2}``."""
 
 
-@checked
+@check_arguments
 def topology(name: Machine) -> Topology:
     """Return a machine by name, or from a file.
 
@@ -57,7 +56,7 @@ def topology(name: Machine) -> Topology:
     return name if isinstance(name, Topology) else Topology(resolve_topology(str(name)))
 
 
-@checked
+@check_arguments
 def collective(  # noqa: PLR0913 - a name, or all that a collective of one's own consists of
     name: str | PathLike[str],
     ranks: int,
@@ -123,20 +122,22 @@ def collective(  # noqa: PLR0913 - a name, or all that a collective of one's own
         "scatterv": scatterv,
         "counts": counts,
     }
-    told: dict[str, object] = {name: _counts(name, row) for name, row in counted.items()}
-    told["alltoallv"] = [_counts("alltoallv", row) for row in alltoallv]
-    told = {name: of for name, of in told.items() if of}
+    count_fields: dict[str, object] = {
+        name: _counts_row(name, row) for name, row in counted.items()
+    }
+    count_fields["alltoallv"] = [_counts_row("alltoallv", row) for row in alltoallv]
+    count_fields = {name: of for name, of in count_fields.items() if of}
     if groups is not None:
-        if told or pre is not None or post is not None or combining:
+        if count_fields or pre is not None or post is not None or combining:
             raise ParameterError(
                 f"groups are given for {name}, and so is a collective of its own: leave one out"
             )
-        return resolve_collective(in_groups(str(name), _groups(groups)), ranks, root)
+        return resolve_collective(format_in_groups(str(name), _groups_text(groups)), ranks, root)
     rooted = bool(gatherv or scatterv)
-    if told and pre is None and post is None and (root is None or rooted):
-        plain = {"name": str(name), "ranks": ranks, "root": root or 0, **told}
-        return custom(parse(json.dumps(plain), CustomCollectiveWire, where), where)
-    if pre is None and post is None and not told:
+    if count_fields and pre is None and post is None and (root is None or rooted):
+        plain = {"name": str(name), "ranks": ranks, "root": root or 0, **count_fields}
+        return custom_spec(parse(json.dumps(plain), CustomCollectiveWire, where), where)
+    if pre is None and post is None and not count_fields:
         if combining:
             raise ParameterError(
                 f"combining is given for {name}: it is part of a custom collective; give pre and "
@@ -148,57 +149,61 @@ def collective(  # noqa: PLR0913 - a name, or all that a collective of one's own
             f"the collective {name} has {'a root' if root is not None else 'only one of the two'}: "
             "one of your own is given by pre and post, and by no root"
         )
-    plain = {"name": str(name), "ranks": ranks, "combining": combining, **told}
-    plain |= {"pre": _pairs("pre", pre), "post": _pairs("post", post)}
-    return custom(parse(json.dumps(plain), CustomCollectiveWire, where), where)
+    plain = {"name": str(name), "ranks": ranks, "combining": combining, **count_fields}
+    plain |= {"pre": _chunk_rank_pairs("pre", pre), "post": _chunk_rank_pairs("post", post)}
+    return custom_spec(parse(json.dumps(plain), CustomCollectiveWire, where), where)
 
 
-def _groups(given: GroupsLike) -> str:
+def _groups_text(groups: GroupsLike) -> str:
     """Return process groups in the notation of the command line."""
-    if isinstance(given, str | PathLike):
-        return str(given)
-    every = [_counts("groups", group) for group in given]
-    return "/".join(",".join(map(str, group)) for group in every)
+    if isinstance(groups, str | PathLike):
+        return str(groups)
+    rank_lists = [_counts_row("groups", group) for group in groups]
+    return "/".join(",".join(map(str, group)) for group in rank_lists)
 
 
-def _counts(what: str, row: Sequence[int]) -> list[int]:
+def _counts_row(label: str, row: Sequence[int]) -> list[int]:
     """Return counts as a list of integers, for JSON."""
     for count in row:
         if not isinstance(count, Integral) or isinstance(count, bool):
-            raise ParameterError(f"{what} is given {count!r:.60}, expected whole numbers")
+            raise ParameterError(f"{label} is given {count!r:.60}, expected whole numbers")
     return [int(count) for count in row]
 
 
-def _pairs(what: str, ranks: Ranks) -> list[tuple[int, int]]:
+def _chunk_rank_pairs(label: str, ranks: Ranks) -> list[tuple[int, int]]:
     """Return sorted (chunk, rank) pairs, for JSON."""
-    found = []
-    for chunk, given in ranks.items():
-        several = given if isinstance(given, Iterable) and not isinstance(given, str) else [given]
-        found += [(chunk, rank) for rank in several]
-    for pair in found:
+    pairs = []
+    for chunk, chunk_ranks in ranks.items():
+        several = (
+            chunk_ranks
+            if isinstance(chunk_ranks, Iterable) and not isinstance(chunk_ranks, str)
+            else [chunk_ranks]
+        )
+        pairs += [(chunk, rank) for rank in several]
+    for pair in pairs:
         if not all(isinstance(n, Integral) and not isinstance(n, bool) for n in pair):
             raise ParameterError(
-                f"{what} is given {pair!r:.60}, expected whole numbers: a chunk, and its ranks, "
+                f"{label} is given {pair!r:.60}, expected whole numbers: a chunk, and its ranks, "
                 "such as {0: [0, 1]}"
             )
-    return sorted((int(chunk), int(rank)) for chunk, rank in found)
+    return sorted((int(chunk), int(rank)) for chunk, rank in pairs)
 
 
-def bandwidth_of(given: BandwidthLike | None) -> VariableBandwidthWire | None:
+def parse_bandwidth(bandwidth: BandwidthLike | None) -> VariableBandwidthWire | None:
     """Return a checked bandwidth that varies over time. None: it does not vary.
 
     Raises:
         InputError: The file cannot be read, or the intervals are not valid.
     """
-    if given is None:
+    if bandwidth is None:
         return None
-    if isinstance(given, str | PathLike):
-        return bandwidth_to_wire(load_bandwidth(Path(given)))
+    if isinstance(bandwidth, str | PathLike):
+        return bandwidth_to_wire(load_bandwidth(Path(bandwidth)))
     try:
-        text = json.dumps({"intervals": [dict(interval) for interval in given]})
+        text = json.dumps({"intervals": [dict(interval) for interval in bandwidth]})
     except (TypeError, ValueError) as error:
         raise ParameterError(
-            f"bandwidth is {given!r:.60}, expected a file, or intervals, such as "
+            f"bandwidth is {bandwidth!r:.60}, expected a file, or intervals, such as "
             '[{"from_us": 5, "to_us": 9, "fraction": 0.5}]'
         ) from error
-    return bandwidth_to_wire(bandwidth_of_text(text, "bandwidth"))
+    return bandwidth_to_wire(bandwidth_from_text(text, "bandwidth"))

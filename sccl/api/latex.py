@@ -30,7 +30,7 @@ class Latex(str):
         return f"<pre>{escape(self)}</pre>"
 
 
-def text(value: object) -> str:
+def escape_text(value: object) -> str:
     """Return a value as one line of escaped LaTeX text."""
     line = " ".join(str(value).split())
     return "".join(_SPECIAL.get(char, char) for char in line if char.isprintable())
@@ -53,13 +53,13 @@ def tabular(
     """
     lines = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", _row(head)]
     for name, rows in parts.items():
-        above = text(name)
+        above = escape_text(name)
         title = [rf"\multicolumn{{{len(head)}}}{{l}}{{\emph{{{above}}}}} \\"] if above else []
         lines += [r"\midrule", *title, *map(_row, rows)]
     lines += [r"\bottomrule", r"\end{tabular}"]
     if caption is None and label is None:
         return Latex("\n".join(lines))
-    says = [rf"\caption{{{text(caption)}}}"] if caption is not None else []
+    says = [rf"\caption{{{escape_text(caption)}}}"] if caption is not None else []
     if label is not None:
         said = re.sub(r"[^\w:./-]", "-", label)
         says.append(rf"\label{{{said}}}")
@@ -68,4 +68,4 @@ def tabular(
 
 
 def _row(cells: Sequence[object]) -> str:
-    return rf"{' & '.join(map(text, cells))} \\"
+    return rf"{' & '.join(map(escape_text, cells))} \\"

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from sccl.api.arguments import check_made_of, checked
+from sccl.api.arguments import check_arguments, check_wrapped_kind
 from sccl.api.chart import Chart
 from sccl.api.html import heading, paragraph
 from sccl.core import topology as core
 from sccl.core.files.disk import write_atomically
-from sccl.core.files.text import text_of
+from sccl.core.files.json_text import to_text
 from sccl.core.files.topologies import load_topology, topology_to_wire
 from sccl.errors import ParameterError
-from sccl.topo import LinkName, added_to, degrade, links_of, rank_of
+from sccl.topo import LinkName, degrade, parse_added_lanes, parse_links, parse_rank
 from sccl.view import charts
-from sccl.view.text.show import costs_text, print_topology, size_text
+from sccl.view.text.algorithm_text import costs_text, print_topology, size_text
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -55,10 +55,10 @@ class Topology:
     value: core.Topology
 
     def __post_init__(self) -> None:
-        check_made_of(self, core.Topology, "sccl.topology, or sccl.Topology.of")
+        check_wrapped_kind(self, core.Topology, "sccl.topology, or sccl.Topology.of")
 
     @classmethod
-    @checked
+    @check_arguments
     def of(
         cls,
         name: str,
@@ -85,15 +85,15 @@ class Topology:
         """
         _check_edges(links)
         ranks = 1 + max((node for edge in links for node in edge), default=-1)
-        found = [
+        directed_links = [
             core.Link(*edge, lanes, alpha_us, gb_per_s)
             for (src, dst), lanes in links.items()
             for edge in ([(src, dst), (dst, src)] if both_ways else [(src, dst)])
         ]
-        return cls(core.Topology(name, ranks, tuple(found), alpha_us, gb_per_s))
+        return cls(core.Topology(name, ranks, tuple(directed_links), alpha_us, gb_per_s))
 
     @classmethod
-    @checked
+    @check_arguments
     def load(cls, path: str | PathLike[str]) -> Topology:
         """Return the topology in a file.
 
@@ -117,7 +117,7 @@ class Topology:
         """Return the lanes (chunks per round) of every link, by (src, dst)."""
         return self.value.lanes()
 
-    @checked
+    @check_arguments
     def without(
         self,
         links: Iterable[LinkLike] = (),
@@ -141,11 +141,11 @@ class Topology:
         >>> sccl.topology("dgx1").without(links=["0-3:1"]).links[0, 3]
         1
         """
-        gone = links_of(self.value, [self._link(link, both_ways) for link in links])
-        lost = [self._rank(rank) for rank in ranks]
-        return Topology(degrade.without(self.value, gone.whole, lost, gone.lanes))
+        gone = parse_links(self.value, [self._parse_link(link, both_ways) for link in links])
+        lost = [self._parse_rank(rank) for rank in ranks]
+        return Topology(degrade.remove_parts(self.value, gone.complete_links, lost, gone.lanes))
 
-    @checked
+    @check_arguments
     def with_link(
         self, src: Rank, dst: Rank, lanes: int = 1, *, both_ways: bool = True
     ) -> Topology:
@@ -158,11 +158,11 @@ class Topology:
         >>> sccl.topology("ring:4").with_link(0, 2)
         Topology(ring:4-with-0to2-2to0: 4 ranks, 10 links)
         """
-        link = self._link((src, dst, lanes), both_ways)
-        return Topology(degrade.plus(self.value, added_to(self.value, [link])))
+        link = self._parse_link((src, dst, lanes), both_ways)
+        return Topology(degrade.add_links(self.value, parse_added_lanes(self.value, [link])))
 
-    def _link(self, link: object, both_ways: bool) -> str | LinkName:
-        """Return a link for :func:`sccl.topo.links_of`.
+    def _parse_link(self, link: object, both_ways: bool) -> str | LinkName:
+        """Return a link for :func:`sccl.topo.parse_links`.
 
         Raises:
             ParameterError: The value describes no link.
@@ -174,22 +174,22 @@ class Topology:
                 f"a link is {link!r:.60}, expected (src, dst) such as (0, 4), (0, 3, 1) for one "
                 "lane of it, or '0-4'"
             )
-        lanes = _whole(link[2], "the lanes of a link are") if len(link) == 3 else None
-        return LinkName(self._rank(link[0]), self._rank(link[1]), both_ways, lanes)
+        lanes = _require_int(link[2], "the lanes of a link are") if len(link) == 3 else None
+        return LinkName(self._parse_rank(link[0]), self._parse_rank(link[1]), both_ways, lanes)
 
-    def _rank(self, rank: object) -> int:
+    def _parse_rank(self, rank: object) -> int:
         if isinstance(rank, str):
-            return rank_of(self.value, rank)
-        return _whole(rank, "a rank is")
+            return parse_rank(self.value, rank)
+        return _require_int(rank, "a rank is")
 
-    @checked
+    @check_arguments
     def save(self, path: str | PathLike[str]) -> Path:
         """Write the topology to a JSON file and return its path.
 
         Raises:
             InputError: The file cannot be written.
         """
-        write_atomically(Path(path), text_of(topology_to_wire(self.value)))
+        write_atomically(Path(path), to_text(topology_to_wire(self.value)))
         return Path(path)
 
     def to_networkx(self) -> nx.DiGraph[int]:
@@ -228,9 +228,9 @@ class Topology:
         return heading(size_text(self.value)) + costs + self.plot()._repr_html_()
 
 
-def _whole(value: object, what: str) -> int:
+def _require_int(value: object, label: str) -> int:
     if not isinstance(value, Integral) or isinstance(value, bool):
-        raise ParameterError(f"{what} {value!r:.60}, expected a whole number")
+        raise ParameterError(f"{label} {value!r:.60}, expected a whole number")
     return int(value)
 
 
@@ -240,9 +240,9 @@ def _check_edges(links: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     Raises:
         ParameterError: A link is not a pair of ranks.
     """
-    found = list(links)
-    for link in found:
+    edges = list(links)
+    for link in edges:
         pair = isinstance(link, tuple) and len(link) == 2
         if not pair or not all(isinstance(node, int) for node in link):
             raise ParameterError(f"a link is {link!r:.60}, expected (src, dst) such as (0, 4)")
-    return found
+    return edges

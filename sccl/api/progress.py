@@ -10,24 +10,24 @@ from typing import Any
 
 from rich.console import Console
 
-from sccl.view.text.notes import Notes, progress_bar
+from sccl.view.text.progress_notes import ProgressNotes, progress_bar
 
 Progress = bool | Callable[[str], None]
 """Whether to show progress on a terminal or in a notebook, or a function that gets each line."""
 
 
 @contextmanager
-def notes(progress: Progress) -> Iterator[Notes]:
+def progress_notes(progress: Progress) -> Iterator[ProgressNotes]:
     """Yield the receiver of a sweep's events."""
     if callable(progress):
-        yield Notes(progress)
+        yield ProgressNotes(progress)
         return
-    with _status(shown=progress) as status:
-        yield Notes(lambda _: None, status)
+    with _status_line(shown=progress) as status:
+        yield ProgressNotes(lambda _: None, status)
 
 
 @contextmanager
-def told(progress: Progress, first: str) -> Iterator[Callable[[str], None]]:
+def progress_lines(progress: Progress, first: str) -> Iterator[Callable[[str], None]]:
     """Yield a function that receives progress, line by line.
 
     Args:
@@ -36,16 +36,16 @@ def told(progress: Progress, first: str) -> Iterator[Callable[[str], None]]:
     if callable(progress):
         yield progress
         return
-    with _status(shown=progress) as status:
+    with _status_line(shown=progress) as status:
         status(first)
         yield status
 
 
 @contextmanager
-def _status(*, shown: bool) -> Iterator[Callable[[str], None]]:
+def _status_line(*, shown: bool) -> Iterator[Callable[[str], None]]:
     console = Console(stderr=True, highlight=False, emoji=False, force_jupyter=False)
     if shown and _in_notebook():
-        with _cell() as status:
+        with _notebook_cell() as status:
             yield status
     elif shown and console.is_terminal:
         with progress_bar(console) as status:
@@ -64,7 +64,7 @@ def _in_notebook() -> bool:
 
 
 @contextmanager
-def _cell() -> Iterator[Callable[[str], None]]:
+def _notebook_cell() -> Iterator[Callable[[str], None]]:
     """Yield a function that updates a progress bar in a cell. Clear the bar at the end.
 
     The bar has no percentage, because the number of candidates is unknown. Rich's bars need

@@ -9,44 +9,46 @@ from os import PathLike
 from pathlib import Path
 
 from sccl.api.algorithm import Algorithm
-from sccl.api.arguments import checked
+from sccl.api.arguments import check_arguments
 from sccl.api.frontier import Frontier, LimitFrontier, SavedFrontier
 from sccl.api.given import CollectiveLike, Machine, Root
 from sccl.api.html import heading, paragraph
 from sccl.api.machine import Topology
-from sccl.api.progress import Progress, notes, told
+from sccl.api.progress import Progress, progress_lines, progress_notes
 from sccl.api.schedule import Schedule
 from sccl.collectives import Spec
 from sccl.core.answer import Sat, Unsat, verdict
-from sccl.core.candidate import Range
+from sccl.core.candidate import SweepRange
 from sccl.core.files.disk import read_text
-from sccl.core.files.kinds import ALGORITHMS, FRONTIER, SCHEDULE, TOPOLOGY
-from sccl.synth.cluster import Cluster
-from sccl.synth.ksync import backends
-from sccl.synth.settings import DEFAULT_TIMEOUT_S, Settings, checked_effort
-from sccl.tasks.bounds import bounds_of
+from sccl.core.files.kinds import ALGORITHM_KINDS, FRONTIER, SCHEDULE, TOPOLOGY
+from sccl.synth.common.cluster import Cluster
+from sccl.synth.common.settings import DEFAULT_TIMEOUT_S, Settings, build_effort
+from sccl.synth.syncoll import solve as syncoll_solve
+from sccl.tasks.bounds import compute_bounds
 from sccl.tasks.files import kind_among
 from sccl.tasks.frontiers import read_frontiers
 from sccl.tasks.limits import find_limits
 from sccl.tasks.pareto import find_frontier
 from sccl.tasks.solve import find_algorithm
-from sccl.tasks.subject import Subject, subject_of
-from sccl.topo import resolve as resolve_topology
-from sccl.transform import pose
-from sccl.view.shown import Bounds
-from sccl.view.text.notes import limit_note
-from sccl.view.text.reasons import reason_of
+from sccl.tasks.subject import CollectiveProblem, build_problem
+from sccl.topo import resolve_topology
+from sccl.transform import build_question
+from sccl.view.explorer_input import BoundSummary
+from sccl.view.text.progress_notes import limit_note
+from sccl.view.text.reasons import answer_reason
 
 Store = bool | str | PathLike[str]
 """Location of the verdict store: the user's cache folder (True), none (False), or a file."""
 
 
-@checked
-def bounds(collective: CollectiveLike, topology: Machine, *, root: Root | None = None) -> Bounds:
+@check_arguments
+def bounds(
+    collective: CollectiveLike, topology: Machine, *, root: Root | None = None
+) -> BoundSummary:
     """Return lower bounds: ``steps``, ``bandwidth`` (R/C), and ``reasons``.
 
     Args:
-        collective: Name, file, or result of :func:`collective`.
+        collective: Name, file, or result of :func:`complete_collective`.
         topology: Name, file, or topology.
         root: Root of broadcast, reduce, gather, and scatter, by number or label. None: rank 0.
 
@@ -60,8 +62,8 @@ def bounds(collective: CollectiveLike, topology: Machine, *, root: Root | None =
     >>> print(found.reasons[1])
     R/C ≥ 7/6: with C=1, 7 chunks must enter ranks {0}, at most 6 can in a round.
     """
-    subject = _subject(collective, topology, root)
-    return bounds_of(subject.topology, subject.spec)
+    subject = _modeled_problem(collective, topology, root)
+    return compute_bounds(subject.topology, subject.spec)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -87,11 +89,11 @@ class Answer:
         return f"Answer({self.verdict}: {self.reason})"
 
     def _repr_html_(self) -> str:
-        found = self.algorithm._repr_html_() if self.algorithm else ""
-        return heading(self.verdict) + paragraph(self.reason) + found
+        body = self.algorithm._repr_html_() if self.algorithm else ""
+        return heading(self.verdict) + paragraph(self.reason) + body
 
 
-@checked
+@check_arguments
 def solve(  # noqa: PLR0913 - a question, and what decides how it is answered
     collective: CollectiveLike,
     topology: Machine,
@@ -100,7 +102,7 @@ def solve(  # noqa: PLR0913 - a question, and what decides how it is answered
     steps: int,
     rounds: int,
     root: Root | None = None,
-    solver: str = backends.DEFAULT,
+    solver: str = syncoll_solve.DEFAULT_SOLVER,
     timeout_s: float | None = None,
     seed: int = 0,
     symmetry: str = "auto",
@@ -110,7 +112,7 @@ def solve(  # noqa: PLR0913 - a question, and what decides how it is answered
     """Return whether an algorithm with C chunks, S steps, and R rounds exists.
 
     Args:
-        collective: Name, file, or result of :func:`collective`.
+        collective: Name, file, or result of :func:`complete_collective`.
         topology: Name, file, or topology.
         chunks: C, the number of chunks of each rank.
         steps: S, the number of steps.
@@ -133,16 +135,16 @@ def solve(  # noqa: PLR0913 - a question, and what decides how it is answered
     >>> sccl.solve("allgather", "ring:4", chunks=2, steps=2, rounds=2).verdict
     'unsat'
     """
-    subject = _subject(collective, topology, root)
-    posed = pose(subject.topology, subject.spec, chunks, steps, rounds)
-    settings = _settings(solver, timeout_s, seed, symmetry, store, trust_store=trust_store)
-    answer = find_algorithm(subject.spec, posed, settings)
-    found = Algorithm(answer.algorithm) if isinstance(answer, Sat) else None
+    subject = _modeled_problem(collective, topology, root)
+    problem = build_question(subject.topology, subject.spec, chunks, steps, rounds)
+    settings = _solver_settings(solver, timeout_s, seed, symmetry, store, trust_store=trust_store)
+    answer = find_algorithm(subject.spec, problem, settings)
+    algorithm = Algorithm(answer.algorithm) if isinstance(answer, Sat) else None
     origin = answer.origin.value if isinstance(answer, Unsat) else ""
-    return Answer(verdict(answer), found, reason_of(answer), answer.seconds, origin)
+    return Answer(verdict(answer), algorithm, answer_reason(answer), answer.seconds, origin)
 
 
-@checked
+@check_arguments
 def pareto(  # noqa: PLR0913 - a question, and what decides how it is answered
     collective: CollectiveLike,
     topology: Machine,
@@ -151,7 +153,7 @@ def pareto(  # noqa: PLR0913 - a question, and what decides how it is answered
     k: int | None = None,
     max_steps: int | None = None,
     max_chunks: int | None = None,
-    solver: str = backends.DEFAULT,
+    solver: str = syncoll_solve.DEFAULT_SOLVER,
     timeout_s: float | None = DEFAULT_TIMEOUT_S,
     seed: int = 0,
     symmetry: str = "auto",
@@ -167,7 +169,7 @@ def pareto(  # noqa: PLR0913 - a question, and what decides how it is answered
     Ctrl-C, or interrupting the kernel, returns the part that is known by then.
 
     Args:
-        collective: Name, file, or result of :func:`collective`.
+        collective: Name, file, or result of :func:`complete_collective`.
         topology: Name, file, or topology.
         root: Root of broadcast, reduce, gather, and scatter, by number or label. None: rank 0.
         k: Searches R <= S + k. None: 5, or as much as the bandwidth bound needs.
@@ -194,9 +196,9 @@ def pareto(  # noqa: PLR0913 - a question, and what decides how it is answered
     >>> [(p.chunks, p.steps, p.rounds) for p in sccl.pareto("allgather", "dgx1").points]
     [(2, 2, 3), (6, 3, 7)]
     """
-    subject = _subject(collective, topology, root)
+    subject = _modeled_problem(collective, topology, root)
     where = Cluster(cluster) if cluster else None
-    settings = _settings(
+    settings = _solver_settings(
         solver,
         timeout_s,
         seed,
@@ -207,20 +209,20 @@ def pareto(  # noqa: PLR0913 - a question, and what decides how it is answered
         trust_store=trust_store,
         trust_cluster=trust_cluster,
     )
-    covered = Range(k, max_steps, max_chunks)
-    with notes(progress) as notify:
+    covered = SweepRange(k, max_steps, max_chunks)
+    with progress_notes(progress) as notify:
         machine, spec = subject.topology, subject.spec
         return Frontier(find_frontier(machine, spec, covered, settings, notify=notify), subject)
 
 
-@checked
+@check_arguments
 def limits(  # noqa: PLR0913 - a question, and what decides how it is answered
     collective: CollectiveLike,
     topology: Machine,
     *,
     root: Root | None = None,
     max_steps: int | None = None,
-    solver: str = backends.DEFAULT,
+    solver: str = syncoll_solve.DEFAULT_SOLVER,
     timeout_s: float | None = None,
     seed: int = 0,
     progress: Progress = True,
@@ -228,7 +230,7 @@ def limits(  # noqa: PLR0913 - a question, and what decides how it is answered
     """Return the infimum of R/C over all k and C for every S, with algorithms that attain it.
 
     Args:
-        collective: Name, file, or result of :func:`collective`.
+        collective: Name, file, or result of :func:`complete_collective`.
         topology: Name, file, or topology.
         root: Root of broadcast, reduce, gather, and scatter, by number or label. None: rank 0.
         max_steps: Largest S. None: a few above the latency bound.
@@ -244,17 +246,17 @@ def limits(  # noqa: PLR0913 - a question, and what decides how it is answered
     >>> [str(p.bandwidth_cost) for p in sccl.limits("broadcast", "dgx1", max_steps=3).points]
     ['1', '9/22']
     """
-    subject = _subject(collective, topology, root)
+    subject = _modeled_problem(collective, topology, root)
     machine, spec = subject.topology, subject.spec
-    settings = _settings(solver, timeout_s, seed)
-    with told(progress, f"limits of {spec.name} on {machine.name}") as tell:
-        found = find_limits(
+    settings = _solver_settings(solver, timeout_s, seed)
+    with progress_lines(progress, f"limits of {spec.name} on {machine.name}") as tell:
+        frontier = find_limits(
             machine, spec, max_steps, settings, notify=lambda event: tell(limit_note(event))
         )
-    return LimitFrontier(found, subject)
+    return LimitFrontier(frontier, subject)
 
 
-@checked
+@check_arguments
 def load(path: str | PathLike[str]) -> Algorithm | Schedule | SavedFrontier | Topology:
     """Return the algorithm, schedule, frontier, or topology in a JSON file.
 
@@ -265,8 +267,8 @@ def load(path: str | PathLike[str]) -> Algorithm | Schedule | SavedFrontier | To
         InputError: The file cannot be read, or has another kind.
     """
     file = Path(path)
-    kind = kind_among(file, (*ALGORITHMS, SCHEDULE, FRONTIER, TOPOLOGY))
-    if kind in ALGORITHMS:
+    kind = kind_among(file, (*ALGORITHM_KINDS, SCHEDULE, FRONTIER, TOPOLOGY))
+    if kind in ALGORITHM_KINDS:
         return Algorithm.load(file)
     if kind == SCHEDULE:
         return Schedule.load(file)
@@ -276,17 +278,19 @@ def load(path: str | PathLike[str]) -> Algorithm | Schedule | SavedFrontier | To
     return Topology.load(file)
 
 
-def _subject(collective: CollectiveLike, topology: Machine, root: Root | None) -> Subject:
+def _modeled_problem(
+    collective: CollectiveLike, topology: Machine, root: Root | None
+) -> CollectiveProblem:
     """Return the modelled machine and the collective, and warn about changes to the machine."""
     stated = topology.value if isinstance(topology, Topology) else resolve_topology(str(topology))
     asked = collective if isinstance(collective, Spec) else str(collective)
-    made = subject_of(stated, asked, root).in_steps()
+    made = build_problem(stated, asked, root).require_steps()
     for note in made.notes:
         warnings.warn(f"{stated.name}: {note}", stacklevel=4)  # of the call of the public function
     return made
 
 
-def _settings(  # noqa: PLR0913, PLR0917 - they are what it is made of
+def _solver_settings(  # noqa: PLR0913, PLR0917 - they are what it is made of
     solver: str,
     timeout_s: float | None,
     seed: int,
@@ -299,8 +303,8 @@ def _settings(  # noqa: PLR0913, PLR0917 - they are what it is made of
     trust_cluster: bool = False,
 ) -> Settings:
     return Settings(
-        backends.check_name(solver),
-        checked_effort(timeout_s, seed),
+        syncoll_solve.check_name(solver),
+        build_effort(timeout_s, seed),
         symmetry,
         jobs,
         cluster,

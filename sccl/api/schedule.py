@@ -7,16 +7,16 @@ from os import PathLike
 from pathlib import Path
 
 from sccl.api.algorithm import Algorithm
-from sccl.api.arguments import check_made_of, checked
+from sccl.api.arguments import check_arguments, check_wrapped_kind
 from sccl.api.html import heading, paragraph
 from sccl.api.machine import Topology
 from sccl.core import schedule as core
-from sccl.core.cost import bytes_text, us_text
+from sccl.core.cost import format_bytes, format_us
 from sccl.core.files.disk import write_pieces_atomically
-from sccl.core.files.schedules import load_schedule, pieces
-from sccl.core.words import counted
+from sccl.core.files.schedules import load_schedule, text_pieces
+from sccl.core.formatting import format_count
 from sccl.judge import violations
-from sccl.transform.levels import algorithm_of
+from sccl.transform.levels import algorithm_from_schedule
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -43,10 +43,10 @@ class Schedule:
     intact: bool = True
 
     def __post_init__(self) -> None:
-        check_made_of(self, core.Schedule, "sccl.Schedule.load, or sccl.tacos")
+        check_wrapped_kind(self, core.Schedule, "sccl.Schedule.load, or sccl.tacos")
 
     @classmethod
-    @checked
+    @check_arguments
     def load(cls, path: str | PathLike[str]) -> Schedule:
         """Return the schedule in a file. :meth:`violations` verifies it.
 
@@ -98,7 +98,7 @@ class Schedule:
 
     def violations(self) -> list[str]:
         """Return all violations that the independent verifier finds. A valid schedule has none."""
-        return [f"{found.kind}: {found.message}" for found in violations(self.value)]
+        return [f"{violation.kind}: {violation.message}" for violation in violations(self.value)]
 
     def to_algorithm(self) -> Algorithm:
         """Return a verified algorithm with the same sends, ordered by steps.
@@ -106,33 +106,34 @@ class Schedule:
         Raises:
             InputError: Steps cannot express the order of its transfers.
         """
-        return Algorithm(algorithm_of(self.value))
+        return Algorithm(algorithm_from_schedule(self.value))
 
-    @checked
+    @check_arguments
     def save(self, path: str | PathLike[str]) -> Path:
         """Write the schedule to a JSON file and return its path.
 
         Raises:
             InputError: The file cannot be written.
         """
-        write_pieces_atomically(Path(path), (piece.encode() for piece in pieces(self.value)))
+        write_pieces_atomically(Path(path), (piece.encode() for piece in text_pieces(self.value)))
         return Path(path)
 
     def __repr__(self) -> str:
-        return f"Schedule({self._said})"
+        return f"Schedule({self._summary})"
 
     @property
-    def _said(self) -> str:
+    def _summary(self) -> str:
         sizes = self.value.chunk_bytes
         size = sum(sizes) if isinstance(sizes, tuple) else sizes * self.chunks
-        what = "in all" if isinstance(sizes, tuple) else "a rank"
+        basis = "in all" if isinstance(sizes, tuple) else "a rank"
         head = (
-            f"{self.name}, {bytes_text(size)} {what} in C={self.chunks}: {us_text(self.finish_us)}"
+            f"{self.name}, {format_bytes(size)} {basis} in C={self.chunks}: "
+            f"{format_us(self.finish_us)}"
         )
-        return "; ".join(filter(None, (head, self._gap, self.ended)))
+        return "; ".join(filter(None, (head, self._gap_text, self.ended)))
 
     @property
-    def _gap(self) -> str:
+    def _gap_text(self) -> str:
         if self.bound_us is None:
             return ""
         above = self.finish_us / self.bound_us - 1
@@ -140,6 +141,6 @@ class Schedule:
 
     def _repr_html_(self) -> str:
         alpha = "keeps links busy" if self.alpha == "occupies" else "travels"
-        return heading(self._said) + paragraph(
-            f"{counted(self.num_sends, 'transfer')}; alpha {alpha}"
+        return heading(self._summary) + paragraph(
+            f"{format_count(self.num_sends, 'transfer')}; alpha {alpha}"
         )

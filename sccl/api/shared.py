@@ -11,19 +11,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, overload
 
 from sccl.api.algorithm import Algorithm
-from sccl.api.arguments import checked
+from sccl.api.arguments import check_arguments
 from sccl.api.chart import Chart
 from sccl.api.latex import Latex, tabular
 from sccl.core.answer import Origin
 from sccl.core.files.disk import check_can_write, write_atomically
 from sccl.core.frontier import Frontier as Known
 from sccl.core.frontier import Point as KnownPoint
-from sccl.core.frontier import state_words
+from sccl.core.frontier import describe_state
 from sccl.errors import InputError, ToolError
-from sccl.tasks.explore import shown
+from sccl.tasks.explore import explorer_algorithms
 from sccl.view import charts
-from sccl.view.explorer.html import page
-from sccl.view.words import above_words, state, summary
+from sccl.view.completeness import above_all_text, frontier_state, frontier_summary
+from sccl.view.explorer.page_html import render_page
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,22 +78,22 @@ class Point:
             point.cost,
             algorithm,
             point.optimal,
-            point.proved,
-            point.attained,
+            point.is_proved,
+            point.is_attained,
             None if point.seconds is None else round(point.seconds, 3),
             point.chunks,
             point.rounds,
-            point.within.words if point.proved and point.within else "",
+            point.within.description if point.is_proved and point.within else "",
             of_class,
             above,
-            tuple(origin.value for origin in point.rests_on),
+            tuple(origin.value for origin in point.proof_origins),
         )
 
     @property
     def state(self) -> str:
         """Return ``"proved"``, ``"proved (stored) for k = 2"``, ``"best found"``, or similar."""
         origins = map(Origin, self.rests_on)
-        return state_words("proved" if self.proved else "best found", self.within, origins)
+        return describe_state("proved" if self.proved else "best found", self.within, origins)
 
     @property
     def text(self) -> str:
@@ -120,14 +120,14 @@ class Point:
     @property
     def cells_of_several(self) -> tuple[object, ...]:
         """Return a table row for several families: also the family, and the gap above all."""
-        return (*self.cells, self.of_class, above_words(self.above_every))
+        return (*self.cells, self.of_class, above_all_text(self.above_every))
 
 
 COLUMNS = ("C", "S", "R", "R/C", "Optimal in", "State")
-COLUMNS_OF_SEVERAL = (*COLUMNS, "Class", "Above all")
+CLASS_COLUMNS = (*COLUMNS, "Class", "Above all")
 
 
-class Shared(ABC):
+class FrontierBase(ABC):
     """Base of all frontiers. Subclasses provide the known points and their algorithms.
 
     A frontier is a sequence of its points: ``for point in frontier``, ``len(frontier)``,
@@ -135,7 +135,7 @@ class Shared(ABC):
     """
 
     __slots__ = ()
-    called: ClassVar[str] = "a frontier"
+    type_label: ClassVar[str] = "a frontier"
 
     @abstractmethod
     def to_json(self) -> dict[str, Any]:
@@ -157,21 +157,23 @@ class Shared(ABC):
     def classes(self) -> dict[str, tuple[Point, ...]]:
         """Return the points of each family of algorithms, by family. Allreduce has up to four."""
         return {
-            part.scope or (one.bounds.scope if one.bounds else ""): tuple(
-                Point.of(point, self._algorithm_of(point), part.name, one.above_every(point))
+            part.scope or (frontier.bounds.scope if frontier.bounds else ""): tuple(
+                Point.of(
+                    point, self._algorithm_of(point), part.name, frontier.gap_to_any_class(point)
+                )
                 for point in part.points
             )
-            for one in self.known
-            for part in one.classes
+            for frontier in self.known
+            for part in frontier.classes
         }
 
     @property
     def points(self) -> tuple[Point, ...]:
         """Return the points by ascending S, each with a smaller R/C than the previous one."""
-        known = self.known[0]
+        frontier = self.known[0]
         return tuple(
-            Point.of(point, self._algorithm_of(point), name, known.above_every(point))
-            for name, point in known.stairs
+            Point.of(point, self._algorithm_of(point), name, frontier.gap_to_any_class(point))
+            for name, point in frontier.non_dominated
         )
 
     def _algorithms(self) -> Sequence[Algorithm]:
@@ -199,17 +201,17 @@ class Shared(ABC):
     @property
     def summary(self) -> str:
         """Return a sentence on the completeness of the frontier."""
-        return summary(self.known[0])
+        return frontier_summary(self.known[0])
 
-    @checked
-    def plot(self, *others: Shared) -> Chart:
+    @check_arguments
+    def plot(self, *others: FrontierBase) -> Chart:
         """Return a chart of steps against R/C of one or more frontiers."""
-        lines = _charts([self, *others])
+        lines = _chart_data([self, *others])
         return Chart(charts.frontier_chart(lines), self._title(others, "frontier"))
 
-    @checked
+    @check_arguments
     def plot_times(
-        self, *others: Shared, alpha_us: float | None = None, gb_per_s: float | None = None
+        self, *others: FrontierBase, alpha_us: float | None = None, gb_per_s: float | None = None
     ) -> Chart:
         """Return a chart of the time of every point by buffer size, with the crossovers.
 
@@ -217,7 +219,7 @@ class Shared(ABC):
             alpha_us: Latency of a step, in microseconds. None: the machine's.
             gb_per_s: Bandwidth of a lane, in 10^9 bytes per second. None: the machine's.
         """
-        lines = _charts([self, *others])
+        lines = _chart_data([self, *others])
         drawn = charts.time_chart(lines, alpha_us, gb_per_s)
         return Chart(drawn, self._title(others, "times by buffer size"))
 
@@ -240,13 +242,13 @@ class Shared(ABC):
         plain = self.to_json()
         question = {name: plain[name] for name in ("topology", "collective", "root")}
         rows = [
-            {**question, "class": scope, **_plain(point)}
+            {**question, "class": scope, **_point_to_json(point)}
             for scope, points in self.classes.items()
             for point in points
         ]
-        return pd.DataFrame(rows, columns=[*question, "class", *_FRAME]).convert_dtypes()
+        return pd.DataFrame(rows, columns=[*question, "class", *_FRAME_COLUMNS]).convert_dtypes()
 
-    @checked
+    @check_arguments
     def to_latex(self, caption: str | None = None, label: str | None = None) -> Latex:
         r"""Return the points of all families as a LaTeX table (package booktabs).
 
@@ -274,7 +276,7 @@ class Shared(ABC):
             named = parts if len(parts) > 1 else {"": next(iter(parts.values()))}
             return tabular(COLUMNS, "rrrrll", named, caption, label)
         parts = {
-            scope: [(*p.cells, above_words(p.above_every)) for p in points]
+            scope: [(*p.cells, above_all_text(p.above_every)) for p in points]
             for scope, points in classes.items()
         }
         return tabular((*COLUMNS, "Above all"), "rrrrlll", parts, caption, label)
@@ -282,7 +284,7 @@ class Shared(ABC):
     def _repr_latex_(self) -> str:
         return self.to_latex()
 
-    @checked
+    @check_arguments
     def explore(self, path: str | PathLike[str]) -> Path:
         """Write a page that plays the algorithms of the frontier step by step, and return its path.
 
@@ -294,45 +296,50 @@ class Shared(ABC):
         algorithms = self._algorithms()
         if not algorithms:
             raise InputError(f"{self.name}: no algorithm is known, so there is none to explore")
-        items = shown((a.name, a.value, a.intact) for a in algorithms)
-        write_atomically(Path(path), page(items, self.known, frontier=True))
+        items = explorer_algorithms((a.name, a.value, a.intact) for a in algorithms)
+        write_atomically(Path(path), render_page(items, self.known, frontier=True))
         return Path(path)
 
-    def _title(self, others: Sequence[Shared], what: str) -> str:
-        return f"{', '.join(one.name for one in (self, *others))}: {what}"
+    def _title(self, others: Sequence[FrontierBase], subject: str) -> str:
+        return f"{', '.join(frontier.name for frontier in (self, *others))}: {subject}"
 
     def __repr__(self) -> str:
         first = self.known[0]
-        if first.several:
+        if first.is_multiclass:
             texts = ", ".join(point.text for point in first.points) or "no point"
             return f"{type(self).__name__}({self.name}: {texts}; {self.summary.lower()})"
-        classes = [_in_short(one) for one in self.known]
+        classes = [_short_text(frontier) for frontier in self.known]
         if len(classes) > 1:
-            scopes = [one.bounds.scope if one.bounds else one.scope for one in self.known]
+            scopes = [
+                frontier.bounds.scope if frontier.bounds else frontier.scope
+                for frontier in self.known
+            ]
             classes = [f"{scope}: {text}" for scope, text in zip(scopes, classes, strict=True)]
         return f"{type(self).__name__}({self.name}: {' | '.join(classes)})"
 
 
-def _in_short(one: Known) -> str:
+def _short_text(frontier: Known) -> str:
     """Return the points of a frontier and its state as text."""
-    points = ", ".join(point.text for point in one.points) or "no point"
-    return f"{points}; {state(one).head.lower()}"
+    points = ", ".join(point.text for point in frontier.points) or "no point"
+    return f"{points}; {frontier_state(frontier).head.lower()}"
 
 
-def _charts(frontiers: Iterable[Shared]) -> list[charts.FrontierData]:
-    return charts.lines_of(one for frontier in frontiers for one in frontier.known)
+def _chart_data(frontiers: Iterable[FrontierBase]) -> list[charts.FrontierData]:
+    return charts.frontier_lines(
+        known_frontier for frontier in frontiers for known_frontier in frontier.known
+    )
 
 
-_FRAME = (
+_FRAME_COLUMNS = (
     *("chunks", "steps", "rounds", "bandwidth_cost", "exact"),
     *("attained", "proved", "optimal", "above_every", "seconds"),
 )
 
 
-def _plain(point: Point) -> dict[str, Any]:
+def _point_to_json(point: Point) -> dict[str, Any]:
     cost, above = point.bandwidth_cost, point.above_every
-    found = {name: getattr(point, name) for name in _FRAME if name != "exact"}
-    return found | {
+    row = {name: getattr(point, name) for name in _FRAME_COLUMNS if name != "exact"}
+    return row | {
         "bandwidth_cost": float(cost),
         "exact": str(cost),
         "optimal": ", ".join(point.optimal),

@@ -8,21 +8,27 @@ from os import PathLike
 from typing import Literal, TypeVar
 
 from sccl.api.algorithm import Algorithm
-from sccl.api.arguments import check_made_of, checked
+from sccl.api.arguments import check_arguments, check_wrapped_kind
 from sccl.api.chart import Chart
 from sccl.api.html import heading, paragraph, table
 from sccl.api.schedule import Schedule
 from sccl.core.clock import AlphaModel
-from sccl.core.cost import bytes_text, us_text
-from sccl.core.stepping import Stepping
+from sccl.core.cost import format_bytes, format_us
+from sccl.core.step_alignment import StepAlignment
 from sccl.errors import ParameterError
-from sccl.tasks.simulate import Member, Run, load_sources, run_of, source_of
-from sccl.tasks.simulated import part_of
-from sccl.tasks.simulated_charts import chart_of, drawn_of
-from sccl.tasks.sizes import size_in_bytes
-from sccl.tasks.terms import Terms
+from sccl.tasks.simulate import (
+    SimulatedCollective,
+    SimulationRun,
+    build_source,
+    load_sources,
+    run_together,
+)
+from sccl.tasks.simulated import build_run_part
+from sccl.tasks.simulated_charts import chart_run, simulation_chart
+from sccl.tasks.sizes import parse_size
+from sccl.tasks.terms import SimulationSettings
 
-Named = TypeVar("Named", bound=StrEnum)
+NamedChoice = TypeVar("NamedChoice", bound=StrEnum)
 
 PlanLike = str | PathLike[str] | Algorithm | Schedule
 """An algorithm, a schedule, or the file of one."""
@@ -36,10 +42,10 @@ class Simulation:
         value: Run of :mod:`sccl.tasks.simulate`, with the timeline of :mod:`sccl.sim`.
     """
 
-    value: Run
+    value: SimulationRun
 
     def __post_init__(self) -> None:
-        check_made_of(self, Run, "sccl.simulate")
+        check_wrapped_kind(self, SimulationRun, "sccl.simulate")
 
     @property
     def finish_us(self) -> float:
@@ -56,8 +62,8 @@ class Simulation:
     def bound_us(self) -> float | None:
         """Return the lower bound for schedules of these chunks, in microseconds. None: unknown."""
         bounds = [part.bound for part in self.value.parts]
-        known = [self.value.us(bound.ticks) for bound in bounds if bound]
-        return max(known) if len(known) == len(bounds) else None
+        times_us = [self.value.to_us(bound.ticks) for bound in bounds if bound]
+        return max(times_us) if len(times_us) == len(bounds) else None
 
     @property
     def busy_us(self) -> dict[tuple[int, int], float]:
@@ -70,48 +76,50 @@ class Simulation:
     def carried_bytes(self) -> dict[tuple[int, int], int]:
         """Return the bytes that each link carried, by (src, dst)."""
         made = self.value.timeline
-        pairs = zip(made.topology.links, made.carried().tolist(), strict=True)
+        pairs = zip(made.topology.links, made.carried_bytes().tolist(), strict=True)
         return {link.edge: size for link, size in pairs}
 
-    @checked
+    @check_arguments
     def utilisation(self, parts: int = 1) -> list[float]:
         """Return the average utilization of all links in each of ``parts`` equal parts of the time.
 
         Raises:
             ParameterError: ``parts`` is not positive.
         """
-        shares: list[float] = self.value.timeline.utilisation(parts).tolist()
+        shares: list[float] = self.value.timeline.utilization(parts).tolist()
         return shares
 
     def plot(self) -> Chart:
         """Return a chart of the transfers on each link over time, with the critical path."""
-        drawn = drawn_of(self.value, alone=True)
-        return Chart(chart_of([drawn], [part_of(self.value)]), f"{self._names}, simulated")
+        drawn = chart_run(self.value, is_single=True)
+        return Chart(
+            simulation_chart([drawn], [build_run_part(self.value)]), f"{self._names}, simulated"
+        )
 
     @property
     def _names(self) -> str:
         return " and ".join(part.source.name for part in self.value.parts)
 
     def __repr__(self) -> str:
-        return f"Simulation({self._names}: {us_text(self.finish_us)}, {self.gb_per_s:.4g} GB/s)"
+        return f"Simulation({self._names}: {format_us(self.finish_us)}, {self.gb_per_s:.4g} GB/s)"
 
     def _repr_html_(self) -> str:
         head = ("Plan", "Size", "Time (us)", "GB/s", "Lower bound (us)")
         rows = [self._row(part) for part in self.value.parts]
         busy = f"links are busy {self.utilisation()[0]:.1%} of the time"
         return (
-            heading(f"{self._names}: {us_text(self.finish_us)}")
+            heading(f"{self._names}: {format_us(self.finish_us)}")
             + paragraph(busy)
             + table(head, rows)
         )
 
-    def _row(self, part: Member) -> tuple[str, ...]:
-        least = f"{self.value.us(part.bound.ticks):.6g}" if part.bound else ""
-        times = f"{self.value.us(part.finish):.6g}", f"{self.value.gb_per_s(part):.4g}"
-        return (part.source.name, bytes_text(part.size_bytes), *times, least)
+    def _row(self, part: SimulatedCollective) -> tuple[str, ...]:
+        lower_bound = f"{self.value.to_us(part.bound.ticks):.6g}" if part.bound else ""
+        times = f"{self.value.to_us(part.finish):.6g}", f"{self.value.gb_per_s(part):.4g}"
+        return (part.source.name, format_bytes(part.size_bytes), *times, lower_bound)
 
 
-@checked
+@check_arguments
 def simulate(
     *plans: PlanLike,
     size: int | str | None = None,
@@ -147,22 +155,25 @@ def simulate(
     if not plans:
         raise ParameterError("sccl.simulate is given no plan: give an algorithm or a schedule")
     sources = [
-        source_of(plan.name, plan.value)
+        build_source(plan.name, plan.value)
         if isinstance(plan, Algorithm | Schedule)
         else load_sources([str(plan)], None)[0]
         for plan in plans
     ]
-    model, steps = one_of("alpha", alpha, AlphaModel), one_of("stepping", stepping, Stepping)
-    terms = Terms(model, steps, alpha_us, gb_per_s)
-    return Simulation(run_of(sources, None if size is None else size_in_bytes(str(size)), terms))
+    model, steps = (
+        parse_choice("alpha", alpha, AlphaModel),
+        parse_choice("stepping", stepping, StepAlignment),
+    )
+    terms = SimulationSettings(model, steps, alpha_us, gb_per_s)
+    return Simulation(run_together(sources, None if size is None else parse_size(str(size)), terms))
 
 
-def one_of(name: str, given: str | None, kind: type[Named]) -> Named | None:
+def parse_choice(name: str, text: str | None, kind: type[NamedChoice]) -> NamedChoice | None:
     """Return the member of an enumeration with this value. None: None.
 
     Raises:
         ParameterError: No member has this value.
     """
-    if given is None or given in (texts := [one.value for one in kind]):
-        return None if given is None else kind(given)
-    raise ParameterError(f"{name} is {given!r}, expected {' or '.join(texts)}")
+    if text is None or text in (texts := [member.value for member in kind]):
+        return None if text is None else kind(text)
+    raise ParameterError(f"{name} is {text!r}, expected {' or '.join(texts)}")

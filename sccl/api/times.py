@@ -7,40 +7,46 @@ from pathlib import Path
 from typing import Literal
 
 from sccl.api.algorithm import Algorithm
-from sccl.api.arguments import checked
-from sccl.api.given import BandwidthLike, CollectiveLike, Machine, Root, bandwidth_of
+from sccl.api.arguments import check_arguments
+from sccl.api.given import BandwidthLike, CollectiveLike, Machine, Root, parse_bandwidth
 from sccl.api.machine import Topology
-from sccl.api.progress import Progress, told
+from sccl.api.progress import Progress, progress_lines
 from sccl.api.schedule import Schedule
-from sccl.api.simulation import one_of
+from sccl.api.simulation import parse_choice
 from sccl.collectives import Spec
 from sccl.core import schedule as core_schedule
 from sccl.core import topology as core
-from sccl.core.algorithm import KSynchronous
+from sccl.core.algorithm import KSynchronousPlan
 from sccl.core.clock import AlphaModel
-from sccl.core.excerpt import Excerpt
-from sccl.core.packed import PackedSchedule
-from sccl.core.stepping import Stepping
+from sccl.core.packed_schedule import PackedSchedule
+from sccl.core.schedule_filter import ScheduleFilter
+from sccl.core.step_alignment import StepAlignment
 from sccl.errors import TooLargeError
-from sccl.synth.contract import Request
-from sccl.synth.settings import checked_effort
-from sccl.tasks.baseline import placed_on
-from sccl.tasks.planned import best_of, nothing_by_then, options_of, plain_subject, sketch_for
-from sccl.tasks.sizes import check_divides, size_in_bytes
-from sccl.tasks.subject import subject_of
+from sccl.synth.common.contract import Request
+from sccl.synth.common.settings import build_effort
+from sccl.tasks.baseline import place_baseline
+from sccl.tasks.planned import (
+    best_plan,
+    load_sketch_chunks,
+    no_result_reason,
+    parse_options,
+    unmodified_problem,
+)
+from sccl.tasks.sizes import check_divides, parse_size
+from sccl.tasks.subject import build_problem
+from sccl.tasks.taccl import EFFORT_UNITS as TACCL_UNITS
 from sccl.tasks.taccl import NAME as TACCL
-from sccl.tasks.taccl import UNITS as TACCL_UNITS
-from sccl.tasks.taccl import sketched, wire_of_sketch
-from sccl.tasks.tacos import NAME, synthesise
+from sccl.tasks.taccl import optional_sketch_wire, run_taccl
+from sccl.tasks.tacos import NAME, run_tacos
+from sccl.tasks.teccl import EFFORT_UNITS, Switching, run_teccl, with_switching
 from sccl.tasks.teccl import NAME as TECCL
-from sccl.tasks.teccl import UNITS, Switching, scheduled, switched
-from sccl.topo import resolve
+from sccl.topo import resolve_topology
 
 Size = int | str
 """Size of a rank's buffer: bytes, or text such as ``"64KiB"`` or ``"1GB"``."""
 
 
-@checked
+@check_arguments
 def tacos(  # noqa: PLR0913 - a question, and what decides how it is answered
     collective: CollectiveLike,
     topology: Machine,
@@ -63,7 +69,7 @@ def tacos(  # noqa: PLR0913 - a question, and what decides how it is answered
     Ctrl-C, or interrupting the kernel, returns the best schedule so far.
 
     Args:
-        collective: Name, file, or result of :func:`collective`.
+        collective: Name, file, or result of :func:`complete_collective`.
         topology: Name, file, or topology.
         size: Size of a rank's buffer.
         chunks: Chunks per part that a rank sends or receives. None: the sketch's number, or one.
@@ -90,12 +96,12 @@ def tacos(  # noqa: PLR0913 - a question, and what decides how it is answered
     >>> sccl.tacos("allgather", "mesh:8x8", size="16MiB").proved
     True
     """
-    kept, cut = sketch_for(sketch, chunks)
-    machine = _machine(topology)
+    kept, cut = load_sketch_chunks(sketch, chunks)
+    machine = _core_topology(topology)
     spec = collective if isinstance(collective, Spec) else str(collective)
-    subject = plain_subject(machine, spec, root)
-    request = Request(subject.topology, subject.spec, size_in_bytes(str(size)))
-    options = options_of(
+    subject = unmodified_problem(machine, spec, root)
+    request = Request(subject.topology, subject.spec, parse_size(str(size)))
+    options = parse_options(
         NAME,
         chunks=cut,
         restarts=restarts,
@@ -105,20 +111,24 @@ def tacos(  # noqa: PLR0913 - a question, and what decides how it is answered
         switch_degree=switch_degree,
     )
     check_divides(request.size_bytes, request.spec.unit * cut)
-    with told(progress, f"{request.spec.name} on {request.topology.name}") as tell:
-        outcome, _ = synthesise(
-            request, options, _parts(tell), timeout_s=timeout_s, seed=seed, sketch=kept
+    with progress_lines(progress, f"{request.spec.name} on {request.topology.name}") as tell:
+        outcome, _ = run_tacos(
+            request, options, _transfer_progress(tell), timeout_s=timeout_s, seed=seed, sketch=kept
         )
-    found, ended = best_of(outcome)
-    if found is None:
-        raise TooLargeError(nothing_by_then(ended))
-    assert not isinstance(found.plan, KSynchronous)
-    assert found.bound.least is not None
-    plan = found.plan.part(Excerpt()) if isinstance(found.plan, PackedSchedule) else found.plan
-    return Schedule(plan, float(found.bound.least), ended)
+    best, ended = best_plan(outcome)
+    if best is None:
+        raise TooLargeError(no_result_reason(ended))
+    assert not isinstance(best.plan, KSynchronousPlan)
+    assert best.bound.lower_bound is not None
+    plan = (
+        best.plan.partial_schedule(ScheduleFilter())
+        if isinstance(best.plan, PackedSchedule)
+        else best.plan
+    )
+    return Schedule(plan, float(best.bound.lower_bound), ended)
 
 
-@checked
+@check_arguments
 def teccl(  # noqa: PLR0913 - a question, and what decides how it is answered
     collective: CollectiveLike,
     topology: Machine,
@@ -139,7 +149,7 @@ def teccl(  # noqa: PLR0913 - a question, and what decides how it is answered
     priorities: Sequence[int] = (),
     bandwidth: BandwidthLike | None = None,
     gap: float = 0.0,
-    effort: float = UNITS,
+    effort: float = EFFORT_UNITS,
     seed: int = 0,
     timeout_s: float | None = None,
     progress: Progress = True,
@@ -149,7 +159,7 @@ def teccl(  # noqa: PLR0913 - a question, and what decides how it is answered
     Ctrl-C, or interrupting the kernel, returns the best schedule so far.
 
     Args:
-        collective: Name, file, or result of :func:`collective`.
+        collective: Name, file, or result of :func:`complete_collective`.
         topology: Name, file, or topology.
         size: Size of a rank's buffer.
         chunks: Chunks per part that a rank sends or receives. None: the sketch's number, or one.
@@ -197,12 +207,12 @@ def teccl(  # noqa: PLR0913 - a question, and what decides how it is answered
     >>> sccl.teccl("scatter", "ring:4@10GB+1us", size=400_000, bandwidth=slow).finish_us
     31.5
     """
-    kept, cut = sketch_for(sketch, chunks)
+    kept, cut = load_sketch_chunks(sketch, chunks)
     spec = collective if isinstance(collective, Spec) else str(collective)
     taken = Switching(switch)
-    subject = plain_subject(switched(_machine(topology), taken), spec, root)
-    request = Request(subject.topology, subject.spec, size_in_bytes(str(size)))
-    options = options_of(
+    subject = unmodified_problem(with_switching(_core_topology(topology), taken), spec, root)
+    request = Request(subject.topology, subject.spec, parse_size(str(size)))
+    options = parse_options(
         TECCL,
         chunks=cut,
         gap=gap,
@@ -215,29 +225,29 @@ def teccl(  # noqa: PLR0913 - a question, and what decides how it is answered
         epochs=epochs,
         buffers=buffers,
         priorities=list(priorities),
-        bandwidth=bandwidth_of(bandwidth),
+        bandwidth=parse_bandwidth(bandwidth),
         combine=combine,
     )
     if model != "lp" and not request.spec.counts:  # its chunks have sizes of their own
         check_divides(request.size_bytes, request.spec.unit * cut)
-    within = checked_effort(timeout_s, seed, effort)
-    with told(progress, f"{request.spec.name} on {request.topology.name}") as tell:
-        by = scheduled(
+    within = build_effort(timeout_s, seed, effort)
+    with progress_lines(progress, f"{request.spec.name} on {request.topology.name}") as tell:
+        by = run_teccl(
             request,
             options,
             within,
             lambda us, least_us: tell(f"found {us:.6g} us, at least {least_us:.6g} us"),
             sketch=kept,
         )
-    found, ended = best_of(by.outcome)
-    if found is None:
-        raise TooLargeError(nothing_by_then(ended))
-    assert isinstance(found.plan, core_schedule.Schedule)
-    assert found.bound.least is not None
-    return Schedule(found.plan, None if priorities else float(found.bound.least), ended)
+    best, ended = best_plan(by.outcome)
+    if best is None:
+        raise TooLargeError(no_result_reason(ended))
+    assert isinstance(best.plan, core_schedule.Schedule)
+    assert best.bound.lower_bound is not None
+    return Schedule(best.plan, None if priorities else float(best.bound.lower_bound), ended)
 
 
-@checked
+@check_arguments
 def taccl(  # noqa: PLR0913 - a question, and what decides how it is answered
     collective: CollectiveLike,
     topology: Machine,
@@ -264,7 +274,7 @@ def taccl(  # noqa: PLR0913 - a question, and what decides how it is answered
     Ctrl-C, or interrupting the kernel, returns the best schedule so far.
 
     Args:
-        collective: Name, file, or result of :func:`collective`.
+        collective: Name, file, or result of :func:`complete_collective`.
         topology: Name, file, or topology.
         size: Size of a rank's buffer.
         sketch: File of a sketch, TACCL's or sccl's. ``"auto"``: the best of several generated ones.
@@ -296,11 +306,11 @@ def taccl(  # noqa: PLR0913 - a question, and what decides how it is answered
     >>> sccl.taccl("alltoall", "ndv2x2", size="1MB", chunks=1)
     Schedule(alltoall on ndv2x2, 1 MB a rank in C=16: 321.7 us; the bound is met)
     """
-    wire = wire_of_sketch(str(sketch))
+    wire = optional_sketch_wire(str(sketch))
     spec = collective if isinstance(collective, Spec) else str(collective)
-    subject = plain_subject(_machine(topology), spec, root)
-    request = Request(subject.topology, subject.spec, size_in_bytes(str(size)))
-    options = options_of(
+    subject = unmodified_problem(_core_topology(topology), spec, root)
+    request = Request(subject.topology, subject.spec, parse_size(str(size)))
+    options = parse_options(
         TACCL,
         sketch=wire,
         chunks=chunks,
@@ -313,23 +323,23 @@ def taccl(  # noqa: PLR0913 - a question, and what decides how it is answered
     )
     cut = chunks or (wire.hyperparameters.input_chunkup if wire else 1)
     check_divides(request.size_bytes, request.spec.unit * cut)
-    within = checked_effort(timeout_s, seed, effort)
-    with told(progress, f"{request.spec.name} on {request.topology.name}") as tell:
-        by = sketched(
+    within = build_effort(timeout_s, seed, effort)
+    with progress_lines(progress, f"{request.spec.name} on {request.topology.name}") as tell:
+        by = run_taccl(
             request,
             options,
             within,
             lambda us, least_us, _: tell(f"found {us:.6g} us, at least {least_us:.6g} us"),
         )
-    found, ended = best_of(by.outcome)
-    if found is None:
-        raise TooLargeError(nothing_by_then(ended))
-    assert isinstance(found.plan, core_schedule.Schedule)
-    assert found.bound.least is not None
-    return Schedule(found.plan, float(found.bound.least), ended)
+    best, ended = best_plan(by.outcome)
+    if best is None:
+        raise TooLargeError(no_result_reason(ended))
+    assert isinstance(best.plan, core_schedule.Schedule)
+    assert best.bound.lower_bound is not None
+    return Schedule(best.plan, float(best.bound.lower_bound), ended)
 
 
-@checked
+@check_arguments
 def baseline(  # noqa: PLR0913 - a question, and what decides how it is answered
     name: str,
     collective: CollectiveLike,
@@ -347,7 +357,7 @@ def baseline(  # noqa: PLR0913 - a question, and what decides how it is answered
 
     Args:
         name: ``"ring"``, ``"swing"``, ... (``sccl baseline list`` describes each).
-        collective: Name, or result of :func:`collective`.
+        collective: Name, or result of :func:`complete_collective`.
         topology: Name, file, or topology.
         size: Size of a rank's buffer, for schedules and for algorithms that depend on it.
         pieces: Number of pieces of each message.
@@ -365,17 +375,17 @@ def baseline(  # noqa: PLR0913 - a question, and what decides how it is answered
     Schedule(allgather on ring:4, 1 MiB a rank in C=1: 127.229 us)
     """
     spec = collective if isinstance(collective, Spec) else str(collective)
-    subject = subject_of(_machine(topology), spec, root)
-    request = Request(subject.topology, subject.spec, size_in_bytes(str(size)))
-    model = one_of("alpha", alpha, AlphaModel) or AlphaModel.TRAVELS
-    made = placed_on(name, request, pieces, model, Stepping.PIPELINED)
+    subject = build_problem(_core_topology(topology), spec, root)
+    request = Request(subject.topology, subject.spec, parse_size(str(size)))
+    model = parse_choice("alpha", alpha, AlphaModel) or AlphaModel.TRAVELS
+    made = place_baseline(name, request, pieces, model, StepAlignment.PIPELINED)
     return Algorithm(made.algorithm) if made.algorithm else Schedule(made.schedule)
 
 
-def _machine(given: Machine) -> core.Topology:
-    return given.value if isinstance(given, Topology) else resolve(str(given))
+def _core_topology(machine: Machine) -> core.Topology:
+    return machine.value if isinstance(machine, Topology) else resolve_topology(str(machine))
 
 
-def _parts(tell: Callable[[str], None]) -> Callable[[int, int], None]:
+def _transfer_progress(tell: Callable[[str], None]) -> Callable[[int, int], None]:
     """Return a function that receives the number of finished transfers and of all transfers."""
     return lambda done, of: tell(f"{done:,} of {of:,} transfers")

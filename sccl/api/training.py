@@ -8,29 +8,29 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sccl.api.arguments import check_made_of, checked
+from sccl.api.arguments import check_arguments, check_wrapped_kind
 from sccl.api.chart import Chart
 from sccl.api.html import heading, paragraph, table
 from sccl.api.workloads import Workload
 from sccl.core import training_plan as core
-from sccl.core.cost import bytes_text, duration_text
+from sccl.core.cost import format_bytes, format_duration
 from sccl.core.files.disk import check_can_write, write_atomically
-from sccl.core.files.text import text_of
+from sccl.core.files.json_text import to_text
 from sccl.core.files.training_plans import load_training_plan, training_plan_to_wire
 from sccl.core.files.workloads import load_workload
-from sccl.core.words import gap_text
+from sccl.core.formatting import format_gap
 from sccl.errors import ToolError
-from sccl.tasks.show_training import fluid_us, links_us, models_told, shown_training
-from sccl.tasks.step_pictures import RunningPlan, notes_of, step_panels
+from sccl.tasks.show_training import fluid_us, links_us, model_notes, training_part
+from sccl.tasks.step_pictures import RunningPlan, plan_notes, step_panels
 from sccl.tasks.training_files import (
     LoadedTraining,
-    faults_of_training,
     load_cost_table,
-    naming,
-    right_timeline,
+    name_file_in_errors,
+    training_faults,
+    valid_timeline,
     write_timeline,
 )
-from sccl.topo import fabric_of, resolve
+from sccl.topo import resolve_fabric, resolve_topology
 from sccl.view import charts
 
 if TYPE_CHECKING:
@@ -52,27 +52,27 @@ class TrainingPlan:
     intact: bool = True
 
     def __post_init__(self) -> None:
-        check_made_of(self, core.TrainingPlan, "sccl.TrainingPlan.load, or sccl.plan")
+        check_wrapped_kind(self, core.TrainingPlan, "sccl.TrainingPlan.load, or sccl.plan")
 
     @classmethod
-    @checked
+    @check_arguments
     def load(cls, path: str | PathLike[str]) -> TrainingPlan:
         """Return the training plan in a file. :meth:`violations` verifies it.
 
         Raises:
             InputError: The file cannot be read, or is no training plan.
         """
-        return cls(*load_training_plan(Path(path), resolve))
+        return cls(*load_training_plan(Path(path), resolve_topology))
 
     @property
     def name(self) -> str:
         """Return the names of the workload and the fabric."""
-        return self._loaded.name
+        return self._loaded_plan.name
 
     @property
     def workload(self) -> Workload:
         """Return the workload as given by the user."""
-        return Workload(self.value.given)
+        return Workload(self.value.input_workload)
 
     @property
     def period_us(self) -> float:
@@ -92,7 +92,7 @@ class TrainingPlan:
     @property
     def proved(self) -> bool:
         """Return whether the period equals the bound. False with a table of measured costs."""
-        return bool(self.value.bound_ns) and self.value.proved
+        return bool(self.value.bound_ns) and self.value.is_optimal
 
     @property
     def fluid_us(self) -> float:
@@ -120,7 +120,7 @@ class TrainingPlan:
         """Return how each collective is split, by its id."""
         return {name: option.recipe for name, option in self.value.options}
 
-    @checked
+    @check_arguments
     def violations(self, costs: str | PathLike[str] | None = None) -> list[str]:
         """Return all violations that the independent verifier finds. A valid plan has none.
 
@@ -132,7 +132,7 @@ class TrainingPlan:
             InputError: The table cannot be read, or is none.
         """
         table = None if costs is None else load_cost_table(Path(costs))
-        faults = faults_of_training(replace(self._loaded, costs=table))
+        faults = training_faults(replace(self._loaded_plan, costs=table))
         return [f"{fault.kind}: {fault.message}" for fault in faults]
 
     def timeline(self) -> StepTimeline:
@@ -141,7 +141,7 @@ class TrainingPlan:
         Raises:
             InputError: The plan fails verification.
         """
-        return right_timeline(self._loaded)
+        return valid_timeline(self._loaded_plan)
 
     def plot(self, before: TrainingPlan | None = None) -> Chart:
         """Return a picture of one iteration, with one layer of it enlarged.
@@ -154,8 +154,11 @@ class TrainingPlan:
             InputError: A plan fails verification.
         """
         plans = [self] if before is None else [before, self]
-        running = [RunningPlan(one.value, one.timeline(), one.name) for one in plans]
-        drawn = charts.steps_chart(step_panels(running))
+        running = [
+            RunningPlan(step_plan.value, step_plan.timeline(), step_plan.name)
+            for step_plan in plans
+        ]
+        drawn = charts.step_gantt_chart(step_panels(running))
         return Chart(drawn, f"{self.name}: timeline")
 
     def to_dataframe(self) -> pd.DataFrame:
@@ -173,7 +176,7 @@ class TrainingPlan:
             ) from error
         return pd.DataFrame(self._rows(), columns=_COLUMNS).convert_dtypes()
 
-    @checked
+    @check_arguments
     def explore(self, path: str | PathLike[str]) -> Path:
         """Write an interactive page of its timeline, and return its path.
 
@@ -184,20 +187,20 @@ class TrainingPlan:
         from sccl.tasks.step_page import training_page  # noqa: PLC0415 - where one is wanted
 
         check_can_write(Path(path))
-        write_atomically(Path(path), training_page(self._loaded))
+        write_atomically(Path(path), training_page(self._loaded_plan))
         return Path(path)
 
-    @checked
+    @check_arguments
     def save(self, path: str | PathLike[str]) -> Path:
         """Write the plan to a JSON file and return its path.
 
         Raises:
             InputError: The file cannot be written.
         """
-        write_atomically(Path(path), text_of(training_plan_to_wire(self.value)))
+        write_atomically(Path(path), to_text(training_plan_to_wire(self.value)))
         return Path(path)
 
-    @checked
+    @check_arguments
     def save_timeline(self, path: str | PathLike[str]) -> Path:
         """Write the starts and ends of its work, with the plan, to a JSON file. Return its path.
 
@@ -205,53 +208,63 @@ class TrainingPlan:
             InputError: The plan fails verification, or the file cannot be written.
         """
         check_can_write(Path(path))
-        write_timeline(Path(path), self._loaded)
+        write_timeline(Path(path), self._loaded_plan)
         return Path(path)
 
     @property
-    def _loaded(self) -> LoadedTraining:
+    def _loaded_plan(self) -> LoadedTraining:
         return LoadedTraining(Path("training plan"), self.value, self.intact)
 
     def _rows(self) -> list[tuple[object, ...]]:
         calls = {op.id: op for op in self.value.workload.collectives()}
         options = dict(self.value.options)
-        found: list[tuple[object, ...]] = []
+        rows: list[tuple[object, ...]] = []
         for span in self.timeline().spans:
-            told: tuple[object, ...] = (None,) * 4
+            details: tuple[object, ...] = (None,) * 4
             if not span.computes:
                 call, option = calls[span.op], options[span.op]
                 carrier = option.motifs[span.motif].carrier
-                told = (call.collective, call.size_bytes, option.recipe, carrier)
+                details = (call.collective, call.size_bytes, option.recipe, carrier)
             times = (span.start_ns / 1000, span.end_ns / 1000)
-            found.append((span.op, span.iteration, span.motif, span.lane, *times, *told))
-        return found
+            rows.append((span.op, span.iteration, span.motif, span.lane, *times, *details))
+        return rows
 
     def __repr__(self) -> str:
-        return f"TrainingPlan({self._said})"
+        return f"TrainingPlan({self._summary})"
 
     @property
-    def _said(self) -> str:
-        said = f"{self.name}: {duration_text(self.period_us)} an iteration"
+    def _summary(self) -> str:
+        said = f"{self.name}: {format_duration(self.period_us)} an iteration"
         if self.bound_us is None:
             return said
         if self.gap:
-            return f"{said}; gap {gap_text(self.gap)} to the lower bound"
+            return f"{said}; gap {format_gap(self.gap)} to the lower bound"
         return f"{said}; the bound is met{'' if self.proved else ', not verified'}"
 
     def _repr_html_(self) -> str:
         if faults := self.violations():
-            return heading(self._said) + paragraph(f"the plan fails verification: {faults[0]}")
-        shown = shown_training(self._loaded)
+            return heading(self._summary) + paragraph(f"the plan fails verification: {faults[0]}")
+        shown = training_part(self._loaded_plan)
         head = ("Collective", "ranks", "size", "operations", "recipe", "motifs", "alone", "by")
         rows = [
             (
-                *(one.collective, one.group_ranks, bytes_text(one.bytes), one.operations),
-                *(one.recipe, one.motifs, duration_text(one.us), ", ".join(one.carriers)),
+                *(
+                    option.collective,
+                    option.group_ranks,
+                    format_bytes(option.bytes),
+                    option.operations,
+                ),
+                *(
+                    option.recipe,
+                    option.motifs,
+                    format_duration(option.us),
+                    ", ".join(option.carriers),
+                ),
             )
-            for one in shown.options
+            for option in shown.options
         ]
-        notes = [*notes_of(self.value, self.timeline()), *models_told(shown)]
-        return heading(self._said) + "".join(map(paragraph, notes)) + table(head, rows)
+        notes = [*plan_notes(self.value, self.timeline()), *model_notes(shown)]
+        return heading(self._summary) + "".join(map(paragraph, notes)) + table(head, rows)
 
 
 _COLUMNS = (
@@ -260,7 +273,7 @@ _COLUMNS = (
 )
 
 
-@checked
+@check_arguments
 def plan(  # noqa: PLR0913 - as the verb takes them
     workload: Workload | str | PathLike[str],
     fabric: str | PathLike[str],
@@ -294,11 +307,11 @@ def plan(  # noqa: PLR0913 - as the verb takes them
     Raises:
         InputError: The workload does not fit the fabric, or an operation has no option.
     """
-    from sccl.tasks.motif_planning import motif_planner  # noqa: PLC0415 - loads NumPy and Numba
+    from sccl.tasks.motif_planning import build_motif_planner  # noqa: PLC0415 - loads NumPy and Numba
     from sccl.tasks.planning import plan_training  # noqa: PLC0415
-    from sccl.train.planner import PlanSettings  # noqa: PLC0415
+    from sccl.training.planner import PlanSettings  # noqa: PLC0415
 
-    given = workload.value if isinstance(workload, Workload) else load_workload(Path(workload))
+    loaded = workload.value if isinstance(workload, Workload) else load_workload(Path(workload))
     settings = PlanSettings(
         search=search,
         seconds=seconds,
@@ -307,8 +320,8 @@ def plan(  # noqa: PLR0913 - as the verb takes them
         memory_bytes=memory_bytes,
         bitwise=bitwise,
         measured=None if costs is None else load_cost_table(Path(costs)),
-        planner=motif_planner(seed=seed),
+        planner=build_motif_planner(seed=seed),
         merge_bytes=merge_bytes,
     )
-    with nullcontext() if isinstance(workload, Workload) else naming(Path(workload)):
-        return TrainingPlan(plan_training(given, fabric_of(str(fabric)), settings).plan)
+    with nullcontext() if isinstance(workload, Workload) else name_file_in_errors(Path(workload)):
+        return TrainingPlan(plan_training(loaded, resolve_fabric(str(fabric)), settings).plan)

@@ -8,18 +8,18 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from sccl.api.arguments import check_made_of, checked, hinted
+from sccl.api.arguments import check_arguments, check_wrapped_kind, coerce_to_hint
 from sccl.api.html import heading, paragraph, table
 from sccl.core import workload as core
-from sccl.core.cost import bytes_text, duration_text
+from sccl.core.cost import format_bytes, format_duration
 from sccl.core.files.disk import write_atomically
-from sccl.core.files.text import text_of
+from sccl.core.files.json_text import to_text
 from sccl.core.files.workloads import load_workload, workload_to_wire
-from sccl.core.words import counted
+from sccl.core.formatting import format_count
 from sccl.errors import ParameterError
-from sccl.tasks.workload import holds_workload, import_workload, workload_part
-from sccl.workloads import TraceHints
-from sccl.workloads.generate import FAMILIES, made_workload
+from sccl.tasks.workload import import_workload, is_workload_file, workload_part
+from sccl.training.models import FAMILIES, generate_workload
+from sccl.training.traces import TraceHints
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -40,10 +40,10 @@ class Workload:
     assumed: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        check_made_of(self, core.Workload, "sccl.workload")
+        check_wrapped_kind(self, core.Workload, "sccl.workload")
 
     @classmethod
-    @checked
+    @check_arguments
     def load(cls, path: str | PathLike[str]) -> Workload:
         """Return the workload in a file.
 
@@ -67,25 +67,25 @@ class Workload:
         """Return the number of collectives of an iteration."""
         return sum(1 for _ in self.value.collectives())
 
-    @checked
+    @check_arguments
     def save(self, path: str | PathLike[str]) -> Path:
         """Write the workload to a JSON file and return its path.
 
         Raises:
             InputError: The file cannot be written.
         """
-        write_atomically(Path(path), text_of(workload_to_wire(self.value)))
+        write_atomically(Path(path), to_text(workload_to_wire(self.value)))
         return Path(path)
 
     def __repr__(self) -> str:
-        return f"Workload({self._said})"
+        return f"Workload({self._summary})"
 
     @property
-    def _said(self) -> str:
+    def _summary(self) -> str:
         us = sum(op.duration_us for op in self.value.computation())
         return (
-            f"{self.name}: {counted(self.ranks, 'rank')}, "
-            f"{counted(self.collectives, 'collective')}, {duration_text(us)} of computation"
+            f"{self.name}: {format_count(self.ranks, 'rank')}, "
+            f"{format_count(self.collectives, 'collective')}, {format_duration(us)} of computation"
         )
 
     def _repr_html_(self) -> str:
@@ -93,18 +93,18 @@ class Workload:
         head = ("Collective", "ranks", "operations", "of", "to", "together")
         rows = [
             (
-                one.collective,
-                one.group_ranks,
-                one.operations,
-                *map(bytes_text, (one.least_bytes, one.most_bytes, one.bytes)),
+                item.collective,
+                item.group_ranks,
+                item.operations,
+                *map(format_bytes, (item.least_bytes, item.most_bytes, item.bytes)),
             )
-            for one in part.collectives
+            for item in part.collectives
         ]
-        notes = [part.source, *(f"assumed: {one}" for one in self.assumed)]
-        return heading(self._said) + table(head, rows) + "".join(map(paragraph, notes))
+        notes = [part.source, *(f"assumed: {item}" for item in self.assumed)]
+        return heading(self._summary) + table(head, rows) + "".join(map(paragraph, notes))
 
 
-@checked
+@check_arguments
 def workload(  # noqa: PLR0913 - a file, a model or traces, each with what goes with it
     given: str | PathLike[str] | Sequence[str | PathLike[str]],
     parameters: Mapping[str, Any] | None = None,
@@ -147,28 +147,30 @@ def workload(  # noqa: PLR0913 - a file, a model or traces, each with what goes 
     of_traces = {"format": None if format == "auto" else format, "rank": rank, "ranks": ranks}
     of_traces |= {"step": step, "alike": alike or None, "host_time": host_time or None}
     if isinstance(given, str) and given in FAMILIES:
-        _refuse(of_traces, "is of traces", f"{given!r} is a family of models")
+        _reject_argument(of_traces, "is of traces", f"{given!r} is a family of models")
         return make_workload(given, parameters, preset=preset, name=name)
-    paths = [Path(given)] if isinstance(given, str | PathLike) else [Path(one) for one in given]
+    paths = [Path(given)] if isinstance(given, str | PathLike) else [Path(path) for path in given]
     if not paths:
         raise ParameterError("sccl.workload: given is an empty list, expected traces")
-    _refuse(of_model, "is of models", f"{str(paths[0])!r:.60} is none of {', '.join(FAMILIES)}")
-    if len(paths) == 1 and holds_workload(paths[0]):
-        _refuse({**of_traces, "name": name}, "is of traces", f"{paths[0]} is a workload")
+    _reject_argument(
+        of_model, "is of models", f"{str(paths[0])!r:.60} is none of {', '.join(FAMILIES)}"
+    )
+    if len(paths) == 1 and is_workload_file(paths[0]):
+        _reject_argument({**of_traces, "name": name}, "is of traces", f"{paths[0]} is a workload")
         return Workload(load_workload(paths[0]))
     hints = TraceHints(format, rank, ranks, step, alike, host_time)
     read = import_workload(paths, hints, name, None).read
     return Workload(read.workload, read.assumed)
 
 
-def _refuse(told: Mapping[str, object], why: str, what: str) -> None:
+def _reject_argument(options: Mapping[str, object], why: str, fact: str) -> None:
     """Raise a ParameterError if an argument does not apply to this kind of input."""
-    for name, value in told.items():
+    for name, value in options.items():
         if value is not None:
-            raise ParameterError(f"sccl.workload: {name} {why}, and {what}: leave it out")
+            raise ParameterError(f"sccl.workload: {name} {why}, and {fact}: leave it out")
 
 
-@checked
+@check_arguments
 def make_workload(
     family: str,
     parameters: Mapping[str, Any] | None = None,
@@ -187,9 +189,11 @@ def make_workload(
     Raises:
         InputError: There is no such family or preset, or parameters contradict one another.
     """
-    given = dict(parameters or {})
+    values = dict(parameters or {})
     if family in FAMILIES:
         hints = get_type_hints(FAMILIES[family].job)
-        for one in [name for name in given if name in hints]:
-            given[one] = hinted(f"sccl.make_workload: {one}", given[one], hints[one])
-    return Workload(made_workload(family, given, preset, name).workload)
+        for parameter in [name for name in values if name in hints]:
+            values[parameter] = coerce_to_hint(
+                f"sccl.make_workload: {parameter}", values[parameter], hints[parameter]
+            )
+    return Workload(generate_workload(family, values, preset, name).workload)

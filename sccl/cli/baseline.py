@@ -10,32 +10,32 @@ from rich.markup import escape
 from rich.table import Table
 
 from sccl.cli import options
-from sccl.cli.report import err, on_a_line, out, print_output, reported
-from sccl.cli.subject import Collective, Groups, Root, Topo, asked_of
+from sccl.cli.report import err, out, print_output, report_errors, single_line
+from sccl.cli.subject import Collective, Groups, Root, Topo, parse_collective
 from sccl.core.clock import AlphaModel
-from sccl.core.cost import bytes_text, us_text
-from sccl.core.stepping import Stepping
-from sccl.core.words import counted
+from sccl.core.cost import format_bytes, format_us
+from sccl.core.formatting import format_count
+from sccl.core.step_alignment import StepAlignment
 from sccl.errors import ParameterError
-from sccl.synth.contract import Request
+from sccl.synth.common.contract import Request
 from sccl.tasks.baseline import (
     BaselinePart,
-    Placed,
+    PlacedBaseline,
     baseline_output,
-    known,
+    describe_baselines,
     list_output,
-    placed_on,
+    place_baseline,
 )
 from sccl.tasks.files import write_plan
-from sccl.tasks.sizes import size_in_bytes
-from sccl.tasks.subject import subject_of
-from sccl.topo import resolve
+from sccl.tasks.sizes import parse_size
+from sccl.tasks.subject import build_problem
+from sccl.topo import resolve_topology
 
 LIST = "list"
 
 
-def _names() -> list[str]:
-    return [LIST, *(one.name for one in known())]
+def _baseline_names() -> list[str]:
+    return [LIST, *(algorithm.name for algorithm in describe_baselines())]
 
 
 Name = Annotated[
@@ -43,7 +43,9 @@ Name = Annotated[
     typer.Argument(
         metavar="NAME|list",
         help="ring, direct, halving-doubling, swing, ...; list: prints a description of each.",
-        autocompletion=lambda incomplete: [n for n in _names() if n.startswith(incomplete)],
+        autocompletion=lambda incomplete: [
+            n for n in _baseline_names() if n.startswith(incomplete)
+        ],
     ),
 ]
 Pieces = Annotated[
@@ -66,7 +68,7 @@ Alpha = Annotated[
     ),
 ]
 Steps = Annotated[
-    Stepping,
+    StepAlignment,
     typer.Option(
         "--stepping",
         help="Start of a send: pipelined (data have arrived and the link is free) or "
@@ -75,7 +77,7 @@ Steps = Annotated[
 ]
 
 
-@reported
+@report_errors
 def baseline(
     name: Name,
     collective: Collective = None,
@@ -85,7 +87,7 @@ def baseline(
     size: Size = "1MiB",
     pieces: Pieces = 1,
     alpha: Alpha = AlphaModel.TRAVELS,
-    stepping: Steps = Stepping.PIPELINED,
+    stepping: Steps = StepAlignment.PIPELINED,
     output: options.Output = None,
     json: options.Json = False,
 ) -> None:
@@ -104,18 +106,18 @@ def baseline(
         if json:
             print_output(list_output())
         else:
-            _print_list(known())
+            _print_list(describe_baselines())
         return
-    known((name,))
+    describe_baselines((name,))
     if not topo:
         raise ParameterError(f"{name}: give --collective and --topo")
-    machine = resolve(topo)
-    subject = subject_of(machine, *asked_of(machine, collective, root, None, groups))
+    machine = resolve_topology(topo)
+    subject = build_problem(machine, *parse_collective(machine, collective, root, None, groups))
     for note in subject.notes:
         err().print(f"{subject.topology.name}: {note}", markup=False, soft_wrap=True)
-    options.writable(output)
-    request = Request(subject.topology, subject.spec, size_in_bytes(size))
-    made = placed_on(name, request, pieces, alpha, stepping)
+    options.check_writable(output)
+    request = Request(subject.topology, subject.spec, parse_size(size))
+    made = place_baseline(name, request, pieces, alpha, stepping)
     if output is not None:
         write_plan(output, made.plan)
     file = str(output) if output is not None else None
@@ -127,29 +129,35 @@ def baseline(
 
 def _print_list(algorithms: tuple[BaselinePart, ...]) -> None:
     table = Table("name", "description", "collectives", "source")
-    for one in algorithms:
-        row = (one.name, one.about, ", ".join(one.collectives), one.source)
+    for algorithm in algorithms:
+        row = (algorithm.name, algorithm.about, ", ".join(algorithm.collectives), algorithm.source)
         table.add_row(*map(escape, row))
     out().print(table)
 
 
-def _print(name: str, request: Request, made: Placed, stepping: Stepping, file: str | None) -> None:
+def _print(
+    name: str, request: Request, made: PlacedBaseline, stepping: StepAlignment, file: str | None
+) -> None:
     console, a = out(), made.algorithm
     c, us = made.schedule.collective, float(made.finish_us)
     cost = f"R={a.rounds}, R/C = {a.bandwidth_cost}" if a else "over shortest paths of links"
     console.print(
-        f"{escape(f'{name}: {c.name} on {on_a_line(request.topology.name)}')}, C={c.chunks} "
-        f"S={made.steps} {cost}, {counted(made.sends, 'send')}, verified"
+        f"{escape(f'{name}: {c.name} on {single_line(request.topology.name)}')}, C={c.chunks} "
+        f"S={made.steps} {cost}, {format_count(made.sends, 'send')}, verified"
     )
     console.print(
-        f"{bytes_text(request.size_bytes)} a rank: [bold]{us_text(us)}[/], "
+        f"{format_bytes(request.size_bytes)} a rank: [bold]{format_us(us)}[/], "
         f"{request.size_bytes / us / 1000 if us else 0:.4g} GB/s (size / time), {stepping}, "
         f"alpha {made.schedule.model}"
     )
-    if made.least_us is not None:
+    if made.lower_bound_us is not None:
         above = "" if made.gap is None else f", gap {float(made.gap):.2%}"
-        console.print(f"lower bound {us_text(float(made.least_us))} for any chunks{above}")
-    kept = f"written to {on_a_line(file)}; see it with: sccl show {on_a_line(quote(file or ''))}"
+        console.print(f"lower bound {format_us(float(made.lower_bound_us))} for any chunks{above}")
+    kept = (
+        f"written to {single_line(file)}; see it with: sccl show {single_line(quote(file or ''))}"
+    )
     if file and not a:
-        kept = f"written to {on_a_line(file)}; verify it with: sccl check {on_a_line(quote(file))}"
+        kept = (
+            f"written to {single_line(file)}; verify it with: sccl check {single_line(quote(file))}"
+        )
     console.print(kept if file else "not kept: add -o FILE to write it", markup=False)

@@ -12,31 +12,31 @@ from rich.console import Console
 from rich.markup import escape
 
 from sccl.cli import options
-from sccl.cli.report import ExitCode, err, out, print_json, reported
-from sccl.cli.subject import SubjectOptions, subject_from
+from sccl.cli.report import ExitCode, err, out, print_json, report_errors
+from sccl.cli.subject import ProblemOptions, load_problem
 from sccl.collectives import Spec, dual_of
-from sccl.core.bounds import Bounds, Priced
+from sccl.core.bound import Bounds, PriceProof
 from sccl.core.files.bounds import bounds_to_wire, proved_limit_to_wire
-from sccl.core.limit import LimitProof, StepLimit
+from sccl.core.step_limit import LimitProof, StepLimit
 from sccl.core.topology import Topology, constraint_name
-from sccl.prove.bounds import any_bounds, lower_bounds
-from sccl.synth.allreduce.classes import has_classes
-from sccl.synth.direct import Attained
-from sccl.synth.limit.steps import check_size, step_limit
-from sccl.synth.settings import checked_effort
-from sccl.tasks.bounds import attained_of, attained_part, bound_of_every
-from sccl.tasks.outputs import head, question_digests
-from sccl.view.text.reasons import explain, explain_steps
+from sccl.prove.bounds import any_class_bounds, lower_bounds
+from sccl.synth.allreduce.families import has_families
+from sccl.synth.common.settings import build_effort
+from sccl.synth.constructions import ConstructionCost
+from sccl.synth.packing.by_steps.limits_by_steps import check_size, step_limit
+from sccl.tasks.bounds import any_family_bound, attained_cost, attained_part
+from sccl.tasks.outputs import output_head, question_digests
+from sccl.view.text.reasons import explain_bandwidth, explain_steps
 
-_SHOWN = 8  # cuts, and ranks of each
+_MAX_SHOWN = 8  # cuts, and ranks of each
 
 _EQUAL_HALVES = "composed of equal halves"
 """The class of allreduces that :func:`lower_bounds` is about: not all that ``pareto`` composes."""
 
 
-@reported
+@report_errors
 def bounds(
-    about: SubjectOptions,
+    about: ProblemOptions,
     steps: Annotated[
         int | None,
         typer.Option(
@@ -55,56 +55,56 @@ def bounds(
 
     Exit code 0: done, 2: bad input, 3: the limit for --steps is known only between bounds.
     """
-    effort = checked_effort(timeout, 0)
-    subject = subject_from(about)
+    effort = build_effort(timeout, 0)
+    subject = load_problem(about)
     topology, spec = subject.topology, subject.spec
     if steps is not None:
         check_size(topology, spec, steps)
-    found = lower_bounds(topology, spec)
-    attained = attained_of(topology, spec)
-    whole = any_bounds(topology, spec) if has_classes(spec) else None
-    limit = every = None
+    class_bounds = lower_bounds(topology, spec)
+    attained = attained_cost(topology, spec)
+    overall_bounds = any_class_bounds(topology, spec) if has_families(spec) else None
+    limit = overall_limit = None
     if steps is not None:
         with err().status(escape(f"limit of {spec.name} on {topology.name} for S={steps}")):
-            if whole is not None:
-                every = bound_of_every(topology, spec, whole, steps)
-            if whole is None or (steps % 2 == 0 and steps >= found.steps):
-                limit = step_limit(topology, spec, steps, found, effort.seconds).limit
+            if overall_bounds is not None:
+                overall_limit = any_family_bound(topology, spec, overall_bounds, steps)
+            if overall_bounds is None or (steps % 2 == 0 and steps >= class_bounds.steps):
+                limit = step_limit(topology, spec, steps, class_bounds, effort.seconds).limit
                 limit.require_consistent()
     if json:
-        found_json = msgspec.to_builtins(bounds_to_wire(found))
-        if whole is not None:
-            found_json = msgspec.to_builtins(bounds_to_wire(whole)) | {
+        found_json = msgspec.to_builtins(bounds_to_wire(class_bounds))
+        if overall_bounds is not None:
+            found_json = msgspec.to_builtins(bounds_to_wire(overall_bounds)) | {
                 "classes": [{"class": _EQUAL_HALVES, **found_json}]
             }
         names = {"topology": topology.name, "collective": spec.name}
-        both = {"limit": limit, "every": every}
+        both = {"limit": limit, "every": overall_limit}
         more = {
-            name: msgspec.to_builtins(proved_limit_to_wire(one))
-            for name, one in both.items()
-            if one is not None
+            name: msgspec.to_builtins(proved_limit_to_wire(value))
+            for name, value in both.items()
+            if value is not None
         }
         if attained:
             more |= {"attained": msgspec.to_builtins(attained_part(attained))}
-        start = head("bounds", question_digests(topology, spec))
+        start = output_head("bounds", question_digests(topology, spec))
         print_json(start | names | found_json | more)
     else:
-        if whole is not None:
-            _print_any(out(), whole, topology, spec, every)
-        _print(out(), found, topology, spec)
+        if overall_bounds is not None:
+            _print_any_family(out(), overall_bounds, topology, spec, overall_limit)
+        _print(out(), class_bounds, topology, spec)
         if attained:
-            _print_attained(out(), attained, found)
+            _print_attained(out(), attained, class_bounds)
         if limit:
-            _print_limit(out(), limit, found.scope)
+            _print_limit(out(), limit, class_bounds.scope)
     unknown = limit is not None and limit.lower != limit.upper
     raise typer.Exit(ExitCode.UNKNOWN if unknown else ExitCode.OK)
 
 
-def _print_attained(console: Console, attained: Attained, bounds: Bounds) -> None:
+def _print_attained(console: Console, attained: ConstructionCost, bounds: Bounds) -> None:
     best = (attained.steps, attained.bandwidth) == (bounds.steps, bounds.bandwidth)
     met = ", which meets both bounds" if best else ""
     console.print(
-        f"attained without search, {attained.by}: S = {attained.steps}, "
+        f"attained without search, {attained.construction}: S = {attained.steps}, "
         f"R/C = {attained.bandwidth}{met}",
         soft_wrap=True,
     )
@@ -122,7 +122,7 @@ def _print_limit(console: Console, limit: StepLimit, scope: str) -> None:
     else:
         console.print(
             f"S = {limit.steps}: R/C >= {limit.lower} ({float(limit.lower):.5g}) for every k and "
-            f"C{of_class}; best algorithm: {float(limit.best):.5g}"
+            f"C{of_class}; best algorithm: {float(limit.required_upper):.5g}"
         )
     for proof in limit.proofs:
         if proof.cuts:
@@ -154,49 +154,58 @@ def _print_cuts(console: Console, proof: LimitProof) -> None:
         "--json)",
         soft_wrap=True,
     )
-    for cut in sorted(proof.cuts, key=lambda cut: (-cut.weight, cut.labels))[:_SHOWN]:
+    for cut in sorted(proof.cuts, key=lambda cut: (-cut.weight, cut.labels))[:_MAX_SHOWN]:
         ranks: dict[int, list[str]] = defaultdict(list)
         for rank, label in enumerate(cut.labels):
             ranks[label].append(str(rank))
         inside = []
         for time in sorted(ranks):
             begin = "never" if time > proof.steps else f"from {time}"
-            some, more = ", ".join(ranks[time][:_SHOWN]), len(ranks[time]) - _SHOWN
-            inside.append(f"{begin}: {some}{f' and {more} more' if more > 0 else ''}")
+            listed, more = ", ".join(ranks[time][:_MAX_SHOWN]), len(ranks[time]) - _MAX_SHOWN
+            inside.append(f"{begin}: {listed}{f' and {more} more' if more > 0 else ''}")
         text = f"  {cut.weight}: ranks inside {'; '.join(inside)}"
         console.print(text, markup=False, soft_wrap=True)
-    if len(proof.cuts) > _SHOWN:
-        console.print(f"  and {len(proof.cuts) - _SHOWN} more")
+    if len(proof.cuts) > _MAX_SHOWN:
+        console.print(f"  and {len(proof.cuts) - _MAX_SHOWN} more")
 
 
-def _print_any(
-    console: Console, found: Bounds, topology: Topology, spec: Spec, every: StepLimit | None
+def _print_any_family(
+    console: Console,
+    overall_bounds: Bounds,
+    topology: Topology,
+    spec: Spec,
+    overall_limit: StepLimit | None,
 ) -> None:
     console.print(f"{spec.name} on {topology.name}, every algorithm", style="bold", markup=False)
-    console.print(f"S >= {found.steps}: {explain_steps(found, spec)}")
-    console.print(f"R/C >= {found.bandwidth}: {explain(found, spec)}", soft_wrap=True)
-    if every is not None:
-        _print_limit(console, every, "")
+    console.print(f"S >= {overall_bounds.steps}: {explain_steps(overall_bounds, spec)}")
+    console.print(
+        f"R/C >= {overall_bounds.bandwidth}: {explain_bandwidth(overall_bounds, spec)}",
+        soft_wrap=True,
+    )
+    if overall_limit is not None:
+        _print_limit(console, overall_limit, "")
     console.print()
 
 
-def _print(console: Console, found: Bounds, topology: Topology, spec: Spec) -> None:
-    priced = found.evidence
-    assert isinstance(priced, Priced)
-    of_class = f", {_EQUAL_HALVES}" if found.scope else ""
+def _print(console: Console, class_bounds: Bounds, topology: Topology, spec: Spec) -> None:
+    priced = class_bounds.evidence
+    assert isinstance(priced, PriceProof)
+    of_class = f", {_EQUAL_HALVES}" if class_bounds.scope else ""
     title = f"{spec.name} on {topology.name}{of_class}"
     console.print(title, style="bold", markup=False)
     if not dual_of(spec).is_identity:
         console.print(f"certified on its dual, {priced.problem}")
-    if found.scope:
-        console.print(f"these bounds are of a class: {found.scope}")
-    console.print(f"S >= {found.steps}: {explain_steps(found, spec)}")
-    console.print(f"R/C >= {found.bandwidth}: {explain(found, spec)}", soft_wrap=True)
+    if class_bounds.scope:
+        console.print(f"these bounds are of a class: {class_bounds.scope}")
+    console.print(f"S >= {class_bounds.steps}: {explain_steps(class_bounds, spec)}")
+    console.print(
+        f"R/C >= {class_bounds.bandwidth}: {explain_bandwidth(class_bounds, spec)}", soft_wrap=True
+    )
     if priced.kind != "cut":
         _print_prices(console, priced, len(topology.constraints()))
 
 
-def _print_prices(console: Console, priced: Priced, constraints: int) -> None:
+def _print_prices(console: Console, priced: PriceProof, constraints: int) -> None:
     by_price: dict[Fraction, list[str]] = defaultdict(list)
     for name, price in priced.prices:
         by_price[price].append(name)

@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 
 from sccl.cli import options
-from sccl.cli.report import on_a_line, out, print_output, reported
-from sccl.tasks.bringing import bring, import_output
+from sccl.cli.report import out, print_output, report_errors, single_line
+from sccl.tasks.bringing import import_output, import_plan
 
 
-@reported
+@report_errors
 def import_(
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="Algorithm or program of another tool.")
@@ -29,17 +29,17 @@ def import_(
     The program is executed first, and faults are reported. The result can be verified, compared,
     simulated, and run like any other algorithm.
     """
-    options.writable(output)
-    brought = bring(file, output, topo)
+    options.check_writable(output)
+    imported = import_plan(file, output, topo)
     if json:
-        print_output(import_output(brought, output))
+        print_output(import_output(imported, output))
         return
-    console, algorithm = out(), brought.algorithm
-    console.print(f"{on_a_line(str(file))}: {brought.strange.foreign.about}", markup=False)
-    for note in brought.strange.foreign.notes:
-        console.print(f"  note: {on_a_line(note)}", markup=False)
+    console, algorithm = out(), imported.algorithm
+    console.print(f"{single_line(str(file))}: {imported.source.content.about}", markup=False)
+    for note in imported.source.content.notes:
+        console.print(f"  note: {single_line(note)}", markup=False)
     console.print(
-        f"written to {on_a_line(output)}: {algorithm.collective.name} on "
+        f"written to {single_line(output)}: {algorithm.collective.name} on "
         f"{algorithm.topology.name}, C={algorithm.collective.chunks} S={algorithm.steps} "
         f"R={algorithm.rounds}",
         markup=False,

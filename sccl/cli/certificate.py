@@ -10,18 +10,18 @@ from rich.console import Console
 from rich.markup import escape
 
 from sccl.cli import options
-from sccl.cli.report import ExitCode, on_a_line, out, print_output, reported
-from sccl.core.words import counted
-from sccl.prove.check.folder import Verdict, check
-from sccl.prove.check.question import printable
-from sccl.prove.check.words import classes
-from sccl.tasks.certificates import Certified, certificate_output, certified
+from sccl.cli.report import ExitCode, out, print_output, report_errors, single_line
+from sccl.core.formatting import format_count
+from sccl.prove.check.case import printable
+from sccl.prove.check.certificate import Verdict, check_case
+from sccl.prove.check.messages import class_texts
+from sccl.tasks.certificates import LoadedCertificate, certificate_output, load_certificates
 
-_COLOURS = {"ok": "green", "failed": "red", "searched": "yellow", "unchecked": "yellow"}
-_NOTHING = ("nothing is claimed to be optimal",)
+_COLORS = {"ok": "green", "failed": "red", "searched": "yellow", "unchecked": "yellow"}
+_NO_CLAIMS = ("nothing is claimed to be optimal",)
 
 
-@reported
+@report_errors
 def verify_certificate(
     folders: Annotated[
         list[Path],
@@ -39,35 +39,35 @@ def verify_certificate(
     hold, 1: one does not, 2: bad input, 3: some rest on the word of two solvers or take too long
     to check.
     """
-    given = certified(folders)  # all are read before any verdict
+    certificates = load_certificates(folders)  # all are read before any verdict
     verdicts: list[tuple[Path, Verdict]] = []
     console = out()
-    for one in given:
+    for certificate in certificates:
         if not json:
-            _print_question(console, one, alone=len(given) == 1)
-        for verdict in check(one.case):
-            verdicts.append((one.folder, verdict))
+            _print_question(console, certificate, is_only=len(certificates) == 1)
+        for verdict in check_case(certificate.case):
+            verdicts.append((certificate.folder, verdict))
             if not json:
                 _print(console, verdict)
     states = [verdict.state for _, verdict in verdicts]
     if json:
-        print_output(certificate_output(given, verdicts))
+        print_output(certificate_output(certificates, verdicts))
     else:
-        counts = ", ".join(f"{states.count(s)} {s}" for s in _COLOURS if s in states)
-        console.print(f"{counted(len(verdicts), 'claim')}: {counts}")
+        counts = ", ".join(f"{states.count(s)} {s}" for s in _COLORS if s in states)
+        console.print(f"{format_count(len(verdicts), 'claim')}: {counts}")
     if "failed" in states:
         raise typer.Exit(ExitCode.NO)
     raise typer.Exit(ExitCode.OK if set(states) == {"ok"} else ExitCode.UNKNOWN)
 
 
-def _print_question(console: Console, one: Certified, *, alone: bool) -> None:
-    title = [] if alone else [f"# {on_a_line(one.folder)}"]
-    about = [f"class       {text}" for text in classes(one.case) or _NOTHING]
-    for line in (*title, *one.case.lines(), *about):
+def _print_question(console: Console, certificate: LoadedCertificate, *, is_only: bool) -> None:
+    title = [] if is_only else [f"# {single_line(certificate.folder)}"]
+    about = [f"class       {text}" for text in class_texts(certificate.case) or _NO_CLAIMS]
+    for line in (*title, *certificate.case.description_lines(), *about):
         console.print(line, markup=False, soft_wrap=True)
 
 
 def _print(console: Console, verdict: Verdict) -> None:
-    colour = _COLOURS[verdict.state]
+    colour = _COLORS[verdict.state]
     line = f"[{colour}]{verdict.state:9}[/] {escape(verdict.claim)}: "
     console.print(line + escape(printable(verdict.detail)), soft_wrap=True)

@@ -8,11 +8,11 @@ from shlex import quote
 
 from rich.markup import escape
 
-from sccl.cli.report import err, on_a_line
+from sccl.cli.report import err, single_line
 from sccl.tasks.certify import WrittenCertificate
 
 
-def certify(
+def write_and_report(
     write: Callable[[Path, Callable[[str], None]], WrittenCertificate], folder: Path, *, quiet: bool
 ) -> None:
     """Write a certificate, and print its place and content.
@@ -26,7 +26,7 @@ def certify(
     if quiet:
         return
     check = f"sccl verify-certificate {quote(str(folder))}"
-    text = f"certificate: {on_a_line(made.file)}; check it with: {on_a_line(check)}"
+    text = f"certificate: {single_line(made.file)}; check it with: {single_line(check)}"
     console.print(text, markup=False, soft_wrap=True)
     if made.scope:
         console.print(f"certified: {made.scope}", markup=False, soft_wrap=True)

@@ -10,33 +10,33 @@ from rich.console import Console
 from rich.markup import escape
 
 from sccl.cli import complete, options
-from sccl.cli.report import ExitCode, err, on_a_line, out, print_output, reported
-from sccl.core.algorithm import KSynchronous
+from sccl.cli.report import ExitCode, err, out, print_output, report_errors, single_line
+from sccl.core.algorithm import KSynchronousPlan
 from sccl.core.files.claims import CLAIMS
-from sccl.core.words import counted
+from sccl.core.formatting import format_count
 from sccl.errors import InputError
 from sccl.tasks.check import (
-    Judged,
-    JudgedOptions,
-    JudgedStrange,
-    JudgedTraining,
+    CheckedForeign,
+    CheckedOptions,
+    CheckedPlan,
+    CheckedTraining,
+    are_several_files,
     check_output,
-    judge_files,
-    judge_steps,
-    judge_strange,
-    names_several,
+    verify_files,
+    verify_foreign,
+    verify_training,
 )
-from sccl.tasks.training_files import notes_on_training, told_training
-from sccl.view.text.notes import share_bar
+from sccl.tasks.training_files import claim_text, training_notes
+from sccl.view.text.progress_notes import share_bar
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sccl.core.outcome import Plan
-    from sccl.train.verdict import PlanFault
+    from sccl.training.validate.plan_faults import PlanFault
 
 
-@reported
+@report_errors
 def check(
     files: options.Plans,
     *,
@@ -46,7 +46,7 @@ def check(
             help="Table of costs of training plans ('sccl plan --costs'); times are "
             "derived from it.",
             show_default="times are not verified",
-            autocompletion=complete.file,
+            autocompletion=complete.complete_file,
         ),
     ] = None,
     json: options.Json = False,
@@ -59,35 +59,41 @@ def check(
     code 1: a violation, or a file that no runtime would run.
     """
     unread: dict[Path, InputError] = {}
-    broken = unread if names_several(files) else None
-    training, offers, rest = judge_steps(files, costs, broken)
-    strange, ours = judge_strange(rest, broken)
-    judged: list[Judged] = []
+    broken = unread if are_several_files(files) else None
+    training, offers, rest = verify_training(files, costs, broken)
+    foreign, ours = verify_foreign(rest, broken)
+    judged: list[CheckedPlan] = []
     if ours:
         with share_bar(err(), "reading") as bar:
-            judged = judge_files(ours, bar, lambda done, of: bar(done, of, "judging"), broken)
+            judged = verify_files(ours, bar, lambda done, of: bar(done, of, "judging"), broken)
     if json:
-        print_output(check_output(judged, strange, training, offers))
+        print_output(check_output(judged, foreign, training, offers))
     else:
-        for one in judged:
-            _print(out(), one)
-        for theirs in strange:
-            _print_strange(out(), theirs)
+        for result in judged:
+            _print(out(), result)
+        for theirs in foreign:
+            _print_foreign(out(), theirs)
         for step in training:
             _print_training(out(), step)
-        for given in offers:
-            _print_options(out(), given)
-        _tell_certificates(files)
+        for offer in offers:
+            _print_options(out(), offer)
+        _warn_certificates(files)
     if unread:
         first, *others = unread.values()
-        more = f" (and {counted(len(others), 'file')} more cannot be read)" if others else ""
+        more = f" (and {format_count(len(others), 'file')} more cannot be read)" if others else ""
         raise type(first)(f"{first}{more}")
-    wrong = any(one.violations for one in judged) or not all(one.passes for one in strange)
-    wrong = wrong or any(one.faults for one in training) or any(one.faults for one in offers)
+    wrong = any(result.violations for result in judged) or not all(
+        result.is_valid for result in foreign
+    )
+    wrong = (
+        wrong
+        or any(result.faults for result in training)
+        or any(result.faults for result in offers)
+    )
     raise typer.Exit(ExitCode.NO if wrong else ExitCode.OK)
 
 
-def _tell_certificates(places: Sequence[Path]) -> None:
+def _warn_certificates(places: Sequence[Path]) -> None:
     """Say of folders with certificates that their plans are executed here, and no claim is."""
     for place in places:
         if (place / CLAIMS).is_file():
@@ -99,29 +105,29 @@ def _tell_certificates(places: Sequence[Path]) -> None:
             )
 
 
-def _print_strange(console: Console, judged: JudgedStrange) -> None:
-    foreign, wrong = judged.strange.foreign, judged.faults
-    verdict = f"[red]{counted(len(wrong), 'violation')}[/]" if wrong else "[green]valid[/]"
+def _print_foreign(console: Console, judged: CheckedForeign) -> None:
+    foreign, wrong = judged.source.content, judged.faults
+    verdict = f"[red]{format_count(len(wrong), 'violation')}[/]" if wrong else "[green]valid[/]"
     if foreign.refused:
         before = f"{verdict}, and " if wrong else ""
         verdict = f"{before}[red]no runtime takes it[/]"
-    title = escape(on_a_line(f"{judged.strange.file}: {foreign.about}"))
+    title = escape(single_line(f"{judged.source.file}: {foreign.about}"))
     console.print(f"{title}: {verdict}", soft_wrap=True)
     for fault in wrong:
-        console.print(f"  {fault.kind}: {on_a_line(fault.message)}", markup=False)
+        console.print(f"  {fault.kind}: {single_line(fault.message)}", markup=False)
     for text in foreign.refused:
-        console.print(f"  refused: {on_a_line(text)}", markup=False)
+        console.print(f"  refused: {single_line(text)}", markup=False)
     for text in foreign.notes:
-        console.print(f"  note: {on_a_line(text)}", markup=False)
+        console.print(f"  note: {single_line(text)}", markup=False)
 
 
-def _print(console: Console, judged: Judged) -> None:
+def _print(console: Console, judged: CheckedPlan) -> None:
     plan, wrong = judged.loaded.plan, judged.violations
-    verdict = f"[red]{counted(len(wrong), 'violation')}[/]" if wrong else "[green]valid[/]"
+    verdict = f"[red]{format_count(len(wrong), 'violation')}[/]" if wrong else "[green]valid[/]"
     title = escape(
-        on_a_line(f"{judged.loaded.file}: {plan.collective.name} on {plan.topology.name}")
+        single_line(f"{judged.loaded.file}: {plan.collective.name} on {plan.topology.name}")
     )
-    line = f"{title}, C={plan.collective.chunks} {_costs(plan)}: {verdict}"
+    line = f"{title}, C={plan.collective.chunks} {_costs_text(plan)}: {verdict}"
     console.print(line, soft_wrap=True)  # names of files may be long
     if not judged.loaded.intact:
         console.print("  note: edited since sccl wrote it (its digest does not match)")
@@ -129,19 +135,19 @@ def _print(console: Console, judged: Judged) -> None:
         console.print(f"  {violation.kind}: {violation.message}", markup=False)
 
 
-def _print_training(console: Console, judged: JudgedTraining) -> None:
-    one = judged.loaded
-    notes = list(notes_on_training(one))
+def _print_training(console: Console, judged: CheckedTraining) -> None:
+    loaded = judged.loaded
+    notes = list(training_notes(loaded))
     _print_step(
         console,
-        f"{one.file}: {told_training(one, wrong=bool(judged.faults))}",
+        f"{loaded.file}: {claim_text(loaded, wrong=bool(judged.faults))}",
         judged.faults,
         notes,
-        intact=one.intact,
+        intact=loaded.intact,
     )
 
 
-def _print_options(console: Console, judged: JudgedOptions) -> None:
+def _print_options(console: Console, judged: CheckedOptions) -> None:
     title = f"{judged.loaded.file}: {judged.about}"
     _print_step(console, title, judged.faults, judged.notes, intact=True)
 
@@ -154,20 +160,20 @@ def _print_step(
     *,
     intact: bool,
 ) -> None:
-    verdict = f"[red]{counted(len(faults), 'violation')}[/]" if faults else "[green]valid[/]"
-    console.print(f"{escape(on_a_line(title))}: {verdict}", soft_wrap=True)
+    verdict = f"[red]{format_count(len(faults), 'violation')}[/]" if faults else "[green]valid[/]"
+    console.print(f"{escape(single_line(title))}: {verdict}", soft_wrap=True)
     if not intact:
         console.print("  note: edited since sccl wrote it (its digest does not match)")
     for fault in faults:
-        console.print(f"  {fault.kind}: {on_a_line(fault.message)}", markup=False)
+        console.print(f"  {fault.kind}: {single_line(fault.message)}", markup=False)
     for note in notes:
-        console.print(f"  note: {on_a_line(note)}", markup=False)
+        console.print(f"  note: {single_line(note)}", markup=False)
 
 
-def _costs(plan: Plan) -> str:
+def _costs_text(plan: Plan) -> str:
     """Return the costs of a plan as text."""
-    if isinstance(plan, KSynchronous):
+    if isinstance(plan, KSynchronousPlan):
         return f"S={plan.steps} R={plan.rounds}"
-    from sccl.view.text.schedule import costs_of  # noqa: PLC0415 - NumPy is slow to load
+    from sccl.view.text.schedule_text import cost_text  # noqa: PLC0415 - NumPy is slow to load
 
-    return costs_of(plan)
+    return cost_text(plan)

@@ -9,19 +9,20 @@ import typer
 from rich.markup import escape
 
 from sccl.cli import complete, options
-from sccl.cli.report import next_command, on_a_line, out, print_output, reported
-from sccl.core.words import counted
-from sccl.emit import EmitOptions, targets
-from sccl.emit.shared import MAX_PER_LINK
+from sccl.cli.report import next_command, out, print_output, report_errors, single_line
+from sccl.codegen.project_writer import targets
+from sccl.codegen.targets.codegen_options import MAX_PER_LINK, CodegenOptions
+from sccl.core.formatting import format_count
 from sccl.errors import ParameterError
-from sccl.tasks.codegen import codegen_output, write_code
+from sccl.tasks.codegen import codegen_output, write_project_of
 from sccl.tasks.files import load_plans
-from sccl.topo import resolve
+from sccl.topo import resolve_topology
 
 Target = Annotated[
     str,
     typer.Option(
-        help=f"{', '.join(targets())}.", autocompletion=complete.words(targets(), "a target")
+        help=f"{', '.join(targets())}.",
+        autocompletion=complete.complete_words(targets(), "a target"),
     ),
 ]
 Folder = Annotated[
@@ -39,7 +40,7 @@ Transport = Annotated[
     str,
     typer.Option(
         help="Transport: kernel, or dma with one copy per transfer (cuda, hip).",
-        autocompletion=complete.words(("kernel", "dma"), "how chunks travel"),
+        autocompletion=complete.complete_words(("kernel", "dma"), "how chunks travel"),
     ),
 ]
 Select = Annotated[
@@ -54,14 +55,14 @@ CostsOf = Annotated[
     typer.Option(
         "--topo",
         help="Machine whose costs set the switch points (default: each algorithm's own).",
-        autocompletion=complete.topology,
+        autocompletion=complete.complete_topology,
     ),
 ]
 
 _KERNEL = "kernel"
 
 
-@reported
+@report_errors
 def codegen(
     files: options.Plans,
     output: Folder,
@@ -86,16 +87,16 @@ def codegen(
         raise ParameterError(
             "--select and --topo both set the sizes for which each algorithm is used: give one"
         )
-    machine = resolve(topo) if topo else None
-    given = {str(one.file): one.plan for one in load_plans(files)}
-    made = EmitOptions(blocks_per_link, transport)
-    written = write_code(given, output, target, made, select, machine, force=force)
+    machine = resolve_topology(topo) if topo else None
+    plans = {str(loaded.file): loaded.plan for loaded in load_plans(files)}
+    made = CodegenOptions(blocks_per_link, transport)
+    written = write_project_of(plans, output, target, made, select, machine, force=force)
     if json:
         print_output(codegen_output(written))
         return
     out().print(
-        f"{counted(len(written.algorithms), 'algorithm')} of "
-        f"{escape(on_a_line(', '.join(written.collectives)))} for {written.ranks} ranks, target "
-        f"{target}, in {escape(on_a_line(output))}; next: {next_command(output, target)}",
+        f"{format_count(len(written.algorithms), 'algorithm')} of "
+        f"{escape(single_line(', '.join(written.collectives)))} for {written.ranks} ranks, target "
+        f"{target}, in {escape(single_line(output))}; next: {next_command(output, target)}",
         soft_wrap=True,
     )

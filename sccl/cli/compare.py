@@ -12,23 +12,23 @@ from rich.markup import escape
 from rich.table import Table
 
 from sccl.cli import options
-from sccl.cli.report import ExitCode, err, on_a_line, out, print_output, reported
-from sccl.cli.subject import SubjectOptions
+from sccl.cli.report import ExitCode, err, out, print_output, report_errors, single_line
+from sccl.cli.subject import ProblemOptions
 from sccl.core.clock import AlphaModel
-from sccl.core.cost import bytes_text
+from sccl.core.cost import format_bytes
 from sccl.core.files.disk import check_can_write
-from sccl.core.words import counted
+from sccl.core.formatting import format_count
 from sccl.errors import ParameterError
-from sccl.synth.settings import checked_effort
-from sccl.tasks.sizes import sizes_of
+from sccl.synth.common.settings import build_effort
+from sccl.tasks.sizes import parse_sizes
 from sccl.view import charts
-from sccl.view.charts import Measured
-from sccl.view.text.notes import progress_bar
+from sccl.view.charts import TimeMeasure
+from sccl.view.text.progress_notes import progress_bar
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from sccl.tasks.compared import CompareOutput
+    from sccl.comparison.comparison_output import CompareOutput
 
 Size = Annotated[
     str,
@@ -70,7 +70,7 @@ Plot = Annotated[
     Path | None, typer.Option(help="Picture: .html, .svg, .png, or .pdf.", show_default=False)
 ]
 Measure = Annotated[
-    Measured,
+    TimeMeasure,
     typer.Option(
         "--what",
         help="Vertical axis of --plot: completion time / lower bound (ratio), gap in percent, "
@@ -92,9 +92,9 @@ Directory = Annotated[
 ]
 
 
-@reported
+@report_errors
 def compare(
-    about: SubjectOptions,
+    about: ProblemOptions,
     *,
     size: Size = "1KB..1GB",
     file: Files = None,
@@ -104,7 +104,7 @@ def compare(
     timeout: Timeout = None,
     seed: Seed = 0,
     plot: Plot = None,
-    what: Measure = Measured.RATIO,
+    what: Measure = TimeMeasure.RATIO,
     directory: Directory = None,
     tuner: Tuner = None,
     json: options.Json = False,
@@ -117,56 +117,60 @@ def compare(
 
     Exit code 0: done, 2: bad input, 130: interrupted. The results so far are printed.
     """
-    from sccl.tasks.compare import (  # noqa: PLC0415 - loads NumPy and the solvers
+    from sccl.comparison.comparison import (  # noqa: PLC0415 - loads NumPy and the solvers
         compare,
-        compared_subject,
-        prepare,
+        comparison_subject,
+        prepare_folder,
         write_fastest,
     )
-    from sccl.tasks.compared import compare_output, drawn_of  # noqa: PLC0415 - likewise
-    from sccl.tasks.entrants import Contest  # noqa: PLC0415 - likewise
-    from sccl.tasks.taking_part import chosen, entrants_of, files_for  # noqa: PLC0415 - likewise
+    from sccl.comparison.comparison_output import chart_data, compare_output  # noqa: PLC0415 - likewise
+    from sccl.comparison.contender_selection import build_contenders, load_file_plans, select_names  # noqa: PLC0415 - likewise
+    from sccl.comparison.contenders import ComparisonProblem  # noqa: PLC0415 - likewise
     from sccl.tasks.tuner import check_tunable, write_tuner  # noqa: PLC0415 - likewise
 
-    sizes, names = sizes_of(size), chosen(_split(only), _split(without))
-    checked_effort(timeout, seed)
+    sizes, names = parse_sizes(size), select_names(_split_names(only), _split_names(without))
+    build_effort(timeout, seed)
     if plot is not None:
         charts.check_picture(plot)
-    elif what is not Measured.RATIO:
+    elif what is not TimeMeasure.RATIO:
         raise ParameterError("--what sets the vertical axis of --plot: give --plot FILE as well")
     machine = about.machine()
-    subject = compared_subject(machine, *about.asked(machine))
+    subject = comparison_subject(machine, *about.collective_and_root(machine))
     for note in subject.notes:
         err().print(f"{subject.topology.name}: {note}", markup=False, soft_wrap=True)
     if tuner is not None:
         check_tunable(subject.spec.name)
         check_can_write(tuner)
-    contest = Contest(subject.topology, subject.spec, alpha, seed, timeout)
-    given = files_for(contest, file or [])
+    contest = ComparisonProblem(subject.topology, subject.spec, alpha, seed, timeout)
+    file_plans = load_file_plans(contest, file or [])
     if directory is not None:
-        prepare(directory)
+        prepare_folder(directory)
     with _progress() as tell:
-        found = compare(contest, entrants_of(contest, names, given, tell), sizes, tell)
-    if found.ended and err().is_terminal:
-        err().print(f"{found.ended}: partial results follow")
-    kept = write_fastest(directory, found) if directory is not None else {}
-    drawn = plot if any(system.rows for system in found.systems) else None
-    rules = write_tuner(found, tuner) if tuner is not None and not found.ended else None
-    shown = compare_output(found, given, kept, drawn, rules)
+        comparison = compare(
+            contest, build_contenders(contest, names, file_plans, tell), sizes, tell
+        )
+    if comparison.end_reason and err().is_terminal:
+        err().print(f"{comparison.end_reason}: partial results follow")
+    kept = write_fastest(directory, comparison) if directory is not None else {}
+    drawn = plot if any(system.measurements for system in comparison.systems) else None
+    rules = (
+        write_tuner(comparison, tuner) if tuner is not None and not comparison.end_reason else None
+    )
+    shown = compare_output(comparison, file_plans, kept, drawn, rules)
     if drawn is not None:
-        systems, bound = drawn_of(shown)
+        systems, bound = chart_data(shown)
         words = f"{shown.collective} on {shown.topology}"
         chart = charts.comparison_chart(systems, bound, words, f"alpha {shown.alpha}", what)
-        charts.save(chart, drawn, title=f"sccl: {words}")
+        charts.save_chart(chart, drawn, title=f"sccl: {words}")
     if json:
         print_output(shown)
     else:
         _print(out(), shown)
-    if found.ended:
+    if comparison.end_reason:
         raise typer.Exit(ExitCode.INTERRUPTED)
 
 
-def _split(words: Sequence[str] | None) -> list[str]:
+def _split_names(words: Sequence[str] | None) -> list[str]:
     """Return names that are given one by one, or several with commas between."""
     parts = (part.strip() for word in words or () for part in word.split(","))
     return [part for part in parts if part]
@@ -183,36 +187,36 @@ def _progress() -> Iterator[Callable[[str], None]]:
 
 
 def _print(console: Console, shown: CompareOutput) -> None:
-    from sccl.tasks.compare import NOT_REACHED  # noqa: PLC0415 - loads NumPy and the solvers
+    from sccl.comparison.comparison import NOT_REACHED  # noqa: PLC0415 - loads NumPy and the solvers
 
-    title = f"{shown.collective} on {on_a_line(shown.topology)}, alpha {shown.alpha}"
+    title = f"{shown.collective} on {single_line(shown.topology)}, alpha {shown.alpha}"
     console.print(title, markup=False)
-    console.print(_winners(shown))
-    console.print(_systems(shown))
-    late = [on_a_line(one.name) for one in shown.systems if one.why == NOT_REACHED]
-    missing = [one for one in shown.systems if one.why and one.why != NOT_REACHED]
+    console.print(_winners_table(shown))
+    console.print(_systems_table(shown))
+    unreached = [single_line(system.name) for system in shown.systems if system.why == NOT_REACHED]
+    missing = [system for system in shown.systems if system.why and system.why != NOT_REACHED]
     if missing:
         console.print("not compared, or not at all sizes:")
-    for one in missing:
-        console.print(f"  {on_a_line(one.name)}: {one.why}", markup=False, soft_wrap=True)
+    for system in missing:
+        console.print(f"  {single_line(system.name)}: {system.why}", markup=False, soft_wrap=True)
     if shown.ended:
         console.print(f"[yellow]{shown.ended}: these are partial results.[/]")
-    if late:
-        console.print(f"not reached: {', '.join(late)}", markup=False, soft_wrap=True)
+    if unreached:
+        console.print(f"not reached: {', '.join(unreached)}", markup=False, soft_wrap=True)
     files = [size.file for size in shown.sizes if size.file]
     if files:
-        folder = on_a_line(Path(files[0]).parent)
-        console.print(f"{counted(len(files), 'plan')} written to {folder}", markup=False)
+        folder = single_line(Path(files[0]).parent)
+        console.print(f"{format_count(len(files), 'plan')} written to {folder}", markup=False)
     if shown.tuner:
         for note in shown.tuner.notes:
-            console.print(f"  {on_a_line(note)}", markup=False, soft_wrap=True)
-        told = f"rules written to {on_a_line(shown.tuner.file)}; to use them: "
-        console.print(f"{told}{on_a_line(shown.tuner.command)}", markup=False, soft_wrap=True)
+            console.print(f"  {single_line(note)}", markup=False, soft_wrap=True)
+        prefix = f"rules written to {single_line(shown.tuner.file)}; to use them: "
+        console.print(f"{prefix}{single_line(shown.tuner.command)}", markup=False, soft_wrap=True)
     if shown.plot:
-        console.print(f"picture: {on_a_line(shown.plot)}", markup=False, soft_wrap=True)
+        console.print(f"picture: {single_line(shown.plot)}", markup=False, soft_wrap=True)
 
 
-def _winners(shown: CompareOutput) -> Table:
+def _winners_table(shown: CompareOutput) -> Table:
     table = Table("size")
     table.add_column("fastest")
     for name in ("time (us)", "GB/s", "bound (us)", "above"):
@@ -220,11 +224,11 @@ def _winners(shown: CompareOutput) -> Table:
     table.add_column("plan")
     for size in shown.sizes:
         if size.winner is None or size.time_us is None:
-            table.add_row(bytes_text(size.size_bytes), "-", "-", "-", f"{size.bound_us:.6g}")
+            table.add_row(format_bytes(size.size_bytes), "-", "-", "-", f"{size.bound_us:.6g}")
             continue
         table.add_row(
-            bytes_text(size.size_bytes),
-            f"[bold]{escape(on_a_line(size.winner))}[/]",
+            format_bytes(size.size_bytes),
+            f"[bold]{escape(single_line(size.winner))}[/]",
             f"{size.time_us:.6g}",
             f"{size.algorithm_gb_per_s:.4g}",
             f"{size.bound_us:.6g}",
@@ -234,23 +238,25 @@ def _winners(shown: CompareOutput) -> Table:
     return table
 
 
-def _systems(shown: CompareOutput) -> Table:
+def _systems_table(shown: CompareOutput) -> Table:
     """Return a table of how many times as long as the fastest each takes, and to be made."""
     best = {size.size_bytes: size.time_us for size in shown.sizes}
     table = Table("times the fastest", title_justify="left")
     table.add_column("made in", justify="right")
     for size in shown.sizes:
-        table.add_column(bytes_text(size.size_bytes), justify="right")
-    for one in shown.systems:
-        times = {row.size_bytes: row.time_us for row in one.times}
+        table.add_column(format_bytes(size.size_bytes), justify="right")
+    for system in shown.systems:
+        times = {row.size_bytes: row.time_us for row in system.times}
         if not times:
             continue
-        cells = [_ratio(times.get(size.size_bytes), best[size.size_bytes]) for size in shown.sizes]
-        table.add_row(escape(on_a_line(one.name)), f"{one.seconds:.2f} s", *cells)
+        cells = [
+            _ratio_text(times.get(size.size_bytes), best[size.size_bytes]) for size in shown.sizes
+        ]
+        table.add_row(escape(single_line(system.name)), f"{system.seconds:.2f} s", *cells)
     return table
 
 
-def _ratio(us: float | None, best: float | None) -> str:
+def _ratio_text(us: float | None, best: float | None) -> str:
     if us is None or best is None:
         return "-"
     ratio = us / best if best else 1.0

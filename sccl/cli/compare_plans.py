@@ -14,23 +14,31 @@ from sccl.cli.planning import (
     FabricName,
     File,
     Memory,
-    PlanChoices,
-    PlanSearch,
+    PlanContentOptions,
+    PlanSearchOptions,
     Seed,
-    plan_settings,
+    build_plan_settings,
 )
-from sccl.cli.report import ExitCode, err, on_a_line, out, print_output, reported, tell_first_use
-from sccl.core.cost import duration_text
+from sccl.cli.report import (
+    ExitCode,
+    err,
+    notify_first_compile,
+    out,
+    print_output,
+    report_errors,
+    single_line,
+)
+from sccl.core.cost import format_duration
 from sccl.core.files.workloads import load_workload
-from sccl.core.words import counted, gap_text
+from sccl.core.formatting import format_count, format_gap
 from sccl.tasks import comparing_plans
 from sccl.tasks.comparing_plans import ComparePlansOutput
-from sccl.tasks.training_files import naming
-from sccl.topo import fabric_of
+from sccl.tasks.training_files import name_file_in_errors
+from sccl.topo import resolve_fabric
 from sccl.view import charts
 
 
-@reported
+@report_errors
 def compare_plans(
     file: File,
     *,
@@ -50,25 +58,27 @@ def compare_plans(
 
     Exit code 0: done, 2: bad input, 130: interrupted. The results so far are printed.
     """
-    workload, on = load_workload(file), fabric_of(fabric)
+    workload, on = load_workload(file), resolve_fabric(fabric)
     if picture is not None:
         charts.check_picture(picture)
-    settings = plan_settings(PlanSearch(seconds=seconds, seed=seed), PlanChoices(memory=memory))
-    about = escape(on_a_line(f"{workload.name} on {on.name}"))
+    settings = build_plan_settings(
+        PlanSearchOptions(seconds=seconds, seed=seed), PlanContentOptions(memory=memory)
+    )
+    about = escape(single_line(f"{workload.name} on {on.name}"))
     with err().status(about) as status:
 
         def tell(doing: str) -> None:
-            status.update(f"{about}: {escape(on_a_line(doing))}")
+            status.update(f"{about}: {escape(single_line(doing))}")
 
-        with naming(file):
+        with name_file_in_errors(file):
             shown = comparing_plans.compare_plans(
-                workload, on, settings, picture, tell, tell_first_use
+                workload, on, settings, picture, tell, notify_first_compile
             )
     if picture is not None:
-        periods = [(one.search, one.period_us) for one in shown.searches]
+        periods = [(search.search, search.period_us) for search in shown.searches]
         title = f"{shown.workload} on {shown.fabric}"
         chart = charts.searches_chart(title, periods, shown.bound_us)
-        charts.save(chart, picture, title=f"sccl: {shown.workload}")
+        charts.save_chart(chart, picture, title=f"sccl: {shown.workload}")
     if json:
         print_output(shown)
     else:
@@ -79,22 +89,23 @@ def compare_plans(
 
 def _print(shown: ComparePlansOutput) -> None:
     console = out()
-    title = escape(on_a_line(f"{shown.workload} on {shown.fabric}"))
+    title = escape(single_line(f"{shown.workload} on {shown.fabric}"))
     table = Table("Search", title=title, title_justify="left")
     for name in ("an iteration", "above the bound", "seconds"):
         table.add_column(name, justify="right")
     table.add_column("description")
-    for one in shown.searches:
-        above = "-" if one.gap is None else gap_text(one.gap) if one.gap > 0 else "met"
-        row = (one.search, duration_text(one.period_us), above, f"{one.seconds:.2f}")
-        table.add_row(*row, escape(one.about))
+    for search in shown.searches:
+        above = "-" if search.gap is None else format_gap(search.gap) if search.gap > 0 else "met"
+        row = (search.search, format_duration(search.period_us), above, f"{search.seconds:.2f}")
+        table.add_row(*row, escape(search.about))
     console.print(table)
-    least = duration_text(shown.bound_us)
+    lower_bound = format_duration(shown.bound_us)
     console.print(
-        f"{counted(shown.collectives, 'collective')}; lower bound {least} for plans of these "
+        f"{format_count(shown.collectives, 'collective')}; lower bound {lower_bound} for plans of "
+        "these "
         f"options ({escape(shown.binding)})"
     )
     if shown.ended:
         console.print(f"{shown.ended}: the others were not tried", markup=False)
     if shown.file:
-        console.print(f"picture: {on_a_line(shown.file)}", markup=False, soft_wrap=True)
+        console.print(f"picture: {single_line(shown.file)}", markup=False, soft_wrap=True)

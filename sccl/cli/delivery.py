@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from sccl.cli import options
-from sccl.cli.certify import certify
+from sccl.cli.certify import write_and_report
 from sccl.cli.frontiers import print_frontier
 from sccl.cli.report import err, out, print_json
 from sccl.cli.signals import exit_code
@@ -18,11 +18,11 @@ from sccl.core.cost import Costs
 from sccl.core.files.disk import check_can_create
 from sccl.core.files.frontiers import frontier_to_plain
 from sccl.core.frontier import Frontier
-from sccl.synth.claims import check_can_certify
-from sccl.synth.folder import Folder
+from sccl.synth.common.algorithm_folder import AlgorithmFolder
+from sccl.synth.common.claims import check_can_certify
 from sccl.tasks.certify import WrittenCertificate, require_certifiable
-from sccl.tasks.outputs import head, question_digests
-from sccl.tasks.subject import Subject
+from sccl.tasks.outputs import output_head, question_digests
+from sccl.tasks.subject import CollectiveProblem
 
 OutDir = Annotated[Path | None, typer.Option("-o", "--out", help="Folder for the algorithms.")]
 CertifyDir = Annotated[
@@ -44,7 +44,7 @@ Plot = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class DeliveryOptions:
+class OutputOptions:
     """The outputs of a frontier, and the costs by which its points are compared."""
 
     out_dir: OutDir = None
@@ -55,7 +55,7 @@ class DeliveryOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Outputs:
+class OutputTargets:
     """The outputs of a search.
 
     Attributes:
@@ -67,29 +67,29 @@ class Outputs:
         json: whether only JSON is printed.
     """
 
-    subject: Subject
-    folder: Folder | None
+    subject: CollectiveProblem
+    folder: AlgorithmFolder | None
     plot: Path | None
     certificate: Path | None
     costs: Costs
     json: bool
 
     @classmethod
-    def checked(
+    def from_options(
         cls,
-        delivery: DeliveryOptions,
-        subject: Subject,
+        delivery: OutputOptions,
+        subject: CollectiveProblem,
         max_steps: int | None,
         *,
         json: bool,
-    ) -> Outputs:
+    ) -> OutputTargets:
         """Return the outputs, after a check that they can be written, before any work.
 
         Raises:
             InputError: a file or folder cannot be written, or nothing would be certified.
         """
         topology, spec = subject.topology, subject.spec
-        costs = Costs.of(topology, delivery.alpha_us, delivery.gb_per_s)
+        costs = Costs.from_topology(topology, delivery.alpha_us, delivery.gb_per_s)
         if delivery.plot:
             from sccl.view.charts import check_picture  # noqa: PLC0415 - few ask for a picture
 
@@ -99,14 +99,14 @@ class Outputs:
         if delivery.certify_dir:
             require_certifiable(topology, spec, max_steps)
             check_can_certify(delivery.certify_dir, topology, spec)
-        folder = Folder(delivery.out_dir) if delivery.out_dir else None
+        folder = AlgorithmFolder(delivery.out_dir) if delivery.out_dir else None
         plot, certificate = delivery.plot, delivery.certify_dir
         return cls(subject, folder, plot, certificate, costs, json)
 
 
-def deliver(
+def write_outputs(
     frontier: Frontier,
-    outputs: Outputs,
+    outputs: OutputTargets,
     write: Callable[[Path, Callable[[str], None]], WrittenCertificate],
 ) -> None:
     """Save, print, certify and draw a frontier.
@@ -118,24 +118,26 @@ def deliver(
         Exit: the search was interrupted. Then nothing is certified.
         InputError: an output cannot be written.
     """
-    found = replace(frontier, costs=outputs.costs)
-    start = head("frontier", question_digests(outputs.subject.topology, outputs.subject.spec))
+    priced_frontier = replace(frontier, costs=outputs.costs)
+    start = output_head(
+        "frontier", question_digests(outputs.subject.topology, outputs.subject.spec)
+    )
     if outputs.folder:
-        outputs.folder.save_frontier(found, start)
+        outputs.folder.save_frontier(priced_frontier, start)
     if outputs.json:
-        print_json(start | frontier_to_plain(found))
+        print_json(start | frontier_to_plain(priced_frontier))
     else:
-        print_frontier(out(), found, outputs.subject.spec)
-    interrupted = found.stopped == "interrupted"
+        print_frontier(out(), priced_frontier, outputs.subject.spec)
+    interrupted = priced_frontier.stop_reason == "interrupted"
     if outputs.certificate and not interrupted:
-        certify(write, outputs.certificate, quiet=outputs.json)
+        write_and_report(write, outputs.certificate, quiet=outputs.json)
     if outputs.plot:
-        from sccl.cli.plot import picture  # noqa: PLC0415 - few ask for a picture
-        from sccl.tasks.time_bound import least_us  # noqa: PLC0415 - loads NumPy
+        from sccl.cli.plot import draw_frontier  # noqa: PLC0415 - few ask for a picture
+        from sccl.tasks.time_bound import lower_bound_function  # noqa: PLC0415 - loads NumPy
 
         subject = outputs.subject
-        least = least_us(subject.topology, subject.spec, outputs.costs)
-        picture(found, outputs.plot, least, quiet=outputs.json)
+        lower_bound = lower_bound_function(subject.topology, subject.spec, outputs.costs)
+        draw_frontier(priced_frontier, outputs.plot, lower_bound, quiet=outputs.json)
     if interrupted:
         if outputs.certificate:
             err().print("interrupted: no certificate is written")

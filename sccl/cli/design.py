@@ -11,28 +11,28 @@ import typer
 from rich.table import Table
 
 from sccl.cli import options
-from sccl.cli.report import ExitCode, err, out, print_output, reported
+from sccl.cli.report import ExitCode, err, out, print_output, report_errors
 from sccl.core.files.disk import write_atomically
-from sccl.core.files.text import text_of
+from sccl.core.files.json_text import to_text
 from sccl.core.files.topologies import topology_to_wire
-from sccl.core.words import counted
+from sccl.core.formatting import format_count
 from sccl.errors import ParameterError
 from sccl.tasks import design as task
-from sccl.tasks.design import ALLREDUCE, IN_WORDS, DesignOutput, DesignPart
-from sccl.topo import resolve
+from sccl.tasks.design import ALLREDUCE, COLLECTIVES_TEXT, DesignOutput, DesignPart
+from sccl.topo import resolve_topology
 from sccl.view import charts
 
-_SHOWN = 25
+_MAX_SHOWN = 25
 
 
-@reported
+@report_errors
 def design(
     *,
     ranks: Annotated[int, typer.Option(help="Number of ranks.", show_default=False)],
     degree: Annotated[
         int, typer.Option(help="Number of links out of each rank, and into it.", show_default=False)
     ],
-    collective: Annotated[str, typer.Option(help=f"Collective: {IN_WORDS}.")] = "allgather",
+    collective: Annotated[str, typer.Option(help=f"Collective: {COLLECTIVES_TEXT}.")] = "allgather",
     steps: Annotated[
         int | None, typer.Option(help="Largest number of steps.", show_default="of any number")
     ] = None,
@@ -57,76 +57,88 @@ def design(
     """
     if plot is not None:
         charts.check_picture(plot)
-    options.writable(output)
-    title = f"{collective}, {counted(ranks, 'rank')} of degree {degree}"
+    options.check_writable(output)
+    title = f"{collective}, {format_count(ranks, 'rank')} of degree {degree}"
     with err().status(title) as status:
-        found = task.design(
+        result = task.search_designs(
             collective,
             ranks,
             degree,
             steps=steps,
             seed=seed,
-            told=lambda name: status.update(f"{title}: {name}"),
+            on_progress=lambda name: status.update(f"{title}: {name}"),
         )
-    if not found.networks:
+    if not result.networks:
         raise ParameterError(
-            f"no network of {counted(ranks, 'rank')} and degree {degree} exists among the "
+            f"no network of {format_count(ranks, 'rank')} and degree {degree} exists among the "
             "candidates"
-            + ("" if steps is None else f" that takes {counted(steps, 'step')} at the most")
+            + ("" if steps is None else f" that takes {format_count(steps, 'step')} at the most")
         )
     if output is not None:
-        write_atomically(output, text_of(topology_to_wire(resolve(found.networks[0].name))))
-        found = msgspec.structs.replace(found, file=str(output))
+        write_atomically(
+            output, to_text(topology_to_wire(resolve_topology(result.networks[0].name)))
+        )
+        result = msgspec.structs.replace(result, file=str(output))
     if plot is not None:
-        _draw(title, found, plot)
-        found = msgspec.structs.replace(found, picture=str(plot))
+        _draw(title, result, plot)
+        result = msgspec.structs.replace(result, picture=str(plot))
     if json:
-        print_output(found)
+        print_output(result)
     else:
-        _print(title, found)
-    if found.ended:
+        _print(title, result)
+    if result.ended:
         raise typer.Exit(ExitCode.INTERRUPTED)
 
 
-def _draw(title: str, found: DesignOutput, file: Path) -> None:
-    least = Fraction(found.bandwidth)
+def _draw(title: str, result: DesignOutput, file: Path) -> None:
+    lower_bound = Fraction(result.bandwidth)
     marks = [
-        charts.DesignMark(_named(n, found), n.steps, float(Fraction(n.bandwidth) / least), n.best)
-        for n in found.networks
+        charts.DesignMark(
+            _network_label(n, result), n.steps, float(Fraction(n.bandwidth) / lower_bound), n.best
+        )
+        for n in result.networks
     ]
-    charts.save(charts.designs_chart(title, marks, found.moore_steps), file, title=f"sccl: {title}")
+    charts.save_chart(
+        charts.designs_chart(title, marks, result.moore_steps), file, title=f"sccl: {title}"
+    )
 
 
-def _named(network: DesignPart, found: DesignOutput) -> str:
+def _network_label(network: DesignPart, result: DesignOutput) -> str:
     """Return the name of a network; of allreduce with the way to do it there."""
-    return f"{network.name}, {network.by}" if found.collective == ALLREDUCE else network.name
+    return f"{network.name}, {network.by}" if result.collective == ALLREDUCE else network.name
 
 
-def _print(title: str, found: DesignOutput) -> None:
+def _print(title: str, result: DesignOutput) -> None:
     console = out()
     table = Table("Network", title=title, title_justify="left")
     for name in ("S", "R/C", "relative"):
         table.add_column(name, justify="right")
     table.add_column("")
-    least = Fraction(found.bandwidth)
-    shown = [n for n in found.networks if n.best]
-    shown += [n for n in found.networks if not n.best][: max(_SHOWN - len(shown), 0)]
+    lower_bound = Fraction(result.bandwidth)
+    shown = [n for n in result.networks if n.best]
+    shown += [n for n in result.networks if not n.best][: max(_MAX_SHOWN - len(shown), 0)]
     for n in sorted(shown, key=lambda n: (n.steps, Fraction(n.bandwidth))):
-        ratio = f"{float(Fraction(n.bandwidth) / least):.4g}"
+        ratio = f"{float(Fraction(n.bandwidth) / lower_bound):.4g}"
         table.add_row(
-            _named(n, found), str(n.steps), n.bandwidth, ratio, "[green]best[/]" if n.best else ""
+            _network_label(n, result),
+            str(n.steps),
+            n.bandwidth,
+            ratio,
+            "[green]best[/]" if n.best else "",
         )
     console.print(table)
     console.print(
-        f"no network of this size takes fewer than {counted(found.moore_steps, 'step')} (Moore), "
-        f"or less R/C than {found.bandwidth}; {counted(found.tried, 'network')} looked at, those "
+        f"no network of this size takes fewer than {format_count(result.moore_steps, 'step')} "
+        "(Moore), "
+        f"or less R/C than {result.bandwidth}; {format_count(result.tried, 'network')} looked at, "
+        "those "
         "that smaller ones are made of included"
     )
     console.print(
         "best: no listed network is as good in both costs; describe one with 'sccl topo show'"
     )
-    if found.ended:
-        console.print(f"[yellow]{found.ended}: others were not tried[/]")
-    for what, file in (("written to", found.file), ("picture:", found.picture)):
+    if result.ended:
+        console.print(f"[yellow]{result.ended}: others were not tried[/]")
+    for label, file in (("written to", result.file), ("picture:", result.picture)):
         if file:
-            console.print(f"{what} {file}", markup=False, soft_wrap=True)
+            console.print(f"{label} {file}", markup=False, soft_wrap=True)

@@ -8,29 +8,29 @@ from rich.markup import escape
 from rich.table import Table
 
 from sccl.cli import options
-from sccl.cli.report import ExitCode, err, out, print_output, reported
+from sccl.cli.report import ExitCode, err, out, print_output, report_errors
 from sccl.runtime import ToolState
-from sccl.tasks.doctor import Tried, doctor_output, examined, usable
+from sccl.tasks.doctor import ToolResults, doctor_output, examine_tools, is_usable
 
-_COLOURS = {ToolState.OK: "green", ToolState.MISSING: "yellow", ToolState.BROKEN: "red"}
+_COLORS = {ToolState.OK: "green", ToolState.MISSING: "yellow", ToolState.BROKEN: "red"}
 
 
-@reported
+@report_errors
 def doctor(json: options.Json = False) -> None:
     """Test the solvers, compilers, MPI, and GPU tools of this machine, with installation hints.
 
     Exit code 0: the main job ('sccl pareto') works, 1: it does not.
     """
     with err().status("trying"):
-        tried = examined()
+        tried = examine_tools()
     if json:
         print_output(doctor_output(tried))
     else:
         _print(out(), tried)
-    raise typer.Exit(ExitCode.OK if usable(tried) else ExitCode.NO)
+    raise typer.Exit(ExitCode.OK if is_usable(tried) else ExitCode.NO)
 
 
-def _print(console: Console, tried: Tried) -> None:
+def _print(console: Console, tried: ToolResults) -> None:
     table = Table("", "State", "Version", "For, or how to get it", box=None, pad_edge=False)
     group = ""
     for tool, result in tried:
@@ -38,12 +38,14 @@ def _print(console: Console, tried: Tried) -> None:
             group = tool.group
             table.add_row(f"\n[bold]{group}[/]")
         state, works = result.state, result.state is ToolState.OK
-        text = tool.use if works else "; ".join(filter(None, [result.problem, tool.get]))
-        mark = f"[{_COLOURS[state]}]{state.value}[/]"
+        text = (
+            tool.purpose if works else "; ".join(filter(None, [result.problem, tool.install_hint]))
+        )
+        mark = f"[{_COLORS[state]}]{state.value}[/]"
         table.add_row(f"  {tool.name}", mark, escape(result.version), escape(text))
     console.print(table)
     console.print(
         "\n[green]The main job can be done:[/] sccl pareto --collective allgather --topo dgx1"
-        if usable(tried)
+        if is_usable(tried)
         else "\n[red]The main job can't be done:[/] cpsat does not work, see above"
     )

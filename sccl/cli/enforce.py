@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 
 from sccl.cli import options
-from sccl.cli.report import on_a_line, out, print_output, reported
-from sccl.core.words import counted
+from sccl.cli.report import out, print_output, report_errors, single_line
+from sccl.core.formatting import format_count
 from sccl.errors import ParameterError
-from sccl.tasks.enforce import enforce_output, enforced
+from sccl.tasks.enforce import enforce_output, run_under_plan
 from sccl.tasks.workload import ImportedWorkload
 
 Job = Annotated[
@@ -40,7 +40,7 @@ Plan = Annotated[
 ]
 
 
-@reported
+@report_errors
 def enforce(job: Job, plan: Plan = None, record: Record = None, json: options.Json = False) -> None:
     """Run a PyTorch job with backend "sccl", and record it or apply a training plan.
 
@@ -60,8 +60,8 @@ def enforce(job: Job, plan: Plan = None, record: Record = None, json: options.Js
         raise ParameterError(
             "no action is selected for the job: give --record FILE, or --plan FILE"
         )
-    options.writable(record)
-    recorded = enforced(job, plan, record, aside=json)
+    options.check_writable(record)
+    recorded = run_under_plan(job, plan, record, aside=json)
     if json:
         print_output(enforce_output(job, plan, recorded, record))
     elif recorded is not None and record is not None:
@@ -72,12 +72,12 @@ def _print_recorded(recorded: ImportedWorkload, record: Path) -> None:
     console = out()
     for prefix, lines in (("", recorded.read.understood), ("assumed: ", recorded.read.assumed)):
         for line in lines:
-            console.print(f"{prefix}{on_a_line(line)}", markup=False, soft_wrap=True)
+            console.print(f"{prefix}{single_line(line)}", markup=False, soft_wrap=True)
     workload = recorded.read.workload
-    number = counted(len(list(workload.collectives())), "collective")
+    number = format_count(len(list(workload.collectives())), "collective")
     console.print(
-        f"written to {on_a_line(record)}: {number} of {counted(workload.ranks, 'rank')}",
+        f"written to {single_line(record)}: {number} of {format_count(workload.ranks, 'rank')}",
         markup=False,
         soft_wrap=True,
     )
-    console.print(f"next: sccl plan {on_a_line(record)} --fabric NAME -o plan.json", markup=False)
+    console.print(f"next: sccl plan {single_line(record)} --fabric NAME -o plan.json", markup=False)

@@ -10,18 +10,18 @@ import typer
 from rich.markup import escape
 
 from sccl.cli import options
-from sccl.cli.report import err, on_a_line, out, print_output, reported
-from sccl.core.algorithm import KSynchronous
+from sccl.cli.report import err, out, print_output, report_errors, single_line
+from sccl.core.algorithm import KSynchronousPlan
 from sccl.core.files.disk import check_can_write, is_folder, write_atomically
-from sccl.core.words import counted
+from sccl.core.formatting import format_count
 from sccl.errors import InputError, ParameterError
-from sccl.tasks.explore import ExploreOutput, shown, shown_schedules
-from sccl.tasks.files import frontier_files, load_plans, paths_of
+from sccl.tasks.explore import ExploreOutput, explorer_algorithms, explorer_schedules
+from sccl.tasks.files import expand_paths, frontier_files, load_plans
 from sccl.tasks.frontiers import read_frontiers
 from sccl.tasks.outputs import file_digest, plan_digests
 from sccl.tasks.step_page import training_page
-from sccl.tasks.training_files import LoadedTraining, training_digests, training_files
-from sccl.view.explorer.html import page
+from sccl.tasks.training_files import LoadedTraining, load_training_files, training_digests
+from sccl.view.explorer.page_html import render_page
 
 Files = Annotated[
     list[Path],
@@ -35,7 +35,7 @@ Files = Annotated[
 Page = Annotated[Path, typer.Option("-o", "--output", help="File for the page (.html).")]
 
 
-@reported
+@report_errors
 def explore(files: Files, output: Page, json: options.Json = False) -> None:
     """Write a page that plays algorithms step by step in any browser.
 
@@ -47,23 +47,27 @@ def explore(files: Files, output: Page, json: options.Json = False) -> None:
             f"{output} is to be a page, so its name has to end in .html; rename it"
         )
     check_can_write(output)
-    training, rest = training_files(files)
+    training, rest = load_training_files(files)
     if training:
-        _training(training, rest, output, json=json)
+        _write_training_page(training, rest, output, json=json)
         return
     loaded = load_plans(files)
     frontiers = frontier_files(files)
-    many = any(is_folder(path) for path in paths_of(files))
+    many = any(is_folder(path) for path in expand_paths(files))
     with err().status("bounds and pictures"):
-        items = shown(
-            ((str(x.file), x.plan, x.intact) for x in loaded if isinstance(x.plan, KSynchronous)),
+        items = explorer_algorithms(
+            (
+                (str(x.file), x.plan, x.intact)
+                for x in loaded
+                if isinstance(x.plan, KSynchronousPlan)
+            ),
             by_cost=many,
         )
-        timed = shown_schedules(
-            (str(x.file), x.plan) for x in loaded if not isinstance(x.plan, KSynchronous)
+        timed = explorer_schedules(
+            (str(x.file), x.plan) for x in loaded if not isinstance(x.plan, KSynchronousPlan)
         )
-        known = [one for file in frontiers for one in read_frontiers(file)]
-        text = page(items, known, timed, frontier=many)
+        loaded_frontiers = [entry for file in frontiers for entry in read_frontiers(file)]
+        text = render_page(items, loaded_frontiers, timed, frontier=many)
     write_atomically(output, text)
     if json:
         inputs = plan_digests({str(x.file): x.plan for x in loaded})
@@ -79,11 +83,11 @@ def explore(files: Files, output: Page, json: options.Json = False) -> None:
         )
         return
     counts = [(len(items), "algorithm"), (len(timed), "schedule")]
-    told = " and ".join(counted(*one) for one in counts if one[0])
-    out().print(f"{told} in {escape(on_a_line(output))}", soft_wrap=True)
+    summary = " and ".join(format_count(*entry) for entry in counts if entry[0])
+    out().print(f"{summary} in {escape(single_line(output))}", soft_wrap=True)
 
 
-def _training(
+def _write_training_page(
     training: Sequence[LoadedTraining], rest: Sequence[str | Path], output: Path, *, json: bool
 ) -> None:
     """Write the page of a training plan.
@@ -91,10 +95,12 @@ def _training(
     Raises:
         InputError: more is given beside it, or it fails verification.
     """
-    one = training[0]
+    loaded = training[0]
     if len(training) > 1 or rest:
-        raise InputError(f"{one.file}: it is a training plan, and a page shows one: give it alone")
-    write_atomically(output, training_page(one))
+        raise InputError(
+            f"{loaded.file}: it is a training plan, and a page shows one: give it alone"
+        )
+    write_atomically(output, training_page(loaded))
     if json:
         digests = training_digests(training)
         print_output(
@@ -108,4 +114,4 @@ def _training(
             )
         )
         return
-    out().print(f"1 training plan in {escape(on_a_line(output))}", soft_wrap=True)
+    out().print(f"1 training plan in {escape(single_line(output))}", soft_wrap=True)

@@ -9,25 +9,24 @@ import typer
 
 from sccl import formats
 from sccl.cli import complete, options
-from sccl.cli.report import on_a_line, out, print_output, reported
-from sccl.core.cost import bytes_text
-from sccl.core.words import counted
-from sccl.tasks.exporting import export as export_plans
-from sccl.tasks.exporting import export_output
-from sccl.tasks.sizes import size_in_bytes
+from sccl.cli.report import out, print_output, report_errors, single_line
+from sccl.core.cost import format_bytes
+from sccl.core.formatting import format_count
+from sccl.tasks.exporting import export_output, export_plans
+from sccl.tasks.sizes import parse_size
 
 Name = Annotated[
     str,
     typer.Option(
         "--format",
-        help=f"Format: {', '.join(formats.written())}.",
-        autocompletion=complete.words(formats.written(), "a format"),
+        help=f"Format: {', '.join(formats.writable_names())}.",
+        autocompletion=complete.complete_words(formats.writable_names(), "a format"),
         show_default=False,
     ),
 ]
 
 
-@reported
+@report_errors
 def export(
     files: options.Plans,
     format_name: Name,
@@ -58,25 +57,26 @@ def export(
     The cost model assigns sizes to several algorithms of one collective. Limits of the format or
     its runtime are printed, with a remedy.
     """
-    size_bytes = None if size is None else size_in_bytes(size)
-    found = export_plans(files, format_name, output, size_bytes, told or [])
+    size_bytes = None if size is None else parse_size(size)
+    exported = export_plans(files, format_name, output, size_bytes, told or [])
     if json:
-        print_output(export_output(found))
+        print_output(export_output(exported))
         return
     console = out()
-    written = found.written.files
-    total = bytes_text(float(sum(map(len, written.values()))))
-    what = f"{counted(len(written), 'file')} in " if found.is_folder else ""
+    written = exported.written.files
+    total = format_bytes(float(sum(map(len, written.values()))))
+    prefix = f"{format_count(len(written), 'file')} in " if exported.is_folder else ""
     console.print(
-        f"{counted(len(found.entries), 'plan')} written: {what}{on_a_line(output)} ({total})",
+        f"{format_count(len(exported.entries), 'plan')} written: {prefix}{single_line(output)} "
+        f"({total})",
         markup=False,
     )
-    if len(found.entries) > 1:
-        for entry in found.entries:
-            to = "on" if entry.max_bytes is None else f"to {bytes_text(float(entry.max_bytes))}"
+    if len(exported.entries) > 1:
+        for entry in exported.entries:
+            to = "on" if entry.max_bytes is None else f"to {format_bytes(float(entry.max_bytes))}"
             console.print(
-                f"  {entry.name}: from {bytes_text(float(entry.min_bytes))} {to}", markup=False
+                f"  {entry.name}: from {format_bytes(float(entry.min_bytes))} {to}", markup=False
             )
-    for note in found.notes:
-        console.print(f"note: {on_a_line(note)}", markup=False)
-    console.print(f"to run it: {on_a_line(found.command)}", markup=False, soft_wrap=True)
+    for note in exported.notes:
+        console.print(f"note: {single_line(note)}", markup=False)
+    console.print(f"to run it: {single_line(exported.command)}", markup=False, soft_wrap=True)

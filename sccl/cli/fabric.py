@@ -9,14 +9,14 @@ from rich.markup import escape
 from rich.table import Table
 
 from sccl.cli import complete, options
-from sccl.cli.report import on_a_line, out, print_file, print_output, reported
+from sccl.cli.report import out, print_file, print_output, report_errors, single_line
 from sccl.core.fabric import Channel, Fabric, SharedBudget
 from sccl.core.files.fabrics import fabric_to_wire
-from sccl.core.files.text import text_of
+from sccl.core.files.json_text import to_text
+from sccl.core.formatting import format_count
 from sccl.core.topology import link_name
-from sccl.core.words import counted
 from sccl.tasks.fabric import check_output, list_output
-from sccl.topo import FABRICS, fabric_of
+from sccl.topo import FABRICS, resolve_fabric
 
 fabric = typer.Typer(
     name="fabric",
@@ -25,12 +25,12 @@ fabric = typer.Typer(
     help="List, show and check fabrics: the channels over which the ranks of a job move data.",
 )
 
-_MOST = 8
+_MAX_SHOWN = 8
 """Shared budgets that are shown."""
 
 
 @fabric.command("list", epilog="Example: sccl fabric list")
-@reported
+@report_errors
 def list_fabrics(json: options.Json = False) -> None:
     """List the fabrics of the catalogue."""
     if json:
@@ -38,9 +38,9 @@ def list_fabrics(json: options.Json = False) -> None:
         return
     table = Table("Name", "Ranks", "Channels", "Source", title="Fabrics", title_justify="left")
     for name in FABRICS:
-        one = fabric_of(name)
-        channels = ", ".join(channel.name for channel in one.channels)
-        table.add_row(name, str(one.ranks), channels, one.source.split(": ")[0])
+        loaded_fabric = resolve_fabric(name)
+        channels = ", ".join(channel.name for channel in loaded_fabric.channels)
+        table.add_row(name, str(loaded_fabric.ranks), channels, loaded_fabric.source.split(": ")[0])
     console = out()
     console.print(table)
     console.print("hgx2xN has N nodes; 'sccl schema fabric' describes custom files.")
@@ -51,42 +51,44 @@ Name = Annotated[
     typer.Argument(
         metavar="NAME",
         help="A name of 'sccl fabric list' or a .json file.",
-        autocompletion=complete.file,
+        autocompletion=complete.complete_file,
     ),
 ]
 
 
 @fabric.command(epilog="Example: sccl fabric show hgx2x4")
-@reported
+@report_errors
 def show(name: Name, json: options.Json = False) -> None:
     """Show the channels of a fabric, and their shared budgets. With --json, as a file."""
-    one = fabric_of(name)
+    loaded_fabric = resolve_fabric(name)
     if json:
-        print_file(text_of(fabric_to_wire(one)))
+        print_file(to_text(fabric_to_wire(loaded_fabric)))
         return
     console = out()
-    console.print(_channels(one))
-    for budget in one.shared[:_MOST]:
-        console.print(_shared(budget), markup=False, soft_wrap=True)
-    if (more := len(one.shared) - _MOST) > 0:
-        console.print(f"and {counted(more, 'shared budget')} more")
-    if one.source:
-        console.print(one.source, markup=False)
+    console.print(_channels_table(loaded_fabric))
+    for budget in loaded_fabric.shared[:_MAX_SHOWN]:
+        console.print(_budget_text(budget), markup=False, soft_wrap=True)
+    if (more := len(loaded_fabric.shared) - _MAX_SHOWN) > 0:
+        console.print(f"and {format_count(more, 'shared budget')} more")
+    if loaded_fabric.source:
+        console.print(loaded_fabric.source, markup=False)
 
 
-def _channels(one: Fabric) -> Table:
-    title = escape(f"{on_a_line(one.name)}: {counted(one.ranks, 'rank')}")
+def _channels_table(loaded_fabric: Fabric) -> Table:
+    title = escape(
+        f"{single_line(loaded_fabric.name)}: {format_count(loaded_fabric.ranks, 'rank')}"
+    )
     table = Table("Channel", "Links", "us", "GB/s", title=title, title_justify="left")
     for column in ("Streams", "Launch, us", "Slows computing by"):
         table.add_column(column)
-    for c in one.channels:
+    for c in loaded_fabric.channels:
         slower = f"{c.slowdown:.1%}" if c.slowdown else "-"
         row = (str(c.streams), f"{c.launch_us:g}", slower)
-        table.add_row(escape(on_a_line(c.name)), *_links(c), *row)
+        table.add_row(escape(single_line(c.name)), *_link_cells(c), *row)
     return table
 
 
-def _links(channel: Channel) -> tuple[str, str, str]:
+def _link_cells(channel: Channel) -> tuple[str, str, str]:
     """Return how many links there are, and the range of their latencies and bandwidths."""
     links = channel.topology.links
     ranges = [
@@ -97,20 +99,23 @@ def _links(channel: Channel) -> tuple[str, str, str]:
     return str(len(links)), spans[0], spans[1]
 
 
-def _shared(budget: SharedBudget) -> str:
-    links = ", ".join(f"{name} {link_name(edge)}" for name, edge in budget.links[:_MOST])
-    more = ", .." if len(budget.links) > _MOST else ""
-    return on_a_line(f"{budget.name}: {budget.gb_per_s:g} GB/s for {links}{more}")
+def _budget_text(budget: SharedBudget) -> str:
+    links = ", ".join(f"{name} {link_name(edge)}" for name, edge in budget.links[:_MAX_SHOWN])
+    more = ", .." if len(budget.links) > _MAX_SHOWN else ""
+    return single_line(f"{budget.name}: {budget.gb_per_s:g} GB/s for {links}{more}")
 
 
 @fabric.command(epilog="Example: sccl fabric check my-fabric.json")
-@reported
+@report_errors
 def check(name: Name, json: options.Json = False) -> None:
     """Check that a file is a fabric: the same ranks everywhere, and links that there are."""
-    one = fabric_of(name)
+    loaded_fabric = resolve_fabric(name)
     if json:
-        print_output(check_output(name, one))
+        print_output(check_output(name, loaded_fabric))
         return
-    channels = counted(len(one.channels), "channel")
-    line = f"{on_a_line(name)}: a fabric of {channels} over {counted(one.ranks, 'rank')}"
+    channels = format_count(len(loaded_fabric.channels), "channel")
+    line = (
+        f"{single_line(name)}: a fabric of {channels} over "
+        f"{format_count(loaded_fabric.ranks, 'rank')}"
+    )
     out().print(line, markup=False, soft_wrap=True)

@@ -6,24 +6,24 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from sccl.cli.report import on_a_line
+from sccl.cli.report import single_line
 from sccl.collectives import Spec, dual_of
-from sccl.core.bounds import Priced
+from sccl.core.bound import PriceProof
+from sccl.core.formatting import format_count
 from sccl.core.frontier import Frontier, Point
-from sccl.core.limit import StepLimit
-from sccl.core.words import counted
-from sccl.view.text.reasons import explain, explain_steps
-from sccl.view.text.tables import print_winners
-from sccl.view.words import (
-    EVERY_WORDS,
-    above_words,
+from sccl.core.step_limit import StepLimit
+from sccl.view.completeness import (
+    ABOVE_ALL_TEXT,
+    above_all_text,
     class_summary,
     completeness,
     origin_notes,
-    unswept_words,
+    unswept_text,
 )
+from sccl.view.text.fastest_table import print_fastest
+from sccl.view.text.reasons import explain_bandwidth, explain_steps
 
-_MOST_OPEN = 10
+_MAX_OPEN = 10
 _MISSING = {
     "": "too large to write down",
     "timeout": "not sought: time ran out, see --timeout",
@@ -42,7 +42,7 @@ def print_frontier(console: Console, frontier: Frontier, spec: Spec) -> None:
     more = ", limits over all k and C" if frontier.covered is None else ""
     title = f"\n{frontier.collective}{root} on {frontier.topology}{more}"
     console.print(title, style="bold", markup=False)
-    if frontier.several:
+    if frontier.is_multiclass:
         _print_classes(console, frontier, spec)
     elif frontier.covered is None:
         _print_limits(console, frontier, spec)
@@ -58,17 +58,17 @@ def _print_sweep(console: Console, frontier: Frontier, spec: Spec) -> None:
     if frontier.points:
         console.print(_points_table(frontier.points))
         _print_fastest(console, frontier)
-    refuted = counted(len(frontier.refuted), "candidate")
+    refuted = format_count(len(frontier.refuted), "candidate")
     console.print(
         f"{refuted} refuted, {len(frontier.open)} open, {frontier.seconds:.1f} s. "
         f"Class: {frontier.scope}"
     )
-    if frontier.stopped == "interrupted":
+    if frontier.stop_reason == "interrupted":
         console.print("[yellow]Interrupted: these are partial results.[/]")
-    elif frontier.complete:
+    elif frontier.is_complete:
         state = completeness(frontier.classes[0].within)
         console.print(f"[green]{state.head}:[/] {state.rest}.")
-    elif frontier.stopped == "max-steps":
+    elif frontier.stop_reason == "max-steps":
         console.print("Not the end: more steps may give a smaller R/C (--max-steps).")
     _print_open(console, frontier)
 
@@ -76,10 +76,10 @@ def _print_sweep(console: Console, frontier: Frontier, spec: Spec) -> None:
 def _print_bounds(console: Console, frontier: Frontier, spec: Spec) -> None:
     bounds = frontier.bounds
     assert bounds is not None
-    why = explain(bounds, spec)
+    why = explain_bandwidth(bounds, spec)
     console.print(f"bounds: S >= {bounds.steps}; R/C >= {bounds.bandwidth}: {why}")
     swept, proof = frontier.covered is not None, bounds.evidence
-    if swept and isinstance(proof, Priced) and not dual_of(spec).is_identity:
+    if swept and isinstance(proof, PriceProof) and not dual_of(spec).is_identity:
         console.print(f"bounds and proofs are those of its dual: {proof.problem}")
 
 
@@ -92,9 +92,9 @@ def _points_table(points: tuple[Point, ...]) -> Table:
             str(p.rounds),
             str(p.cost),
             " and ".join(p.optimal) or "-",
-            f"[{'green' if p.proved else 'yellow'}]{p.state_words}[/]",
-            _seconds(p),
-            _file(p),
+            f"[{'green' if p.is_proved else 'yellow'}]{p.state_text}[/]",
+            _seconds_text(p),
+            _file_text(p),
         )
     return table
 
@@ -104,11 +104,11 @@ def _print_limits(console: Console, frontier: Frontier, spec: Spec) -> None:
     console.print(_limits_table(frontier))
     _print_fastest(console, frontier)
     console.print(f"{frontier.seconds:.1f} s. Class: {frontier.scope}, any k, any C")
-    if frontier.stopped == "interrupted":
+    if frontier.stop_reason == "interrupted":
         console.print("[yellow]Interrupted: these are partial results.[/]")
-    elif frontier.complete:
+    elif frontier.is_complete:
         console.print("[green]Complete:[/] no other S gives a smaller R/C, with any k and any C.")
-    elif frontier.stopped == "max-steps":
+    elif frontier.stop_reason == "max-steps":
         console.print("Not the end: more steps may give a smaller R/C (--max-steps).")
     _print_open(console, frontier)
 
@@ -119,29 +119,31 @@ def _limits_table(frontier: Frontier) -> Table:
     for point in frontier.points:
         table.add_row(
             str(point.steps),
-            _value(limits[point.steps]),
-            "[green]proved[/]" if point.proved else "[yellow]open[/]",
-            _attained(point),
+            _limit_text(limits[point.steps]),
+            "[green]proved[/]" if point.is_proved else "[yellow]open[/]",
+            _attained_text(point),
             " and ".join(point.optimal) or "-",
-            _seconds(point),
-            _file(point),
+            _seconds_text(point),
+            _file_text(point),
         )
     return table
 
 
-def _value(limit: StepLimit) -> str:
-    if limit.known:
-        whole = limit.lower.denominator == 1
-        return str(limit.lower) if whole else f"{limit.lower} = {float(limit.lower):.4g}"
-    return f"{float(limit.lower):.5g} to {float(limit.best):.5g}"
+def _limit_text(limit: StepLimit) -> str:
+    if limit.is_exact:
+        is_integral = limit.lower.denominator == 1
+        return str(limit.lower) if is_integral else f"{limit.lower} = {float(limit.lower):.4g}"
+    return f"{float(limit.lower):.5g} to {float(limit.required_upper):.5g}"
 
 
-def _attained(point: Point) -> str:
+def _attained_text(point: Point) -> str:
     a = point.algorithm
     if a is None:
-        return _MISSING[point.missing]
+        return _MISSING[point.missing_reason]
     costs = f"C={a.collective.chunks} R={a.rounds}"
-    return costs if point.attained else f"none; near it {costs} (R/C {float(a.bandwidth_cost):.5g})"
+    return (
+        costs if point.is_attained else f"none; near it {costs} (R/C {float(a.bandwidth_cost):.5g})"
+    )
 
 
 # --- several classes -----------------------------------------------------------------------------
@@ -152,24 +154,24 @@ def _print_classes(console: Console, frontier: Frontier, spec: Spec) -> None:
     assert bounds is not None
     console.print(
         f"bounds of every algorithm: S >= {bounds.steps}: {explain_steps(bounds, spec)}; "
-        f"R/C >= {bounds.bandwidth}: {explain(bounds, spec)}"
+        f"R/C >= {bounds.bandwidth}: {explain_bandwidth(bounds, spec)}"
     )
-    if frontier.stairs:
+    if frontier.non_dominated:
         console.print(_classes_table(frontier))
         console.print("proved: no algorithm of its class dominates the point")
-        if frontier.every:
-            console.print(EVERY_WORDS, soft_wrap=True)
+        if frontier.any_class_limits:
+            console.print(ABOVE_ALL_TEXT, soft_wrap=True)
         _print_fastest(console, frontier)
-    for one in frontier.classes:
-        console.print(class_summary(one), markup=False)
-    if text := unswept_words(frontier.unswept):
+    for part in frontier.classes:
+        console.print(class_summary(part), markup=False)
+    if text := unswept_text(frontier.skipped):
         console.print(text, markup=False)
     seconds = f"{frontier.seconds:.1f} s"
     if frontier.covered is not None:
-        refuted = counted(sum(len(half.refuted) for half in frontier.halves), "candidate")
+        refuted = format_count(sum(len(half.refuted) for half in frontier.halves), "candidate")
         seconds = f"{refuted} of halves refuted, {len(frontier.open)} open, {seconds}"
     console.print(seconds)
-    if frontier.stopped == "interrupted":
+    if frontier.stop_reason == "interrupted":
         console.print("[yellow]Interrupted: these are partial results.[/]")
     _print_open(console, frontier)
 
@@ -178,34 +180,34 @@ def _classes_table(frontier: Frontier) -> Table:
     table = Table(
         "C", "S", "R", "R/C", "Class", "Above all", "Optimal in", "State", "Seconds", "File"
     )
-    for name, point in frontier.stairs:
+    for name, point in frontier.non_dominated:
         table.add_row(
             str(point.chunks or "-"),
             str(point.steps),
             str(point.rounds or "-"),
-            _cost(point),
+            _cost_text(point),
             name,
-            above_words(frontier.above_every(point)),
+            above_all_text(frontier.gap_to_any_class(point)),
             " and ".join(point.optimal) or "-",
-            f"[{'green' if point.proved else 'yellow'}]{_state(point, frontier)}[/]",
-            _seconds(point),
-            _file(point),
+            f"[{'green' if point.is_proved else 'yellow'}]{_state_text(point, frontier)}[/]",
+            _seconds_text(point),
+            _file_text(point),
         )
     return table
 
 
-def _state(point: Point, frontier: Frontier) -> str:
+def _state_text(point: Point, frontier: Frontier) -> str:
     """Return the state of a point's proof. For a limit, whether it is attained."""
     if frontier.covered is None:
-        return "proved" if point.proved else "open"
-    return point.state_words
+        return "proved" if point.is_proved else "open"
+    return point.state_text
 
 
-def _cost(point: Point) -> str:
+def _cost_text(point: Point) -> str:
     """Return R/C. For a limit that is not attained also the nearest attained value."""
-    if point.attained:
+    if point.is_attained:
         return str(point.cost)
-    near = _MISSING[point.missing]
+    near = _MISSING[point.missing_reason]
     if point.chunks is not None:
         near = f"near it {float(point.candidate.cost):.5g}"
     return f"{float(point.cost):.5g} ({near})"
@@ -214,39 +216,39 @@ def _cost(point: Point) -> str:
 # --- of all --------------------------------------------------------------------------------------
 
 
-def _seconds(point: Point) -> str:
+def _seconds_text(point: Point) -> str:
     return f"{point.seconds:.2f}{'*' if point.from_store else ''}"
 
 
-def _file(point: Point) -> str:
-    if point.attained and point.algorithm is None:
+def _file_text(point: Point) -> str:
+    if point.is_attained and point.algorithm is None:
         return _MISSING[""]
-    return escape(on_a_line(point.file)) if point.file else "-"
+    return escape(single_line(point.file)) if point.file else "-"
 
 
 def _print_fastest(console: Console, frontier: Frontier) -> None:
     """Print which points' algorithms are the fastest at which sizes, after a word on the store."""
     if any(point.from_store for point in frontier.points):
         console.print("* seconds of the first run; from the store (--no-store solves it again)")
-    found = [(name, p.candidate) for name, p in frontier.stairs if p.chunks is not None]
-    if found:
+    candidates = [(name, p.candidate) for name, p in frontier.non_dominated if p.chunks is not None]
+    if candidates:
         assert frontier.costs is not None
-        names = [name for name, _ in found] if frontier.several else ()
-        print_winners(console, frontier.costs, [each for _, each in found], names)
+        names = [name for name, _ in candidates] if frontier.is_multiclass else ()
+        print_fastest(console, frontier.costs, [each for _, each in candidates], names)
 
 
 def _print_open(console: Console, frontier: Frontier) -> None:
     """Print the undecided candidates, and where algorithms are if they were not saved."""
-    for one in frontier.open[:_MOST_OPEN]:
+    for entry in frontier.open[:_MAX_OPEN]:
         console.print(
-            f"  open: {one.candidate} (R/C {one.candidate.cost}): {one.reason}", markup=False
+            f"  open: {entry.candidate} (R/C {entry.candidate.cost}): {entry.reason}", markup=False
         )
-    if len(frontier.open) > _MOST_OPEN:
-        more = len(frontier.open) - _MOST_OPEN
+    if len(frontier.open) > _MAX_OPEN:
+        more = len(frontier.open) - _MAX_OPEN
         console.print(f"  ... and {more} more (all of them with --json)")
     for note in origin_notes(frontier):
         console.print(note, markup=False, soft_wrap=True)
-    if any(one.origin is None for one in frontier.open):
+    if any(entry.origin is None for entry in frontier.open):
         console.print(
             "An open candidate may hide a better algorithm: try a larger --timeout, or "
             "another --solver."

@@ -12,20 +12,20 @@ from typing import Any, TypeVar, get_type_hints
 T = TypeVar("T")
 
 
-def flat(verb: Callable[..., T]) -> Callable[..., T]:
+def flatten_options(verb: Callable[..., T]) -> Callable[..., T]:
     """Return a verb that takes each field of its groups as a parameter, which Typer can read.
 
     A group is a dataclass whose fields are options.
     """
     groups: dict[str, tuple[type, list[Parameter]]] = {}
-    given: list[Parameter] = []
+    parameters: list[Parameter] = []
     for parameter in _parameters(verb):
         kind = parameter.annotation
         if is_dataclass(kind) and isinstance(kind, type):
             groups[parameter.name] = kind, _parameters(kind)
-            given += groups[parameter.name][1]
+            parameters += groups[parameter.name][1]
         else:
-            given.append(parameter)
+            parameters.append(parameter)
 
     @wraps(verb)
     def call(**values: Any) -> T:
@@ -36,8 +36,8 @@ def flat(verb: Callable[..., T]) -> Callable[..., T]:
         }
         return verb(**made, **values)
 
-    call.__signature__ = inspect.Signature(given)  # type: ignore[attr-defined]
-    call.__annotations__ = {parameter.name: parameter.annotation for parameter in given}
+    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return call
 
 

@@ -10,9 +10,18 @@ from typing import Annotated
 import typer
 
 from sccl.cli import options
-from sccl.cli.report import err, print_output, reported
-from sccl.core.words import counted
-from sccl.runtime.lab import Heard, Lab, LabEnd, Limiter, channels_of, check_lab, run_lab, ways_of
+from sccl.cli.report import err, print_output, report_errors
+from sccl.core.formatting import format_count
+from sccl.runtime.lab import (
+    LabEnd,
+    LabRun,
+    Limiter,
+    RankLine,
+    check_lab,
+    choose_method,
+    parse_channels,
+    run_lab,
+)
 from sccl.tasks.lab import lab_output, write_fabric
 
 _LAST_LINES = 15
@@ -64,7 +73,7 @@ class _Printer:
         self.quiet, self.aside = quiet, aside
         self.last: dict[int, deque[str]] = {}
 
-    def hear(self, heard: Heard) -> None:
+    def print_line(self, heard: RankLine) -> None:
         """Print a line, or keep it for later."""
         if not heard.stream:
             if heard.code and self.quiet:
@@ -79,7 +88,7 @@ class _Printer:
             sys.stdout.flush()
 
 
-@reported
+@report_errors
 def lab(
     command: Command,
     channels: Channels = "fast=100Mb,slow=50Mb",
@@ -96,24 +105,24 @@ def lab(
     interface of each channel. The exit code is that of the first rank that failed. All others then
     end. Nothing is left behind, whichever process is killed.
     """
-    wanted = channels_of(channels)
+    wanted = parse_channels(channels)
     check_lab(command, ranks)
-    ways = ways_of(by)
+    method = choose_method(by)
     if fabric is not None:
-        options.writable(fabric)
+        options.check_writable(fabric)
         write_fabric(wanted, ranks, fabric)
-    rates = ", ".join(f"{one.name} {one.bits_per_s / 1e6:g} Mb/s" for one in wanted)
-    told = f"{counted(ranks, 'rank')}, {rates}, by {ways.told}"
-    err().print(told, markup=False, soft_wrap=True)
-    made = Lab(tuple(command), wanted, ranks, ways)
-    end = run_lab(made, _Printer(quiet=quiet, aside=json).hear)
+    rates = ", ".join(f"{channel.name} {channel.bits_per_s / 1e6:g} Mb/s" for channel in wanted)
+    summary = f"{format_count(ranks, 'rank')}, {rates}, by {method.description}"
+    err().print(summary, markup=False, soft_wrap=True)
+    made = LabRun(tuple(command), wanted, ranks, method)
+    end = run_lab(made, _Printer(quiet=quiet, aside=json).print_line)
     if json:
         print_output(lab_output(made, end))
-    _tell_end(end)
+    _print_end(end)
     raise typer.Exit(end.code)
 
 
-def _tell_end(end: LabEnd) -> None:
+def _print_end(end: LabEnd) -> None:
     if end.first is not None:
         others = "" if len(end.codes) == 1 else ", with which the others were ended"
         text = f"rank {end.first} ended with exit code {end.code}{others}"

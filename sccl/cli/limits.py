@@ -10,17 +10,17 @@ from rich.console import Console
 from rich.markup import escape
 
 from sccl.cli import options
-from sccl.cli.delivery import DeliveryOptions, Outputs, deliver
-from sccl.cli.report import ExitCode, err, reported
-from sccl.cli.searching import SearchOptions, settings_of
-from sccl.cli.subject import SubjectOptions, subject_from
+from sccl.cli.delivery import OutputOptions, OutputTargets, write_outputs
+from sccl.cli.report import ExitCode, err, report_errors
+from sccl.cli.searching import SearchOptions, solver_settings
+from sccl.cli.subject import ProblemOptions, load_problem
 from sccl.core.frontier import Point
-from sccl.core.limit import StepLimit
+from sccl.core.step_limit import StepLimit
 from sccl.errors import ParameterError
-from sccl.synth.settings import Settings
+from sccl.synth.common.settings import Settings
 from sccl.tasks.certify import certify_limits
 from sccl.tasks.limits import find_limits
-from sccl.view.text.notes import limit_note
+from sccl.view.text.progress_notes import limit_note
 
 InTime = Annotated[
     bool,
@@ -47,9 +47,9 @@ Gap = Annotated[
 ]
 
 
-@reported
+@report_errors
 def limits(
-    about: SubjectOptions,
+    about: ProblemOptions,
     *,
     max_steps: options.MaxSteps = None,
     in_time: InTime = False,
@@ -57,7 +57,7 @@ def limits(
     gap: Gap = None,
     search: SearchOptions,
     timeout: options.LimitTimeout = None,
-    delivery: DeliveryOptions,
+    delivery: OutputOptions,
     json: options.Json = False,
 ) -> None:
     """Compute the limit of R/C for each S, over all k and C, and algorithms that attain it.
@@ -70,9 +70,9 @@ def limits(
     larger than --gap, 130: interrupted.
     """
     if in_time:
-        from sccl.cli.time_limit import time_limits  # noqa: PLC0415 - few ask for it
+        from sccl.cli.time_limit import run_time_limits  # noqa: PLC0415 - few ask for it
 
-        _refuse(
+        _reject_options(
             "--time",
             {
                 "--max-steps": max_steps,
@@ -82,46 +82,46 @@ def limits(
             },
         )
         to = (delivery.out_dir, delivery.certify_dir)
-        time_limits(about, size or "1KB..1GB", gap, timeout, to, json=json)
-    _refuse("limits of R/C (add --time)", {"--size": size, "--gap": gap})
-    limits_of(about, max_steps, settings_of(search, timeout), delivery, json=json)
+        run_time_limits(about, size or "1KB..1GB", gap, timeout, to, json=json)
+    _reject_options("limits of R/C (add --time)", {"--size": size, "--gap": gap})
+    run_limits(about, max_steps, solver_settings(search, timeout), delivery, json=json)
 
 
-def _refuse(what: str, given: dict[str, object]) -> None:
+def _reject_options(subject: str, arguments: dict[str, object]) -> None:
     """Reject options that do not apply to the request.
 
     Raises:
         ParameterError: one is given.
     """
-    for name, value in given.items():
+    for name, value in arguments.items():
         if value is not None:
-            raise ParameterError(f"{name} has no part in {what}: leave it out")
+            raise ParameterError(f"{name} has no part in {subject}: leave it out")
 
 
-def limits_of(
-    about: SubjectOptions,
+def run_limits(
+    about: ProblemOptions,
     max_steps: int | None,
     settings: Settings,
-    delivery: DeliveryOptions,
+    delivery: OutputOptions,
     *,
     json: bool,
 ) -> NoReturn:
     """Compute, print and write the limit frontier, and exit."""
-    subject = subject_from(about)
+    subject = load_problem(about)
     topology, spec = subject.topology, subject.spec
-    outputs = Outputs.checked(delivery, subject, max_steps, json=json)
+    outputs = OutputTargets.from_options(delivery, subject, max_steps, json=json)
     console = err()
     with console.status(escape(f"limits of {spec.name} on {topology.name}")):
-        notify = (lambda _: None) if json else partial(_note, console)
-        found = find_limits(
+        notify = (lambda _: None) if json else partial(_print_note, console)
+        frontier = find_limits(
             topology, spec, max_steps, settings, folder=outputs.folder, notify=notify
         )
-    certify = partial(certify_limits, subject, found, max_steps, settings)
-    deliver(found, outputs, write=lambda path, _: certify(path))
-    known = all(limit.known for one in found.classes for limit in one.limits)
-    raise typer.Exit(ExitCode.OK if known else ExitCode.UNKNOWN)
+    certify = partial(certify_limits, subject, frontier, max_steps, settings)
+    write_outputs(frontier, outputs, write=lambda path, _: certify(path))
+    is_settled = all(limit.is_exact for part in frontier.classes for limit in part.limits)
+    raise typer.Exit(ExitCode.OK if is_settled else ExitCode.UNKNOWN)
 
 
-def _note(console: Console, event: StepLimit | Point) -> None:
+def _print_note(console: Console, event: StepLimit | Point) -> None:
     if text := limit_note(event):
         console.print(text)

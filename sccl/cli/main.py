@@ -12,13 +12,13 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 import sccl
-from sccl.cli.streams import let_go_of_stdout
+from sccl.cli.streams import detach_stdout
 from sccl.cli.verbs import VERBS, Verb
 
-_USAGE: Any = next(one for one in typer.BadParameter.__mro__ if one.__name__ == "ClickException")
+_USAGE: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
 """The exception that Typer raises for an invalid command line; newer versions bundle Click."""
 
-_FAILED = 4  # ExitCode.FAILED, which would load what only verbs need
+_FAILURE_CODE = 4  # ExitCode.FAILED, which would load what only verbs need
 
 
 def _wants_json(words: Sequence[str]) -> bool:
@@ -27,22 +27,22 @@ def _wants_json(words: Sequence[str]) -> bool:
     return "--json" in before
 
 
-def _tell(error: Any, words: Sequence[str]) -> int:
+def _report_usage_error(error: Any, words: Sequence[str]) -> int:
     """Print why a command line is invalid, and where its help is; return the exit code."""
     message, context = error.format_message(), getattr(error, "ctx", None)
     if type(error).__name__ == "NoArgsIsHelpError":  # older ones lack it; its message is the help
         sys.stderr.write(message)
         return int(error.exit_code)
-    from sccl.cli.report import Told  # noqa: PLC0415 - loads what only verbs need
+    from sccl.cli.report import ErrorReport  # noqa: PLC0415 - loads what only verbs need
 
     text = f"{message[:1].lower()}{message[1:]}".rstrip(".")
     verb = [word for word in words[:1] if not word.startswith("-")]
     path = context.command_path if context else " ".join(["sccl", *verb])
-    Told.of_usage(f"{text} (see '{path} --help')").tell(json=_wants_json(words))
+    ErrorReport.from_usage(f"{text} (see '{path} --help')").emit(json=_wants_json(words))
     return int(error.exit_code)
 
 
-class Verbs(TyperGroup):
+class VerbGroup(TyperGroup):
     """All verbs by name, each loaded when it is called and not when it is listed."""
 
     def __init__(self, **attrs: Any) -> None:
@@ -56,34 +56,34 @@ class Verbs(TyperGroup):
 
     def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
         """Run the command line; print errors before a verb runs as one sentence."""
-        given = args[0] if args else extra.get("args")
+        arguments = args[0] if args else extra.get("args")
         try:
             code = super().main(*args, **extra | {"standalone_mode": False})
             sys.stdout.flush()
         except _USAGE as error:
-            code = _tell(error, sys.argv[1:] if given is None else given)
+            code = _report_usage_error(error, sys.argv[1:] if arguments is None else arguments)
         except OSError as error:  # from help and --version: verbs report their own
             where = f": {error.filename}" if error.filename else ""
             sys.stderr.write(f"failed: {error.strerror or error}{where}\n")
-            let_go_of_stdout()
-            code = _FAILED
+            detach_stdout()
+            code = _FAILURE_CODE
         return sys.exit(code if isinstance(code, int) else 0) if standalone_mode else code
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the name of the verb that is called, the verb, and its arguments."""
-        name, found, rest = super().resolve_command(ctx, args)
-        return name, found and load(next(verb for verb in VERBS if verb.name == name)), rest
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command and load_verb(next(verb for verb in VERBS if verb.name == name)), rest
 
 
-def load(verb: Verb) -> TyperCommand | TyperGroup:
+def load_verb(verb: Verb) -> TyperCommand | TyperGroup:
     """Return a verb with its options, or its inner verbs."""
     name = verb.name.replace("-", "_")
     home = importlib.import_module(f"sccl.cli.{verb.home}")
-    found = getattr(home, f"{name}_" if keyword.iskeyword(name) else name)
-    whole = found if isinstance(found, typer.Typer) else typer.Typer(add_completion=False)
-    if whole is not found:
-        whole.command(name=verb.name)(found)
-    command = typer.main.get_command(whole)
+    handler = getattr(home, f"{name}_" if keyword.iskeyword(name) else name)
+    typer_app = handler if isinstance(handler, typer.Typer) else typer.Typer(add_completion=False)
+    if typer_app is not handler:
+        typer_app.command(name=verb.name)(handler)
+    command = typer.main.get_command(typer_app)
     assert isinstance(command, TyperCommand | TyperGroup)
     command.name, command.epilog = verb.name, f"Example: {verb.example}"
     command.rich_help_panel = verb.group
@@ -92,7 +92,7 @@ def load(verb: Verb) -> TyperCommand | TyperGroup:
 
 app = typer.Typer(
     name="sccl",
-    cls=Verbs,
+    cls=VerbGroup,
     no_args_is_help=True,
     help="Find and prove optimal collective-communication algorithms for any machine.",
     epilog="Start with: sccl pareto --collective allgather --topo dgx1",

@@ -9,7 +9,7 @@ import typer
 
 from sccl.cli import complete
 from sccl.core.dtypes import ITEM_BYTES
-from sccl.workloads.generate import RECOMPUTE, widths_of
+from sccl.training.models import RECOMPUTE, parse_widths
 
 _MODEL = "Options of transformers"
 _EXPERTS = "Options of experts (moe)"
@@ -18,10 +18,10 @@ _NETS = "Options of convolutional nets"
 _SPREAD = "Options for the division of work"
 _SPEED = "Options of speed"
 
-Whole = int | None
-Number = float | None
-Flag = bool | None
-Words = str | None
+OptionalInt = int | None
+OptionalFloat = float | None
+OptionalBool = bool | None
+OptionalText = str | None
 
 
 @dataclass(frozen=True)
@@ -29,14 +29,14 @@ class ModelParameters:
     """The parameters of a workload. None: from the preset, or the default."""
 
     layers: Annotated[
-        Whole, typer.Option(help="Number of layers of all stages.", rich_help_panel=_MODEL)
+        OptionalInt, typer.Option(help="Number of layers of all stages.", rich_help_panel=_MODEL)
     ] = None
-    hidden: Annotated[Whole, typer.Option(help="Width, h.", rich_help_panel=_MODEL)] = None
+    hidden: Annotated[OptionalInt, typer.Option(help="Width, h.", rich_help_panel=_MODEL)] = None
     heads: Annotated[
-        Whole, typer.Option(help="Number of attention heads.", rich_help_panel=_MODEL)
+        OptionalInt, typer.Option(help="Number of attention heads.", rich_help_panel=_MODEL)
     ] = None
     kv_heads: Annotated[
-        Whole,
+        OptionalInt,
         typer.Option(
             help="Number of key/value heads of grouped-query attention.",
             show_default="the number of heads",
@@ -44,7 +44,7 @@ class ModelParameters:
         ),
     ] = None
     mlp_width: Annotated[
-        Whole,
+        OptionalInt,
         typer.Option(
             help="Width of the perceptron and of experts.",
             show_default="4 * hidden",
@@ -52,7 +52,7 @@ class ModelParameters:
         ),
     ] = None
     gated_mlp: Annotated[
-        Flag,
+        OptionalBool,
         typer.Option(
             "--gated-mlp/--no-gated-mlp",
             help="A third matrix in each perceptron and expert, for its gate (SwiGLU, GeGLU).",
@@ -61,10 +61,10 @@ class ModelParameters:
         ),
     ] = None
     sequence: Annotated[
-        Whole, typer.Option(help="Tokens, s.", show_default="2048", rich_help_panel=_MODEL)
+        OptionalInt, typer.Option(help="Tokens, s.", show_default="2048", rich_help_panel=_MODEL)
     ] = None
     vocabulary: Annotated[
-        Whole,
+        OptionalInt,
         typer.Option(
             help="Vocabulary size, V, with an embedding and an output matrix; 0: neither.",
             show_default="0",
@@ -72,7 +72,7 @@ class ModelParameters:
         ),
     ] = None
     tied_embeddings: Annotated[
-        Flag,
+        OptionalBool,
         typer.Option(
             "--tied-embeddings/--no-tied-embeddings",
             help="One matrix for the embedding and behind the layers, with a single stage.",
@@ -81,17 +81,17 @@ class ModelParameters:
         ),
     ] = None
     recompute: Annotated[
-        Words,
+        OptionalText,
         typer.Option(
             help=f"Recomputation in the backward pass: {', '.join(RECOMPUTE)} (attention, or "
             "whole layers).",
             show_default="none",
             rich_help_panel=_MODEL,
-            autocompletion=complete.words(RECOMPUTE, "recomputation"),
+            autocompletion=complete.complete_words(RECOMPUTE, "recomputation"),
         ),
     ] = None
     split_backward: Annotated[
-        Flag,
+        OptionalBool,
         typer.Option(
             "--split-backward/--no-split-backward",
             help="Compute gradients of weights while those of inputs are sent.",
@@ -100,16 +100,16 @@ class ModelParameters:
         ),
     ] = None
     experts: Annotated[
-        Whole, typer.Option(help="Number of experts of a layer, E.", rich_help_panel=_EXPERTS)
+        OptionalInt, typer.Option(help="Number of experts of a layer, E.", rich_help_panel=_EXPERTS)
     ] = None
     top_k: Annotated[
-        Whole,
+        OptionalInt,
         typer.Option(
             help="Number of experts per token.", show_default="2", rich_help_panel=_EXPERTS
         ),
     ] = None
     capacity: Annotated[
-        Number,
+        OptionalFloat,
         typer.Option(
             help="Expert capacity factor.",
             show_default="1",
@@ -117,7 +117,7 @@ class ModelParameters:
         ),
     ] = None
     ep: Annotated[
-        Whole,
+        OptionalInt,
         typer.Option(
             help="Number of ranks that share the experts of a layer.",
             show_default="1",
@@ -125,33 +125,34 @@ class ModelParameters:
         ),
     ] = None
     moe_every: Annotated[
-        Whole,
+        OptionalInt,
         typer.Option(
             help="Interval of layers with experts.", show_default="2", rich_help_panel=_EXPERTS
         ),
     ] = None
     tables: Annotated[
-        Whole, typer.Option(help="Number of tables of all ranks.", rich_help_panel=_TABLES)
+        OptionalInt, typer.Option(help="Number of tables of all ranks.", rich_help_panel=_TABLES)
     ] = None
     dimension: Annotated[
-        Whole, typer.Option(help="Number of elements of a row.", rich_help_panel=_TABLES)
+        OptionalInt, typer.Option(help="Number of elements of a row.", rich_help_panel=_TABLES)
     ] = None
     pooling: Annotated[
-        Whole, typer.Option(help="Number of rows per table and sample.", rich_help_panel=_TABLES)
+        OptionalInt,
+        typer.Option(help="Number of rows per table and sample.", rich_help_panel=_TABLES),
     ] = None
     bottom: Annotated[
-        Words,
+        OptionalText,
         typer.Option(
             help="Widths of the bottom perceptron, as in 512x3/64.",
             rich_help_panel=_TABLES,
         ),
     ] = None
     top: Annotated[
-        Words,
+        OptionalText,
         typer.Option(help="Widths of the top perceptron.", rich_help_panel=_TABLES),
     ] = None
     interaction_mflops: Annotated[
-        Number,
+        OptionalFloat,
         typer.Option(
             help="Forward operations per sample between the perceptrons, in 10^6.",
             show_default="0",
@@ -159,7 +160,7 @@ class ModelParameters:
         ),
     ] = None
     data_prefetch: Annotated[
-        Flag,
+        OptionalBool,
         typer.Option(
             "--data-prefetch/--no-data-prefetch",
             help="Exchange the next batch while this one is trained on.",
@@ -168,32 +169,32 @@ class ModelParameters:
         ),
     ] = None
     depths: Annotated[
-        Words,
+        OptionalText,
         typer.Option(help="Number of blocks of each stage, as in 2/6/14x2.", rich_help_panel=_NETS),
     ] = None
     widths: Annotated[
-        Words, typer.Option(help="Number of channels of each stage.", rich_help_panel=_NETS)
+        OptionalText, typer.Option(help="Number of channels of each stage.", rich_help_panel=_NETS)
     ] = None
     group_width: Annotated[
-        Whole,
+        OptionalInt,
         typer.Option(
             help="Number of channels of a group.", show_default="8", rich_help_panel=_NETS
         ),
     ] = None
     expansion: Annotated[
-        Whole,
+        OptionalInt,
         typer.Option(help="Expansion factor of a block.", show_default="4", rich_help_panel=_NETS),
     ] = None
     picture: Annotated[
-        Whole,
+        OptionalInt,
         typer.Option(help="Height and width in pixels.", show_default="224", rich_help_panel=_NETS),
     ] = None
     classes: Annotated[
-        Whole,
+        OptionalInt,
         typer.Option(help="Number of classes.", show_default="1000", rich_help_panel=_NETS),
     ] = None
     ranks: Annotated[
-        Whole,
+        OptionalInt,
         typer.Option(
             help="Number of ranks of the job.",
             show_default="tp * pp * dp; required for a dlrm",
@@ -201,7 +202,7 @@ class ModelParameters:
         ),
     ] = None
     batch: Annotated[
-        Whole,
+        OptionalInt,
         typer.Option(
             help="Sequences of a microbatch, or samples or pictures of a rank.",
             show_default="1; 64 pictures; required for a dlrm",
@@ -209,7 +210,7 @@ class ModelParameters:
         ),
     ] = None
     microbatches: Annotated[
-        Whole,
+        OptionalInt,
         typer.Option(
             help="Number of microbatches of an iteration.",
             show_default="1",
@@ -217,7 +218,7 @@ class ModelParameters:
         ),
     ] = None
     tp: Annotated[
-        Whole,
+        OptionalInt,
         typer.Option(
             help="Size of a tensor-parallel group, t.",
             show_default="1",
@@ -225,11 +226,11 @@ class ModelParameters:
         ),
     ] = None
     pp: Annotated[
-        Whole,
+        OptionalInt,
         typer.Option(help="Number of pipeline stages.", show_default="1", rich_help_panel=_SPREAD),
     ] = None
     dp: Annotated[
-        Whole,
+        OptionalInt,
         typer.Option(
             help="Number of data-parallel replicas, d.",
             show_default="1, or the remainder of --ranks",
@@ -237,7 +238,7 @@ class ModelParameters:
         ),
     ] = None
     zero: Annotated[
-        Whole,
+        OptionalInt,
         typer.Option(
             help="ZeRO stage: 0 nothing, 1 optimizer states, 2 also gradients, 3 also "
             "parameters are sharded.",
@@ -246,7 +247,7 @@ class ModelParameters:
         ),
     ] = None
     sequence_parallel: Annotated[
-        Flag,
+        OptionalBool,
         typer.Option(
             "--sequence-parallel/--no-sequence-parallel",
             help="Use reducescatter and allgather instead of allreduces in tensor groups.",
@@ -255,7 +256,7 @@ class ModelParameters:
         ),
     ] = None
     bucket_mb: Annotated[
-        Number,
+        OptionalFloat,
         typer.Option(
             help="Size of a gradient bucket in 10^6 bytes.",
             show_default="25",
@@ -263,7 +264,7 @@ class ModelParameters:
         ),
     ] = None
     prefetch: Annotated[
-        Whole,
+        OptionalInt,
         typer.Option(
             help="Number of layers whose parameters are gathered ahead (zero 3).",
             show_default="2",
@@ -271,7 +272,7 @@ class ModelParameters:
         ),
     ] = None
     overlap_next: Annotated[
-        Flag,
+        OptionalBool,
         typer.Option(
             "--overlap-next/--no-overlap-next",
             help="Let the next iteration wait for gradients or parameters layer by layer.",
@@ -280,16 +281,16 @@ class ModelParameters:
         ),
     ] = None
     dtype: Annotated[
-        Words,
+        OptionalText,
         typer.Option(
             help="Type of parameters, gradients, and activations.",
             show_default="bfloat16; float32 of a dlrm or a net",
             rich_help_panel=_SPEED,
-            autocompletion=complete.words(ITEM_BYTES, "a type of elements"),
+            autocompletion=complete.complete_words(ITEM_BYTES, "a type of elements"),
         ),
     ] = None
     tflops: Annotated[
-        Number,
+        OptionalFloat,
         typer.Option(
             help="Peak of a rank in 10^12 operations per second.",
             show_default="125; 15 of a dlrm or a net",
@@ -297,7 +298,7 @@ class ModelParameters:
         ),
     ] = None
     efficiency: Annotated[
-        Number,
+        OptionalFloat,
         typer.Option(
             help="Share of the peak that computation reaches.",
             show_default="0.5",
@@ -305,7 +306,7 @@ class ModelParameters:
         ),
     ] = None
     memory_gb_per_s: Annotated[
-        Number,
+        OptionalFloat,
         typer.Option(
             help="Memory bandwidth of a rank in 10^9 bytes/s.",
             show_default="900",
@@ -313,16 +314,16 @@ class ModelParameters:
         ),
     ] = None
 
-    def given(self) -> dict[str, Any]:
+    def set_values(self) -> dict[str, Any]:
         """Return the given parameters by name.
 
         Raises:
             ParameterError: the widths are invalid.
         """
-        found: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         for field in fields(self):
             value = getattr(self, field.name)
             if value is not None:
                 listed = field.name in ("bottom", "top", "depths", "widths")
-                found[field.name] = widths_of(value, field.name) if listed else value
-        return found
+                values[field.name] = parse_widths(value, field.name) if listed else value
+        return values

@@ -10,20 +10,20 @@ from rich.markup import escape
 from rich.table import Table
 
 from sccl.cli import complete, options
-from sccl.cli.report import out, print_output, reported
-from sccl.core.cost import bytes_text
-from sccl.core.words import counted
+from sccl.cli.report import out, print_output, report_errors
+from sccl.core.cost import format_bytes
+from sccl.core.formatting import format_count
 from sccl.tasks.motif import MotifOutput, MotifPart, motif_output, rule_rows
 
 
-@reported
+@report_errors
 def motif(
     collective: Annotated[
         str,
         typer.Argument(
             metavar="COLLECTIVE",
             help="Collective, such as allreduce.",
-            autocompletion=complete.collective,
+            autocompletion=complete.complete_collective,
         ),
     ],
     *,
@@ -72,27 +72,29 @@ def motif(
     if json:
         print_output(made)
         return
-    out().print(_table(made))
+    out().print(_motif_table(made))
     says = f"{made.recipe} of {made.collective} among {made.ranks} ranks"
     does = "does" if len(made.motifs) == 1 else "do"
-    line = f"{counted(len(made.motifs), 'motif')} {does} the work of {says}, in any order allowed"
+    line = (
+        f"{format_count(len(made.motifs), 'motif')} {does} the work of {says}, in any order allowed"
+    )
     out().print(line, markup=False, soft_wrap=True)
 
 
-def _groups(one: MotifPart) -> str:
+def _groups_text(part: MotifPart) -> str:
     """Return how many ranks groups have, those of one size that follow one another at once."""
-    runs = [(size, len(list(alike))) for size, alike in groupby(one.group_ranks)]
-    told = (f"{count} x {size}" if count > 1 else str(size) for size, count in runs)
-    return f"{' + '.join(told)} ranks"
+    runs = [(size, len(list(alike))) for size, alike in groupby(part.group_ranks)]
+    texts = (f"{count} x {size}" if count > 1 else str(size) for size, count in runs)
+    return f"{' + '.join(texts)} ranks"
 
 
-def _table(made: MotifOutput) -> Table:
-    channels = any(one.channel for one in made.motifs)
+def _motif_table(made: MotifOutput) -> Table:
+    channels = any(part.channel for part in made.motifs)
     table = Table("Motif", "Collective", "Groups", "Bytes of a rank", "After")
     if channels:
         table.add_column("Channel")
-    for one in made.motifs:
-        row = [str(one.number), one.collective, _groups(one), bytes_text(one.rank_bytes)]
-        row.append(", ".join(map(str, one.after)) or "-")
-        table.add_row(*row, *([escape(one.channel)] if channels else []))
+    for part in made.motifs:
+        row = [str(part.number), part.collective, _groups_text(part), format_bytes(part.rank_bytes)]
+        row.append(", ".join(map(str, part.after)) or "-")
+        table.add_row(*row, *([escape(part.channel)] if channels else []))
     return table

@@ -12,24 +12,19 @@ from rich.markup import escape
 from rich.table import Table
 
 from sccl.cli import complete, options
-from sccl.cli.report import ExitCode, on_a_line, out, print_output, reported
-from sccl.core.cost import duration_text
+from sccl.cli.report import ExitCode, out, print_output, report_errors, single_line
+from sccl.core.cost import format_duration
 from sccl.core.files.disk import check_can_write
-from sccl.enforce.control import connect, current, key_of
 from sccl.errors import ParameterError
-from sccl.tasks.controlling import (
-    Controller,
-    ControlSettings,
-    PlanningProcess,
-    content_of,
-)
+from sccl.tasks.controlling import Controller, ControlSettings, ReplanProcess, encode_plan
 from sccl.tasks.optimizer import (
-    EVERY_S,
+    POLL_S,
     OptimizerOutput,
-    decided,
+    load_plan_to_commit,
     optimizer_output,
-    plan_to_commit,
+    wait_for_decision,
 )
+from sccl.torch_backend.control import connect_store, current_ledger, read_key
 
 _DEADLINE_S = 60.0
 
@@ -47,7 +42,7 @@ Commit = Annotated[
         "--commit",
         metavar="FILE",
         help="Plan to propose to all ranks; waits for the decision.",
-        autocompletion=complete.file,
+        autocompletion=complete.complete_file,
     ),
 ]
 Serve = Annotated[
@@ -72,7 +67,7 @@ Log = Annotated[
 ]
 
 
-@reported
+@report_errors
 def optimizer(
     store: StoreAddress,
     commit: Commit = None,
@@ -91,37 +86,37 @@ def optimizer(
 
     Exit code 0: done, 1: the plan was aborted, 4: the job's store is not there.
     """
-    _check(commit, deadline, seconds, log, serve=serve, status=status, json=json)
-    given = plan_to_commit(commit) if commit is not None else None
-    key = key_of(os.environ)
-    shared = connect(store)
-    if given is None and not serve:
-        _show(optimizer_output(current(shared), key=key), json=json)
+    _check_options(commit, deadline, seconds, log, serve=serve, status=status, json=json)
+    proposal = load_plan_to_commit(commit) if commit is not None else None
+    key = read_key(os.environ)
+    shared = connect_store(store)
+    if proposal is None and not serve:
+        _print_status(optimizer_output(current_ledger(shared), key=key), json=json)
         return
     settings = ControlSettings(deadline, log, key)
 
-    def planner(plan: bytes, costs: str) -> PlanningProcess:
-        return PlanningProcess(plan, costs, seconds)
+    def planner(plan: bytes, costs: str) -> ReplanProcess:
+        return ReplanProcess(plan, costs, seconds)
 
     def tell(text: str) -> None:
-        out().print(on_a_line(text), markup=False, soft_wrap=True)
+        out().print(single_line(text), markup=False, soft_wrap=True)
 
     quiet = (lambda _: None) if json else tell
     plans_anew = planner if serve else None
     with Controller(shared, settings, time.monotonic, plans_anew, quiet) as controller:
         decision = None
-        if given is not None:
-            decision = decided(controller, controller.propose(content_of(given[0])))
+        if proposal is not None:
+            decision = wait_for_decision(controller, controller.propose(encode_plan(proposal[0])))
         while serve:
             controller.step()
-            time.sleep(EVERY_S)
-    if json and given is not None:
-        print_output(optimizer_output(controller.ledger, decision, given[1], key))
+            time.sleep(POLL_S)
+    if json and proposal is not None:
+        print_output(optimizer_output(controller.ledger, decision, proposal[1], key))
     if decision is not None and not decision.committed:
         raise typer.Exit(ExitCode.NO)
 
 
-def _check(
+def _check_options(
     commit: Path | None,
     deadline: float,
     seconds: float,
@@ -146,7 +141,7 @@ def _check(
         check_can_write(log)
 
 
-def _show(shown: OptimizerOutput, *, json: bool) -> None:
+def _print_status(shown: OptimizerOutput, *, json: bool) -> None:
     if json:
         print_output(shown)
         return
@@ -156,14 +151,14 @@ def _show(shown: OptimizerOutput, *, json: bool) -> None:
     )
     table = Table("Plan", "Decision", "Yes", "No", "Why")
     for plan in shown.plans:
-        row = (plan.version, plan.decision, plan.yes, plan.no, on_a_line(plan.why))
+        row = (plan.version, plan.decision, plan.yes, plan.no, single_line(plan.why))
         table.add_row(*(escape(str(cell)) for cell in row))
     console.print(table)
     last = shown.last
     console.print(
         "no iteration was reported"
         if last is None
-        else f"iteration {last.iteration}, plan {last.version}: {duration_text(last.period_us)}, "
+        else f"iteration {last.iteration}, plan {last.version}: {format_duration(last.period_us)}, "
         f"{last.waited:.1%} of it waited",
         markup=False,
     )

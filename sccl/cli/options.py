@@ -87,7 +87,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout, for sc
 Output = Annotated[Path | None, typer.Option("-o", "--output", help="File for the result.")]
 
 
-def writable(path: Path | None) -> Path | None:
+def check_writable(path: Path | None) -> Path | None:
     """Return ``path`` if a file can be written there, so that no work is lost for want of a folder.
 
     Raises:
@@ -98,16 +98,16 @@ def writable(path: Path | None) -> Path | None:
     return path
 
 
-def refuse(told: Mapping[str, object], why: str) -> None:
+def reject_options(values: Mapping[str, object], why: str) -> None:
     """Reject measurement options where nothing is measured.
 
     Args:
-        told: option values by name. None: not given.
+        values: option values by name. None: not given.
         why: the option that prevents a measurement, and its effect.
 
     Raises:
         ParameterError: one was given.
     """
-    given = [f"--{name}" for name, value in told.items() if value is not None]
-    if given:
-        raise ParameterError(f"{given[0]} is about measuring, and {why}: leave one of both out")
+    flags = [f"--{name}" for name, value in values.items() if value is not None]
+    if flags:
+        raise ParameterError(f"{flags[0]} is about measuring, and {why}: leave one of both out")

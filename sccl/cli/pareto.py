@@ -10,22 +10,22 @@ from typing import Annotated
 import typer
 
 from sccl.cli import options
-from sccl.cli.delivery import DeliveryOptions, Outputs, deliver
-from sccl.cli.limits import limits_of
-from sccl.cli.report import ExitCode, err, reported
-from sccl.cli.searching import KeptOptions, SearchOptions, WorkersOptions, settings_of
-from sccl.cli.subject import SubjectOptions, subject_from
-from sccl.core.candidate import Range
+from sccl.cli.delivery import OutputOptions, OutputTargets, write_outputs
+from sccl.cli.limits import run_limits
+from sccl.cli.report import ExitCode, err, report_errors
+from sccl.cli.searching import SearchOptions, StoreOptions, WorkersOptions, solver_settings
+from sccl.cli.subject import ProblemOptions, load_problem
+from sccl.core.candidate import SweepRange
 from sccl.errors import ParameterError
-from sccl.synth.settings import DEFAULT_TIMEOUT_S
+from sccl.synth.common.settings import DEFAULT_TIMEOUT_S
 from sccl.tasks.certify import certify_frontier
 from sccl.tasks.pareto import find_frontier
-from sccl.view.text.notes import Notes, progress_bar
+from sccl.view.text.progress_notes import ProgressNotes, progress_bar
 
 
-@reported
+@report_errors
 def pareto(
-    about: SubjectOptions,
+    about: ProblemOptions,
     *,
     k: Annotated[
         int | None,
@@ -45,8 +45,8 @@ def pareto(
     search: SearchOptions,
     timeout: options.SweepTimeout = None,
     workers: WorkersOptions,
-    kept: KeptOptions,
-    delivery: DeliveryOptions,
+    kept: StoreOptions,
+    delivery: OutputOptions,
     limit: Annotated[bool, typer.Option("--limit", help="Alias of 'sccl limits'.")] = False,
     json: options.Json = False,
 ) -> None:
@@ -56,26 +56,26 @@ def pareto(
 
     Exit code 0: done, 2: bad input, 3: some candidate stayed undecided, 130: interrupted.
     """
-    covered = Range(k, max_steps, max_chunks)
+    covered = SweepRange(k, max_steps, max_chunks)
     if limit:
         _check_limits(covered, workers, kept)
-        settings = settings_of(search, timeout, workers=workers)
-        limits_of(about, max_steps, settings, delivery, json=json)
+        settings = solver_settings(search, timeout, workers=workers)
+        run_limits(about, max_steps, settings, delivery, json=json)
     seconds = DEFAULT_TIMEOUT_S if timeout is None else timeout
-    settings = settings_of(search, seconds, kept, workers)
-    subject = subject_from(about)
-    outputs = Outputs.checked(delivery, subject, max_steps, json=json)
+    settings = solver_settings(search, seconds, kept, workers)
+    subject = load_problem(about)
+    outputs = OutputTargets.from_options(delivery, subject, max_steps, json=json)
     with _progress(quiet=json) as notify:
         frontier = find_frontier(
             subject.topology, subject.spec, covered, settings, folder=outputs.folder, notify=notify
         )
-    deliver(frontier, outputs, write=partial(certify_frontier, subject, frontier, settings))
+    write_outputs(frontier, outputs, write=partial(certify_frontier, subject, frontier, settings))
     raise typer.Exit(ExitCode.UNKNOWN if frontier.open else ExitCode.OK)
 
 
-def _check_limits(covered: Range, workers: WorkersOptions, kept: KeptOptions) -> None:
+def _check_limits(covered: SweepRange, workers: WorkersOptions, kept: StoreOptions) -> None:
     """Check that nothing is given that plays no part in limits."""
-    given = {
+    flags = {
         "--k": covered.k is not None,
         "--max-chunks": covered.max_chunks is not None,
         "--jobs": workers.jobs != 1,
@@ -84,15 +84,15 @@ def _check_limits(covered: Range, workers: WorkersOptions, kept: KeptOptions) ->
         "--store": kept.store is not None,
         "--trust-store": kept.trust_store,
     }
-    if any(given.values()):
+    if any(flags.values()):
         raise ParameterError(
             "--limit is about all k and all C, in this process: leave "
-            f"{', '.join(name for name, there in given.items() if there)} out"
+            f"{', '.join(name for name, is_given in flags.items() if is_given)} out"
         )
 
 
 @contextmanager
-def _progress(*, quiet: bool) -> Iterator[Notes]:
+def _progress(*, quiet: bool) -> Iterator[ProgressNotes]:
     console = err()
 
     def line(text: str) -> None:
@@ -101,7 +101,7 @@ def _progress(*, quiet: bool) -> Iterator[Notes]:
             console.print(text, markup=False)
 
     if not console.is_terminal:
-        yield Notes(line)
+        yield ProgressNotes(line)
         return
     with progress_bar(console) as status:
-        yield Notes(line, status)
+        yield ProgressNotes(line, status)

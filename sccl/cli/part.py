@@ -8,15 +8,15 @@ from typing import Annotated
 import typer
 
 from sccl.cli import options
-from sccl.cli.report import err, on_a_line, out, print_output, reported
-from sccl.core.words import counted
-from sccl.tasks.part import part_of, part_output
-from sccl.view.text.notes import share_bar
+from sccl.cli.report import err, out, print_output, report_errors, single_line
+from sccl.core.formatting import format_count
+from sccl.tasks.part import extract_part, part_output
+from sccl.view.text.progress_notes import share_bar
 
 Us = Annotated[float | None, typer.Option(min=0, help="Microseconds.")]
 
 
-@reported
+@report_errors
 def part(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Schedule file.")],
     *,
@@ -36,14 +36,17 @@ def part(
     The output is JSON and lists the load of links over time. It is not verified, because a part
     does not complete the collective.
     """
-    options.writable(output)
-    with share_bar(err(), on_a_line(file)) as bar:
-        taken = part_of(file, chunk, rank, (from_us, until_us), bar)
+    options.check_writable(output)
+    with share_bar(err(), single_line(file)) as bar:
+        taken = extract_part(file, chunk, rank, (from_us, until_us), bar)
     shown = part_output(file, taken, output)
     if json:
         print_output(shown)
         return
     console = out()
-    line = f"{shown.collective} on {on_a_line(shown.topology)}: {counted(shown.sends, 'transfer')}"
-    kept = f"written to {on_a_line(output)}" if output else "not kept: add -o FILE to write it"
+    line = (
+        f"{shown.collective} on {single_line(shown.topology)}: "
+        f"{format_count(shown.sends, 'transfer')}"
+    )
+    kept = f"written to {single_line(output)}" if output else "not kept: add -o FILE to write it"
     console.print(f"{line} of {shown.of}, {kept}", markup=False, soft_wrap=True)

@@ -10,52 +10,52 @@ import typer
 from rich.markup import escape
 
 from sccl.cli import options
-from sccl.cli.offers import print_offered
+from sccl.cli.offers import print_training_options
 from sccl.cli.planning import (
     FabricName,
     File,
     OptionsOnly,
-    PlanChoices,
-    PlanSearch,
-    plan_settings,
+    PlanContentOptions,
+    PlanSearchOptions,
+    build_plan_settings,
 )
 from sccl.cli.report import (
     ExitCode,
     err,
-    on_a_line,
+    notify_first_compile,
     out,
     print_file,
     print_output,
-    reported,
-    tell_first_use,
+    report_errors,
+    single_line,
 )
-from sccl.core.cost import duration_text
+from sccl.core.cost import format_duration
+from sccl.core.files.json_text import to_text
 from sccl.core.files.offered_options import offered_options_to_wire
-from sccl.core.files.text import text_of
 from sccl.core.files.workloads import load_workload
-from sccl.core.words import counted, gap_text
+from sccl.core.formatting import format_count, format_gap
 from sccl.errors import ParameterError
-from sccl.tasks.offering import offer_options, write_options
+from sccl.tasks.offering import enumerate_options, write_options
 from sccl.tasks.planning import (
     TrainingPlanOutput,
     plan_training,
     planning_output,
     write_training_plan,
 )
-from sccl.tasks.training_files import naming
-from sccl.topo import fabric_of
+from sccl.tasks.training_files import name_file_in_errors
+from sccl.topo import resolve_fabric
 
 if TYPE_CHECKING:
     from sccl.core.training_plan import OfferedOptions
 
 
-@reported
+@report_errors
 def plan(
     file: File,
     *,
     fabric: FabricName,
-    searched: PlanSearch,
-    choices: PlanChoices,
+    searched: PlanSearchOptions,
+    choices: PlanContentOptions,
     options_only: OptionsOnly = False,
     output: options.Output = None,
     json: options.Json = False,
@@ -71,66 +71,68 @@ def plan(
         raise ParameterError(
             "--merge is for plans, and --options-only makes none: leave out one of them"
         )
-    workload, on = load_workload(file), fabric_of(fabric)
-    settings = plan_settings(searched, choices)
-    options.writable(output)
-    about = escape(on_a_line(f"{workload.name} on {on.name}"))
+    workload, on = load_workload(file), resolve_fabric(fabric)
+    settings = build_plan_settings(searched, choices)
+    options.check_writable(output)
+    about = escape(single_line(f"{workload.name} on {on.name}"))
     with err().status(about) as status:
 
         def tell(doing: str, period_us: float | None, bound_us: float | None) -> None:
-            status.update(f"{about}, {escape(on_a_line(doing))}{_known(period_us, bound_us)}")
+            status.update(
+                f"{about}, {escape(single_line(doing))}{_progress_text(period_us, bound_us)}"
+            )
 
         quiet = (lambda *_: None) if json else tell
-        with naming(file):
+        with name_file_in_errors(file):
             if options_only:
-                offered = offer_options(workload, on, settings, quiet, tell_first_use)
+                offered = enumerate_options(workload, on, settings, quiet, notify_first_compile)
             else:
-                found = plan_training(workload, on, settings, quiet, tell_first_use)
+                planned = plan_training(workload, on, settings, quiet, notify_first_compile)
     if options_only:
-        _tell_offered(offered, output, json=json)
+        _print_offered(offered, output, json=json)
         return
     if output is not None:
-        write_training_plan(output, found.plan)
-    shown = planning_output(found, output)
+        write_training_plan(output, planned.plan)
+    shown = planning_output(planned, output)
     if json:
         print_output(shown)
     else:
         _print(shown, merging=choices.merge is not None)
-    if found.ended:
+    if planned.end_reason:
         raise typer.Exit(ExitCode.INTERRUPTED)
 
 
-def _tell_offered(offered: OfferedOptions, output: Path | None, *, json: bool) -> None:
+def _print_offered(offered: OfferedOptions, output: Path | None, *, json: bool) -> None:
     if output is not None:
         write_options(output, offered)
     if json:
-        print_file(text_of(offered_options_to_wire(offered)))
+        print_file(to_text(offered_options_to_wire(offered)))
         return
-    print_offered(out(), offered)
+    print_training_options(out(), offered)
     if output is not None:
-        name = on_a_line(quote(str(output)))
-        line = f"written to {on_a_line(output)}; look at it with: sccl show {name}"
+        name = single_line(quote(str(output)))
+        line = f"written to {single_line(output)}; look at it with: sccl show {name}"
         out().print(line, markup=False, soft_wrap=True)
 
 
-def _known(period_us: float | None, bound_us: float | None) -> str:
+def _progress_text(period_us: float | None, bound_us: float | None) -> str:
     """Return the known values so far as text."""
     if period_us is None:
         return ""
-    known = f": {duration_text(period_us)}"
+    text = f": {format_duration(period_us)}"
     if bound_us:
         gap = period_us / bound_us - 1
-        above = f"{gap_text(gap)} above" if gap > 0 else "met"
-        known += f", at least {duration_text(bound_us)} ({above})"
-    return known
+        above = f"{format_gap(gap)} above" if gap > 0 else "met"
+        text += f", at least {format_duration(bound_us)} ({above})"
+    return text
 
 
 def _print(shown: TrainingPlanOutput, *, merging: bool) -> None:
     console = out()
-    title = escape(on_a_line(f"{shown.workload} on {shown.fabric}"))
+    title = escape(single_line(f"{shown.workload} on {shown.fabric}"))
     console.print(
-        f"{title}: [bold]{duration_text(shown.period_us)}[/] an iteration "
-        f"({counted(shown.collectives, 'collective')}, {counted(shown.motifs, 'motif')}, "
+        f"{title}: [bold]{format_duration(shown.period_us)}[/] an iteration "
+        f"({format_count(shown.collectives, 'collective')}, {format_count(shown.motifs, 'motif')}, "
         f"{shown.seconds:.2f} s, seed {shown.seed})"
     )
     if shown.compilation_seconds:
@@ -139,13 +141,13 @@ def _print(shown: TrainingPlanOutput, *, merging: bool) -> None:
             "which --seconds does not count"
         )
     if shown.merged:
-        console.print(f"{counted(shown.merged, 'collective')} are sent as one with others")
+        console.print(f"{format_count(shown.merged, 'collective')} are sent as one with others")
     if shown.gap is None:
         console.print("no lower bound is known, so the gap is unknown")
     else:
-        met = "[green]the bound is met[/]" if shown.proved else f"gap {gap_text(shown.gap)}"
+        met = "[green]the bound is met[/]" if shown.proved else f"gap {format_gap(shown.gap)}"
         console.print(
-            f"lower bound {duration_text(shown.bound_us)} for plans of these options "
+            f"lower bound {format_duration(shown.bound_us)} for plans of these options "
             f"({escape(shown.binding)}): {met}"
         )
         if merging and not shown.proved:
@@ -155,14 +157,15 @@ def _print(shown: TrainingPlanOutput, *, merging: bool) -> None:
             )
     faster = shown.baseline_us / shown.period_us if shown.period_us else 1.0
     console.print(
-        f"as submitted, each collective by its fastest option: {duration_text(shown.baseline_us)}, "
+        "as submitted, each collective by its fastest option: "
+        f"{format_duration(shown.baseline_us)}, "
         f"{faster:.2f} times as long"
     )
     if shown.ended:
         console.print(f"{shown.ended}: this is the best by then", markup=False)
     if shown.file:
-        name = on_a_line(quote(shown.file))
-        where = f"written to {on_a_line(shown.file)}; look at it with: sccl plot {name}"
+        name = single_line(quote(shown.file))
+        where = f"written to {single_line(shown.file)}; look at it with: sccl plot {name}"
     else:
         where = "not kept: add -o FILE to write it"
     console.print(where, markup=False, soft_wrap=True)

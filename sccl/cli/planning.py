@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sccl.cli import complete
-from sccl.tasks.sizes import size_in_bytes
+from sccl.tasks.sizes import parse_size
 from sccl.tasks.training_files import load_cost_table
 
 if TYPE_CHECKING:
-    from sccl.train.planner import PlanSettings
+    from sccl.training.planner import PlanSettings
 
 File = Annotated[
     Path,
@@ -21,7 +21,7 @@ File = Annotated[
         metavar="FILE",
         help="Workload of 'sccl workload import' or 'sccl workload make'.",
         show_default=False,
-        autocompletion=complete.file,
+        autocompletion=complete.complete_file,
     ),
 ]
 FabricName = Annotated[
@@ -70,7 +70,7 @@ Costs = Annotated[
         help="Measured times as CSV: collective,option,ranks,bytes,us; an option is a "
         "channel and a carrier, such as 'gpu ring'.",
         show_default="reckoned",
-        autocompletion=complete.file,
+        autocompletion=complete.complete_file,
     ),
 ]
 OptionsOnly = Annotated[
@@ -84,7 +84,7 @@ OptionsOnly = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class PlanSearch:
+class PlanSearchOptions:
     """The search method, and its effort."""
 
     search: Search = "sgs"
@@ -93,7 +93,7 @@ class PlanSearch:
 
 
 @dataclass(frozen=True, slots=True)
-class PlanChoices:
+class PlanContentOptions:
     """The choices that plans may use."""
 
     max_motifs: MaxMotifs = 16
@@ -103,23 +103,23 @@ class PlanChoices:
     costs: Costs = None
 
 
-def plan_settings(searched: PlanSearch, choices: PlanChoices) -> PlanSettings:
+def build_plan_settings(searched: PlanSearchOptions, choices: PlanContentOptions) -> PlanSettings:
     """Return how a plan is looked for.
 
     Raises:
         InputError: there is no such search, or a number or the table of costs makes no sense.
     """
-    from sccl.tasks.motif_planning import motif_planner  # noqa: PLC0415 - loads NumPy and Numba
-    from sccl.train.planner import PlanSettings  # noqa: PLC0415
+    from sccl.tasks.motif_planning import build_motif_planner  # noqa: PLC0415 - loads NumPy and Numba
+    from sccl.training.planner import PlanSettings  # noqa: PLC0415
 
     return PlanSettings(
         search=searched.search,
         seconds=searched.seconds,
         seed=searched.seed,
         max_motifs=choices.max_motifs,
-        memory_bytes=0 if choices.memory is None else size_in_bytes(choices.memory, "memory"),
+        memory_bytes=0 if choices.memory is None else parse_size(choices.memory, "memory"),
         bitwise=choices.bitwise,
         measured=None if choices.costs is None else load_cost_table(choices.costs),
-        planner=motif_planner(seed=searched.seed),
-        merge_bytes=0 if choices.merge is None else size_in_bytes(choices.merge, "merge"),
+        planner=build_motif_planner(seed=searched.seed),
+        merge_bytes=0 if choices.merge is None else parse_size(choices.merge, "merge"),
     )

@@ -10,25 +10,25 @@ import typer
 from rich.markup import escape
 
 from sccl.cli import complete, options
-from sccl.cli.report import err, on_a_line, out, print_output, reported
+from sccl.cli.report import err, out, print_output, report_errors, single_line
 from sccl.core.algorithm import Algorithm
-from sccl.core.files.disk import slug
+from sccl.core.files.disk import slugify
 from sccl.core.frontier import Frontier
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
 from sccl.tasks.plot import (
+    ChartKind,
     PlotOutput,
     Source,
-    What,
-    digests_of,
-    frontiers_of,
-    sources_of,
-    suited,
+    default_chart,
+    load_sources,
+    source_digests,
+    source_frontiers,
 )
-from sccl.tasks.training_files import LoadedTraining, right_timeline
+from sccl.tasks.training_files import LoadedTraining, valid_timeline
 from sccl.view import charts
-from sccl.view.charts import FrontierData, lines_of
-from sccl.view.charts.values import classes_of
+from sccl.view.charts import FrontierData, frontier_lines
+from sccl.view.charts.frontier_data import common_question
 
 _KINDS: dict[type, str] = {Topology: "a topology", LoadedTraining: "a training plan"}
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from sccl.view.charts import ChartType
 
 
-@reported
+@report_errors
 def plot(
     sources: Annotated[
         list[str],
@@ -46,7 +46,7 @@ def plot(
             help="Algorithm and schedule files, the folder of 'sccl pareto --out', the "
             "output of 'sccl pareto --json', or machines.",
             show_default=False,
-            autocompletion=complete.topology,
+            autocompletion=complete.complete_topology,
         ),
     ],
     output: Annotated[
@@ -59,7 +59,7 @@ def plot(
         ),
     ] = None,
     what: Annotated[
-        What | None,
+        ChartKind | None,
         typer.Option(
             help="Kind of chart.",
             show_default="frontier, utilisation, topology, or timeline, by the kind of FILE",
@@ -77,116 +77,118 @@ def plot(
     """
     if output:
         charts.check_picture(output)
-    found = sources_of(sources, what)
-    wanted = what or suited(found)
-    if wanted is not What.TIME and (alpha_us, gb_per_s) != (None, None):
+    loaded = load_sources(sources, what)
+    wanted = what or default_chart(loaded)
+    if wanted is not ChartKind.TIME and (alpha_us, gb_per_s) != (None, None):
         raise ParameterError("--alpha-us and --gb-per-s go with --what time")
-    chart, name = _draw(found, wanted, alpha_us, gb_per_s)
+    chart, name = _build_chart(loaded, wanted, alpha_us, gb_per_s)
     path = output or Path(f"{name}.svg")
-    charts.save(chart, path, title=f"sccl: {name}")
+    charts.save_chart(chart, path, title=f"sccl: {name}")
     if json:
-        digests = digests_of(sources)
+        digests = source_digests(sources)
         print_output(PlotOutput(inputs=digests, what=wanted.value, file=str(path)))
     else:
-        out().print(f"{wanted.value}: {escape(on_a_line(path))}", soft_wrap=True)
+        out().print(f"{wanted.value}: {escape(single_line(path))}", soft_wrap=True)
 
 
-def picture(
-    frontier: Frontier, path: Path, least: Callable[[float], float] | None, *, quiet: bool
+def draw_frontier(
+    frontier: Frontier, path: Path, lower_bound: Callable[[float], float] | None, *, quiet: bool
 ) -> None:
     """Draw a frontier, with times by buffer size, to a file, and print its path.
 
     Args:
-        least: lower bound in microseconds, by bytes of a buffer.
+        lower_bound: lower bound in microseconds, by bytes of a buffer.
     """
     console = err()
-    frontiers = lines_of([frontier])
-    if not any(one.points for one in frontiers):
-        console.print(f"{on_a_line(path)} is not written: there is no point", markup=False)
+    frontiers = frontier_lines([frontier])
+    if not any(curve.points for curve in frontiers):
+        console.print(f"{single_line(path)} is not written: there is no point", markup=False)
         return
     drawn = [charts.frontier_chart(frontiers)]
-    if sum(len(one.points) for one in frontiers) <= charts.MOST_TIMES:
-        drawn.append(charts.time_chart(frontiers, least_us=least))
-    charts.save(charts.stacked(drawn), path, title=f"sccl: {frontier.name}")
+    if sum(len(curve.points) for curve in frontiers) <= charts.MAX_TIMES:
+        drawn.append(charts.time_chart(frontiers, least_us=lower_bound))
+    charts.save_chart(charts.stack_charts(drawn), path, title=f"sccl: {frontier.name}")
     if not quiet:
-        console.print(f"picture: {on_a_line(path)}", markup=False, soft_wrap=True)
+        console.print(f"picture: {single_line(path)}", markup=False, soft_wrap=True)
 
 
-def _draw(
-    sources: Sequence[Source], what: What, alpha_us: float | None, gb_per_s: float | None
+def _build_chart(
+    sources: Sequence[Source], view: ChartKind, alpha_us: float | None, gb_per_s: float | None
 ) -> tuple[ChartType, str]:
     """Return the chart, and a name for its file."""
-    if what in {What.FRONTIER, What.TIME}:
-        frontiers = _frontiers(sources, what)
-        alone = frontiers[0].name if len(frontiers) == 1 else "frontiers"
-        name = classes_of(frontiers) or alone
+    if view in {ChartKind.FRONTIER, ChartKind.TIME}:
+        frontiers = _frontier_data(sources, view)
+        single_name = frontiers[0].name if len(frontiers) == 1 else "frontiers"
+        name = common_question(frontiers) or single_name
         chart = (
             charts.frontier_chart(frontiers)
-            if what is What.FRONTIER
+            if view is ChartKind.FRONTIER
             else charts.time_chart(frontiers, alpha_us, gb_per_s)
         )
-        return chart, slug(f"{name} {what.value}")
+        return chart, slugify(f"{name} {view.value}")
     trained = [source for source in sources if isinstance(source, LoadedTraining)]
     if len(trained) == len(sources):  # their panels share scales
-        chart, name = _stepped(trained, what)
-        return chart, slug(f"{name} {what.value}")
-    drawn = [_single(source, what) for source in sources]
-    name = slug(f"{drawn[0][1]} {what.value}")
-    return charts.stacked([chart for chart, _ in drawn]) if len(drawn) > 1 else drawn[0][0], name
+        chart, name = _training_chart(trained, view)
+        return chart, slugify(f"{name} {view.value}")
+    drawn = [_single_chart(source, view) for source in sources]
+    name = slugify(f"{drawn[0][1]} {view.value}")
+    return charts.stack_charts([chart for chart, _ in drawn]) if len(drawn) > 1 else drawn[0][
+        0
+    ], name
 
 
-def _frontiers(sources: Sequence[Source], what: What) -> list[FrontierData]:
+def _frontier_data(sources: Sequence[Source], view: ChartKind) -> list[FrontierData]:
     for source in sources:
         if not isinstance(source, Algorithm | Frontier):
             kind = _KINDS.get(type(source), "a schedule")
             raise ParameterError(
-                f"--what {what.value} draws frontiers and algorithms, and {kind} is neither; leave "
+                f"--what {view.value} draws frontiers and algorithms, and {kind} is neither; leave "
                 "it out"
             )
-    return lines_of(frontiers_of(sources))
+    return frontier_lines(source_frontiers(sources))
 
 
-def _single(source: Source, what: What) -> tuple[ChartType, str]:
+def _single_chart(source: Source, view: ChartKind) -> tuple[ChartType, str]:
     if isinstance(source, LoadedTraining):
-        return _stepped([source], what)
-    if isinstance(source, Topology) and what is What.TOPOLOGY:
+        return _training_chart([source], view)
+    if isinstance(source, Topology) and view is ChartKind.TOPOLOGY:
         return charts.topology_chart(source), source.name
     if not isinstance(source, Algorithm | Topology | Frontier):
-        return _timed(source, what)
+        return _schedule_chart(source, view)
     if not isinstance(source, Algorithm):
         kind = "a topology" if isinstance(source, Topology) else "a frontier"
         raise ParameterError(
-            f"--what {what.value} draws algorithms, and {source.name!r} is {kind}; give the file "
+            f"--what {view.value} draws algorithms, and {source.name!r} is {kind}; give the file "
             "of an algorithm ('sccl pareto --out')"
         )
     a = source
     name = f"{a.collective.name} {a.topology.name} c{a.collective.chunks} s{a.steps} r{a.rounds}"
-    return charts.OF_ALGORITHMS[what](a), name
+    return charts.ALGORITHM_CHARTS[view](a), name
 
 
-def _stepped(plans: Sequence[LoadedTraining], what: What) -> tuple[ChartType, str]:
+def _training_chart(plans: Sequence[LoadedTraining], view: ChartKind) -> tuple[ChartType, str]:
     """Return the chart of training plans, and a name for its file."""
-    if what is not What.TIMELINE:
+    if view is not ChartKind.TIMELINE:
         raise ParameterError(
-            f"--what {what.value} does not draw training plans, and {plans[0].name!r} is one: "
+            f"--what {view.value} does not draw training plans, and {plans[0].name!r} is one: "
             "leave --what out to draw its timeline"
         )
     from sccl.tasks.step_pictures import RunningPlan, step_panels  # noqa: PLC0415 - drawn rarely
 
-    running = [RunningPlan(one.plan, right_timeline(one), one.name) for one in plans]
-    return charts.steps_chart(step_panels(running)), plans[0].name
+    running = [RunningPlan(loaded.plan, valid_timeline(loaded), loaded.name) for loaded in plans]
+    return charts.step_gantt_chart(step_panels(running)), plans[0].name
 
 
-def _timed(schedule: Schedule, what: What) -> tuple[ChartType, str]:
+def _schedule_chart(schedule: Schedule, view: ChartKind) -> tuple[ChartType, str]:
     """Return the chart of a schedule, and a name for its file."""
     name = f"{schedule.collective.name} {schedule.topology.name} schedule"
-    if what is What.TOPOLOGY:
+    if view is ChartKind.TOPOLOGY:
         return charts.topology_chart(schedule.topology), name
-    if what is What.UTILISATION:
+    if view is ChartKind.UTILIZATION:
         from sccl.tasks.simulated_charts import schedule_chart  # noqa: PLC0415 - loads NumPy
 
         return schedule_chart(schedule), name
     raise ParameterError(
-        f"--what {what.value} draws algorithms, and {name!r} is none: leave --what out to draw "
+        f"--what {view.value} draws algorithms, and {name!r} is none: leave --what out to draw "
         "the load of links over time"
     )

@@ -10,11 +10,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from sccl.cli import complete, options
-from sccl.cli.report import err, on_a_line, out, print_output, reported
+from sccl.cli.report import err, out, print_output, report_errors, single_line
 from sccl.cli.run import MpiFolder
-from sccl.core.measurements import Measurements, Repetitions
+from sccl.core.formatting import format_count
+from sccl.core.measurements import Measurements, RepetitionStatistic
 from sccl.core.topology import Topology
-from sccl.core.words import counted
 from sccl.errors import ParameterError
 from sccl.runtime import find_mpi
 from sccl.tasks.profile import (
@@ -22,18 +22,18 @@ from sccl.tasks.profile import (
     REPEAT,
     SIZES,
     LinkProfile,
-    check_apart,
+    build_link_trial,
+    check_distinct_files,
     check_fitting,
-    measure,
+    fit_profile,
     measure_gpus,
-    profile_of,
+    measure_rank_links,
     profile_output,
     read_measurements,
     save_measurements,
-    trial_of_links,
     write_measured,
 )
-from sccl.topo import resolve
+from sccl.topo import resolve_topology
 from sccl.view import charts
 
 if TYPE_CHECKING:
@@ -58,10 +58,10 @@ Machine = Annotated[
         "--topo",
         help="Machine whose links are measured and whose lanes and budgets stay: a name of "
         "'sccl topo list' or a .json file.",
-        autocompletion=complete.topology,
+        autocompletion=complete.complete_topology,
     ),
 ]
-Given = Annotated[
+MeasurementsFile = Annotated[
     Path | None,
     typer.Option(
         "--measurements",
@@ -89,12 +89,12 @@ Repeat = Annotated[
 ]
 
 
-@reported
+@report_errors
 def profile(
     ranks: Ranks = None,
     gpus: Gpus = False,
     topo: Machine = None,
-    measurements: Given = None,
+    measurements: MeasurementsFile = None,
     sizes: Sizes = None,
     chunks: Chunks = None,
     repeat: Repeat = None,
@@ -107,9 +107,9 @@ def profile(
         typer.Option(help="Largest relative misfit (median) of a link."),
     ] = _MISFIT,
     take: Annotated[
-        Repetitions,
+        RepetitionStatistic,
         typer.Option(help="Repetition to fit: the fastest (least) or the median."),
-    ] = Repetitions.LEAST,
+    ] = RepetitionStatistic.MIN,
     name: Annotated[
         str | None,
         typer.Option(help="Name of the machine.", show_default="the file's or the measured value"),
@@ -134,27 +134,27 @@ def profile(
     """
     check_fitting(alike, max_misfit, name)
     files = {"--measurements": measurements, "--save": save, "--output": output, "--plot": plot}
-    check_apart(files)
-    known = resolve(topo) if topo else None
+    check_distinct_files(files)
+    machine = resolve_topology(topo) if topo else None
     for path in (save, output):
-        options.writable(path)
+        options.check_writable(path)
     if plot:
         charts.check_picture(plot)
     if measurements is None:
         asked = sizes or SIZES, chunks or COUNTS, REPEAT if repeat is None else repeat
         if gpus:
-            _refuse_mpi({"ranks": ranks, "mpi": mpi})
-            found = _measured_gpus(known, asked, name)
+            _reject_mpi_options({"ranks": ranks, "mpi": mpi})
+            measured = _measure_gpus(machine, asked, name)
         else:
-            found = _measured(ranks, known, asked, mpi, name)
+            measured = _measure(ranks, machine, asked, mpi, name)
         if save:
-            save_measurements(found, save)
+            save_measurements(measured, save)
     else:
-        told = {"ranks": ranks, "sizes": sizes, "chunks": chunks, "repeat": repeat, "mpi": mpi}
-        told |= {"gpus": gpus or None, "save": save}
-        options.refuse(told, "--measurements gives the measured values")
-        found = read_measurements(measurements, known, name)
-    made = profile_of(found, known, alike, max_misfit, take)
+        values = {"ranks": ranks, "sizes": sizes, "chunks": chunks, "repeat": repeat, "mpi": mpi}
+        values |= {"gpus": gpus or None, "save": save}
+        options.reject_options(values, "--measurements gives the measured values")
+        measured = read_measurements(measurements, machine, name)
+    made = fit_profile(measured, machine, alike, max_misfit, take)
     if plot:
         _draw(made, plot)
     if output:
@@ -162,7 +162,7 @@ def profile(
     if json:
         print_output(
             profile_output(
-                made, known, measurements=measurements or save, file=output, picture=plot
+                made, machine, measurements=measurements or save, file=output, picture=plot
             )
         )
     else:
@@ -170,14 +170,14 @@ def profile(
         _print_files({"timings": save, "machine": output, "picture": plot})
 
 
-def _measured(
+def _measure(
     ranks: int | None,
-    known: Topology | None,
+    machine: Topology | None,
     asked: tuple[str, str, int],
     mpi: Path | None,
     name: str | None,
 ) -> Measurements:
-    trial = trial_of_links(ranks, known, *asked)
+    trial = build_link_trial(ranks, machine, *asked)
     library, console = find_mpi(mpi), err()
     with console.status("measuring") as status:
 
@@ -186,62 +186,63 @@ def _measured(
             status.update(escape(text))
 
         console.print(
-            f"measuring {counted(len(trial.edges), 'link')} between {trial.ranks} MPI ranks, one "
+            f"measuring {format_count(len(trial.edges), 'link')} between {trial.ranks} MPI ranks, "
+            "one "
             "after another",
             soft_wrap=True,
         )
-        own = f"{known.name}-measured" if known else f"measured-{trial.ranks}"
-        return measure(trial, library, name or own, notify)
+        default_name = f"{machine.name}-measured" if machine else f"measured-{trial.ranks}"
+        return measure_rank_links(trial, library, name or default_name, notify)
 
 
-def _refuse_mpi(told: dict[str, object]) -> None:
-    given = [f"--{name}" for name, value in told.items() if value is not None]
-    if given:
+def _reject_mpi_options(values: dict[str, object]) -> None:
+    flags = [f"--{name}" for name, value in values.items() if value is not None]
+    if flags:
         raise ParameterError(
-            f"{given[0]} is of MPI, and --gpus measures the GPUs that one process sees: leave one "
+            f"{flags[0]} is of MPI, and --gpus measures the GPUs that one process sees: leave one "
             "of both out"
         )
 
 
-def _measured_gpus(
-    known: Topology | None, asked: tuple[str, str, int], name: str | None
+def _measure_gpus(
+    machine: Topology | None, asked: tuple[str, str, int], name: str | None
 ) -> Measurements:
     console = err()
     with console.status("measuring") as status:
-        return measure_gpus(known, asked, name, lambda text: status.update(escape(text)))
+        return measure_gpus(machine, asked, name, lambda text: status.update(escape(text)))
 
 
 def _draw(made: LinkProfile, path: Path) -> None:
     from sccl.tasks.profile_chart import profile_chart  # noqa: PLC0415 - the charts, where drawn
 
-    charts.save(profile_chart(made), path, title=f"sccl: {made.topology.name}")
+    charts.save_chart(profile_chart(made), path, title=f"sccl: {made.topology.name}")
 
 
 def _print(made: LinkProfile) -> None:
     console = out()
-    table = Table(title=escape(f"{on_a_line(made.topology.name)}: links by their measurements"))
+    table = Table(title=escape(f"{single_line(made.topology.name)}: links by their measurements"))
     table.add_column("link")
     heads = ("alpha, us", "95 %", "GB/s", "95 %", "missed by", "cost")
     for head in heads:
         table.add_column(head, justify="right")
     for fit in made.fits:
-        alpha = f"{fit.alpha_us.value:.3g}", _ends(fit.alpha_us)
-        rate = f"{fit.gb_per_s.value:.3g}", _ends(fit.gb_per_s)
+        alpha = f"{fit.alpha_us.value:.3g}", _interval_text(fit.alpha_us)
+        rate = f"{fit.gb_per_s.value:.3g}", _interval_text(fit.gb_per_s)
         table.add_row(
             f"{fit.src}->{fit.dst}", *alpha, *rate, f"{fit.misfit:.1%}", str(made.cost_of(fit) + 1)
         )
     console.print(table)
     for number, cost in enumerate(made.costs, start=1):
-        links = counted(len(cost.edges), "link")
+        links = format_count(len(cost.edges), "link")
         text = f"cost {number}: alpha {cost.alpha_us:g} us, {cost.gb_per_s:g} GB/s ({links})"
         console.print(text, soft_wrap=True)
 
 
-def _ends(interval: CostInterval) -> str:
+def _interval_text(interval: CostInterval) -> str:
     return f"{interval.low:.3g} .. {interval.high:.3g}"
 
 
 def _print_files(files: dict[str, Path | None]) -> None:
-    for what, path in files.items():
+    for label, path in files.items():
         if path is not None:
-            out().print(f"{what}: {on_a_line(path)}", markup=False, soft_wrap=True)
+            out().print(f"{label}: {single_line(path)}", markup=False, soft_wrap=True)

@@ -20,15 +20,15 @@ from rich.console import Console, RenderableType
 from rich.markup import escape
 from rich.text import Text
 
-from sccl.cli.groups import flat
-from sccl.cli.signals import exit_code, interrupted, interruptible
-from sccl.cli.streams import let_go_of_stdout
+from sccl.cli.groups import flatten_options
+from sccl.cli.signals import exit_code, is_interrupted, run_interruptible
+from sccl.cli.streams import detach_stdout
 from sccl.core.algorithm import Algorithm
 from sccl.core.collective import Collective
 from sccl.core.instance import Instance
 from sccl.core.topology import Topology
 from sccl.errors import InputError, ScclError, ScclWarning
-from sccl.tasks.outputs import ErrorOutput, Failure, Output, plain
+from sccl.tasks.outputs import ErrorOutput, Failure, Output, to_plain
 
 if TYPE_CHECKING:
     from rich.status import Status
@@ -41,7 +41,7 @@ PLAIN_WIDTH = 160
 
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _ERROR, _FAILED = "[bold red]error:[/] ", "[bold red]failed:[/] "
-_HALVES = re.compile("[\ud800-\udfff]")
+_SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 class ExitCode(IntEnum):
@@ -74,8 +74,8 @@ class _Console(Console):
 
     def status(self, status: RenderableType, **options: Any) -> Status:
         """Show the current activity, with control characters made visible."""
-        told = visible(status) if isinstance(status, str) else status
-        return super().status(told, **options)
+        message = visible(status) if isinstance(status, str) else status
+        return super().status(message, **options)
 
     def on_broken_pipe(self) -> None:
         """Raise an error for the caller: the reader has left."""
@@ -84,17 +84,17 @@ class _Console(Console):
 
 def visible(text: str) -> str:
     """Return text in which control characters are spelled out, as Python does."""
-    return _CONTROLS.sub(lambda found: ascii(found[0])[1:-1], text)
+    return _CONTROLS.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
-def on_a_line(what: object) -> str:
+def single_line(value: object) -> str:
     """Return a name as a part of a line: names of files and machines may hold ends of lines."""
-    return str(what).replace("\n", "\\n")
+    return str(value).replace("\n", "\\n")
 
 
 def next_command(project: Path, target: str) -> str:
     """Return the next command for a written project, as markup."""
-    place = escape(on_a_line(quote(str(project))))
+    place = escape(single_line(quote(str(project))))
     return f"sccl run {place}" if target == "host" else f"make -C {place}"
 
 
@@ -117,16 +117,16 @@ def err() -> Console:
 
 def print_json(value: Any) -> None:
     """Print plain values as JSON on stdout: one document, and nothing after it."""
-    typer.echo(json.dumps(_readable(value), indent=1))
+    typer.echo(json.dumps(_without_surrogates(value), indent=1))
     _printed.append(True)
 
 
 def print_file(text: str) -> None:
     """Print the text of a JSON file on stdout, with control characters in strings escaped."""
-    typer.echo(_CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text), nl=False)
+    typer.echo(_CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", text), nl=False)
 
 
-def tell_first_use() -> None:
+def notify_first_compile() -> None:
     """Say on a terminal why this takes longer than it will the next time."""
     if err().is_terminal:
         err().print("compiled at its first use, and kept on disk: this takes some seconds, once")
@@ -134,24 +134,28 @@ def tell_first_use() -> None:
 
 def print_output(output: Output) -> None:
     """Print the output of a verb as JSON on stdout."""
-    print_json(plain(output))
+    print_json(to_plain(output))
 
 
 _printed: list[bool] = []
 """Whether the verb that runs has printed its JSON: then a failure adds none to it."""
 
 
-def _readable(value: Any) -> Any:
+def _without_surrogates(value: Any) -> Any:
     """Return plain values without halves of characters, which names of files may hold."""
     if isinstance(value, str):
-        return _HALVES.sub(lambda half: ascii(half[0])[1:-1], value)
+        return _SURROGATES.sub(lambda half: ascii(half[0])[1:-1], value)
     if isinstance(value, dict):
-        return {_readable(name): _readable(part) for name, part in value.items()}
-    return [_readable(part) for part in value] if isinstance(value, list | tuple) else value
+        return {
+            _without_surrogates(name): _without_surrogates(part) for name, part in value.items()
+        }
+    return (
+        [_without_surrogates(part) for part in value] if isinstance(value, list | tuple) else value
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ErrorReport:
     """The report of a failure: a word in a colour, a sentence, and the exit code."""
 
     kind: str
@@ -160,12 +164,12 @@ class Told:
     code: int
 
     @classmethod
-    def of_usage(cls, sentence: str) -> Told:
+    def from_usage(cls, sentence: str) -> ErrorReport:
         """Return the report of an invalid command line."""
         _printed.clear()  # no verb has run
         return cls("UsageError", _ERROR, sentence, ExitCode.BAD_INPUT)
 
-    def tell(self, *, json: bool) -> None:
+    def emit(self, *, json: bool) -> None:
         """Print the sentence on stderr and, for scripts, an error on stdout."""
         with suppress(BrokenPipeError):  # nobody is there to be told
             err().print(f"{self.word}{escape(self.sentence)}", soft_wrap=True)
@@ -175,26 +179,26 @@ class Told:
                 print_output(ErrorOutput(inputs={}, error=error))
             sys.stdout.flush()
         except OSError:
-            let_go_of_stdout()
+            detach_stdout()
 
 
-def _told(error: Exception | KeyboardInterrupt) -> Told:
-    if isinstance(error, KeyboardInterrupt) or interrupted():  # whatever became of it on its way
-        return Told("Interrupted", "", "interrupted", exit_code())
+def _classify(error: Exception | KeyboardInterrupt) -> ErrorReport:
+    if isinstance(error, KeyboardInterrupt) or is_interrupted():  # whatever became of it on its way
+        return ErrorReport("Interrupted", "", "interrupted", exit_code())
     kind = type(error).__name__
     if isinstance(error, InputError):
         sentence = str(error).replace("\n", "\\n")  # of a name: the sentence stays one line
-        return Told(kind, _ERROR, sentence, ExitCode.BAD_INPUT)
+        return ErrorReport(kind, _ERROR, sentence, ExitCode.BAD_INPUT)
     if isinstance(error, ScclError):
-        return Told(kind, _FAILED, str(error), ExitCode.FAILED)
+        return ErrorReport(kind, _FAILED, str(error), ExitCode.FAILED)
     if isinstance(error, OSError):
         text = f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}"
-        return Told(kind, _FAILED, text, ExitCode.FAILED)
+        return ErrorReport(kind, _FAILED, text, ExitCode.FAILED)
     if isinstance(error, MemoryError):
-        text = f"out of memory{_sizes(error)}: ask for less, or give it more memory"
-        return Told(kind, _FAILED, text, ExitCode.FAILED)
+        text = f"out of memory{_size_note(error)}: ask for less, or give it more memory"
+        return ErrorReport(kind, _FAILED, text, ExitCode.FAILED)
     text = f"{kind}: {error}; this is a defect of sccl, please report it with the command you ran"
-    return Told(kind, _FAILED, text, ExitCode.FAILED)
+    return ErrorReport(kind, _FAILED, text, ExitCode.FAILED)
 
 
 @contextmanager
@@ -215,11 +219,11 @@ def _warnings_as_lines() -> Iterator[None]:
         yield
 
 
-def _delivered(command: Callable[..., T], /, **given: Any) -> T:
+def _run_and_flush(command: Callable[..., T], /, **arguments: Any) -> T:
     """Run a command, flush its output, and return its result."""
     with _warnings_as_lines():
         try:
-            result = command(**given)
+            result = command(**arguments)
         except typer.Exit:
             sys.stdout.flush()
             raise
@@ -227,43 +231,43 @@ def _delivered(command: Callable[..., T], /, **given: Any) -> T:
         return result
 
 
-def reported(verb: Callable[..., T]) -> Callable[..., T]:
+def report_errors(verb: Callable[..., T]) -> Callable[..., T]:
     """Return a command that prints a verb's exceptions as one sentence, with an exit code.
 
     With ``--json`` the sentence is also on stdout, as the only document there. Groups of options
     are flattened.
     """
-    command = flat(verb)
+    command = flatten_options(verb)
 
     @functools.wraps(command)
-    def run(**given: Any) -> T:
+    def run(**arguments: Any) -> T:
         """Run the verb, and turn how it ends into an exit code."""
-        json = bool(given.get("json"))
+        json = bool(arguments.get("json"))
         _printed.clear()
         try:
-            result = interruptible(functools.partial(_delivered, command, **given))
+            result = run_interruptible(functools.partial(_run_and_flush, command, **arguments))
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - exit code 1 is no crash
-            raise typer.Exit(_ended(error, json=json)) from None
-        if interrupted():
-            raise typer.Exit(_ended(KeyboardInterrupt(), json=json))
+            raise typer.Exit(_report_failure(error, json=json)) from None
+        if is_interrupted():
+            raise typer.Exit(_report_failure(KeyboardInterrupt(), json=json))
         return result
 
     return run
 
 
-def _ended(error: Exception | KeyboardInterrupt, *, json: bool) -> int:
+def _report_failure(error: Exception | KeyboardInterrupt, *, json: bool) -> int:
     """Print the error as one sentence on stderr, and return the exit code."""
-    if isinstance(error, typer.Exit) and (not interrupted() or error.exit_code == exit_code()):
+    if isinstance(error, typer.Exit) and (not is_interrupted() or error.exit_code == exit_code()):
         return error.exit_code
-    if isinstance(error, BrokenPipeError) and not interrupted():  # nobody is there to be told
-        let_go_of_stdout()
+    if isinstance(error, BrokenPipeError) and not is_interrupted():  # nobody is there to be told
+        detach_stdout()
         return ExitCode.CLOSED_PIPE
-    told = _told(error)
-    told.tell(json=json)
-    return told.code
+    ending = _classify(error)
+    ending.emit(json=json)
+    return ending.code
 
 
-def _sizes(error: MemoryError) -> str:
+def _size_note(error: MemoryError) -> str:
     """Return the size of the problem that exhausted the memory.
 
     It is read from local variables in the frames of the traceback.
@@ -279,5 +283,5 @@ def _sizes(error: MemoryError) -> str:
             elif isinstance(value, Instance | Algorithm):
                 sizes |= {"steps": value.steps, "rounds": value.rounds}
         trace = trace.tb_next
-    told = ", ".join(f"{size} {what}" for what, size in sizes.items())
-    return f" at {told}" if told else ""
+    sizes_text = ", ".join(f"{size} {label}" for label, size in sizes.items())
+    return f" at {sizes_text}" if sizes_text else ""

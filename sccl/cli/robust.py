@@ -11,20 +11,26 @@ from rich.markup import escape
 from rich.table import Table
 
 from sccl.cli import options
-from sccl.cli.report import ExitCode, err, on_a_line, out, print_output, reported
-from sccl.cli.searching import KeptOptions, SearchOptions, WorkersOptions, settings_of
+from sccl.cli.report import ExitCode, err, out, print_output, report_errors, single_line
+from sccl.cli.searching import SearchOptions, StoreOptions, WorkersOptions, solver_settings
 from sccl.cli.signals import exit_code
-from sccl.cli.subject import SubjectOptions, subject_from
-from sccl.core.candidate import Range
-from sccl.core.words import counted
-from sccl.synth.settings import DEFAULT_TIMEOUT_S
-from sccl.tasks.robust import FailingPart, RobustOutput, RobustQuestion, SurvivedPart, survive
+from sccl.cli.subject import ProblemOptions, load_problem
+from sccl.core.candidate import SweepRange
+from sccl.core.formatting import format_count
+from sccl.synth.common.settings import DEFAULT_TIMEOUT_S
+from sccl.tasks.robust import (
+    FailingPart,
+    RobustnessProblem,
+    RobustOutput,
+    SurvivedPart,
+    analyze_robustness,
+)
 from sccl.view import charts
 
 
-@reported
+@report_errors
 def robust(
-    about: SubjectOptions,
+    about: ProblemOptions,
     *,
     part: Annotated[
         list[FailingPart] | None,
@@ -37,7 +43,7 @@ def robust(
     search: SearchOptions,
     timeout: options.SweepTimeout = None,
     workers: WorkersOptions,
-    kept: KeptOptions,
+    kept: StoreOptions,
     plot: Annotated[
         Path | None, typer.Option(help="Picture: .html, .svg, .png, or .pdf.", show_default=False)
     ] = None,
@@ -51,79 +57,83 @@ def robust(
     Exit code 0: done, 2: bad input, 3: some candidate stayed undecided, 130: interrupted.
     """
     seconds = DEFAULT_TIMEOUT_S if timeout is None else timeout
-    settings = settings_of(search, seconds, kept, workers)
+    settings = solver_settings(search, seconds, kept, workers)
     if plot is not None:
         charts.check_picture(plot)
     machine = about.machine()
-    collective, root = about.asked(machine)
-    question = RobustQuestion(
+    collective, root = about.collective_and_root(machine)
+    question = RobustnessProblem(
         machine=machine,
-        subject=subject_from(about),
+        subject=load_problem(about),
         collective=collective,
         root=root,
         parts=tuple(part or (FailingPart.LINKS, FailingPart.RANKS)),
-        covered=Range(None, max_steps, None),
+        covered=SweepRange(None, max_steps, None),
         settings=settings,
     )
-    title = escape(on_a_line(f"{question.subject.spec.name} on {machine.name}"))
+    title = escape(single_line(f"{question.subject.spec.name} on {machine.name}"))
     with err().status(title) as status:
 
         def tell(doing: str) -> None:
-            status.update(f"{title}: {escape(on_a_line(doing))}")
+            status.update(f"{title}: {escape(single_line(doing))}")
 
-        found = survive(question, tell)
+        result = analyze_robustness(question, tell)
     if plot is not None:
-        found = msgspec.structs.replace(found, file=str(plot))
-        _draw(found, plot)
+        result = msgspec.structs.replace(result, file=str(plot))
+        _draw(result, plot)
     if json:
-        print_output(found)
+        print_output(result)
     else:
-        _print(found)
-    if found.ended:
+        _print(result)
+    if result.ended:
         raise typer.Exit(exit_code())
-    undecided = any(case.undecided for case in found.cases)
+    undecided = any(case.undecided for case in result.cases)
     raise typer.Exit(ExitCode.UNKNOWN if undecided else ExitCode.OK)
 
 
-def _draw(found: RobustOutput, file: Path) -> None:
-    whole, *failures = found.cases
+def _draw(result: RobustOutput, file: Path) -> None:
+    intact, *failures = result.cases
     bars = [
         charts.FailureBar(
-            _named(case), case.slowdown, case.points[0].steps if case.points else None
+            _case_label(case), case.slowdown, case.points[0].steps if case.points else None
         )
         for case in failures
     ]
-    title = f"{found.collective} on {found.topology} without a part"
-    least = whole.points[0].steps if whole.points else 0
-    charts.save(charts.failures_chart(title, bars, least), file, title=f"sccl: {title}")
+    title = f"{result.collective} on {result.topology} without a part"
+    fewest_steps = intact.points[0].steps if intact.points else 0
+    charts.save_chart(
+        charts.failures_chart(title, bars, fewest_steps), file, title=f"sccl: {title}"
+    )
 
 
-def _named(case: SurvivedPart) -> str:
+def _case_label(case: SurvivedPart) -> str:
     more = f" (+{len(case.alike)} alike)" if case.alike else ""
     return f"{case.failed}{more}"
 
 
-def _print(found: RobustOutput) -> None:
+def _print(result: RobustOutput) -> None:
     console = out()
-    title = escape(on_a_line(f"{found.collective} on {found.topology}, without a part of it"))
+    title = escape(single_line(f"{result.collective} on {result.topology}, without a part of it"))
     table = Table("Failed", "Fewest steps", "Lowest R/C", title=title, title_justify="left")
     for name in ("Time per byte", "Seconds"):
         table.add_column(name, justify="right")
-    for case in found.cases:
-        name = escape(on_a_line(_named(case))) if case.failed else "[bold]nothing[/]"
+    for case in result.cases:
+        name = escape(single_line(_case_label(case))) if case.failed else "[bold]nothing[/]"
         if not case.points:
             table.add_row(name, f"[red]{escape(case.why)}[/]", "", "", f"{case.seconds:.2f}")
             continue
         first, last = case.points[0], case.points[-1]
         slower = "1" if case.slowdown is None else f"{case.slowdown:.3g}"
         open_ = "" if last.proved and not case.undecided else " [yellow]best found[/]"
-        least = f"S={first.steps} R/C={first.bandwidth}"
-        most = f"S={last.steps} R/C={last.bandwidth}{open_}"
-        table.add_row(name, least, most, slower, f"{case.seconds:.2f}")
+        first_text = f"S={first.steps} R/C={first.bandwidth}"
+        last_text = f"S={last.steps} R/C={last.bandwidth}{open_}"
+        table.add_row(name, first_text, last_text, slower, f"{case.seconds:.2f}")
     console.print(table)
-    failures = sum(1 + len(case.alike) for case in found.cases[1:])
-    console.print(f"{counted(failures, 'failure')} in {counted(len(found.cases) - 1, 'sweep')}")
-    if found.ended:
-        console.print(f"[yellow]{found.ended}: the others were not tried[/]")
-    if found.file:
-        console.print(f"picture: {on_a_line(found.file)}", markup=False, soft_wrap=True)
+    failures = sum(1 + len(case.alike) for case in result.cases[1:])
+    console.print(
+        f"{format_count(failures, 'failure')} in {format_count(len(result.cases) - 1, 'sweep')}"
+    )
+    if result.ended:
+        console.print(f"[yellow]{result.ended}: the others were not tried[/]")
+    if result.file:
+        console.print(f"picture: {single_line(result.file)}", markup=False, soft_wrap=True)

@@ -15,27 +15,36 @@ from rich.markup import escape
 from rich.table import Table
 
 from sccl.cli import complete, options
-from sccl.cli.report import err, next_command, on_a_line, out, print_output, reported
+from sccl.cli.report import err, next_command, out, print_output, report_errors, single_line
+from sccl.codegen.selection import Selection
 from sccl.core.files.disk import check_can_write, write_atomically
+from sccl.core.formatting import format_count
 from sccl.core.topology import Topology
-from sccl.core.words import counted
-from sccl.emit import Selection
 from sccl.errors import ParameterError
-from sccl.runtime import Mpi, Project, Timing, build, by_collective, fastest, find_mpi, speedup
-from sccl.tasks.outputs import plain
+from sccl.runtime import (
+    ContenderTiming,
+    Mpi,
+    Project,
+    build_project,
+    fastest_contenders,
+    find_mpi,
+    geometric_speedup,
+    group_by_collective,
+)
+from sccl.tasks.outputs import to_plain
 from sccl.tasks.run import (
     bench_output,
-    checked_of,
-    digests_of,
-    project_of,
+    build_trial,
+    checked_parts,
+    iterate_timings,
+    load_project_for,
+    project_digests,
     run_output,
-    timings_of,
-    trial_of,
     tune_by_costs,
     tune_output,
     tune_project,
 )
-from sccl.topo import resolve
+from sccl.topo import resolve_topology
 
 _TUNE_SIZES, _TUNE_REPEAT = "1..4M", 5
 
@@ -57,7 +66,7 @@ Only = Annotated[
     typer.Option(
         "--collective",
         help="Collective to measure. Repeatable.",
-        autocompletion=complete.collective,
+        autocompletion=complete.complete_collective,
     ),
 ]
 MpiFolder = Annotated[
@@ -88,21 +97,21 @@ CostsOf = Annotated[
     typer.Option(
         "--topo",
         help="Machine whose costs set the switch points, without a measurement.",
-        autocompletion=complete.topology,
+        autocompletion=complete.complete_topology,
     ),
 ]
 Against = Annotated[
     str | None,
     typer.Option(
         help="'mpi' adds the collectives of the MPI library.",
-        autocompletion=complete.words(("mpi",), "the MPI library"),
+        autocompletion=complete.complete_words(("mpi",), "the MPI library"),
     ),
 ]
 
 _REPEAT = 5  # of sccl run, whose numbers are a first look
 
 
-@reported
+@report_errors
 def run(
     directory: Directory,
     np: Ranks = None,
@@ -112,11 +121,11 @@ def run(
     json: options.Json = False,
 ) -> None:
     """Build a project and run its benchmark, which checks the data of every size."""
-    project = project_of(directory, np)
-    trial = trial_of(project, sizes, _REPEAT, collective or ())
-    timings: list[Timing] = []
-    with closing(timings_of([project], _built([project], mpi), trial)) as found:
-        for timing in found:
+    project = load_project_for(directory, np)
+    trial = build_trial(project, sizes, _REPEAT, collective or ())
+    timings: list[ContenderTiming] = []
+    with closing(iterate_timings([project], _build_projects([project], mpi), trial)) as stream:
+        for timing in stream:
             if not json:
                 _print_row(timing, timings[-1].collective if timings else "", project.ranks)
             timings.append(timing)
@@ -126,7 +135,7 @@ def run(
         _print_checked(timings)
 
 
-@reported
+@report_errors
 def bench(
     directories: Directories,
     np: Ranks = None,
@@ -141,33 +150,36 @@ def bench(
     """Compare projects with each other and with the MPI library in one interleaved run."""
     if against not in (None, "mpi"):
         raise ParameterError(f"against is {against!r}, expected 'mpi'")
-    projects = [project_of(directory, np) for directory in directories]
-    trial = trial_of(projects[0], sizes, repeat, collective or ())
+    projects = [load_project_for(directory, np) for directory in directories]
+    trial = build_trial(projects[0], sizes, repeat, collective or ())
     if output is not None:
         check_can_write(output)
-    found = _built(projects, mpi)
+    library = _build_projects(projects, mpi)
     cores = len(os.sched_getaffinity(0))
     if against and projects[0].ranks > cores:
         err().print(
-            f"warning: {counted(projects[0].ranks, 'rank')} share {counted(cores, 'core')}: the "
+            f"warning: {format_count(projects[0].ranks, 'rank')} share "
+            f"{format_count(cores, 'core')}: the "
             "ratio measures how each library waits, not how fast it copies",
             markup=False,
             soft_wrap=True,
         )
     with err().status("measuring"):
-        timings = list(timings_of(projects, found, replace(trial, against_mpi=against == "mpi")))
+        timings = list(
+            iterate_timings(projects, library, replace(trial, against_mpi=against == "mpi"))
+        )
     value = bench_output(projects, timings)
     if output is not None:
-        write_atomically(output, json_lib.dumps(plain(value), indent=1) + "\n")
+        write_atomically(output, json_lib.dumps(to_plain(value), indent=1) + "\n")
     if json:
         print_output(value)
     else:
-        for name, rows in by_collective(timings).items():
+        for name, rows in group_by_collective(timings).items():
             _print(name, rows, str(projects[0].directory))
         _print_checked(timings)
 
 
-@reported
+@report_errors
 def tune(
     directory: Directory,
     np: Ranks = None,
@@ -183,12 +195,12 @@ def tune(
     With --topo nothing is built or run: the cost model sets the switch points, as for a newly
     generated project.
     """
-    project = project_of(directory, np)
-    before = digests_of([project])
+    project = load_project_for(directory, np)
+    before = project_digests([project])
     if topo is not None:
-        told = {"sizes": sizes, "repeat": repeat, "mpi": mpi}
-        options.refuse(told, "--topo gives the costs of links")
-        machine = resolve(topo)
+        values = {"sizes": sizes, "repeat": repeat, "mpi": mpi}
+        options.reject_options(values, "--topo gives the costs of links")
+        machine = resolve_topology(topo)
         selection = tune_by_costs(project, machine, collective or ())
         if json:
             print_output(tune_output(project, before, selection, machine=machine))
@@ -196,11 +208,11 @@ def tune(
             _print_by_costs(project, selection, machine)
         return
     times = _TUNE_REPEAT if repeat is None else repeat
-    trial = trial_of(project, _TUNE_SIZES if sizes is None else sizes, times, collective or ())
-    found = _built([project], mpi)
+    trial = build_trial(project, _TUNE_SIZES if sizes is None else sizes, times, collective or ())
+    library = _build_projects([project], mpi)
     with err().status("measuring each program separately"):
-        timings = list(timings_of([project], found, replace(trial, each=True)))
-    selection = tune_project(project, found, timings)
+        timings = list(iterate_timings([project], library, replace(trial, each=True)))
+    selection = tune_project(project, library, timings)
     if json:
         print_output(tune_output(project, before, selection, timings))
         return
@@ -211,7 +223,7 @@ def tune(
 def _print_by_costs(project: Project, selection: Selection, machine: Topology) -> None:
     _print_entries(selection)
     out().print(
-        f"# by the costs of {escape(on_a_line(machine.name))}; next: "
+        f"# by the costs of {escape(single_line(machine.name))}; next: "
         f"{next_command(project.directory, project.target)}",
         soft_wrap=True,
     )
@@ -222,18 +234,20 @@ def _print_entries(selection: Selection) -> None:
         out().print(escape(entry), soft_wrap=True)
 
 
-def _built(projects: list[Project], folder: Path | None) -> Mpi:
-    found = find_mpi(folder)
+def _build_projects(projects: list[Project], folder: Path | None) -> Mpi:
+    library = find_mpi(folder)
     for project in projects:
-        text = f"building {project.directory} with {found.compiler}"
+        text = f"building {project.directory} with {library.compiler}"
         err().print(text, markup=False, soft_wrap=True)
         with err().status(escape(text)):
-            build(project, found, lambda line: err().print(line, markup=False, soft_wrap=True))
+            build_project(
+                project, library, lambda line: err().print(line, markup=False, soft_wrap=True)
+            )
     err().print("built; checking the data of every size, then measuring")
-    return found
+    return library
 
 
-def _print(name: str, rows: dict[int, dict[str, Timing]], ours: str) -> None:
+def _print(name: str, rows: dict[int, dict[str, ContenderTiming]], ours: str) -> None:
     contenders = list(next(iter(rows.values())))
     table = Table(title=f"{name}: median microseconds of a call")
     table.add_column("bytes", justify="right")
@@ -245,13 +259,13 @@ def _print(name: str, rows: dict[int, dict[str, Timing]], ours: str) -> None:
     console.print(table)
     for peer in contenders:
         if peer != ours:
-            ratio = speedup(rows, ours, peer)
+            ratio = geometric_speedup(rows, ours, peer)
             console.print(escape(f"{ours} is {ratio:.2f} times as fast as {peer} (geometric mean)"))
-    switches = [f"{size} B: {who}" for size, who in fastest(rows, contenders)]
+    switches = [f"{size} B: {winner}" for size, winner in fastest_contenders(rows, contenders)]
     console.print(escape("fastest from " + ", ".join(switches)), soft_wrap=True)
 
 
-def _print_row(timing: Timing, before: str, ranks: int) -> None:
+def _print_row(timing: ContenderTiming, before: str, ranks: int) -> None:
     """Print a size as the OSU benchmarks do, under a head for every collective."""
     if timing.collective != before:
         typer.echo(f"\n# sccl {timing.collective}, {ranks} ranks")
@@ -259,9 +273,9 @@ def _print_row(timing: Timing, before: str, ranks: int) -> None:
     typer.echo(f"{timing.size_bytes:<10}{timing.median_us:22.2f}")
 
 
-def _print_checked(timings: Sequence[Timing]) -> None:
-    parts = checked_of(timings)
-    counts = " and ".join(f"{counted(x.sizes, 'size')} of {x.collective}" for x in parts)
-    by = f" by {counted(parts[0].contenders, 'contender')}" if parts[0].contenders > 1 else ""
+def _print_checked(timings: Sequence[ContenderTiming]) -> None:
+    parts = checked_parts(timings)
+    counts = " and ".join(f"{format_count(x.sizes, 'size')} of {x.collective}" for x in parts)
+    by = f" by {format_count(parts[0].contenders, 'contender')}" if parts[0].contenders > 1 else ""
     text = f"# data of all sizes right, {counts}{by}: {parts[0].compared}"
     out().print(text, markup=False, soft_wrap=True)

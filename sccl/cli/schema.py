@@ -8,21 +8,21 @@ import typer
 from rich.table import Table
 
 from sccl.cli import complete, options
-from sccl.cli.report import out, print_json, print_output, reported
+from sccl.cli.report import out, print_json, print_output, report_errors
 from sccl.core.files.kinds import SHAPES, json_schema
 from sccl.errors import unknown_name
-from sccl.tasks.outputs import schema_of
-from sccl.tasks.schemas import OUTPUTS, KindPart, SchemaOutput, output_of
+from sccl.tasks.outputs import output_schema
+from sccl.tasks.schemas import OUTPUTS, KindPart, SchemaOutput, output_type
 
 
-@reported
+@report_errors
 def schema(
     kind: Annotated[
         str | None,
         typer.Argument(
             help="Value of 'kind' in an output or a file.",
             show_default="list all kinds",
-            autocompletion=complete.words([*OUTPUTS, *SHAPES], "a kind"),
+            autocompletion=complete.complete_words([*OUTPUTS, *SHAPES], "a kind"),
         ),
     ] = None,
     json: options.Json = False,
@@ -32,7 +32,7 @@ def schema(
     Within schema 1 fields are only added. None is removed or changes its meaning.
     """
     if kind is None:
-        _list(json=json)
+        _print_kinds(json=json)
     else:
         print_json(schema_of_kind(kind))
 
@@ -44,19 +44,19 @@ def schema_of_kind(kind: str) -> dict[str, Any]:
         UnknownNameError: there is no such kind.
     """
     if kind in OUTPUTS:
-        return schema_of(output_of(kind))
+        return output_schema(output_type(kind))
     if kind in SHAPES:
         return json_schema(SHAPES[kind])
     raise unknown_name("kind", kind, [*OUTPUTS, *SHAPES], "'sccl schema' lists all")
 
 
-def _list(*, json: bool) -> None:
-    kinds = [KindPart(kind=k, of="output", about=output_of(k).__doc__ or "") for k in OUTPUTS]
+def _print_kinds(*, json: bool) -> None:
+    kinds = [KindPart(kind=k, of="output", about=output_type(k).__doc__ or "") for k in OUTPUTS]
     kinds += [KindPart(kind=k, of="file", about=x.__doc__ or "") for k, x in SHAPES.items()]
     if json:
         print_output(SchemaOutput(inputs={}, kinds=tuple(kinds)))
         return
     table = Table("Kind", "Of", "What")
-    for one in kinds:
-        table.add_row(one.kind, one.of, one.about.split("\n")[0])
+    for part in kinds:
+        table.add_row(part.kind, part.of, part.about.split("\n")[0])
     out().print(table)

@@ -10,16 +10,16 @@ import typer
 
 from sccl.cli import complete, options
 from sccl.errors import ParameterError
-from sccl.synth.cluster import Cluster
-from sccl.synth.ksync import backends
-from sccl.synth.settings import Settings, checked_effort
+from sccl.synth.common.cluster import Cluster
+from sccl.synth.common.settings import Settings, build_effort
+from sccl.synth.syncoll import solve
 
 Solver = Annotated[
     str,
     typer.Option(
-        help=f"{', '.join(backends.names())} (portfolio: the others at once, first answer wins: a "
+        help=f"{', '.join(solve.names())} (portfolio: the others at once, first answer wins: a "
         "race, in which the algorithm may differ from run to run; that of the others does not).",
-        autocompletion=complete.words(backends.names(), "a solver"),
+        autocompletion=complete.complete_words(solve.names(), "a solver"),
     ),
 ]
 Seed = Annotated[int, typer.Option(help="Seed of the solver.")]
@@ -28,7 +28,7 @@ Symmetry = Annotated[
     typer.Option(
         help="Symmetry of the search: auto (from 12 ranks on), none, translations, or a "
         ".json file ('sccl schema symmetry').",
-        autocompletion=complete.words(("auto", "none", "translations"), "symmetries"),
+        autocompletion=complete.complete_words(("auto", "none", "translations"), "symmetries"),
     ),
 ]
 NoStore = Annotated[bool, typer.Option("--no-store", help="Neither read nor write the store.")]
@@ -63,13 +63,13 @@ TlsKey = Annotated[Path | None, typer.Option(help="Key of the certificate (PEM).
 class SearchOptions:
     """The solver and its parameters."""
 
-    solver: Solver = backends.DEFAULT
+    solver: Solver = solve.DEFAULT_SOLVER
     seed: Seed = 0
     symmetry: Symmetry = "auto"
 
 
 @dataclass(frozen=True, slots=True)
-class KeptOptions:
+class StoreOptions:
     """The store of verdicts."""
 
     store: options.Store = None
@@ -89,10 +89,10 @@ class WorkersOptions:
     tls_key: TlsKey = None
 
 
-def settings_of(
+def solver_settings(
     search: SearchOptions,
     timeout: float | None,
-    kept: KeptOptions | None = None,
+    kept: StoreOptions | None = None,
     workers: WorkersOptions | None = None,
 ) -> Settings:
     """Return how a question is answered.
@@ -100,15 +100,15 @@ def settings_of(
     Raises:
         InputError: there is no such solver, or a number makes no sense.
     """
-    kept, workers = kept or KeptOptions(), workers or WorkersOptions()
+    kept, workers = kept or StoreOptions(), workers or WorkersOptions()
     if kept.trust_store and kept.no_store:
         raise ParameterError("--trust-store and --no-store are both given: leave one out")
     return Settings(
-        backends.check_name(search.solver),
-        checked_effort(timeout, search.seed),
+        solve.check_name(search.solver),
+        build_effort(timeout, search.seed),
         search.symmetry,
         workers.jobs,
-        _cluster(workers.cluster, workers.tls_ca, workers.tls_cert, workers.tls_key),
+        _parse_cluster(workers.cluster, workers.tls_ca, workers.tls_cert, workers.tls_key),
         kept.store,
         kept.no_store,
         kept.trust_store,
@@ -116,7 +116,7 @@ def settings_of(
     )
 
 
-def _cluster(address: str | None, *tls: Path | None) -> Cluster | None:
+def _parse_cluster(address: str | None, *tls: Path | None) -> Cluster | None:
     if any(tls) and not address:
         raise ParameterError("TLS files are given, but no --cluster that they are for")
     return Cluster(address, *tls) if address else None

@@ -10,32 +10,32 @@ from rich.markup import escape
 from rich.table import Table
 
 from sccl.cli import options
-from sccl.cli.offers import print_offered
-from sccl.cli.report import on_a_line, out, print_output, reported
+from sccl.cli.offers import print_training_options
+from sccl.cli.report import out, print_output, report_errors, single_line
 from sccl.cli.workload import print_workload
-from sccl.core.algorithm import KSynchronous
-from sccl.core.cost import bytes_text, duration_text
-from sccl.core.words import gap_text
+from sccl.core.algorithm import KSynchronousPlan
+from sccl.core.cost import format_bytes, format_duration
+from sccl.core.formatting import format_gap
 from sccl.errors import ParameterError
 from sccl.tasks.files import load_plans
-from sccl.tasks.offering import option_files
+from sccl.tasks.offering import load_option_files
 from sccl.tasks.show import check_can_list, check_can_show, show_output
-from sccl.tasks.show_training import ShownTrainingPart, models_told, shown_training
-from sccl.tasks.training_files import training_files, write_timeline
-from sccl.tasks.workload import holds_workload, workload_show_output
-from sccl.topo.symmetry.expand import expand
-from sccl.view.text.show import print_algorithm
+from sccl.tasks.show_training import ShownTrainingPart, model_notes, training_part
+from sccl.tasks.training_files import load_training_files, write_timeline
+from sccl.tasks.workload import is_workload_file, workload_show_output
+from sccl.topo.symmetry.expansion import expand_algorithm
+from sccl.view.text.algorithm_text import print_algorithm
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from sccl.tasks.files import LoadedPlan
 
-_SHOWN = 12
+_MAX_SHOWN = 12
 """Names in a line."""
 
 
-@reported
+@report_errors
 def show(
     files: options.Plans,
     timeline: Annotated[
@@ -55,14 +55,14 @@ def show(
     and channels. For options ('sccl plan --options-only') it prints their times and the refused
     recipes. A workload is shown as by 'sccl workload show'.
     """
-    if len(files) == 1 and holds_workload(files[0]) and timeline is None:
+    if len(files) == 1 and is_workload_file(files[0]) and timeline is None:
         _show_workload(files[0], json=json)
         return
-    offers, others = option_files(files)
-    training, rest = training_files(others)
+    offers, others = load_option_files(files)
+    training, rest = load_training_files(others)
     if timeline is not None and (len(training) != 1 or rest or offers):
         raise ParameterError(f"--timeline {timeline} is of one training plan: give it alone")
-    options.writable(timeline)
+    options.check_writable(timeline)
     loaded = load_plans(rest) if rest else []
     if timeline is not None:
         write_timeline(timeline, training[0])
@@ -71,60 +71,65 @@ def show(
         return
     console = out()
     if timeline is not None:
-        console.print(f"written to {on_a_line(timeline)}", markup=False, soft_wrap=True)
+        console.print(f"written to {single_line(timeline)}", markup=False, soft_wrap=True)
     for step in training:
-        _print_training(console, shown_training(step))
-    for given in offers:
-        print_offered(console, given.offered)
-    for i, one in enumerate(loaded):
+        _print_training(console, training_part(step))
+    for offer in offers:
+        print_training_options(console, offer.offered)
+    for i, entry in enumerate(loaded):
         if len(loaded) > 1:
             console.print(
-                f"{chr(10) if i else ''}# {on_a_line(one.file)}", markup=False, soft_wrap=True
+                f"{chr(10) if i else ''}# {single_line(entry.file)}", markup=False, soft_wrap=True
             )
-        _print(console, one)
+        _print(console, entry)
 
 
 def _show_workload(file: Path, *, json: bool) -> None:
-    found = workload_show_output(file)
+    result = workload_show_output(file)
     if json:
-        print_output(found)
+        print_output(result)
         return
-    print_workload(out(), found.workload)
+    print_workload(out(), result.workload)
 
 
 def _print_training(console: Console, shown: ShownTrainingPart) -> None:
     title = f"{shown.workload} on {shown.fabric}, by {shown.search} (seed {shown.seed})"
-    console.print(on_a_line(title), markup=False, soft_wrap=True)
+    console.print(single_line(title), markup=False, soft_wrap=True)
     if not shown.digest_matches:
         console.print("edited since sccl wrote it (its digest does not match)")
-    told = "no bound is known"
+    bound_text = "no bound is known"
     if shown.proved and shown.bound_us:
-        told = "proved optimal for these options"
+        bound_text = "proved optimal for these options"
     elif shown.gap is not None:
-        gap = f"gap {gap_text(shown.gap)}" if shown.gap else "met"
-        told = f"lower bound {duration_text(shown.bound_us)} ({shown.binding}), {gap}"
+        gap = f"gap {format_gap(shown.gap)}" if shown.gap else "met"
+        bound_text = f"lower bound {format_duration(shown.bound_us)} ({shown.binding}), {gap}"
     if shown.costs:
-        told += "; not verified: times come from a table of costs ('sccl check --costs')"
-    first = f"the first two in {duration_text(shown.two_iterations_us)}"
-    line = f"{duration_text(shown.period_us)} an iteration, {first}; {told}"
-    console.print(on_a_line(line), markup=False, soft_wrap=True)
+        bound_text += "; not verified: times come from a table of costs ('sccl check --costs')"
+    first = f"the first two in {format_duration(shown.two_iterations_us)}"
+    line = f"{format_duration(shown.period_us)} an iteration, {first}; {bound_text}"
+    console.print(single_line(line), markup=False, soft_wrap=True)
     if shown.prologue_us:
         more = "more" if shown.prologue_us > 0 else "less"
-        longer = f"{duration_text(abs(shown.prologue_us))} {more} than as many that repeat"
+        longer = f"{format_duration(abs(shown.prologue_us))} {more} than as many that repeat"
         console.print(f"until iterations repeat, they take {longer} in all", markup=False)
-    for line in models_told(shown):
-        console.print(on_a_line(line), markup=False, soft_wrap=True)
+    for line in model_notes(shown):
+        console.print(single_line(line), markup=False, soft_wrap=True)
     table = Table("Collective", "Recipe", title="Options", title_justify="left")
     for name in ("ranks", "bytes", "operations", "motifs", "alone"):
         table.add_column(name, justify="right")
     table.add_column("carried by")
-    for one in shown.options:
-        counts = map(str, (one.operations, one.motifs))
-        by = f"{', '.join(one.channels)}: {', '.join(one.carriers)}"
+    for option in shown.options:
+        counts = map(str, (option.operations, option.motifs))
+        by = f"{', '.join(option.channels)}: {', '.join(option.carriers)}"
         table.add_row(
-            *(escape(on_a_line(text)) for text in (one.collective, one.recipe)),
-            *(str(one.group_ranks), bytes_text(one.bytes), *counts, duration_text(one.us)),
-            escape(on_a_line(by)),
+            *(escape(single_line(text)) for text in (option.collective, option.recipe)),
+            *(
+                str(option.group_ranks),
+                format_bytes(option.bytes),
+                *counts,
+                format_duration(option.us),
+            ),
+            escape(single_line(by)),
         )
     console.print(table)
     lanes = Table("Stream or channel", title="In an iteration", title_justify="left")
@@ -132,20 +137,22 @@ def _print_training(console: Console, shown: ShownTrainingPart) -> None:
     lanes.add_column("of the period", justify="right")
     for lane in shown.lanes:
         lanes.add_row(
-            escape(on_a_line(lane.name)), duration_text(lane.busy_us), f"{lane.share:.0%}"
+            escape(single_line(lane.name)), format_duration(lane.busy_us), f"{lane.share:.0%}"
         )
     console.print(lanes)
     if shown.ahead:
-        names = ", ".join(shown.ahead[:_SHOWN]) + (", ..." if len(shown.ahead) > _SHOWN else "")
-        console.print(on_a_line(f"done ahead of their iteration: {names}"), markup=False)
+        names = ", ".join(shown.ahead[:_MAX_SHOWN]) + (
+            ", ..." if len(shown.ahead) > _MAX_SHOWN else ""
+        )
+        console.print(single_line(f"done ahead of their iteration: {names}"), markup=False)
 
 
-def _print(console: Console, one: LoadedPlan) -> None:
-    if isinstance(one.plan, KSynchronous):
-        check_can_show(str(one.file), one.plan)
-        print_algorithm(console, expand(one.plan), intact=one.intact)
+def _print(console: Console, entry: LoadedPlan) -> None:
+    if isinstance(entry.plan, KSynchronousPlan):
+        check_can_show(str(entry.file), entry.plan)
+        print_algorithm(console, expand_algorithm(entry.plan), intact=entry.intact)
         return
-    check_can_list(str(one.file), one.plan)
-    from sccl.view.text.schedule import print_schedule  # noqa: PLC0415 - NumPy is slow to load
+    check_can_list(str(entry.file), entry.plan)
+    from sccl.view.text.schedule_text import print_schedule  # noqa: PLC0415 - NumPy is slow to load
 
-    print_schedule(console, one.plan, intact=one.intact)
+    print_schedule(console, entry.plan, intact=entry.intact)

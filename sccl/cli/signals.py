@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-_AGAIN_S = 1.0
+_REPEAT_S = 1.0
 """Signals that follow the first within this time are the same wish: ``timeout`` sends two."""
 _BEAR_S = 0.5
 """For foreign code to come to an end before it is interrupted."""
@@ -43,40 +43,41 @@ class _State:
         number: the first signal. None: none yet.
         since: its time, by the monotonic clock.
         raised: whether it has been raised as KeyboardInterrupt.
-        within: the outermost foreign call that it was raised in. None: not in one.
-        told: the end of a pipe into which the system writes signals, and from which the handler
+        verb_frame: the outermost foreign call that it was raised in. None: not in one.
+        wakeup_fd: the end of a pipe into which the system writes signals, and from which the
+            handler
             takes them.
     """
 
     number: int | None = None
     since = 0.0
     raised = False
-    within: FrameType | None = None
-    told = -1
+    verb_frame: FrameType | None = None
+    wakeup_fd = -1
 
 
-def listen() -> None:
+def install_handlers() -> None:
     """Handle signals from now on. Signals that the parent process ignores stay ignored."""
-    _State.told, writer = os.pipe()
-    for end in (_State.told, writer):
+    _State.wakeup_fd, writer = os.pipe()
+    for end in (_State.wakeup_fd, writer):
         os.set_blocking(end, False)
     signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     for number in _SIGNALS:
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, _handle)
-    atexit.register(_ignore)  # the first to be registered is the last to run
+    atexit.register(_ignore_signals)  # the first to be registered is the last to run
     try:
-        _thread.start_new_thread(_watch, ())
+        _thread.start_new_thread(_watch_main_thread, ())
     except RuntimeError:  # no thread to be had: then without
         signal.set_wakeup_fd(-1)
 
 
-def interruptible(work: Callable[[], T]) -> T:
+def run_interruptible(work: Callable[[], T]) -> T:
     """Return ``work()``; meanwhile, and only meanwhile, signals raise KeyboardInterrupt."""
     return work()
 
 
-def interrupted() -> bool:
+def is_interrupted() -> bool:
     """Return whether a signal has come, even if the verb did not receive it."""
     return _State.number is not None
 
@@ -86,7 +87,7 @@ def leave_if_interrupted() -> None:
 
     Results have been printed by now, and files, processes and connections are closed.
     """
-    if interrupted():
+    if is_interrupted():
         try:  # noqa: SIM105 - contextlib takes its time to load
             sys.stdout.flush()
         except (OSError, ValueError):  # whoever reads has left
@@ -101,30 +102,32 @@ def exit_code() -> int:
 
 def _handle(number: int, frame: FrameType | None) -> None:
     """Hear a signal of the user's."""
-    _take()
+    _read_signals()
     if _State.number is None:
         _State.number, _State.since = number, time.monotonic()
-        signal.signal(signal.SIGALRM, _remind)
-    elif time.monotonic() - _State.since > _AGAIN_S:
-        _end(number)  # whoever asks again does not want to wait
+        signal.signal(signal.SIGALRM, _repeat_interrupt)
+    elif time.monotonic() - _State.since > _REPEAT_S:
+        _end_process(number)  # whoever asks again does not want to wait
     if not _State.raised:
         _interrupt(frame)
 
 
-def _remind(_: int, frame: FrameType | None) -> None:
+def _repeat_interrupt(_: int, frame: FrameType | None) -> None:
     """Raise the interrupt again in code that could not be interrupted, or swallowed it."""
-    _take()
-    if not _State.raised or (_State.within in _calls(frame) and not _being_handled()):
+    _read_signals()
+    if not _State.raised or (
+        _State.verb_frame in _verb_frames(frame) and not _is_handling_interrupt()
+    ):
         _interrupt(frame)
 
 
 def _interrupt(frame: FrameType | None) -> None:
     """Raise KeyboardInterrupt where it will reach the verb. Otherwise later, or end here."""
-    calls = _calls(frame)
-    if not any(call.f_code is interruptible.__code__ for call in calls):
-        _end(_State.number or signal.SIGINT)
-    _State.within = next((call for call in calls if _is_foreign(call)), None)
-    if _State.within is not None:
+    calls = _verb_frames(frame)
+    if not any(call.f_code is run_interruptible.__code__ for call in calls):
+        _end_process(_State.number or signal.SIGINT)
+    _State.verb_frame = next((call for call in calls if _is_foreign(call)), None)
+    if _State.verb_frame is not None:
         signal.setitimer(signal.ITIMER_REAL, _LATER_S)
         waited = time.monotonic() - _State.since
         if waited < _BEAR_S:
@@ -132,17 +135,17 @@ def _interrupt(frame: FrameType | None) -> None:
         if any(_is_import(call) for call in calls):  # modules in C++ abort at exceptions
             if waited < _LOADED_S:
                 return
-            _end(_State.number or signal.SIGINT)
+            _end_process(_State.number or signal.SIGINT)
     _State.raised = True
     raise KeyboardInterrupt
 
 
-def _calls(frame: FrameType | None) -> list[FrameType]:
+def _verb_frames(frame: FrameType | None) -> list[FrameType]:
     """Return the active frames from the verb's call on, or all if there is none."""
     calls = []
     while frame is not None:
         calls.append(frame)
-        if frame.f_code is interruptible.__code__:
+        if frame.f_code is run_interruptible.__code__:
             break
         frame = frame.f_back
     return calls[::-1]
@@ -166,7 +169,7 @@ def _is_import(call: FrameType) -> bool:
     return call.f_code.co_filename.startswith("<frozen importlib")
 
 
-def _being_handled() -> bool:
+def _is_handling_interrupt() -> bool:
     """Return whether someone is about to clean up after a KeyboardInterrupt."""
     error = sys.exc_info()[1]
     while error is not None and not isinstance(error, KeyboardInterrupt):
@@ -174,31 +177,31 @@ def _being_handled() -> bool:
     return error is not None
 
 
-def _end(number: int) -> NoReturn:
+def _end_process(number: int) -> NoReturn:
     """End the process; processes of its own end with it."""
     os.write(2, b"interrupted\n")
     os._exit(128 + number)
 
 
-def _take() -> bytes:
+def _read_signals() -> bytes:
     """Return the signals that have not been heard yet."""
     try:
-        return os.read(_State.told, 64)
+        return os.read(_State.wakeup_fd, 64)
     except BlockingIOError:
         return b""
 
 
-def _watch() -> None:
+def _watch_main_thread() -> None:
     """End the process if the main thread does not handle a signal (runs in a thread)."""
-    while select.select([_State.told], [], []):
+    while select.select([_State.wakeup_fd], [], []):
         deadline = time.monotonic() + _DEAF_S
-        while time.monotonic() < deadline and select.select([_State.told], [], [], 0)[0]:
+        while time.monotonic() < deadline and select.select([_State.wakeup_fd], [], [], 0)[0]:
             time.sleep(_LATER_S)
-        if time.monotonic() >= deadline and (left := _take()):
-            _end(_State.number or left[0])
+        if time.monotonic() >= deadline and (left := _read_signals()):
+            _end_process(_State.number or left[0])
 
 
-def _ignore() -> None:
+def _ignore_signals() -> None:
     """Let the last moments of the interpreter pass: all that was to be said has been said."""
     signal.set_wakeup_fd(-1)
     for number in (*_SIGNALS, signal.SIGALRM):

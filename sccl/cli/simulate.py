@@ -10,15 +10,15 @@ from rich.markup import escape
 from rich.table import Table
 
 from sccl.cli import complete, options
-from sccl.cli.report import err, on_a_line, out, print_output, reported
+from sccl.cli.report import err, out, print_output, report_errors, single_line
 from sccl.core.clock import AlphaModel
-from sccl.core.cost import bytes_text, us_text
-from sccl.core.stepping import Stepping
-from sccl.core.words import counted
+from sccl.core.cost import format_bytes, format_us
+from sccl.core.formatting import format_count
+from sccl.core.step_alignment import StepAlignment
 from sccl.errors import ParameterError
-from sccl.tasks.sizes import sizes_of
+from sccl.tasks.sizes import parse_sizes
 from sccl.view import charts
-from sccl.view.text.notes import share_bar
+from sccl.view.text.progress_notes import share_bar
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,7 +44,7 @@ Topo = Annotated[
     typer.Option(
         help="Machine of programs: a name or a .json file.",
         show_default="the one that they name",
-        autocompletion=complete.topology,
+        autocompletion=complete.complete_topology,
     ),
 ]
 Size = Annotated[
@@ -64,7 +64,7 @@ Alpha = Annotated[
     ),
 ]
 Steps = Annotated[
-    Stepping | None,
+    StepAlignment | None,
     typer.Option(
         "--stepping",
         help="Start of a send: pipelined (data have arrived and the link is free) or "
@@ -96,7 +96,7 @@ Plot = Annotated[
 ]
 
 
-@reported
+@report_errors
 def simulate(
     files: Files,
     size: Size = None,
@@ -115,16 +115,16 @@ def simulate(
     whole ticks, so the result is the same on every computer. The output has a lower bound for
     every schedule.
     """
-    from sccl.tasks.simulate import load_sources, simulated  # noqa: PLC0415 - loads NumPy
-    from sccl.tasks.simulated import part_of, simulate_output  # noqa: PLC0415 - likewise
-    from sccl.tasks.simulated_charts import chart_of, check_lines, drawn_of  # noqa: PLC0415 - likewise
-    from sccl.tasks.terms import Terms  # noqa: PLC0415 - likewise
+    from sccl.tasks.simulate import load_sources, run_simulations  # noqa: PLC0415 - loads NumPy
+    from sccl.tasks.simulated import build_run_part, simulate_output  # noqa: PLC0415 - likewise
+    from sccl.tasks.simulated_charts import chart_run, check_lines, simulation_chart  # noqa: PLC0415 - likewise
+    from sccl.tasks.terms import SimulationSettings  # noqa: PLC0415 - likewise
 
     if plot:
         charts.check_picture(plot)
 
-    sizes = [None] if size is None else sizes_of(size)
-    terms = Terms(alpha, stepping, alpha_us, gb_per_s)
+    sizes = [None] if size is None else parse_sizes(size)
+    terms = SimulationSettings(alpha, stepping, alpha_us, gb_per_s)
     sources = load_sources(files, topo)
     if together and len(sources) < 2:
         raise ParameterError(
@@ -132,15 +132,15 @@ def simulate(
         )
     if plot and not together:
         check_lines(len(sources))
-    alone = len(sizes) == 1 and (together or len(sources) == 1)
+    is_single = len(sizes) == 1 and (together or len(sources) == 1)
     runs, drawn = [], []
     with share_bar(err(), "simulating") as bar:
-        for run in simulated(sources, sizes, terms, at_once=together, told=bar):
-            runs.append(part_of(run))
+        for run in run_simulations(sources, sizes, terms, at_once=together, on_progress=bar):
+            runs.append(build_run_part(run))
             if plot:
-                drawn.append(drawn_of(run, alone=alone))
+                drawn.append(chart_run(run, is_single=is_single))
     if plot:
-        charts.save(chart_of(drawn, runs), plot, title="sccl: simulation")
+        charts.save_chart(simulation_chart(drawn, runs), plot, title="sccl: simulation")
     if json:
         print_output(simulate_output(sources, runs, terms, plot))
     elif len(runs) == 1:
@@ -148,7 +148,7 @@ def simulate(
     else:
         _print_table(out(), runs)
     if plot and not json:
-        out().print(f"picture: {on_a_line(plot)}", markup=False, soft_wrap=True)
+        out().print(f"picture: {single_line(plot)}", markup=False, soft_wrap=True)
 
 
 def _print(console: Console, run: RunPart) -> None:
@@ -156,56 +156,56 @@ def _print(console: Console, run: RunPart) -> None:
     for part in run.collectives:
         _print_collective(console, part)
     if len(run.collectives) > 1:
-        console.print(f"all together: [bold]{us_text(run.finish_us)}[/]")
-    console.print(f"{_steps(run)}, alpha {run.alpha}")
+        console.print(f"all together: [bold]{format_us(run.finish_us)}[/]")
+    console.print(f"{_steps_text(run)}, alpha {run.alpha}")
     if run.busiest:
         link = "->".join(map(str, run.busiest.link))
         console.print(
             f"busiest link {link}: {run.busiest.busy:.1%} of the time, "
-            f"{bytes_text(run.busiest.bytes)}; all links {run.utilisation:.1%} on average"
+            f"{format_bytes(run.busiest.bytes)}; all links {run.utilisation:.1%} on average"
         )
     if run.critical_path:
         _print_path(console, run)
 
 
 def _print_collective(console: Console, part: SimulatedPart) -> None:
-    title = escape(f"{_name(part)}: {part.collective} on {on_a_line(part.topology)}")
-    of = f" of {bytes_text(part.chunk_bytes)}" if part.chunk_bytes else ""
+    title = escape(f"{_part_name(part)}: {part.collective} on {single_line(part.topology)}")
+    of = f" of {format_bytes(part.chunk_bytes)}" if part.chunk_bytes else ""
     console.print(
-        f"{title}, {bytes_text(part.size_bytes)} in C={part.chunks}{of}: "
-        f"[bold]{us_text(part.finish_us)}[/], {part.algorithm_gb_per_s:.4g} GB/s (size / time)",
+        f"{title}, {format_bytes(part.size_bytes)} in C={part.chunks}{of}: "
+        f"[bold]{format_us(part.finish_us)}[/], {part.algorithm_gb_per_s:.4g} GB/s (size / time)",
         soft_wrap=True,
     )
     if part.bound_us is None:
         console.print(f"no bound is known: {part.bound}", markup=False, soft_wrap=True)
         return
-    above = "" if part.gap is None else f", gap {_gap(part)}"
+    above = "" if part.gap is None else f", gap {_gap_text(part)}"
     met = "[green], met[/]" if part.gap == 0 else above
     console.print(
-        f"lower bound {us_text(part.bound_us)}{met} ({escape(part.bound)})",
+        f"lower bound {format_us(part.bound_us)}{met} ({escape(part.bound)})",
         soft_wrap=True,
     )
 
 
-def _steps(run: RunPart) -> str:
+def _steps_text(run: RunPart) -> str:
     if run.stepping:
         return run.stepping
     programs = any(part.program for part in run.collectives)
     return "by the instructions" if programs else "at the times of the schedule"
 
 
-def _name(part: SimulatedPart) -> str:
-    return on_a_line(f"{part.file}: {part.program}" if part.program else part.file)
+def _part_name(part: SimulatedPart) -> str:
+    return single_line(f"{part.file}: {part.program}" if part.program else part.file)
 
 
-def _gap(part: SimulatedPart) -> str:
+def _gap_text(part: SimulatedPart) -> str:
     return "" if part.gap is None else f"{part.gap:.2%}"
 
 
 def _print_path(console: Console, run: RunPart) -> None:
     path = run.critical_path
     several = len(run.collectives) > 1
-    console.print(f"critical path, {counted(len(path), 'transfer')}:")
+    console.print(f"critical path, {format_count(len(path), 'transfer')}:")
     shown = [*enumerate(path)]
     cut = len(path) > 2 * _ENDS + 1
     table = Table(box=None, pad_edge=False, show_edge=False)
@@ -219,12 +219,12 @@ def _print_path(console: Console, run: RunPart) -> None:
             table.add_row("...", "...", "", "", f"{len(path) - 2 * _ENDS} more (--json has all)")
         times = f"{step.start_us:.6g}", f"{step.until_us:.6g}"
         chunks = ", ".join(map(str, (step.chunk, *step.with_chunks)))
-        words = [*times, chunks, "->".join(map(str, step.link)), _why(step)]
-        table.add_row(*words, *((escape(on_a_line(step.file)),) if several else ()))
+        words = [*times, chunks, "->".join(map(str, step.link)), _wait_text(step)]
+        table.add_row(*words, *((escape(single_line(step.file)),) if several else ()))
     console.print(table)
 
 
-def _why(step: PathPart) -> str:
+def _wait_text(step: PathPart) -> str:
     """Return the reason for a transfer's wait as text."""
     waits = step.start_us - step.ready_us
     waited = f"waited {waits:.4g} us for" if waits else "after the previous transfer on"
@@ -242,7 +242,7 @@ def _why(step: PathPart) -> str:
 
 def _print_table(console: Console, runs: Sequence[RunPart]) -> None:
     """Print a row for each collective of each simulation."""
-    files = {_name(part) for run in runs for part in run.collectives}
+    files = {_part_name(part) for run in runs for part in run.collectives}
     table = Table(*(("file",) if len(files) > 1 else ()))
     names = ("size", "time (us)", "GB/s", "bound (us)", "gap", "links busy", "busiest link")
     for name in names:
@@ -251,18 +251,19 @@ def _print_table(console: Console, runs: Sequence[RunPart]) -> None:
         busiest = run.busiest
         link = f"{'->'.join(map(str, busiest.link))} {busiest.busy:.1%}" if busiest else ""
         for part in run.collectives:
-            least = "" if part.bound_us is None else f"{part.bound_us:.6g}"
+            lower_bound = "" if part.bound_us is None else f"{part.bound_us:.6g}"
             table.add_row(
-                *((escape(_name(part)),) if len(files) > 1 else ()),
-                *(bytes_text(part.size_bytes), f"{part.finish_us:.6g}"),
-                *(f"{part.algorithm_gb_per_s:.4g}", least, _gap(part)),
+                *((escape(_part_name(part)),) if len(files) > 1 else ()),
+                *(format_bytes(part.size_bytes), f"{part.finish_us:.6g}"),
+                *(f"{part.algorithm_gb_per_s:.4g}", lower_bound, _gap_text(part)),
                 *(f"{run.utilisation:.1%}", link),
             )
     titles = {f"{p.collective} on {p.topology}" for run in runs for p in run.collectives}
     for title in sorted(titles):
-        console.print(f"{on_a_line(title)}", markup=False)
+        console.print(f"{single_line(title)}", markup=False)
     console.print(
-        f"{_steps(runs[0])}, alpha {runs[0].alpha}; GB/s is size / time; the lower bound holds "
+        f"{_steps_text(runs[0])}, alpha {runs[0].alpha}; GB/s is size / time; the lower bound "
+        "holds "
         "for every schedule of these chunks",
         soft_wrap=True,
     )

@@ -10,22 +10,22 @@ from rich.markup import escape
 from rich.table import Table
 
 from sccl.cli import complete, options
-from sccl.cli.report import on_a_line, out, print_file, print_output, reported
+from sccl.cli.report import out, print_file, print_output, report_errors, single_line
 from sccl.cli.subject import Root, TacclTopology, TopoOrProfile
+from sccl.core.files.json_text import to_text
 from sccl.core.files.sketches import sketch_to_wire
-from sccl.core.files.text import text_of
-from sccl.core.words import counted
+from sccl.core.formatting import format_count
 from sccl.errors import ParameterError
 from sccl.tasks.fitted_sketch import FittedSketch, SketchedChunks, logical_topology
 from sccl.tasks.sketch import (
     SketchDrawOutput,
     check_output,
-    chunks_for,
     explain_output,
-    fit_of,
-    inputs_of,
+    input_digests,
+    load_fit,
+    sketched_chunks_for,
 )
-from sccl.tasks.sketch_words import notes_of, rows_of
+from sccl.tasks.sketch_words import drawing_notes, sketch_rows
 from sccl.view import charts
 
 sketch = typer.Typer(
@@ -40,7 +40,7 @@ File = Annotated[
     typer.Argument(
         metavar="FILE",
         help="Sketch file of TACCL or of sccl ('sccl schema sketch').",
-        autocompletion=complete.file,
+        autocompletion=complete.complete_file,
     ),
 ]
 Collective = Annotated[
@@ -48,13 +48,13 @@ Collective = Annotated[
     typer.Option(
         help="Collective that the sketch must suit, such as allgather.",
         show_default=False,
-        autocompletion=complete.collective,
+        autocompletion=complete.complete_collective,
     ),
 ]
 
 
 @sketch.command(epilog="Example: sccl sketch check sk.json --topo ndv2x2 --collective allgather")
-@reported
+@report_errors
 def check(
     file: File,
     topo: TopoOrProfile = None,
@@ -68,31 +68,31 @@ def check(
     Contradictions with the machine are named by their entry: missing ranks, relays without a link,
     and symmetries that the machine does not have, with the link or path that breaks.
     """
-    found, fit = fit_of(file, topo, profile)
-    chunks = chunks_for(fit, collective, root)
+    loaded_sketch, fit = load_fit(file, topo, profile)
+    chunks = sketched_chunks_for(fit, collective, root)
     if json:
-        print_output(check_output(found, fit, chunks))
+        print_output(check_output(loaded_sketch, fit, chunks))
         return
-    line = f"{on_a_line(file)}: a sketch for {counted(found.nodes, 'node')}"
-    out().print(f"{line}{_fits(fit, chunks)}", markup=False, soft_wrap=True)
+    line = f"{single_line(file)}: a sketch for {format_count(loaded_sketch.nodes, 'node')}"
+    out().print(f"{line}{_fit_text(fit, chunks)}", markup=False, soft_wrap=True)
 
 
-def _fits(fit: FittedSketch | None, chunks: SketchedChunks | None) -> str:
+def _fit_text(fit: FittedSketch | None, chunks: SketchedChunks | None) -> str:
     if fit is None:
         return "; --topo MACHINE checks whether it fits one"
-    left = sum(way.factor > 0 for way in fit.ways)
+    left = sum(route.factor > 0 for route in fit.routes)
     text = (
-        f"; it fits {fit.topology.name}: {left} of {len(fit.ways)} ways are left, "
-        f"{counted(fit.symmetries, 'symmetry').replace('symmetrys', 'symmetries')}"
+        f"; it fits {fit.topology.name}: {left} of {len(fit.routes)} ways are left, "
+        f"{format_count(fit.symmetries, 'symmetry').replace('symmetrys', 'symmetries')}"
     )
     if chunks is None:
         return text
-    planned = f"{chunks.planned} of {counted(chunks.chunks, 'chunk')} are to be planned"
+    planned = f"{chunks.planned} of {format_count(chunks.chunks, 'chunk')} are to be planned"
     return f"{text}; of {chunks.collective} {planned}"
 
 
 @sketch.command(epilog="Example: sccl sketch show sk.json")
-@reported
+@report_errors
 def show(
     file: File,
     topo: TopoOrProfile = None,
@@ -100,18 +100,18 @@ def show(
     json: options.Json = False,
 ) -> None:
     """Show a sketch as a table. With --json, as a file in sccl's format."""
-    found, fit = fit_of(file, topo, profile)
+    loaded_sketch, fit = load_fit(file, topo, profile)
     if json:
-        print_file(text_of(sketch_to_wire(found)))
+        print_file(to_text(sketch_to_wire(loaded_sketch)))
         return
-    table = Table("Of", "What", title=escape(on_a_line(found.name)), title_justify="left")
-    for of, what in rows_of(found, fit):
-        table.add_row(of, escape(what))
+    table = Table("Of", "What", title=escape(single_line(loaded_sketch.name)), title_justify="left")
+    for of, description in sketch_rows(loaded_sketch, fit):
+        table.add_row(of, escape(description))
     out().print(table)
 
 
 @sketch.command(epilog="Example: sccl sketch explain sk.json --topo ndv2x2")
-@reported
+@report_errors
 def explain(
     file: File,
     topo: TopoOrProfile = None,
@@ -121,17 +121,17 @@ def explain(
     json: options.Json = False,
 ) -> None:
     """Explain in sentences the transfers that a sketch allows and forbids."""
-    fit = _needed(fit_of(file, topo, profile)[1])
-    found = explain_output(fit, chunks_for(fit, collective, root))
+    fit = _require_fit(load_fit(file, topo, profile)[1])
+    explanation = explain_output(fit, sketched_chunks_for(fit, collective, root))
     if json:
-        print_output(found)
+        print_output(explanation)
         return
-    for sentence in found.sentences:
+    for sentence in explanation.sentences:
         out().print(sentence, markup=False, soft_wrap=True)
 
 
 @sketch.command(epilog="Example: sccl sketch draw sk.json --topo ndv2x2 -o sk.svg")
-@reported
+@report_errors
 def draw(
     file: File,
     output: Annotated[
@@ -148,20 +148,20 @@ def draw(
     policy. Unused links are faint. An arrow marks a link that is used in one direction.
     """
     charts.check_picture(output)
-    fit = _needed(fit_of(file, topo, profile)[1])
-    chart = charts.logical_chart(fit.topology, logical_topology(fit, notes_of(fit)))
+    fit = _require_fit(load_fit(file, topo, profile)[1])
+    chart = charts.logical_chart(fit.topology, logical_topology(fit, drawing_notes(fit)))
     name, machine = fit.sketch.name, fit.topology.name
-    charts.save(chart, output, title=f"sccl: {name} on {machine}")
+    charts.save_chart(chart, output, title=f"sccl: {name} on {machine}")
     if json:
-        digests = inputs_of(fit.sketch, fit)
+        digests = input_digests(fit.sketch, fit)
         print_output(
             SketchDrawOutput(inputs=digests, name=name, topology=machine, file=str(output))
         )
     else:
-        out().print(f"sketch: {on_a_line(output)}", markup=False, soft_wrap=True)
+        out().print(f"sketch: {single_line(output)}", markup=False, soft_wrap=True)
 
 
-def _needed(fit: FittedSketch | None) -> FittedSketch:
+def _require_fit(fit: FittedSketch | None) -> FittedSketch:
     if fit is None:
         raise ParameterError(
             "no machine: give --topo NAME ('sccl topo list'), or --taccl-topology FILE"

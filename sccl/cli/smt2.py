@@ -5,17 +5,17 @@ from __future__ import annotations
 import typer
 
 from sccl.cli import options
-from sccl.cli.report import on_a_line, out, print_output, reported
-from sccl.cli.subject import SubjectOptions, subject_from
+from sccl.cli.report import out, print_output, report_errors, single_line
+from sccl.cli.subject import ProblemOptions, load_problem
 from sccl.core.files.disk import write_atomically
 from sccl.tasks.outputs import question_digests
 from sccl.tasks.smt2 import Smt2Output, problem_text
-from sccl.transform import pose
+from sccl.transform import build_question
 
 
-@reported
+@report_errors
 def smt2(
-    about: SubjectOptions,
+    about: ProblemOptions,
     chunks: options.Chunks,
     steps: options.Steps,
     rounds: options.Rounds,
@@ -28,11 +28,11 @@ def smt2(
     allreduce is written as one half of a composition of equal halves (S/2 steps, R/2 rounds), so
     unsat does not exclude other allreduces.
     """
-    subject = subject_from(about)
+    subject = load_problem(about)
     topology, spec = subject.topology, subject.spec
-    posed = pose(topology, spec, chunks, steps, rounds)
-    options.writable(output)
-    text = problem_text(posed)
+    problem = build_question(topology, spec, chunks, steps, rounds)
+    options.check_writable(output)
+    text = problem_text(problem)
     if output is not None:
         write_atomically(output, text)
     if json:
@@ -41,4 +41,4 @@ def smt2(
     elif output is None:
         typer.echo(text, nl=False)
     else:
-        out().print(f"written to {on_a_line(output)}", markup=False)
+        out().print(f"written to {single_line(output)}", markup=False)

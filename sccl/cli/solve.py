@@ -8,30 +8,30 @@ import typer
 from rich.markup import escape
 
 from sccl.cli import options
-from sccl.cli.report import ExitCode, err, on_a_line, out, print_output, reported
-from sccl.cli.searching import KeptOptions, SearchOptions, settings_of
-from sccl.cli.subject import SubjectOptions, subject_from
+from sccl.cli.report import ExitCode, err, out, print_output, report_errors, single_line
+from sccl.cli.searching import SearchOptions, StoreOptions, solver_settings
+from sccl.cli.subject import ProblemOptions, load_problem
 from sccl.core.answer import Answer, Sat, verdict
 from sccl.core.files.algorithms import algorithm_to_wire
 from sccl.core.files.disk import write_atomically
-from sccl.core.files.text import text_of
-from sccl.tasks.solve import find_algorithm, scope_of, solve_output
-from sccl.transform import Question, pose
-from sccl.view.text.reasons import reason_of, solver_of
+from sccl.core.files.json_text import to_text
+from sccl.tasks.solve import answer_scope, find_algorithm, solve_output
+from sccl.transform import Question, build_question
+from sccl.view.text.reasons import answer_reason, answer_solver
 
 _EXIT = {"sat": ExitCode.OK, "unsat": ExitCode.NO, "unknown": ExitCode.UNKNOWN}
 
 
-@reported
+@report_errors
 def solve(
-    about: SubjectOptions,
+    about: ProblemOptions,
     *,
     chunks: options.Chunks,
     steps: options.Steps,
     rounds: options.Rounds,
     search: SearchOptions,
     timeout: options.Timeout = None,
-    kept: KeptOptions,
+    kept: StoreOptions,
     output: options.Output = None,
     json: options.Json = False,
 ) -> None:
@@ -42,20 +42,20 @@ def solve(
 
     Exit code 0: sat, 1: unsat, 2: bad input, 3: unknown, 130: interrupted.
     """
-    settings = settings_of(search, timeout, kept)
-    subject = subject_from(about)
+    settings = solver_settings(search, timeout, kept)
+    subject = load_problem(about)
     topology, spec = subject.topology, subject.spec
-    posed = pose(topology, spec, chunks, steps, rounds)
-    options.writable(output)
+    problem = build_question(topology, spec, chunks, steps, rounds)
+    options.check_writable(output)
     with err().status(escape(f"{spec.name} on {topology.name} with {settings.solver}")):
-        answer = find_algorithm(spec, posed, settings)
+        answer = find_algorithm(spec, problem, settings)
     if isinstance(answer, Sat) and output is not None:
-        write_atomically(output, text_of(algorithm_to_wire(answer.algorithm)))
+        write_atomically(output, to_text(algorithm_to_wire(answer.algorithm)))
     file = str(output) if output is not None and isinstance(answer, Sat) else None
     if json:
-        print_output(solve_output(spec, posed, answer, file))
+        print_output(solve_output(spec, problem, answer, file))
     else:
-        _print(posed, answer, file)
+        _print(problem, answer, file)
     raise typer.Exit(_EXIT[verdict(answer)])
 
 
@@ -64,18 +64,19 @@ def _print(question: Question, answer: Answer, file: str | None) -> None:
     console = out()
     console.print(
         f"{escape(f'{c.name} on {q.topology.name}')}, C={c.chunks} S={q.steps} R={q.rounds}: "
-        f"[bold]{verdict(answer)}[/] ({solver_of(answer)}, {answer.seconds:.2f} s): "
-        f"{reason_of(answer)}"
+        f"[bold]{verdict(answer)}[/] ({answer_solver(answer)}, {answer.seconds:.2f} s): "
+        f"{answer_reason(answer)}"
     )
-    if scope := scope_of(question, answer):
+    if scope := answer_scope(question, answer):
         console.print(f"class: {scope}")
     if isinstance(answer, Sat):
-        found = answer.algorithm
-        rounds = ", ".join(str(r) for r in found.rounds_per_step)
+        plan = answer.algorithm
+        rounds = ", ".join(str(r) for r in plan.rounds_per_step)
         console.print(
-            f"R/C = {found.bandwidth_cost}, rounds per step {rounds}, {found.num_sends} sends"
+            f"R/C = {plan.bandwidth_cost}, rounds per step {rounds}, {plan.num_sends} sends"
         )
         kept = (
-            f"written to {on_a_line(file)}; see it with: sccl show {on_a_line(quote(file or ''))}"
+            f"written to {single_line(file)}; see it with: sccl show "
+            f"{single_line(quote(file or ''))}"
         )
         console.print(kept if file else "not kept: add -o FILE to write it", markup=False)

@@ -10,16 +10,16 @@ from rich.markup import escape
 from rich.table import Table
 
 from sccl.cli import options
-from sccl.cli.report import on_a_line, out, print_output, reported
+from sccl.cli.report import out, print_output, report_errors, single_line
 from sccl.core.answer import Sat
 from sccl.core.files.algorithms import algorithm_to_wire
 from sccl.core.files.answers import answer_to_wire, instance_to_wire
 from sccl.core.files.disk import write_atomically
-from sccl.core.files.text import digest as digest_of
-from sccl.core.files.text import text_of
-from sccl.core.words import counted
+from sccl.core.files.json_text import digest as digest_of
+from sccl.core.files.json_text import to_text
+from sccl.core.formatting import format_count
 from sccl.errors import ParameterError
-from sccl.synth.settings import open_store
+from sccl.synth.common.settings import open_store
 from sccl.tasks.outputs import plan_digests
 from sccl.tasks.store import StoreExportOutput, StoreGcOutput, StoreShowOutput, ls_output
 
@@ -35,7 +35,7 @@ Digest = Annotated[
 
 
 @store.command("ls", epilog="Example: sccl store ls")
-@reported
+@report_errors
 def ls(file: options.Store = None, json: options.Json = False) -> None:
     """List all verdicts."""
     with open_store(file) as opened:
@@ -58,11 +58,13 @@ def ls(file: options.Store = None, json: options.Json = False) -> None:
         )
     console = out()
     console.print(table)
-    console.print(f"{counted(len(rows), 'verdict')} in {opened.path}", markup=False, soft_wrap=True)
+    console.print(
+        f"{format_count(len(rows), 'verdict')} in {opened.path}", markup=False, soft_wrap=True
+    )
 
 
 @store.command("show", epilog="Example: sccl store show 3f2a")
-@reported
+@report_errors
 def show(
     digest: Digest,
     file: options.Store = None,
@@ -70,19 +72,19 @@ def show(
 ) -> None:
     """Print an instance and the verdicts of solvers, always as JSON."""
     with open_store(file) as opened:
-        found = opened.find(digest)
-    instance = instance_to_wire(found[0][0])
+        rows = opened.find(digest)
+    instance = instance_to_wire(rows[0][0])
     print_output(
         StoreShowOutput(
             inputs={"instance": digest_of(instance)},
             instance=instance,
-            answers={solver: answer_to_wire(answer) for _, solver, answer in found},
+            answers={solver: answer_to_wire(answer) for _, solver, answer in rows},
         )
     )
 
 
 @store.command("export", epilog="Example: sccl store export 3f2a -o a.json")
-@reported
+@report_errors
 def export(
     digest: Digest,
     output: Annotated[Path, typer.Option("-o", "--output", help="File for the algorithm.")],
@@ -93,22 +95,22 @@ def export(
 
     For a reduction it is the algorithm of the dual, as the solver found it.
     """
-    options.writable(output)
+    options.check_writable(output)
     with open_store(file) as opened:
         answers = [answer for _, _, answer in opened.find(digest)]
     sat = [answer for answer in answers if isinstance(answer, Sat)]
     if not sat:
         raise ParameterError(f"the store has no algorithm for the instance {digest}")
-    write_atomically(output, text_of(algorithm_to_wire(sat[0].algorithm)))
+    write_atomically(output, to_text(algorithm_to_wire(sat[0].algorithm)))
     if json:
         inputs = plan_digests({"algorithm": sat[0].algorithm})
         print_output(StoreExportOutput(inputs=inputs, file=str(output)))
         return
-    out().print(f"written to {on_a_line(output)}", markup=False, soft_wrap=True)
+    out().print(f"written to {single_line(output)}", markup=False, soft_wrap=True)
 
 
 @store.command("gc", epilog="Example: sccl store gc --older-than-days 30")
-@reported
+@report_errors
 def gc(
     older_than_days: Annotated[
         float | None, typer.Option(help="Delete answers older than this.", min=0)
@@ -127,5 +129,5 @@ def gc(
         print_output(StoreGcOutput(inputs={}, store=str(opened.path), deleted=gone))
         return
     out().print(
-        f"{counted(gone, 'verdict')} deleted from {opened.path}", markup=False, soft_wrap=True
+        f"{format_count(gone, 'verdict')} deleted from {opened.path}", markup=False, soft_wrap=True
     )

@@ -7,7 +7,7 @@ import sys
 from contextlib import suppress
 
 
-def let_go_of_stdout() -> None:
+def detach_stdout() -> None:
     """Discard the buffered output, so that Python does not report an error at exit."""
     with suppress(OSError, ValueError):  # that of a test is no file
         nowhere = os.open(os.devnull, os.O_WRONLY)

@@ -10,13 +10,12 @@ import typer
 
 from sccl.cli import complete
 from sccl.cli.report import err
-from sccl.collectives import COUNTED, Spec, in_groups
+from sccl.collectives import COUNTED_COLLECTIVES, Spec, format_in_groups
 from sccl.core.sketch import Sketch
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
-from sccl.tasks.subject import Subject, counted_of, machine_given, subject_of
-from sccl.topo import resolve as resolve_topology
-from sccl.topo import routed
+from sccl.tasks.subject import CollectiveProblem, build_problem, counted_spec, required_machine
+from sccl.topo import multihop_machine, resolve_topology
 
 Collective = Annotated[
     str | None,
@@ -26,14 +25,14 @@ Collective = Annotated[
         "alltoall@0-3/4-7; several at once: allgather@0-3+alltoall@4-7. Required, unless --groups "
         "is a file in which each group has its own.",
         show_default=False,
-        autocompletion=complete.collective,
+        autocompletion=complete.complete_collective,
     ),
 ]
 Topo = Annotated[
     str,
     typer.Option(
         help="dgx1, z52, torus:4x4, ... (see 'sccl topo list') or a .json file.",
-        autocompletion=complete.topology,
+        autocompletion=complete.complete_topology,
     ),
 ]
 TopoOrProfile = Annotated[
@@ -42,7 +41,7 @@ TopoOrProfile = Annotated[
         "--topo",
         help="Machine: a name such as ndv2x2 ('sccl topo list') or a .json file.",
         show_default=False,
-        autocompletion=complete.topology,
+        autocompletion=complete.complete_topology,
     ),
 ]
 TacclTopology = Annotated[
@@ -52,7 +51,7 @@ TacclTopology = Annotated[
         metavar="FILE",
         help="TACCL machine profile instead of --topo, for as many nodes as the sketch has.",
         show_default=False,
-        autocompletion=complete.file,
+        autocompletion=complete.complete_file,
     ),
 ]
 Routed = Annotated[
@@ -62,7 +61,7 @@ Routed = Annotated[
         help="Routes of messages that cross several links in one step: xy (dimension by "
         "dimension), shortest, or a .json file.",
         show_default="each step is one link",
-        autocompletion=complete.words(("xy", "shortest"), "how messages go"),
+        autocompletion=complete.complete_words(("xy", "shortest"), "how messages go"),
     ),
 ]
 CountsFile = Annotated[
@@ -72,7 +71,7 @@ CountsFile = Annotated[
         help="File of element counts for allgatherv, alltoallv (one row per rank), "
         "gatherv, reducescatterv, scatterv; --size is one element.",
         show_default=False,
-        autocompletion=complete.file,
+        autocompletion=complete.complete_file,
     ),
 ]
 Groups = Annotated[
@@ -82,7 +81,7 @@ Groups = Annotated[
         help="Process groups that run it at the same time: 0-3,4-7, or 0,2,4/1,3,5, 2x4 "
         "(of 4 ranks each), 2x4.strided, 0-3:2/4-7:5 (roots), or a .json file.",
         show_default="one, of all ranks",
-        autocompletion=complete.file,
+        autocompletion=complete.complete_file,
     ),
 ]
 Root = Annotated[
@@ -96,7 +95,7 @@ Root = Annotated[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SubjectOptions:
+class ProblemOptions:
     """The collective and machine."""
 
     collective: Collective = None
@@ -113,15 +112,15 @@ class SubjectOptions:
             InputError: there is no such machine, or routes do not fit it.
         """
         machine = resolve_topology(self.topo)
-        return machine if self.routed is None else routed(machine, self.routed)
+        return machine if self.routed is None else multihop_machine(machine, self.routed)
 
-    def asked(self, machine: Topology) -> tuple[str | Spec, str | None]:
-        """Return the collective, and the root that is given beside it. See :func:`asked_of`."""
-        return asked_of(machine, self.collective, self.root, self.counts, self.groups)
+    def collective_and_root(self, machine: Topology) -> tuple[str | Spec, str | None]:
+        """Return the collective and its root (see :func:`parse_collective`)."""
+        return parse_collective(machine, self.collective, self.root, self.counts, self.groups)
 
 
 @dataclass(frozen=True, slots=True)
-class SketchedSubjectOptions:
+class SketchedProblemOptions:
     """The collective and machine, with an optional sketch."""
 
     collective: Collective = None
@@ -131,9 +130,9 @@ class SketchedSubjectOptions:
     counts: CountsFile = None
     groups: Groups = None
 
-    def asked(self, machine: Topology) -> tuple[str | Spec, str | None]:
-        """Return the collective, and the root that is given beside it. See :func:`asked_of`."""
-        return asked_of(machine, self.collective, self.root, self.counts, self.groups)
+    def collective_and_root(self, machine: Topology) -> tuple[str | Spec, str | None]:
+        """Return the collective and its root (see :func:`parse_collective`)."""
+        return parse_collective(machine, self.collective, self.root, self.counts, self.groups)
 
     def machine(self, sketch: Sketch | None) -> Topology:
         """Return the machine.
@@ -144,10 +143,10 @@ class SketchedSubjectOptions:
         Raises:
             InputError: none is given, both are, or one is no machine.
         """
-        return machine_given(sketch, self.topo, self.taccl_topology)
+        return required_machine(sketch, self.topo, self.taccl_topology)
 
 
-def asked_of(
+def parse_collective(
     machine: Topology,
     collective: str | None,
     root: str | None,
@@ -168,23 +167,23 @@ def asked_of(
     if groups is not None:
         if counts is not None:
             raise ParameterError("--counts are of all ranks, and --groups of some: leave one out")
-        return in_groups(collective, groups), root
+        return format_in_groups(collective, groups), root
     assert collective is not None
     if counts is not None:
-        return counted_of(machine, collective, root, counts), None
-    if collective in COUNTED:
+        return counted_spec(machine, collective, root, counts), None
+    if collective in COUNTED_COLLECTIVES:
         raise ParameterError(f"{collective} needs counts of elements: give --counts FILE")
     return collective, root
 
 
-def subject_from(options: SubjectOptions) -> Subject:
+def load_problem(options: ProblemOptions) -> CollectiveProblem:
     """Return the machine model and the collective; print changes made to the machine.
 
     Raises:
         InputError: one of them does not exist, or they do not fit.
     """
     machine = options.machine()
-    subject = subject_of(machine, *options.asked(machine)).in_steps()
+    subject = build_problem(machine, *options.collective_and_root(machine)).require_steps()
     for note in subject.notes:
         err().print(f"{subject.topology.name}: {note}", markup=False, soft_wrap=True)
     return subject

@@ -10,32 +10,40 @@ import typer
 from rich.markup import escape
 
 from sccl.cli import options
-from sccl.cli.report import ExitCode, err, on_a_line, out, print_output, reported, tell_first_use
-from sccl.cli.subject import SketchedSubjectOptions
+from sccl.cli.report import (
+    ExitCode,
+    err,
+    notify_first_compile,
+    out,
+    print_output,
+    report_errors,
+    single_line,
+)
+from sccl.cli.subject import SketchedProblemOptions
 from sccl.core.clock import AlphaModel
-from sccl.core.cost import bytes_text, us_text
-from sccl.core.files.sketches import sketch_of_wire
-from sccl.core.words import counted
+from sccl.core.cost import format_bytes, format_us
+from sccl.core.files.sketches import sketch_from_wire
+from sccl.core.formatting import format_count
 from sccl.errors import ParameterError
-from sccl.synth.contract import Request
-from sccl.synth.settings import checked_effort
+from sccl.synth.common.contract import Request
+from sccl.synth.common.settings import build_effort
 from sccl.tasks.files import write_plan
-from sccl.tasks.planned import best_of, nothing_by_then, options_of, plain_subject
-from sccl.tasks.sizes import check_divides, size_in_bytes
+from sccl.tasks.planned import best_plan, no_result_reason, parse_options, unmodified_problem
+from sccl.tasks.sizes import check_divides, parse_size
 from sccl.tasks.taccl import (
     AUTO,
+    EFFORT_UNITS,
     NAME,
-    UNITS,
     Ordering,
     RoutePaths,
     Steps,
     TacclOutput,
-    sketched,
+    optional_sketch_wire,
+    run_taccl,
     taccl_output,
-    wire_of_sketch,
     write_sketch,
 )
-from sccl.view.text.notes import share_bar
+from sccl.view.text.progress_notes import share_bar
 
 BySketch = Annotated[
     str,
@@ -110,15 +118,15 @@ TimeLimit = Annotated[
         help="Seconds after which the best schedule so far is returned.",
     ),
 ]
-Kept = Annotated[
+SketchFile = Annotated[
     Path | None,
     typer.Option("--keep-sketch", help="File for the sketch of the schedule."),
 ]
 
 
-@reported
+@report_errors
 def taccl(
-    about: SketchedSubjectOptions,
+    about: SketchedProblemOptions,
     *,
     sketch: BySketch = AUTO,
     size: Size = None,
@@ -129,11 +137,11 @@ def taccl(
     together: Together = True,
     alpha: Alpha = AlphaModel.TRAVELS,
     gap: Gap = 0.0,
-    effort: Units = UNITS,
+    effort: Units = EFFORT_UNITS,
     seed: Seed = 0,
     timeout: TimeLimit = None,
     output: options.Output = None,
-    keep_sketch: Kept = None,
+    keep_sketch: SketchFile = None,
     json: options.Json = False,
 ) -> None:
     """Find a schedule within a communication sketch: routes, order on links, exact times (TACCL).
@@ -145,18 +153,18 @@ def taccl(
     Exit code 0: found, 2: bad input, 3: time or budget ran out, 130: interrupted. The best
     schedule so far is kept.
     """
-    wire = wire_of_sketch(sketch)
-    machine = about.machine(None if wire is None else sketch_of_wire(wire))
-    subject = plain_subject(machine, *about.asked(machine))
+    wire = optional_sketch_wire(sketch)
+    machine = about.machine(None if wire is None else sketch_from_wire(wire))
+    subject = unmodified_problem(machine, *about.collective_and_root(machine))
     told_size = None if wire is None else wire.hyperparameters.input_size
     if size is None and told_size is None:
         raise ParameterError(
             "no size is given, and the sketch has no input_size: give --size, as 1MB"
         )
     request = Request(
-        subject.topology, subject.spec, size_in_bytes(str(told_size) if size is None else size)
+        subject.topology, subject.spec, parse_size(str(told_size) if size is None else size)
     )
-    chosen = options_of(
+    chosen = parse_options(
         NAME,
         sketch=wire,
         chunks=chunks,
@@ -169,30 +177,32 @@ def taccl(
     )
     cut = chunks or (wire.hyperparameters.input_chunkup if wire else 1)
     check_divides(request.size_bytes, request.spec.unit * cut)
-    options.writable(output)
-    options.writable(keep_sketch)
+    options.check_writable(output)
+    options.check_writable(keep_sketch)
     if output is not None and keep_sketch is not None and output.resolve() == keep_sketch.resolve():
         raise ParameterError(
             f"-o and --keep-sketch both name {output}: a schedule and a sketch need a file each"
         )
-    within = checked_effort(timeout, seed, effort)
-    doing = escape(f"{request.spec.name} on {on_a_line(request.topology.name)}")
+    within = build_effort(timeout, seed, effort)
+    doing = escape(f"{request.spec.name} on {single_line(request.topology.name)}")
     with err().status(doing) as status:
 
         def tell(us: float, least_us: float, name: str) -> None:
             """Tell of a better schedule of a phase."""
             above = us / least_us - 1 if least_us else 0.0
-            known = f"{us_text(us)}, at least {us_text(least_us)} ({above:.2%} above)"
-            status.update(f"{doing}, {escape(on_a_line(name))}: {known}")
+            progress = f"{format_us(us)}, at least {format_us(least_us)} ({above:.2%} above)"
+            status.update(f"{doing}, {escape(single_line(name))}: {progress}")
 
-        by = sketched(request, chosen, within, (lambda *_: None) if json else tell, tell_first_use)
-    found, ended = best_of(by.outcome)
-    if found is None:
-        err().print(f"unknown: {nothing_by_then(ended)}", markup=False)
+        by = run_taccl(
+            request, chosen, within, (lambda *_: None) if json else tell, notify_first_compile
+        )
+    best, ended = best_plan(by.outcome)
+    if best is None:
+        err().print(f"unknown: {no_result_reason(ended)}", markup=False)
         raise typer.Exit(ExitCode.UNKNOWN)
     shown = taccl_output(
         request,
-        found,
+        best,
         by,
         sketch=sketch,
         seed=seed,
@@ -201,8 +211,8 @@ def taccl(
         sketch_file=keep_sketch,
     )
     if output is not None:
-        with share_bar(err(), f"writing {on_a_line(output)}") as bar:
-            write_plan(output, found.plan, bar)
+        with share_bar(err(), f"writing {single_line(output)}") as bar:
+            write_plan(output, best.plan, bar)
     if keep_sketch is not None and by.sketch is not None:
         write_sketch(keep_sketch, by.sketch)
     if json:
@@ -215,35 +225,36 @@ def taccl(
 
 def _print(shown: TacclOutput) -> None:
     console = out()
-    us, least = shown.finish_us, shown.bound_us
-    above = us / least - 1 if least else 0.0
+    us, bound = shown.finish_us, shown.bound_us
+    above = us / bound - 1 if bound else 0.0
     met = "[green]the bound is met[/]" if shown.proved else f"gap {above:.2%}"
-    title = escape(f"{shown.collective} on {on_a_line(shown.topology)}")
+    title = escape(f"{shown.collective} on {single_line(shown.topology)}")
     console.print(
-        f"{title}, {bytes_text(shown.size_bytes)} a rank in C={shown.chunks}: "
-        f"[bold]{us_text(us)}[/] ({counted(shown.sends, 'transfer')}, {shown.seconds:.2f} s, "
+        f"{title}, {format_bytes(shown.size_bytes)} a rank in C={shown.chunks}: "
+        f"[bold]{format_us(us)}[/] ({format_count(shown.sends, 'transfer')}, {shown.seconds:.2f} "
+        "s, "
         f"seed {shown.seed}), alpha {shown.alpha}"
     )
     console.print(
-        f"lower bound {us_text(least)} for schedules in any sketch ({escape(shown.bound_of)}): "
+        f"lower bound {format_us(bound)} for schedules in any sketch ({escape(shown.bound_of)}): "
         f"{met}"
     )
-    console.print(f"sketch {escape(on_a_line(shown.sketch))}", highlight=False)
+    console.print(f"sketch {escape(single_line(shown.sketch))}", highlight=False)
     for number, phase in enumerate(shown.phases, 1):
         which = f"phase {number}: " if len(shown.phases) > 1 else ""
         console.print(
-            f"  {which}routes alone {us_text(phase.relaxed_us)}; by {escape(phase.by)} "
-            f"{us_text(phase.tried[phase.by])}"
+            f"  {which}routes alone {format_us(phase.relaxed_us)}; by {escape(phase.by)} "
+            f"{format_us(phase.tried[phase.by])}"
         )
     if shown.ended:
         console.print(f"{shown.ended}: this is the best by then", markup=False)
     if shown.sketch_file:
         console.print(
-            f"sketch written to {on_a_line(shown.sketch_file)}", markup=False, soft_wrap=True
+            f"sketch written to {single_line(shown.sketch_file)}", markup=False, soft_wrap=True
         )
     if shown.file:
-        judge = f"sccl check {on_a_line(quote(shown.file))}"
-        where = f"written to {on_a_line(shown.file)}; verify it with: {judge}"
+        judge = f"sccl check {single_line(quote(shown.file))}"
+        where = f"written to {single_line(shown.file)}; verify it with: {judge}"
     else:
         where = "not kept: add -o FILE to write it"
     console.print(where, markup=False, soft_wrap=True)

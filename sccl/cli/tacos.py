@@ -10,32 +10,40 @@ import typer
 from rich.markup import escape
 
 from sccl.cli import options
-from sccl.cli.report import ExitCode, err, on_a_line, out, print_output, reported, tell_first_use
-from sccl.cli.subject import SketchedSubjectOptions
+from sccl.cli.report import (
+    ExitCode,
+    err,
+    notify_first_compile,
+    out,
+    print_output,
+    report_errors,
+    single_line,
+)
+from sccl.cli.subject import SketchedProblemOptions
 from sccl.core.clock import AlphaModel
-from sccl.core.cost import bytes_text, us_text
-from sccl.core.outcome import Found
-from sccl.core.words import counted
-from sccl.synth.contract import Request
+from sccl.core.cost import format_bytes, format_us
+from sccl.core.formatting import format_count
+from sccl.core.outcome import Solution
+from sccl.synth.common.contract import Request
 from sccl.tasks.files import write_plan
 from sccl.tasks.planned import (
-    best_of,
-    notes_on,
-    nothing_by_then,
-    options_of,
-    plain_subject,
-    sketch_for,
+    best_plan,
+    load_sketch_chunks,
+    no_result_reason,
+    parse_options,
+    sketch_notes,
+    unmodified_problem,
 )
-from sccl.tasks.sizes import check_divides, size_in_bytes
+from sccl.tasks.sizes import check_divides, parse_size
 from sccl.tasks.tacos import (
     NAME,
     TacosOutput,
-    again_by,
-    synthesise,
+    reproduce_command,
+    run_tacos,
     tacos_output,
     write_output,
 )
-from sccl.view.text.notes import share_bar
+from sccl.view.text.progress_notes import share_bar
 
 Size = Annotated[
     str,
@@ -67,9 +75,9 @@ Seed = Annotated[
 ]
 
 
-@reported
+@report_errors
 def tacos(
-    about: SketchedSubjectOptions,
+    about: SketchedProblemOptions,
     *,
     size: Size,
     chunks: options.SketchedChunks = None,
@@ -102,13 +110,13 @@ def tacos(
     Exit code 0: found, 2: bad input, 3: time ran out, 130: interrupted. The best schedule so far
     is kept.
     """
-    kept, cut = sketch_for(sketch, chunks)
+    kept, cut = load_sketch_chunks(sketch, chunks)
     machine = about.machine(kept)
-    subject = plain_subject(machine, *about.asked(machine))
+    subject = unmodified_problem(machine, *about.collective_and_root(machine))
     for note in subject.notes:
         err().print(f"{subject.topology.name}: {note}", markup=False, soft_wrap=True)
-    request = Request(subject.topology, subject.spec, size_in_bytes(size))
-    chosen = options_of(
+    request = Request(subject.topology, subject.spec, parse_size(size))
+    chosen = parse_options(
         NAME,
         chunks=cut,
         restarts=restarts,
@@ -118,30 +126,30 @@ def tacos(
         switch_degree=switch_degree,
     )
     check_divides(request.size_bytes, request.spec.unit * cut)
-    options.writable(output)
-    for note in notes_on(kept):
+    options.check_writable(output)
+    for note in sketch_notes(kept):
         err().print(note, markup=False, soft_wrap=True)
-    doing = f"{request.spec.name} on {on_a_line(request.topology.name)}"
+    doing = f"{request.spec.name} on {single_line(request.topology.name)}"
     with share_bar(err(), doing) as bar:
-        outcome, seconds = synthesise(
+        outcome, seconds = run_tacos(
             request,
             chosen,
             bar,
             judging=lambda done, of: bar(done, of, f"judging {doing}"),
-            first=tell_first_use,
+            first=notify_first_compile,
             timeout_s=timeout,
             seed=seed,
             sketch=kept,
         )
-    found, ended = best_of(outcome)
-    if found is None:
-        err().print(f"unknown: {nothing_by_then(ended)}", markup=False)
+    best, ended = best_plan(outcome)
+    if best is None:
+        err().print(f"unknown: {no_result_reason(ended)}", markup=False)
         raise typer.Exit(ExitCode.UNKNOWN)
     asked = {field.name: getattr(about, field.name) for field in fields(about)}
-    again = again_by(asked | {"sketch": sketch}, chosen, request.size_bytes, seed)
+    again = reproduce_command(asked | {"sketch": sketch}, chosen, request.size_bytes, seed)
     shown = tacos_output(
         request,
-        found,
+        best,
         seconds=seconds,
         seed=seed,
         ended=ended,
@@ -151,42 +159,42 @@ def tacos(
         sketch=kept,
     )
     if output is not None and record:
-        with share_bar(err(), f"writing {on_a_line(output)}") as bar:
-            write_plan(output, found.plan, bar)
+        with share_bar(err(), f"writing {single_line(output)}") as bar:
+            write_plan(output, best.plan, bar)
     elif output is not None:
         write_output(output, shown)
     if json:
         print_output(shown)
     else:
-        _print(shown, found)
+        _print(shown, best)
     if ended:
         raise typer.Exit(ExitCode.INTERRUPTED if ended == "interrupted" else ExitCode.UNKNOWN)
 
 
-def _print(shown: TacosOutput, found: Found) -> None:
+def _print(shown: TacosOutput, best: Solution) -> None:
     console = out()
-    above = found.bound.gap
+    above = best.bound.gap
     met = "[green]the bound is met[/]" if shown.proved else f"gap {float(above or 0):.2%}"
-    title = escape(f"{shown.collective} on {on_a_line(shown.topology)}")
+    title = escape(f"{shown.collective} on {single_line(shown.topology)}")
     console.print(
-        f"{title}, {bytes_text(shown.size_bytes)} a rank in C={shown.chunks}: "
-        f"[bold]{us_text(shown.finish_us)}[/] ({counted(shown.sends, 'transfer')}, "
+        f"{title}, {format_bytes(shown.size_bytes)} a rank in C={shown.chunks}: "
+        f"[bold]{format_us(shown.finish_us)}[/] ({format_count(shown.sends, 'transfer')}, "
         f"{shown.seconds:.2f} s, seed {shown.seed}), alpha {shown.alpha}"
     )
     each = " (each sent separately)" if shown.alpha == "occupies" else ""
-    each += f" within sketch {escape(on_a_line(shown.sketch))}" if shown.sketch else ""
-    least = us_text(shown.bound_us)
-    console.print(f"lower bound {least} for such chunks{each}: {met}")
+    each += f" within sketch {escape(single_line(shown.sketch))}" if shown.sketch else ""
+    bound = format_us(shown.bound_us)
+    console.print(f"lower bound {bound} for such chunks{each}: {met}")
     if shown.ended:
         console.print(f"{shown.ended}: this is the best by then", markup=False)
-    console.print(_kept(shown), markup=False, soft_wrap=True)
+    console.print(_location_text(shown), markup=False, soft_wrap=True)
 
 
-def _kept(shown: TacosOutput) -> str:
+def _location_text(shown: TacosOutput) -> str:
     """Return where the schedule is, in words."""
     if not shown.file:
         return "not kept: add -o FILE to write it"
-    written = f"written to {on_a_line(shown.file)}"
+    written = f"written to {single_line(shown.file)}"
     if not shown.recorded:
         return f"{written}: the inputs that reproduce the schedule, not the schedule itself"
-    return f"{written}; verify it with: sccl check {on_a_line(quote(shown.file))}"
+    return f"{written}; verify it with: sccl check {single_line(quote(shown.file))}"

@@ -10,38 +10,46 @@ import typer
 from rich.markup import escape
 
 from sccl.cli import options
-from sccl.cli.report import ExitCode, err, on_a_line, out, print_output, reported, tell_first_use
-from sccl.cli.subject import SketchedSubjectOptions
+from sccl.cli.report import (
+    ExitCode,
+    err,
+    notify_first_compile,
+    out,
+    print_output,
+    report_errors,
+    single_line,
+)
+from sccl.cli.subject import SketchedProblemOptions
 from sccl.core.clock import AlphaModel
-from sccl.core.cost import bytes_text, us_text
+from sccl.core.cost import format_bytes, format_us
 from sccl.core.files.bandwidths import bandwidth_to_wire, load_bandwidth
-from sccl.core.words import counted
-from sccl.synth.contract import Request
-from sccl.synth.settings import checked_effort
+from sccl.core.formatting import format_count
+from sccl.synth.common.contract import Request
+from sccl.synth.common.settings import build_effort
 from sccl.tasks.files import write_plan
 from sccl.tasks.planned import (
-    best_of,
-    notes_on,
-    nothing_by_then,
-    options_of,
-    plain_subject,
-    sketch_for,
+    best_plan,
+    load_sketch_chunks,
+    no_result_reason,
+    parse_options,
+    sketch_notes,
+    unmodified_problem,
 )
-from sccl.tasks.sizes import check_divides, size_in_bytes
+from sccl.tasks.sizes import check_divides, parse_size
 from sccl.tasks.teccl import (
+    EFFORT_UNITS,
     NAME,
-    UNITS,
     Combine,
     Model,
     Solver,
     Switching,
     TecclOutput,
-    priorities_of,
-    scheduled,
-    switched,
+    parse_priorities,
+    run_teccl,
     teccl_output,
+    with_switching,
 )
-from sccl.view.text.notes import share_bar
+from sccl.view.text.progress_notes import share_bar
 
 Size = Annotated[
     str,
@@ -141,9 +149,9 @@ TimeLimit = Annotated[
 ]
 
 
-@reported
+@report_errors
 def teccl(
-    about: SketchedSubjectOptions,
+    about: SketchedProblemOptions,
     *,
     size: Size,
     chunks: options.SketchedChunks = None,
@@ -160,7 +168,7 @@ def teccl(
     priorities: Priorities = "",
     bandwidth: Bandwidth = None,
     gap: Gap = 0.0,
-    effort: Units = UNITS,
+    effort: Units = EFFORT_UNITS,
     seed: Seed = 0,
     timeout: TimeLimit = None,
     output: options.Output = None,
@@ -175,12 +183,12 @@ def teccl(
     Exit code 0: found, 2: bad input, 3: time or budget ran out, 130: interrupted. The best
     schedule so far is kept.
     """
-    weighed = priorities_of(priorities)
-    kept, cut = sketch_for(sketch, chunks)
-    machine = switched(about.machine(kept), switch)
-    subject = plain_subject(machine, *about.asked(machine))
-    request = Request(subject.topology, subject.spec, size_in_bytes(size))
-    chosen = options_of(
+    weighed = parse_priorities(priorities)
+    kept, cut = load_sketch_chunks(sketch, chunks)
+    machine = with_switching(about.machine(kept), switch)
+    subject = unmodified_problem(machine, *about.collective_and_root(machine))
+    request = Request(subject.topology, subject.spec, parse_size(size))
+    chosen = parse_options(
         NAME,
         chunks=cut,
         gap=gap,
@@ -198,34 +206,34 @@ def teccl(
     )
     if model is not Model.LP and not request.spec.counts:  # its chunks have sizes of their own
         check_divides(request.size_bytes, request.spec.unit * cut)
-    options.writable(output)
-    for note in notes_on(kept):
+    options.check_writable(output)
+    for note in sketch_notes(kept):
         err().print(note, markup=False, soft_wrap=True)
-    within = checked_effort(timeout, seed, effort)
-    doing = escape(f"{request.spec.name} on {on_a_line(request.topology.name)}")
+    within = build_effort(timeout, seed, effort)
+    doing = escape(f"{request.spec.name} on {single_line(request.topology.name)}")
     with err().status(doing) as status:
 
         def tell(us: float, least_us: float) -> None:
             """Tell of a better schedule."""
             above = us / least_us - 1 if least_us else 0.0
-            known = f"found {us_text(us)}, at least {us_text(least_us)} ({above:.2%} above)"
-            status.update(f"{doing}: {known}")
+            progress = f"found {format_us(us)}, at least {format_us(least_us)} ({above:.2%} above)"
+            status.update(f"{doing}: {progress}")
 
-        by = scheduled(
+        by = run_teccl(
             request,
             chosen,
             within,
             (lambda *_: None) if json else tell,
-            tell_first_use,
+            notify_first_compile,
             sketch=kept,
         )
-    found, ended = best_of(by.outcome)
-    if found is None:
-        err().print(f"unknown: {nothing_by_then(ended)}", markup=False)
+    best, ended = best_plan(by.outcome)
+    if best is None:
+        err().print(f"unknown: {no_result_reason(ended)}", markup=False)
         raise typer.Exit(ExitCode.UNKNOWN)
     shown = teccl_output(
         request,
-        found,
+        best,
         by,
         model=model,
         switch=switch,
@@ -237,8 +245,8 @@ def teccl(
         sketch=kept,
     )
     if output is not None:
-        with share_bar(err(), f"writing {on_a_line(output)}") as bar:
-            write_plan(output, found.plan, bar)
+        with share_bar(err(), f"writing {single_line(output)}") as bar:
+            write_plan(output, best.plan, bar)
     if json:
         print_output(shown)
     else:
@@ -247,7 +255,7 @@ def teccl(
         raise typer.Exit(ExitCode.INTERRUPTED if ended == "interrupted" else ExitCode.UNKNOWN)
 
 
-_COMBINED = {
+_COMBINATION_TEXT = {
     "reversal": "reversal: the dual read backwards, and of allreduce one phase after the other",
     "overlap": "reversal: each chunk is sent as soon as it is reduced",
     "chains": "chains: each chunk is reduced on its way to a root, and copied from there",
@@ -258,45 +266,47 @@ _COMBINED = {
 
 def _print(shown: TecclOutput, each: str) -> None:
     console = out()
-    us, least = shown.finish_us, shown.bound_us
+    us, bound = shown.finish_us, shown.bound_us
     if shown.weighted_us is not None and shown.weighted_bound_us is not None:
-        us, least = shown.weighted_us, shown.weighted_bound_us
-    above = us / least - 1 if least else 0.0
+        us, bound = shown.weighted_us, shown.weighted_bound_us
+    above = us / bound - 1 if bound else 0.0
     met = "[green]the bound is met[/]" if shown.proved else f"gap {above:.2%}"
-    title = escape(f"{shown.collective} on {on_a_line(shown.topology)}")
+    title = escape(f"{shown.collective} on {single_line(shown.topology)}")
     console.print(
-        f"{title}, {bytes_text(shown.size_bytes)} {each} in C={shown.chunks}: "
-        f"[bold]{us_text(shown.finish_us)}[/] ({counted(shown.sends, 'transfer')}, "
+        f"{title}, {format_bytes(shown.size_bytes)} {each} in C={shown.chunks}: "
+        f"[bold]{format_us(shown.finish_us)}[/] ({format_count(shown.sends, 'transfer')}, "
         f"{shown.seconds:.2f} s, seed {shown.seed}), alpha {shown.alpha}"
     )
-    what = f"lower bound {us_text(least)}"
+    bound_text = f"lower bound {format_us(bound)}"
     if shown.tenants:
-        what = f"weighted mean completion time {us_text(us)}; {what}"
-    console.print(f"{what} ({escape(shown.bound_of)}): {met}")
+        bound_text = f"weighted mean completion time {format_us(us)}; {bound_text}"
+    console.print(f"{bound_text} ({escape(shown.bound_of)}): {met}")
     for part in shown.tenants:
         console.print(
-            f"  {escape(on_a_line(part.collective))}, priority {part.priority}: finished after "
-            f"{us_text(part.finish_us)}, alone at least {us_text(part.bound_us)}"
+            f"  {escape(single_line(part.collective))}, priority {part.priority}: finished after "
+            f"{format_us(part.finish_us)}, alone at least {format_us(part.bound_us)}"
         )
     if shown.epochs is not None:
-        console.print(f"scheduled in {counted(shown.epochs, 'epoch')} of {shown.epoch_us:g} us")
+        console.print(
+            f"scheduled in {format_count(shown.epochs, 'epoch')} of {shown.epoch_us:g} us"
+        )
     elif shown.by and shown.model in {Model.MILP, Model.ASTAR} and shown.by != shown.model:
         ended = "its rounds did not end" if shown.model == Model.ASTAR else "it improved nothing"
         console.print(f"scheduled by {shown.by}, not by model {shown.model}: {ended}")
     if shown.bandwidth:
         console.print(
-            f"bandwidth varies by {on_a_line(shown.bandwidth)}: 'sccl check' and 'sccl simulate' "
+            f"bandwidth varies by {single_line(shown.bandwidth)}: 'sccl check' and 'sccl simulate' "
             "use these times unchanged",
             markup=False,
             soft_wrap=True,
         )
     if shown.combined is not None:
-        console.print(f"combined by {_COMBINED[shown.combined]}")
+        console.print(f"combined by {_COMBINATION_TEXT[shown.combined]}")
     if shown.ended:
         console.print(f"{shown.ended}: this is the best by then", markup=False)
     if shown.file:
-        judge = f"sccl check {on_a_line(quote(shown.file))}"
-        where = f"written to {on_a_line(shown.file)}; verify it with: {judge}"
+        judge = f"sccl check {single_line(quote(shown.file))}"
+        where = f"written to {single_line(shown.file)}; verify it with: {judge}"
     else:
         where = "not kept: add -o FILE to write it"
     console.print(where, markup=False, soft_wrap=True)

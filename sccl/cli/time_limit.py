@@ -11,22 +11,22 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from sccl.cli.certify import certify
-from sccl.cli.report import ExitCode, err, on_a_line, out, print_output, tell_first_use
-from sccl.cli.subject import SubjectOptions
-from sccl.core.cost import bytes_text, us_text
-from sccl.core.outcome import Found
-from sccl.synth.claims import check_can_certify
-from sccl.synth.settings import checked_effort
+from sccl.cli.certify import write_and_report
+from sccl.cli.report import ExitCode, err, notify_first_compile, out, print_output, single_line
+from sccl.cli.subject import ProblemOptions
+from sccl.core.cost import format_bytes, format_us
+from sccl.core.outcome import Solution
+from sccl.synth.common.claims import check_can_certify
+from sccl.synth.common.settings import build_effort
 from sccl.tasks.certify import certify_times
-from sccl.tasks.planned import plain_subject
-from sccl.tasks.sizes import sizes_of
+from sccl.tasks.planned import unmodified_problem
+from sccl.tasks.sizes import parse_sizes
 
-_WITHIN = 0.01
+_DEFAULT_GAP = 0.01
 
 
-def time_limits(
-    about: SubjectOptions,
+def run_time_limits(
+    about: ProblemOptions,
     size: str,
     gap: float | None,
     timeout: float | None,
@@ -41,32 +41,36 @@ def time_limits(
     """
     from sccl.tasks import time_limit as task  # noqa: PLC0415 - loads NumPy
 
-    sizes, within = sizes_of(size), _WITHIN if gap is None else gap
-    checked_effort(timeout, 0)
+    sizes, within = parse_sizes(size), _DEFAULT_GAP if gap is None else gap
+    build_effort(timeout, 0)
     machine = about.machine()
-    subject = plain_subject(machine, *about.asked(machine))
+    subject = unmodified_problem(machine, *about.collective_and_root(machine))
     output, certificate = to
     task.check_output(output, sizes)
     if certificate:
         check_can_certify(certificate, subject.topology, subject.spec)
-    found: dict[int, Found] = {}
+    best_by_size: dict[int, Solution] = {}
     with err().status("") as status:
-        words = escape(f"{subject.spec.name} on {on_a_line(subject.topology.name)}")
+        words = escape(f"{subject.spec.name} on {single_line(subject.topology.name)}")
         status.update(words)
-        told = (lambda _: None) if json else (lambda now: status.update(f"{words}, {now}"))
+        on_progress = (lambda _: None) if json else (lambda now: status.update(f"{words}, {now}"))
         points = []
-        for point in task.least_times(subject, sizes, within, timeout, told, tell_first_use):
+        for point in task.compute_time_limits(
+            subject, sizes, within, timeout, on_progress, notify_first_compile
+        ):
             points.append(task.point_part(point, task.write_point(output, sizes, point)))
-            if point.found:
-                found[point.size_bytes] = point.found
+            if point.plan:
+                best_by_size[point.size_bytes] = point.plan
     shown = task.time_limit_output(subject, within, points)
     if json:
         print_output(shown)
     else:
         _print(out(), shown)
     interrupted = any(point.ended == "interrupted" for point in shown.points)
-    if certificate and found and not interrupted:
-        certify(lambda path, _: certify_times(subject, found, path), certificate, quiet=json)
+    if certificate and best_by_size and not interrupted:
+        write_and_report(
+            lambda path, _: certify_times(subject, best_by_size, path), certificate, quiet=json
+        )
     elif certificate:
         why = "interrupted" if interrupted else "no schedule"
         err().print(f"{why}: no certificate is written")
@@ -86,31 +90,31 @@ def _print(console: Console, shown: object) -> None:
 
     assert isinstance(shown, TimeLimitOutput)
     console.print(
-        f"{shown.collective} on {on_a_line(shown.topology)}, over all chunkings, alpha travels",
+        f"{shown.collective} on {single_line(shown.topology)}, over all chunkings, alpha travels",
         markup=False,
     )
     table = Table()
     for name in ("Size", "Lower bound", "Found", "Gap", "C", "Transfers", "Seconds"):
         table.add_column(name, justify="right")
     for point in shown.points:
-        found = point.finish_us is not None
+        is_found = point.finish_us is not None
         table.add_row(
-            bytes_text(point.size_bytes),
-            us_text(point.bound_us) if point.bound_us is not None else "-",
-            us_text(point.finish_us) if point.finish_us is not None else "-",
+            format_bytes(point.size_bytes),
+            format_us(point.bound_us) if point.bound_us is not None else "-",
+            format_us(point.finish_us) if point.finish_us is not None else "-",
             f"{point.gap:.2%}" if point.gap is not None else "-",
-            str(point.chunks) if found else "-",
-            str(point.sends) if found else "-",
+            str(point.chunks) if is_found else "-",
+            str(point.sends) if is_found else "-",
             f"{point.seconds:.2f}",
         )
     console.print(table)
     for point in shown.points:
         if point.ended:
-            console.print(f"[yellow]{bytes_text(point.size_bytes)}: {escape(point.ended)}[/]")
+            console.print(f"[yellow]{format_bytes(point.size_bytes)}: {escape(point.ended)}[/]")
     files = [point.file for point in shown.points if point.file]
     if files:
-        where = on_a_line(files[0] if len(files) == 1 else Path(files[0]).parent)
-        judge = f"sccl check {on_a_line(quote(str(where)))}"
+        where = single_line(files[0] if len(files) == 1 else Path(files[0]).parent)
+        judge = f"sccl check {single_line(quote(str(where)))}"
         console.print(f"written to {where}; verify it with: {judge}", markup=False, soft_wrap=True)
     else:
         console.print("not kept: add -o FILE to write it", markup=False)

@@ -10,31 +10,36 @@ from rich.markup import escape
 from rich.table import Table
 
 from sccl.cli import complete, options
-from sccl.cli.report import on_a_line, out, print_file, print_json, print_output, reported
+from sccl.cli.report import out, print_file, print_json, print_output, report_errors, single_line
 from sccl.core.files.disk import write_atomically
+from sccl.core.files.json_text import to_text
 from sccl.core.files.kinds import SHAPES, json_schema
-from sccl.core.files.text import text_of
 from sccl.core.files.topologies import topology_to_wire
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError, unknown_name
-from sccl.tasks.importing import Read, import_output, read_machine, with_network, write_machine
-from sccl.tasks.infer import infer as infer_pcie
-from sccl.tasks.infer import infer_output
+from sccl.tasks.importing import (
+    ImportedMachine,
+    import_output,
+    join_by_network,
+    read_machine,
+    write_machine,
+)
+from sccl.tasks.infer import infer_output, infer_pcie
 from sccl.tasks.probing import probe_machine
 from sccl.tasks.topo import TopoWithoutOutput, TopoWithOutput, changed_output, list_output
 from sccl.topo import (
-    added_to,
     catalogue_names,
     degrade,
     importers,
-    links_of,
-    makers,
-    rank_of,
-    unreachable,
+    parse_added_lanes,
+    parse_links,
+    parse_rank,
+    resolve_topology,
+    topology_makers,
+    unreachable_pair,
 )
-from sccl.topo import resolve as resolve_topology
-from sccl.topo.costs import EXAMPLE
-from sccl.view.text.show import print_topology, size_text
+from sccl.topo.cost_notation import COST_EXAMPLE
+from sccl.view.text.algorithm_text import print_topology, size_text
 
 topo = typer.Typer(
     name="topo",
@@ -49,13 +54,13 @@ Name = Annotated[
     typer.Argument(
         metavar="NAME",
         help="A name of 'sccl topo list' or a .json file.",
-        autocompletion=complete.topology,
+        autocompletion=complete.complete_topology,
     ),
 ]
 
 
 @topo.command("list", epilog="Example: sccl topo list")
-@reported
+@report_errors
 def list_topologies(json: options.Json = False) -> None:
     """List the machines of the catalogue and the generators."""
     machines = [resolve_topology(name) for name in catalogue_names()]
@@ -68,19 +73,19 @@ def list_topologies(json: options.Json = False) -> None:
     console = out()
     console.print(table)
     table = Table("Example", "Form", "What", title="Generators", title_justify="left")
-    for g in makers():
-        table.add_row(g.example, escape(f"{g.name}:{g.arguments}"), g.describes)
+    for g in topology_makers():
+        table.add_row(g.example, escape(f"{g.name}:{g.arguments}"), g.description)
     console.print(table)
-    console.print(f"Costs follow '@', as in torus:4x4{EXAMPLE}, torus:4x4@50,25GB+0.5,1us.")
+    console.print(f"Costs follow '@', as in torus:4x4{COST_EXAMPLE}, torus:4x4@50,25GB+0.5,1us.")
 
 
 @topo.command(epilog="Example: sccl topo show dgx1")
-@reported
+@report_errors
 def show(name: Name, json: options.Json = False) -> None:
     """Show adjacency with lanes, diameter, degrees, budgets and costs."""
     topology = resolve_topology(name)
     if json:
-        print_file(text_of(topology_to_wire(topology)))
+        print_file(to_text(topology_to_wire(topology)))
         return
     print_topology(out(), topology)
 
@@ -89,7 +94,7 @@ Output = Annotated[Path, typer.Option("-o", "--output", help="File for the machi
 
 
 @topo.command(epilog="Example: sccl topo without dgx1 --link 0-4 --rank 3 -o degraded.json")
-@reported
+@report_errors
 def without(
     name: Name,
     output: Output,
@@ -110,10 +115,10 @@ def without(
     if not link and not rank:
         raise ParameterError("nothing to take out: give --link A-B or --rank N")
     topology = resolve_topology(name)
-    gone = links_of(topology, link or [])
-    lost = [rank_of(topology, text) for text in rank or []]
-    degraded = degrade.without(topology, gone.whole, lost, gone.lanes)
-    _write(degraded, output)
+    gone = parse_links(topology, link or [])
+    lost = [parse_rank(topology, text) for text in rank or []]
+    degraded = degrade.remove_parts(topology, gone.complete_links, lost, gone.lanes)
+    _write_machine(degraded, output)
     if json:
         print_output(changed_output(TopoWithoutOutput, topology, degraded, output))
         return
@@ -125,7 +130,7 @@ def without(
 
 
 @topo.command("with", epilog="Example: sccl topo with dgx1 --link 0-5:2 -o more.json")
-@reported
+@report_errors
 def with_links(
     name: Name,
     output: Output,
@@ -140,28 +145,30 @@ def with_links(
 ) -> None:
     """Write the same machine with links or lanes added: what would they bring?"""
     topology = resolve_topology(name)
-    changed = degrade.plus(topology, added_to(topology, link))
-    _write(changed, output)
+    changed = degrade.add_links(topology, parse_added_lanes(topology, link))
+    _write_machine(changed, output)
     if json:
         print_output(changed_output(TopoWithOutput, topology, changed, output))
     else:
         _print_written(changed, output)
 
 
-def _write(changed: Topology, output: Path) -> None:
-    options.writable(output)
-    write_atomically(output, text_of(topology_to_wire(changed)))
+def _write_machine(changed: Topology, output: Path) -> None:
+    options.check_writable(output)
+    write_atomically(output, to_text(topology_to_wire(changed)))
 
 
 def _print_written(changed: Topology, output: Path) -> None:
     console = out()
-    console.print(f"written to {on_a_line(output)}: {on_a_line(size_text(changed))}", markup=False)
-    if pair := unreachable(changed):
+    console.print(
+        f"written to {single_line(output)}: {single_line(size_text(changed))}", markup=False
+    )
+    if pair := unreachable_pair(changed):
         console.print(f"[yellow]disconnected:[/] no path leads from rank {pair[0]} to {pair[1]}")
 
 
 @topo.command("import", epilog="Example: sccl topo import topo.txt -o my.json")
-@reported
+@report_errors
 def import_(
     file: Annotated[
         Path,
@@ -173,8 +180,10 @@ def import_(
         str,
         typer.Option(
             "--format",
-            help=f"Format of the file: auto, {', '.join(importers.names())}.",
-            autocompletion=complete.words(("auto", *importers.names()), "a format"),
+            help=f"Format of the file: auto, {', '.join(importers.importer_names())}.",
+            autocompletion=complete.complete_words(
+                ("auto", *importers.importer_names()), "a format"
+            ),
         ),
     ] = "auto",
     output: options.Output = None,
@@ -218,13 +227,13 @@ def import_(
 
     The output lists the contents of the file line by line, then the assumptions.
     """
-    options.writable(output)
-    read = with_network(read_machine(file, format_name, name, gpu, alpha_us), chassis, network)
-    _finish(read, output, json=json)
+    options.check_writable(output)
+    read = join_by_network(read_machine(file, format_name, name, gpu, alpha_us), chassis, network)
+    _write_and_print(read, output, json=json)
 
 
 @topo.command(epilog="Example: sccl topo probe -o my.json")
-@reported
+@report_errors
 def probe(
     output: options.Output = None,
     name: Annotated[
@@ -257,12 +266,12 @@ def probe(
 
     Like 'sccl topo import' of the tool's output, with PCI bus id and kind of each GPU.
     """
-    options.writable(output)
-    _finish(probe_machine(tools, name, gpu, alpha_us), output, json=json)
+    options.check_writable(output)
+    _write_and_print(probe_machine(tools, name, gpu, alpha_us), output, json=json)
 
 
 @topo.command(epilog="Example: sccl topo infer pcie.json --topo dgx1")
-@reported
+@report_errors
 def infer(
     file: Annotated[
         Path,
@@ -277,29 +286,29 @@ def infer(
             "--topo",
             help="Machine of these GPUs; also prints the GPU of each rank, with rank 0 "
             "next to the NIC.",
-            autocompletion=complete.topology,
+            autocompletion=complete.complete_topology,
         ),
     ] = None,
     json: options.Json = False,
 ) -> None:
     """Deduce from measurements which GPUs share a PCIe switch, and where the NIC is."""
     topology = resolve_topology(machine) if machine else None
-    found = infer_pcie(file, topology)
+    inferred = infer_pcie(file, topology)
     if json:
-        print_output(infer_output(file, topology, found))
+        print_output(infer_output(file, topology, inferred))
         return
-    console, hierarchy = out(), found.hierarchy
+    console, hierarchy = out(), inferred.hierarchy
     console.print(f"nearest to the NIC: CPU {hierarchy.near_cpu}")
     for gpus in hierarchy.switches:
         also = " and the NIC" if gpus == hierarchy.near_gpus else ""
         console.print(f"a PCIe switch: GPU {', '.join(map(str, gpus))}{also}")
     if not hierarchy.near_gpus:
         console.print("the NIC shares a switch with no GPU")
-    if found.visible_devices is not None:
-        console.print(f"CUDA_VISIBLE_DEVICES={','.join(map(str, found.visible_devices))}")
+    if inferred.visible_devices is not None:
+        console.print(f"CUDA_VISIBLE_DEVICES={','.join(map(str, inferred.visible_devices))}")
 
 
-def _finish(read: Read, output: Path | None, *, json: bool) -> None:
+def _write_and_print(read: ImportedMachine, output: Path | None, *, json: bool) -> None:
     """Write the imported machine if requested, and print the import report."""
     if output is not None:
         write_machine(read, output)
@@ -314,22 +323,22 @@ def _finish(read: Read, output: Path | None, *, json: bool) -> None:
     ):
         console.print(title, style="bold")
         for line in lines:
-            console.print(f"  {on_a_line(line)}", markup=False)
+            console.print(f"  {single_line(line)}", markup=False)
     if output is None:
-        console.print(f"{on_a_line(size_text(topology))}; -o FILE writes it", markup=False)
+        console.print(f"{single_line(size_text(topology))}; -o FILE writes it", markup=False)
     else:
         _print_written(topology, output)
 
 
 @topo.command(epilog="Example: sccl topo schema --of algorithm")
-@reported
+@report_errors
 def schema(
     of: Annotated[
         str,
         typer.Option(
             metavar="KIND",
             help=f"Kind of file: {', '.join(SHAPES)}.",
-            autocompletion=complete.words(SHAPES, "a kind of file"),
+            autocompletion=complete.complete_words(SHAPES, "a kind of file"),
         ),
     ] = "topology",
     json: options.Json = False,  # noqa: ARG001 - for its errors

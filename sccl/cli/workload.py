@@ -10,11 +10,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from sccl.cli import complete, options
-from sccl.cli.groups import flat
+from sccl.cli.groups import flatten_options
 from sccl.cli.modelling import ModelParameters
-from sccl.cli.report import on_a_line, out, print_output, reported
-from sccl.core.cost import bytes_text, us_text
-from sccl.core.words import counted
+from sccl.cli.report import out, print_output, report_errors, single_line
+from sccl.core.cost import format_bytes, format_us
+from sccl.core.formatting import format_count
 from sccl.tasks.workload import (
     ImportedWorkload,
     import_workload,
@@ -24,15 +24,15 @@ from sccl.tasks.workload import (
     workload_part,
     workload_show_output,
 )
-from sccl.workloads import TraceHints, format_names
-from sccl.workloads.generate import FAMILIES, PRESETS
+from sccl.training.models import FAMILIES, PRESETS
+from sccl.training.traces import TraceHints, format_names
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from sccl.tasks.workload import WorkloadPart
 
-_SHOWN = 16
+_MAX_SHOWN = 16
 """Lines of each kind that are printed at most: --json has all."""
 
 workload = typer.Typer(
@@ -44,7 +44,7 @@ workload = typer.Typer(
 
 
 @workload.command("import", epilog="Example: sccl workload import rank0.json rank1.json -o w.json")
-@reported
+@report_errors
 def import_(
     traces: Annotated[
         list[Path],
@@ -52,7 +52,7 @@ def import_(
             metavar="TRACE",
             help="Traces of a job's ranks: .json, .gz, archives (.tar.gz), or folders.",
             show_default=False,
-            autocompletion=complete.file,
+            autocompletion=complete.complete_file,
         ),
     ],
     output: options.Output = None,
@@ -61,7 +61,7 @@ def import_(
         typer.Option(
             "--format",
             help=f"Format of the traces: auto, {', '.join(format_names())}.",
-            autocompletion=complete.words(("auto", *format_names()), "a format"),
+            autocompletion=complete.complete_words(("auto", *format_names()), "a format"),
         ),
     ] = "auto",
     rank: Annotated[
@@ -110,7 +110,7 @@ def import_(
     A profiler's trace and an execution trace of the same rank are paired. Ranks are compared with
     one another. The output lists the contents of the traces, assumptions, and unused fields.
     """
-    options.writable(output)
+    options.check_writable(output)
     hints = TraceHints(format_name, rank, ranks, step, alike, host_time)
     imported = import_workload(traces, hints, name, output)
     if json:
@@ -123,10 +123,10 @@ def _print_imported(console: Console, imported: ImportedWorkload, output: Path |
     read = imported.read
     parts = (("", read.understood), ("assumed: ", read.assumed), ("not used: ", read.unread))
     for prefix, lines in parts:
-        for line in lines[:_SHOWN]:
-            console.print(f"{prefix}{on_a_line(line)}", markup=False, soft_wrap=True)
-        if len(lines) > _SHOWN:
-            console.print(f"{prefix}{len(lines) - _SHOWN} more lines (--json has all)")
+        for line in lines[:_MAX_SHOWN]:
+            console.print(f"{prefix}{single_line(line)}", markup=False, soft_wrap=True)
+        if len(lines) > _MAX_SHOWN:
+            console.print(f"{prefix}{len(lines) - _MAX_SHOWN} more lines (--json has all)")
     _print_written(console, workload_part(read.workload), output)
 
 
@@ -134,10 +134,11 @@ def _print_written(console: Console, part: WorkloadPart, output: Path | None) ->
     if output is None:
         print_workload(console, part)
         return
-    number = sum(one.operations for one in part.collectives)
+    number = sum(collective.operations for collective in part.collectives)
     console.print(
-        f"written to {on_a_line(output)}: {counted(number, 'collective')} of "
-        f"{counted(part.ranks, 'rank')}, {part.dependencies} dependencies, {len(part.across)} of "
+        f"written to {single_line(output)}: {format_count(number, 'collective')} of "
+        f"{format_count(part.ranks, 'rank')}, {part.dependencies} dependencies, {len(part.across)} "
+        "of "
         "them across iterations",
         markup=False,
         soft_wrap=True,
@@ -148,8 +149,8 @@ def _print_written(console: Console, part: WorkloadPart, output: Path | None) ->
     epilog="Example: sccl workload make moe --layers 8 --hidden 1024 --heads 16 --experts 8 "
     "--ep 8 --dp 16 --zero 3 -o w.json"
 )
-@reported
-@flat
+@report_errors
+@flatten_options
 def make(
     family: Annotated[
         str,
@@ -157,7 +158,7 @@ def make(
             metavar="FAMILY",
             help=f"Model family: {', '.join(FAMILIES)}.",
             show_default=False,
-            autocompletion=complete.words(FAMILIES, "a family of models"),
+            autocompletion=complete.complete_words(FAMILIES, "a family of models"),
         ),
     ],
     parameters: ModelParameters,
@@ -166,7 +167,7 @@ def make(
         typer.Option(
             help=f"Parameters of a known job, which others may change: {', '.join(PRESETS)}.",
             show_default="none",
-            autocompletion=complete.words(PRESETS, "a preset"),
+            autocompletion=complete.complete_words(PRESETS, "a preset"),
         ),
     ] = None,
     output: options.Output = None,
@@ -180,83 +181,87 @@ def make(
 
     The documents contain the formula of each number. Presets name their sources and assumptions.
     """
-    options.writable(output)
-    made = make_workload(family, parameters.given(), preset, name, output)
+    options.check_writable(output)
+    made = make_workload(family, parameters.set_values(), preset, name, output)
     if json:
         print_output(workload_make_output(made, output))
         return
     console = out()
     if made.about:
-        console.print(on_a_line(made.about), markup=False, soft_wrap=True)
+        console.print(single_line(made.about), markup=False, soft_wrap=True)
     _print_written(console, workload_part(made.workload), output)
 
 
 @workload.command(epilog="Example: sccl workload show w.json")
-@reported
+@report_errors
 def show(
     file: Annotated[
         Path,
         typer.Argument(
             metavar="FILE",
             help="Workload of 'sccl workload import' or 'make'.",
-            autocompletion=complete.file,
+            autocompletion=complete.complete_file,
         ),
     ],
     json: options.Json = False,
 ) -> None:
     """Show collectives by kind, computation by stream, dependencies across iterations and waits."""
-    found = workload_show_output(file)
+    result = workload_show_output(file)
     if json:
-        print_output(found)
+        print_output(result)
         return
-    print_workload(out(), found.workload)
+    print_workload(out(), result.workload)
 
 
 def print_workload(console: Console, part: WorkloadPart) -> None:
     """Print a workload in numbers."""
-    traced = "" if part.iteration_us is None else f", {us_text(part.iteration_us)} an iteration"
+    traced = "" if part.iteration_us is None else f", {format_us(part.iteration_us)} an iteration"
     if part.left_out_us:
-        traced += f", {us_text(part.left_out_us)} of which devices were idle and is left out"
+        traced += f", {format_us(part.left_out_us)} of which devices were idle and is left out"
     of = f" ({part.source})" if part.source else ""
-    line = f"{part.name}: {counted(part.ranks, 'rank')}{traced}{of}"
-    console.print(on_a_line(line), markup=False, soft_wrap=True)
-    console.print(_collectives(part))
+    line = f"{part.name}: {format_count(part.ranks, 'rank')}{traced}{of}"
+    console.print(single_line(line), markup=False, soft_wrap=True)
+    console.print(_collectives_table(part))
     if part.computation:
-        console.print(_computation(part))
-    for role in part.roles[:_SHOWN]:
-        told = f"{role.submits} submits, {role.waits} waits"
+        console.print(_computation_table(part))
+    for role in part.roles[:_MAX_SHOWN]:
+        activity = f"{role.submits} submits, {role.waits} waits"
         if role.waits_across:
-            told += f", {role.waits_across} of them for the iteration before"
-        line = f"role {role.name}: {counted(role.ranks, 'rank')}, {told}"
+            activity += f", {role.waits_across} of them for the iteration before"
+        line = f"role {role.name}: {format_count(role.ranks, 'rank')}, {activity}"
         if not role.submits and not role.waits:
-            line = f"role {role.name}: {counted(role.ranks, 'rank')}, calls unknown"
-        console.print(on_a_line(line), markup=False, soft_wrap=True)
+            line = f"role {role.name}: {format_count(role.ranks, 'rank')}, calls unknown"
+        console.print(single_line(line), markup=False, soft_wrap=True)
     console.print(f"{part.dependencies} dependencies, {len(part.across)} across iterations")
-    for dep in part.across[:_SHOWN]:
-        line = f"  {dep.after} waits for {dep.before} of {counted(dep.lag, 'iteration')} before"
-        console.print(on_a_line(line), markup=False, soft_wrap=True)
-    if max(len(part.across), len(part.roles)) > _SHOWN:
+    for dep in part.across[:_MAX_SHOWN]:
+        line = (
+            f"  {dep.after} waits for {dep.before} of {format_count(dep.lag, 'iteration')} before"
+        )
+        console.print(single_line(line), markup=False, soft_wrap=True)
+    if max(len(part.across), len(part.roles)) > _MAX_SHOWN:
         console.print("and more (--json has all)")
 
 
-def _collectives(part: WorkloadPart) -> Table:
+def _collectives_table(part: WorkloadPart) -> Table:
     table = Table("Collective", title="Collectives", title_justify="left")
     for name in ("operations", "ranks", "groups", "bytes of all", "least", "most", "uneven"):
         table.add_column(name, justify="right")
-    for one in part.collectives:
-        counts = one.operations, one.group_ranks, one.groups
-        sizes = map(bytes_text, (one.bytes, one.least_bytes, one.most_bytes))
-        table.add_row(one.collective, *map(str, counts), *sizes, str(one.uneven or ""))
+    for collective in part.collectives:
+        counts = collective.operations, collective.group_ranks, collective.groups
+        sizes = map(format_bytes, (collective.bytes, collective.least_bytes, collective.most_bytes))
+        table.add_row(
+            collective.collective, *map(str, counts), *sizes, str(collective.uneven or "")
+        )
     return table
 
 
-def _computation(part: WorkloadPart) -> Table:
+def _computation_table(part: WorkloadPart) -> Table:
     table = Table("Role", "Stream", title="Computation", title_justify="left")
     for name in ("operations", "time"):
         table.add_column(name, justify="right")
-    for one in part.computation[:_SHOWN]:
-        names = escape(on_a_line(one.role)), escape(on_a_line(one.stream))
-        table.add_row(*names, str(one.operations), us_text(one.us))
-    if len(part.computation) > _SHOWN:
-        table.add_row("...", f"{len(part.computation) - _SHOWN} more (--json has all)", "", "")
+    for row in part.computation[:_MAX_SHOWN]:
+        names = escape(single_line(row.role)), escape(single_line(row.stream))
+        table.add_row(*names, str(row.operations), format_us(row.us))
+    if len(part.computation) > _MAX_SHOWN:
+        table.add_row("...", f"{len(part.computation) - _MAX_SHOWN} more (--json has all)", "", "")
     return table

@@ -1,26 +1,33 @@
 """Collectives by name, from files, in groups and together. Their chunk counts and duals."""
 
-from sccl.collectives.counted import COUNTED, wire_of_counts
-from sccl.collectives.duality import Dual, Phase, broadcast_in, dual_of, is_allreduce
-from sccl.collectives.spec import Spec, custom, misnamed, named, names, spec_of_collective
-from sccl.collectives.together import in_each_group, in_groups, resolve, without_rank
+from sccl.collectives.counts import COUNTED_COLLECTIVES, counts_to_wire
+from sccl.collectives.duals import Dual, DualPhase, dual_of, embedded_broadcast, is_allreduce
+from sccl.collectives.groups import format_in_groups, group_specs, remove_rank, resolve_collective
+from sccl.collectives.names import (
+    Spec,
+    collective_names,
+    custom_spec,
+    misnaming_reason,
+    named_spec,
+    recover_spec,
+)
 
 __all__ = [
-    "COUNTED",
+    "COUNTED_COLLECTIVES",
     "Dual",
-    "Phase",
+    "DualPhase",
     "Spec",
-    "broadcast_in",
-    "custom",
+    "collective_names",
+    "counts_to_wire",
+    "custom_spec",
     "dual_of",
-    "in_each_group",
-    "in_groups",
+    "embedded_broadcast",
+    "format_in_groups",
+    "group_specs",
     "is_allreduce",
-    "misnamed",
-    "named",
-    "names",
-    "resolve",
-    "spec_of_collective",
-    "wire_of_counts",
-    "without_rank",
+    "misnaming_reason",
+    "named_spec",
+    "recover_spec",
+    "remove_rank",
+    "resolve_collective",
 ]

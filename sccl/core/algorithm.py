@@ -26,12 +26,12 @@ class Send:
         return (self.src, self.dst)
 
 
-def send(chunk: int, src: int, dst: int, step: int, *, reduce: bool = False) -> Send:
+def make_send(chunk: int, src: int, dst: int, step: int, *, reduce: bool = False) -> Send:
     """Return a :class:`Send` from plain numbers."""
     return Send(Step(step), ChunkId(chunk), Rank(src), Rank(dst), reduce)
 
 
-class KSynchronous:
+class KSynchronousPlan:
     """The costs of an algorithm, whether its sends are written out or not."""
 
     __slots__ = ()
@@ -55,7 +55,7 @@ class KSynchronous:
 
 
 @dataclass(frozen=True, slots=True)
-class Algorithm(KSynchronous):
+class Algorithm(KSynchronousPlan):
     """Rounds per step and sends, for one collective on one topology.
 
     It is a *candidate*, not verified on construction: :func:`sccl.judge.violations` verifies it, so
@@ -77,7 +77,7 @@ class Algorithm(KSynchronous):
     proved: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        self.collective.check_alike()
+        self.collective.check_equal_chunks()
         object.__setattr__(self, "sends", tuple(sorted(self.sends)))
 
     @property

@@ -13,7 +13,7 @@ from sccl.core.symmetric import AnyAlgorithm
 class Origin(StrEnum):
     """The origin of an unsat verdict."""
 
-    HERE = "here"
+    THIS_PROCESS = "here"
     """A solver or a bound of this process, or of worker processes that it started."""
     STORED = "stored"
     """The user's own store, by the same version and the same solver."""
@@ -27,16 +27,16 @@ class Origin(StrEnum):
     @property
     def is_verified(self) -> bool:
         """Return whether an unsat of this origin proves something without being derived again."""
-        return self in {Origin.HERE, Origin.STORED}
+        return self in {Origin.THIS_PROCESS, Origin.STORED}
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """Return the origin in words, as the subject of a sentence."""
-        return _ORIGIN_WORDS[self]
+        return _ORIGIN_DESCRIPTIONS[self]
 
 
-_ORIGIN_WORDS = {
-    Origin.HERE: "this process",
+_ORIGIN_DESCRIPTIONS = {
+    Origin.THIS_PROCESS: "this process",
     Origin.STORED: "the user's own store",
     Origin.OTHER_VERSION: "the store of another version of sccl",
     Origin.STORE_FILE: "the store file",
@@ -75,7 +75,7 @@ class Unsat:
     solver: str
     seconds: float
     from_store: bool = False
-    origin: Origin = Origin.HERE
+    origin: Origin = Origin.THIS_PROCESS
     trusted: bool = False
 
     @property
@@ -104,7 +104,7 @@ class Unknown:
 Answer = Sat | Unsat | Unknown
 
 
-def made_by(answer: Answer) -> str:
+def describe_solver(answer: Answer) -> str:
     """Return which solver gave an answer, and under which symmetries, in words."""
     if isinstance(answer, Sat) and answer.group:
         return f"{answer.solver} ({answer.group})"

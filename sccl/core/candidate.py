@@ -22,17 +22,15 @@ class Candidate:
     def __str__(self) -> str:
         return f"C={self.chunks} S={self.steps} R={self.rounds}"
 
-    def implies_unsat(self, other: Candidate) -> bool:
-        """Return whether ``other`` is unsat if this one, of as many steps, is.
+    def implies_unsat(self, peer: Candidate) -> bool:
+        """Return whether ``peer`` is unsat if this one, of as many steps, is.
 
         An algorithm stays one when a step is given another round, and when the chunks of the last
-        pattern are left out. So if ``other`` with R' <= R and C' >= C had an algorithm, so would
+        pattern are left out. So if ``peer`` with R' <= R and C' >= C had an algorithm, so would
         this. (C counts whole patterns: both are multiples of the collective's unit.)
         """
         return (
-            self.steps == other.steps
-            and other.rounds <= self.rounds
-            and other.chunks >= self.chunks
+            self.steps == peer.steps and peer.rounds <= self.rounds and peer.chunks >= self.chunks
         )
 
     def may_dominate(self, point: Candidate) -> bool:
@@ -43,7 +41,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class SweepRange:
     """The range of a sweep.
 
     Attributes:
@@ -60,12 +58,12 @@ class Range:
     def __post_init__(self) -> None:
         if self.k is not None and not 0 <= self.k <= MAX_K:
             raise ParameterError(f"k is {self.k}, expected 0 to {MAX_K} (R is at most S + k)")
-        for what, value in (("max-steps", self.max_steps), ("max-chunks", self.max_chunks)):
+        for name, value in (("max-steps", self.max_steps), ("max-chunks", self.max_chunks)):
             if value is not None and value < 1:
-                raise ParameterError(f"{what} is {value}, expected at least 1")
+                raise ParameterError(f"{name} is {value}, expected at least 1")
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """Return the restriction on claims of a sweep, such as ``"k = 2"``."""
         of_rounds = "the k searched" if self.k is None else f"k = {self.k}"
         return of_rounds + (f" and C <= {self.max_chunks}" if self.max_chunks is not None else "")

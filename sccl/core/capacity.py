@@ -34,7 +34,7 @@ from typing import NamedTuple
 
 from sccl.core.ids import Edge
 
-MOST_WINDOWS = 6
+MAX_WINDOWS = 6
 """Windows of one budget up to which C(T) is exact. The work grows with their third power."""
 
 
@@ -45,15 +45,15 @@ class LinkWindow(NamedTuple):
     lost: Fraction
 
 
-Change = tuple[Fraction, Fraction]
+SlopeChange = tuple[Fraction, Fraction]
 """(completion time T in microseconds, change of the slope of C there in bytes per microsecond)."""
 
 
-def capacity(
+def capacity_changes(
     windows: Mapping[Edge, LinkWindow],
     rates: Mapping[Edge, Fraction],
     budgets: Iterable[tuple[Sequence[Edge], Fraction]],
-) -> list[Change]:
+) -> list[SlopeChange]:
     """Return the slope changes of C(T) for some links, ascending in T.
 
     Args:
@@ -62,7 +62,7 @@ def capacity(
         budgets: (links, rate). A link counts in the first budget that binds.
     """
     left = dict(windows)
-    changes: list[Change] = []
+    changes: list[SlopeChange] = []
     for edges, rate in budgets:
         members = [edge for edge in edges if edge in left]
         if members and rate < sum(rates[edge] for edge in members):
@@ -70,37 +70,41 @@ def capacity(
             for edge in members:
                 window = left.pop(edge)
                 together[window] = together.get(window, Fraction(0)) + rates[edge]
-            changes += _shared(together, rate)
+            changes += _budget_capacity(together, rate)
     changes += [(window.begin + window.lost, rates[edge]) for edge, window in left.items()]
     return sorted(changes)
 
 
-def _shared(together: Mapping[LinkWindow, Fraction], rate: Fraction) -> list[Change]:
+def _budget_capacity(together: Mapping[LinkWindow, Fraction], rate: Fraction) -> list[SlopeChange]:
     """Return the slope changes of C(T) for the links of one budget, by window."""
     begins = {window.begin for window in together}
     lost = {window.lost for window in together}
     first = min(begins) + min(lost)
     if len(together) == 1:
         return [(first, min(rate, *together.values()))]
-    if len(together) > MOST_WINDOWS:
+    if len(together) > MAX_WINDOWS:
         return [(first, rate)]
     corners = sorted({begin + end for begin in begins for end in lost})
     corners.append(corners[-1] + 1)
-    carried = [_integral(together, rate, corner) for corner in corners]
+    carried = [_budget_capacity_at(together, rate, corner) for corner in corners]
     slopes = [
-        (there - here) / (end - begin)
-        for (begin, end), (here, there) in zip(pairwise(corners), pairwise(carried), strict=True)
+        (bytes_end - bytes_begin) / (end - begin)
+        for (begin, end), (bytes_begin, bytes_end) in zip(
+            pairwise(corners), pairwise(carried), strict=True
+        )
     ]
     steps = zip(corners, pairwise([Fraction(0), *slopes]), strict=False)
     return [(corner, after - before) for corner, (before, after) in steps if after != before]
 
 
-def _integral(together: Mapping[LinkWindow, Fraction], rate: Fraction, time: Fraction) -> Fraction:
+def _budget_capacity_at(
+    together: Mapping[LinkWindow, Fraction], rate: Fraction, time: Fraction
+) -> Fraction:
     """Return C(T) for the links of one budget."""
-    events: list[Change] = []
-    for (begin, lost), own in together.items():
+    events: list[SlopeChange] = []
+    for (begin, lost), link_rate in together.items():
         if begin < time - lost:
-            events += [(begin, own), (time - lost, -own)]
+            events += [(begin, link_rate), (time - lost, -link_rate)]
     carried, in_use, at = Fraction(0), Fraction(0), Fraction(0)
     for when, change in sorted(events):
         carried += min(rate, in_use) * (when - at)
@@ -108,7 +112,7 @@ def _integral(together: Mapping[LinkWindow, Fraction], rate: Fraction, time: Fra
     return carried
 
 
-def completion(changes: Sequence[Change], amount: Fraction) -> tuple[Fraction, Fraction]:
+def completion_time(changes: Sequence[SlopeChange], amount: Fraction) -> tuple[Fraction, Fraction]:
     """Return the first T with C(T) >= amount, and the steepest slope of C from there on.
 
     More bytes than ``amount`` take at least 1 / slope microseconds each. The slope of C may fall,
@@ -121,7 +125,7 @@ def completion(changes: Sequence[Change], amount: Fraction) -> tuple[Fraction, F
     slope, at, needed = Fraction(0), Fraction(0), amount
     for i, (when, change) in enumerate(changes):
         if slope and needed <= slope * (when - at):
-            rest = (own for _, own in changes[i:])
+            rest = (later_change for _, later_change in changes[i:])
             return at + needed / slope, max(accumulate(rest, initial=slope))
         needed -= slope * (when - at)
         slope, at = slope + change, when

@@ -18,8 +18,8 @@ from fractions import Fraction
 from functools import partial
 from typing import TypeVar
 
+from sccl.core.formatting import format_rounded
 from sccl.core.topology import Topology, link_name
-from sccl.core.words import rounded
 from sccl.errors import ParameterError
 
 MAX_CHUNK_BYTES = 2**50
@@ -73,7 +73,7 @@ class Clock:
     shared: tuple[tuple[int, ...], ...]
 
     @classmethod
-    def of(
+    def from_topology(
         cls,
         topology: Topology,
         chunk_bytes: int | tuple[int, ...],
@@ -85,7 +85,7 @@ class Clock:
         Raises:
             ParameterError: a size or the tick is out of range, or a chunk takes too many ticks.
         """
-        sizes = _sizes(chunk_bytes)
+        sizes = _distinct_sizes(chunk_bytes)
         if not 1 <= tick_ps <= MAX_TICK_PS:
             raise ParameterError(
                 f"tick is {tick_ps} ps, expected 1 to {MAX_TICK_PS} (a second): give another"
@@ -98,9 +98,15 @@ class Clock:
             model=model,
             chunk_bytes=chunk_bytes,
             sizes=sizes,
-            alpha=_each([k.alpha_us for k in topology.links], partial(_alpha, tick_ps)),
-            beta=tuple(_each(links, partial(_passing, size, tick_ps)) for size in sizes),
-            shared=tuple(_each(budgets, partial(_passing, size, tick_ps)) for size in sizes),
+            alpha=_ticks_by_cost(
+                [k.alpha_us for k in topology.links], partial(_alpha_ticks, tick_ps)
+            ),
+            beta=tuple(
+                _ticks_by_cost(links, partial(_passing_ticks, size, tick_ps)) for size in sizes
+            ),
+            shared=tuple(
+                _ticks_by_cost(budgets, partial(_passing_ticks, size, tick_ps)) for size in sizes
+            ),
         )
         made._check(topology)
         return made
@@ -115,11 +121,12 @@ class Clock:
         slowest = pipes[[*links, *self.shared[-1]].index(ticks)]
         raise ParameterError(
             f"topology {topology.name!r}, {slowest}: a chunk of {self.sizes[-1]} bytes takes "
-            f"{rounded(ticks)} ticks of {self.tick_ps} ps, expected at most {MAX_TICKS}: give "
+            f"{format_rounded(ticks)} ticks of {self.tick_ps} ps, expected at most {MAX_TICKS}: "
+            "give "
             "smaller chunks or a longer tick"
         )
 
-    def _size(self, chunk: int) -> int:
+    def _size_index(self, chunk: int) -> int:
         """Return the place of a chunk's size among the sizes."""
         if isinstance(self.chunk_bytes, int):
             return 0
@@ -127,31 +134,31 @@ class Clock:
 
     def busy(self, link: int, chunk: int = 0) -> int:
         """Return the ticks that a link is busy with a chunk: it is free again after them."""
-        return self.busy_together(link, (chunk,))
+        return self.busy_combined(link, (chunk,))
 
-    def busy_together(self, link: int, chunks: Iterable[int]) -> int:
+    def busy_combined(self, link: int, chunks: Iterable[int]) -> int:
         """Return the ticks that a link is busy with chunks that it carries as one transfer.
 
         They have one alpha together. The beta of each is rounded up by itself, so a transfer of
         several never takes less than their bytes do.
         """
-        betas = sum(self.beta[self._size(chunk)][link] for chunk in chunks)
+        betas = sum(self.beta[self._size_index(chunk)][link] for chunk in chunks)
         return betas + (self.alpha[link] if self.model is AlphaModel.OCCUPIES else 0)
 
     def lag(self, link: int) -> int:
         """Return the ticks from when a link is free again to when the chunk arrives."""
         return self.alpha[link] if self.model is AlphaModel.TRAVELS else 0
 
-    def share(self, budget: int, chunk: int = 0) -> int:
+    def budget_ticks(self, budget: int, chunk: int = 0) -> int:
         """Return the ticks of a budget's pipe that a chunk takes."""
-        return self.shared[self._size(chunk)][budget]
+        return self.shared[self._size_index(chunk)][budget]
 
     def us(self, ticks: int) -> float:
         """Return a number of ticks in microseconds."""
         return ticks * self.tick_ps / _PS_PER_US
 
 
-def _sizes(chunk_bytes: int | tuple[int, ...]) -> tuple[int, ...]:
+def _distinct_sizes(chunk_bytes: int | tuple[int, ...]) -> tuple[int, ...]:
     """Return the sizes that occur, ascending.
 
     Raises:
@@ -168,19 +175,19 @@ def _sizes(chunk_bytes: int | tuple[int, ...]) -> tuple[int, ...]:
     return sizes
 
 
-def _each(costs: Sequence[T], ticks: Callable[[T], int]) -> tuple[int, ...]:
+def _ticks_by_cost(costs: Sequence[T], ticks: Callable[[T], int]) -> tuple[int, ...]:
     """Return the ticks of every cost, each worked out once: links are many, and costs few."""
-    known = {cost: ticks(cost) for cost in set(costs)}
-    if len(known) == 1:
-        return (*known.values(),) * len(costs)
-    return tuple(known[cost] for cost in costs)
+    ticks_by_cost = {cost: ticks(cost) for cost in set(costs)}
+    if len(ticks_by_cost) == 1:
+        return (*ticks_by_cost.values(),) * len(costs)
+    return tuple(ticks_by_cost[cost] for cost in costs)
 
 
-def _alpha(tick_ps: int, alpha_us: float) -> int:
+def _alpha_ticks(tick_ps: int, alpha_us: float) -> int:
     return math.ceil(Fraction(str(alpha_us)) * _PS_PER_US / tick_ps)
 
 
-def _passing(size: int, tick_ps: int, pipe: tuple[int, float]) -> int:
+def _passing_ticks(size: int, tick_ps: int, pipe: tuple[int, float]) -> int:
     """Return the ticks that some bytes take to pass so many lanes of a speed, GB/s, together."""
     lanes, gb_per_s = pipe
     return math.ceil(size * 1000 / (lanes * Fraction(str(gb_per_s))) / tick_ps)

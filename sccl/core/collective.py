@@ -11,7 +11,7 @@ from functools import lru_cache
 from math import gcd
 
 from sccl.core.ids import Rank
-from sccl.core.topology import as_ranks
+from sccl.core.topology import to_ranks
 from sccl.errors import CollectiveError, TooLargeError
 
 MAX_CHUNKS = 2**27
@@ -35,13 +35,13 @@ class RelationKind(StrEnum):
 
 
 @lru_cache(maxsize=16)
-def _everyone(ranks: int) -> frozenset[Rank]:
-    return as_ranks(range(ranks))
+def _all_ranks(ranks: int) -> frozenset[Rank]:
+    return to_ranks(range(ranks))
 
 
 @lru_cache(maxsize=2**16)
-def _only(rank: int) -> frozenset[Rank]:
-    return as_ranks((rank,))
+def _single_rank(rank: int) -> frozenset[Rank]:
+    return to_ranks((rank,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,22 +61,22 @@ class Relation:
     root: int | None = None
     pattern: tuple[frozenset[Rank], ...] = ()
 
-    def of(self, chunk: int, ranks: int) -> frozenset[Rank]:
+    def ranks_of(self, chunk: int, ranks: int) -> frozenset[Rank]:
         """Return the ranks related to ``chunk`` on a machine of ``ranks`` ranks."""
         match self.kind:
             case RelationKind.ALL:
-                return _everyone(ranks)
+                return _all_ranks(ranks)
             case RelationKind.SCATTERED:
-                return _only(chunk % ranks)
+                return _single_rank(chunk % ranks)
             case RelationKind.TRANSPOSE:
-                return _only((chunk // ranks) % ranks)
+                return _single_rank((chunk // ranks) % ranks)
             case RelationKind.ROOT:
                 assert self.root is not None
-                return _only(self.root)
+                return _single_rank(self.root)
             case RelationKind.PAIRS:
                 return self.pattern[chunk % len(self.pattern)]
 
-    def size(self, chunks: int, ranks: int) -> int:
+    def pair_count(self, chunks: int, ranks: int) -> int:
         """Return how many (chunk, rank) pairs there are of so many chunks and ranks."""
         match self.kind:
             case RelationKind.ALL:
@@ -126,9 +126,9 @@ class Collective:
 
     def __post_init__(self) -> None:
         where = f"collective {self.name!r}"
-        for what, value in (("ranks", self.ranks), ("chunks", self.chunks)):
+        for name, value in (("ranks", self.ranks), ("chunks", self.chunks)):
             if value < 1:
-                raise CollectiveError(f"{where}: {what} is {value}, expected at least 1")
+                raise CollectiveError(f"{where}: {name} is {value}, expected at least 1")
         if not 1 <= self.num_chunks <= MAX_CHUNKS:
             raise CollectiveError(
                 f"{where} has {self.num_chunks} chunks in all, expected 1 to {MAX_CHUNKS}"
@@ -150,16 +150,16 @@ class Collective:
         self._check_counts(where)
         periods = {len(self.pre.pattern), len(self.post.pattern), len(self.counts)} - {0}
         if len(periods) > 1:
-            told = " and ".join(map(str, sorted(periods)))
+            lengths = " and ".join(map(str, sorted(periods)))
             raise CollectiveError(
-                f"{where}: pre, post and counts are patterns of {told} chunks; give all of them "
+                f"{where}: pre, post and counts are patterns of {lengths} chunks; give all of them "
                 "for the same chunks"
             )
         for chunk in self._pattern_chunks():
-            for what, ranks in (("pre", self.holders(chunk)), ("post", self.wanted(chunk))):
+            for name, ranks in (("pre", self.holders(chunk)), ("post", self.destinations(chunk))):
                 if outside := sorted(r for r in ranks if not 0 <= r < self.ranks):
                     raise CollectiveError(
-                        f"{where}, {what}: chunk {chunk} is paired with rank {outside[0]}, "
+                        f"{where}, {name}: chunk {chunk} is paired with rank {outside[0]}, "
                         f"expected a rank from 0 to {self.ranks - 1}"
                     )
             if not self.holders(chunk):
@@ -194,17 +194,17 @@ class Collective:
         return range(min(self.num_chunks, longest))
 
     @property
-    def size(self) -> int:
+    def pair_count(self) -> int:
         """Return the number of (chunk, rank) pairs, before and after, that verification visits."""
-        return sum(r.size(self.num_chunks, self.ranks) for r in (self.pre, self.post))
+        return sum(r.pair_count(self.num_chunks, self.ranks) for r in (self.pre, self.post))
 
     def holders(self, chunk: int) -> frozenset[Rank]:
         """Return the ranks that hold (or contribute to) ``chunk`` before."""
-        return self.pre.of(chunk, self.ranks)
+        return self.pre.ranks_of(chunk, self.ranks)
 
-    def wanted(self, chunk: int) -> frozenset[Rank]:
+    def destinations(self, chunk: int) -> frozenset[Rank]:
         """Return the ranks that must hold ``chunk`` after."""
-        return self.post.of(chunk, self.ranks)
+        return self.post.ranks_of(chunk, self.ranks)
 
     def amount(self, chunks: Sequence[int]) -> int:
         """Return the number of elements in some chunks, or their number if all have one size.
@@ -217,7 +217,7 @@ class Collective:
         return sum(self.counts[chunk % len(self.counts)] for chunk in chunks)
 
     @property
-    def is_even(self) -> bool:
+    def has_equal_classes(self) -> bool:
         """Return whether relations tell of all classes that they have as many chunks, all alike."""
         kinds = {self.pre.kind, self.post.kind}
         if self.counts or RelationKind.PAIRS in kinds:
@@ -227,41 +227,41 @@ class Collective:
         return self.num_chunks % period == 0
 
     @property
-    def alike(self) -> int:
+    def class_size_divisor(self) -> int:
         """Return the greatest common divisor of how many chunks each class has."""
-        if not self.is_even:
-            return gcd(*(len(chunks) for chunks in self.classes().values()))
+        if not self.has_equal_classes:
+            return gcd(*(len(chunks) for chunks in self.chunk_classes().values()))
         kinds, classes = (self.pre.kind, self.post.kind), 1
         for kind in (RelationKind.SCATTERED, RelationKind.TRANSPOSE):
             classes *= self.ranks if kind in kinds else 1
         return self.num_chunks // classes
 
     @property
-    def to_one(self) -> bool:
+    def is_unicast(self) -> bool:
         """Return whether each chunk is wanted by one rank at most that does not hold it."""
-        if not self.is_even:
-            return all(len(wanted - holders) <= 1 for holders, wanted in self.classes())
+        if not self.has_equal_classes:
+            return all(len(wanted - holders) <= 1 for holders, wanted in self.chunk_classes())
         to_all = self.post.kind is RelationKind.ALL and self.pre.kind is not RelationKind.ALL
         return not to_all or self.ranks == 2
 
     @property
-    def is_transpose(self) -> bool:
+    def is_alltoall(self) -> bool:
         """Return whether each rank has as many chunks for each rank, all alike: alltoall."""
         kinds = (self.pre.kind, self.post.kind)
-        return kinds == (RelationKind.SCATTERED, RelationKind.TRANSPOSE) and self.is_even
+        return kinds == (RelationKind.SCATTERED, RelationKind.TRANSPOSE) and self.has_equal_classes
 
     @property
-    def is_gathered(self) -> bool:
+    def is_allgather(self) -> bool:
         """Return whether all ranks want every rank's chunks, equally many of each: allgather."""
         kinds = (self.pre.kind, self.post.kind)
-        return kinds == (RelationKind.SCATTERED, RelationKind.ALL) and self.is_even
+        return kinds == (RelationKind.SCATTERED, RelationKind.ALL) and self.has_equal_classes
 
-    def entering(self, inside: AbstractSet[int]) -> int:
+    def amount_entering(self, inside: AbstractSet[int]) -> int:
         """Return how many chunks, or elements, start wholly outside a set and are wanted in it."""
-        if not self.is_even:
+        if not self.has_equal_classes:
             return sum(
                 self.amount(chunks)
-                for (holders, wanted), chunks in self.classes().items()
+                for (holders, wanted), chunks in self.chunk_classes().items()
                 if inside.isdisjoint(holders) and not inside.isdisjoint(wanted)
             )
         if self.pre == self.post or not inside:
@@ -269,9 +269,13 @@ class Collective:
         within, outside = len(inside), self.ranks - len(inside)
         starts = {RelationKind.ALL: 0, RelationKind.ROOT: int(self.pre.root not in inside)}
         ends = {RelationKind.ALL: 1, RelationKind.ROOT: int(self.post.root in inside)}
-        return starts.get(self.pre.kind, outside) * ends.get(self.post.kind, within) * self.alike
+        return (
+            starts.get(self.pre.kind, outside)
+            * ends.get(self.post.kind, within)
+            * self.class_size_divisor
+        )
 
-    def served(self, chunk_bytes: int | Sequence[int]) -> Fraction:
+    def served_bytes(self, chunk_bytes: int | Sequence[int]) -> Fraction:
         """Return the data size, per C chunks or per element, that chunks of these bytes hold.
 
         Chunks of a class are interchangeable, so the sum of their bytes decides.
@@ -285,11 +289,14 @@ class Collective:
         if isinstance(chunk_bytes, int) and not self.counts:
             return Fraction(chunk_bytes * self.chunks)
         of = [chunk_bytes] * self.num_chunks if isinstance(chunk_bytes, int) else chunk_bytes
-        classes = self.classes().values()
-        each = (Fraction(sum(of[chunk] for chunk in own), self.amount(own)) for own in classes)
+        classes = self.chunk_classes().values()
+        each = (
+            Fraction(sum(of[chunk] for chunk in members), self.amount(members))
+            for members in classes
+        )
         return self.chunks * min(each)
 
-    def check_alike(self) -> None:
+    def check_equal_chunks(self) -> None:
         """Check that chunks are alike, as steps and rounds take them.
 
         Raises:
@@ -302,7 +309,7 @@ class Collective:
                 "'sccl limits --time'"
             )
 
-    def classes(self) -> dict[tuple[frozenset[Rank], frozenset[Rank]], list[int]]:
+    def chunk_classes(self) -> dict[tuple[frozenset[Rank], frozenset[Rank]], list[int]]:
         """Return the chunks by (holders, wanted). Those of a class are interchangeable.
 
         The result is shared: do not change it.
@@ -316,15 +323,15 @@ class Collective:
                 f"chunks in all; this version works with up to {MAX_CLASSIFIED}: give fewer ranks "
                 "or chunks"
             )
-        return _classes(self)
+        return _chunk_classes(self)
 
 
 @lru_cache(maxsize=16)
-def _classes(
+def _chunk_classes(
     collective: Collective,
 ) -> dict[tuple[frozenset[Rank], frozenset[Rank]], list[int]]:
     classes: dict[tuple[frozenset[Rank], frozenset[Rank]], list[int]] = {}
     for chunk in range(collective.num_chunks):
-        key = (collective.holders(chunk), collective.wanted(chunk))
+        key = (collective.holders(chunk), collective.destinations(chunk))
         classes.setdefault(key, []).append(chunk)
     return classes

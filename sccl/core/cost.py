@@ -12,7 +12,7 @@ from sccl.core.ids import Edge
 from sccl.core.topology import Topology, check_cost, link_name
 from sccl.errors import ParameterError
 
-SLOWEST = (
+SLOWEST_LINK_NOTE = (
     "Links differ in cost and a step is taken to cost the slowest link's: times are upper bounds, "
     "and which is the fastest is an estimate."
 )
@@ -41,7 +41,8 @@ class Costs:
     Attributes:
         alpha_us: latency of a step, microseconds.
         gb_per_s: bandwidth of a lane, 10^9 bytes per second.
-        slowest_link: whether these are the slowest link's, and others are faster; :data:`SLOWEST`.
+        slowest_link: whether these are the slowest link's, and others are faster;
+            :data:`SLOWEST_LINK_NOTE`.
     """
 
     alpha_us: float
@@ -58,7 +59,7 @@ class Costs:
             )
 
     @classmethod
-    def of(
+    def from_topology(
         cls, topology: Topology, alpha_us: float | None = None, gb_per_s: float | None = None
     ) -> Costs:
         """Return the costs of a machine, or those that are given in their place.
@@ -70,7 +71,7 @@ class Costs:
         return cls(max(alphas), min(speeds), len(alphas) > 1 or len(speeds) > 1)
 
     @classmethod
-    def on(cls, topology: Topology, machine: Topology) -> Costs:
+    def from_machine(cls, topology: Topology, machine: Topology) -> Costs:
         """Return the costs of a topology, with the link costs of another machine.
 
         A link has the cost of the machine's link. The topology's costs are ignored. Its lanes share
@@ -79,10 +80,12 @@ class Costs:
         Raises:
             ParameterError: the machine has other ranks, or lacks a link.
         """
-        return cls.of_links(topology.lanes(), machine, topology.name, topology.ranks)
+        return cls.from_links(topology.lanes(), machine, topology.name, topology.ranks)
 
     @classmethod
-    def of_links(cls, lanes: Mapping[Edge, int], machine: Topology, name: str, ranks: int) -> Costs:
+    def from_links(
+        cls, lanes: Mapping[Edge, int], machine: Topology, name: str, ranks: int
+    ) -> Costs:
         """Return the costs of links, by edge with their lanes, as a machine says. See :meth:`on`.
 
         Args:
@@ -103,15 +106,15 @@ class Costs:
                 f"topology {machine.name!r} has no {link_name(lacking[0])}, which an algorithm for "
                 f"{name!r} may use: give a machine that has all links of that"
             )
-        own = [(by_edge[edge], n) for edge, n in lanes.items()]
-        alphas = {link.alpha_us for link, _ in own}
-        speeds = {link.lanes * link.gb_per_s / n for link, n in own}
+        used_links = [(by_edge[edge], n) for edge, n in lanes.items()]
+        alphas = {link.alpha_us for link, _ in used_links}
+        speeds = {link.lanes * link.gb_per_s / n for link, n in used_links}
         return cls(max(alphas), min(speeds), len(alphas) > 1 or len(speeds) > 1)
 
     @property
     def note(self) -> str:
         """Return a note to print with times, or an empty string."""
-        return SLOWEST if self.slowest_link else ""
+        return SLOWEST_LINK_NOTE if self.slowest_link else ""
 
     def time_us(self, steps: int, bandwidth_cost: Fraction, size_bytes: float) -> float:
         """Return ``S * alpha + R/C * L * beta`` in microseconds.
@@ -124,11 +127,11 @@ class Costs:
         return steps * self.alpha_us + float(bandwidth_cost) * size_bytes / (self.gb_per_s * 1e3)
 
 
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+_BINARY_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _DECIMAL_UNITS = ("B", "KB", "MB", "GB", "TB", "PB")
 
 
-def bytes_text(size_bytes: float) -> str:
+def format_bytes(size_bytes: float) -> str:
     """Return a number of bytes with a unit: three digits and a binary unit, or as it was given.
 
     Multiples of 1000 are usually given in decimal units (1GB), and are returned in these, exactly.
@@ -137,22 +140,28 @@ def bytes_text(size_bytes: float) -> str:
         power = min((len(str(size_bytes)) - 1) // 3, len(_DECIMAL_UNITS) - 1)
         return f"{Decimal(size_bytes).scaleb(-3 * power).normalize():f} {_DECIMAL_UNITS[power]}"
     value, unit = float(size_bytes), 0
-    while value >= 1023.5 and unit + 1 < len(_UNITS):
+    while value >= 1023.5 and unit + 1 < len(_BINARY_UNITS):
         value, unit = value / 1024, unit + 1
-    return f"{value:.3g} {_UNITS[unit]}" if value < 999.5 else f"{value:.0f} {_UNITS[unit]}"
+    return (
+        f"{value:.3g} {_BINARY_UNITS[unit]}"
+        if value < 999.5
+        else f"{value:.0f} {_BINARY_UNITS[unit]}"
+    )
 
 
-def us_text(us: float) -> str:
+def format_us(us: float) -> str:
     """Return a time in microseconds, from a second on in seconds: six digits."""
     return f"{us:.6g} us" if us < 10**6 else f"{us / 10**6:.6g} s"
 
 
-def duration_text(us: float) -> str:
+def format_duration(us: float) -> str:
     """Return how long a step of training takes: microseconds, milliseconds or seconds."""
-    return us_text(us) if us < 10**4 or us >= 10**7 else f"{us / 10**3:.6g} ms"
+    return format_us(us) if us < 10**4 or us >= 10**7 else f"{us / 10**3:.6g} ms"
 
 
-def winners(points: Sequence[tuple[int | Fraction, Fraction]], costs: Costs) -> list[SizeRange]:
+def fastest_by_size(
+    points: Sequence[tuple[int | Fraction, Fraction]], costs: Costs
+) -> list[SizeRange]:
     """Return the buffer sizes at which each of ``points`` is the fastest, by ascending size.
 
     The lower envelope of the lines ``S*alpha + (R/C)*L*beta``. Points that never win are left out.

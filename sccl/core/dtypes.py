@@ -21,5 +21,6 @@ ITEM_BYTES = {
     "complex64": 8,
     "complex128": 16,
 }
-"""By name. Generated code takes those that it can add up, of which :mod:`sccl.emit.text` has the
-names in C++. The others are met in traces of training alone."""
+"""By name. Generated code takes those that it can add up, of which
+:mod:`sccl.codegen.targets.rendering` has the names in C++. The others are met in traces of training
+alone."""

@@ -54,7 +54,7 @@ class Channel:
     slowdown: float = 0.0
     incast: tuple[Incast, ...] = ()
 
-    def efficiency(self, senders: int, size_bytes: int) -> float:
+    def incast_efficiency(self, senders: int, size_bytes: int) -> float:
         """Return the least that a row says of so many senders of so many bytes together."""
         rows = [r for r in self.incast if senders >= r.senders and size_bytes >= r.from_bytes]
         return min((row.efficiency for row in rows), default=1.0)
@@ -124,8 +124,8 @@ class Fabric:
         for channel in self.channels:
             if channel.name == name:
                 return channel
-        known = ", ".join(channel.name for channel in self.channels)
-        raise TopologyError(f"fabric {self.name!r} has no channel {name!r}: it has {known}")
+        names = ", ".join(channel.name for channel in self.channels)
+        raise TopologyError(f"fabric {self.name!r} has no channel {name!r}: it has {names}")
 
     def _check_channel(self, where: str, channel: Channel) -> None:
         if channel.topology.ranks != self.ranks:
@@ -138,8 +138,8 @@ class Fabric:
             raise TopologyError(
                 f"{where}: streams is {channel.streams}, expected 1 to {MAX_STREAMS}"
             )
-        _check(f"{where}: launch_us", channel.launch_us, MAX_LAUNCH_US)
-        _check(f"{where}: slowdown", channel.slowdown, MAX_SLOWDOWN)
+        _check_range(f"{where}: launch_us", channel.launch_us, MAX_LAUNCH_US)
+        _check_range(f"{where}: slowdown", channel.slowdown, MAX_SLOWDOWN)
         for row in channel.incast:
             if row.senders < 2 or row.from_bytes < 0 or not 0 < row.efficiency <= 1:
                 raise TopologyError(
@@ -161,6 +161,6 @@ class Fabric:
                 )
 
 
-def _check(what: str, value: float, most: float) -> None:
-    if not isfinite(value) or not 0 <= value <= most:
-        raise TopologyError(f"{what} is {value:g}, expected 0 to {most:g}")
+def _check_range(label: str, value: float, limit: float) -> None:
+    if not isfinite(value) or not 0 <= value <= limit:
+        raise TopologyError(f"{label} is {value:g}, expected 0 to {limit:g}")

@@ -13,24 +13,24 @@ from pathlib import Path
 from typing import Literal
 
 from sccl.core.answer import Origin
-from sccl.core.bounds import Bounds
-from sccl.core.candidate import Candidate, Range
-from sccl.core.contradictions import require_not_below
+from sccl.core.bound import Bounds
+from sccl.core.bound_consistency import require_at_least_bound
+from sccl.core.candidate import Candidate, SweepRange
 from sccl.core.cost import Costs
-from sccl.core.limit import StepLimit
+from sccl.core.formatting import describe_proof_scope
+from sccl.core.step_limit import StepLimit
 from sccl.core.symmetric import AnyAlgorithm
-from sccl.core.words import proved_for
 
 COMPOSED, TREES, EXCHANGED, GATHERED = "composed", "trees", "exchanged", "gathered"
 """The names of the classes of allreduces."""
 
-State = Literal["proved", "best found", "approached"]
+PointState = Literal["proved", "best found", "is_asymptotic"]
 """State of a point: proved optimal, not proved, or a limit of R/C that no known algorithm
 attains.
 """
 
 
-def state_words(state: State, within: str, rests_on: Iterable[Origin]) -> str:
+def describe_state(state: PointState, within: str, rests_on: Iterable[Origin]) -> str:
     """Return the state of a point in words, such as ``"proved (stored) for k = 2"``.
 
     Args:
@@ -39,15 +39,15 @@ def state_words(state: State, within: str, rests_on: Iterable[Origin]) -> str:
         rests_on: the origins of verdicts that its proof uses, or would use if they were verified.
     """
     if state == "proved":
-        origins = (one if one.is_verified else f"trusted {one}" for one in rests_on)
-        return proved_for(within, ", ".join(origins))
-    origins = (one for one in rests_on if not one.is_verified)
+        origins = (origin if origin.is_verified else f"trusted {origin}" for origin in rests_on)
+        return describe_proof_scope(within, ", ".join(origins))
+    origins = (origin for origin in rests_on if not origin.is_verified)
     doubts = ", ".join(origins)
     return f"{state} (not verified: {doubts})" if doubts else state
 
 
 @dataclass(frozen=True, slots=True)
-class Refuted:
+class RefutedCandidate:
     """A candidate that has no algorithm, and why.
 
     Attributes:
@@ -59,17 +59,17 @@ class Refuted:
     candidate: Candidate
     evidence: str
     seconds: float | None
-    origin: Origin = Origin.HERE
+    origin: Origin = Origin.THIS_PROCESS
 
     @property
-    def evidence_words(self) -> str:
+    def evidence_text(self) -> str:
         """Return the evidence, and its origin unless that is this process."""
-        known = self.origin is Origin.HERE
-        return self.evidence if known else f"{self.evidence} ({self.origin.value})"
+        is_local = self.origin is Origin.THIS_PROCESS
+        return self.evidence if is_local else f"{self.evidence} ({self.origin.value})"
 
 
 @dataclass(frozen=True, slots=True)
-class Open:
+class OpenCandidate:
     """A candidate that would improve the frontier and was not decided, and why.
 
     Attributes:
@@ -91,17 +91,20 @@ class Point:
         chunks: C of its algorithm. None: there is none.
         rounds: R of its algorithm. None: there is none.
         optimal: the lower bounds that it attains: ``"latency"``, ``"bandwidth"``, ``"limit"``.
-        proved: whether it is proved that nothing of its class dominates it. If not, it is the best
+        is_proved: whether it is proved that nothing of its class dominates it. If not, it is the
+            best
             found.
         within: the k and C that the proof is restricted to. None: it holds for any.
-        attained: whether the algorithm has this R/C. Otherwise it is near it.
+        is_attained: whether the algorithm has this R/C. Otherwise it is near it.
         algorithm: None: it is too large to be written down, or was not read.
-        missing: why there is none, unless it is too large: ``"timeout"`` or ``"interrupted"``.
+        missing_reason: why there is none, unless it is too large: ``"timeout"`` or
+            ``"interrupted"``.
         file: its file name.
         rounds_per_step: rounds per step of the algorithm, if the frontier contains them.
         seconds: time to find it. None: not in its file.
         from_store: whether these are the seconds of an earlier search, from the store.
-        rests_on: origins other than this process of the refutations that the proof needs. For a
+        proof_origins: origins other than this process of the refutations that the proof needs. For
+            a
             point that is not proved, those that would prove it if they were verified.
     """
 
@@ -110,19 +113,19 @@ class Point:
     chunks: int | None
     rounds: int | None
     optimal: tuple[str, ...] = ()
-    proved: bool = False
-    within: Range | None = None
-    attained: bool = True
+    is_proved: bool = False
+    within: SweepRange | None = None
+    is_attained: bool = True
     algorithm: AnyAlgorithm | None = None
-    missing: str = ""
+    missing_reason: str = ""
     file: Path | None = None
     rounds_per_step: tuple[int, ...] = ()
     seconds: float | None = None
     from_store: bool = False
-    rests_on: tuple[Origin, ...] = ()
+    proof_origins: tuple[Origin, ...] = ()
 
     @classmethod
-    def of(cls, algorithm: AnyAlgorithm) -> Point:
+    def from_algorithm(cls, algorithm: AnyAlgorithm) -> Point:
         """Return the point of an algorithm of which nothing else is known."""
         a = algorithm
         return cls(
@@ -135,14 +138,22 @@ class Point:
         )
 
     @classmethod
-    def at(cls, limit: StepLimit, bounds: Bounds) -> Point:
+    def from_limit(cls, limit: StepLimit, bounds: Bounds) -> Point:
         """Return the point of a limit of R/C, without an algorithm.
 
         Args:
             bounds: bounds of its class.
         """
-        optimal = bounds.met(limit.steps, limit.best)
-        return cls(limit.steps, limit.best, None, None, optimal, proved=limit.known, attained=False)
+        optimal = bounds.bounds_met(limit.steps, limit.required_upper)
+        return cls(
+            limit.steps,
+            limit.required_upper,
+            None,
+            None,
+            optimal,
+            is_proved=limit.is_exact,
+            is_attained=False,
+        )
 
     def with_algorithm(self, algorithm: AnyAlgorithm, file: Path | None) -> Point:
         """Return it with an algorithm that attains it, or is near it."""
@@ -150,7 +161,7 @@ class Point:
             self,
             chunks=algorithm.collective.chunks,
             rounds=algorithm.rounds,
-            attained=algorithm.bandwidth_cost == self.cost,
+            is_attained=algorithm.bandwidth_cost == self.cost,
             algorithm=algorithm,
             file=file,
         )
@@ -170,22 +181,22 @@ class Point:
         return Candidate(Fraction(self.rounds, self.chunks), self.chunks, self.steps, self.rounds)
 
     @property
-    def state(self) -> State:
+    def state(self) -> PointState:
         """Return the state of its proof."""
-        if not self.proved:
+        if not self.is_proved:
             return "best found"
-        return "proved" if self.attained else "approached"
+        return "proved" if self.is_attained else "is_asymptotic"
 
     @property
-    def state_words(self) -> str:
+    def state_text(self) -> str:
         """Return its state, the origin of its proof, and the range that the proof covers."""
-        within = self.within.words if self.within else ""
-        return state_words(self.state, within, self.rests_on)
+        within = self.within.description if self.within else ""
+        return describe_state(self.state, within, self.proof_origins)
 
     @property
     def text(self) -> str:
         """Return its algorithm in words; where none attains it, its costs."""
-        if self.chunks is None or not self.attained:
+        if self.chunks is None or not self.is_attained:
             return f"S={self.steps} R/C={self.cost}"
         return f"C={self.chunks} S={self.steps} R={self.rounds}"
 
@@ -201,7 +212,7 @@ class ClassFrontier:
         bandwidth: lower bound on R/C in the class. None: unknown.
         points: by ascending S, with descending R/C.
         limits: lower bounds for every k and C, by number of steps.
-        complete: whether this is the whole frontier of the class within ``within``.
+        is_complete: whether this is the whole frontier of the class within ``within``.
         within: range of k and C that was searched. None: all.
         collective: the collective of the algorithms, such as allgather, which an allreduce may run.
     """
@@ -212,15 +223,15 @@ class ClassFrontier:
     bandwidth: Fraction | None
     points: tuple[Point, ...]
     limits: tuple[StepLimit, ...] = ()
-    complete: bool = False
-    within: Range | None = None
+    is_complete: bool = False
+    within: SweepRange | None = None
     collective: str = ""
     seconds: float | None = None
 
     @property
-    def every_k(self) -> bool:
+    def covers_all_k(self) -> bool:
         """Return whether this is the whole frontier of the class for all k and C."""
-        return self.complete and self.within is None
+        return self.is_complete and self.within is None
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -228,7 +239,7 @@ class ClassFrontier:
         return tuple(point.file.name for point in self.points if point.file)
 
     @property
-    def lasting(self) -> ClassFrontier:
+    def without_transient(self) -> ClassFrontier:
         """Return it without times and folders."""
         points = (
             replace(point, file=point.file and Path(point.file.name), seconds=None)
@@ -237,17 +248,17 @@ class ClassFrontier:
         return replace(self, points=tuple(points), seconds=None)
 
     @property
-    def approached(self) -> tuple[tuple[int, Fraction], ...]:
+    def asymptotic_costs(self) -> tuple[tuple[int, Fraction], ...]:
         """Return (S, R/C) of the limits that algorithms here come near, and do not attain."""
-        return tuple((point.steps, point.cost) for point in self.points if not point.attained)
+        return tuple((point.steps, point.cost) for point in self.points if not point.is_attained)
 
 
 @dataclass(frozen=True, slots=True)
-class Unswept:
+class SkippedClass:
     """A class that was not looked at, and why."""
 
     name: str
-    why: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,10 +276,11 @@ class Frontier:
         solver: the solver used.
         open: candidates that may contain a better algorithm.
         refuted: candidates that have no algorithm.
-        unswept: classes that were not searched.
+        skipped: classes that were not searched.
         halves: the frontiers of which the algorithms of one class are composed.
-        every: for allreduce: lower bounds for all classes, by S of points and a step less.
-        stopped: ``"bandwidth-bound"``, ``"max-steps"`` or ``"interrupted"``.
+        any_class_limits: for allreduce: lower bounds for all classes, by S of points and a step
+            less.
+        stop_reason: ``"bandwidth-bound"``, ``"max-steps"`` or ``"interrupted"``.
         seconds: total time. None: not in its file.
     """
 
@@ -278,14 +290,14 @@ class Frontier:
     costs: Costs | None
     bounds: Bounds | None
     classes: tuple[ClassFrontier, ...]
-    covered: Range | None = None
+    covered: SweepRange | None = None
     solver: str = ""
-    open: tuple[Open, ...] = ()
-    refuted: tuple[Refuted, ...] = ()
-    unswept: tuple[Unswept, ...] = ()
+    open: tuple[OpenCandidate, ...] = ()
+    refuted: tuple[RefutedCandidate, ...] = ()
+    skipped: tuple[SkippedClass, ...] = ()
     halves: tuple[Frontier, ...] = ()
-    every: tuple[StepLimit, ...] = ()
-    stopped: str = ""
+    any_class_limits: tuple[StepLimit, ...] = ()
+    stop_reason: str = ""
     seconds: float | None = None
 
     @property
@@ -295,39 +307,39 @@ class Frontier:
         return f"{self.collective}{root} on {self.topology}"
 
     @property
-    def several(self) -> bool:
+    def is_multiclass(self) -> bool:
         """Return whether it is over classes that have names."""
         return not (len(self.classes) == 1 and not self.classes[0].name)
 
     @property
     def scope(self) -> str:
         """Return its classes, in words."""
-        return "; ".join(one.scope for one in self.classes)
+        return "; ".join(part.scope for part in self.classes)
 
     @property
-    def beyond(self) -> str | None:
+    def class_without_bounds(self) -> str | None:
         """Return the class that it is about, where no bounds of its collective hold for it."""
         return self.scope or None if self.bounds is None else None
 
     @property
-    def stairs(self) -> tuple[tuple[str, Point], ...]:
+    def non_dominated(self) -> tuple[tuple[str, Point], ...]:
         """Return the points that no point of any class dominates, with the names of classes.
 
         Among equal points, the first class with an algorithm counts. ``optimal`` then refers to all
         algorithms, and ``proved`` still to the point's class.
         """
-        if not self.several:
+        if not self.is_multiclass:
             return tuple(("", point) for point in self.classes[0].points)
-        every = [
-            ((point.steps, point.cost), (point.chunks is None, i), one.name, point)
-            for i, one in enumerate(self.classes)
-            for point in one.points
+        all_points = [
+            ((point.steps, point.cost), (point.chunks is None, i), part.name, point)
+            for i, part in enumerate(self.classes)
+            for point in part.points
         ]
-        found: list[tuple[str, Point]] = []
-        for (_, cost), _, name, point in sorted(every, key=lambda item: item[:2]):
-            if not found or cost < found[-1][1].cost:
-                found.append((name, replace(point, optimal=self._optimal(point))))
-        return tuple(found)
+        stairs: list[tuple[str, Point]] = []
+        for (_, cost), _, name, point in sorted(all_points, key=lambda item: item[:2]):
+            if not stairs or cost < stairs[-1][1].cost:
+                stairs.append((name, replace(point, optimal=self._optimal_bounds(point))))
+        return tuple(stairs)
 
     def require_consistent(self) -> Frontier:
         """Return it, if no point of it is below a bound or a limit that it states.
@@ -335,73 +347,75 @@ class Frontier:
         Raises:
             ContradictionError: One is.
         """
-        for one in self.classes:
-            for limit in one.limits:
+        for part in self.classes:
+            for limit in part.limits:
                 limit.require_consistent()
-            for point in one.points:
-                self._require_above(point, one)
+            for point in part.points:
+                self._require_above(point, part)
         return self
 
-    def _require_above(self, point: Point, one: ClassFrontier) -> None:
+    def _require_above(self, point: Point, part: ClassFrontier) -> None:
         """Check that a point of a class is below no bound or limit.
 
         Raises:
             ContradictionError: It is.
         """
-        of = f"of {point.text} for {self.name} ({one.scope})"
-        steps, lowest = [one.steps or 0], [one.bandwidth or Fraction(0)]
+        of = f"of {point.text} for {self.name} ({part.scope})"
+        steps, lowest = [part.steps or 0], [part.bandwidth or Fraction(0)]
         if self.bounds is not None:
             steps.append(self.bounds.steps)
             lowest.append(self.bounds.bandwidth)
-        lowest += [x.lower for x in (*one.limits, *self.every) if x.steps >= point.steps]
-        require_not_below(
+        lowest += [
+            x.lower for x in (*part.limits, *self.any_class_limits) if x.steps >= point.steps
+        ]
+        require_at_least_bound(
             point.steps, max(steps), result=f"the S {of}", limit="the lower bound on S"
         )
         for cost in point.costs:
-            require_not_below(
+            require_at_least_bound(
                 cost, max(lowest), result=f"the R/C {of}", limit="the lower bound on R/C"
             )
 
-    def undominated(self, point: Point) -> bool:
+    def is_undominated(self, point: Point) -> bool:
         """Return whether no algorithm of any class has less R/C, or as much in fewer steps."""
-        fewer = [limit.lower for limit in self.every if limit.steps == point.steps - 1]
+        fewer = [limit.lower for limit in self.any_class_limits if limit.steps == point.steps - 1]
         first = self.bounds is not None and point.steps == self.bounds.steps
-        return self.above_every(point) == 0 and (first or point.cost < max(fewer, default=0))
+        return self.gap_to_any_class(point) == 0 and (first or point.cost < max(fewer, default=0))
 
-    def above_every(self, point: Point) -> Fraction | None:
+    def gap_to_any_class(self, point: Point) -> Fraction | None:
         """Return the relative gap of R/C to the lower bound for all classes in as many steps.
 
         0: no algorithm of as many steps has a smaller R/C. None: unknown.
         """
-        lower = [limit.lower for limit in self.every if limit.steps >= point.steps]
+        lower = [limit.lower for limit in self.any_class_limits if limit.steps >= point.steps]
         return point.cost / max(lower) - 1 if lower else None
 
-    def _optimal(self, point: Point) -> tuple[str, ...]:
+    def _optimal_bounds(self, point: Point) -> tuple[str, ...]:
         """Return which of the bounds of all classes a point meets."""
-        return () if self.bounds is None else self.bounds.met(point.steps, point.cost)
+        return () if self.bounds is None else self.bounds.bounds_met(point.steps, point.cost)
 
     @property
     def points(self) -> tuple[Point, ...]:
         """Return the points that no point of any class dominates, by ascending S."""
-        return tuple(point for _, point in self.stairs)
+        return tuple(point for _, point in self.non_dominated)
 
     @property
-    def complete(self) -> bool:
+    def is_complete(self) -> bool:
         """Return whether every class was looked at, and nothing of any is missing."""
-        return not self.unswept and all(one.complete for one in self.classes)
+        return not self.skipped and all(part.is_complete for part in self.classes)
 
     @property
-    def every_k(self) -> bool:
+    def covers_all_k(self) -> bool:
         """Return whether that is so for all k and C."""
-        return self.complete and all(one.within is None for one in self.classes)
+        return self.is_complete and all(part.within is None for part in self.classes)
 
     @property
-    def lasting(self) -> Frontier:
+    def without_transient(self) -> Frontier:
         """Return the frontier without times and folders: the reproducible part of a search."""
         return replace(
             self,
-            classes=tuple(one.lasting for one in self.classes),
-            refuted=tuple(replace(one, seconds=None) for one in self.refuted),
-            halves=tuple(half.lasting for half in self.halves),
+            classes=tuple(entry.without_transient for entry in self.classes),
+            refuted=tuple(replace(entry, seconds=None) for entry in self.refuted),
+            halves=tuple(half.without_transient for half in self.halves),
             seconds=None,
         )

@@ -29,7 +29,7 @@ class Instance:
 
     def __post_init__(self) -> None:
         check_steps_and_rounds(self.steps, self.rounds)
-        self.collective.check_alike()
+        self.collective.check_equal_chunks()
         if self.collective.combining:
             raise CollectiveError(
                 f"{self.collective.name} reduces chunks, which SYNCOLL cannot express; ask for "

@@ -22,7 +22,7 @@ MAX_CHUNK_BYTES = 2**40
 MAX_SENT = 2**20
 _MAX_US = 1e12
 
-LEAST_FIGURE = 1e-6
+MIN_FIGURE = 1e-6
 """Smallest accepted value, in microseconds (a picosecond) or GB/s. Squares of much smaller values
 underflow, and no fit is possible.
 """
@@ -37,17 +37,17 @@ class Pacing(StrEnum):
     """With all others."""
 
 
-class Repetitions(StrEnum):
+class RepetitionStatistic(StrEnum):
     """Which of several repetitions is taken."""
 
-    LEAST = "least"
+    MIN = "least"
     """The fastest repetition: other load on a machine can only add to a link's time."""
     MEDIAN = "median"
     """The median: for errors in both directions, or where other load is part of the result."""
 
-    def of(self, us: Sequence[float]) -> float:
+    def select(self, us: Sequence[float]) -> float:
         """Return the one that is taken."""
-        return min(us) if self is Repetitions.LEAST else statistics.median(us)
+        return min(us) if self is RepetitionStatistic.MIN else statistics.median(us)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +69,17 @@ class LinkTiming:
 
     def __post_init__(self) -> None:
         if self.src == self.dst:
-            raise ParameterError(f"{self.name}: a link joins two different ranks")
+            raise ParameterError(f"{self.description}: a link joins two different ranks")
         if not 1 <= self.chunks <= MAX_SENT:
-            raise ParameterError(f"{self.name}: chunks is {self.chunks}, expected 1 to {MAX_SENT}")
+            raise ParameterError(
+                f"{self.description}: chunks is {self.chunks}, expected 1 to {MAX_SENT}"
+            )
         if not 0 <= self.chunk_bytes <= MAX_CHUNK_BYTES:
             raise ParameterError(
-                f"{self.name}: chunk_bytes is {self.chunk_bytes}, expected 0 to {MAX_CHUNK_BYTES}"
+                f"{self.description}: chunk_bytes is {self.chunk_bytes}, expected 0 to "
+                f"{MAX_CHUNK_BYTES}"
             )
-        check_figures(self.us, f"{self.name}: us", _MAX_US)
+        check_figures(self.us, f"{self.description}: us", _MAX_US)
 
     @property
     def edge(self) -> Edge:
@@ -84,12 +87,12 @@ class LinkTiming:
         return (self.src, self.dst)
 
     @property
-    def name(self) -> str:
+    def description(self) -> str:
         """Return its name in messages."""
         return f"{link_name(self.edge)}, {self.chunks} x {self.chunk_bytes} B {self.pacing}"
 
     @property
-    def latencies(self) -> int:
+    def latency_count(self) -> int:
         """Return how many times alpha it takes."""
         return self.chunks if self.pacing is Pacing.IN_TURN else 1
 
@@ -125,35 +128,38 @@ class Measurements:
         for timing in self.timings:
             if not all(0 <= rank < self.ranks for rank in timing.edge):
                 raise ParameterError(
-                    f"{timing.name}: there are {self.ranks} ranks, expected 0 to {self.ranks - 1}"
+                    f"{timing.description}: there are {self.ranks} ranks, expected 0 to "
+                    f"{self.ranks - 1}"
                 )
             key = (timing.edge, timing.pacing, timing.chunks, timing.chunk_bytes)
             if key in seen:
-                raise ParameterError(f"{timing.name} is there twice: give all its us in one row")
+                raise ParameterError(
+                    f"{timing.description} is there twice: give all its us in one row"
+                )
             seen.add(key)
 
     def by_link(self) -> dict[Edge, list[LinkTiming]]:
         """Return the timings of each link, links in ascending order."""
-        found: dict[Edge, list[LinkTiming]] = {}
+        by_edge: dict[Edge, list[LinkTiming]] = {}
         for timing in sorted(self.timings, key=lambda t: t.edge):
-            found.setdefault(timing.edge, []).append(timing)
-        return found
+            by_edge.setdefault(timing.edge, []).append(timing)
+        return by_edge
 
 
-def check_figures(figures: Sequence[float], what: str, most: float) -> None:
+def check_figures(figures: Sequence[float], label: str, limit: float) -> None:
     """Check that there are measured values, and that they are plausible.
 
     Args:
-        what: the beginning of the message.
-        most: the largest accepted value.
+        label: the beginning of the message.
+        limit: the largest accepted value.
 
     Raises:
         ParameterError: there are none, or one is not plausible.
     """
     if not figures:
-        raise ParameterError(f"{what} is empty, expected a figure for each repetition")
+        raise ParameterError(f"{label} is empty, expected a figure for each repetition")
     for figure in figures:
-        if not LEAST_FIGURE <= figure <= most:
+        if not MIN_FIGURE <= figure <= limit:
             raise ParameterError(
-                f"{what} has {figure:g}, expected numbers from {LEAST_FIGURE:g} to {most:g}"
+                f"{label} has {figure:g}, expected numbers from {MIN_FIGURE:g} to {limit:g}"
             )

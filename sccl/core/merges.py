@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from sccl.core.workload import Workload
 from sccl.core.workload_ops import (
-    MOST_NAME,
+    MAX_NAME_LENGTH,
     AnyOp,
     CommOp,
     Dependency,
@@ -21,14 +21,14 @@ from sccl.core.workload_ops import (
 )
 from sccl.errors import ParameterError
 
-_NAMED = 3
+_MAX_IDS_SHOWN = 3
 """Ids that the id of one that was merged has whole."""
 
-Rows = Sequence[Sequence[str]]
+IdRows = Sequence[Sequence[str]]
 """Ids of collectives, of each row those that are one."""
 
 
-def with_merged(workload: Workload, rows: Rows) -> Workload:
+def merge_collectives(workload: Workload, rows: IdRows) -> Workload:
     """Return a workload in which some collectives are merged, each at the place of its last.
 
     Raises:
@@ -44,27 +44,27 @@ def with_merged(workload: Workload, rows: Rows) -> Workload:
                     f"{name!r:.60} is to be merged, expected a collective of the workload, in one "
                     "row alone"
                 )
-        one = _as_one([calls[name] for name in row])
-        into |= dict.fromkeys(row, one)
-    return _rewritten(workload, into) if into else workload
+        merged = _merge_row([calls[name] for name in row])
+        into |= dict.fromkeys(row, merged)
+    return _rewrite_workload(workload, into) if into else workload
 
 
-def merged_rows(workload: Workload) -> tuple[tuple[str, ...], ...]:
+def merged_id_rows(workload: Workload) -> tuple[tuple[str, ...], ...]:
     """Return the ids of the collectives that are one in a workload, a row of each."""
-    return tuple(tuple(one.id for one in op.merged) for op in workload.collectives() if op.merged)
+    return tuple(tuple(part.id for part in op.merged) for op in workload.collectives() if op.merged)
 
 
-def _as_one(row: Sequence[CommOp]) -> CommOp:
+def _merge_row(row: Sequence[CommOp]) -> CommOp:
     """Return one collective instead of several."""
     names = [op.id for op in row]
     if len(set(names)) < max(2, len(names)):
         raise ParameterError(f"merged are {names!s:.60}, expected two or more different ones")
-    if len(names) > _NAMED or len("+".join(names)) > MOST_NAME:
-        half = MOST_NAME // 3
+    if len(names) > _MAX_IDS_SHOWN or len("+".join(names)) > MAX_NAME_LENGTH:
+        half = MAX_NAME_LENGTH // 3
         names = [names[0][:half], f"{len(names) - 2} more", names[-1][:half]]
     splits: tuple[tuple[int, ...], ...] = ()
     if any(op.splits for op in row):
-        tables = [op.splits or _even(op) for op in row]
+        tables = [op.splits or _even_splits(op) for op in row]
         splits = tuple(
             tuple(map(sum, zip(*rows, strict=True))) for rows in zip(*tables, strict=True)
         )
@@ -80,12 +80,12 @@ def _as_one(row: Sequence[CommOp]) -> CommOp:
     )
 
 
-def _even(op: CommOp) -> tuple[tuple[int, ...], ...]:
+def _even_splits(op: CommOp) -> tuple[tuple[int, ...], ...]:
     ranks = len(op.group)
     return ((op.count // ranks,) * ranks,) * ranks
 
 
-def _rewritten(workload: Workload, into: Mapping[str, CommOp]) -> Workload:
+def _rewrite_workload(workload: Workload, into: Mapping[str, CommOp]) -> Workload:
     last = {into[name].id: name for name in (op.id for op in workload.ops) if name in into}
     name_of = {op.id: into[op.id].id if op.id in into else op.id for op in workload.ops}
     ops: list[AnyOp] = []
@@ -97,21 +97,21 @@ def _rewritten(workload: Workload, into: Mapping[str, CommOp]) -> Workload:
     deps = dict.fromkeys(
         Dependency(name_of[dep.before], name_of[dep.after], dep.lag) for dep in workload.deps
     )
-    submits = tuple(_program(program, name_of) for program in workload.submits)
+    submits = tuple(_rewrite_program(program, name_of) for program in workload.submits)
     return replace(workload, ops=tuple(ops), deps=tuple(deps), submits=submits)
 
 
-def _program(program: HostProgram, name_of: Mapping[str, str]) -> HostProgram:
+def _rewrite_program(program: HostProgram, name_of: Mapping[str, str]) -> HostProgram:
     """Return a program that submits a merged collective at the place of its last part."""
     renamed = [replace(event, op=name_of[event.op]) for event in program.events]
-    last = {event.op: place for place, event in enumerate(renamed) if _submits(event)}
+    last = {event.op: place for place, event in enumerate(renamed) if _is_submit(event)}
     events: Iterable[HostEvent] = (
         event
         for place, event in enumerate(renamed)
-        if not _submits(event) or last[event.op] == place
+        if not _is_submit(event) or last[event.op] == place
     )
     return replace(program, events=tuple(dict.fromkeys(events)))
 
 
-def _submits(event: HostEvent) -> bool:
+def _is_submit(event: HostEvent) -> bool:
     return event.action is HostAction.SUBMIT

@@ -16,7 +16,7 @@ from math import isqrt
 Span = tuple[int, int]
 """Elements of the row, from one up to another."""
 
-WHOLE = (Fraction(0), Fraction(1))
+FULL_CELL = (Fraction(0), Fraction(1))
 """All of each cell."""
 
 COMBINING = frozenset({"allreduce", "reduce", "reducescatter"})
@@ -74,18 +74,18 @@ class Motif:
 
     collective: str
     shares: tuple[MotifShare, ...]
-    part: tuple[Fraction, Fraction] = WHOLE
+    part: tuple[Fraction, Fraction] = FULL_CELL
     offsets: tuple[int, ...] = ()
     after: tuple[int, ...] = ()
     channel: str = ""
 
     @property
-    def combines(self) -> bool:
+    def is_combining(self) -> bool:
         """Return whether it reduces."""
         return self.collective in COMBINING
 
     @property
-    def places(self) -> int:
+    def max_group_size(self) -> int:
         """Return how many ranks the largest of its groups has."""
         return max(len(share.group) for share in self.shares)
 
@@ -93,9 +93,9 @@ class Motif:
         """Yield the elements that move, without those that stay in place."""
         for share in self.shares:
             if self.collective == "alltoall":
-                yield from self._exchanged(share)
+                yield from self._alltoall_moves(share)
             else:
-                yield from self._moved(share)
+                yield from self._collective_moves(share)
 
     def span(self, share: MotifShare, cell: int) -> Span:
         """Return the elements of a cell that move; none: both ends are the same."""
@@ -106,37 +106,37 @@ class Motif:
             start + size * high.numerator // high.denominator,
         )
 
-    def _moved(self, share: MotifShare) -> Iterator[MotifMove]:
+    def _collective_moves(self, share: MotifShare) -> Iterator[MotifMove]:
         group, name = share.group, self.collective
         top = () if share.root is None else (group[share.root],)
         owns = share.owns or ((*range(len(share.cells) - 1),),)
         for place, cells in enumerate(owns):
-            one = (group[place],)
+            owner = (group[place],)
             ends = {
-                "allgather": (one, group),
+                "allgather": (owner, group),
                 "allreduce": (group, group),
                 "broadcast": (top, group),
-                "gather": (one, top),
+                "gather": (owner, top),
                 "reduce": (group, top),
-                "reducescatter": (group, one),
-                "scatter": (top, one),
+                "reducescatter": (group, owner),
+                "scatter": (top, owner),
             }
             sources, targets = ends[name]
-            if not self.combines:
+            if not self.is_combining:
                 targets = tuple(rank for rank in targets if rank not in sources)
             for cell in cells if targets else ():
                 span = self.span(share, cell)
                 if span[0] < span[1]:
                     yield MotifMove(span, sources, targets)
 
-    def _exchanged(self, share: MotifShare) -> Iterator[MotifMove]:
+    def _alltoall_moves(self, share: MotifShare) -> Iterator[MotifMove]:
         group, width = share.group, len(share.group)
         everyone = isqrt(len(share.cells) - 1)
-        for here, place in ((a, b) for a in range(width) for b in range(width) if a != b):
-            if self.offsets and (place - here) % width not in self.offsets:
+        for giver, place in ((a, b) for a in range(width) for b in range(width) if a != b):
+            if self.offsets and (place - giver) % width not in self.offsets:
                 continue
-            for source in share.owns[here]:
+            for source in share.owns[giver]:
                 for target in share.wants[place]:
                     span = self.span(share, source * everyone + target)
                     if span[0] < span[1]:
-                        yield MotifMove(span, (group[here],), (group[place],))
+                        yield MotifMove(span, (group[giver],), (group[place],))

@@ -12,14 +12,14 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import TYPE_CHECKING, TypeAlias
 
-from sccl.core.bounds import Distance
+from sccl.core.bound import DistanceProof
+from sccl.core.bound_consistency import require_at_least_bound
 from sccl.core.candidate import Candidate
-from sccl.core.contradictions import require_not_below
-from sccl.core.limit import LimitProof
+from sccl.core.step_limit import LimitProof
 
 if TYPE_CHECKING:
     from sccl.core.algorithm import Algorithm
-    from sccl.core.packed import PackedSchedule
+    from sccl.core.packed_schedule import PackedSchedule
     from sccl.core.schedule import Schedule
     from sccl.core.symmetric import SymmetricAlgorithm
 
@@ -38,7 +38,7 @@ class Measure(StrEnum):
     """The mean of when each of several collectives has finished, by their priorities."""
 
 
-_MEASURED = {
+_MEASURE_TEXTS = {
     Measure.COST: ("the R/C", ""),
     Measure.TIME_US: ("the completion time", "us"),
     Measure.WEIGHTED_US: ("the weighted mean of completion times", "us"),
@@ -51,15 +51,15 @@ class Bound:
     """The measured value of a plan, and a lower bound.
 
     Attributes:
-        attained: value of the plan.
-        least: proved lower bound for all plans of ``scope``. None: unknown.
-        scope: the class of plans that ``least`` is about. Empty: all for the topology.
-        proofs: proofs of ``least``. Empty: elementary, such as the bandwidth bound.
+        objective: value of the plan.
+        lower_bound: proved lower bound for all plans of ``scope``. None: unknown.
+        scope: the class of plans that ``lower_bound`` is about. Empty: all for the topology.
+        proofs: proofs of ``lower_bound``. Empty: elementary, such as the bandwidth bound.
     """
 
     measure: Measure
-    attained: Fraction
-    least: Fraction | None = None
+    objective: Fraction
+    lower_bound: Fraction | None = None
     scope: str = ""
     proofs: tuple[LimitProof, ...] = ()
 
@@ -69,38 +69,38 @@ class Bound:
         Raises:
             ContradictionError: It does.
         """
-        what, unit = _MEASURED[self.measure]
-        require_not_below(
-            self.attained,
-            self.least,
-            result=f"{what} of a plan",
-            limit=f"the lower bound on {what}{f' ({self.scope})' if self.scope else ''}",
+        quantity, unit = _MEASURE_TEXTS[self.measure]
+        require_at_least_bound(
+            self.objective,
+            self.lower_bound,
+            result=f"{quantity} of a plan",
+            limit=f"the lower bound on {quantity}{f' ({self.scope})' if self.scope else ''}",
             unit=unit,
         )
 
     @property
     def gap(self) -> Fraction | None:
         """Return by which part of the bound the plan is above it. None: there is no bound."""
-        if not self.least:
+        if not self.lower_bound:
             return None
-        return self.attained / self.least - 1
+        return self.objective / self.lower_bound - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Solution:
     """A plan."""
 
     plan: Plan
     bound: Bound
 
     @property
-    def proved(self) -> bool:
+    def is_optimal(self) -> bool:
         """Return whether it is the best of its class."""
-        return self.bound.attained == self.bound.least
+        return self.bound.objective == self.bound.lower_bound
 
 
 @dataclass(frozen=True, slots=True)
-class TooFar:
+class DistanceRefutation:
     """A chunk has farther to go than the steps that were asked for.
 
     Attributes:
@@ -108,11 +108,11 @@ class TooFar:
     """
 
     steps: int
-    distance: Distance
+    distance: DistanceProof
 
 
 @dataclass(frozen=True, slots=True)
-class Refutation:
+class SolverRefutation:
     """A solver says that a candidate has no algorithm.
 
     Attributes:
@@ -124,18 +124,18 @@ class Refutation:
     reason: str
 
 
-Evidence = TooFar | Refutation
+Evidence = DistanceRefutation | SolverRefutation
 
 
 @dataclass(frozen=True, slots=True)
-class Impossible:
+class Infeasible:
     """There is no such plan, and this is why."""
 
     evidence: Evidence
 
 
 @dataclass(frozen=True, slots=True)
-class GaveUp:
+class Inconclusive:
     """The search ended at a limit of effort or time. Nothing is proved.
 
     Attributes:
@@ -144,7 +144,7 @@ class GaveUp:
     """
 
     reason: str
-    best: Found | None = None
+    best: Solution | None = None
 
     @property
     def gap(self) -> Fraction | None:
@@ -152,4 +152,4 @@ class GaveUp:
         return self.best.bound.gap if self.best else None
 
 
-Outcome = Found | Impossible | GaveUp
+Outcome = Solution | Infeasible | Inconclusive

@@ -95,19 +95,19 @@ class PcieMeasurements:
     def copies(self) -> Iterator[tuple[str, tuple[float, ...]]]:
         """Yield every bandwidth to a CPU with its name in messages."""
         for pair in self.pairs:
-            yield copies_name(pair.gpus), pair.gb_per_s
+            yield paired_copies_name(pair.gpus), pair.gb_per_s
         for gpu, figures in enumerate(self.beside_nic):
-            yield beside_name(gpu), figures
+            yield nic_copy_name(gpu), figures
         for gpu, figures in enumerate(self.alone):
             yield f"GPU {gpu} alone", figures
 
 
-def copies_name(gpus: tuple[int, int]) -> str:
+def paired_copies_name(gpus: tuple[int, int]) -> str:
     """Return the name in messages of copies of two GPUs at once."""
     return f"GPUs {gpus[0]} and {gpus[1]} at once"
 
 
-def beside_name(gpu: int) -> str:
+def nic_copy_name(gpu: int) -> str:
     """Return the name in messages of a GPU's copy during the loopback of a NIC."""
     return f"GPU {gpu} at the same time as the NIC"
 

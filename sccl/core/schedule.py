@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sccl.core.arrays import AnyIntArray
 from sccl.core.clock import AlphaModel, Clock
 from sccl.core.collective import Collective
 from sccl.core.topology import Topology
 from sccl.errors import CollectiveError, ParameterError
-
-Whole = NDArray[np.integer[Any]]
 
 MAX_TIME = 2**62
 """The last tick of a schedule, so that an alpha more still is a whole number of 64 bits."""
@@ -22,24 +21,24 @@ MAX_TIME = 2**62
 MAX_MESSAGES = 2**31
 """Messages are numbered below it, in any order and with gaps."""
 
-BATCH = 2**20
+BATCH_ROWS = 2**20
 """Rows that are looked at together: a few tens of MB, however long a schedule is."""
 
-_CHECKED = 2**15
+_CHECK_ROWS = 2**15
 """Number of rows that are checked together, such that they fit in the fastest cache."""
 
-_WHOLE = ("start", "end", "chunk", "link", "message")
+_INTEGER_COLUMNS = ("start", "end", "chunk", "link", "message")
 
 
 class TransferColumns(NamedTuple):
     """Some rows of a schedule, one after the other: arrays of one length."""
 
-    start: Whole
-    end: Whole
-    chunk: Whole
-    link: Whole
+    start: AnyIntArray
+    end: AnyIntArray
+    chunk: AnyIntArray
+    link: AnyIntArray
     reduce: NDArray[np.bool_]
-    message: Whole | None
+    message: AnyIntArray | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,45 +81,47 @@ class Schedule:
 
     topology: Topology
     collective: Collective
-    start: Whole
-    end: Whole
-    chunk: Whole
-    link: Whole
+    start: AnyIntArray
+    end: AnyIntArray
+    chunk: AnyIntArray
+    link: AnyIntArray
     reduce: NDArray[np.bool_]
     tick_ps: int
     chunk_bytes: int | tuple[int, ...]
     model: AlphaModel = AlphaModel.TRAVELS
-    message: Whole | None = None
+    message: AnyIntArray | None = None
 
     def __post_init__(self) -> None:
         self._check_columns()
         if not len(self.start):
             object.__setattr__(self, "message", None)  # of nothing: files do not tell them apart
-        for name in self._columns():
+        for name in self._column_names():
             column = getattr(self, name).view()
             column.flags.writeable = False
             object.__setattr__(self, name, column)
         self._check_fit()
         before = None
-        for position, rows in enumerate(self.batches(_CHECKED)):
-            self._check_ranges(rows, position * _CHECKED)
-            self._check_order(rows, position * _CHECKED, before)
+        for position, rows in enumerate(self.batches(_CHECK_ROWS)):
+            self._check_ranges(rows, position * _CHECK_ROWS)
+            self._check_order(rows, position * _CHECK_ROWS, before)
             before = tuple(int(column[-1]) for column in (rows.start, rows.chunk, rows.link))
 
-    def _columns(self) -> tuple[str, ...]:
+    def _column_names(self) -> tuple[str, ...]:
         """Return the names of the columns that it has."""
         return tuple(n for n in TransferColumns._fields if getattr(self, n) is not None)
 
     def _check_columns(self) -> None:
-        for name in self._columns():
+        for name in self._column_names():
             column = getattr(self, name)
-            kinds, what = ("iu", "whole numbers") if name in _WHOLE else ("b", "booleans")
+            kinds, description = (
+                ("iu", "whole numbers") if name in _INTEGER_COLUMNS else ("b", "booleans")
+            )
             is_array = isinstance(column, np.ndarray)
             if not is_array or column.ndim != 1 or column.dtype.kind not in kinds:
                 shown = f"{column.ndim} dimensions of {column.dtype}" if is_array else type(column)
                 raise ParameterError(
                     f"schedule, column {name!r}: {shown}, expected an array of one dimension of "
-                    f"{what}"
+                    f"{description}"
                 )
             if len(column) != len(self.start):
                 raise ParameterError(
@@ -143,10 +144,10 @@ class Schedule:
         _ = self.clock  # complains of sizes and ticks out of range
 
     def _check_ranges(self, rows: TransferColumns, first: int) -> None:
-        most = {"chunk": self.collective.num_chunks, "link": len(self.topology.links)}
+        limits = {"chunk": self.collective.num_chunks, "link": len(self.topology.links)}
         if self.message is not None:
-            most["message"] = MAX_MESSAGES
-        for name, end in (("start", MAX_TIME), ("end", MAX_TIME), *most.items()):
+            limits["message"] = MAX_MESSAGES
+        for name, end in (("start", MAX_TIME), ("end", MAX_TIME), *limits.items()):
             column = getattr(rows, name)
             if len(column) and not 0 <= column.min() <= column.max() < end:
                 row = int(np.flatnonzero((column < 0) | (column >= end))[0])
@@ -183,7 +184,7 @@ class Schedule:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Schedule):
             return NotImplemented
-        return self._said() == other._said() and all(
+        return self._scalar_fields() == other._scalar_fields() and all(
             np.array_equal(mine, theirs)
             for a, b in zip(self.batches(), other.batches(), strict=True)
             for mine, theirs in zip(a, b, strict=True)
@@ -191,9 +192,9 @@ class Schedule:
         )
 
     def __hash__(self) -> int:
-        return hash(self._said())
+        return hash(self._scalar_fields())
 
-    def _said(self) -> tuple[object, ...]:
+    def _scalar_fields(self) -> tuple[object, ...]:
         """Return all but the columns, and how long these are."""
         head = (self.topology, self.collective, self.tick_ps, self.chunk_bytes, self.model)
         return (*head, self.num_sends, self.message is None)
@@ -206,25 +207,25 @@ class Schedule:
     @property
     def clock(self) -> Clock:
         """Return the clock that it goes by."""
-        return Clock.of(self.topology, self.chunk_bytes, self.model, self.tick_ps)
+        return Clock.from_topology(self.topology, self.chunk_bytes, self.model, self.tick_ps)
 
     @property
     def finish(self) -> int:
         """Return the tick at which the last chunk arrives. 0: nothing is sent."""
         return max((int(arrivals.max()) for _, arrivals in self._arrivals()), default=0)
 
-    def finishes(self, parts: Sequence[int]) -> tuple[int, ...]:
+    def part_finishes(self, parts: Sequence[int]) -> tuple[int, ...]:
         """Return the ticks at which the last chunk of each part of the collective arrives.
 
         Args:
             parts: how many chunks of the pattern each has, one after the other.
         """
         ends = np.cumsum(parts)
-        found = np.zeros(len(parts), dtype=np.int64)
+        finish_ticks = np.zeros(len(parts), dtype=np.int64)
         for rows, arrivals in self._arrivals():
             part = np.searchsorted(ends, rows.chunk % ends[-1], side="right")
-            np.maximum.at(found, part, arrivals)
-        return tuple(found.tolist())
+            np.maximum.at(finish_ticks, part, arrivals)
+        return tuple(finish_ticks.tolist())
 
     def _arrivals(self) -> Iterator[tuple[TransferColumns, NDArray[np.int64]]]:
         """Yield rows, and the ticks at which their chunks arrive."""
@@ -233,31 +234,31 @@ class Schedule:
         for rows in self.batches():
             yield rows, rows.end.astype(np.int64) + lags[rows.link]
 
-    def transfers(self) -> NDArray[np.int64]:
+    def transfer_starts(self) -> NDArray[np.int64]:
         """Return of each row the first row of its transfer: itself, where that is of one chunk."""
         order = np.lexsort((self.end, self.start, self.link))  # of a transfer still by row
         begins = np.zeros(len(order), dtype=np.bool_)
         begins[:1] = True
         for column in (self.end, self.start, self.link):
             begins[1:] |= column[order[1:]] != column[order[:-1]]
-        found = np.empty(len(order), dtype=np.int64)
-        found[order] = order[begins][np.cumsum(begins) - 1]
-        return found
+        first_rows = np.empty(len(order), dtype=np.int64)
+        first_rows[order] = order[begins][np.cumsum(begins) - 1]
+        return first_rows
 
     @property
-    def has_together(self) -> bool:
+    def has_combined_transfers(self) -> bool:
         """Return whether some transfer carries several chunks."""
-        return bool((self.transfers() != np.arange(self.num_sends)).any())
+        return bool((self.transfer_starts() != np.arange(self.num_sends)).any())
 
-    def batches(self, rows: int = BATCH) -> Iterator[TransferColumns]:
+    def batches(self, rows: int = BATCH_ROWS) -> Iterator[TransferColumns]:
         """Yield the rows in their order, so many at a time. They are views, not copies."""
         for first in range(0, self.num_sends, rows):
             part = slice(first, first + rows)
-            columns = {name: getattr(self, name)[part] for name in self._columns()}
+            columns = {name: getattr(self, name)[part] for name in self._column_names()}
             yield TransferColumns(**({"message": None} | columns))
 
 
-def schedule_of(
+def build_schedule(
     topology: Topology,
     collective: Collective,
     rows: Sequence[tuple[int, int, int, int, bool]],

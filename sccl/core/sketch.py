@@ -23,17 +23,17 @@ MAX_SIZE_BYTES = 2**60
 class HyperedgePolicy(StrEnum):
     """How many of the connections through a switch are used (section 3.2)."""
 
-    MOST = "uc-max"
-    LEAST = "uc-min"
+    MAX = "uc-max"
+    MIN = "uc-min"
     FREE = "free"
 
 
-class Joining(StrEnum):
+class RelayPattern(StrEnum):
     """Named patterns of sends to other nodes."""
 
-    ALL = "fully-connected"
+    FULLY_CONNECTED = "fully-connected"
     """Each to each."""
-    SAME = "direct-map"
+    DIRECT_MAP = "direct-map"
     """Each to the one of its own number."""
 
 
@@ -57,41 +57,45 @@ class Hyperedge:
 
 
 @dataclass(frozen=True, slots=True)
-class Relays:
+class RelayRules:
     """The way chunks leave a node (section 3.1, appendix A).
 
     Attributes:
-        joined: the numbers on other nodes that each number sends to, or a named pattern.
+        connections: the numbers on other nodes that each number sends to, or a named pattern.
         leaves_by: by sender, the numbers whose chunks it takes. Chunks of other numbers may take
             any sender. Empty: any sender takes all.
-        by_number: (r1, r2): a chunk of number n leaves by n // r1 * r1 + r2. None: see leaves_by.
+        relay_map: (r1, r2): a chunk of number n leaves by n // r1 * r1 + r2. None: see leaves_by.
         shares: by sender, n: it has 1/n of the bandwidth between nodes. Others have all.
-        own_first: whether a sender's chunks leave before those of others.
+        local_first: whether a sender's chunks leave before those of others.
     """
 
-    joined: Joining | tuple[tuple[int, tuple[int, ...]], ...]
+    connections: RelayPattern | tuple[tuple[int, tuple[int, ...]], ...]
     leaves_by: tuple[tuple[int, tuple[int, ...]], ...] = ()
-    by_number: tuple[int, int] | None = None
+    relay_map: tuple[int, int] | None = None
     shares: tuple[tuple[int, int], ...] = ()
-    own_first: bool = False
+    local_first: bool = False
 
     def __post_init__(self) -> None:
-        if self.leaves_by and self.by_number:
+        if self.leaves_by and self.relay_map:
             raise ParameterError(
                 "gpus_to_sender_rev_map and chunk_to_relay_map both select the senders of a node: "
                 "leave one out"
             )
-        if self.by_number and (self.by_number[0] < 1 or self.by_number[1] < 0):
+        if self.relay_map and (self.relay_map[0] < 1 or self.relay_map[1] < 0):
             raise ParameterError(
-                f"chunk_to_relay_map is {list(self.by_number)}, expected [r1, r2] with r1 at least "
+                f"chunk_to_relay_map is {list(self.relay_map)}, expected [r1, r2] with r1 at least "
                 "1 and r2 at least 0"
             )
-        if not isinstance(self.joined, Joining) and not any(to for _, to in self.joined):
+        if not isinstance(self.connections, RelayPattern) and not any(
+            to for _, to in self.connections
+        ):
             raise ParameterError(
                 'internode_conn has no sender with a receiver: give one as {"0": [1]}, '
                 "'fully-connected' or 'direct-map'"
             )
-        for sender, receivers in () if isinstance(self.joined, Joining) else self.joined:
+        for sender, receivers in (
+            () if isinstance(self.connections, RelayPattern) else self.connections
+        ):
             if not receivers:
                 raise ParameterError(
                     f"internode_conn[{sender}] has no receiver: give it one, or leave it out"
@@ -105,20 +109,22 @@ class Relays:
 
     def receivers(self, sender: int, locals_: int) -> frozenset[int]:
         """Return which numbers of other nodes one sends to, of nodes of so many ranks."""
-        if self.joined is Joining.ALL:
+        if self.connections is RelayPattern.FULLY_CONNECTED:
             return frozenset(range(locals_))
-        if self.joined is Joining.SAME:
+        if self.connections is RelayPattern.DIRECT_MAP:
             return frozenset({sender})
-        assert not isinstance(self.joined, Joining)
-        return frozenset(to for one, all_to in self.joined if one == sender for to in all_to)
+        assert not isinstance(self.connections, RelayPattern)
+        return frozenset(
+            to for number, all_to in self.connections if number == sender for to in all_to
+        )
 
     def senders(self, origin: int) -> frozenset[int] | None:
         """Return by whom chunks of a number leave a node. None: by anyone."""
-        if self.by_number is not None:
-            each, offset = self.by_number
+        if self.relay_map is not None:
+            each, offset = self.relay_map
             return frozenset({origin // each * each + offset})
-        found = frozenset(sender for sender, origins in self.leaves_by if origin in origins)
-        return found or None
+        allowed = frozenset(sender for sender, origins in self.leaves_by if origin in origins)
+        return allowed or None
 
     def share(self, sender: int) -> int:
         """Return n, if a sender has 1/n of the bandwidth between nodes."""
@@ -142,7 +148,7 @@ class Rotation:
                 "offset of 1 to one less than the size"
             )
 
-    def of(self, rank: int) -> int:
+    def image(self, rank: int) -> int:
         """Return where a rank goes."""
         return (rank % self.size + self.offset) % self.size + rank // self.size * self.size
 
@@ -156,7 +162,7 @@ class Sketch:
         nodes: number of nodes of the machine.
         chunks: number of chunks of each part that a rank sends or receives.
         size_bytes: default size of a rank's buffer. None: not stated.
-        within: the numbers of its node that each number sends to. None: along all links.
+        intranode_links: the numbers of its node that each number sends to. None: along all links.
         hyperedges: the use of switches of a node.
         relays: the way chunks leave nodes. None: over any link.
         rotations: symmetries that the plan keeps.
@@ -169,9 +175,9 @@ class Sketch:
     nodes: int
     chunks: int = 1
     size_bytes: int | None = None
-    within: tuple[tuple[int, tuple[int, ...]], ...] | None = None
+    intranode_links: tuple[tuple[int, tuple[int, ...]], ...] | None = None
     hyperedges: tuple[Hyperedge, ...] = ()
-    relays: Relays | None = None
+    relays: RelayRules | None = None
     rotations: tuple[Rotation, ...] = ()
 
     def __post_init__(self) -> None:
@@ -200,21 +206,21 @@ class Sketch:
                 )
 
     @property
-    def numbers(self) -> frozenset[int]:
+    def local_ranks(self) -> frozenset[int]:
         """Return all numbers within a node that it names."""
-        return frozenset(number for _, number in self.named())
+        return frozenset(number for _, number in self.numbered_entries())
 
-    def named(self) -> Iterable[tuple[str, int]]:
+    def numbered_entries(self) -> Iterable[tuple[str, int]]:
         """Yield each entry that names a number within a node, and the number."""
         for place, edge in enumerate(self.hyperedges):
             yield from ((f"intranode_sketch.switches[{place}]", n) for n in edge.local)
-        for src, receivers in self.within or ():
+        for src, receivers in self.intranode_links or ():
             entry = f"intranode_sketch.intranode_conn[{src}]"
             yield from ((entry, n) for n in (src, *receivers))
         if self.relays is None:
             return
-        if not isinstance(self.relays.joined, Joining):
-            for src, receivers in self.relays.joined:
+        if not isinstance(self.relays.connections, RelayPattern):
+            for src, receivers in self.relays.connections:
                 entry = f"internode_sketch.internode_conn[{src}]"
                 yield from ((entry, n) for n in (src, *receivers))
         for sender, origins in self.relays.leaves_by:

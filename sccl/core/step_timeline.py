@@ -36,14 +36,14 @@ class StepTimeline:
     Attributes:
         spans: by start.
         period_ns: from an iteration to the next, once they repeat.
-        steady: whether they were seen to repeat.
-        first: the iteration from which on they repeat.
+        is_steady: whether they were seen to repeat.
+        first_periodic: the iteration from which on they repeat.
     """
 
     spans: tuple[StepSpan, ...]
     period_ns: int
-    steady: bool
-    first: int
+    is_steady: bool
+    first_periodic: int
 
     @property
     def iterations(self) -> int:
@@ -53,14 +53,14 @@ class StepTimeline:
     @property
     def prologue_ns(self) -> int:
         """Return by how much more the first iterations take than as many that repeat, or less."""
-        return self.finish_ns(self.first + 1) - (self.first + 1) * self.period_ns
+        return self.finish_ns(self.first_periodic + 1) - (self.first_periodic + 1) * self.period_ns
 
     def finish_ns(self, iterations: int = 2) -> int:
         """Return when so many iterations have ended, the first ones."""
         return max(span.end_ns for span in self.spans if span.iteration < iterations)
 
 
-def slots_of(spans: Iterable[StepSpan]) -> list[int]:
+def lane_rows(spans: Iterable[StepSpan]) -> list[int]:
     """Return, of spans by start, on which row of its lane each has room: 0 if it is alone there."""
     free: dict[tuple[str, int], int] = {}
     slots = []

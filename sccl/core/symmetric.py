@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sccl.core.algorithm import Algorithm, KSynchronous, Send
+from sccl.core.algorithm import Algorithm, KSynchronousPlan, Send
 from sccl.core.collective import Collective
 from sccl.core.ids import Rank
-from sccl.core.topology import Topology, as_ranks
+from sccl.core.topology import Topology, to_ranks
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,56 +15,56 @@ class Symmetry:
     """A renaming of ranks, and its action on the chunks of a class.
 
     Rank r becomes ``ranks[r]``. The i-th chunk that starts on H and is wanted on W becomes a chunk
-    that starts on the image of H and is wanted on the image of W: the i-th one, rotated by ``turn``
-    within each block of ``period`` chunks.
+    that starts on the image of H and is wanted on the image of W: the i-th one, rotated by
+    ``chunk_shift`` within each block of ``period`` chunks.
 
     Attributes:
         ranks: the image of each rank.
-        turn: 0 .. period-1.
+        chunk_shift: 0 .. period-1.
         period: divides the chunks of every class.
     """
 
     ranks: tuple[int, ...]
-    turn: int = 0
+    chunk_shift: int = 0
     period: int = 1
 
-    def index(self, i: int) -> int:
+    def chunk_index(self, i: int) -> int:
         """Return which chunk of the image class the i-th of a class becomes."""
         start = i - i % self.period
-        return start + (i - start + self.turn) % self.period
+        return start + (i - start + self.chunk_shift) % self.period
 
-    def chunks(self, collective: Collective) -> tuple[int, ...]:
+    def chunk_images(self, collective: Collective) -> tuple[int, ...]:
         """Return the image of each chunk.
 
         Raises:
             ValueError: a class has no image of as many chunks, or the period does not divide it.
         """
-        classes = collective.classes()
+        classes = collective.chunk_classes()
         images: dict[int, frozenset[Rank]] = {}  # by id: most sets are one object, used many times
 
         def image(ranks: frozenset[Rank]) -> frozenset[Rank]:
             """Return where the symmetry takes a set of ranks."""
             if id(ranks) not in images:
                 everyone = len(ranks) == collective.ranks
-                images[id(ranks)] = ranks if everyone else as_ranks(self.ranks[r] for r in ranks)
+                images[id(ranks)] = ranks if everyone else to_ranks(self.ranks[r] for r in ranks)
             return images[id(ranks)]
 
-        found = [0] * collective.num_chunks
+        chunk_images = [0] * collective.num_chunks
         for (holders, wanted), chunks in classes.items():
             others = classes.get((image(holders), image(wanted)))
             if others is None or len(others) != len(chunks) or len(chunks) % self.period:
                 raise ValueError(f"chunk {chunks[0]} has no image")
             for i, chunk in enumerate(chunks):
-                found[chunk] = others[self.index(i)]
-        return tuple(found)
+                chunk_images[chunk] = others[self.chunk_index(i)]
+        return tuple(chunk_images)
 
 
 @dataclass(frozen=True, slots=True)
-class SymmetricAlgorithm(KSynchronous):
+class SymmetricAlgorithm(KSynchronousPlan):
     """An algorithm that is invariant under symmetries, by one send of each orbit of sends.
 
-    Like :class:`Algorithm` it is a candidate: the verifier (:mod:`sccl.judge.stream`) checks it
-    after all of its sends have been expanded.
+    Like :class:`Algorithm` it is a candidate: the verifier (:mod:`sccl.judge.steps_stream`) checks
+    it after all of its sends have been expanded.
 
     Attributes:
         symmetries: generators of the group.

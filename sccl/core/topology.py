@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from sccl.core.bus_ids import BusIds, checked_bus_ids
+from sccl.core.bus_ids import BusIds, check_bus_ids
+from sccl.core.formatting import format_count
 from sccl.core.ids import Edge, Rank
-from sccl.core.words import counted
 from sccl.errors import InputError, TopologyError
 
 MAX_RANKS = 65_536
@@ -20,7 +20,7 @@ numbers of hundreds of digits would be reckoned with."""
 MAX_BUFFER_CHUNKS = 2**31 - 1
 """Limit for a stated buffer of a switch: simulations count chunks in 32 bits."""
 
-MAX_PAIRED = 1024
+MAX_FULL_MESH_RANKS = 1024
 """Ranks of machines in which every rank is linked to every other: links grow with the square."""
 
 
@@ -105,7 +105,7 @@ class Switch:
     cut_through: bool = True
 
     @property
-    def plain(self) -> bool:
+    def is_plain(self) -> bool:
         """Return whether it has the default properties (no storage, no copies)."""
         return self == Switch(self.name)
 
@@ -150,7 +150,7 @@ class Topology:
         self._check_budgets()
         self._check_switches()
         self._check_chassis()
-        bus_ids = checked_bus_ids(self.pci_bus_ids, self.ranks, f"topology {self.name!r}")
+        bus_ids = check_bus_ids(self.pci_bus_ids, self.ranks, f"topology {self.name!r}")
         object.__setattr__(self, "pci_bus_ids", bus_ids)
 
     def _check_nodes(self) -> None:
@@ -158,7 +158,7 @@ class Topology:
             raise TopologyError("topology has no name: give it a non-empty 'name'")
         if not 2 <= self.ranks <= MAX_RANKS:
             raise TopologyError(
-                f"topology {self.name!r} has {counted(self.ranks, 'rank')}, expected "
+                f"topology {self.name!r} has {format_count(self.ranks, 'rank')}, expected "
                 f"2 to {MAX_RANKS}"
             )
         check_cost(f"topology {self.name!r}: ", self.alpha_us, self.gb_per_s)
@@ -224,13 +224,13 @@ class Topology:
     def _check_switches(self) -> None:
         for switch in self.switches:
             where = f"topology {self.name!r}, switch {switch.name!r}"
-            most = switch.buffer_chunks
-            if most is not None and not 0 <= most <= MAX_BUFFER_CHUNKS:
+            limit = switch.buffer_chunks
+            if limit is not None and not 0 <= limit <= MAX_BUFFER_CHUNKS:
                 raise TopologyError(
-                    f"{where}: buffer_chunks is {most}, expected 0 to {MAX_BUFFER_CHUNKS}; leave "
+                    f"{where}: buffer_chunks is {limit}, expected 0 to {MAX_BUFFER_CHUNKS}; leave "
                     "it out for a switch that holds any number"
                 )
-            if most == 0 and not switch.cut_through:
+            if limit == 0 and not switch.cut_through:
                 raise TopologyError(
                     f"{where} stores a chunk whole before it sends it on, and buffer_chunks is 0: "
                     "give it a buffer of at least 1, or say that it cuts through"
@@ -253,7 +253,7 @@ class Topology:
         return frozenset(link.edge for link in self.links)
 
     @property
-    def equally_fast(self) -> bool:
+    def has_uniform_lanes(self) -> bool:
         """Return whether all lanes have the same speed, as statements about rounds assume."""
         return len({link.gb_per_s for link in self.links}) == 1
 
@@ -263,9 +263,9 @@ class Topology:
 
     def constraints(self) -> tuple[Constraint, ...]:
         """Return the whole bandwidth relation B: one member per link, then the shared budgets."""
-        own = (Constraint(edge, (edge,), n) for edge, n in self.lanes().items())
+        per_link = (Constraint(edge, (edge,), n) for edge, n in self.lanes().items())
         shared = (Constraint(b.name, b.edges, b.chunks_per_round) for b in self.budgets)
-        return (*own, *shared)
+        return (*per_link, *shared)
 
     def budget_speeds(self) -> tuple[float, ...]:
         """Return the speed of the lanes that each budget counts, 10^9 bytes per second.
@@ -275,8 +275,8 @@ class Topology:
         """
         if not self.budgets:
             return ()
-        own = {link.edge: link.gb_per_s for link in self.links}
-        speeds = [{own[edge] for edge in b.edges} for b in self.budgets]
+        edge_speeds = {link.edge: link.gb_per_s for link in self.links}
+        speeds = [{edge_speeds[edge] for edge in b.edges} for b in self.budgets]
         return tuple(
             b.gb_per_s or (of_links.pop() if len(of_links) == 1 else self.gb_per_s)
             for b, of_links in zip(self.budgets, speeds, strict=True)
@@ -303,14 +303,14 @@ class Topology:
             ),
         )
 
-    def carries_like(self, other: Topology) -> bool:
+    def same_capacities(self, topology: Topology) -> bool:
         """Return whether both have the same links, lanes and budgets, not comparing costs."""
         mine, theirs = (
-            sorted((b.edges, b.chunks_per_round) for b in t.budgets) for t in (self, other)
+            sorted((b.edges, b.chunks_per_round) for b in t.budgets) for t in (self, topology)
         )
-        return self.ranks == other.ranks and self.lanes() == other.lanes() and mine == theirs
+        return self.ranks == topology.ranks and self.lanes() == topology.lanes() and mine == theirs
 
-    def takes_like(self, other: Topology) -> bool:
+    def same_timing(self, topology: Topology) -> bool:
         """Return whether a schedule takes as long on both: all is alike, but for names."""
         mine, theirs = (
             (
@@ -321,9 +321,9 @@ class Topology:
                     for b, speed in zip(t.budgets, t.budget_speeds(), strict=True)
                 ),
             )
-            for t in (self, other)
+            for t in (self, topology)
         )
-        return self.ranks == other.ranks and mine == theirs
+        return self.ranks == topology.ranks and mine == theirs
 
 
 def check_cost(
@@ -363,14 +363,16 @@ def link_name(edge: Edge) -> str:
 
 def per_rank_budgets(edges: Iterable[Edge], egress: int, ingress: int) -> list[Budget]:
     """Return budgets of all that leaves, and all that enters, each rank over some links."""
-    found: list[Budget] = []
-    every = sorted(edges)
+    budgets: list[Budget] = []
+    all_edges = sorted(edges)
     for end, side, chunks in ((0, "egress", egress), (1, "ingress", ingress)):
-        own: dict[int, list[Edge]] = {}
-        for edge in every:
-            own.setdefault(edge[end], []).append(edge)
-        found += [Budget(f"{side} of rank {r}", tuple(own[r]), chunks) for r in sorted(own)]
-    return found
+        by_rank: dict[int, list[Edge]] = {}
+        for edge in all_edges:
+            by_rank.setdefault(edge[end], []).append(edge)
+        budgets += [
+            Budget(f"{side} of rank {r}", tuple(by_rank[r]), chunks) for r in sorted(by_rank)
+        ]
+    return budgets
 
 
 UNREACHED = -1
@@ -395,6 +397,6 @@ def distances(successors: tuple[tuple[int, ...], ...], sources: Iterable[int]) -
     return far
 
 
-def as_ranks(numbers: Iterable[int]) -> frozenset[Rank]:
+def to_ranks(numbers: Iterable[int]) -> frozenset[Rank]:
     """Return ``numbers`` as a set of ranks."""
     return frozenset(Rank(n) for n in numbers)

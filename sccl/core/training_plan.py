@@ -15,7 +15,7 @@ from sccl.core.workload import Workload
 
 T = TypeVar("T")
 
-WHOLE_LOAD = 1000
+FULL_LOAD = 1000
 """The whole of a resource."""
 
 
@@ -28,7 +28,7 @@ class OptionMotif:
         carrier: a baseline's name, or a synthesiser's.
         ns: nanoseconds that it takes alone, from its launch to its last arrival.
         loads: its use of resources meanwhile: name of a resource of the fabric, and the used amount
-            out of :data:`WHOLE_LOAD`. By name.
+            out of :data:`FULL_LOAD`. By name.
         after: motifs of the same option that end before it begins, each before it in the row.
     """
 
@@ -64,23 +64,23 @@ class Option:
     @property
     def work(self) -> dict[str, int]:
         """Return for how long it takes resources: nanoseconds times thousandths, by name."""
-        found: dict[str, int] = {}
+        totals: dict[str, int] = {}
         for motif in self.motifs:
             for name, load in motif.loads:
-                found[name] = found.get(name, 0) + load * motif.ns
-        return found
+                totals[name] = totals.get(name, 0) + load * motif.ns
+        return totals
 
     @property
-    def alone_ns(self) -> int:
+    def isolated_ns(self) -> int:
         """Return its time alone, by the rules of plans, with its motifs in order."""
-        return by_itself(
+        return isolated_finish(
             [motif.ns for motif in self.motifs],
             [motif.after for motif in self.motifs],
             [dict(motif.loads) for motif in self.motifs],
         )
 
 
-def by_itself(
+def isolated_finish(
     ticks: Sequence[int], after: Sequence[Sequence[int]], loads: Sequence[Mapping[T, int]]
 ) -> int:
     """Return the end of the last motif of an option, if motifs are issued in order.
@@ -91,14 +91,14 @@ def by_itself(
     Args:
         ticks: duration of each motif.
         after: for each, the earlier motifs that it waits for.
-        loads: for each, its use of each resource, out of :data:`WHOLE_LOAD`.
+        loads: for each, its use of each resource, out of :data:`FULL_LOAD`.
     """
     ends: list[int] = []
     now = 0
     for took, waits, load in zip(ticks, after, loads, strict=True):
         now = max([now, *(ends[k] for k in waits)])
         while not _has_room(
-            load, [own for own, end in zip(loads, ends, strict=False) if end > now]
+            load, [running for running, end in zip(loads, ends, strict=False) if end > now]
         ):
             now = min(end for end in ends if end > now)
         ends.append(now + took)
@@ -108,8 +108,8 @@ def by_itself(
 def _has_room(load: Mapping[T, int], under_way: Sequence[Mapping[T, int]]) -> bool:
     """Return whether a motif fits beside others; alone any does."""
     return not any(under_way) or all(
-        own + sum(other.get(name, 0) for other in under_way) <= WHOLE_LOAD
-        for name, own in load.items()
+        share + sum(running.get(name, 0) for running in under_way) <= FULL_LOAD
+        for name, share in load.items()
     )
 
 
@@ -186,7 +186,8 @@ class TrainingPlan:
         bitwise: whether all offered options reduce in the order of the whole.
         planned_by: the synthesiser of additional options. Empty: none.
         merge_bytes: size up to which collectives could be merged into one. 0: none.
-        asked: the given workload, if it differs from the one that is run, in which some collectives
+        unmerged_workload: the given workload, if it differs from the one that is run, in which some
+            collectives
             are merged. None: it is the same.
     """
 
@@ -205,32 +206,32 @@ class TrainingPlan:
     bitwise: bool = False
     planned_by: str = ""
     merge_bytes: int = 0
-    asked: Workload | None = None
+    unmerged_workload: Workload | None = None
 
     @property
-    def given(self) -> Workload:
+    def input_workload(self) -> Workload:
         """Return the workload as it was given."""
-        return self.asked or self.workload
+        return self.unmerged_workload or self.workload
 
     @property
     def gap(self) -> float | None:
         """Return by which part the period is above the bound. None: no bound is known."""
-        if self.meets_bound:
+        if self.is_at_bound:
             return 0.0
         return self.period_ns / self.bound_ns - 1 if self.bound_ns else None
 
     @property
-    def meets_bound(self) -> bool:
+    def is_at_bound(self) -> bool:
         """Return whether the bound that is claimed is met."""
         return self.period_ns <= self.bound_ns
 
     @property
-    def proved(self) -> bool:
+    def is_optimal(self) -> bool:
         """Return whether its period is proved minimal for these options.
 
         With times from a table of costs the proof needs the table.
         """
-        return self.meets_bound and not self.costs
+        return self.is_at_bound and not self.costs
 
     def motifs(self) -> Iterator[tuple[str, int, OptionMotif]]:
         """Yield each motif, with its collective's id and its number."""

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from sccl.core.workload_ops import (
-    MOST_RANKS,
+    MAX_JOB_RANKS,
     AnyOp,
     CommOp,
     ComputeOp,
@@ -25,10 +25,10 @@ from sccl.core.workload_ops import (
 )
 from sccl.errors import ParameterError
 
-MOST_STREAMS = 128
+MAX_COMPUTE_STREAMS = 128
 """On which a role computes: streams of a device run beside one another by a few dozen at most."""
 
-_SHOWN = 12
+_MAX_NAMES_SHOWN = 12
 """Names in a message."""
 
 
@@ -60,14 +60,14 @@ class Workload:
 
     def __post_init__(self) -> None:
         check_name(self.name, "the name of a workload")
-        if not 1 <= self.ranks <= MOST_RANKS:
-            raise ParameterError(f"ranks is {self.ranks}, expected 1 to {MOST_RANKS}")
+        if not 1 <= self.ranks <= MAX_JOB_RANKS:
+            raise ParameterError(f"ranks is {self.ranks}, expected 1 to {MAX_JOB_RANKS}")
         if self.iteration_us is not None:
             check_us(self.iteration_us, "iteration_us")
         if self.left_out_us is not None:
             check_us(self.left_out_us, "left_out_us")
-        roles = _by_name(self.roles, self.ranks)
-        ops = _by_id(self.ops, roles, self.ranks)
+        roles = _roles_by_name(self.roles, self.ranks)
+        ops = _ops_by_id(self.ops, roles, self.ranks)
         self._check_dependencies(ops)
         self._check_programs(roles, ops)
 
@@ -83,12 +83,12 @@ class Workload:
         seen: set[Dependency] = set()
         after: dict[str, list[str]] = {name: [] for name in ops}
         for dep in self.deps:
-            what = f"the dependency of {dep.after!r} on {dep.before!r}"
+            label = f"the dependency of {dep.after!r} on {dep.before!r}"
             for end in (dep.before, dep.after):
                 if end not in ops:
-                    raise ParameterError(f"{what}: there is no operation {end!r}: give one's id")
+                    raise ParameterError(f"{label}: there is no operation {end!r}: give one's id")
             if dep in seen:
-                raise ParameterError(f"{what} is there twice: give it once")
+                raise ParameterError(f"{label} is there twice: give it once")
             seen.add(dep)
             if dep.lag == 0:
                 after[dep.before].append(dep.after)
@@ -98,12 +98,13 @@ class Workload:
                 after[last[op.role, op.stream]].append(op.id)
             last[op.role, op.stream] = op.id
         for role, streams in Counter(role for role, _ in last).items():
-            if streams > MOST_STREAMS:
+            if streams > MAX_COMPUTE_STREAMS:
                 raise ParameterError(
-                    f"role {role!r} computes on {streams} streams, expected {MOST_STREAMS} at most"
+                    f"role {role!r} computes on {streams} streams, expected {MAX_COMPUTE_STREAMS} "
+                    "at most"
                 )
-        if cycle := cycle_of(after):
-            shown = cycle if len(cycle) <= _SHOWN else [*cycle[:_SHOWN], "..."]
+        if cycle := find_cycle(after):
+            shown = cycle if len(cycle) <= _MAX_NAMES_SHOWN else [*cycle[:_MAX_NAMES_SHOWN], "..."]
             raise ParameterError(
                 "operations of one iteration wait for one another: "
                 f"{' -> '.join([*shown, cycle[0]])}; leave out a dependency, or give it its lag"
@@ -116,15 +117,15 @@ class Workload:
                 raise ParameterError(f"a program is of role {program.role!r}, and there is none")
             if program.role in submits:
                 raise ParameterError(f"role {program.role!r} has two programs, expected one")
-            submits[program.role] = _checked(program, roles[program.role], ops)
+            submits[program.role] = _check_program(program, roles[program.role], ops)
         of = {rank: role.name for role in self.roles for rank in role.ranks}
         for op in self.collectives():
-            told = {of[rank] for rank in op.members if rank in of} & submits.keys()
-            if not any(op.id in submits[name] for name in told):
+            names = {of[rank] for rank in op.members if rank in of} & submits.keys()
+            if not any(op.id in submits[name] for name in names):
                 raise ParameterError(
                     f"operation {op.id!r} is submitted by no role: give it a place in a program"
                 )
-            for name in sorted(told):
+            for name in sorted(names):
                 if submits[name] and op.id not in submits[name]:
                     raise ParameterError(
                         f"operation {op.id!r}: ranks of role {name!r} are in a group of it, and "
@@ -132,32 +133,32 @@ class Workload:
                     )
 
 
-def _by_id(every: Iterable[AnyOp], roles: Mapping[str, Role], ranks: int) -> dict[str, AnyOp]:
+def _ops_by_id(all_ops: Iterable[AnyOp], roles: Mapping[str, Role], ranks: int) -> dict[str, AnyOp]:
     ops: dict[str, AnyOp] = {}
-    for op in every:
+    for op in all_ops:
         if op.id in ops:
             raise ParameterError(f"operation {op.id!r} is there twice: give each its own id")
         ops[op.id] = op
         if isinstance(op, ComputeOp) and op.role not in roles:
             raise ParameterError(
                 f"operation {op.id!r}: there is no role {op.role!r}, expected one of "
-                f"{', '.join(sorted(roles)[:_SHOWN])}"
+                f"{', '.join(sorted(roles)[:_MAX_NAMES_SHOWN])}"
             )
-        if isinstance(op, CommOp) and (most := max(map(max, op.groups))) >= ranks:
+        if isinstance(op, CommOp) and (max_rank := max(map(max, op.groups))) >= ranks:
             raise ParameterError(
-                f"operation {op.id!r}: rank {most} is in a group of it, and there are "
+                f"operation {op.id!r}: rank {max_rank} is in a group of it, and there are "
                 f"{ranks} ranks, 0 to {ranks - 1}"
             )
     return ops
 
 
-def _by_name(roles: Iterable[Role], ranks: int) -> dict[str, Role]:
-    found: dict[str, Role] = {}
+def _roles_by_name(roles: Iterable[Role], ranks: int) -> dict[str, Role]:
+    by_name: dict[str, Role] = {}
     of: dict[int, str] = {}
     for role in roles:
-        if role.name in found:
+        if role.name in by_name:
             raise ParameterError(f"role {role.name!r} is there twice: give all its ranks in one")
-        found[role.name] = role
+        by_name[role.name] = role
         if role.ranks[0] < 0 or role.ranks[-1] >= ranks:
             raise ParameterError(
                 f"role {role.name!r}: there are {ranks} ranks, expected 0 to {ranks - 1}"
@@ -168,12 +169,12 @@ def _by_name(roles: Iterable[Role], ranks: int) -> dict[str, Role]:
                     f"rank {rank} is of role {of[rank]!r} and of {role.name!r}, expected one"
                 )
             of[rank] = role.name
-    if not found:
+    if not by_name:
         raise ParameterError("there are no roles: give at least one, with its ranks")
-    return found
+    return by_name
 
 
-def cycle_of(after: Mapping[str, Iterable[str]]) -> list[str]:
+def find_cycle(after: Mapping[str, Iterable[str]]) -> list[str]:
     """Return operations of which each comes before the next, and the last before the first.
 
     Args:
@@ -193,23 +194,25 @@ def cycle_of(after: Mapping[str, Iterable[str]]) -> list[str]:
     if not left:
         return []
     # Whatever is left has one before it that is left, too: going back ends in a circle.
-    before = {name: one for one in after if one in left for name in after[one] if name in left}
-    way: dict[str, None] = {}
+    before = {
+        name: prior for prior in after if prior in left for name in after[prior] if name in left
+    }
+    path: dict[str, None] = {}
     at = next(name for name in after if name in left)
-    while at not in way:
-        way[at] = None
+    while at not in path:
+        path[at] = None
         at = before[at]
-    names = list(way)
+    names = list(path)
     return names[names.index(at) :][::-1]
 
 
-def _submits(program: HostProgram) -> set[str]:
+def _submitted_ops(program: HostProgram) -> set[str]:
     return {event.op for event in program.events if event.action is HostAction.SUBMIT}
 
 
-def _checked(program: HostProgram, role: Role, ops: Mapping[str, AnyOp]) -> set[str]:
+def _check_program(program: HostProgram, role: Role, ops: Mapping[str, AnyOp]) -> set[str]:
     """Check a program by itself, and return the operations that it submits."""
-    every = _submits(program)
+    submitted = _submitted_ops(program)
     before: set[str] = set()
     for line, event in enumerate(program.events):
         where = f"program of role {role.name!r}, line {line}: {event.action} of {event.op!r}"
@@ -224,9 +227,9 @@ def _checked(program: HostProgram, role: Role, ops: Mapping[str, AnyOp]) -> set[
                     f"{where}, whose group, or a parallel group, lacks some ranks of the role"
                 )
             before.add(event.op)
-        elif event.op not in (every if event.lag else before):
+        elif event.op not in (submitted if event.lag else before):
             raise ParameterError(
                 f"{where}, which was not submitted before: expected one that was, or lag 1 where "
                 "the iteration before submitted it"
             )
-    return every
+    return submitted

@@ -10,52 +10,53 @@ from sccl.errors import ParameterError
 
 ROOTED = ("broadcast", "gather", "reduce", "scatter")
 COMBINING = ("allreduce", "reduce", "reducescatter")
-IN_BLOCKS = ("allgather", "alltoall", "gather", "reducescatter", "scatter")
+BLOCK_COLLECTIVES = ("allgather", "alltoall", "gather", "reducescatter", "scatter")
 """Those whose largest buffer has a block for each rank of the group."""
-COLLECTIVES = tuple(sorted({*ROOTED, *COMBINING, *IN_BLOCKS}))
+COLLECTIVES = tuple(sorted({*ROOTED, *COMBINING, *BLOCK_COLLECTIVES}))
 
 REDUCTIONS = ("avg", "bitwise", "max", "min", "prod", "sum")
 
-MOST_NAME = 256
+MAX_NAME_LENGTH = 256
 """Characters of an id or of another name, which messages and tables repeat."""
 
-MOST_RANKS = 2**20
-MOST_ELEMENTS = 2**50
-MOST_US = 1e12
-MOST_LAG = 1000
+MAX_JOB_RANKS = 2**20
+MAX_ELEMENTS = 2**50
+MAX_OP_US = 1e12
+MAX_LAG = 1000
 """Guards against slips of the finger: iterations that a dependency may span, among others."""
 
 
-def check_name(name: str, what: str) -> None:
+def check_name(name: str, label: str) -> None:
     """Raise a ParameterError unless a name can be shown, in a line."""
-    if len(name) > MOST_NAME:
+    if len(name) > MAX_NAME_LENGTH:
         raise ParameterError(
-            f"{what} is {name[:30]!r}... and has {len(name)} characters, expected {MOST_NAME} at "
+            f"{label} is {name[:30]!r}... and has {len(name)} characters, expected "
+            f"{MAX_NAME_LENGTH} at "
             "most"
         )
     if not name.strip() or not name.isprintable():
-        raise ParameterError(f"{what} is {name!r:.60}, expected a name that can be printed")
+        raise ParameterError(f"{label} is {name!r:.60}, expected a name that can be printed")
 
 
-def check_us(us: float, what: str) -> None:
+def check_us(us: float, label: str) -> None:
     """Raise a ParameterError unless it is a time."""
-    if not 0 <= us <= MOST_US:
-        raise ParameterError(f"{what} is {us:g}, expected microseconds, 0 to {MOST_US:g}")
+    if not 0 <= us <= MAX_OP_US:
+        raise ParameterError(f"{label} is {us:g}, expected microseconds, 0 to {MAX_OP_US:g}")
 
 
-def _check_lag(lag: int, what: str) -> None:
-    if not 0 <= lag <= MOST_LAG:
-        raise ParameterError(f"{what}: lag is {lag}, expected 0 to {MOST_LAG} iterations")
+def _check_lag(lag: int, label: str) -> None:
+    if not 0 <= lag <= MAX_LAG:
+        raise ParameterError(f"{label}: lag is {lag}, expected 0 to {MAX_LAG} iterations")
 
 
-def _check_among(what: str, field: str, value: str, allowed: tuple[str, ...]) -> None:
+def _check_choice(label: str, field: str, value: str, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
         raise ParameterError(
-            f"{what}: {field} is {value!r:.60}, expected one of {', '.join(allowed)}"
+            f"{label}: {field} is {value!r:.60}, expected one of {', '.join(allowed)}"
         )
 
 
-def _shown(ranks: tuple[int, ...]) -> str:
+def _ranks_text(ranks: tuple[int, ...]) -> str:
     text = ", ".join(map(str, ranks[:8]))
     return f"({text}{', ...' if len(ranks) > 8 else ''})"
 
@@ -71,7 +72,8 @@ class Role:
         check_name(self.name, "the name of a role")
         if not self.ranks or any(a >= b for a, b in zip(self.ranks, self.ranks[1:], strict=False)):
             raise ParameterError(
-                f"role {self.name!r}: ranks are {_shown(self.ranks)}, expected one or more, in "
+                f"role {self.name!r}: ranks are {_ranks_text(self.ranks)}, expected one or more, "
+                "in "
                 "ascending order"
             )
 
@@ -127,91 +129,93 @@ class CommOp:
 
     def __post_init__(self) -> None:
         check_name(self.id, "the id of an operation")
-        what = f"operation {self.id!r}"
-        _check_among(what, "collective", self.collective, COLLECTIVES)
-        _check_among(what, "dtype", self.dtype, tuple(ITEM_BYTES))
+        label = f"operation {self.id!r}"
+        _check_choice(label, "collective", self.collective, COLLECTIVES)
+        _check_choice(label, "dtype", self.dtype, tuple(ITEM_BYTES))
         if not self.group or len(set(self.group)) < len(self.group) or min(self.group) < 0:
             raise ParameterError(
-                f"{what}: group is {_shown(self.group)}, expected different ranks from 0 on"
+                f"{label}: group is {_ranks_text(self.group)}, expected different ranks from 0 on"
             )
         if self.beside:
-            self._check_beside(what)
+            self._check_beside(label)
         for name in ("count", "holds_bytes"):
-            if not 0 <= getattr(self, name) <= MOST_ELEMENTS:
+            if not 0 <= getattr(self, name) <= MAX_ELEMENTS:
                 raise ParameterError(
-                    f"{what}: {name} is {getattr(self, name)}, expected 0 to {MOST_ELEMENTS}"
+                    f"{label}: {name} is {getattr(self, name)}, expected 0 to {MAX_ELEMENTS}"
                 )
-        self._check_root_and_reduce(what)
-        self._check_merged(what)
+        self._check_root_and_reduce(label)
+        self._check_merged(label)
         if self.splits:
-            self._check_splits(what)
-        elif self.collective in IN_BLOCKS and self.count % len(self.group):
+            self._check_splits(label)
+        elif self.collective in BLOCK_COLLECTIVES and self.count % len(self.group):
             raise ParameterError(
-                f"{what}: {self.count} elements are no whole block for each of "
+                f"{label}: {self.count} elements are no whole block for each of "
                 f"{len(self.group)} ranks: give a multiple, or the splits of an alltoall"
             )
 
-    def _check_beside(self, what: str) -> None:
+    def _check_beside(self, label: str) -> None:
         seen = set(self.group)
         for group in self.beside:
             if len(group) != len(self.group) or len(set(group)) < len(group) or min(group) < 0:
                 raise ParameterError(
-                    f"{what}: a parallel group is {_shown(group)}, expected {len(self.group)} "
-                    f"different ranks from 0 on, as many as its group {_shown(self.group)} has"
+                    f"{label}: a parallel group is {_ranks_text(group)}, expected "
+                    f"{len(self.group)} "
+                    f"different ranks from 0 on, as many as its group {_ranks_text(self.group)} has"
                 )
             if twice := seen.intersection(group):
                 raise ParameterError(
-                    f"{what}: rank {min(twice)} is in two of the groups that it is of, expected "
+                    f"{label}: rank {min(twice)} is in two of the groups that it is of, expected "
                     "each rank in one"
                 )
             seen.update(group)
 
-    def _check_merged(self, what: str) -> None:
-        for one in self.merged:
-            if one.merged or one.likeness != self.likeness:
+    def _check_merged(self, label: str) -> None:
+        for op in self.merged:
+            if op.merged or op.merge_key != self.merge_key:
                 raise ParameterError(
-                    f"{what} stands for {one.id!r}, expected collectives of its own kind, groups, "
+                    f"{label} stands for {op.id!r}, expected collectives of its own kind, groups, "
                     "type, root and reduction, none of which stands for others"
                 )
 
-    def _check_root_and_reduce(self, what: str) -> None:
+    def _check_root_and_reduce(self, label: str) -> None:
         if self.collective not in ROOTED and self.root is not None:
-            raise ParameterError(f"{what}: {self.collective} has no root: leave it out")
+            raise ParameterError(f"{label}: {self.collective} has no root: leave it out")
         if self.collective in ROOTED and self.root not in self.group:
             raise ParameterError(
-                f"{what}: root is {self.root}, expected a rank of its group {_shown(self.group)}"
+                f"{label}: root is {self.root}, expected a rank of its group "
+                f"{_ranks_text(self.group)}"
             )
         if self.collective in COMBINING:
-            _check_among(what, "reduce", str(self.reduce), REDUCTIONS)
+            _check_choice(label, "reduce", str(self.reduce), REDUCTIONS)
         elif self.reduce is not None:
-            raise ParameterError(f"{what}: {self.collective} does not reduce: leave it out")
+            raise ParameterError(f"{label}: {self.collective} does not reduce: leave it out")
 
-    def _check_splits(self, what: str) -> None:
+    def _check_splits(self, label: str) -> None:
         ranks = len(self.group)
         if self.collective != "alltoall":
-            raise ParameterError(f"{what}: splits are of an alltoall, this is {self.collective}")
+            raise ParameterError(f"{label}: splits are of an alltoall, this is {self.collective}")
         if {len(self.splits), *map(len, self.splits)} != {ranks}:
             raise ParameterError(
-                f"{what}: splits are {len(self.splits)} rows, expected {ranks} rows of {ranks}: "
+                f"{label}: splits are {len(self.splits)} rows, expected {ranks} rows of {ranks}: "
                 "elements from each rank of its group to each"
             )
         if min(map(min, self.splits)) < 0 or max(map(sum, self.splits)) != self.count:
             raise ParameterError(
-                f"{what}: count is {self.count}, and by its splits a rank gives "
+                f"{label}: count is {self.count}, and by its splits a rank gives "
                 f"{max(map(sum, self.splits))} at most: expected numbers from 0 on whose largest "
                 "sum of a row is the count"
             )
 
     @property
-    def likeness(self) -> tuple[object, ...]:
+    def merge_key(self) -> tuple[object, ...]:
         """Return a key that is equal for collectives that can be merged."""
         return (self.collective, self.groups, self.dtype, self.root, self.reduce)
 
     @property
-    def shape(self) -> tuple[object, ...]:
+    def option_key(self) -> tuple[object, ...]:
         """Return a key that is equal for collectives with the same options."""
-        parts = tuple(one.shape for one in self.merged)
-        return (*self.likeness, self.count, self.splits, parts)
+        parts = tuple(op.option_key for op in self.merged)
+        return (*self.merge_key, self.count, self.splits, parts)
 
     @property
     def groups(self) -> tuple[tuple[int, ...], ...]:

@@ -6,59 +6,66 @@ import importlib
 from collections.abc import Callable
 from typing import cast
 
-from sccl.core.modules import module_names, named_module
-from sccl.formats.contract import MAX_BYTES, Foreign, Format, FormatOptions, SizedPlan, WrittenFiles
-from sccl.formats.stepped import SteppedPlan, arrows
+from sccl.core.plugins import load_plugin, plugin_names
+from sccl.formats.format_contract import (
+    MAX_BYTES,
+    ForeignPlan,
+    Format,
+    FormatOptions,
+    SizedPlan,
+    WrittenFiles,
+)
+from sccl.formats.training.verified_training_plan import VerifiedTrainingPlan, dependency_arrows
 
 __all__ = [
     "MAX_BYTES",
-    "Foreign",
+    "ForeignPlan",
     "Format",
     "FormatOptions",
     "SizedPlan",
-    "SteppedPlan",
+    "VerifiedTrainingPlan",
     "WrittenFiles",
-    "arrows",
+    "dependency_arrows",
+    "detect_format",
     "load",
     "names",
-    "read",
+    "readable_names",
     "step_writer",
-    "who_reads",
-    "written",
+    "writable_names",
 ]
 
-NO_FORMATS = frozenset(
+NON_FORMAT_MODULES = frozenset(
     {
-        *("contract", "flows", "link_order", "messages", "timed_messages", "traces"),
-        *("step_chakra", "step_chrome", "stepped"),
-        *("astra_networks", "astra_ns3"),
-        *("msccl_collectives", "msccl_graph", "msccl_lowering", "msccl_program", "msccl_rules"),
-        "msccl_steps",
-        *("mscclpp_blocks", "mscclpp_calls", "mscclpp_demand", "mscclpp_graph", "mscclpp_lanes"),
-        *("mscclpp_lines", "mscclpp_lowering", "mscclpp_plan", "mscclpp_rules", "mscclpp_script"),
-        "mscclpp_threads",
+        "algorithm_messages",
+        "chakra_encoding",
+        "format_contract",
+        "link_order",
+        "program_check",
+        "program_graph",
+        "timed_messages",
+        "transfer_lists",
     }
 )
 """Files that formats share."""
 
-READ_ALONE = frozenset({"forestcoll", "teccl"})
-WRITTEN_ALONE = frozenset({"astra-sim", "chakra", "chrome-trace", "csv", "goal"})
+READ_ONLY = frozenset({"forestcoll", "teccl"})
+WRITE_ONLY = frozenset({"astra-sim", "chakra", "chrome-trace", "csv", "goal"})
 """Formats of one direction: told apart without loading them."""
 
 
 def names() -> tuple[str, ...]:
     """Return the names of the formats, as ``--format`` takes them. None is loaded."""
-    return module_names(__path__, NO_FORMATS)
+    return plugin_names(__path__, NON_FORMAT_MODULES)
 
 
-def written() -> tuple[str, ...]:
+def writable_names() -> tuple[str, ...]:
     """Return the names of the formats that plans are written in. None is loaded."""
-    return tuple(name for name in names() if name not in READ_ALONE)
+    return tuple(name for name in names() if name not in READ_ONLY)
 
 
-def read() -> tuple[str, ...]:
+def readable_names() -> tuple[str, ...]:
     """Return the names of the formats that are read. None is loaded."""
-    return tuple(name for name in names() if name not in WRITTEN_ALONE)
+    return tuple(name for name in names() if name not in WRITE_ONLY)
 
 
 def load(name: str) -> Format:
@@ -67,21 +74,21 @@ def load(name: str) -> Format:
     Raises:
         UnknownNameError: there is none of that name.
     """
-    hint = f"the formats are {', '.join(written())}"
-    module = named_module(__name__, name.replace("++", "pp"), "format", names(), hint)
+    hint = f"the formats are {', '.join(writable_names())}"
+    module = load_plugin(__name__, name.replace("++", "pp"), "format", names(), hint)
     return cast("Format", module)
 
 
-OF_STEPS = {"chakra": "step_chakra", "chrome-trace": "step_chrome"}
+STEP_WRITERS = {"chakra": "chakra_training", "chrome-trace": "chrome_training"}
 """Formats that also hold training plans, with the modules that write these."""
 
 
-def step_writer(name: str) -> Callable[[SteppedPlan], WrittenFiles]:
-    """Return the function that writes training plans in a format of :data:`OF_STEPS`."""
-    module = importlib.import_module(f"{__name__}.{OF_STEPS[name]}")
-    return cast("Callable[[SteppedPlan], WrittenFiles]", module.write_step)
+def step_writer(name: str) -> Callable[[VerifiedTrainingPlan], WrittenFiles]:
+    """Return the function that writes training plans in a format of :data:`STEP_WRITERS`."""
+    module = importlib.import_module(f"{__name__}.training.{STEP_WRITERS[name]}")
+    return cast("Callable[[VerifiedTrainingPlan], WrittenFiles]", module.write_step)
 
 
-def who_reads(content: bytes) -> Format | None:
+def detect_format(content: bytes) -> Format | None:
     """Return the format that some bytes are of. None: none that is known."""
-    return next((one for one in map(load, names()) if one.sniff(content)), None)
+    return next((candidate for candidate in map(load, names()) if candidate.sniff(content)), None)

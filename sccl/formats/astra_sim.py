@@ -3,8 +3,8 @@
 Source: ASTRA-sim of 2026-03: a workload (one collective of so many bytes), an algorithm (a Chakra
 trace of each rank, which takes the collective's place: ``sccl.formats.chakra``), and files of
 settings. Paths are as seen from the folder, in which it is to be run. The network is one of the
-congestion-aware analytical backend (``sccl.formats.astra_networks``), or, as told, one of ns-3
-(``sccl.formats.astra_ns3``), which takes machines of unequal links.
+congestion-aware analytical backend (``sccl.formats.astra.analytical_network``), or, as told, one of
+ns-3 (``sccl.formats.astra.ns3_network``), which takes machines of unequal links.
 
 An algorithm runs there as soon as possible, each link in the order of steps (or of a schedule's
 starts), and the binary checks no data: only its clock counts.
@@ -23,13 +23,13 @@ from msgspec import Meta
 from sccl.core.algorithm import Algorithm
 from sccl.core.schedule import Schedule
 from sccl.errors import CollectiveError, ParameterError
-from sccl.formats import astra_ns3
-from sccl.formats.astra_networks import AnalyticalNetwork, network_of
-from sccl.formats.chakra import traces
-from sccl.formats.contract import SizedPlan, WrittenFiles, only_written
-from sccl.formats.messages import Message, MessageOptions
-from sccl.formats.timed_messages import sizes_of
-from sccl.formats.traces import Node, NodeKind, trace
+from sccl.formats.algorithm_messages import Message, MessageOptions
+from sccl.formats.astra import ns3_network
+from sccl.formats.astra.analytical_network import AnalyticalNetwork, choose_network
+from sccl.formats.chakra import rank_traces
+from sccl.formats.chakra_encoding import Node, NodeKind, encode_trace
+from sccl.formats.format_contract import SizedPlan, WrittenFiles, write_only
+from sccl.formats.timed_messages import chunk_sizes
 
 NAME = "astra-sim"
 ABOUT = "a custom collective of ASTRA-sim: a folder that its analytical or its ns-3 binary runs"
@@ -46,7 +46,7 @@ _BINARY = "AstraSim_Analytical_Congestion_Aware"
 _COLLECTIVES = {"allreduce": 0, "allgather": 2, "alltoall": 6, "reducescatter": 7}
 """Those that it has custom algorithms for, by CollectiveCommType of Chakra."""
 
-_KEYS = {
+_INPUT_KEYS = {
     "allreduce": "all-reduce",
     "allgather": "all-gather",
     "alltoall": "all-to-all",
@@ -93,15 +93,17 @@ def write(plans: Sequence[SizedPlan], options: AstraOptions) -> WrittenFiles:
         )
     on_ns3 = options.network == "ns3"
     if on_ns3:  # messages share links there, packet by packet
-        return custom(name, _bytes(plan), traces(plan, options.awaiting), _ns3(plan))
-    network = network_of(plan.plan.topology, options.network)
-    network.check_bytes(min(_sizes(plan)))
+        return build_custom_collective(
+            name, _call_bytes(plan), rank_traces(plan, options.awaiting), _ns3_backend(plan)
+        )
+    network = choose_network(plan.plan.topology, options.network)
+    network.check_bytes(min(_chunk_sizes(plan)))
     link_of = _uplink if network.kind == "Switch" else _pair
-    files = traces(plan, options.awaiting, link_of)
-    return custom(name, _bytes(plan), files, analytical(network))
+    files = rank_traces(plan, options.awaiting, link_of)
+    return build_custom_collective(name, _call_bytes(plan), files, analytical_backend(network))
 
 
-sniff, read = only_written("a trace says how many bytes go where, not what they are")
+sniff, read = write_only("a trace says how many bytes go where, not what they are")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,14 +121,14 @@ class AstraBackend:
     notes: tuple[str, ...]
 
 
-def analytical(network: AnalyticalNetwork) -> AstraBackend:
+def analytical_backend(network: AnalyticalNetwork) -> AstraBackend:
     """Return the analytical backend that is aware of congestion, with a network."""
     notes = (network.note,) if network.note else ()
-    files = {_NETWORK: network.text().encode()}
+    files = {_NETWORK: network.file_text().encode()}
     return AstraBackend(files, _BINARY, f"--network-configuration={_NETWORK}", notes)
 
 
-def custom(
+def build_custom_collective(
     collective: str, size_bytes: int, rank_files: Sequence[bytes], backend: AstraBackend
 ) -> WrittenFiles:
     """Return the folder of a collective that is run by the traces of ranks.
@@ -135,15 +137,18 @@ def custom(
         size_bytes: of the whole call.
     """
     comm_type = _COLLECTIVES[collective]
-    told: dict[str, int | bool] = {"comm_type": comm_type, "comm_size": size_bytes}
-    workload = trace([Node(0, NodeKind.COLLECTIVE, attributes=told)])
+    attributes: dict[str, int | bool] = {"comm_type": comm_type, "comm_size": size_bytes}
+    workload = encode_trace([Node(0, NodeKind.COLLECTIVE, attributes=attributes)])
     system = {
         "scheduling-policy": "FIFO",
         "preferred-dataset-splits": 1,
         "local-mem-bw": 50,
-        f"{_KEYS[collective]}-implementation-custom": [_ALGORITHM],
+        f"{_INPUT_KEYS[collective]}-implementation-custom": [_ALGORITHM],
     }
-    files = {_SYSTEM: _json(system), _MEMORY: _json({"memory-type": "NO_MEMORY_EXPANSION"})}
+    files = {
+        _SYSTEM: _encode_json(system),
+        _MEMORY: _encode_json({"memory-type": "NO_MEMORY_EXPANSION"}),
+    }
     files |= {f"{_WORKLOAD}.{rank}.et": workload for rank in range(len(rank_files))}
     files |= {f"{_ALGORITHM}.{rank}.et": file for rank, file in enumerate(rank_files)}
     command = (
@@ -163,44 +168,44 @@ def _pair(message: Message) -> tuple[int, ...]:
     return (message.src, message.dst)
 
 
-def _ns3(plan: SizedPlan) -> AstraBackend:
-    files = astra_ns3.ns3_files(plan.plan.topology, _largest(plan))
+def _ns3_backend(plan: SizedPlan) -> AstraBackend:
+    files = ns3_network.ns3_files(plan.plan.topology, _largest_message(plan))
     options = (
-        f"--network-configuration={astra_ns3.CONFIG} "
-        f"--logical-topology-configuration={astra_ns3.LOGICAL} --comm-group-configuration=empty"
+        f"--network-configuration={ns3_network.CONFIG} "
+        f"--logical-topology-configuration={ns3_network.LOGICAL} --comm-group-configuration=empty"
     )
-    return AstraBackend(files, astra_ns3.BINARY, options, astra_ns3.NOTES)
+    return AstraBackend(files, ns3_network.BINARY, options, ns3_network.NOTES)
 
 
-def _json(value: Mapping[str, object]) -> bytes:
+def _encode_json(value: Mapping[str, object]) -> bytes:
     return json.dumps(value, indent=1).encode() + b"\n"
 
 
-def _sizes(plan: SizedPlan) -> tuple[int, ...]:
+def _chunk_sizes(plan: SizedPlan) -> tuple[int, ...]:
     """Return the bytes of each chunk."""
     if isinstance(plan.plan, Schedule):
-        return sizes_of(plan.plan, plan.size_bytes)
+        return chunk_sizes(plan.plan, plan.size_bytes)
     collective = plan.plan.collective
     assert plan.size_bytes is not None
     return (plan.size_bytes // collective.chunks,) * collective.num_chunks
 
 
-def _largest(plan: SizedPlan) -> int:
+def _largest_message(plan: SizedPlan) -> int:
     """Return the bytes of the largest message: of a schedule, of its largest transfer."""
-    sizes = _sizes(plan)
+    sizes = _chunk_sizes(plan)
     if not isinstance(plan.plan, Schedule):
         return max(sizes)
     carried: Counter[int] = Counter()
     for transfer, chunk in zip(
-        plan.plan.transfers().tolist(), plan.plan.chunk.tolist(), strict=True
+        plan.plan.transfer_starts().tolist(), plan.plan.chunk.tolist(), strict=True
     ):
         carried[transfer] += sizes[chunk]
     return max(carried.values(), default=0)
 
 
-def _bytes(plan: SizedPlan) -> int:
+def _call_bytes(plan: SizedPlan) -> int:
     """Return the bytes of the whole call: of allgather the result, else a rank's buffer."""
-    collective, whole = plan.plan.collective, sum(_sizes(plan))
+    collective, total = plan.plan.collective, sum(_chunk_sizes(plan))
     if collective.name == "allgather":
-        return whole
-    return whole * collective.chunks // collective.num_chunks
+        return total
+    return total * collective.chunks // collective.num_chunks

@@ -17,11 +17,17 @@ from collections.abc import Callable, Sequence
 from sccl.core.algorithm import Algorithm
 from sccl.core.schedule import Schedule
 from sccl.errors import TooLargeError
-from sccl.formats.contract import SizedPlan, WrittenFiles, only_written
+from sccl.formats.algorithm_messages import (
+    Awaiting,
+    Message,
+    MessageOptions,
+    algorithm_messages,
+    sized_algorithm,
+)
+from sccl.formats.chakra_encoding import SCHEMA, Node, NodeKind, encode_trace
+from sccl.formats.format_contract import SizedPlan, WrittenFiles, write_only
 from sccl.formats.link_order import order_links
-from sccl.formats.messages import Awaiting, Message, MessageOptions, messages_of, sized
-from sccl.formats.timed_messages import sizes_of, timed_messages
-from sccl.formats.traces import SCHEMA, Node, NodeKind, trace
+from sccl.formats.timed_messages import chunk_sizes, schedule_messages
 
 NAME = "chakra"
 ABOUT = "Chakra execution traces (MLCommons), one file a rank"
@@ -48,7 +54,7 @@ def write(plans: Sequence[SizedPlan], options: MessageOptions) -> WrittenFiles:
     files = {
         f"{plan.name}.{rank}.et": content
         for plan in plans
-        for rank, content in enumerate(traces(plan, options.awaiting))
+        for rank, content in enumerate(rank_traces(plan, options.awaiting))
     }
     command = "chakra_visualizer --input_filename {path}/" + f"{plans[0].name}.0.et"
     size = plans[0].size_bytes
@@ -58,10 +64,10 @@ def write(plans: Sequence[SizedPlan], options: MessageOptions) -> WrittenFiles:
     )
 
 
-sniff, read = only_written("a trace has the number of bytes of each transfer, not their chunks")
+sniff, read = write_only("a trace has the number of bytes of each transfer, not their chunks")
 
 
-def traces(
+def rank_traces(
     plan: SizedPlan,
     awaiting: Awaiting,
     link_of: Callable[[Message], tuple[int, ...]] | None = None,
@@ -77,14 +83,16 @@ def traces(
         TooLargeError: there are more messages than are numbered.
     """
     collective = plan.plan.collective
-    messages, sizes = _messages(plan, awaiting)
+    messages, sizes = _plan_messages(plan, awaiting)
     order = order_links(messages, link_of) if link_of else {}
     turns, first_turn = set(order.values()), 2 * len(messages)
     nodes: list[list[Node]] = [[] for _ in range(collective.ranks)]
     for message in messages:
-        told = _told(message, sum(sizes[c] for c in message.chunks), collective.num_chunks)
-        sent = {"comm_type": int(NodeKind.SEND), "comm_dst": message.dst, **told}
-        received = {"comm_type": int(NodeKind.RECEIVE), "comm_src": message.src, **told}
+        details = _message_attributes(
+            message, sum(sizes[c] for c in message.chunks), collective.num_chunks
+        )
+        sent = {"comm_type": int(NodeKind.SEND), "comm_dst": message.dst, **details}
+        received = {"comm_type": int(NodeKind.RECEIVE), "comm_src": message.src, **details}
         after = tuple(2 * number for number in message.after)
         number = 2 * message.number
         control = (first_turn + order[message.number],) if message.number in order else ()
@@ -96,23 +104,23 @@ def traces(
             nodes[message.src].append(Node(turn, NodeKind.COMPUTE, after, control=control))
         nodes[message.dst].append(Node(number, NodeKind.RECEIVE, attributes=received))
     head = {"schema": SCHEMA, "collective": collective.name}
-    return [trace(own or [Node(0, NodeKind.COMPUTE)], head) for own in nodes]
+    return [encode_trace(rank_nodes or [Node(0, NodeKind.COMPUTE)], head) for rank_nodes in nodes]
 
 
-def _messages(plan: SizedPlan, awaiting: Awaiting) -> tuple[list[Message], tuple[int, ...]]:
+def _plan_messages(plan: SizedPlan, awaiting: Awaiting) -> tuple[list[Message], tuple[int, ...]]:
     """Return the messages of a plan, and the bytes of each chunk."""
     if not isinstance(plan.plan, Schedule):
-        algorithm, size = sized(plan, MAX_MESSAGES)
-        return messages_of(algorithm, awaiting), (size,) * algorithm.collective.num_chunks
+        algorithm, size = sized_algorithm(plan, MAX_MESSAGES)
+        return algorithm_messages(algorithm, awaiting), (size,) * algorithm.collective.num_chunks
     if len(plan.plan.start) > MAX_MESSAGES:
         raise TooLargeError(
             f"{plan.name}: {len(plan.plan.start)} transfers, and up to {MAX_MESSAGES} are written: "
             "give a schedule of fewer chunks"
         )
-    return timed_messages(plan.plan, awaiting), sizes_of(plan.plan, plan.size_bytes)
+    return schedule_messages(plan.plan, awaiting), chunk_sizes(plan.plan, plan.size_bytes)
 
 
-def _told(message: Message, size_bytes: int, chunks: int) -> dict[str, int | bool]:
+def _message_attributes(message: Message, size_bytes: int, chunks: int) -> dict[str, int | bool]:
     return {
         "comm_size": size_bytes,
         "comm_tag": message.number,

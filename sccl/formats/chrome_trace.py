@@ -18,7 +18,7 @@ import msgspec
 
 from sccl.core.schedule import Schedule
 from sccl.errors import TooLargeError
-from sccl.formats.contract import FormatOptions, SizedPlan, WrittenFiles, only_written
+from sccl.formats.format_contract import FormatOptions, SizedPlan, WrittenFiles, write_only
 
 NAME = "chrome-trace"
 ABOUT = "trace of the load of links over time, for Perfetto and chrome://tracing"
@@ -40,55 +40,59 @@ def write(plans: Sequence[SizedPlan], options: FormatOptions) -> WrittenFiles:  
     Raises:
         TooLargeError: they have more transfers than a viewer takes.
     """
-    transfers = sum(len(_plan(entry).start) for entry in plans)
+    transfers = sum(len(_require_schedule(entry).start) for entry in plans)
     if transfers > MAX_EVENTS:
         raise TooLargeError(
             f"{transfers} transfers, and viewers take up to {MAX_EVENTS}: export a part, as "
             "'sccl part' writes one"
         )
     encoder = msgspec.json.Encoder()
-    rows = [encoder.encode(event) for n, entry in enumerate(plans) for event in _events(n, entry)]
+    rows = [
+        encoder.encode(event)
+        for n, entry in enumerate(plans)
+        for event in _schedule_events(n, entry)
+    ]
     text = b'{"displayTimeUnit": "ns", "traceEvents": [\n' + b",\n".join(rows) + b"\n]}\n"
     return WrittenFiles({"trace.json": text}, "open https://ui.perfetto.dev and drop {path} on it")
 
 
-sniff, read = only_written("a trace has the load of links, not the demand")
+sniff, read = write_only("a trace has the load of links, not the demand")
 
 
-def _plan(entry: SizedPlan) -> Schedule:
+def _require_schedule(entry: SizedPlan) -> Schedule:
     assert isinstance(entry.plan, Schedule)
     return entry.plan
 
 
-def _events(number: int, entry: SizedPlan) -> Iterator[dict[str, Any]]:
+def _schedule_events(number: int, entry: SizedPlan) -> Iterator[dict[str, Any]]:
     """Yield the events of a schedule. Its processes are numbered after those of others."""
-    schedule = _plan(entry)
+    schedule = _require_schedule(entry)
     topology = schedule.topology
     names = [f"rank {topology.label(rank)}" for rank in range(topology.ranks)]
     names += [f"switch {switch.name}" for switch in topology.switches]
-    own = number * len(names) + 1
+    first_pid = number * len(names) + 1
     for node, name in enumerate(names):
         shown = {"name": f"{entry.name}: {name}"}
-        yield {"ph": "M", "name": "process_name", "pid": own + node, "args": shown}
+        yield {"ph": "M", "name": "process_name", "pid": first_pid + node, "args": shown}
     for link, (src, dst) in enumerate(k.edge for k in topology.links):
-        where = {"pid": own + src, "tid": link}
+        where = {"pid": first_pid + src, "tid": link}
         yield {"ph": "M", "name": "thread_name", **where, "args": {"name": f"to {names[dst]}"}}
     us, lags = schedule.tick_ps / 10**6, schedule.clock.lag
     sizes = schedule.chunk_bytes
     rows: dict[int, list[int]] = defaultdict(list)
-    for i, first in enumerate(schedule.transfers().tolist()):
+    for i, first in enumerate(schedule.transfer_starts().tolist()):
         rows[first].append(i)
     for i, together in rows.items():
         start, end, link = int(schedule.start[i]), int(schedule.end[i]), int(schedule.link[i])
         chunks = schedule.chunk[together].tolist()
         reduces = bool(schedule.reduce[together].any())
         src, dst = topology.links[link].edge
-        what = f"chunk{'s' * (len(chunks) > 1)} {', '.join(map(str, chunks))}"
+        label = f"chunk{'s' * (len(chunks) > 1)} {', '.join(map(str, chunks))}"
         yield {
             "ph": "X",
-            "name": what + (", reduced" if reduces else ""),
+            "name": label + (", reduced" if reduces else ""),
             "cat": "reduce" if reduces else "copy",
-            "pid": own + src,
+            "pid": first_pid + src,
             "tid": link,
             "ts": round(start * us, 6),
             "dur": round((end - start) * us, 6),

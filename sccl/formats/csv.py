@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from sccl.core.algorithm import Algorithm
-from sccl.core.packed import rows_of
+from sccl.core.packed_schedule import transfer_rows
 from sccl.core.schedule import Schedule
-from sccl.formats.contract import FormatOptions, SizedPlan, WrittenFiles, only_written
+from sccl.formats.format_contract import FormatOptions, SizedPlan, WrittenFiles, write_only
 
 NAME = "csv"
 ABOUT = "a table of all sends, or of all transfers with their times"
@@ -34,7 +34,7 @@ def write(plans: Sequence[SizedPlan], options: FormatOptions) -> WrittenFiles:  
     return WrittenFiles(files, f"libreoffice --calc {file}")
 
 
-sniff, read = only_written("a table of sends has neither machine nor collective")
+sniff, read = write_only("a table of sends has neither machine nor collective")
 
 
 def _rows(plan: Algorithm | Schedule) -> Iterator[str]:
@@ -45,7 +45,7 @@ def _rows(plan: Algorithm | Schedule) -> Iterator[str]:
         return
     yield "start_us,end_us,arrive_us,chunk,src,dst,bytes,reduce\r\n"
     sizes = plan.chunk_bytes
-    for *times, chunk, src, dst, reduces in rows_of(plan):
+    for *times, chunk, src, dst, reduces in transfer_rows(plan):
         size = sizes if isinstance(sizes, int) else sizes[chunk]
-        told = ",".join(f"{us:.6f}" for us in times)
-        yield f"{told},{chunk},{src},{dst},{size},{int(reduces)}\r\n"
+        time_fields = ",".join(f"{us:.6f}" for us in times)
+        yield f"{time_fields},{chunk},{src},{dst},{size},{int(reduces)}\r\n"

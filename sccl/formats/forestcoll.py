@@ -16,14 +16,19 @@ from itertools import pairwise
 from math import gcd
 from typing import TYPE_CHECKING
 
-from sccl.collectives import named
+from sccl.collectives import named_spec
 from sccl.core.ids import Edge, Rank
 from sccl.core.topology import Budget, Topology
 from sccl.errors import FormatError, TooLargeError
-from sccl.formats.contract import Foreign, FormatOptions, SizedPlan, WrittenFiles
-from sccl.formats.flows import ASSUMED, Flow, algorithm_of_flows, machine_of
-from sccl.formats.msccl_program import element_of
-from sccl.topo.importers.unused import unused_attributes, unused_line
+from sccl.formats.format_contract import ForeignPlan, FormatOptions, SizedPlan, WrittenFiles
+from sccl.formats.msccl.msccl_program import parse_untrusted_xml
+from sccl.formats.transfer_lists import (
+    ASSUMED_MACHINE_NOTE,
+    Flow,
+    algorithm_of_flows,
+    machine_of_edges,
+)
+from sccl.topo.importers.unused_fields import unused_attributes, unused_line
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -81,36 +86,41 @@ def sniff(content: bytes) -> bool:
     return bool(re.match(rb"\s*(<\?xml[^>]*>\s*)?<Algo\s+nchunkspernode=", content[:4096]))
 
 
-def read(content: bytes, where: str) -> Foreign:
+def read(content: bytes, where: str) -> ForeignPlan:
     """Return the allgather along trees, each chunk a step further at a time.
 
     Raises:
         InputError: they are none, do not carry all chunks, or are larger than is read.
     """
-    root = element_of(content, where)
-    chunks = _number(root, "nchunkspernode", where)
-    trees = [_tree(one, f"{where}, tree {i}") for i, one in enumerate(root.findall("tree"))]
-    nodes = sorted({tree.root for tree in trees}, key=_by_number)
-    _check(trees, nodes, chunks, where)
+    root = parse_untrusted_xml(content, where)
+    chunks = _parse_number(root, "nchunkspernode", where)
+    trees = [
+        _parse_tree(element, f"{where}, tree {i}") for i, element in enumerate(root.findall("tree"))
+    ]
+    nodes = sorted({tree.root for tree in trees}, key=_natural_key)
+    _check_trees(trees, nodes, chunks, where)
     unit = gcd(*(tree.chunks for tree in trees))
     if sum(tree.chunks // unit * len(tree.paths) for tree in trees) > MAX_FLOWS:
         raise TooLargeError(f"{where}: chunks are sent over {MAX_FLOWS} times, which are read")
     rank = {node: number for number, node in enumerate(nodes)}
-    collective = named("allgather", len(nodes)).at(chunks // unit)
+    collective = named_spec("allgather", len(nodes)).at(chunks // unit)
     machine = _machine(trees, rank)
     flows = list(_flows(trees, rank, unit))
     algorithm = algorithm_of_flows(machine, collective, flows)
     about = f"{len(trees)} trees of ForestColl: allgather of {len(nodes)} GPUs, {len(flows)} sends"
-    notes = [ASSUMED, "trees became steps: a chunk is forwarded in the step after its arrival"]
+    notes = [
+        ASSUMED_MACHINE_NOTE,
+        "trees became steps: a chunk is forwarded in the step after its arrival",
+    ]
     if machine.budgets:
         notes.append(f"{len(machine.budgets)} hops of several paths are shared, as one lane each")
     if nodes != [str(number) for number in range(len(nodes))]:
         notes.append(f"rank 0 is {nodes[0]}, rank {len(nodes) - 1} is {nodes[-1]}")
     notes += unused_line(unused_attributes(root, _ATTRIBUTES))
-    return Foreign(algorithm, about, tuple(notes))
+    return ForeignPlan(algorithm, about, tuple(notes))
 
 
-def _tree(element: Element, where: str) -> _Tree:
+def _parse_tree(element: Element, where: str) -> _Tree:
     """Return a tree with its sends in order of dependencies.
 
     Raises:
@@ -119,11 +129,11 @@ def _tree(element: Element, where: str) -> _Tree:
     root = element.get("root", "")
     below: dict[str, list[list[str]]] = defaultdict(list)
     sends = element.findall("send")
-    for one in sends:
-        path = _NODE.findall(one.get("path", ""))
-        if (path[:1], path[-1:]) != ([one.get("src")], [one.get("dst")]) or len(path) < 2:
+    for hop in sends:
+        path = _NODE.findall(hop.get("path", ""))
+        if (path[:1], path[-1:]) != ([hop.get("src")], [hop.get("dst")]) or len(path) < 2:
             raise FormatError(
-                f"{where}: a send from {one.get('src', '')[:40]!r} to {one.get('dst', '')[:40]!r} "
+                f"{where}: a send from {hop.get('src', '')[:40]!r} to {hop.get('dst', '')[:40]!r} "
                 "whose path does not lead from there to there"
             )
         below[path[0]].append(path)
@@ -135,10 +145,10 @@ def _tree(element: Element, where: str) -> _Tree:
             reached.append(path[-1])
     if len(paths) < len(sends) or len(set(reached)) < len(reached):
         raise FormatError(f"{where}: its sends are no tree from {root[:40]!r}, expected one")
-    return _Tree(root, _number(element, "nchunks", where), paths)
+    return _Tree(root, _parse_number(element, "nchunks", where), paths)
 
 
-def _check(trees: Sequence[_Tree], nodes: Sequence[str], chunks: int, where: str) -> None:
+def _check_trees(trees: Sequence[_Tree], nodes: Sequence[str], chunks: int, where: str) -> None:
     """Check that each node's trees carry all of its chunks, to nodes alone.
 
     Raises:
@@ -149,9 +159,9 @@ def _check(trees: Sequence[_Tree], nodes: Sequence[str], chunks: int, where: str
     carried = dict.fromkeys(nodes, 0)
     for tree in trees:
         carried[tree.root] += tree.chunks
-        if strange := [dst for _, dst in tree.paths if dst not in carried]:
+        if unknown := [dst for _, dst in tree.paths if dst not in carried]:
             raise FormatError(
-                f"{where}: a tree leads to {strange[0][:40]!r}, which has no tree of its own: "
+                f"{where}: a tree leads to {unknown[0][:40]!r}, which has no tree of its own: "
                 "expected one of each GPU, as of an allgather"
             )
     for node, count in carried.items():
@@ -162,7 +172,7 @@ def _check(trees: Sequence[_Tree], nodes: Sequence[str], chunks: int, where: str
             )
 
 
-def _number(element: Element, name: str, where: str) -> int:
+def _parse_number(element: Element, name: str, where: str) -> int:
     text = element.get(name, "")
     if not re.fullmatch("[0-9]{1,7}", text) or not 1 <= int(text) <= MAX_CHUNKS:
         raise FormatError(
@@ -171,7 +181,7 @@ def _number(element: Element, name: str, where: str) -> int:
     return int(text)
 
 
-def _by_number(node: str) -> list[tuple[int, str]]:
+def _natural_key(node: str) -> list[tuple[int, str]]:
     """Return a sort key of nodes that compares numbers in their names as numbers."""
     parts = re.findall(r"[0-9]{1,9}|[^0-9]+", node)
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
@@ -187,7 +197,7 @@ def _machine(trees: Sequence[_Tree], rank: Mapping[str, int]) -> Topology:
             edges.add(edge)
             for hop in pairwise(path):
                 over[hop].add(edge)
-    machine = machine_of(f"forestcoll-{len(rank)}", len(rank), sorted(edges))
+    machine = machine_of_edges(f"forestcoll-{len(rank)}", len(rank), sorted(edges))
     shared = [
         Budget(f"{src} to {dst}", tuple(sorted(users)), 1)
         for (src, dst), users in sorted(over.items())

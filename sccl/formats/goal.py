@@ -11,8 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from sccl.core.algorithm import Algorithm
-from sccl.formats.contract import SizedPlan, WrittenFiles, only_written
-from sccl.formats.messages import Awaiting, Message, MessageOptions, messages_of, sized
+from sccl.formats.algorithm_messages import (
+    Awaiting,
+    Message,
+    MessageOptions,
+    algorithm_messages,
+    sized_algorithm,
+)
+from sccl.formats.format_contract import SizedPlan, WrittenFiles, write_only
 
 NAME = "goal"
 ABOUT = "GOAL schedules for LogGOPSim and ATLAHS"
@@ -48,15 +54,15 @@ def write(plans: Sequence[SizedPlan], options: MessageOptions) -> WrittenFiles:
     return WrittenFiles(files, command, (note,))
 
 
-sniff, read = only_written("GOAL has the number of bytes of each transfer, not their chunks")
+sniff, read = write_only("GOAL has the number of bytes of each transfer, not their chunks")
 
 
 def _lines(plan: SizedPlan, awaiting: Awaiting) -> Iterator[str]:
-    algorithm, chunk = sized(plan, MAX_MESSAGES)
+    algorithm, chunk = sized_algorithm(plan, MAX_MESSAGES)
     ranks = algorithm.collective.ranks
     sent: list[list[Message]] = [[] for _ in range(ranks)]
     received: list[list[Message]] = [[] for _ in range(ranks)]
-    for message in messages_of(algorithm, awaiting):
+    for message in algorithm_messages(algorithm, awaiting):
         sent[message.src].append(message)
         received[message.dst].append(message)
     yield f"num_ranks {ranks}\n"

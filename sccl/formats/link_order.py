@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from sccl.formats.messages import Message
+from sccl.formats.algorithm_messages import Message
 
 MAX_VISITED = 64
 """Messages that are looked at for one whose data dependencies imply the order."""
@@ -27,14 +27,14 @@ def order_links(
         link_of: Returns the first link that serves a message.
     """
     last: dict[tuple[int, ...], Message] = {}
-    found: dict[int, int] = {}
+    predecessors: dict[int, int] = {}
     for message in messages:
         link = link_of(message)
         before = last.get(link)
-        if before is not None and not _is_implied(messages, before, message, found):
-            found[message.number] = before.number
+        if before is not None and not _is_implied(messages, before, message, predecessors):
+            predecessors[message.number] = before.number
         last[link] = message
-    return found
+    return predecessors
 
 
 def _is_implied(

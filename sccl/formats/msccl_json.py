@@ -23,23 +23,23 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from sccl.core.algorithm import Algorithm, Send, send
+from sccl.core.algorithm import Algorithm, Send, make_send
 from sccl.core.collective import Collective, Relation
 from sccl.core.topology import Budget, Topology
 from sccl.errors import FormatError, ParameterError, TooLargeError
-from sccl.formats.contract import Foreign, FormatOptions, SizedPlan, WrittenFiles
-from sccl.formats.flows import fewest_rounds
-from sccl.formats.msccl_collectives import (
+from sccl.formats.format_contract import ForeignPlan, FormatOptions, SizedPlan, WrittenFiles
+from sccl.formats.msccl.collective_tables import (
     MAX_RANKS,
     MAX_SENDS,
     CollectivePart,
-    numbered,
-    period_of,
-    wanted_of,
+    chunk_period,
+    number_chunks,
+    parse_demand,
 )
+from sccl.formats.transfer_lists import fewest_rounds
 from sccl.topo import importers
 from sccl.topo.importers import taccl_nodes
-from sccl.topo.importers.unused import UNUSED, decoded_json, unused_fields, unused_line
+from sccl.topo.importers.unused_fields import UNUSED, decoded_json, unused_field_paths, unused_line
 
 NAME = "msccl-json"
 ABOUT = "algorithms of msccl-tools (and of SCCL's public code), one file each; TACCL's are read"
@@ -51,7 +51,7 @@ MIXES = True
 Options = FormatOptions
 """Nothing can be told."""
 
-_KNOWN = frozenset(
+_READ_FIELDS = frozenset(
     {"msccl_type", "sccl_type", "name", "runtime_name", "input_map", "output_map"}
     | {"steps", "extra_rounds", "extra_memory", "allow_exchange", "ranks"}
 )
@@ -108,10 +108,10 @@ def write(plans: Sequence[SizedPlan], options: FormatOptions) -> WrittenFiles:  
     for plan in plans:
         algorithm = plan.plan
         assert isinstance(algorithm, Algorithm)
-        _check_written(plan.name, algorithm)
-        files[f"{plan.name}.json"] = (json.dumps(_algorithm(algorithm)) + "\n").encode()
+        _check_round_trip(plan.name, algorithm)
+        files[f"{plan.name}.json"] = (json.dumps(_algorithm_to_json(algorithm)) + "\n").encode()
         if lost := [
-            b for b in algorithm.topology.budgets if _switch(b, algorithm.topology) is None
+            b for b in algorithm.topology.budgets if _switch_to_json(b, algorithm.topology) is None
         ]:
             notes.append(
                 f"{plan.name}: budget {lost[0].name!r} is shared by links that are no product of "
@@ -129,23 +129,23 @@ def sniff(content: bytes) -> bool:
     return bool(re.search(rb'"m?sccl_type"\s*:\s*"algorithm"', content))
 
 
-def read(content: bytes, where: str) -> Foreign:
+def read(content: bytes, where: str) -> ForeignPlan:
     """Return the algorithm of a file.
 
     Raises:
         InputError: it is none, is pipelined, or what it wants is not one value of each chunk.
     """
     taccl = taccl_nodes.is_of_taccl(content.decode(errors="replace"))
-    file = _file(content, where, taccl=taccl)
-    text = importers.text_of_bytes(bytes(file.topology), where)
-    _, imported = importers.read(text, importers.Hints("msccl"), where, "msccl-topology")
+    file = _decode_file(content, where, taccl=taccl)
+    text = importers.decode_text(bytes(file.topology), where)
+    _, imported = importers.read_machine(text, importers.Hints("msccl"), where, "msccl-topology")
     machine, notes = imported.topology, list(imported.assumed)
     if machine.ranks != file.collective.nodes:
         raise FormatError(
             f"{where}: its collective is for {file.collective.nodes} nodes, and its topology has "
             f"{machine.ranks}: expected the same number"
         )
-    wanted, chunks = wanted_of(file.collective, where), file.instance.chunks
+    wanted, chunks = parse_demand(file.collective, where), file.instance.chunks
     sent = 1 + max((address for step in file.steps for address, *_ in step.sends), default=0)
     if wanted.combining and len(wanted.moves) == 1 and sent > chunks:
         notes.append(
@@ -153,10 +153,10 @@ def read(content: bytes, where: str) -> Foreign:
             f"allreduce': read with {sent}"
         )
         chunks = sent
-    collective, numbers = numbered(wanted, chunks, file.collective, where)
+    collective, numbers = number_chunks(wanted, chunks, file.collective, where)
     if (cut := len(next(iter(numbers.values())))) > 1:
         notes.append(f"each chunk is cut into {cut}: an allreduce has some for each rank")
-    algorithm = _algorithm_of(file, machine, collective, numbers, where)
+    algorithm = _algorithm_from_file(file, machine, collective, numbers, where)
     if taccl:
         algorithm = replace(algorithm, rounds_per_step=fewest_rounds(machine, algorithm.sends))
         notes.append("rounds are the fewest for the sends of each step: the file has times instead")
@@ -166,12 +166,12 @@ def read(content: bytes, where: str) -> Foreign:
         f"{algorithm.steps} steps, {algorithm.num_sends} sends"
     )
     shape = _TimedFile if taccl else _File
-    notes += unused_line(unused_fields(decoded_json(content), shape, _KNOWN))
+    notes += unused_line(unused_field_paths(decoded_json(content), shape, _READ_FIELDS))
     notes += [f"topology: {line}" for line in imported.understood if line.startswith(UNUSED)]
-    return Foreign(algorithm, about, tuple(notes))
+    return ForeignPlan(algorithm, about, tuple(notes))
 
 
-def _check_written(name: str, algorithm: Algorithm) -> None:
+def _check_round_trip(name: str, algorithm: Algorithm) -> None:
     """Check that a file describes its algorithm.
 
     Raises:
@@ -193,75 +193,80 @@ def _check_adds(name: str, algorithm: Algorithm) -> None:
     Raises:
         ParameterError: They are not.
     """
-    leaves = {(one.step, one.chunk, one.src) for one in algorithm.sends}
-    for one in algorithm.sends:
-        if one.reduce and (one.step, one.chunk, one.dst) not in leaves:
+    leaves = {(row.step, row.chunk, row.src) for row in algorithm.sends}
+    for row in algorithm.sends:
+        if row.reduce and (row.step, row.chunk, row.dst) not in leaves:
             continue
-        why = "also sends it then, which they refuse" if one.reduce else "stores it, and they add"
+        why = "also sends it then, which they refuse" if row.reduce else "stores it, and they add"
         raise ParameterError(
-            f"{name}: in step {one.step} chunk {one.chunk} comes to rank {one.dst}, which {why}: "
+            f"{name}: in step {row.step} chunk {row.chunk} comes to rank {row.dst}, which {why}: "
             "msccl-tools run no such sums; give the reducescatter and the allgather of an allreduce"
         )
 
 
-def _algorithm(algorithm: Algorithm) -> dict[str, Any]:
+def _algorithm_to_json(algorithm: Algorithm) -> dict[str, Any]:
     collective, machine = algorithm.collective, algorithm.topology
-    period = period_of(collective)
+    period = chunk_period(collective)
     chunks = collective.num_chunks // period
     steps: list[list[tuple[int, int, int]]] = [[] for _ in range(algorithm.steps)]
-    for one in algorithm.sends:
-        piece, address = divmod(one.chunk, period)
-        steps[one.step].append((address * chunks + piece, one.src, one.dst))
+    for row in algorithm.sends:
+        piece, address = divmod(row.chunk, period)
+        steps[row.step].append((address * chunks + piece, row.src, row.dst))
     instance = {"steps": algorithm.steps, "extra_rounds": algorithm.rounds - algorithm.steps}
-    told = f"steps={algorithm.steps},rounds={algorithm.rounds},chunks={chunks}"
+    parameters = f"steps={algorithm.steps},rounds={algorithm.rounds},chunks={chunks}"
     return {
         "msccl_type": "algorithm",
-        "name": f"{_name(collective)}-{machine.name}-{told}",
-        "instance": _typed("instance", {**instance, "chunks": chunks, **_UNUSED}),
+        "name": f"{_runtime_name(collective)}-{machine.name}-{parameters}",
+        "instance": _typed_object("instance", {**instance, "chunks": chunks, **_UNUSED}),
         "input_map": _addresses(collective.pre, collective, period),
         "output_map": _addresses(collective.post, collective, period),
         "steps": [
-            _typed("step", {"rounds": rounds, "sends": sorted(sends)})
+            _typed_object("step", {"rounds": rounds, "sends": sorted(sends)})
             for rounds, sends in zip(algorithm.rounds_per_step, steps, strict=True)
         ],
-        "collective": _collective(collective, period),
-        "topology": _topology(machine),
+        "collective": _collective_to_json(collective, period),
+        "topology": _topology_to_json(machine),
     }
 
 
 _UNUSED = {"pipeline": None, "extra_memory": None, "allow_exchange": False}
 
 
-def _typed(kind: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+def _typed_object(kind: str, fields: Mapping[str, Any]) -> dict[str, Any]:
     return {"msccl_type": kind, **fields}
 
 
 def _addresses(relation: Relation, collective: Collective, period: int) -> dict[str, list[int]]:
     """Return the addresses of each rank that has any."""
     chunks = collective.num_chunks // period
-    found: dict[int, list[int]] = defaultdict(list)
+    addresses: dict[int, list[int]] = defaultdict(list)
     for address in range(period):
-        for rank in relation.of(address, collective.ranks):
-            found[rank] += range(address * chunks, (address + 1) * chunks)
-    return {str(rank): found[rank] for rank in sorted(found)}
+        for rank in relation.ranks_of(address, collective.ranks):
+            addresses[rank] += range(address * chunks, (address + 1) * chunks)
+    return {str(rank): addresses[rank] for rank in sorted(addresses)}
 
 
-def _name(collective: Collective) -> str:
+def _runtime_name(collective: Collective) -> str:
     name = {"reducescatter": "ReduceScatter"}.get(collective.name, collective.name.capitalize())
     root = "" if collective.root is None else f",root={collective.root}"
     return f"{name}(n={collective.ranks}{root})"
 
 
-def _collective(collective: Collective, period: int) -> dict[str, Any]:
+def _collective_to_json(collective: Collective, period: int) -> dict[str, Any]:
     chunks = []
     for address in range(period):
-        holders, wanted = sorted(collective.holders(address)), sorted(collective.wanted(address))
-        alone = [[rank] for rank in holders] if collective.combining else [holders]
-        chunks += [_typed("chunk", {"pre": p, "post": wanted, "addr": address}) for p in alone]
-    return _typed(
+        holders, wanted = (
+            sorted(collective.holders(address)),
+            sorted(collective.destinations(address)),
+        )
+        sources = [[rank] for rank in holders] if collective.combining else [holders]
+        chunks += [
+            _typed_object("chunk", {"pre": p, "post": wanted, "addr": address}) for p in sources
+        ]
+    return _typed_object(
         "collective",
         {
-            "name": _name(collective),
+            "name": _runtime_name(collective),
             "nodes": collective.ranks,
             "chunks": chunks,
             "triggers": {},
@@ -270,15 +275,17 @@ def _collective(collective: Collective, period: int) -> dict[str, Any]:
     )
 
 
-def _topology(machine: Topology) -> dict[str, Any]:
+def _topology_to_json(machine: Topology) -> dict[str, Any]:
     links = [[0] * machine.ranks for _ in range(machine.ranks)]
     for (src, dst), lanes in machine.lanes().items():
         links[dst][src] = lanes
-    switches = [switch for b in machine.budgets if (switch := _switch(b, machine)) is not None]
-    return _typed("topology", {"name": machine.name, "switches": switches, "links": links})
+    switches = [
+        switch for b in machine.budgets if (switch := _switch_to_json(b, machine)) is not None
+    ]
+    return _typed_object("topology", {"name": machine.name, "switches": switches, "links": links})
 
 
-def _switch(budget: Budget, machine: Topology) -> list[Any] | None:
+def _switch_to_json(budget: Budget, machine: Topology) -> list[Any] | None:
     """Return a shared budget as a switch. None: it is not that of all links between its ends."""
     sources, goals = (sorted({edge[end] for edge in budget.edges}) for end in (0, 1))
     linked = {(src, dst) for src, dst in machine.edges if src in sources and dst in goals}
@@ -287,7 +294,7 @@ def _switch(budget: Budget, machine: Topology) -> list[Any] | None:
     return [sources, goals, budget.chunks_per_round, budget.name]
 
 
-def _file(content: bytes, where: str, *, taccl: bool) -> _File:
+def _decode_file(content: bytes, where: str, *, taccl: bool) -> _File:
     """Return a file, that of TACCL without times and with as many chunks as its collective has.
 
     Raises:
@@ -322,8 +329,8 @@ def _without_times(file: _TimedFile, where: str) -> _File:
     steps = []
     for number, step in enumerate(file.steps):
         sends: list[tuple[int, int, int]] = []
-        for one in step.sends:
-            match one:
+        for send in step.sends:
+            match send:
                 case [int(address), int(src), int(dst), *more] if len(more) <= _TIMES:
                     sends.append((address, src, dst))
                 case [_, _, _, _, _, _]:
@@ -333,7 +340,7 @@ def _without_times(file: _TimedFile, where: str) -> _File:
                     )
                 case _:
                     raise FormatError(
-                        f"{where}: step {number} has a send of {len(one)} fields, expected "
+                        f"{where}: step {number} has a send of {len(send)} fields, expected "
                         "[address, src, dst, time, switch]"
                     )
         steps.append(_Step(1, sends))
@@ -342,7 +349,7 @@ def _without_times(file: _TimedFile, where: str) -> _File:
     )
 
 
-def _algorithm_of(
+def _algorithm_from_file(
     file: _File,
     machine: Topology,
     collective: Collective,
@@ -368,12 +375,12 @@ def _algorithm_of(
                     f"one of {len(numbers)} addresses, and nodes from 0 to {machine.ranks - 1}"
                 )
             rows += [(chunk, src, dst) for chunk in numbers[address]]
-        sends += _sends(rows, number, collective, held)
+        sends += _file_sends(rows, number, collective, held)
     rounds = tuple(step.rounds * cut for step in file.steps)
     return Algorithm(machine, collective, rounds, tuple(sends))
 
 
-def _sends(
+def _file_sends(
     rows: list[tuple[int, int, int]],
     step: int,
     collective: Collective,
@@ -385,21 +392,21 @@ def _sends(
         held: by (chunk, rank) the ranks that have contributed, as bits. After the step when done.
     """
     if not collective.combining:
-        yield from (send(chunk, src, dst, step) for chunk, src, dst in rows)
+        yield from (make_send(chunk, src, dst, step) for chunk, src, dst in rows)
         return
     after: dict[tuple[int, int], int] = {}
     for chunk, src, dst in rows:
-        sent, there = (_held(chunk, rank, collective, held) for rank in (src, dst))
-        there = after.get((chunk, dst), there)
-        stores = bool(there) and there & sent == there
-        yield send(chunk, src, dst, step, reduce=not stores)
-        after[chunk, dst] = there | sent
+        sent, present = (_contributions(chunk, rank, collective, held) for rank in (src, dst))
+        present = after.get((chunk, dst), present)
+        stores = bool(present) and present & sent == present
+        yield make_send(chunk, src, dst, step, reduce=not stores)
+        after[chunk, dst] = present | sent
     held |= after
 
 
-def _held(
+def _contributions(
     chunk: int, rank: int, collective: Collective, held: Mapping[tuple[int, int], int]
 ) -> int:
     """Return the contributors to a rank's value of a chunk, as bits."""
-    own = (1 << rank) if rank in collective.holders(chunk) else 0
-    return held.get((chunk, rank), own)
+    initial = (1 << rank) if rank in collective.holders(chunk) else 0
+    return held.get((chunk, rank), initial)

@@ -14,24 +14,30 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from sccl.codegen.instances import Instances, replicate
 from sccl.core.algorithm import Algorithm
 from sccl.errors import JudgeError, ParameterError
-from sccl.formats.contract import NOT_SAID, Foreign, FormatOptions, SizedPlan, WrittenFiles
-from sccl.formats.msccl_graph import graph_program
-from sccl.formats.msccl_lowering import alias_of, gpus_of
-from sccl.formats.msccl_program import (
+from sccl.formats.format_contract import (
+    NO_DEMAND_NOTE,
+    ForeignPlan,
+    FormatOptions,
+    SizedPlan,
+    WrittenFiles,
+)
+from sccl.formats.msccl.msccl_graph import build_graph
+from sccl.formats.msccl.msccl_lowering import alias_of, lower_to_gpus
+from sccl.formats.msccl.msccl_program import (
     MAX_ELEMENTS,
     MscclGpu,
     MscclProgram,
-    chunk_by_chunk,
+    format_program,
     is_program,
-    program_of,
-    text_of,
+    parse_program,
+    split_to_single_chunks,
 )
-from sccl.formats.msccl_rules import MAX_OFFSET, RUNTIMES, Runtime, broken_rules
-from sccl.formats.msccl_steps import Writer
-from sccl.lower.instances import Instances, instances_of
-from sccl.lower.step_graph_run import in_order, run_graph
+from sccl.formats.msccl.msccl_rules import MAX_OFFSET, RUNTIMES, Runtime, find_violations
+from sccl.formats.msccl.msccl_steps import StepWriter
+from sccl.formats.program_check import run_graph, topological_order
 
 NAME = "msccl-xml"
 ABOUT = "MSCCL programs for microsoft/msccl, Azure's executor and RCCL up to ROCm 7.12"
@@ -46,14 +52,14 @@ COLLECTIVES = ("allgather", "allreduce", "alltoall", "broadcast", "reduce", "red
 MAX_NAME = 63
 """Letters of a name that are kept (microsoft/msccl)."""
 
-MOST_BYTES = 2**40
+MAX_BYTES = 2**40
 """``maxBytes`` for all sizes in microsoft/msccl, which has no word for that."""
 
-MOST_BYTES_WITH_SCRATCH = 2**30
+MAX_BYTES_WITH_SCRATCH = 2**30
 """The same of programs with scratch: msccl allocates it for the largest call when it begins."""
 
 
-MOST_INSTANCES = 32
+MAX_INSTANCES = 32
 """As many as there are channels: each has some of its own."""
 
 
@@ -95,7 +101,7 @@ class MscclOptions(FormatOptions, frozen=True, kw_only=True):
         int,
         Meta(
             ge=1,
-            le=MOST_INSTANCES,
+            le=MAX_INSTANCES,
             description="Number of parallel copies, each for a part of every chunk.",
         ),
     ] = 1
@@ -115,15 +121,15 @@ def write(plans: Sequence[SizedPlan], options: MscclOptions) -> WrittenFiles:
     notes: list[str] = []
     for plan in plans:
         assert isinstance(plan.plan, Algorithm)
-        instances = instances_of(plan.plan, plan.together, options.instances)
+        instances = replicate(plan.plan, plan.together, options.instances)
         algorithm = instances.algorithm
-        _check_served(plan.name, algorithm, runtime)
-        gpus = _right_gpus(instances, runtime, options)
+        _check_supported(plan.name, algorithm, runtime)
+        gpus = _valid_gpus(instances, runtime, options)
         scratch = max(gpu.scratch for gpu in gpus)
-        for name, placed in _calls(algorithm, runtime).items():
+        for name, placed in _call_modes(algorithm, runtime).items():
             attributes = _attributes(plan, algorithm, runtime, options, gpus)
-            program = MscclProgram(attributes | placed, _chunks(algorithm), gpus)
-            files[f"{plan.name}{name}.xml"] = _checked(program, runtime)
+            program = MscclProgram(attributes | placed, _chunk_count(algorithm), gpus)
+            files[f"{plan.name}{name}.xml"] = _checked_file(program, runtime)
         notes += _notes(plan, algorithm, runtime, scratch)
     if runtime.name != "msccl":
         notes.append("every file in MSCCL_ALGO_DIR has to be a program: keep others out of it")
@@ -135,40 +141,44 @@ def sniff(content: bytes) -> bool:
     return is_program(content)
 
 
-def read(content: bytes, where: str) -> Foreign:
+def read(content: bytes, where: str) -> ForeignPlan:
     """Return the behavior of an MSCCL program, with the violations of each runtime's rules.
 
     Raises:
         InputError: It is no MSCCL program, or exceeds a limit.
     """
-    program = program_of(content, where)
-    given = program.attributes
+    program = parse_program(content, where)
+    attrs = program.attributes
     about = (
-        f"an MSCCL program of {program.ranks} ranks, {given.get('coll', 'no collective')[:20]}, "
+        f"an MSCCL program of {program.ranks} ranks, {attrs.get('coll', 'no collective')[:20]}, "
         f"{program.chunks} chunks, {sum(1 for _ in program.blocks())} thread blocks"
     )
-    broken = {name: broken_rules(program, content, one) for name, one in RUNTIMES.items()}
-    said = _said(broken)
+    broken = {
+        name: find_violations(program, content, runtime) for name, runtime in RUNTIMES.items()
+    }
+    said = _violation_notes(broken)
     refused = all(broken.values())
-    plan = graph_program(program)
+    plan = build_graph(program)
     notes = [*([] if refused else said), *program.unused]
-    if not in_order(plan.callings[0].graph.steps)[1] and (stuck := _stuck(program)):
+    if not topological_order(plan.call_modes[0].graph.steps)[1] and (
+        stuck := _find_deadlocks(program)
+    ):
         notes.append(f"in calls so large that each chunk takes a place in a queue, {stuck[0]}")
     if plan.collective.name == "custom":
-        notes = [NOT_SAID, *notes]
-    return Foreign(plan, about, tuple(notes), said if refused else ())
+        notes = [NO_DEMAND_NOTE, *notes]
+    return ForeignPlan(plan, about, tuple(notes), said if refused else ())
 
 
-def _said(broken: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+def _violation_notes(broken: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
     """Return the rules that a program breaks, each with the runtimes whose rule it is."""
-    whose: dict[str, list[str]] = {}
+    runtimes: dict[str, list[str]] = {}
     for name, rules in broken.items():
         for text in rules:
-            whose.setdefault(text, []).append(name)
-    return tuple(f"{', '.join(names)}: {text}" for text, names in whose.items())
+            runtimes.setdefault(text, []).append(name)
+    return tuple(f"{', '.join(names)}: {text}" for text, names in runtimes.items())
 
 
-def _check_served(name: str, algorithm: Algorithm, runtime: Runtime) -> None:
+def _check_supported(name: str, algorithm: Algorithm, runtime: Runtime) -> None:
     """Check that the runtime has the collective, and room for the numbers of its chunks.
 
     Raises:
@@ -180,20 +190,20 @@ def _check_served(name: str, algorithm: Algorithm, runtime: Runtime) -> None:
             f"{name}: {collective.name} is no collective that {runtime.about} serves; it serves "
             f"{', '.join(COLLECTIVES)}"
         )
-    if _chunks(algorithm) > MAX_OFFSET:
+    if _chunk_count(algorithm) > MAX_OFFSET:
         raise ParameterError(
-            f"{name}: buffers of {_chunks(algorithm)} chunks, and {runtime.about} counts to "
+            f"{name}: buffers of {_chunk_count(algorithm)} chunks, and {runtime.about} counts to "
             f"{MAX_OFFSET}: give an algorithm of fewer chunks, or fewer instances"
         )
 
 
-def _chunks(algorithm: Algorithm) -> int:
+def _chunk_count(algorithm: Algorithm) -> int:
     """Return into how many chunks the larger buffer is cut."""
     collective = algorithm.collective
     return collective.chunks * (collective.ranks if collective.name == "allgather" else 1)
 
 
-def _calls(algorithm: Algorithm, runtime: Runtime) -> dict[str, dict[str, str]]:
+def _call_modes(algorithm: Algorithm, runtime: Runtime) -> dict[str, dict[str, str]]:
     """Return suffixes of file names, with the ways to call the program."""
     outside = {"inplace": "0", "outofplace": "1"}
     if algorithm.collective.name == "alltoall":  # nobody's can be in place
@@ -203,7 +213,7 @@ def _calls(algorithm: Algorithm, runtime: Runtime) -> dict[str, dict[str, str]]:
     return {"": {"inplace": "1", "outofplace": "1"}}
 
 
-def _right_gpus(
+def _valid_gpus(
     instances: Instances, runtime: Runtime, options: MscclOptions
 ) -> tuple[MscclGpu, ...]:
     """Return the programs of ranks, with fused messages unless these could deadlock.
@@ -212,13 +222,13 @@ def _right_gpus(
     """
     algorithm, collective = instances.algorithm, instances.algorithm.collective
     block = collective.chunks // (collective.ranks if collective.name == "reducescatter" else 1)
-    ways = (False,) if collective.name == "alltoall" else (False, True)
-    aliases = [alias_of(collective.name, block, in_place=way) for way in ways]
-    writer = Writer(instances)
+    modes = (False,) if collective.name == "alltoall" else (False, True)
+    aliases = [alias_of(collective.name, block, in_place=is_in_place) for is_in_place in modes]
+    writer = StepWriter(instances)
     for fuse in (True, False):
-        gpus = gpus_of(writer, runtime, aliases, options.channels, fuse=fuse)
+        gpus = lower_to_gpus(writer, runtime, aliases, options.channels, fuse=fuse)
         attributes = {"coll": collective.name, "proto": options.protocol, "inplace": "1"}
-        if not fuse or not _stuck(MscclProgram(attributes, _chunks(algorithm), gpus)):
+        if not fuse or not _find_deadlocks(MscclProgram(attributes, _chunk_count(algorithm), gpus)):
             break
     return gpus
 
@@ -233,20 +243,20 @@ def _attributes(
     name = algorithm.collective.name
     spelt = "reduce_scatter" if (name, runtime.name) == ("reducescatter", "msccl") else name
     used = 1 + max(block.channel for gpu in gpus for block in gpu.blocks)
-    least, most = _bytes(plan, algorithm, runtime, max(gpu.scratch for gpu in gpus))
+    min_bytes, max_bytes = _byte_limits(plan, algorithm, runtime, max(gpu.scratch for gpu in gpus))
     return {
         "name": plan.name[:MAX_NAME],
         "proto": options.protocol.value,
         "nchannels": str(used),
-        "nchunksperloop": str(_chunks(algorithm)),
+        "nchunksperloop": str(_chunk_count(algorithm)),
         "ngpus": str(len(gpus)),
         "coll": spelt,
-        "minBytes": str(least),
-        "maxBytes": str(most),
+        "minBytes": str(min_bytes),
+        "maxBytes": str(max_bytes),
     }
 
 
-def _bytes(
+def _byte_limits(
     plan: SizedPlan, algorithm: Algorithm, runtime: Runtime, scratch: int
 ) -> tuple[int, int]:
     """Return ``minBytes`` and ``maxBytes``: of the larger buffer, as the runtime means them.
@@ -255,33 +265,33 @@ def _bytes(
         ParameterError: the plan is for no bytes, which the runtime would take for all.
     """
     factor = algorithm.collective.ranks if algorithm.collective.name == "allgather" else 1
-    least = plan.min_bytes * factor
+    min_bytes = plan.min_bytes * factor
     if plan.max_bytes is not None:
-        most = plan.max_bytes * factor + factor - 1
-        if runtime.last_byte and not most:
+        max_bytes = plan.max_bytes * factor + factor - 1
+        if runtime.last_byte and not max_bytes:
             raise ParameterError(
                 f"{plan.name}: it is for calls of 0 bytes alone, and 0 stands for all sizes there: "
                 "leave this plan out"
             )
-        return least, most if runtime.last_byte else most + 1
+        return min_bytes, max_bytes if runtime.last_byte else max_bytes + 1
     if runtime.last_byte:
-        return least, 0  # no limit
-    return least, max(least + 1, MOST_BYTES_WITH_SCRATCH if scratch else MOST_BYTES)
+        return min_bytes, 0  # no limit
+    return min_bytes, max(min_bytes + 1, MAX_BYTES_WITH_SCRATCH if scratch else MAX_BYTES)
 
 
-def _checked(program: MscclProgram, runtime: Runtime) -> bytes:
+def _checked_file(program: MscclProgram, runtime: Runtime) -> bytes:
     """Return a program's file, after it was read again, executed and held against the rules.
 
     Raises:
         JudgeError: it is not right, which is a defect of this module.
     """
-    content = text_of(program).encode()
-    again = program_of(content, "the file")
-    wrong = broken_rules(again, content, runtime)
-    for calling in graph_program(again).callings:
+    content = format_program(program).encode()
+    again = parse_program(content, "the file")
+    wrong = find_violations(again, content, runtime)
+    for calling in build_graph(again).call_modes:
         faults = (*calling.faults, *run_graph(calling.graph).faults)
         wrong += [f"{calling.name}: {fault.message}" for fault in faults]
-    wrong += _stuck(again)
+    wrong += _find_deadlocks(again)
     if wrong:
         raise JudgeError(
             f"the program for {runtime.about} is wrong: {wrong[0]}; please report it as a defect"
@@ -289,30 +299,30 @@ def _checked(program: MscclProgram, runtime: Runtime) -> bytes:
     return content
 
 
-def _stuck(program: MscclProgram) -> list[str]:
+def _find_deadlocks(program: MscclProgram) -> list[str]:
     """Return the steps that wait forever if each chunk takes a slot, as in calls of many bytes.
 
     Dependencies are the same for all ways to call the program. Very large programs are not tested.
     """
     if sum(step.count for *_, block in program.blocks() for step in block.steps) > MAX_ELEMENTS:
         return []
-    calling = graph_program(chunk_by_chunk(program)).callings[0]
-    return [fault.message for fault in in_order(calling.graph.steps)[1]]
+    calling = build_graph(split_to_single_chunks(program)).call_modes[0]
+    return [fault.message for fault in topological_order(calling.graph.steps)[1]]
 
 
 def _notes(plan: SizedPlan, algorithm: Algorithm, runtime: Runtime, scratch: int) -> list[str]:
-    chunks = _chunks(algorithm)
-    found = [
+    chunks = _chunk_count(algorithm)
+    notes = [
         f"calls are served whose buffers divide into {chunks} chunks; others go elsewhere, unsaid"
     ]
     if runtime.name == "rccl":
-        found.append("RCCL took MSCCL out in ROCm 7.13; older ones run it")
+        notes.append("RCCL took MSCCL out in ROCm 7.13; older ones run it")
     if not runtime.last_byte and plan.max_bytes is None and scratch:
-        found.append(f"up to {MOST_BYTES_WITH_SCRATCH} bytes, for its scratch is as large")
+        notes.append(f"up to {MAX_BYTES_WITH_SCRATCH} bytes, for its scratch is as large")
     if algorithm.collective.root is not None:
         root = algorithm.collective.root
-        found.append(f"the runtime does not look at the root: call it with {root} alone")
-    return found
+        notes.append(f"the runtime does not look at the root: call it with {root} alone")
+    return notes
 
 
 def _command(runtime: Runtime, files: Sequence[str]) -> str:

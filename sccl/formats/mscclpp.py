@@ -15,23 +15,34 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from sccl.codegen.instances import replicate
 from sccl.core.algorithm import Algorithm
 from sccl.errors import JudgeError, ParameterError
-from sccl.formats.contract import NOT_SAID, Foreign, FormatOptions, SizedPlan, WrittenFiles
-from sccl.formats.mscclpp_graph import graph_program, unflushed
-from sccl.formats.mscclpp_lowering import MAX_BLOCKS, Manner, gpus_of
-from sccl.formats.mscclpp_plan import (
+from sccl.formats.format_contract import (
+    NO_DEMAND_NOTE,
+    ForeignPlan,
+    FormatOptions,
+    SizedPlan,
+    WrittenFiles,
+)
+from sccl.formats.mscclpp_plans.executor_rules import (
+    MAX_MIN_SIZE,
+    MAX_OFFSET_BYTES,
+    find_crashes,
+    find_violations,
+)
+from sccl.formats.mscclpp_plans.plan_file import (
     ALIGNMENT,
     GpuPart,
     PlanPart,
+    format_plan,
     is_other_form,
-    plan_of,
-    text_of,
+    parse_plan,
 )
-from sccl.formats.mscclpp_rules import MAX_MIN_SIZE, MAX_OFFSET_BYTES, broken_rules, crashes
-from sccl.lower.instances import instances_of
-from sccl.lower.step_graph_run import run_graph
-from sccl.topo.importers.unused import decoded_json, unused_fields, unused_names
+from sccl.formats.mscclpp_plans.plan_graph import build_graph, find_unflushed
+from sccl.formats.mscclpp_plans.plan_lowering import MAX_BLOCKS, LoweringOptions, lower_to_gpus
+from sccl.formats.program_check import run_graph
+from sccl.topo.importers.unused_fields import decoded_json, unused_field_paths, unused_names
 
 NAME = "mscclpp"
 ABOUT = "MSCCL++ execution plans, one file an algorithm, for its executor"
@@ -61,7 +72,7 @@ WRITTEN_FOR = {
 }
 """Version of the code that a plan was checked against. The executor ignores unknown fields."""
 
-_TRIED = 1024
+_TRIAL_CHUNKS = 1024
 """Words of a chunk in the size that is tried."""
 
 
@@ -124,12 +135,12 @@ def write(plans: Sequence[SizedPlan], options: MscclppOptions) -> WrittenFiles:
                 f"{plan.name}: {algorithm.collective.name} is no collective of MSCCL++'s "
                 f"executor: it runs {', '.join(COLLECTIVES)}"
             )
-        instances = instances_of(algorithm, plan.together, options.instances)
-        gpus, slices = gpus_of(instances, _manner(options))
-        found = _plan(plan, algorithm, gpus, slices, options)
-        files[f"{plan.name}.json"] = _checked(found, plan.name)
-        notes += _notes(found, gpus)
-        commands.append(_command(plan.name, found, alone=len(plans) == 1))
+        instances = replicate(algorithm, plan.together, options.instances)
+        gpus, slices = lower_to_gpus(instances, _lowering_options(options))
+        part = _build_plan(plan, algorithm, gpus, slices, options)
+        files[f"{plan.name}.json"] = _checked_file(part, plan.name)
+        notes += _notes(part, gpus)
+        commands.append(_command(plan.name, part, is_single=len(plans) == 1))
     return WrittenFiles(files, commands[0], tuple(dict.fromkeys(notes)))
 
 
@@ -140,34 +151,34 @@ def sniff(content: bytes) -> bool:
     return b'"threadblocks"' in content or is_other_form(content)
 
 
-def read(content: bytes, where: str) -> Foreign:
+def read(content: bytes, where: str) -> ForeignPlan:
     """Return the behavior of a plan, with the violations of the executor's rules.
 
     Raises:
         InputError: It is no MSCCL++ plan, or exceeds a limit.
     """
-    plan = plan_of(content, where)
+    plan = parse_plan(content, where)
     blocks = sum(len(gpu.threadblocks) for gpu in plan.gpus)
     made_for = f", written for {plan.written_for[:40]}" if plan.written_for else ""
     about = (
         f"an MSCCL++ plan of {len(plan.gpus)} ranks, {plan.collective[:20]}, {plan.protocol[:20]}, "
         f"{blocks} thread blocks{made_for}"
     )
-    program, ended = graph_program(plan), tuple(crashes(plan))
-    notes = (*broken_rules(plan), *unflushed(plan))
-    if unread := unused_names(unused_fields(decoded_json(content), PlanPart)):
+    program, ended = build_graph(plan), tuple(find_crashes(plan))
+    notes = (*find_violations(plan), *find_unflushed(plan))
+    if unread := unused_names(unused_field_paths(decoded_json(content), PlanPart)):
         notes = (*notes, f"fields that the executor does not read: {unread}")
     if program.collective.name == "custom":
-        notes = (NOT_SAID, *notes)
-    return Foreign(program, about, () if ended else notes, ended)
+        notes = (NO_DEMAND_NOTE, *notes)
+    return ForeignPlan(program, about, () if ended else notes, ended)
 
 
-def _manner(options: MscclppOptions) -> Manner:
+def _lowering_options(options: MscclppOptions) -> LoweringOptions:
     flushes = options.version is Version.V09  # whose pwsf does not flush
-    return Manner(options.blocks, options.protocol is PlanProtocol.LL, flushes)
+    return LoweringOptions(options.blocks, options.protocol is PlanProtocol.LL, flushes)
 
 
-def _plan(
+def _build_plan(
     plan: SizedPlan,
     algorithm: Algorithm,
     gpus: Sequence[GpuPart],
@@ -176,16 +187,16 @@ def _plan(
 ) -> PlanPart:
     factor = algorithm.collective.ranks if algorithm.collective.name == "allgather" else 1
     packets = options.protocol is PlanProtocol.LL
-    least, most = plan.min_bytes * factor, _most(gpus, _PACKED if packets else 1)
+    min_bytes, max_bytes = plan.min_bytes * factor, _max_bytes(gpus, _PACKED if packets else 1)
     if options.version is Version.V09 and slices > 1:  # it forgets words where slices are empty
         chunks = max(max(gpu.input_chunks, gpu.output_chunks) for gpu in gpus)
-        least = max(least, ALIGNMENT * slices * chunks)
+        min_bytes = max(min_bytes, ALIGNMENT * slices * chunks)
     if plan.max_bytes is not None:
-        most = min(most, plan.max_bytes * factor + factor - 1)
-    if least > MAX_MIN_SIZE or least > most:
+        max_bytes = min(max_bytes, plan.max_bytes * factor + factor - 1)
+    if min_bytes > MAX_MIN_SIZE or min_bytes > max_bytes:
         raise ParameterError(
-            f"{plan.name}: it is for {least} bytes on, and the executor's plans begin at up to "
-            f"{MAX_MIN_SIZE} bytes and end at {most}: leave this plan out"
+            f"{plan.name}: it is for {min_bytes} bytes on, and the executor's plans begin at up to "
+            f"{MAX_MIN_SIZE} bytes and end at {max_bytes}: leave this plan out"
         )
     return PlanPart(
         name=plan.name,
@@ -195,12 +206,12 @@ def _plan(
         gpus=list(gpus),
         use_double_scratch_buffer=packets,
         written_for=WRITTEN_FOR[options.version],
-        min_message_size=least,
-        max_message_size=most,
+        min_message_size=min_bytes,
+        max_message_size=max_bytes,
     )
 
 
-def _most(gpus: Sequence[GpuPart], factor: int) -> int:
+def _max_bytes(gpus: Sequence[GpuPart], factor: int) -> int:
     """Return the largest size of the larger buffer at which all offsets have 32 bits.
 
     Args:
@@ -211,17 +222,17 @@ def _most(gpus: Sequence[GpuPart], factor: int) -> int:
     return MAX_OFFSET_BYTES // max(size, scratch) * size
 
 
-def _checked(plan: PlanPart, name: str) -> bytes:
+def _checked_file(plan: PlanPart, name: str) -> bytes:
     """Return a plan's file after reading it again, executing it, and checking the rules.
 
     Raises:
         ParameterError: In place, its writes would overwrite data that are still to be read.
         JudgeError: It is not valid, which is a defect of this module.
     """
-    content = text_of(plan)
-    again = plan_of(content, "the file")
-    wrong = [*broken_rules(again), *unflushed(again)]
-    for calling in graph_program(again).callings:
+    content = format_plan(plan)
+    again = parse_plan(content, "the file")
+    wrong = [*find_violations(again), *find_unflushed(again)]
+    for calling in build_graph(again).call_modes:
         wrong += [fault.message for fault in (*calling.faults, *run_graph(calling.graph).faults)]
     if wrong and plan.inplace:
         raise ParameterError(
@@ -240,22 +251,22 @@ def _notes(plan: PlanPart, gpus: Sequence[GpuPart]) -> list[str]:
         f"buffer has {plan.min_message_size} to {plan.max_message_size} bytes, a multiple of "
         f"{ALIGNMENT * chunks}: others are refused"
     )
-    found = [room, f"for {plan.written_for}; MSCCL++'s executor supports sum only"]
+    notes = [room, f"for {plan.written_for}; MSCCL++'s executor supports sum only"]
     if any(channel.channel_type == "port" for gpu in gpus for channel in gpu.channels):
-        found.append(
+        notes.append(
             "transfers between nodes use port channels, which need MSCCL++'s proxy and InfiniBand"
         )
-    return found
+    return notes
 
 
-def _command(name: str, plan: PlanPart, *, alone: bool) -> str:
+def _command(name: str, plan: PlanPart, *, is_single: bool) -> str:
     """Return the command that runs a plan, at about 16 KiB per chunk if its sizes permit."""
     chunks = max(max(gpu.input_chunks, gpu.output_chunks) for gpu in plan.gpus)
     unit = ALIGNMENT * chunks
-    least = -(-plan.min_message_size // unit)
-    count = max(least, min(_TRIED, plan.max_message_size // unit))
+    min_count = -(-plan.min_message_size // unit)
+    count = max(min_count, min(_TRIAL_CHUNKS, plan.max_message_size // unit))
     inside = " --in_place" if plan.inplace else ""
-    path = "{path}" if alone else "{path}/" + f"{name}.json"
+    path = "{path}" if is_single else "{path}/" + f"{name}.json"
     return (
         f"mpirun -np {len(plan.gpus)} python3 python/test/executor_test.py -path {path} "
         f"--size {count * unit}{inside}"

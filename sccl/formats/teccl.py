@@ -13,12 +13,12 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from sccl.collectives import named
+from sccl.collectives import named_spec
 from sccl.core.collective import Collective
 from sccl.errors import FormatError, TooLargeError
-from sccl.formats.contract import Foreign, FormatOptions, SizedPlan, WrittenFiles
-from sccl.formats.flows import ASSUMED, algorithm_of_flows, machine_of
-from sccl.topo.importers.unused import unused_line
+from sccl.formats.format_contract import ForeignPlan, FormatOptions, SizedPlan, WrittenFiles
+from sccl.formats.transfer_lists import ASSUMED_MACHINE_NOTE, algorithm_of_flows, machine_of_edges
+from sccl.topo.importers.unused_fields import unused_line
 
 NAME = "teccl"
 ABOUT = "schedules of TE-CCL (read alone)"
@@ -66,13 +66,13 @@ def sniff(content: bytes) -> bool:
     return bool(re.match(rb'\s*\{\s*"1-Epoch_Duration"', content[:200]))
 
 
-def read(content: bytes, where: str) -> Foreign:
+def read(content: bytes, where: str) -> ForeignPlan:
     """Return the algorithm of a schedule's transfers, in as few steps as they allow.
 
     Raises:
         InputError: it is none, splits chunks, or is of neither allgather nor alltoall.
     """
-    fields = _fields(content, where)
+    fields = _parse_fields(content, where)
     flows, demands = _flows(fields, where), _demands(fields, where)
     nodes = sorted({src for *_, src in demands} | {dst for dst, _, _ in demands})
     rank = {node: number for number, node in enumerate(nodes)}
@@ -87,61 +87,64 @@ def read(content: bytes, where: str) -> Foreign:
         if (chunk, src) not in chunk_of:
             raise FormatError(f"{where}: chunk {chunk} of {src} is sent, and nobody demands it")
     ordered = sorted((epoch, chunk_of[c, s], rank[a], rank[b]) for epoch, c, s, a, b in flows)
-    machine = machine_of(f"teccl-{len(nodes)}", len(nodes), [(a, b) for *_, a, b in ordered])
+    machine = machine_of_edges(f"teccl-{len(nodes)}", len(nodes), [(a, b) for *_, a, b in ordered])
     algorithm = algorithm_of_flows(machine, collective, [row[1:] for row in ordered])
     about = f"a schedule of TE-CCL: {collective.name} of {len(nodes)} GPUs, {len(flows)} transfers"
-    notes = [ASSUMED, "epochs became steps: a chunk is forwarded in the step after its arrival"]
+    notes = [
+        ASSUMED_MACHINE_NOTE,
+        "epochs became steps: a chunk is forwarded in the step after its arrival",
+    ]
     if nodes != list(range(len(nodes))):
         notes.append(f"its GPUs are numbered up to {nodes[-1]}: ranks are in their order")
-    used = {_name_of(fields, _FLOWS), _name_of(fields, _PATHS)}
+    used = {_find_field(fields, _FLOWS), _find_field(fields, _PATHS)}
     notes += unused_line(name for name in fields if name not in used)
-    return Foreign(algorithm, about, tuple(notes))
+    return ForeignPlan(algorithm, about, tuple(notes))
 
 
-def _fields(content: bytes, where: str) -> dict[str, Any]:
+def _parse_fields(content: bytes, where: str) -> dict[str, Any]:
     try:
-        found = json.loads(content)
+        fields = json.loads(content)
     except (ValueError, RecursionError) as error:
         raise FormatError(f"{where}: not JSON that can be read: {str(error)[:80]}") from error
-    if not isinstance(found, dict):
+    if not isinstance(fields, dict):
         raise FormatError(f"{where}: expected an object with flows and paths of chunks")
-    return found
+    return fields
 
 
-def _name_of(fields: dict[str, Any], names: Sequence[str]) -> str:
+def _find_field(fields: dict[str, Any], names: Sequence[str]) -> str:
     return next((name for name in names if name in fields), names[0])
 
 
 def _flows(fields: dict[str, Any], where: str) -> list[tuple[int, int, int, int, int]]:
     """Return (epoch, chunk, source, begin, end) of every transfer."""
-    texts = fields.get(_name_of(fields, _FLOWS))
+    texts = fields.get(_find_field(fields, _FLOWS))
     if not isinstance(texts, list) or not texts:
         raise FormatError(f"{where}: no list 7-Flows, expected one sentence for each transfer")
     if len(texts) > MAX_FLOWS:
         raise TooLargeError(f"{where}: {len(texts)} transfers; up to {MAX_FLOWS} are read")
-    found = []
+    flows = []
     for number, text in enumerate(texts):
-        told = _FLOW.fullmatch(text) if isinstance(text, str) else None
-        if told is None:
+        flow = _FLOW.fullmatch(text) if isinstance(text, str) else None
+        if flow is None:
             raise FormatError(f"{where}: flow {number} is {str(text)[:60]!r}, expected a transfer")
-        if told[5] is not None and abs(float(told[5]) - 1) > ROUNDING:
+        if flow[5] is not None and abs(float(flow[5]) - 1) > ROUNDING:
             raise FormatError(
-                f"{where}: flow {number} carries {told[5]} of a chunk, and algorithms send whole "
+                f"{where}: flow {number} carries {flow[5]} of a chunk, and algorithms send whole "
                 "ones: split its chunks finer"
             )
-        chunk, src, begin, end = (int(told[i]) for i in range(1, 5))
-        found.append((int(told[6]), chunk, src, begin, end))
-    return found
+        chunk, src, begin, end = (int(flow[i]) for i in range(1, 5))
+        flows.append((int(flow[6]), chunk, src, begin, end))
+    return flows
 
 
 def _demands(fields: dict[str, Any], where: str) -> set[tuple[int, int, int]]:
     """Return (destination, chunk, source) of every demand."""
-    paths = fields.get(_name_of(fields, _PATHS))
+    paths = fields.get(_find_field(fields, _PATHS))
     texts = list(paths) if isinstance(paths, dict) else []
-    told = [_DEMAND.fullmatch(text) for text in texts]
-    if not texts or None in told:
+    demands = [_DEMAND.fullmatch(text) for text in texts]
+    if not texts or None in demands:
         raise FormatError(f"{where}: no '8-Chunk paths' that begin 'Demand at ...'")
-    return {(int(one[1]), int(one[2]), int(one[3])) for one in told if one is not None}
+    return {(int(row[1]), int(row[2]), int(row[3])) for row in demands if row is not None}
 
 
 def _collective(
@@ -156,12 +159,12 @@ def _collective(
     chunks = 1 + max(chunk for chunk, _ in wanted)
     if ranks > 1 and everywhere and len(wanted) == chunks * ranks:
         numbers = {(c, s): c * ranks + rank[s] for c, s in wanted}
-        return named("allgather", ranks).at(chunks), numbers
+        return named_spec("allgather", ranks).at(chunks), numbers
     pairs = {(rank[s], rank[next(iter(dsts))]) for (_, s), dsts in wanted.items()}
     single = all(len(dsts) == 1 for dsts in wanted.values())
     if ranks > 1 and single and len(pairs) == len(wanted) == ranks * (ranks - 1):
         numbers = {(c, s): rank[min(d)] * ranks + rank[s] for (c, s), d in wanted.items()}
-        return named("alltoall", ranks).at(ranks), numbers
+        return named_spec("alltoall", ranks).at(ranks), numbers
     raise FormatError(
         f"{where}: its demands match neither allgather nor alltoall with one chunk per pair"
     )

@@ -16,10 +16,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from sccl.core.algorithm import Algorithm
+from sccl.core.formatting import format_count
 from sccl.core.schedule import Schedule
-from sccl.core.words import counted
 from sccl.errors import FormatError, TooLargeError
-from sccl.formats.contract import Foreign, FormatOptions, SizedPlan, WrittenFiles
+from sccl.formats.format_contract import ForeignPlan, FormatOptions, SizedPlan, WrittenFiles
 
 NAME = "tuner-csv"
 ABOUT = "rules for NCCL's tuner plugin: which of its algorithms for which sizes, by simulated times"
@@ -44,10 +44,10 @@ COLLECTIVES = ("allgather", "allreduce", "broadcast", "reduce", "reducescatter")
 ALGORITHMS = ("collnet_chain", "collnet_direct", "nvls", "nvls_tree", "pat", "ring", "tree")
 PROTOCOLS = ("ll", "ll128", "simple")
 
-OWN_CHANNELS = 0
+DEFAULT_CHANNELS = 0
 """Number of channels of a rule: NCCL's own. The plugin begins with 1, and keeps it for -1."""
 
-_LEAST, _MOST = 8, 10
+_MIN_FIELDS, _MAX_FIELDS = 8, 10
 """Fields of a line."""
 
 _ONLY = {"tree": {"allreduce"}, "pat": {"allgather", "reducescatter"}}
@@ -55,7 +55,7 @@ _ONLY = {"tree": {"allreduce"}, "pat": {"allgather", "reducescatter"}}
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class TunerRule:
     """An algorithm for calls of some sizes, of the larger of their two buffers."""
 
     collective: str
@@ -76,7 +76,7 @@ class Rule:
         )
 
 
-def text_of(rules: Iterable[Rule], comments: Iterable[str]) -> str:
+def format_rules(rules: Iterable[TunerRule], comments: Iterable[str]) -> str:
     """Return the file of some rules, after comments that are cut to the length of a line."""
     head = (f"# {comment}"[:MAX_LINE] for comment in comments)
     return "".join(f"{line}\n" for line in (*head, *(rule.line for rule in rules)))
@@ -98,7 +98,7 @@ def sniff(content: bytes) -> bool:
     return bool(re.match(first, content[: 2**16]))
 
 
-def read(content: bytes, where: str) -> Foreign:
+def read(content: bytes, where: str) -> ForeignPlan:
     """Return the rules of a file as the plugin reads them, with its misreadings.
 
     Raises:
@@ -110,55 +110,55 @@ def read(content: bytes, where: str) -> Foreign:
         raise FormatError(f"{where}: not a text file (byte {error.start})") from error
     if len(lines) > MAX_LINES:
         raise TooLargeError(f"{where}: {len(lines)} lines; up to {MAX_LINES} are read")
-    refused, notes, whole = list[str](), list[str](), list[Rule]()
+    refused, notes, general_rules = list[str](), list[str](), list[TunerRule]()
     count = 0
     for number, line in enumerate(lines, 1):
         if not line.strip() or line.startswith("#"):
             continue
-        told = f"line {number}: "
-        wrong = list(_wrong(line))
-        refused += [told + text for text in wrong]
+        prefix = f"line {number}: "
+        wrong = list(_line_faults(line))
+        refused += [prefix + text for text in wrong]
         if not wrong:
-            rule, *rest = _rule(line), *_fields(line)[_LEAST:]
-            notes += [told + text for text in _useless(rule, whole)]
-            whole += [rule] if set(rest) <= {"-1"} else []
+            rule, *rest = _parse_rule(line), *_line_fields(line)[_MIN_FIELDS:]
+            notes += [prefix + text for text in _useless_reasons(rule, general_rules)]
+            general_rules += [rule] if set(rest) <= {"-1"} else []
             count += 1
-    about = f"{counted(count, 'rule')} for NCCL's tuner plugin"
-    return Foreign(None, about, tuple(notes), tuple(refused))
+    about = f"{format_count(count, 'rule')} for NCCL's tuner plugin"
+    return ForeignPlan(None, about, tuple(notes), tuple(refused))
 
 
-def _fields(line: str) -> list[str]:
+def _line_fields(line: str) -> list[str]:
     """Return the fields of a line, without the comment that follows the last."""
     fields = line.split(",")
-    if len(fields) > _MOST and "#" in fields[_MOST - 1]:
-        fields = fields[:_MOST]
+    if len(fields) > _MAX_FIELDS and "#" in fields[_MAX_FIELDS - 1]:
+        fields = fields[:_MAX_FIELDS]
     fields[-1] = re.sub(r"[ \t]+#.*", "", fields[-1])
     return [field.strip(" \t\r") for field in fields]
 
 
-def _rule(line: str) -> Rule:
-    collective, low, high, algorithm, protocol, channels, nodes, ranks, *_ = _fields(line)
+def _parse_rule(line: str) -> TunerRule:
+    collective, low, high, algorithm, protocol, channels, nodes, ranks, *_ = _line_fields(line)
     numbers = (int(channels), int(nodes), int(ranks))
-    return Rule(collective, int(low), int(high), algorithm, protocol, *numbers)
+    return TunerRule(collective, int(low), int(high), algorithm, protocol, *numbers)
 
 
-def _wrong(line: str) -> Iterator[str]:
+def _line_faults(line: str) -> Iterator[str]:
     """Yield the reasons why the plugin misreads a line."""
     if len(line.encode()) > MAX_LINE:
         yield f"{len(line.encode())} bytes long, at most {MAX_LINE} are one line for NCCL"
         return
-    fields = _fields(line)
-    if not _LEAST <= len(fields) <= _MOST:
-        does = "ignores it" if len(fields) < _LEAST else "ignores all after the tenth"
-        yield f"{len(fields)} fields, expected {_LEAST} to {_MOST}: the plugin {does}"
+    fields = _line_fields(line)
+    if not _MIN_FIELDS <= len(fields) <= _MAX_FIELDS:
+        does = "ignores it" if len(fields) < _MIN_FIELDS else "ignores all after the tenth"
+        yield f"{len(fields)} fields, expected {_MIN_FIELDS} to {_MAX_FIELDS}: the plugin {does}"
         return
     if "" in fields:
         yield f"field {1 + fields.index('')} is empty, which shifts those after it: write -1"
         return
     words = ((0, COLLECTIVES, "allreduce"), (3, ALGORITHMS, "ring"), (4, PROTOCOLS, "simple"))
-    for place, known, instead in words:
-        if fields[place] not in known:
-            yield f"{fields[place][:20]!r} is none of {', '.join(known)}: taken for {instead}"
+    for place, choices, instead in words:
+        if fields[place] not in choices:
+            yield f"{fields[place][:20]!r} is none of {', '.join(choices)}: taken for {instead}"
     for place in (1, 2):
         if not re.fullmatch("[0-9]{1,20}", fields[place]) or int(fields[place]) > MAX_SIZE:
             yield f"{fields[place][:20]!r} is no number of bytes up to 2^64 - 1"
@@ -167,17 +167,19 @@ def _wrong(line: str) -> Iterator[str]:
             yield f"{fields[place][:20]!r} is no number from -1 on: read as far as there are digits"
 
 
-def _useless(rule: Rule, before: Sequence[Rule]) -> Iterator[str]:
+def _useless_reasons(rule: TunerRule, before: Sequence[TunerRule]) -> Iterator[str]:
     """Yield why a rule does nothing, or less than it seems to."""
     if rule.min_bytes > rule.max_bytes:
         yield f"no size is {rule.min_bytes} or more and {rule.max_bytes} or less"
     if rule.collective not in _ONLY.get(rule.algorithm, {rule.collective}):
         yield f"NCCL has no {rule.algorithm} of {rule.collective}: it does nothing"
     if rule.channels == -1:
-        yield f"-1 channels are one, as the plugin begins with it; {OWN_CHANNELS} are NCCL's own"
-    for other in before:
-        sizes = other.min_bytes <= rule.min_bytes and rule.max_bytes <= other.max_bytes
-        machines = other.nodes in {-1, rule.nodes} and other.ranks in {-1, rule.ranks}
-        if other.collective == rule.collective and sizes and machines:
-            yield f"'{other.line}' decides all of its calls before"
+        yield (
+            f"-1 channels are one, as the plugin begins with it; {DEFAULT_CHANNELS} are NCCL's own"
+        )
+    for earlier in before:
+        sizes = earlier.min_bytes <= rule.min_bytes and rule.max_bytes <= earlier.max_bytes
+        machines = earlier.nodes in {-1, rule.nodes} and earlier.ranks in {-1, rule.ranks}
+        if earlier.collective == rule.collective and sizes and machines:
+            yield f"'{earlier.line}' decides all of its calls before"
             return

@@ -23,16 +23,16 @@ def violations(algorithm: Algorithm) -> list[Violation]:
     That the postcondition holds in the end, and for combining collectives that each partial result
     counts a contribution at most once and the final ones count every contribution exactly once.
     """
-    found = list(_malformed(algorithm))
-    sends = [s for s in algorithm.sends if _in_range(algorithm, s)]
-    found += _off_link(algorithm, sends)
-    found += _over_budget(algorithm, sends)
+    faults = list(_malformed_violations(algorithm))
+    sends = [s for s in algorithm.sends if _is_in_range(algorithm, s)]
+    faults += _off_link_violations(algorithm, sends)
+    faults += _budget_violations(algorithm, sends)
     run = _run_combining if algorithm.collective.combining else _run_copying
-    found += run(algorithm, sends)
-    return found
+    faults += run(algorithm, sends)
+    return faults
 
 
-def _in_range(algorithm: Algorithm, send: Send) -> bool:
+def _is_in_range(algorithm: Algorithm, send: Send) -> bool:
     ranks = algorithm.topology.ranks  # switches forward and hold nothing: they take no part
     return (
         0 <= send.step < algorithm.steps
@@ -42,7 +42,7 @@ def _in_range(algorithm: Algorithm, send: Send) -> bool:
     )
 
 
-def _malformed(algorithm: Algorithm) -> Iterator[Violation]:
+def _malformed_violations(algorithm: Algorithm) -> Iterator[Violation]:
     if algorithm.collective.ranks != algorithm.topology.ranks:
         text = (
             f"{algorithm.collective.name} is for {algorithm.collective.ranks} ranks and the "
@@ -54,29 +54,29 @@ def _malformed(algorithm: Algorithm) -> Iterator[Violation]:
             text = f"step {step} has {rounds} rounds, at least 1 expected"
             yield Violation("rounds", text, step=step)
     for send in algorithm.sends:
-        if not _in_range(algorithm, send):
-            text = f"{describe(send)}: that step, chunk or rank does not exist"
+        if not _is_in_range(algorithm, send):
+            text = f"{describe_send(send)}: that step, chunk or rank does not exist"
             yield Violation("range", text, send.step, send.chunk, send.dst)
         elif send.reduce and not algorithm.collective.combining:
-            text = f"{describe(send)} reduces, but {algorithm.collective.name} does not"
+            text = f"{describe_send(send)} reduces, but {algorithm.collective.name} does not"
             yield Violation("conflict", text, send.step, send.chunk, send.dst)
 
 
-def describe(send: Send) -> str:
+def describe_send(send: Send) -> str:
     """Return a send in the words of SCCL's appendix A.5.1."""
     how = "reduce-send" if send.reduce else "send"
     return f"{how} {send.chunk} from {send.src} to {send.dst} at step {send.step}"
 
 
-def _off_link(algorithm: Algorithm, sends: list[Send]) -> Iterator[Violation]:
+def _off_link_violations(algorithm: Algorithm, sends: list[Send]) -> Iterator[Violation]:
     edges = algorithm.topology.edges
     for send in sends:
         if send.edge not in edges:
-            text = f"{describe(send)}: there is no link {send.src}->{send.dst}"
+            text = f"{describe_send(send)}: there is no link {send.src}->{send.dst}"
             yield Violation("link", text, send.step, send.chunk, send.dst)
 
 
-def _over_budget(algorithm: Algorithm, sends: list[Send]) -> Iterator[Violation]:
+def _budget_violations(algorithm: Algorithm, sends: list[Send]) -> Iterator[Violation]:
     load: Counter[tuple[int, Edge]] = Counter((s.step, s.edge) for s in sends)
     for constraint in algorithm.topology.constraints():
         for step, rounds in enumerate(algorithm.rounds_per_step):
@@ -96,28 +96,28 @@ def _run_copying(algorithm: Algorithm, sends: list[Send]) -> Iterator[Violation]
     held: set[tuple[int, int]] = {
         (c, r) for c in range(collective.num_chunks) for r in collective.holders(c)
     }
-    by_step = _by_step(sends)
+    by_step = _sends_by_step(sends)
     for step in range(algorithm.steps):
         arrived: list[tuple[int, int]] = []
         for send in by_step[step]:
             if (send.chunk, send.src) in held:
                 arrived.append((send.chunk, send.dst))
             else:
-                yield _unavailable(send)
+                yield _unavailable_violation(send)
         held.update(arrived)
     for chunk in range(collective.num_chunks):
-        for rank in sorted(collective.wanted(chunk)):
+        for rank in sorted(collective.destinations(chunk)):
             if (chunk, rank) not in held:
                 text = f"after the last step rank {rank} does not hold chunk {chunk}"
                 yield Violation("postcondition", text, chunk=chunk, rank=rank)
 
 
-def _unavailable(send: Send) -> Violation:
-    text = f"{describe(send)}: rank {send.src} does not hold chunk {send.chunk} when it begins"
+def _unavailable_violation(send: Send) -> Violation:
+    text = f"{describe_send(send)}: rank {send.src} does not hold chunk {send.chunk} when it begins"
     return Violation("availability", text, send.step, send.chunk, send.src)
 
 
-def _by_step(sends: list[Send]) -> dict[int, list[Send]]:
+def _sends_by_step(sends: list[Send]) -> dict[int, list[Send]]:
     grouped: dict[int, list[Send]] = defaultdict(list)
     for send in sends:
         grouped[send.step].append(send)
@@ -130,21 +130,21 @@ def _run_combining(algorithm: Algorithm, sends: list[Send]) -> Iterator[Violatio
     value: dict[tuple[int, int], Contributions] = {
         (c, r): 1 << r for c in range(collective.num_chunks) for r in collective.holders(c)
     }
-    by_step = _by_step(sends)
+    by_step = _sends_by_step(sends)
     for step in range(algorithm.steps):
         arrivals: dict[tuple[int, int], list[tuple[Send, Contributions]]] = defaultdict(list)
         for send in by_step[step]:
             sent = value.get((send.chunk, send.src))
             if sent is None:
-                yield _unavailable(send)
+                yield _unavailable_violation(send)
             else:  # all sends of a step carry what was there when it began
                 arrivals[send.chunk, send.dst].append((send, sent))
         for place, incoming in arrivals.items():
             yield from _receive(value, place, incoming)
     for chunk in range(collective.num_chunks):
         everyone = sum(1 << r for r in collective.holders(chunk))
-        for rank in sorted(collective.wanted(chunk)):
-            yield from _final(chunk, rank, value.get((chunk, rank)), everyone)
+        for rank in sorted(collective.destinations(chunk)):
+            yield from _final_violations(chunk, rank, value.get((chunk, rank)), everyone)
 
 
 def _receive(
@@ -169,14 +169,14 @@ def _receive(
     for send, sent in incoming:
         if not send.reduce:
             continue
-        here = value.get(place, 0)
-        if both := here & sent:
-            text = f"{describe(send)} counts the contribution of {ranks_text(both)} twice"
+        held = value.get(place, 0)
+        if both := held & sent:
+            text = f"{describe_send(send)} counts the contribution of {ranks_text(both)} twice"
             yield Violation("double-count", text, send.step, chunk, rank)
-        value[place] = here | sent
+        value[place] = held | sent
 
 
-def _final(chunk: int, rank: int, got: int | None, everyone: int) -> Iterator[Violation]:
+def _final_violations(chunk: int, rank: int, got: int | None, everyone: int) -> Iterator[Violation]:
     if got is None:
         text = f"after the last step rank {rank} does not hold chunk {chunk}"
         yield Violation("postcondition", text, chunk=chunk, rank=rank)

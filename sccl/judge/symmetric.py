@@ -16,21 +16,18 @@ Nothing in a file is trusted: (i) and (ii) are checked for each generator, (iii)
 the stabiliser of a chunk (Schreier's lemma). The check is quick if some generators commute, keep
 chunk numbers, and are transitive on ranks, and the others normalise the group of these. Then every
 chunk has an image on rank 0, and the stabiliser of rank 0 decides the rest. Groups of another kind
-go to the stream verifier (:mod:`sccl.judge.stream`), which executes every send.
+go to the stream verifier (:mod:`sccl.judge.steps_stream`), which executes every send.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sccl.core.arrays import Int32Array, IntArray
 from sccl.core.symmetric import SymmetricAlgorithm
 from sccl.errors import ParameterError
-from sccl.judge.acting import GroupAction, action_of, budget_orbits, kinds_by_orbit
+from sccl.judge.group_action import GroupAction, budget_orbits, find_group_action, kinds_by_orbit
 from sccl.judge.violation import Violation
-from sccl.topo.symmetry.regular import RankArray
-
-Ints = NDArray[np.int64]
 
 
 def violations(algorithm: SymmetricAlgorithm) -> list[Violation] | None:
@@ -39,38 +36,38 @@ def violations(algorithm: SymmetricAlgorithm) -> list[Violation] | None:
     Raises:
         ParameterError: the sends of two chunks of one orbit are given.
     """
-    if (found := malformed(algorithm)) is not None:
-        return [found]
-    action = action_of(algorithm)
+    if (violation := malformed_violation(algorithm)) is not None:
+        return [violation]
+    action = find_group_action(algorithm)
     if action is None:
         return None
     columns = np.array([(s.step, s.chunk, s.src, s.dst) for s in algorithm.sends], np.int64)
     step, chunk, src, dst = columns.reshape(-1, 4).T
-    given = _Given(algorithm, action, step, chunk, src, dst)
-    if not given.is_invariant():
+    judge = _RootChunkSends(algorithm, action, step, chunk, src, dst)
+    if not judge.is_invariant():
         return None
-    found = given.alone() or given.together() or given.counted()
-    return [found] if found else []
+    violation = judge.chunk_violation() or judge.load_violation() or judge.count_violation()
+    return [violation] if violation else []
 
 
-def malformed(algorithm: SymmetricAlgorithm) -> Violation | None:
+def malformed_violation(algorithm: SymmetricAlgorithm) -> Violation | None:
     """Return the first violation in rounds and numbers, or None."""
     for step, rounds in enumerate(algorithm.rounds_per_step):
         if rounds < 1:
             text = f"step {step} has {rounds} rounds, at least 1 expected"
             return Violation("rounds", text, step)
     chunks, ranks = algorithm.collective.num_chunks, algorithm.topology.ranks
-    for one in algorithm.sends:
-        if not 0 <= one.step < algorithm.steps:
-            return Violation("range", f"step {one.step} does not exist", one.step)
-        if not (0 <= one.chunk < chunks and 0 <= one.src < ranks and 0 <= one.dst < ranks):
+    for send in algorithm.sends:
+        if not 0 <= send.step < algorithm.steps:
+            return Violation("range", f"step {send.step} does not exist", send.step)
+        if not (0 <= send.chunk < chunks and 0 <= send.src < ranks and 0 <= send.dst < ranks):
             return Violation(
-                "range", f"step {one.step}: a chunk or rank that does not exist", one.step
+                "range", f"step {send.step}: a chunk or rank that does not exist", send.step
             )
     return None
 
 
-class _Given:
+class _RootChunkSends:
     """The sends that are given, each chunk's translated so that it starts on rank 0.
 
     Attributes:
@@ -83,32 +80,32 @@ class _Given:
         self,
         algorithm: SymmetricAlgorithm,
         action: GroupAction,
-        step: Ints,
-        chunk: Ints,
-        src: Ints,
-        dst: Ints,
+        step: IntArray,
+        chunk: IntArray,
+        src: IntArray,
+        dst: IntArray,
     ) -> None:
         self.algorithm, self.action, self.step = algorithm, action, step
-        self.given, self.row = np.unique(chunk, return_inverse=True)
+        self.source_chunks, self.row = np.unique(chunk, return_inverse=True)
         ranks = action.group.ranks
-        holder, self.chunks = self.given % ranks, self.given // ranks
+        holder, self.chunks = self.source_chunks % ranks, self.source_chunks // ranks
         self.src, self.dst, self.named = src, dst, (src, dst)
         if holder.any():
             self._translate(holder)
         self._find_orbits()
 
-    def _translate(self, holder: Ints) -> None:
+    def _translate(self, holder: IntArray) -> None:
         """Replace chunks of other ranks than 0, and their sends, by images that start there."""
         group, ranks = self.action.group, self.action.group.ranks
         self.src, self.dst, self.chunks = self.src.copy(), self.dst.copy(), self.chunks.copy()
         for rank in np.unique(holder[holder > 0]):
-            back = np.argsort(group.taking(int(rank)))
-            these = np.flatnonzero(holder == rank)
-            sends = np.isin(self.row, these)
+            back = np.argsort(group.element_taking(int(rank)))
+            rank_chunks = np.flatnonzero(holder == rank)
+            sends = np.isin(self.row, rank_chunks)
             self.src[sends], self.dst[sends] = back[self.src[sends]], back[self.dst[sends]]
             if self.action.targets is not None:
-                k = self.chunks[these]
-                self.chunks[these] = k - k % ranks + back[k % ranks]
+                k = self.chunks[rank_chunks]
+                self.chunks[rank_chunks] = k - k % ranks + back[k % ranks]
 
     def _find_orbits(self) -> None:
         """Find the orbits of chunks of rank 0 under the turns, and the stabilisers of given ones.
@@ -117,42 +114,42 @@ class _Given:
             ParameterError: two given chunks are of one orbit.
         """
         self.sizes = np.ones(len(self.chunks), dtype=np.int64)
-        self.keeps: list[list[RankArray]] = [[] for _ in self.chunks]
-        self.seen = np.zeros(self.action.own, dtype=bool)
+        self.stabilizers: list[list[Int32Array]] = [[] for _ in self.chunks]
+        self.seen = np.zeros(self.action.chunks_per_rank, dtype=bool)
         for i, first in enumerate(self.chunks.tolist()):
             if self.seen[first]:
                 raise ParameterError(
                     "the sends of two chunks of one orbit are given, expected one each"
                 )
             self.seen[first] = True
-            if self.action.turns:
-                self.sizes[i] = self._walk(i, first)
+            if self.action.stabilizers:
+                self.sizes[i] = self._count_images(i, first)
 
-    def _walk(self, i: int, first: int) -> int:
+    def _count_images(self, i: int, first: int) -> int:
         """Return the number of images of a chunk on rank 0, and note its stabiliser."""
-        ways = {first: np.arange(self.action.group.ranks, dtype=np.int32)}
-        keeps: dict[bytes, RankArray] = {}
+        images = {first: np.arange(self.action.group.ranks, dtype=np.int32)}
+        keeps: dict[bytes, Int32Array] = {}
         for chunk in (order := [first]):
-            for turn in self.action.turns:
-                there, way = int(turn.own[chunk]), turn.ranks[ways[chunk]]
-                if there not in ways:
-                    ways[there] = way
-                    self.seen[there] = True
-                    order.append(there)
-                elif not np.array_equal(way, ways[there]):
-                    back = np.argsort(ways[there]).astype(np.int32)[way]
+            for turn in self.action.stabilizers:
+                target, image = int(turn.chunk_images[chunk]), turn.ranks[images[chunk]]
+                if target not in images:
+                    images[target] = image
+                    self.seen[target] = True
+                    order.append(target)
+                elif not np.array_equal(image, images[target]):
+                    back = np.argsort(images[target]).astype(np.int32)[image]
                     keeps[back.tobytes()] = back
-        self.keeps[i] = list(keeps.values())
+        self.stabilizers[i] = list(keeps.values())
         return len(order)
 
     def is_invariant(self) -> bool:
         """Return whether the stabiliser of a chunk keeps its sends: condition (iii)."""
         ranks = self.action.group.ranks
-        for i, keeps in enumerate(self.keeps):
+        for i, keeps in enumerate(self.stabilizers):
             if not keeps:
                 continue
-            own = self.row == i
-            step, src, dst = (column[own] for column in (self.step, self.src, self.dst))
+            mask = self.row == i
+            step, src, dst = (column[mask] for column in (self.step, self.src, self.dst))
             codes = np.sort((step * ranks + src) * ranks + dst)
             for image in keeps:
                 moved = (step * ranks + image[src]) * ranks + image[dst]
@@ -160,33 +157,35 @@ class _Given:
                     return False
         return True
 
-    def alone(self) -> Violation | None:
+    def chunk_violation(self) -> Violation | None:
         """Return the first violation in the sends of one chunk by themselves: condition (a)."""
-        self.edges = self.action.machine.links.numbers(self.src, self.dst)
+        self.edges = self.action.machine.links.link_numbers(self.src, self.dst)
         if len(self.edges) and int(self.edges.min()) < 0:
-            return self._about(int(np.argmin(self.edges)), "link", "there is no link {0}->{1}")
+            return self._violation_at(
+                int(np.argmin(self.edges)), "link", "there is no link {0}->{1}"
+            )
         # the first arrival of each chunk on each rank; sends are sorted by step
         places, first = np.unique(self._places(self.dst), return_index=True)
         came = self.step[first] + 1
         sender = self._places(self.src)
         at = np.minimum(np.searchsorted(places, sender), max(len(places) - 1, 0))
-        there = (self.src == 0) | ((places[at] == sender) & (came[at] <= self.step))
-        if not there.all():
+        is_available = (self.src == 0) | ((places[at] == sender) & (came[at] <= self.step))
+        if not is_available.all():
             text = "rank {0} does not hold chunk {2} when it sends it to {1}"
-            return self._about(int(np.argmin(there)), "availability", text)
-        return self._unserved(places)
+            return self._violation_at(int(np.argmin(is_available)), "availability", text)
+        return self._unserved_violation(places)
 
-    def _places(self, rank: Ints) -> Ints:
+    def _places(self, rank: IntArray) -> IntArray:
         return self.row * self.action.group.ranks + rank
 
-    def _about(self, i: int, kind: str, text: str) -> Violation:
+    def _violation_at(self, i: int, kind: str, text: str) -> Violation:
         """Return a violation by the i-th send, as it is given."""
         src, dst = (int(column[i]) for column in self.named)
-        step, chunk = int(self.step[i]), int(self.given[self.row[i]])
+        step, chunk = int(self.step[i]), int(self.source_chunks[self.row[i]])
         said = f"step {step}: {text.format(src, dst, chunk)}"
         return Violation(kind, said, step, chunk, src if kind == "availability" else dst)
 
-    def _unserved(self, places: Ints) -> Violation | None:
+    def _unserved_violation(self, places: IntArray) -> Violation | None:
         """Return that a chunk does not come to where it is wanted, if so.
 
         Args:
@@ -196,28 +195,28 @@ class _Given:
         for k in np.flatnonzero(~self.seen):
             if targets is None or targets[k] != 0:
                 rank = 1 if targets is None else int(targets[k])
-                return missing(int(k) * ranks, rank)
+                return missing_violation(int(k) * ranks, rank)
         if targets is None:
             elsewhere = places[places % ranks != 0]
             counts = np.bincount(elsewhere // ranks, minlength=len(self.chunks))
             for i in np.flatnonzero(counts < ranks - 1):
-                there = elsewhere[elsewhere // ranks == i] % ranks
-                rank = int(np.setdiff1d(np.arange(1, ranks), there)[0])
-                return missing(int(self.chunks[i]) * ranks, rank)
+                reached = elsewhere[elsewhere // ranks == i] % ranks
+                rank = int(np.setdiff1d(np.arange(1, ranks), reached)[0])
+                return missing_violation(int(self.chunks[i]) * ranks, rank)
             return None
         wanted = targets[self.chunks]
         served = (wanted == 0) | np.isin(np.arange(len(wanted)) * ranks + wanted, places)
         if served.all():
             return None
         first = int(np.argmin(served))
-        return missing(int(self.chunks[first]) * ranks, int(wanted[first]))
+        return missing_violation(int(self.chunks[first]) * ranks, int(wanted[first]))
 
-    def together(self) -> Violation | None:
+    def load_violation(self) -> Violation | None:
         """Return which constraint carries too much: condition (b), of links and of budgets."""
         machine, steps = self.action.machine, self.algorithm.steps
         rounds = np.array(self.algorithm.rounds_per_step, np.int64)
         weights = self.sizes[self.row]
-        orbit = np.array(kinds_by_orbit(machine, self.action.turns), np.int64)
+        orbit = np.array(kinds_by_orbit(machine, self.action.stabilizers), np.int64)
         used = np.zeros((len(orbit), steps), dtype=np.int64)
         np.add.at(used, (orbit[machine.kinds[self.edges]], self.step), weights)
         members = np.bincount(orbit, minlength=len(orbit))
@@ -228,16 +227,16 @@ class _Given:
                 step = int(np.argmax(over))
                 name = f"link 0->{machine.steps[kind]}"
                 carried = int(used[kind, step]) // int(members[kind])
-                return too_much(self.algorithm, step, name, carried, machine.lanes[kind])
-        return self._over_budget(weights)
+                return overload_violation(self.algorithm, step, name, carried, machine.lanes[kind])
+        return self._budget_violation(weights)
 
-    def _over_budget(self, weights: Ints) -> Violation | None:
+    def _budget_violation(self, weights: IntArray) -> Violation | None:
         topology, ranks = self.algorithm.topology, self.action.group.ranks
         for members in budget_orbits(self.algorithm):
             count = np.zeros(len(self.action.machine.links.codes), dtype=np.int64)
             for number in members:
                 src, dst = np.array(topology.budgets[number].edges, np.int64).T
-                count[self.action.machine.links.numbers(src, dst)] += 1
+                count[self.action.machine.links.link_numbers(src, dst)] += 1
             used = np.zeros(self.algorithm.steps, dtype=np.int64)
             np.add.at(used, self.step, weights * count[self.edges] * ranks)
             first = topology.budgets[members[0]]
@@ -245,10 +244,10 @@ class _Given:
                 carried = int(used[step]) // len(members)
                 if carried > first.chunks_per_round * rounds:
                     width = first.chunks_per_round
-                    return too_much(self.algorithm, step, first.name, carried, width)
+                    return overload_violation(self.algorithm, step, first.name, carried, width)
         return None
 
-    def counted(self) -> Violation | None:
+    def count_violation(self) -> Violation | None:
         """Return a violation if the total number of sends differs from the stated number."""
         count = int(self.sizes[self.row].sum()) * self.action.group.ranks
         if count == self.algorithm.num_sends:
@@ -257,13 +256,13 @@ class _Given:
         return Violation("range", text)
 
 
-def missing(chunk: int, rank: int) -> Violation:
+def missing_violation(chunk: int, rank: int) -> Violation:
     """Return that a chunk does not come to a rank that wants it."""
     text = f"after the last step rank {rank} does not hold chunk {chunk}"
     return Violation("postcondition", text, chunk=chunk, rank=rank)
 
 
-def too_much(
+def overload_violation(
     algorithm: SymmetricAlgorithm, step: int, name: str, carried: int, per_round: int
 ) -> Violation:
     """Return that a constraint carries too much in a step."""

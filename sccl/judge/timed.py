@@ -26,19 +26,19 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from sccl.core.formatting import format_count
 from sccl.core.schedule import MAX_TIME, Schedule
 from sccl.core.topology import Switch
-from sccl.core.words import counted
-from sccl.judge.pipes import pipe_violations
+from sccl.judge.link_capacity import capacity_violations
 from sccl.judge.violation import Contributions, Violation, ranks_text
 
-Place = tuple[int, int]
+ChunkPlace = tuple[int, int]
 """(chunk, rank)."""
 
-Together = frozenset[tuple[int | None, int]]
+CombinedChunks = frozenset[tuple[int | None, int]]
 """(message, chunk) of all that a transfer of several chunks carries."""
 
-Hop = tuple[object, int, int]
+NodePassage = tuple[object, int, int]
 """(message, chunk, node): a message with a chunk at a node that passes it on."""
 
 
@@ -73,32 +73,32 @@ class TimedSend:
 
 
 @dataclass(slots=True)
-class _Passing:
+class _PassingMessage:
     """A message on its way through a node.
 
     Attributes:
         value: the contributions that it carries.
-        begun: the latest start among its outgoing transfers; None before the first.
-        sent: the latest end among them.
+        last_departure: the latest start among its outgoing transfers; None before the first.
+        last_finish: the latest end among them.
     """
 
-    came: TimedSend
+    inbound: TimedSend
     value: Contributions
-    begun: int | None = None
-    sent: int = 0
+    last_departure: int | None = None
+    last_finish: int = 0
 
 
 def violations(schedule: Schedule) -> list[Violation]:
     """Return everything that is wrong with a schedule; empty means it is valid."""
-    run = _Run(schedule)
-    found = list(pipe_violations(schedule))
+    run = _TimedExecution(schedule)
+    faults = list(capacity_violations(schedule))
     for transfer in timed_sends(schedule):
-        found += run.arrive(transfer.start)
-        found += run.start(transfer)
-    found += run.arrive(MAX_TIME * 2)
-    found += run.buffers()
-    found += run.in_the_end()
-    return found
+        faults += run.arrive(transfer.start)
+        faults += run.start(transfer)
+    faults += run.arrive(MAX_TIME * 2)
+    faults += run.buffer_violations()
+    faults += run.final_violations()
+    return faults
 
 
 def timed_sends(schedule: Schedule) -> Iterator[TimedSend]:
@@ -124,35 +124,35 @@ def timed_sends(schedule: Schedule) -> Iterator[TimedSend]:
             )
 
 
-class _Run:
+class _TimedExecution:
     """The state of a re-execution as time advances."""
 
     def __init__(self, schedule: Schedule) -> None:
         self.topology, self.collective = schedule.topology, schedule.collective
-        self.value: dict[Place, Contributions] = {
+        self.value: dict[ChunkPlace, Contributions] = {
             (c, r): 1 << r if self.collective.combining else 1
             for c in range(self.collective.num_chunks)
             for r in self.collective.holders(c)
         }
-        self.relays = _relays(schedule)
-        self.together = _together(schedule)
-        self.passing: dict[Hop, list[_Passing]] = defaultdict(list)
-        self.coming: list[tuple[int, int, TimedSend, Contributions]] = []
+        self.relays = _relay_ranks(schedule)
+        self.together = _combined_transfers(schedule)
+        self.passing: dict[NodePassage, list[_PassingMessage]] = defaultdict(list)
+        self.pending_arrivals: list[tuple[int, int, TimedSend, Contributions]] = []
         self.started = 0
 
     def arrive(self, until: int) -> Iterator[Violation]:
         """Process all arrivals up to a tick, those of one tick and place together."""
-        while self.coming and self.coming[0][0] <= until:
-            tick = self.coming[0][0]
-            there: dict[Place, list[tuple[TimedSend, Contributions]]] = defaultdict(list)
-            while self.coming and self.coming[0][0] == tick:
-                _, _, transfer, sent = heapq.heappop(self.coming)
-                there[transfer.chunk, transfer.dst].append((transfer, sent))
-            for place, incoming in there.items():
+        while self.pending_arrivals and self.pending_arrivals[0][0] <= until:
+            tick = self.pending_arrivals[0][0]
+            by_place: dict[ChunkPlace, list[tuple[TimedSend, Contributions]]] = defaultdict(list)
+            while self.pending_arrivals and self.pending_arrivals[0][0] == tick:
+                _, _, transfer, sent = heapq.heappop(self.pending_arrivals)
+                by_place[transfer.chunk, transfer.dst].append((transfer, sent))
+            for place, incoming in by_place.items():
                 yield from self._receive(place, incoming)
 
     def _receive(
-        self, place: Place, incoming: list[tuple[TimedSend, Contributions]]
+        self, place: ChunkPlace, incoming: list[tuple[TimedSend, Contributions]]
     ) -> Iterator[Violation]:
         """Store or reduce the arrivals of one chunk at one rank at one tick.
 
@@ -166,83 +166,90 @@ class _Run:
                 f"at tick {tick} rank {rank} receives different values of chunk {chunk} and at "
                 "least one overwrites, so the result depends on their order"
             )
-            yield _of(copies[0][0], "conflict", text, rank, tick)
+            yield _violation_at(copies[0][0], "conflict", text, rank, tick)
         for _, sent in copies:
             self.value[place] = sent
         for transfer, sent in incoming:
             if not transfer.reduce:
                 continue
-            here = self.value.get(place, 0)
-            if both := here & sent:
+            held = self.value.get(place, 0)
+            if both := held & sent:
                 text = f"{transfer} counts the contribution of {ranks_text(both)} twice"
-                yield _of(transfer, "double-count", text, rank, transfer.last)
-            self.value[place] = here | sent
+                yield _violation_at(transfer, "double-count", text, rank, transfer.last)
+            self.value[place] = held | sent
 
     def start(self, transfer: TimedSend) -> Iterator[Violation]:
         """Start a transfer with the value that its sender has."""
         if transfer.reduce and not self.collective.combining:
             text = f"{transfer} reduces, but {self.collective.name} does not"
-            yield _of(transfer, "conflict", text, transfer.dst)
+            yield _violation_at(transfer, "conflict", text, transfer.dst)
             return
-        if self._passes(transfer.message, transfer.src):
-            sent, wrong = self._pass_on(transfer)
+        if self._is_passing(transfer.message, transfer.src):
+            sent, wrong = self._forward(transfer)
         else:
             sent, wrong = self.value.get((transfer.chunk, transfer.src)), None
             if sent is None:
                 text = (
                     f"{transfer}: rank {transfer.src} does not hold chunk {transfer.chunk} by then"
                 )
-                wrong = _of(transfer, "availability", text, transfer.src)
+                wrong = _violation_at(transfer, "availability", text, transfer.src)
         if wrong:
             yield wrong
         if sent is None:
             return
-        if not self._passes(transfer.message, transfer.dst):
+        if not self._is_passing(transfer.message, transfer.dst):
             self.started += 1  # of one tick in the order of their start
-            heapq.heappush(self.coming, (transfer.last, self.started, transfer, sent))
+            heapq.heappush(self.pending_arrivals, (transfer.last, self.started, transfer, sent))
             return
         if transfer.reduce:
             text = f"{transfer} reduces where it is only passed on"
-            yield _of(transfer, "conflict", text, transfer.dst)
+            yield _violation_at(transfer, "conflict", text, transfer.dst)
         hop = (transfer.message, transfer.chunk, transfer.dst)
-        self.passing[hop].append(_Passing(transfer, sent))
+        self.passing[hop].append(_PassingMessage(transfer, sent))
 
-    def _passes(self, message: int | None, node: int) -> bool:
+    def _is_passing(self, message: int | None, node: int) -> bool:
         """Return whether a node keeps nothing of a message."""
         return node >= self.topology.ranks or (message, node) in self.relays
 
-    def _pass_on(self, transfer: TimedSend) -> tuple[Contributions | None, Violation | None]:
+    def _forward(self, transfer: TimedSend) -> tuple[Contributions | None, Violation | None]:
         """Return the value that a node passes on, and the violation, if any."""
         node = transfer.src
         switch = self._switch(node)
         came = self.passing[transfer.message, transfer.chunk, node]
-        ready = [p for p in came if transfer.start >= self._from(switch, p.came, transfer)]
-        fresh = [p for p in ready if p.begun is None]
+        ready = [
+            p
+            for p in came
+            if transfer.start >= self._earliest_departure(switch, p.inbound, transfer)
+        ]
+        fresh = [p for p in ready if p.last_departure is None]
         if not ready:
             text = f"{transfer}: chunk {transfer.chunk} has not come to {self._name(node)} by then"
-            return None, _of(transfer, "availability", text, node)
+            return None, _violation_at(transfer, "availability", text, node)
         wrong = None
         if not (fresh or switch.copies):
             text = f"{transfer}: {self._name(node)} has passed that on already, and does not copy"
-            wrong = _of(transfer, "switch", text, node)
-        one = ready[-1] if switch.copies or wrong else fresh[0]
-        if transfer.end < one.came.last:
+            wrong = _violation_at(transfer, "switch", text, node)
+        passage = ready[-1] if switch.copies or wrong else fresh[0]
+        if transfer.end < passage.inbound.last:
             text = (
                 f"{transfer}: it ends at tick {transfer.end}, and the last byte comes to "
-                f"{self._name(node)} at tick {one.came.last}"
+                f"{self._name(node)} at tick {passage.inbound.last}"
             )
-            wrong = _of(transfer, "switch", text, node)
-        one.begun, one.sent = transfer.start, max(one.sent, transfer.end)
-        return one.value, wrong
+            wrong = _violation_at(transfer, "switch", text, node)
+        passage.last_departure, passage.last_finish = (
+            transfer.start,
+            max(passage.last_finish, transfer.end),
+        )
+        return passage.value, wrong
 
-    def _from(self, switch: Switch, came: TimedSend, leaves: TimedSend) -> int:
+    def _earliest_departure(self, switch: Switch, came: TimedSend, leaves: TimedSend) -> int:
         """Return the tick from which an arrival, complete or in progress, can leave a node.
 
         Transfers of the same chunks carry them in the same order, so at a constant rate each
         outgoing byte has come if the first and the last one have.
         """
-        same = self.together.get(came.transfer) == self.together.get(leaves.transfer)
-        return came.first if switch.cut_through and same else came.last
+        is_together = self.together.get(came.transfer) == self.together.get(leaves.transfer)
+        return came.first if switch.cut_through and is_together else came.last
 
     def _switch(self, node: int) -> Switch:
         """Return the properties of a node that passes messages on. Ranks store and forward."""
@@ -254,37 +261,38 @@ class _Run:
         ranks = self.topology.ranks
         return f"switch {switches[node - ranks].name!r}" if node >= ranks else f"rank {node}"
 
-    def buffers(self) -> Iterator[Violation]:
+    def buffer_violations(self) -> Iterator[Violation]:
         """Yield where a switch has to hold more than its buffer."""
         held: dict[int, list[tuple[int, int, TimedSend]]] = defaultdict(list)
         for (_, _, node), messages in self.passing.items():
             switch = self._switch(node)
             for p in messages:
-                if p.begun is None or switch.buffer_chunks is None:
+                if p.last_departure is None or switch.buffer_chunks is None:
                     continue  # what nobody sends on is dropped
-                leaves = p.begun if switch.cut_through else p.sent
-                if leaves > p.came.last:
-                    held[node] += [(p.came.last, 1, p.came), (leaves, -1, p.came)]
+                leaves = p.last_departure if switch.cut_through else p.last_finish
+                if leaves > p.inbound.last:
+                    held[node] += [(p.inbound.last, 1, p.inbound), (leaves, -1, p.inbound)]
         for node in sorted(held):
             yield from self._overflow(node, sorted(held[node], key=lambda event: event[:2]))
 
     def _overflow(self, node: int, events: list[tuple[int, int, TimedSend]]) -> Iterator[Violation]:
-        most, count = self._switch(node).buffer_chunks, 0
-        assert most is not None
+        limit, count = self._switch(node).buffer_chunks, 0
+        assert limit is not None
         for tick, change, transfer in events:  # at a tick, what leaves makes room first
             count += change
-            if change > 0 and count > most:
+            if change > 0 and count > limit:
                 text = (
-                    f"{self._name(node)} holds {counted(count, 'chunk')} from tick {tick} on, and "
-                    f"has room for {most}"
+                    f"{self._name(node)} holds {format_count(count, 'chunk')} from tick {tick} on, "
+                    "and "
+                    f"has room for {limit}"
                 )
-                yield _of(transfer, "buffer", text, node, tick)
+                yield _violation_at(transfer, "buffer", text, node, tick)
 
-    def in_the_end(self) -> Iterator[Violation]:
+    def final_violations(self) -> Iterator[Violation]:
         """Yield the missing results."""
         for chunk in range(self.collective.num_chunks):
             everyone = sum(1 << r for r in self.collective.holders(chunk))
-            for rank in sorted(self.collective.wanted(chunk)):
+            for rank in sorted(self.collective.destinations(chunk)):
                 got = self.value.get((chunk, rank))
                 where = f"after the last transfer rank {rank}"
                 if got is None:
@@ -299,7 +307,7 @@ class _Run:
 _RELAY = Switch("", copies=False, buffer_chunks=None, cut_through=False)
 
 
-def _relays(schedule: Schedule) -> set[tuple[int | None, int]]:
+def _relay_ranks(schedule: Schedule) -> set[tuple[int | None, int]]:
     """Return where ranks pass messages on, as (message, rank)."""
     if schedule.message is None:
         return set()
@@ -311,18 +319,20 @@ def _relays(schedule: Schedule) -> set[tuple[int | None, int]]:
     return into & out
 
 
-def _together(schedule: Schedule) -> dict[tuple[int, int, int, int], Together]:
+def _combined_transfers(schedule: Schedule) -> dict[tuple[int, int, int, int], CombinedChunks]:
     """Return the chunks of each transfer of several chunks; empty if no switch cuts through."""
     cut_through = any(switch.cut_through for switch in schedule.topology.switches)
-    if not cut_through or not schedule.has_together:
+    if not cut_through or not schedule.has_combined_transfers:
         return {}
-    found: dict[tuple[int, int, int, int], set[tuple[int | None, int]]] = defaultdict(set)
+    members: dict[tuple[int, int, int, int], set[tuple[int | None, int]]] = defaultdict(set)
     for row in timed_sends(schedule):
-        found[row.transfer].add((row.message, row.chunk))
-    return {transfer: frozenset(rows) for transfer, rows in found.items() if len(rows) > 1}
+        members[row.transfer].add((row.message, row.chunk))
+    return {transfer: frozenset(rows) for transfer, rows in members.items() if len(rows) > 1}
 
 
-def _of(transfer: TimedSend, kind: str, text: str, node: int, tick: int | None = None) -> Violation:
+def _violation_at(
+    transfer: TimedSend, kind: str, text: str, node: int, tick: int | None = None
+) -> Violation:
     return Violation(
         kind,
         text,

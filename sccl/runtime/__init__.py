@@ -1,37 +1,52 @@
 """Running: generated projects are built, run under MPI, measured and tuned."""
 
-from sccl.runtime.compare import Timing, Trial, by_collective, fastest, speedup, timed
+from sccl.runtime.gpu_profile import build_gpu_profiler
+from sccl.runtime.link_profile import LinkTrial, measure_links
+from sccl.runtime.measure import (
+    ContenderTiming,
+    TimingTrial,
+    fastest_contenders,
+    geometric_speedup,
+    group_by_collective,
+    time_projects,
+)
 from sccl.runtime.mpi import Mpi, find_mpi, mpi_folder
-from sccl.runtime.profile import LinkTrial, link_timings
-from sccl.runtime.profile_gpus import gpu_profiler
-from sccl.runtime.project import PLAIN, Project, build, build_plain, load_project, select, select_on
-from sccl.runtime.tools import Check, CheckResult, ToolState, answer, try_all
-from sccl.runtime.tune import tuned
+from sccl.runtime.project import (
+    PLAIN_LIBRARY,
+    Project,
+    build_plain_library,
+    build_project,
+    load_project,
+    write_selection,
+    write_selection_by_costs,
+)
+from sccl.runtime.tool_checks import CheckResult, ToolCheck, ToolState, command_output, try_all
+from sccl.runtime.tuning import tune_selection
 
 __all__ = [
-    "PLAIN",
-    "Check",
+    "PLAIN_LIBRARY",
     "CheckResult",
+    "ContenderTiming",
     "LinkTrial",
     "Mpi",
     "Project",
-    "Timing",
+    "TimingTrial",
+    "ToolCheck",
     "ToolState",
-    "Trial",
-    "answer",
-    "build",
-    "build_plain",
-    "by_collective",
-    "fastest",
+    "build_gpu_profiler",
+    "build_plain_library",
+    "build_project",
+    "command_output",
+    "fastest_contenders",
     "find_mpi",
-    "gpu_profiler",
-    "link_timings",
+    "geometric_speedup",
+    "group_by_collective",
     "load_project",
+    "measure_links",
     "mpi_folder",
-    "select",
-    "select_on",
-    "speedup",
-    "timed",
+    "time_projects",
     "try_all",
-    "tuned",
+    "tune_selection",
+    "write_selection",
+    "write_selection_by_costs",
 ]

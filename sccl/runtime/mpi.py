@@ -66,17 +66,17 @@ def find_mpi(folder: Path | None = None) -> Mpi:
 
 def mpi_folder(folder: Path | None = None) -> Path | None:
     """Return the folder whose mpicxx and mpirun :func:`find_mpi` takes; None if there is none."""
-    for place in [folder] if folder else _places():
+    for place in [folder] if folder else _candidate_folders():
         if all(os.access(place / tool, os.X_OK) for tool in ("mpicxx", "mpirun")):
             return place.absolute()
     return None
 
 
-def _places() -> Iterable[Path]:
+def _candidate_folders() -> Iterable[Path]:
     yield Path(sys.executable).parent
-    found = shutil.which("mpicxx")
-    if found:
-        yield Path(found).parent
+    compiler = shutil.which("mpicxx")
+    if compiler:
+        yield Path(compiler).parent
 
 
 def _is_open_mpi(folder: Path) -> bool:

@@ -9,16 +9,19 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from sccl.core.files.disk import is_there, read_text, write_folder
+from sccl.codegen.program_file import PROGRAM_FILE
+from sccl.codegen.project_writer import selection_files
+from sccl.codegen.selection import Selection
+from sccl.codegen.switch_points import select_by_costs
+from sccl.core.files.disk import path_exists, read_text, write_folder
+from sccl.core.files.json_text import parse
 from sccl.core.files.programs import ProjectWire
-from sccl.core.files.text import parse
 from sccl.core.topology import Topology
-from sccl.emit import PROGRAM_FILE, Selection, selected, selection_on
 from sccl.errors import FormatError, InputError, ParameterError, ToolError
+from sccl.runtime.command_sessions import iterate_lines
 from sccl.runtime.mpi import Mpi
-from sccl.runtime.processes import lines_of
 
-PLAIN = "libsccl-plain.so"
+PLAIN_LIBRARY = "libsccl-plain.so"
 """Library of a host project for ranks without MPI."""
 
 
@@ -46,7 +49,7 @@ def load_project(directory: Path) -> Project:
         FormatError: its program.json is not one.
     """
     file = directory / PROGRAM_FILE
-    if not is_there(file):
+    if not path_exists(file):
         raise InputError(
             f"{directory} is not a generated project (it has no {PROGRAM_FILE}): "
             f"make one with 'sccl codegen FILE... --target host -o {directory}'"
@@ -65,17 +68,19 @@ def _read(directory: Path) -> ProjectWire:
     return parse(read_text(file), ProjectWire, str(file))
 
 
-def select(project: Project, selection: Selection) -> None:
+def write_selection(project: Project, selection: Selection) -> None:
     """Give a project on disk other switch points.
 
     Raises:
         InputError: it cannot be read or written.
     """
-    found = selected(_read(project.directory), selection)
-    write_folder(project.directory, found, last=PROGRAM_FILE)
+    files = selection_files(_read(project.directory), selection)
+    write_folder(project.directory, files, last=PROGRAM_FILE)
 
 
-def select_on(project: Project, machine: Topology, collectives: Sequence[str] = ()) -> Selection:
+def write_selection_by_costs(
+    project: Project, machine: Topology, collectives: Sequence[str] = ()
+) -> Selection:
     """Give a project on disk the switch points by a machine's costs, and return them.
 
     Args:
@@ -85,12 +90,14 @@ def select_on(project: Project, machine: Topology, collectives: Sequence[str] = 
         InputError: the machine has other ranks or lacks links, the project does not tell which
             links it uses, or it cannot be read or written. Nothing is written then.
     """
-    selection = selection_on(_read(project.directory), machine, collectives)
-    select(project, selection)
+    selection = select_by_costs(_read(project.directory), machine, collectives)
+    write_selection(project, selection)
     return selection
 
 
-def build(project: Project, mpi: Mpi, notify: Callable[[str], None] = lambda _: None) -> None:
+def build_project(
+    project: Project, mpi: Mpi, notify: Callable[[str], None] = lambda _: None
+) -> None:
     """Build a project with its own Makefile, which compiles on all cores.
 
     Args:
@@ -102,16 +109,16 @@ def build(project: Project, mpi: Mpi, notify: Callable[[str], None] = lambda _: 
     _make(project, [f"MPICXX={mpi.compiler}"], mpi.environment(), notify)
 
 
-def build_plain(project: Project, notify: Callable[[str], None] = lambda _: None) -> None:
+def build_plain_library(project: Project, notify: Callable[[str], None] = lambda _: None) -> None:
     """Build the library for ranks without MPI in the project's folder.
 
     Args:
-        notify: As in :func:`build`.
+        notify: As in :func:`build_project`.
 
     Raises:
         ToolError: make or a compiler is missing, or the compiler rejects the code.
     """
-    _make(project, [PLAIN], dict(os.environ), notify)
+    _make(project, [PLAIN_LIBRARY], dict(os.environ), notify)
 
 
 def _make(
@@ -124,13 +131,15 @@ def _make(
     if make is None:
         raise ToolError("make is missing: install it (Debian, Ubuntu: apt-get install make)")
     failed = f"building {project.directory} failed"
-    lines_made = lines_of([make, "-s", *words], project.directory, environment, lambda _: failed)
+    lines_made = iterate_lines(
+        [make, "-s", *words], project.directory, environment, lambda _: failed
+    )
     with closing(lines_made) as lines:
         for line in lines:
             notify(line.rstrip())
 
 
-def command(project: Project, mpi: Mpi, arguments: Sequence[str]) -> list[str]:
+def benchmark_command(project: Project, mpi: Mpi, arguments: Sequence[str]) -> list[str]:
     """Return the command that runs a project's benchmark."""
     return [*mpi.launcher(project.ranks), str((project.directory / "bench").resolve()), *arguments]
 
@@ -141,8 +150,8 @@ def bench_lines(project: Project, mpi: Mpi, arguments: Sequence[str]) -> Generat
     Raises:
         ToolError: it ended with an error: a wrong result, or a rank that died.
     """
-    words = command(project, mpi, arguments)
-    return lines_of(
+    words = benchmark_command(project, mpi, arguments)
+    return iterate_lines(
         words,
         project.directory,
         mpi.environment(),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from sccl.core.stepping import Stepping
-from sccl.sim.fluid import FluidSpan, FluidTask, fair_speeds, run_fluid
-from sccl.sim.messages import Messages, together
-from sccl.sim.routes import MessageRoutes
-from sccl.sim.run import replay, simulate
+from sccl.core.step_alignment import StepAlignment
+from sccl.sim.fair_sharing import FluidSpan, FluidTask, fair_speeds, run_fair_sharing
+from sccl.sim.message_routes import MessageRoutes
+from sccl.sim.messages import Messages, concatenate
+from sccl.sim.simulation import replay, simulate
+from sccl.sim.start_reasons import StartReason
 from sccl.sim.timeline import CriticalStep, Timeline
-from sccl.sim.why import Why
 
 __all__ = [
     "CriticalStep",
@@ -16,12 +16,12 @@ __all__ = [
     "FluidTask",
     "MessageRoutes",
     "Messages",
-    "Stepping",
+    "StartReason",
+    "StepAlignment",
     "Timeline",
-    "Why",
+    "concatenate",
     "fair_speeds",
     "replay",
-    "run_fluid",
+    "run_fair_sharing",
     "simulate",
-    "together",
 ]

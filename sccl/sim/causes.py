@@ -7,11 +7,10 @@ link became free, at that very tick, then that is the reason for not starting ea
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sccl.sim.why import Why
+from sccl.core.arrays import IntArray
+from sccl.sim.start_reasons import StartReason
 
-Numbers = NDArray[np.int64]
 NONE = -1
 
 
@@ -20,13 +19,13 @@ class Causes:
 
     def __init__(  # noqa: PLR0913, PLR0917 - columns of a timeline
         self,
-        row: Numbers,
-        chunk: Numbers,
-        ends: Numbers,
-        link: Numbers,
-        start: Numbers,
-        free: Numbers,
-        arrive: Numbers,
+        row: IntArray,
+        chunk: IntArray,
+        ends: IntArray,
+        link: IntArray,
+        start: IntArray,
+        free: IntArray,
+        arrive: IntArray,
     ) -> None:
         """Sort the ends of all transfers.
 
@@ -52,13 +51,13 @@ class Causes:
         self._order = tuple(np.argsort(key, kind="stable") for key in self._ended)
         assert len(places) * len(ticks) < 2**62  # of 2 and 3 keys a row: so rows < 10^9
 
-    def of(self, row: int) -> tuple[int, Why]:
+    def find_cause(self, row: int) -> tuple[int, StartReason]:
         """Return the row that ended as another began, and the kind of cause. -1: none."""
         first, end = np.searchsorted(self._row, (row, row + 1))
-        for which, why in enumerate((Why.ARRIVAL, Why.LINK)):
+        for which, why in enumerate((StartReason.ARRIVAL, StartReason.LINK)):
             key, order = self._ended[which], self._order[which]
             for wanted in self._wanted[which, first:end]:
                 at = np.searchsorted(key, wanted, sorter=order)
                 if at < len(order) and key[order[at]] == wanted:
                     return int(self._row[order[at]]), why
-        return NONE, Why.RELEASE
+        return NONE, StartReason.RELEASE

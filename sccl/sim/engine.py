@@ -15,7 +15,7 @@ The rules, which ``tests/kit/slow_simulator.py`` follows tick by tick:
    alpha in which the next user sends no byte), and the place until the next segment starts, or has
    ended where a switch stores whole chunks.
 4. Segments of messages with steps come in turn: none before the start of all those that use one of
-   its links, budgets or switches before it (:mod:`sccl.sim.turns`).
+   its links, budgets or switches before it (:mod:`sccl.sim.service_order`).
 5. A message that keeps its times waits for no budget, since it may use it more slowly than a link
    does, but others wait for its share.
 
@@ -28,14 +28,16 @@ a queue too, a message to a busy port would block its sender for all others, unl
 from __future__ import annotations
 
 from sccl.compiled import compiled_in_place
+from sccl.sim.start_reasons import StartReason
 from sccl.sim.state import NONE, Fixed, Rows, State
-from sccl.sim.why import Why
 
 # Kinds of events, in their order at a tick; a kind and a number are one code.
 _ENDS, _ARRIVES, _TRIES, _COMES = (kind << 60 for kind in range(4))
 _NUMBER = (1 << 60) - 1
 
-_RELEASE, _ARRIVAL, _BARRIER, _START, _ONWARD, _LINK, _LIMIT, _ORDER = (int(why) for why in Why)
+_RELEASE, _ARRIVAL, _BARRIER, _START, _ONWARD, _LINK, _LIMIT, _ORDER = (
+    int(why) for why in StartReason
+)
 
 
 @compiled_in_place
@@ -61,12 +63,12 @@ def _pop(now: State) -> None:
     at = 0
     while 2 * at + 1 < size:
         below = 2 * at + 1
-        other = below + 1
-        if other < size and (
-            now.tick[other] < now.tick[below]
-            or (now.tick[other] == now.tick[below] and now.code[other] < now.code[below])
+        sibling = below + 1
+        if sibling < size and (
+            now.tick[sibling] < now.tick[below]
+            or (now.tick[sibling] == now.tick[below] and now.code[sibling] < now.code[below])
         ):
-            below = other
+            below = sibling
         if tick < now.tick[below] or (tick == now.tick[below] and code < now.code[below]):
             break
         now.tick[at], now.code[at] = now.tick[below], now.code[below]
@@ -75,7 +77,7 @@ def _pop(now: State) -> None:
 
 
 @compiled_in_place
-def _give_back(now: State, limit: int, amount: int, tick: int, row: int) -> None:
+def _release_limit(now: State, limit: int, amount: int, tick: int, row: int) -> None:
     """Give back of a limit. All that wait for it are to be tried, in the order of coming."""
     now.left[limit] += amount
     now.freed_by[limit] = row
@@ -87,45 +89,45 @@ def _give_back(now: State, limit: int, amount: int, tick: int, row: int) -> None
 
 
 @compiled_in_place
-def _count(  # noqa: PLR0913, PLR0917 - compiled code takes arrays and numbers
-    given: Fixed, now: State, gate: int, tick: int, row: int, why: int
+def _count_gate(  # noqa: PLR0913, PLR0917 - compiled code takes arrays and numbers
+    fixed: Fixed, now: State, gate: int, tick: int, row: int, why: int
 ) -> None:
     """Count an arrival or a start. Those that wait for the gate come if it was the last."""
     now.opening[0] = gate
     left = 1
     while left > 0:
         left -= 1
-        here = now.opening[left]
-        now.shut[here] -= 1
-        if now.shut[here] > 0:
+        open_gate = now.opening[left]
+        now.shut[open_gate] -= 1
+        if now.shut[open_gate] > 0:
             continue
-        for i in range(given.gate_first[here], given.gate_first[here + 1]):
-            message = given.gated[i]
-            late = given.release[message] > tick
-            now.ready_why[message] = _RELEASE if late else why
-            now.ready_by[message] = NONE if late else row
-            _push(now, max(tick, given.release[message]), _COMES | message)
-        for i in range(given.onward_first[here], given.onward_first[here + 1]):
-            now.opening[left] = given.onward[i]
+        for i in range(fixed.gate_first[open_gate], fixed.gate_first[open_gate + 1]):
+            message = fixed.gated[i]
+            is_late = fixed.release[message] > tick
+            now.ready_why[message] = _RELEASE if is_late else why
+            now.ready_by[message] = NONE if is_late else row
+            _push(now, max(tick, fixed.release[message]), _COMES | message)
+        for i in range(fixed.onward_first[open_gate], fixed.onward_first[open_gate + 1]):
+            now.opening[left] = fixed.onward[i]
             left += 1
 
 
 @compiled_in_place
-def _blocked(given: Fixed, now: State, message: int, tick: int) -> bool:
+def _is_blocked(fixed: Fixed, now: State, message: int, tick: int) -> bool:
     """Return whether something keeps a message from starting, which is noted, and when to try."""
     segment = now.segment[message]
-    for use in range(given.use_first[segment], given.use_first[segment + 1]):
-        link = given.use_link[use]
-        if now.free_at[link] > tick + given.use_offset[use]:
+    for use in range(fixed.use_first[segment], fixed.use_first[segment + 1]):
+        link = fixed.use_link[use]
+        if now.free_at[link] > tick + fixed.use_offset[use]:
             now.blocked[message] = len(now.left) + link
-            _push(now, now.free_at[link] - given.use_offset[use], _TRIES | now.place[message])
+            _push(now, now.free_at[link] - fixed.use_offset[use], _TRIES | now.place[message])
             return True
     lacks = NONE
-    kept = given.at_least[message] > 0
-    for i in range(given.claim_first[segment], given.claim_first[segment + 1]):
-        if lacks == NONE and not kept and now.left[given.claim_on[i]] < given.claim[i]:
-            lacks = given.claim_on[i]
-    enters = given.enters[segment]
+    kept = fixed.at_least[message] > 0
+    for i in range(fixed.claim_first[segment], fixed.claim_first[segment + 1]):
+        if lacks == NONE and not kept and now.left[fixed.claim_on[i]] < fixed.claim[i]:
+            lacks = fixed.claim_on[i]
+    enters = fixed.enters[segment]
     if lacks == NONE and enters != NONE and now.left[enters] < 1:
         lacks = enters
     if lacks == NONE:
@@ -137,7 +139,7 @@ def _blocked(given: Fixed, now: State, message: int, tick: int) -> bool:
 
 
 @compiled_in_place
-def _reason(now: State, message: int, row: int, out: Rows) -> None:
+def _write_reason(now: State, message: int, row: int, out: Rows) -> None:
     """Write why a message starts now and not before."""
     blocked = now.blocked[message]
     out.ready[row] = now.ready[message]
@@ -150,67 +152,67 @@ def _reason(now: State, message: int, row: int, out: Rows) -> None:
 
 
 @compiled_in_place
-def _passing(given: Fixed, message: int, segment: int) -> int:
+def _passing_ticks(fixed: Fixed, message: int, segment: int) -> int:
     """Return the ticks in which a message passes each link of a segment."""
-    idle = given.use_idle[given.use_first[segment]]
-    return int(max(given.pace[given.size[message], segment], given.at_least[message] - idle))
+    idle = fixed.use_idle[fixed.use_first[segment]]
+    return int(max(fixed.pace[fixed.size[message], segment], fixed.at_least[message] - idle))
 
 
 @compiled_in_place
-def _take_links(given: Fixed, now: State, message: int, tick: int, out: Rows) -> int:
+def _take_links(fixed: Fixed, now: State, message: int, tick: int, out: Rows) -> int:
     """Write the rows of a segment that starts; return the last one."""
     segment = now.segment[message]
-    passing = _passing(given, message, segment)
-    row = given.first_row[message] - given.use_first[given.route_first[given.route[message]]]
-    first = given.use_first[segment]
-    for use in range(first, given.use_first[segment + 1]):
-        link = given.use_link[use]
-        start = tick + given.use_offset[use]
+    passing = _passing_ticks(fixed, message, segment)
+    row = fixed.first_row[message] - fixed.use_first[fixed.route_first[fixed.route[message]]]
+    first = fixed.use_first[segment]
+    for use in range(first, fixed.use_first[segment + 1]):
+        link = fixed.use_link[use]
+        start = tick + fixed.use_offset[use]
         if use == first:
-            _reason(now, message, row + use, out)
+            _write_reason(now, message, row + use, out)
         else:
             out.ready[row + use], out.why[row + use] = start, _ONWARD
             out.by[row + use] = row + use - 1
         out.start[row + use] = start
-        out.free[row + use] = start + passing + given.use_idle[use]
-        out.arrive[row + use] = start + passing + given.use_alpha[use]
+        out.free[row + use] = start + passing + fixed.use_idle[use]
+        out.arrive[row + use] = start + passing + fixed.use_alpha[use]
         now.free_at[link] = out.free[row + use]
         now.last_row[link] = row + use
-    return int(row + given.use_first[segment + 1] - 1)
+    return int(row + fixed.use_first[segment + 1] - 1)
 
 
 @compiled_in_place
-def _stored_before(given: Fixed, message: int, segment: int) -> bool:
+def _is_stored_before(fixed: Fixed, message: int, segment: int) -> bool:
     """Return whether a segment begins at a switch with few places that stores chunks whole."""
-    if segment == given.route_first[given.route[message]]:
+    if segment == fixed.route_first[fixed.route[message]]:
         return False
-    return bool(given.enters[segment - 1] != NONE and given.stored[segment - 1])
+    return bool(fixed.enters[segment - 1] != NONE and fixed.stored[segment - 1])
 
 
 @compiled_in_place
-def _take_limits(given: Fixed, now: State, message: int, last: int, out: Rows) -> None:
+def _take_limits(fixed: Fixed, now: State, message: int, last: int, out: Rows) -> None:
     """Take the budgets and switch places of a segment that starts; ``last`` is its last row."""
     segment = now.segment[message]
-    claims = given.claim_first[segment + 1] - given.claim_first[segment]
-    for i in range(given.claim_first[segment], given.claim_first[segment + 1]):
-        now.left[given.claim_on[i]] -= given.claim[i]
-    if claims > 0 or _stored_before(given, message, segment):
-        _push(now, out.free[last] - given.claim_early[segment], _ENDS | now.place[message])
-    if given.enters[segment] != NONE:
-        now.left[given.enters[segment]] -= 1
+    claims = fixed.claim_first[segment + 1] - fixed.claim_first[segment]
+    for i in range(fixed.claim_first[segment], fixed.claim_first[segment + 1]):
+        now.left[fixed.claim_on[i]] -= fixed.claim[i]
+    if claims > 0 or _is_stored_before(fixed, message, segment):
+        _push(now, out.free[last] - fixed.claim_early[segment], _ENDS | now.place[message])
+    if fixed.enters[segment] != NONE:
+        now.left[fixed.enters[segment]] -= 1
 
 
 @compiled_in_place
-def _event(given: Fixed, now: State, message: int) -> int:
+def _event_number(fixed: Fixed, now: State, message: int) -> int:
     """Return the number of a message's present segment among those of all messages."""
-    within = now.segment[message] - given.route_first[given.route[message]]
-    return int(given.event_first[message] + within)
+    within = now.segment[message] - fixed.route_first[fixed.route[message]]
+    return int(fixed.event_first[message] + within)
 
 
 @compiled_in_place
-def _is_early(given: Fixed, now: State, message: int, tick: int) -> bool:
+def _is_early(fixed: Fixed, now: State, message: int, tick: int) -> bool:
     """Return whether others have to start before a message that is ready, which is noted."""
-    event = _event(given, now, message)
+    event = _event_number(fixed, now, message)
     if now.ahead[event] == 0:
         return False
     now.due[event] = tick
@@ -218,112 +220,112 @@ def _is_early(given: Fixed, now: State, message: int, tick: int) -> bool:
 
 
 @compiled_in_place
-def _pass_turn(given: Fixed, now: State, event: int, tick: int, row: int) -> None:
+def _pass_turn(fixed: Fixed, now: State, event: int, tick: int, row: int) -> None:
     """Note that a segment of a message has started. Those that are due and are next come."""
     now.began[event] = now.counts[3]
     now.counts[3] += 1
-    for i in range(given.next_first[event], given.next_first[event + 1]):
-        other = given.next_[i]
-        now.ahead[other] -= 1
-        if now.ahead[other] == 0 and now.due[other] != NONE:
-            message = given.event_of[other]
+    for i in range(fixed.next_first[event], fixed.next_first[event + 1]):
+        successor = fixed.next_[i]
+        now.ahead[successor] -= 1
+        if now.ahead[successor] == 0 and now.due[successor] != NONE:
+            message = fixed.event_of[successor]
             now.ready_why[message], now.ready_by[message] = _ORDER, row
             _push(now, tick, _COMES | message)
 
 
 @compiled_in_place
-def _start(given: Fixed, now: State, message: int, tick: int, out: Rows) -> None:
+def _start(fixed: Fixed, now: State, message: int, tick: int, out: Rows) -> None:
     """Let a message start on a segment, and the next one in the queue be tried after it."""
     segment = now.segment[message]
-    last = _take_links(given, now, message, tick, out)
-    first = last - (given.use_first[segment + 1] - given.use_first[segment]) + 1
-    _take_limits(given, now, message, last, out)
-    _pass_turn(given, now, _event(given, now, message), tick, first)
-    link = given.use_link[given.use_first[segment]]
+    last = _take_links(fixed, now, message, tick, out)
+    first = last - (fixed.use_first[segment + 1] - fixed.use_first[segment]) + 1
+    _take_limits(fixed, now, message, last, out)
+    _pass_turn(fixed, now, _event_number(fixed, now, message), tick, first)
+    link = fixed.use_link[fixed.use_first[segment]]
     behind = now.behind[message]
     now.head[link] = behind
     if behind != NONE:
         now.blocked[behind] = len(now.left) + link
         _push(now, now.free_at[link], _TRIES | now.place[behind])
-    route = given.route[message]
-    if segment > given.route_first[route]:
-        if given.enters[segment - 1] != NONE and not given.stored[segment - 1]:
-            _give_back(now, given.enters[segment - 1], 1, tick, first)
-    elif given.start_opens[message] != NONE:
-        _count(given, now, given.start_opens[message], tick, first, _START)
-    if segment + 1 == given.route_first[route + 1]:
+    route = fixed.route[message]
+    if segment > fixed.route_first[route]:
+        if fixed.enters[segment - 1] != NONE and not fixed.stored[segment - 1]:
+            _release_limit(now, fixed.enters[segment - 1], 1, tick, first)
+    elif fixed.start_opens[message] != NONE:
+        _count_gate(fixed, now, fixed.start_opens[message], tick, first, _START)
+    if segment + 1 == fixed.route_first[route + 1]:
         _push(now, out.arrive[last], _ARRIVES | message)
         return
-    wait = _passing(given, message, segment)
-    if not given.stored[segment]:
-        wait = max(0, wait - _passing(given, message, segment + 1))
+    wait = _passing_ticks(fixed, message, segment)
+    if not fixed.stored[segment]:
+        wait = max(0, wait - _passing_ticks(fixed, message, segment + 1))
     now.segment[message] = segment + 1
     now.ready_why[message], now.ready_by[message] = _ONWARD, last
-    head = out.start[last] + given.use_alpha[given.use_first[segment + 1] - 1]
+    head = out.start[last] + fixed.use_alpha[fixed.use_first[segment + 1] - 1]
     _push(now, head + wait, _COMES | message)
 
 
 @compiled_in_place
-def _come(given: Fixed, now: State, message: int, tick: int) -> bool:
+def _enqueue_message(fixed: Fixed, now: State, message: int, tick: int) -> bool:
     """Let a message come to the queue of its segment's first link; return whether it is alone."""
-    link = given.use_link[given.use_first[now.segment[message]]]
+    link = fixed.use_link[fixed.use_first[now.segment[message]]]
     number = now.counts[1]
     now.counts[1] += 1
     now.place[message] = number
     now.came[number], now.came_for[number] = message, now.segment[message]
-    due = now.due[_event(given, now, message)]
+    due = now.due[_event_number(fixed, now, message)]
     now.ready[message] = tick if due == NONE else due
     now.behind[message] = NONE
     now.blocked[message] = NONE
-    alone = now.head[link] == NONE
-    if alone:
+    is_alone = now.head[link] == NONE
+    if is_alone:
         now.head[link] = message
     else:
         now.behind[now.tail[link]] = message
     now.tail[link] = message
-    return bool(alone)
+    return bool(is_alone)
 
 
 @compiled_in_place
-def _end(given: Fixed, now: State, number: int, tick: int) -> None:
+def _end_segment(fixed: Fixed, now: State, number: int, tick: int) -> None:
     """Return the budgets of a segment, and the place from which it was sent."""
     message, segment = now.came[number], now.came_for[number]
-    row = given.first_row[message] - given.use_first[given.route_first[given.route[message]]]
-    last = row + given.use_first[segment + 1] - 1
-    for i in range(given.claim_first[segment], given.claim_first[segment + 1]):
-        _give_back(now, given.claim_on[i], given.claim[i], tick, last)
-    if _stored_before(given, message, segment):
-        _give_back(now, given.enters[segment - 1], 1, tick, last)
+    row = fixed.first_row[message] - fixed.use_first[fixed.route_first[fixed.route[message]]]
+    last = row + fixed.use_first[segment + 1] - 1
+    for i in range(fixed.claim_first[segment], fixed.claim_first[segment + 1]):
+        _release_limit(now, fixed.claim_on[i], fixed.claim[i], tick, last)
+    if _is_stored_before(fixed, message, segment):
+        _release_limit(now, fixed.enters[segment - 1], 1, tick, last)
 
 
 @compiled_in_place
-def _arrive(given: Fixed, now: State, message: int, tick: int) -> None:
+def _count_arrival(fixed: Fixed, now: State, message: int, tick: int) -> None:
     """Count a message that has arrived."""
-    gate = given.arrival_opens[message]
+    gate = fixed.arrival_opens[message]
     if gate != NONE:
-        why = _BARRIER if given.barriers[gate] else _ARRIVAL
-        _count(given, now, gate, tick, given.first_row[message + 1] - 1, why)
+        why = _BARRIER if fixed.barriers[gate] else _ARRIVAL
+        _count_gate(fixed, now, gate, tick, fixed.first_row[message + 1] - 1, why)
 
 
 @compiled_in_place
-def _early_is_next(given: Fixed, now: State) -> bool:
+def _is_release_next(fixed: Fixed, now: State) -> bool:
     """Return whether the next that happens is that a message comes which waits for no gate."""
-    if now.counts[2] == len(given.early):
+    if now.counts[2] == len(fixed.early):
         return False
     if now.counts[0] == 0:
         return True
-    message = given.early[now.counts[2]]
-    tick = given.release[message]
+    message = fixed.early[now.counts[2]]
+    tick = fixed.release[message]
     return bool(tick < now.tick[0] or (tick == now.tick[0] and (_COMES | message) < now.code[0]))
 
 
 @compiled_in_place
-def advance(given: Fixed, now: State, out: Rows, events: int) -> bool:
+def run_events(fixed: Fixed, now: State, out: Rows, events: int) -> bool:
     """Let so many events happen; return whether there are more."""
     for _ in range(events):
-        if _early_is_next(given, now):
-            message = given.early[now.counts[2]]
-            tick, code = given.release[message], _COMES | message
+        if _is_release_next(fixed, now):
+            message = fixed.early[now.counts[2]]
+            tick, code = fixed.release[message], _COMES | message
             now.counts[2] += 1
         elif now.counts[0] > 0:
             tick, code = now.tick[0], now.code[0]
@@ -332,16 +334,16 @@ def advance(given: Fixed, now: State, out: Rows, events: int) -> bool:
             return False
         number = code & _NUMBER
         if code < _ARRIVES:
-            _end(given, now, number, tick)
+            _end_segment(fixed, now, number, tick)
             continue
         if code < _TRIES:
-            _arrive(given, now, number, tick)
+            _count_arrival(fixed, now, number, tick)
             continue
         message = now.came[number] if code < _COMES else number
-        if code >= _COMES and _is_early(given, now, message, tick):
+        if code >= _COMES and _is_early(fixed, now, message, tick):
             continue
-        if code >= _COMES and not _come(given, now, message, tick):
+        if code >= _COMES and not _enqueue_message(fixed, now, message, tick):
             continue
-        if not _blocked(given, now, message, tick):
-            _start(given, now, message, tick, out)
+        if not _is_blocked(fixed, now, message, tick):
+            _start(fixed, now, message, tick, out)
     return True

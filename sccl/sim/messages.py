@@ -26,15 +26,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sccl.core.algorithm import Algorithm
-from sccl.core.schedule import MAX_TIME, Schedule, Whole
-from sccl.core.stepping import Stepping
+from sccl.core.arrays import AnyIntArray
+from sccl.core.schedule import MAX_TIME, Schedule
+from sccl.core.step_alignment import StepAlignment
 from sccl.errors import ParameterError
-from sccl.sim.more_chunks import NO_MORE, MoreChunks
+from sccl.sim.extra_chunks import NO_EXTRA_CHUNKS, ExtraChunks
 
 MAX_NODES = 2**31
 """Ranks and switches are numbers of 32 bits."""
 
-NOTHING = -1
+NO_GATE = -1
 """In place of a gate: a message waits for none, or counts for none."""
 
 _TYPES = {
@@ -46,7 +47,7 @@ _TYPES = {
 _GATES = ("waits_for", "arrival_opens", "start_opens")
 _ONWARD = ("opened", "counted_at")
 
-Numbers: TypeAlias = Whole | Sequence[int]
+Numbers: TypeAlias = AnyIntArray | Sequence[int]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,7 +55,7 @@ class Messages:
     """Messages in the order of their numbers, which decides among those at the same tick.
 
     Columns of one length, read-only; made by :meth:`of_steps`, :meth:`of_algorithm`,
-    :meth:`of_schedule` and :func:`together`.
+    :meth:`of_schedule` and :func:`concatenate`.
 
     Attributes:
         chunk: chunk number.
@@ -94,7 +95,7 @@ class Messages:
     opened: NDArray[np.int32]
     counted_at: NDArray[np.int32]
     num_chunks: int
-    more: MoreChunks = NO_MORE
+    more: ExtraChunks = NO_EXTRA_CHUNKS
 
     def __post_init__(self) -> None:
         for name in _TYPES:
@@ -113,9 +114,9 @@ class Messages:
         times = {"release": MAX_TIME, "at_least": MAX_TIME}
         for name, end in (ends | times).items():
             self._check(name, 0, end)
-        self._check("step", NOTHING, MAX_NODES)
+        self._check("step", NO_GATE, MAX_NODES)
         for name in _GATES:
-            self._check(name, NOTHING, len(self.barriers))
+            self._check(name, NO_GATE, len(self.barriers))
         for name in _ONWARD:
             self._check(name, 0, len(self.barriers))
         if len(self.opened) != len(self.counted_at):
@@ -123,10 +124,10 @@ class Messages:
                 f"messages, column 'counted_at': {len(self.counted_at)} rows, expected "
                 f"{len(self.opened)} as in 'opened'"
             )
-        if (same := np.flatnonzero(self.src == self.dst)).size:
+        if (loops := np.flatnonzero(self.src == self.dst)).size:
             raise ParameterError(
-                f"messages, row {same[0]}: its source and destination are both "
-                f"{self.src[same[0]]}, expected two nodes"
+                f"messages, row {loops[0]}: its source and destination are both "
+                f"{self.src[loops[0]]}, expected two nodes"
             )
         if not self.at_least[self.more.message].all():
             raise ParameterError("messages: one carries several chunks, and has no time of its own")
@@ -135,20 +136,20 @@ class Messages:
             column.flags.writeable = False
             object.__setattr__(self, name, column)
 
-    def _check(self, name: str, least: int, end: int) -> None:
+    def _check(self, name: str, start: int, end: int) -> None:
         column = getattr(self, name)
-        if not len(column) or (column.min() >= least and column.max() < end):
+        if not len(column) or (column.min() >= start and column.max() < end):
             return
-        row = int(np.flatnonzero((column < least) | (column >= end))[0])
+        row = int(np.flatnonzero((column < start) | (column >= end))[0])
         raise ParameterError(
-            f"messages, row {row}: {name} is {column[row]}, expected {least} to {end - 1}"
+            f"messages, row {row}: {name} is {column[row]}, expected {start} to {end - 1}"
         )
 
     def __len__(self) -> int:
         return len(self.chunk)
 
     @classmethod
-    def of_steps(  # noqa: PLR0913 - four columns and what is said of them
+    def from_steps(  # noqa: PLR0913 - four columns and what is said of them
         cls,
         step: Numbers,
         chunk: Numbers,
@@ -156,7 +157,7 @@ class Messages:
         dst: Numbers,
         reduce: NDArray[np.bool_] | None = None,
         *,
-        stepping: Stepping = Stepping.PIPELINED,
+        stepping: StepAlignment = StepAlignment.PIPELINED,
     ) -> Messages:
         """Return the messages of an algorithm in columns, with rows in any order.
 
@@ -174,7 +175,7 @@ class Messages:
             ParameterError: columns are not of one length, or not of integers of at least 0.
         """
         names = ("step", "chunk", "src", "dst")
-        table = [_wide(n, c) for n, c in zip(names, (step, chunk, src, dst), strict=True)]
+        table = [_int64_column(n, c) for n, c in zip(names, (step, chunk, src, dst), strict=True)]
         reduces = np.zeros(len(table[0]), np.bool_) if reduce is None else np.asarray(reduce)
         if len({len(column) for column in (*table, reduces)}) > 1:
             raise ParameterError(
@@ -184,16 +185,16 @@ class Messages:
         order = np.lexsort(table[::-1])
         at, of, start, end = (column[order] for column in table)
         level = np.unique(at, return_inverse=True)[1].astype(np.int32)
-        open_ = np.full(len(at), NOTHING)
+        open_ = np.full(len(at), NO_GATE)
         gates: _Gates = (open_, open_, open_, np.zeros(0, np.bool_))
-        if stepping is not Stepping.BARRIER:
-            gates = _versions(of, start, end, at, at + 1)
-        made = replace(cls._made(of, start, end, reduces[order], gates), step=level)
-        return made.with_barriers() if stepping is Stepping.BARRIER else made
+        if stepping is not StepAlignment.BARRIER:
+            gates = _version_gates(of, start, end, at, at + 1)
+        made = replace(cls._build(of, start, end, reduces[order], gates), step=level)
+        return made.with_barriers() if stepping is StepAlignment.BARRIER else made
 
     @classmethod
-    def of_algorithm(
-        cls, algorithm: Algorithm, stepping: Stepping = Stepping.PIPELINED
+    def from_algorithm(
+        cls, algorithm: Algorithm, stepping: StepAlignment = StepAlignment.PIPELINED
     ) -> Messages:
         """Return the sends of an algorithm as messages."""
         sends = algorithm.sends
@@ -204,31 +205,31 @@ class Messages:
 
         step, chunk, src, dst = (column(name) for name in ("step", "chunk", "src", "dst"))
         reduce = column("reduce").astype(np.bool_)
-        made = cls.of_steps(step, chunk, src, dst, reduce, stepping=stepping)
+        made = cls.from_steps(step, chunk, src, dst, reduce, stepping=stepping)
         return replace(made, num_chunks=algorithm.collective.num_chunks)
 
     @classmethod
-    def of_schedule(cls, schedule: Schedule) -> Messages:
+    def from_schedule(cls, schedule: Schedule) -> Messages:
         """Return the transfers of a schedule as messages, in the order of their rows.
 
         Each goes over its own link, is released as it starts, and its link is busy for as long as
         the schedule says. A transfer of several chunks is one message.
         """
-        lags, ends = _of_links(schedule)
+        lags, ends = _link_table(schedule)
         src, dst = ends[schedule.link].T
         start, free = schedule.start.astype(np.int64), schedule.end.astype(np.int64)
-        gates = _versions(schedule.chunk, src, dst, start, free + lags[schedule.link])
-        first = schedule.transfers()
+        gates = _version_gates(schedule.chunk, src, dst, start, free + lags[schedule.link])
+        first = schedule.transfer_starts()
         leads = first == np.arange(len(first))
         of = (np.cumsum(leads) - 1)[first]
-        gates, opened, counted_at = _of_transfers(gates, of)
+        gates, opened, counted_at = _transfer_gates(gates, of)
         others = np.flatnonzero(~leads)
         others = others[np.argsort(of[others], kind="stable")]
-        more = MoreChunks.of(of[others], schedule.chunk[others], schedule.reduce[others])
+        more = ExtraChunks.from_columns(of[others], schedule.chunk[others], schedule.reduce[others])
         chunk, src, dst, reduce, start, free = (
             column[leads] for column in (schedule.chunk, src, dst, schedule.reduce, start, free)
         )
-        made = cls._made(chunk, src, dst, reduce, gates)
+        made = cls._build(chunk, src, dst, reduce, gates)
         return replace(
             made,
             num_chunks=schedule.collective.num_chunks,
@@ -240,53 +241,58 @@ class Messages:
         )
 
     @classmethod
-    def _made(
-        cls, chunk: Whole, src: Whole, dst: Whole, reduce: NDArray[np.bool_], gates: _Gates
+    def _build(
+        cls,
+        chunk: AnyIntArray,
+        src: AnyIntArray,
+        dst: AnyIntArray,
+        reduce: NDArray[np.bool_],
+        gates: _Gates,
     ) -> Messages:
         """Return messages that are released from the first tick on."""
-        none = np.zeros(len(chunk), np.int64)
+        zeros = np.zeros(len(chunk), np.int64)
         num_chunks = int(chunk.max()) + 1 if len(chunk) else 1
         onward = np.empty(0, np.int32)
         *opens, barriers = gates
-        no_step = np.full(len(chunk), NOTHING)
-        columns = (chunk, src, dst, reduce, none, none, *opens, no_step, barriers, onward, onward)
+        no_step = np.full(len(chunk), NO_GATE)
+        columns = (chunk, src, dst, reduce, zeros, zeros, *opens, no_step, barriers, onward, onward)
         return cls(*columns, num_chunks)  # type: ignore[arg-type, call-arg]
 
     @property
     def has_steps(self) -> bool:
         """Return whether links serve some messages in the order of their steps."""
-        return bool((self.step != NOTHING).any())
+        return bool((self.step != NO_GATE).any())
 
     def with_barriers(self) -> Messages:
         """Return the messages of which those with steps wait for all of the step before."""
-        stepped = self.step != NOTHING
+        stepped = self.step != NO_GATE
         steps, level = np.unique(self.step, return_inverse=True)
         before = np.searchsorted(steps, self.step - 1)
         follows = stepped & (self.step > 0) & (steps[before] == self.step - 1)
         first = len(self.barriers)
         return replace(
             self,
-            waits_for=np.where(follows, first + before, np.where(stepped, NOTHING, self.waits_for)),
+            waits_for=np.where(follows, first + before, np.where(stepped, NO_GATE, self.waits_for)),
             arrival_opens=np.where(stepped, first + level, self.arrival_opens),
-            start_opens=np.where(stepped, NOTHING, self.start_opens),
-            step=np.full(len(self), NOTHING),
+            start_opens=np.where(stepped, NO_GATE, self.start_opens),
+            step=np.full(len(self), NO_GATE),
             barriers=np.concatenate((self.barriers, np.ones(len(steps), np.bool_))),
         )
 
-    def carried(self) -> MoreChunks:
+    def carried_chunks(self) -> ExtraChunks:
         """Return all that is carried, message after message, the own chunk of each first."""
         message = np.concatenate((np.arange(len(self)), self.more.message))
         chunk = np.concatenate((self.chunk, self.more.chunk))
         reduce = np.concatenate((self.reduce, self.more.reduce))
         order = np.argsort(message, kind="stable")
-        return MoreChunks.of(message[order], chunk[order], reduce[order])
+        return ExtraChunks.from_columns(message[order], chunk[order], reduce[order])
 
-    def later(self, ticks: int) -> Messages:
+    def delayed(self, ticks: int) -> Messages:
         """Return them released by so many ticks later."""
         return replace(self, release=self.release + ticks)
 
 
-def together(parts: Sequence[Messages]) -> Messages:
+def concatenate(parts: Sequence[Messages]) -> Messages:
     """Return the messages of several collectives that run at once.
 
     Chunks of each are numbered after those of the parts before it, and so are messages: where
@@ -301,32 +307,40 @@ def together(parts: Sequence[Messages]) -> Messages:
     chunks = np.cumsum([0, *(part.num_chunks for part in parts)])
     gates = np.cumsum([0, *(len(part.barriers) for part in parts)])
     firsts = np.cumsum([0, *(len(part) for part in parts)])
-    steps = np.cumsum([0, *(int(part.step.max(initial=NOTHING)) + 2 for part in parts)])
+    steps = np.cumsum([0, *(int(part.step.max(initial=NO_GATE)) + 2 for part in parts)])
     columns: dict[str, list[NDArray[Any]]] = {f.name: [] for f in fields(Messages)[:-2]}
     for part, first_chunk, first_gate, first_step in zip(parts, chunks, gates, steps, strict=False):
         for name, column in columns.items():
-            own = getattr(part, name)
+            values = getattr(part, name)
             if name in _ONWARD:
-                own = own + first_gate
+                values = values + first_gate
             elif name in _GATES:
-                own = np.where(own == NOTHING, NOTHING, own + first_gate)
+                values = np.where(values == NO_GATE, NO_GATE, values + first_gate)
             elif name == "step":
-                own = np.where(own == NOTHING, NOTHING, own + first_step)
-            column.append(own + first_chunk if name == "chunk" else own)
-    whole = {name: np.concatenate(column) for name, column in columns.items()}
+                values = np.where(values == NO_GATE, NO_GATE, values + first_step)
+            column.append(values + first_chunk if name == "chunk" else values)
+    joined = {name: np.concatenate(column) for name, column in columns.items()}
     more = [
-        MoreChunks.of(part.more.message + first, part.more.chunk + first_chunk, part.more.reduce)
+        ExtraChunks.from_columns(
+            part.more.message + first, part.more.chunk + first_chunk, part.more.reduce
+        )
         for part, first, first_chunk in zip(parts, firsts, chunks, strict=False)
     ]
-    together_ = MoreChunks(*(np.concatenate(column) for column in zip(*more, strict=True)))
-    return Messages(**whole, num_chunks=int(chunks[-1]), more=together_)
+    together_ = ExtraChunks(*(np.concatenate(column) for column in zip(*more, strict=True)))
+    return Messages(**joined, num_chunks=int(chunks[-1]), more=together_)
 
 
-_Gates = tuple[Whole, Whole, Whole, NDArray[np.bool_]]
+_Gates = tuple[AnyIntArray, AnyIntArray, AnyIntArray, NDArray[np.bool_]]
 """waits_for, arrival_opens and start_opens, and which gates are barriers."""
 
 
-def _versions(chunk: Whole, src: Whole, dst: Whole, read_at: Whole, written_at: Whole) -> _Gates:
+def _version_gates(
+    chunk: AnyIntArray,
+    src: AnyIntArray,
+    dst: AnyIntArray,
+    read_at: AnyIntArray,
+    written_at: AnyIntArray,
+) -> _Gates:
     """Return a gate for each version of each place: its value between arrivals and sends.
 
     The events at a place, in the order of time, are sends and arrivals; arrivals come first at the
@@ -345,17 +359,17 @@ def _versions(chunk: Whole, src: Whole, dst: Whole, read_at: Whole, written_at: 
     begins[1:] &= (place[1:] != place[:-1]) | ~arrives[:-1]
     version = np.cumsum(begins) - 1
     places = np.append(place[begins], (-1, -1))  # of each version; none before the first or after
-    here = np.where(places[version] == place, version, NOTHING)
-    coming = np.where(places[version + 1] == place, version + 1, NOTHING)
-    waits, opens, starts = (np.full(messages, NOTHING) for _ in range(3))
+    current = np.where(places[version] == place, version, NO_GATE)
+    coming = np.where(places[version + 1] == place, version + 1, NO_GATE)
+    waits, opens, starts = (np.full(messages, NO_GATE) for _ in range(3))
     sends = ~arrives
-    waits[order[sends]] = here[sends]
+    waits[order[sends]] = current[sends]
     starts[order[sends]] = coming[sends]
     opens[order[arrives] - messages] = version[arrives]
     return waits, opens, starts, np.zeros(int(begins.sum()), np.bool_)
 
 
-def _of_transfers(gates: _Gates, of: Whole) -> tuple[_Gates, Whole, Whole]:
+def _transfer_gates(gates: _Gates, of: AnyIntArray) -> tuple[_Gates, AnyIntArray, AnyIntArray]:
     """Return the gates of messages that carry rows together, and the openings counted at gates.
 
     If the rows of a message wait for several gates, one extra gate waits for these. If they count
@@ -367,33 +381,33 @@ def _of_transfers(gates: _Gates, of: Whole) -> tuple[_Gates, Whole, Whole]:
     """
     *columns, barriers = gates
     many = int(of.max(initial=-1)) + 1
-    found: list[Whole] = []
-    onward: list[Whole] = [np.empty((2, 0), np.int64)]
+    gate_columns: list[AnyIntArray] = []
+    onward: list[AnyIntArray] = [np.empty((2, 0), np.int64)]
     more = 0
     for waits, column in zip((True, False, False), columns, strict=True):
-        rows = np.flatnonzero(column != NOTHING)
+        rows = np.flatnonzero(column != NO_GATE)
         several = np.bincount(of[rows], minlength=many) > 1
-        gate = np.full(many, NOTHING, np.int64)
+        gate = np.full(many, NO_GATE, np.int64)
         gate[of[rows]] = column[rows]
         gate[several] = len(barriers) + more + np.arange(several.sum())
         more += int(several.sum())
         rows = rows[several[of[rows]]]
         both = np.stack((column[rows], gate[of[rows]]))
         onward.append(both if waits else both[::-1])
-        found.append(gate)
+        gate_columns.append(gate)
     opened, counted_at = np.concatenate(onward, axis=1)
     all_barriers = np.concatenate((barriers, np.zeros(more, np.bool_)))
-    return (*found, all_barriers), opened, counted_at  # type: ignore[return-value]
+    return (*gate_columns, all_barriers), opened, counted_at  # type: ignore[return-value]
 
 
-def _of_links(schedule: Schedule) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _link_table(schedule: Schedule) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return of each link its lag, ticks, and its ends."""
     clock, links = schedule.clock, schedule.topology.links
     lags = np.array([clock.lag(i) for i in range(len(links))], np.int64)
     return lags, np.array([k.edge for k in links], np.int64)
 
 
-def _wide(name: str, values: Numbers) -> NDArray[np.int64]:
+def _int64_column(name: str, values: Numbers) -> NDArray[np.int64]:
     """Return whole numbers of at least 0 as a column that no sum of a few leaves."""
     column = np.asarray(values)
     if column.ndim != 1 or (len(column) and column.dtype.kind not in "iu"):

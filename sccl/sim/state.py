@@ -7,14 +7,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-Numbers = NDArray[np.int64]
+from sccl.core.arrays import IntArray
 
 NONE = -1
 """In place of a message, a row, a link or a limit."""
 
 
 class Fixed(NamedTuple):
-    """The constant input: messages, then the columns of :class:`~sccl.sim.tables.Segments`.
+    """The constant input: messages, then the columns of :class:`~sccl.sim.segments.Segments`.
 
     Attributes:
         early: the messages that wait for no gate, by release.
@@ -28,35 +28,35 @@ class Fixed(NamedTuple):
         next_first: by segment of a message, where its successors begin in ``next_``.
     """
 
-    early: Numbers
-    release: Numbers
-    at_least: Numbers
+    early: IntArray
+    release: IntArray
+    at_least: IntArray
     arrival_opens: NDArray[np.int32]
     start_opens: NDArray[np.int32]
     barriers: NDArray[np.bool_]
-    size: Numbers
-    route: Numbers
-    first_row: Numbers
-    gate_first: Numbers
-    gated: Numbers
-    onward_first: Numbers
-    onward: Numbers
-    event_first: Numbers
-    event_of: Numbers
-    next_first: Numbers
-    next_: Numbers
-    route_first: Numbers
-    use_first: Numbers
-    use_link: Numbers
-    use_offset: Numbers
-    use_alpha: Numbers
-    use_idle: Numbers
+    size: IntArray
+    route: IntArray
+    first_row: IntArray
+    gate_first: IntArray
+    gated: IntArray
+    onward_first: IntArray
+    onward: IntArray
+    event_first: IntArray
+    event_of: IntArray
+    next_first: IntArray
+    next_: IntArray
+    route_first: IntArray
+    use_first: IntArray
+    use_link: IntArray
+    use_offset: IntArray
+    use_alpha: IntArray
+    use_idle: IntArray
     pace: NDArray[np.int64]
-    claim_first: Numbers
-    claim_on: Numbers
-    claim: Numbers
-    claim_early: Numbers
-    enters: Numbers
+    claim_first: IntArray
+    claim_on: IntArray
+    claim: IntArray
+    claim_early: IntArray
+    enters: IntArray
     stored: NDArray[np.bool_]
 
 
@@ -68,16 +68,17 @@ class Rows(NamedTuple):
         start: tick at which the link begins with it.
         free: tick at which the link is free again.
         arrive: tick at which it is whole at the link's end.
-        why: the last thing that its start waited for, a :class:`~sccl.sim.why.Why`.
+        why: the last thing that its start waited for, a
+            :class:`~sccl.sim.start_reasons.StartReason`.
         by: the row that caused this; NONE: none.
     """
 
-    ready: Numbers
-    start: Numbers
-    free: Numbers
-    arrive: Numbers
+    ready: IntArray
+    start: IntArray
+    free: IntArray
+    arrive: IntArray
     why: NDArray[np.int8]
-    by: Numbers
+    by: IntArray
 
 
 class State(NamedTuple):
@@ -113,28 +114,28 @@ class State(NamedTuple):
         began: by segment, its place in the order of starts.
     """
 
-    counts: Numbers
-    tick: Numbers
-    code: Numbers
-    segment: Numbers
-    place: Numbers
-    came: Numbers
-    came_for: Numbers
-    behind: Numbers
-    beside: Numbers
-    blocked: Numbers
-    ready: Numbers
+    counts: IntArray
+    tick: IntArray
+    code: IntArray
+    segment: IntArray
+    place: IntArray
+    came: IntArray
+    came_for: IntArray
+    behind: IntArray
+    beside: IntArray
+    blocked: IntArray
+    ready: IntArray
     ready_why: NDArray[np.int8]
-    ready_by: Numbers
-    head: Numbers
-    tail: Numbers
-    free_at: Numbers
-    last_row: Numbers
-    left: Numbers
-    waiting: Numbers
-    freed_by: Numbers
-    shut: Numbers
-    opening: Numbers
-    ahead: Numbers
-    due: Numbers
-    began: Numbers
+    ready_by: IntArray
+    head: IntArray
+    tail: IntArray
+    free_at: IntArray
+    last_row: IntArray
+    left: IntArray
+    waiting: IntArray
+    freed_by: IntArray
+    shut: IntArray
+    opening: IntArray
+    ahead: IntArray
+    due: IntArray
+    began: IntArray

@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from sccl.core.arrays import IntArray
 from sccl.core.clock import Clock
 from sccl.core.collective import Collective
 from sccl.core.schedule import Schedule
@@ -15,9 +16,7 @@ from sccl.core.topology import Topology
 from sccl.errors import ParameterError
 from sccl.sim.causes import Causes
 from sccl.sim.messages import Messages
-from sccl.sim.why import Why
-
-Numbers = NDArray[np.int64]
+from sccl.sim.start_reasons import StartReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +39,7 @@ class CriticalStep:
     ready: int
     start: int
     until: int
-    why: Why
+    why: StartReason
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,21 +54,22 @@ class Timeline:
         start: tick at which the link begins with it.
         free: tick at which the link is free again.
         arrive: tick at which it is whole at the link's end.
-        why: the last thing that its start waited for, a :class:`~sccl.sim.why.Why`.
+        why: the last thing that its start waited for, a
+            :class:`~sccl.sim.start_reasons.StartReason`.
         by: the row that caused this. -1: none.
     """
 
     topology: Topology
     clock: Clock
     messages: Messages
-    message: Numbers
-    link: Numbers
-    ready: Numbers
-    start: Numbers
-    free: Numbers
-    arrive: Numbers
+    message: IntArray
+    link: IntArray
+    ready: IntArray
+    start: IntArray
+    free: IntArray
+    arrive: IntArray
     why: NDArray[np.int8]
-    by: Numbers
+    by: IntArray
 
     @property
     def finish(self) -> int:
@@ -81,29 +81,31 @@ class Timeline:
         """Return the finish in microseconds."""
         return self.clock.us(self.finish)
 
-    def finish_of(self, first: int, end: int) -> int:
+    def finish_of_messages(self, first: int, end: int) -> int:
         """Return the tick at which the last of some messages arrives, ``end`` not among them."""
         rows = slice(*np.searchsorted(self.message, [first, end]).tolist())
         return int(self.arrive[rows].max(initial=0))
 
-    def busy(self) -> Numbers:
+    def busy(self) -> IntArray:
         """Return of each link the ticks for which it was busy."""
         return self._by_link(self.link, self.free - self.start)
 
-    def carried(self) -> Numbers:
+    def carried_bytes(self) -> IntArray:
         """Return of each link the bytes that it carried."""
-        given = self.clock.chunk_bytes
+        chunk_bytes = self.clock.chunk_bytes
         chunks = self.messages.num_chunks
-        each = np.array((given,) * chunks if isinstance(given, int) else given, np.int64)
+        each = np.array(
+            (chunk_bytes,) * chunks if isinstance(chunk_bytes, int) else chunk_bytes, np.int64
+        )
         row, chunk, _ = self.chunks()
         return self._by_link(self.link[row], each[chunk])
 
-    def chunks(self) -> tuple[Numbers, NDArray[np.int32], NDArray[np.bool_]]:
+    def chunks(self) -> tuple[IntArray, NDArray[np.int32], NDArray[np.bool_]]:
         """Return columns of carried chunks: row, chunk, and whether its message reduces it.
 
         Rows ascend. The row of a message with several chunks occurs once for each of them.
         """
-        carried = self.messages.carried()
+        carried = self.messages.carried_chunks()
         first = np.searchsorted(carried.message, np.arange(len(self.messages) + 1))
         many = np.diff(first)[self.message]
         row = np.repeat(np.arange(len(self.message)), many)
@@ -111,12 +113,12 @@ class Timeline:
         entry = first[self.message[row]] + within
         return row, carried.chunk[entry], carried.reduce[entry]
 
-    def _by_link(self, link: Numbers, amounts: Numbers) -> Numbers:
+    def _by_link(self, link: IntArray, amounts: IntArray) -> IntArray:
         sums = np.zeros(len(self.topology.links), np.int64)
         np.add.at(sums, link, amounts)
         return sums
 
-    def utilisation(self, bins: int) -> NDArray[np.float64]:
+    def utilization(self, bins: int) -> NDArray[np.float64]:
         """Return which part of all links was busy in each of so many equal parts of the time.
 
         Raises:
@@ -124,14 +126,14 @@ class Timeline:
         """
         if bins < 1:
             raise ParameterError(f"utilisation in {bins} parts of the time, expected at least 1")
-        found = np.zeros(bins)
+        shares = np.zeros(bins)
         finish = self.finish
         borders = [finish * i // bins for i in range(bins + 1)]
         for i, (since, until) in enumerate(pairwise(borders)):
             inside = np.minimum(self.free, until) - np.maximum(self.start, since)
-            whole = (until - since) * len(self.topology.links)
-            found[i] = int(np.maximum(inside, 0).sum()) / whole if whole else 0.0
-        return found
+            capacity = (until - since) * len(self.topology.links)
+            shares[i] = int(np.maximum(inside, 0).sum()) / capacity if capacity else 0.0
+        return shares
 
     def critical_path(self) -> tuple[CriticalStep, ...]:
         """Return the transfers that led to the finish, each started because of the one before.
@@ -146,9 +148,9 @@ class Timeline:
         causes = self._causes() if self.messages.release.any() else None
         path: list[CriticalStep] = []
         while row >= 0:
-            by, why = int(self.by[row]), Why(int(self.why[row]))
+            by, why = int(self.by[row]), StartReason(int(self.why[row]))
             if by < 0 and causes is not None:
-                by, why = causes.of(row)
+                by, why = causes.find_cause(row)
             path.append(
                 CriticalStep(
                     row=row,

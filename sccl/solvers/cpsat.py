@@ -18,7 +18,7 @@ from functools import partial
 from sccl.errors import SolverError
 from sccl.solvers.effort import Effort
 from sccl.solvers.interrupt import run_interruptible
-from sccl.solvers.pandas_late import import_without_pandas
+from sccl.solvers.lazy_pandas import import_without_pandas
 
 import_without_pandas("ortools.sat.python.cp_model")
 
@@ -30,7 +30,7 @@ from ortools.sat.python.cp_model import (  # noqa: E402
     LinearExpr,
 )
 
-_ROUNDED = 1e-6
+_BOUND_TOLERANCE = 1e-6
 """By which a bound, which is told as a float, may be off."""
 
 __all__ = ["CpModel", "IntVar", "IntervalVar", "LinearExpr", "Result", "Strategy", "solve"]
@@ -43,7 +43,7 @@ class Strategy:
     Attributes:
         workers: number of workers, which take turns.
         linear: linearization_level, 0 to 2: how much LP. None: the default.
-        presolved: whether presolve probes and looks for symmetries (the default).
+        is_presolved: whether presolve probes and looks for symmetries (the default).
         conflicts: limit per unit of effort. None: no limit. Deterministic time undercounts models
             that spend their time in scheduling constraints: one of 1,900 intervals in 5 constraints
             used 0.6 of it in 20 s.
@@ -51,7 +51,7 @@ class Strategy:
 
     workers: int = 1
     linear: int | None = None
-    presolved: bool = True
+    is_presolved: bool = True
     conflicts: int | None = None
 
 
@@ -60,28 +60,28 @@ class Result:
     """The result of a search.
 
     Attributes:
-        found: whether there is a solution to read.
-        optimal: whether it is proved optimal.
-        refuted: whether it is proved that there is no solution.
+        has_solution: whether there is a solution to read.
+        is_optimal: whether it is proved optimal.
+        is_infeasible: whether it is proved that there is no solution.
         units: effort spent: deterministic time, or the equivalent of its conflicts if that is more.
     """
 
-    found: bool
-    optimal: bool
-    refuted: bool
+    has_solution: bool
+    is_optimal: bool
+    is_infeasible: bool
     units: float
     _solver: cp_model.CpSolver
 
     @property
     def bound(self) -> int:
         """Return a lower bound on the objective, which is integral and minimised."""
-        return math.ceil(self._solver.best_objective_bound - _ROUNDED)
+        return math.ceil(self._solver.best_objective_bound - _BOUND_TOLERANCE)
 
     def value(self, variable: IntVar) -> int:
         """Return the value of a variable in the solution."""
         return self._solver.value(variable)
 
-    def true(self, variables: Sequence[IntVar]) -> list[int]:
+    def true_variables(self, variables: Sequence[IntVar]) -> list[int]:
         """Return the places of those variables that are true in the solution."""
         return [i for i, x in enumerate(variables) if self._solver.boolean_value(x)]
 
@@ -93,7 +93,7 @@ def solve(model: CpModel, effort: Effort, strategy: Strategy) -> Result:
         SolverError: CP-SAT rejects the model.
         KeyboardInterrupt: the user interrupted. The solver has been stopped.
     """
-    solver = _solver(effort, strategy)
+    solver = _configure_solver(effort, strategy)
     status = run_interruptible(partial(solver.solve, model), solver.stop_search)
     if status == cp_model.MODEL_INVALID:
         raise SolverError(f"CP-SAT rejects the model ({status}); this is a defect")
@@ -107,7 +107,7 @@ def solve(model: CpModel, effort: Effort, strategy: Strategy) -> Result:
     )
 
 
-def _solver(effort: Effort, strategy: Strategy) -> cp_model.CpSolver:
+def _configure_solver(effort: Effort, strategy: Strategy) -> cp_model.CpSolver:
     solver = cp_model.CpSolver()
     parameters = solver.parameters
     parameters.catch_sigint_signal = False
@@ -122,7 +122,7 @@ def _solver(effort: Effort, strategy: Strategy) -> cp_model.CpSolver:
     parameters.interleave_search = strategy.workers > 1
     if strategy.linear is not None:
         parameters.linearization_level = strategy.linear
-    if not strategy.presolved:
+    if not strategy.is_presolved:
         parameters.cp_model_probing_level = 0
         parameters.symmetry_level = 0
     return solver

@@ -10,7 +10,7 @@ from sccl.errors import ParameterError
 
 MAX_TIMEOUT_S = 10_000_000
 
-LATE = "timeout"
+TIMEOUT_REASON = "timeout"
 """With which the reason of an Unknown begins whose time ran out, and no other's."""
 
 UNIT_S = 2.0
@@ -48,17 +48,17 @@ class Effort:
         return math.inf if self.timeout_s is None else self.timeout_s
 
     @property
-    def why_late(self) -> str:
+    def timeout_reason(self) -> str:
         """Return the reason of an Unknown whose time ran out."""
-        return f"{LATE} after {self.timeout_s:g} s"
+        return f"{TIMEOUT_REASON} after {self.timeout_s:g} s"
 
     @property
-    def why_used_up(self) -> str:
+    def exhausted_reason(self) -> str:
         """Return the reason of an Unknown whose units are spent."""
         return f"no schedule within a budget of {self.units:g}"
 
 
-class Spending:
+class EffortMeter:
     """An effort and the part already spent, counted from the construction of this object.
 
     Attributes:
@@ -69,24 +69,26 @@ class Spending:
         self.effort, self.units = effort, 0.0
         self._begin = time.perf_counter()
 
-    def seconds(self) -> float:
+    def elapsed_seconds(self) -> float:
         """Return the seconds that have gone by."""
         return time.perf_counter() - self._begin
 
-    def late(self) -> bool:
+    def deadline_passed(self) -> bool:
         """Return whether time has run out."""
-        return self.effort.timeout_s is not None and self.seconds() >= self.effort.timeout_s
+        return self.effort.timeout_s is not None and self.elapsed_seconds() >= self.effort.timeout_s
 
-    def used_up(self) -> bool:
+    def is_exhausted(self) -> bool:
         """Return whether all units are spent."""
         return self.effort.units is not None and self.units >= self.effort.units
 
-    def left(self, most: float = math.inf) -> Effort | None:
-        """Return the remaining effort, with at most ``most`` units, or None if time has run out."""
-        units = min(most, math.inf if self.effort.units is None else self.effort.units - self.units)
+    def remaining(self, limit: float = math.inf) -> Effort | None:
+        """Return the remaining effort of at most ``limit`` units, or None if time has run out."""
+        units = min(
+            limit, math.inf if self.effort.units is None else self.effort.units - self.units
+        )
         seconds = None
         if self.effort.timeout_s is not None:
-            seconds = self.effort.timeout_s - self.seconds()
+            seconds = self.effort.timeout_s - self.elapsed_seconds()
             if seconds <= 0:
                 return None
         return Effort(seconds, self.effort.seed, None if units == math.inf else units)

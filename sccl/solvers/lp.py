@@ -13,7 +13,6 @@ from functools import partial
 from math import inf
 
 import numpy as np
-from numpy.typing import NDArray
 from ortools.math_opt.model_pb2 import ModelProto
 from ortools.math_opt.python import mathopt
 from ortools.math_opt.python.mathopt import (
@@ -26,6 +25,7 @@ from ortools.math_opt.python.mathopt import (
 )
 from ortools.util.python.solve_interrupter import SolveInterrupter
 
+from sccl.core.arrays import FloatArray, IntArray
 from sccl.errors import SolverError
 from sccl.solvers import milp
 from sccl.solvers.effort import Effort
@@ -33,25 +33,22 @@ from sccl.solvers.interrupt import run_interruptible
 
 __all__ = [
     "BasisStatus",
-    "Growing",
+    "IncrementalProgram",
     "LinearConstraint",
     "Model",
     "SolveResult",
-    "SparseEnd",
     "SparseProgram",
     "SparseResult",
+    "SparseStatus",
     "Variable",
     "fast_sum",
-    "rational",
     "solve",
     "solve_sparse",
+    "to_fraction",
 ]
 
-Floats = NDArray[np.float64]
-Whole = NDArray[np.int64]
-
 _DENOMINATOR = 720_720  # divisible by 1..16: the duals of small machines come out exactly
-_EFFORT = 10.0
+_MAX_EFFORT = 10.0
 """Deterministic time of GLOP's, a unit near a second: bounds are the same on every machine."""
 
 
@@ -62,7 +59,7 @@ def solve(model: Model) -> SolveResult | None:
         KeyboardInterrupt: the user interrupted. The solver has been stopped.
     """
     parameters = mathopt.SolveParameters(threads=1)
-    parameters.glop.max_deterministic_time = _EFFORT
+    parameters.glop.max_deterministic_time = _MAX_EFFORT
     ctrl_c = SolveInterrupter()
     work = partial(
         mathopt.solve, model, mathopt.SolverType.GLOP, params=parameters, interrupter=ctrl_c
@@ -72,14 +69,14 @@ def solve(model: Model) -> SolveResult | None:
     return result if optimal else None
 
 
-class Growing:
+class IncrementalProgram:
     """A program that is solved again and again while it grows, each time from its last basis."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
         self._solver = mathopt.IncrementalSolver(model, mathopt.SolverType.GLOP)
 
-    def optimum(self) -> SolveResult:
+    def solve(self) -> SolveResult:
         """Return the optimum, by GLOP from the last basis, else from scratch, else by HiGHS.
 
         GLOP sometimes ends abnormally, and MathOpt reports that in several ways.
@@ -107,7 +104,7 @@ class Growing:
         raise SolverError(f"no solver finds the optimum of a linear program ({failure})")
 
 
-def rational(value: float) -> Fraction:
+def to_fraction(value: float) -> Fraction:
     """Return a dual value as a non-negative fraction near it. The proof's check is exact."""
     return max(Fraction(0), Fraction(round(value * _DENOMINATOR), _DENOMINATOR))
 
@@ -125,14 +122,14 @@ class SparseProgram:
         value: of each coefficient.
     """
 
-    cost: Floats
-    lower: Floats
-    upper: Floats
-    row: Whole
-    column: Whole
-    value: Floats
+    cost: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+    row: IntArray
+    column: IntArray
+    value: FloatArray
 
-    def model(self) -> Model:
+    def to_model(self) -> Model:
         """Return it as MathOpt has it."""
         proto, columns, rows = ModelProto(), len(self.cost), len(self.lower)
         order = np.lexsort((self.column, self.row))
@@ -153,7 +150,7 @@ class SparseProgram:
         return Model.from_model_proto(proto)
 
 
-class SparseEnd(Enum):
+class SparseStatus(Enum):
     """The termination status of a sparse program."""
 
     OPTIMAL = "optimal"
@@ -171,9 +168,9 @@ class SparseResult:
         pivots: number of simplex pivots.
     """
 
-    end: SparseEnd
-    values: Floats
-    duals: Floats
+    status: SparseStatus
+    values: FloatArray
+    duals: FloatArray
     pivots: int
 
 
@@ -193,38 +190,38 @@ def solve_sparse(
         KeyboardInterrupt: the user interrupted; GLOP has been stopped.
     """
     if solver in set(milp.Engine):
-        return _elsewhere(program, milp.Engine(solver), effort, seconds)
+        return _solve_with_engine(program, milp.Engine(solver), effort, seconds)
     parameters = mathopt.SolveParameters(
         threads=1,
         lp_algorithm=mathopt.LPAlgorithm.DUAL_SIMPLEX,
         time_limit=None if seconds == inf else timedelta(seconds=max(seconds, 0.0)),
     )
     parameters.glop.max_deterministic_time = effort
-    model, ctrl_c = program.model(), SolveInterrupter()
+    model, ctrl_c = program.to_model(), SolveInterrupter()
     work = partial(
         mathopt.solve, model, mathopt.SolverType.GLOP, params=parameters, interrupter=ctrl_c
     )
     result = run_interruptible(work, ctrl_c.interrupt)
-    pivots, none = result.solve_stats.simplex_iterations, np.zeros(0)
+    pivots, empty = result.solve_stats.simplex_iterations, np.zeros(0)
     reason = result.termination.reason
     if reason is mathopt.TerminationReason.OPTIMAL and result.solutions:
         values = np.array(result.variable_values(list(model.variables())))
         duals = np.array(result.dual_values(list(model.linear_constraints())))
-        return SparseResult(SparseEnd.OPTIMAL, values, duals, pivots)
+        return SparseResult(SparseStatus.OPTIMAL, values, duals, pivots)
     infeasible = reason is mathopt.TerminationReason.INFEASIBLE
     return SparseResult(
-        SparseEnd.INFEASIBLE if infeasible else SparseEnd.UNKNOWN, none, none, pivots
+        SparseStatus.INFEASIBLE if infeasible else SparseStatus.UNKNOWN, empty, empty, pivots
     )
 
 
-def _elsewhere(
+def _solve_with_engine(
     program: SparseProgram, engine: milp.Engine, effort: float, seconds: float
 ) -> SparseResult:
     timeout = None if seconds == inf else max(seconds, 1e-3)
-    result = milp.solve(program.model(), Effort(timeout, units=effort), engine=engine)
+    result = milp.solve(program.to_model(), Effort(timeout, units=effort), engine=engine)
     rows, columns = len(program.lower), len(program.cost)
-    if result.found and result.optimal:
-        values = np.array([result.number(i) for i in range(columns)])
-        return SparseResult(SparseEnd.OPTIMAL, values, np.zeros(rows), 0)
-    end = SparseEnd.INFEASIBLE if result.refuted else SparseEnd.UNKNOWN
+    if result.has_solution and result.is_optimal:
+        values = np.array([result.value_by_index(i) for i in range(columns)])
+        return SparseResult(SparseStatus.OPTIMAL, values, np.zeros(rows), 0)
+    end = SparseStatus.INFEASIBLE if result.is_infeasible else SparseStatus.UNKNOWN
     return SparseResult(end, np.zeros(0), np.zeros(0), 0)

@@ -5,33 +5,31 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from ortools.graph.python.max_flow import SimpleMaxFlow
 
+from sccl.core.arrays import BoolArray, IntArray
 from sccl.errors import SolverError
-
-Whole = NDArray[np.int64]
-Inside = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class GreatestFlow:
+class MaxFlow:
     """A maximum flow.
 
     Attributes:
         value: its total.
-        near: by node, whether it is on the source's side of the minimum cut nearest the source.
-        far: by node, whether it is on the source's side of the minimum cut nearest the sink.
-        on: flow on each arc.
+        source_side: by node, whether it is on the source's side of the minimum cut nearest the
+            source.
+        sink_side: by node, whether it is on the source's side of the minimum cut nearest the sink.
+        arc_flows: flow on each arc.
     """
 
     value: int
-    near: Inside
-    far: Inside
-    on: Whole
+    source_side: BoolArray
+    sink_side: BoolArray
+    arc_flows: IntArray
 
 
-class Network:
+class FlowNetwork:
     """Arcs whose capacities may change from one flow to the next.
 
     Args:
@@ -40,12 +38,12 @@ class Network:
         heads: of the arcs.
     """
 
-    def __init__(self, nodes: int, tails: Whole, heads: Whole) -> None:
+    def __init__(self, nodes: int, tails: IntArray, heads: IntArray) -> None:
         self.nodes, self._solver = nodes, SimpleMaxFlow()
         zero = np.zeros(len(tails), np.int64)
         self._arcs = self._solver.add_arcs_with_capacity(tails, heads, zero)
 
-    def flow(self, capacities: Whole, source: int, sink: int) -> GreatestFlow:
+    def max_flow(self, capacities: IntArray, source: int, sink: int) -> MaxFlow:
         """Return a greatest flow from one node to another.
 
         Raises:
@@ -58,6 +56,4 @@ class Network:
         near, far = np.zeros(self.nodes, np.bool_), np.ones(self.nodes, np.bool_)
         near[self._solver.get_source_side_min_cut()] = True
         far[self._solver.get_sink_side_min_cut()] = False
-        return GreatestFlow(
-            int(self._solver.optimal_flow()), near, far, self._solver.flows(self._arcs)
-        )
+        return MaxFlow(int(self._solver.optimal_flow()), near, far, self._solver.flows(self._arcs))

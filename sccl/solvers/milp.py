@@ -22,16 +22,16 @@ from ortools.math_opt import model_pb2
 from ortools.math_opt.python import mathopt
 
 from sccl.errors import SolverError, ToolError
-from sccl.solvers.child import Child
+from sccl.solvers.child_task import Child
 from sccl.solvers.cpsat import CpModel
 from sccl.solvers.effort import Effort
 
-_NODES = 100  # of a unit of effort
+_NODES_PER_UNIT = 100  # of a unit of effort
 
-_ENDLESS = 2**62
+_INFINITE_BOUND = 2**62
 """Beyond it a sum has no end."""
 
-_SECONDS = 5.0
+_SECONDS_PER_UNIT = 5.0
 """Seconds per unit of effort, for solvers without a limit on nodes."""
 
 
@@ -44,7 +44,7 @@ class Engine(StrEnum):
     GUROBI = "gurobi"
 
 
-_UNLOADED = "bad_function_call"
+_MISSING_LIBRARY = "bad_function_call"
 """OR-Tools' error text when it calls a library that is not installed."""
 
 _TYPES = {
@@ -60,17 +60,17 @@ class Result:
     """The result of a search.
 
     Attributes:
-        found: whether there are values to read.
-        optimal: whether they are optimal within the gap.
-        refuted: whether it is proved that there are none.
+        has_solution: whether there are values to read.
+        is_optimal: whether they are optimal within the gap.
+        is_infeasible: whether it is proved that there are none.
         objective: objective of the values; meaningless without values.
         bound: bound on the objective; meaningless without values.
         units: effort spent, from nodes or seconds.
     """
 
-    found: bool
-    optimal: bool
-    refuted: bool
+    has_solution: bool
+    is_optimal: bool
+    is_infeasible: bool
     objective: float
     bound: float
     units: float
@@ -78,9 +78,9 @@ class Result:
 
     def value(self, variable: mathopt.Variable) -> float:
         """Return the value of a variable. A whole one's may be off by SCIP's tolerance, 1e-6."""
-        return self.number(variable.id)
+        return self.value_by_index(variable.id)
 
-    def number(self, variable: int) -> float:
+    def value_by_index(self, variable: int) -> float:
         """Return the value of a variable by its number."""
         return self._values.get(str(variable), 0.0)
 
@@ -99,18 +99,18 @@ def solve(
     """
     nodes, seconds = None, effort.timeout_s
     if effort.units is not None and engine is Engine.SCIP:
-        nodes = max(1, int(effort.units * _NODES))
+        nodes = max(1, int(effort.units * _NODES_PER_UNIT))
     elif effort.units is not None:
-        seconds = min(effort.units * _SECONDS, effort.seconds)
+        seconds = min(effort.units * _SECONDS_PER_UNIT, effort.seconds)
     with Child(f"the solver {engine}", __name__, effort.seed, nodes, gap, engine.value) as child:
         try:
             reply = child.reply(model.export_model().SerializeToString(), seconds)
         except TimeoutError:
             units = effort.units or 0.0
             return Result(
-                found=False,
-                optimal=False,
-                refuted=False,
+                has_solution=False,
+                is_optimal=False,
+                is_infeasible=False,
                 objective=0,
                 bound=0,
                 units=units,
@@ -119,12 +119,12 @@ def solve(
     answer = json.loads(reply)
     if "problem" in answer:
         raise ToolError(f"the solver {engine} cannot be used: {answer['problem']}")
-    reached, took_s, found, optimal, refuted, objective, bound, values = answer["result"]
-    units = reached / _NODES if engine is Engine.SCIP else took_s / _SECONDS
-    return Result(found, optimal, refuted, objective, bound, units, values)
+    reached, took_s, has_solution, optimal, refuted, objective, bound, values = answer["result"]
+    units = reached / _NODES_PER_UNIT if engine is Engine.SCIP else took_s / _SECONDS_PER_UNIT
+    return Result(has_solution, optimal, refuted, objective, bound, units, values)
 
 
-def _nothing(units: float) -> Result:
+def _no_solution(units: float) -> Result:
     return Result(False, False, False, 0, 0, units, {})  # noqa: FBT003 - six fields in their order
 
 
@@ -134,27 +134,31 @@ def main(seed: int, nodes: int | None, gap: float, engine: str) -> None:
     model = mathopt.Model.from_model_proto(proto)
     try:
         result = mathopt.solve(
-            model, _TYPES[Engine(engine)], params=_parameters(seed, nodes, gap, engine)
+            model, _TYPES[Engine(engine)], params=_solver_parameters(seed, nodes, gap, engine)
         )
     except RuntimeError as error:  # so it is without Gurobi's library, or its licence
-        reason = "its library is missing" if _UNLOADED in str(error) else str(error)
+        reason = "its library is missing" if _MISSING_LIBRARY in str(error) else str(error)
         problem = f"{reason}; give another one, or install it, with its licence"
         sys.stdout.write(json.dumps({"problem": problem}))
         return
     end, why = result.termination, mathopt.TerminationReason
     if end.reason not in {why.OPTIMAL, why.FEASIBLE, why.INFEASIBLE, why.NO_SOLUTION_FOUND}:
         raise ValueError(f"it ends with {end.reason.name.lower()}")
-    found, bounds = result.has_primal_feasible_solution(), end.objective_bounds
+    has_solution, bounds = result.has_primal_feasible_solution(), end.objective_bounds
     values = (
-        {x.id: value for x, value in result.variable_values().items() if value} if found else {}
+        {x.id: value for x, value in result.variable_values().items() if value}
+        if has_solution
+        else {}
     )
-    costs = (bounds.primal_bound, bounds.dual_bound) if found else (0, 0)
-    verdict = (found, end.reason is why.OPTIMAL, end.reason is why.INFEASIBLE)
+    costs = (bounds.primal_bound, bounds.dual_bound) if has_solution else (0, 0)
+    verdict = (has_solution, end.reason is why.OPTIMAL, end.reason is why.INFEASIBLE)
     took = (result.solve_stats.node_count, result.solve_stats.solve_time.total_seconds())
     sys.stdout.write(json.dumps({"result": [*took, *verdict, *costs, values]}))
 
 
-def _parameters(seed: int, nodes: int | None, gap: float, engine: str) -> mathopt.SolveParameters:
+def _solver_parameters(
+    seed: int, nodes: int | None, gap: float, engine: str
+) -> mathopt.SolveParameters:
     """Return the parameters of an engine. No engine accepts all of them."""
     if engine == Engine.PDLP:
         return mathopt.SolveParameters(threads=1)
@@ -165,51 +169,58 @@ def _parameters(seed: int, nodes: int | None, gap: float, engine: str) -> mathop
     )
 
 
-def of_booleans(model: CpModel) -> mathopt.Model:
+def from_cpsat(model: CpModel) -> mathopt.Model:
     """Convert a CP-SAT model to an equivalent program; variables keep their numbers.
 
     Raises:
         SolverError: it has constraints other than sums and clauses. This is a defect.
     """
-    found = mathopt.Model()
-    given = model.proto
-    domains = [list(x.domain) for x in given.variables]
-    xs = [found.add_integer_variable(lb=float(low), ub=float(high)) for low, high in domains]
+    program = mathopt.Model()
+    proto = model.proto
+    domains = [list(x.domain) for x in proto.variables]
+    xs = [program.add_integer_variable(lb=float(low), ub=float(high)) for low, high in domains]
 
     def term(literal: int) -> mathopt.LinearExpression | mathopt.Variable:
         """Return the expression of a literal: a variable, or 1 minus it."""
         return xs[literal] if literal >= 0 else 1 - xs[-literal - 1]
 
-    for one in given.constraints:
-        whether = [1 - term(literal) for literal in one.enforcement_literal]
-        if one.has_bool_and():
-            for literal in one.bool_and.literals:
-                found.add_linear_constraint(mathopt.fast_sum([*whether, term(literal)]) >= 1)
-        elif one.has_bool_or():
-            some = [*whether, *(term(literal) for literal in one.bool_or.literals)]
-            found.add_linear_constraint(mathopt.fast_sum(some) >= 1)
-        elif one.has_at_most_one():
-            found.add_linear_constraint(
-                mathopt.fast_sum([term(literal) for literal in one.at_most_one.literals]) <= 1
+    for constraint in proto.constraints:
+        whether = [1 - term(literal) for literal in constraint.enforcement_literal]
+        if constraint.has_bool_and():
+            for literal in constraint.bool_and.literals:
+                program.add_linear_constraint(mathopt.fast_sum([*whether, term(literal)]) >= 1)
+        elif constraint.has_bool_or():
+            terms = [*whether, *(term(literal) for literal in constraint.bool_or.literals)]
+            program.add_linear_constraint(mathopt.fast_sum(terms) >= 1)
+        elif constraint.has_at_most_one():
+            program.add_linear_constraint(
+                mathopt.fast_sum([term(literal) for literal in constraint.at_most_one.literals])
+                <= 1
             )
-        elif one.has_exactly_one():
-            found.add_linear_constraint(
-                mathopt.fast_sum([term(literal) for literal in one.exactly_one.literals]) == 1
+        elif constraint.has_exactly_one():
+            program.add_linear_constraint(
+                mathopt.fast_sum([term(literal) for literal in constraint.exactly_one.literals])
+                == 1
             )
-        elif one.has_linear() and not whether and len(one.linear.domain) == 2:
-            low, high = one.linear.domain
-            found.add_linear_constraint(
-                lb=float(low) if low > -_ENDLESS else -inf,
-                ub=float(high) if high < _ENDLESS else inf,
+        elif constraint.has_linear() and not whether and len(constraint.linear.domain) == 2:
+            low, high = constraint.linear.domain
+            program.add_linear_constraint(
+                lb=float(low) if low > -_INFINITE_BOUND else -inf,
+                ub=float(high) if high < _INFINITE_BOUND else inf,
                 expr=mathopt.fast_sum(
-                    [c * xs[v] for v, c in zip(one.linear.vars, one.linear.coeffs, strict=True)]
+                    [
+                        c * xs[v]
+                        for v, c in zip(
+                            constraint.linear.vars, constraint.linear.coeffs, strict=True
+                        )
+                    ]
                 ),
             )
         else:
             raise SolverError("a model has a constraint that programs have not; this is a defect")
-    if given.has_objective():
-        goal = given.objective
-        found.minimize(
+    if proto.has_objective():
+        goal = proto.objective
+        program.minimize(
             mathopt.fast_sum([c * xs[v] for v, c in zip(goal.vars, goal.coeffs, strict=True)])
         )
-    return found
+    return program

@@ -10,11 +10,11 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sccl.solvers.child import Child
+from sccl.solvers.child_task import Child
 
 _SOLVER = "cadical195"
 
-CONFLICTS = 20_000
+CONFLICTS_PER_UNIT = 20_000
 """Conflicts per unit of effort."""
 
 Clause = list[int]
@@ -25,14 +25,15 @@ class Result:
     """The result of a search.
 
     Attributes:
-        satisfiable: None: the limit on conflicts was reached.
-        true: the true variables of the solution, without variables that occur in no clause.
+        is_satisfiable: None: the limit on conflicts was reached.
+        true_variables: the true variables of the solution, without variables that occur in no
+            clause.
         conflicts: number of conflicts in the search.
         proof: lines in DRAT, if requested and the formula has no model.
     """
 
-    satisfiable: bool | None
-    true: frozenset[int]
+    is_satisfiable: bool | None
+    true_variables: frozenset[int]
     conflicts: int
     proof: Sequence[str] = ()
 
@@ -59,8 +60,8 @@ def solve(
         )
 
 
-def at_most(literals: Sequence[int], most: int, top: int) -> tuple[list[Clause], int]:
-    """Return clauses that say that at most ``most`` literals are true, and the last variable.
+def at_most_clauses(literals: Sequence[int], limit: int, top: int) -> tuple[list[Clause], int]:
+    """Return clauses that say that at most ``limit`` literals are true, and the last variable.
 
     Sequential counters (Sinz 2005), which propagate as well as a totalizer and are smaller for the
     small bounds of small machines.
@@ -70,14 +71,14 @@ def at_most(literals: Sequence[int], most: int, top: int) -> tuple[list[Clause],
     """
     from pysat.card import CardEnc, EncType  # noqa: PLC0415 - only a child process needs it
 
-    if most >= len(literals):
+    if limit >= len(literals):
         return [], top
-    coded = CardEnc.atmost(list(literals), bound=most, top_id=top, encoding=EncType.seqcounter)
+    coded = CardEnc.atmost(list(literals), bound=limit, top_id=top, encoding=EncType.seqcounter)
     return coded.clauses, max(top, coded.nv)
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class RefutationAttempt:
     """The result of an attempt to refute a formula.
 
     Attributes:
@@ -90,7 +91,7 @@ class Attempt:
     conflicts: int
 
 
-def refutation(dimacs: str, most_conflicts: int) -> Attempt:
+def find_refutation(dimacs: str, most_conflicts: int) -> RefutationAttempt:
     """Return a refutation of a formula, if one is found. The search is in a child process.
 
     Raises:
@@ -101,7 +102,7 @@ def refutation(dimacs: str, most_conflicts: int) -> Attempt:
         reply = child.reply(dimacs.encode())
     head, _, proof = reply.decode().partition("\n")
     verdict, conflicts = head.split()
-    return Attempt(proof if verdict == "unsat" else None, int(conflicts))
+    return RefutationAttempt(proof if verdict == "unsat" else None, int(conflicts))
 
 
 def main(most_conflicts: int) -> None:
@@ -109,6 +110,6 @@ def main(most_conflicts: int) -> None:
     lines = (line for line in sys.stdin.read().splitlines() if line and line[0] not in "pc")
     clauses = [[int(word) for word in line.split()[:-1]] for line in lines]  # a 0 ends each
     result = solve(clauses, most_conflicts, with_proof=True)
-    verdict = {True: "sat", False: "unsat", None: "unknown"}[result.satisfiable]
+    verdict = {True: "sat", False: "unsat", None: "unknown"}[result.is_satisfiable]
     sys.stdout.write(f"{verdict} {result.conflicts}\n")
     sys.stdout.writelines(line + "\n" for line in result.proof)

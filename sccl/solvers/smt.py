@@ -51,8 +51,8 @@ __all__ = [
     "solve",
 ]
 
-_RESOURCES = 2_000_000  # of Z3's own, in a unit of effort
-_MOST_RESOURCES = 2**32 - 1
+_RESOURCES_PER_UNIT = 2_000_000  # of Z3's own, in a unit of effort
+_MAX_RESOURCES = 2**32 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +61,12 @@ class Result:
 
     Attributes:
         model: the values, if there are some.
-        refuted: whether it is proved that there are none.
+        is_infeasible: whether it is proved that there are none.
         reason: why the result is unknown, if it is.
     """
 
     model: ModelRef | None
-    refuted: bool
+    is_infeasible: bool
     reason: str
 
 
@@ -74,7 +74,7 @@ _REMINDER_S = 0.25
 
 
 @contextmanager
-def _interrupted(solver: Solver, timeout_s: float | None) -> Iterator[None]:
+def _interrupt_on_timeout(solver: Solver, timeout_s: float | None) -> Iterator[None]:
     """Interrupt a solver when its time is over, again and again until it has ended.
 
     Z3's own timer is lost where it rings before the search has begun: then the search has no end.
@@ -104,14 +104,16 @@ def solve(solver: Solver, effort: Effort) -> Result:
     """Solve the constraints of a Z3 solver in this process."""
     solver.set("random_seed", effort.seed)
     if effort.units is not None:
-        solver.set("rlimit", max(1, min(int(effort.units * _RESOURCES), _MOST_RESOURCES)))
+        solver.set("rlimit", max(1, min(int(effort.units * _RESOURCES_PER_UNIT), _MAX_RESOURCES)))
     if effort.timeout_s is not None:
         solver.set("timeout", max(1, int(effort.timeout_s * 1000)))
-    with _interrupted(solver, effort.timeout_s):
+    with _interrupt_on_timeout(solver, effort.timeout_s):
         verdict = solver.check()
     if verdict == z3.sat:
-        return Result(solver.model(), refuted=False, reason="")
+        return Result(solver.model(), is_infeasible=False, reason="")
     if verdict == z3.unsat:
-        return Result(None, refuted=True, reason="")
+        return Result(None, is_infeasible=True, reason="")
     reason = solver.reason_unknown()
-    return Result(None, refuted=False, reason="timeout" if reason == "interrupted" else reason)
+    return Result(
+        None, is_infeasible=False, reason="timeout" if reason == "interrupted" else reason
+    )

@@ -21,26 +21,26 @@ from multiprocessing.connection import Connection, Pipe
 from typing import Any, ParamSpec, TypeVar
 
 from sccl.errors import ScclError, SolverError, ToolError
-from sccl.solvers.processes import last_line, start
+from sccl.solvers.process_control import last_line, start_process
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 _ATTEMPTS = 3
-_LOOK_S = 0.05
-_END_S = 5.0
+_POLL_S = 0.05
+_EXIT_GRACE_S = 5.0
 """For a process that has closed its pipe to end by itself."""
-_READ = 1 << 16
+_READ_BYTES = 1 << 16
 
 _Call = tuple[Callable[..., Any], tuple[Any, ...]]
 _Task = tuple[Future[Any], _Call]
 
 
-class _DiedError(Exception):
+class _WorkerDiedError(Exception):
     """A process ended within a task. The message says with which last words."""
 
 
-class Workers(Executor):
+class WorkerPool(Executor):
     """A number of worker processes, started on demand.
 
     Raises:
@@ -57,7 +57,7 @@ class Workers(Executor):
                 thread.start()
             except (RuntimeError, MemoryError) as error:
                 self.shutdown()
-                raise ToolError(_cannot_start(error)) from error
+                raise ToolError(_start_failure_text(error)) from error
             self._threads.append(thread)
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
@@ -85,7 +85,7 @@ class Workers(Executor):
 
     def _serve(self) -> None:
         """Be one worker: take tasks, keep a process for them, watch it."""
-        process: _Process | None = None
+        process: _WorkerProcess | None = None
         while (task := self._tasks.get()) is not None:
             future, call = task
             if self._closed:
@@ -96,7 +96,7 @@ class Workers(Executor):
                 process, result = self._compute(process, future, call)
             except Exception as error:  # noqa: BLE001 - whoever waits has to hear of it
                 process = None
-                future.set_exception(_told(error))
+                future.set_exception(_to_sccl_error(error))
                 continue
             self._abandoned.discard(future)
             if isinstance(result, SolverError):
@@ -107,8 +107,8 @@ class Workers(Executor):
             process.end()
 
     def _compute(
-        self, process: _Process | None, future: Future[Any], call: _Call
-    ) -> tuple[_Process | None, Any]:
+        self, process: _WorkerProcess | None, future: Future[Any], call: _Call
+    ) -> tuple[_WorkerProcess | None, Any]:
         """Return the process to continue with, and the result or error of a call.
 
         Raises:
@@ -117,10 +117,10 @@ class Workers(Executor):
         """
         words = ""
         for _ in range(_ATTEMPTS):
-            process = process if process and process.alive() else _started()
+            process = process if process and process.is_alive() else _start_worker()
             try:
-                return process, process.ask(call, lambda: self._unwanted(future))
-            except _DiedError as error:
+                return process, process.call(call, lambda: self._is_abandoned(future))
+            except _WorkerDiedError as error:
                 words = str(error)
             except BaseException:
                 process.end()
@@ -128,11 +128,11 @@ class Workers(Executor):
             process = None
         raise SolverError(f"a worker process died {_ATTEMPTS} times: {words}")
 
-    def _unwanted(self, future: Future[Any]) -> bool:
+    def _is_abandoned(self, future: Future[Any]) -> bool:
         return self._closed or future in self._abandoned
 
 
-class _Process:
+class _WorkerProcess:
     """A process that computes the calls that it receives through a pipe.
 
     Raises:
@@ -145,19 +145,21 @@ class _Process:
             self.pipe, theirs = Pipe()
             with theirs:
                 number = theirs.fileno()
-                self.process = start(__name__, number, pass_fds=[number], stderr=self.complaints)
+                self.process = start_process(
+                    __name__, number, pass_fds=[number], stderr=self.complaints
+                )
         except BaseException:
             self.complaints.close()
             raise
 
-    def alive(self) -> bool:
+    def is_alive(self) -> bool:
         """Return whether it still runs. If not, it is cleared away."""
         if self.process.poll() is None:
             return True
         self.end()
         return False
 
-    def ask(self, call: _Call, unwanted: Callable[[], bool]) -> Any:
+    def call(self, call: _Call, unwanted: Callable[[], bool]) -> Any:
         """Return the result of a call.
 
         Raises:
@@ -166,22 +168,22 @@ class _Process:
         """
         try:
             self.pipe.send(call)
-            while not self.pipe.poll(_LOOK_S):
+            while not self.pipe.poll(_POLL_S):
                 if unwanted():
                     raise SolverError("given up")
             fine, value = self.pipe.recv()
         except (EOFError, OSError) as error:
-            raise _DiedError(self.last_words()) from error
+            raise _WorkerDiedError(self.last_words()) from error
         return value if fine else SolverError(value)
 
     def last_words(self) -> str:
         """End the process, and return the last line that it wrote to stderr, or its exit code."""
         try:
-            self.process.wait(_END_S)  # it has closed its pipe: it is about to end
+            self.process.wait(_EXIT_GRACE_S)  # it has closed its pipe: it is about to end
         except subprocess.TimeoutExpired:
             self.process.kill()
         self.complaints.seek(0)
-        words = self.complaints.read(_READ)
+        words = self.complaints.read(_READ_BYTES)
         self.end()
         return last_line(words) if words else f"exit code {self.process.returncode}"
 
@@ -193,19 +195,19 @@ class _Process:
         self.complaints.close()
 
 
-def _started() -> _Process:
+def _start_worker() -> _WorkerProcess:
     try:
-        return _Process()
+        return _WorkerProcess()
     except (OSError, RuntimeError, MemoryError) as error:
-        raise ToolError(_cannot_start(error)) from error
+        raise ToolError(_start_failure_text(error)) from error
 
 
-def _cannot_start(error: BaseException) -> str:
+def _start_failure_text(error: BaseException) -> str:
     reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
     return f"cannot start a worker ({reason}): give fewer --jobs, or raise the limit (ulimit -a)"
 
 
-def _told(error: Exception) -> ScclError:
+def _to_sccl_error(error: Exception) -> ScclError:
     if isinstance(error, ScclError):
         return error
     return SolverError(f"{type(error).__name__}: {error}")

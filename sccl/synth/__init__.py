@@ -1,1 +1,1 @@
-"""Synthesisers, one folder each, and their shared parts: requests, stores, folders, claims."""
+"""Synthesizers, a package for each paper or mathematical object."""

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from msgspec import Meta
 
 from sccl.core.algorithm import Algorithm
+from sccl.core.bound_consistency import require_at_least_bound
 from sccl.core.clock import AlphaModel
-from sccl.core.contradictions import require_not_below
 from sccl.core.files.fields import Count, FileText, FractionText, Part
-from sccl.core.stepping import Stepping
-from sccl.synth.contract import Request
-from sccl.tasks.outputs import Alpha, Output, alpha_of, question_digests
+from sccl.core.step_alignment import StepAlignment
+from sccl.synth.common.contract import Request
+from sccl.tasks.outputs import Alpha, Output, alpha_model, question_digests
 
 if TYPE_CHECKING:
     from sccl.core.schedule import Schedule
@@ -73,7 +73,7 @@ class BaselineOutput(Output, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedBaseline:
     """A classical algorithm on a machine.
 
     Attributes:
@@ -81,7 +81,7 @@ class Placed:
         schedule: Verified times at the requested size.
         steps: S.
         sends: Number of hops.
-        least_us: Lower bound for every chunk count. None: unknown.
+        lower_bound_us: Lower bound for every chunk count. None: unknown.
 
     Raises:
         ContradictionError: The schedule is faster than its lower bound.
@@ -91,12 +91,12 @@ class Placed:
     schedule: Schedule
     steps: int
     sends: int
-    least_us: Fraction | None
+    lower_bound_us: Fraction | None
 
     def __post_init__(self) -> None:
-        require_not_below(
+        require_at_least_bound(
             self.finish_us,
-            self.least_us,
+            self.lower_bound_us,
             result="the completion time of the classical algorithm",
             limit="the lower bound on the completion time",
             unit="us",
@@ -115,10 +115,10 @@ class Placed:
     @property
     def gap(self) -> Fraction | None:
         """Return by which part of the least time it is above it. None: that is not known, or 0."""
-        return self.finish_us / self.least_us - 1 if self.least_us else None
+        return self.finish_us / self.lower_bound_us - 1 if self.lower_bound_us else None
 
 
-def known(names: tuple[str, ...] = ()) -> tuple[BaselinePart, ...]:
+def describe_baselines(names: tuple[str, ...] = ()) -> tuple[BaselinePart, ...]:
     """Return descriptions of classical algorithms.
 
     Args:
@@ -129,10 +129,10 @@ def known(names: tuple[str, ...] = ()) -> tuple[BaselinePart, ...]:
     """
     from sccl.synth import baselines  # noqa: PLC0415 - NumPy is slow to load
 
-    return tuple(_part(name) for name in names or baselines.names())
+    return tuple(_baseline_part(name) for name in names or baselines.names())
 
 
-def _part(name: str) -> BaselinePart:
+def _baseline_part(name: str) -> BaselinePart:
     from sccl.synth import baselines  # noqa: PLC0415 - NumPy is slow to load
 
     baseline = baselines.load(name)
@@ -145,9 +145,9 @@ def _part(name: str) -> BaselinePart:
     )
 
 
-def placed_on(
-    name: str, request: Request, pieces: int, model: AlphaModel, stepping: Stepping
-) -> Placed:
+def place_baseline(
+    name: str, request: Request, pieces: int, model: AlphaModel, stepping: StepAlignment
+) -> PlacedBaseline:
     """Return a classical algorithm on a machine, with its times, judged.
 
     Raises:
@@ -158,20 +158,22 @@ def placed_on(
     from sccl.synth import baselines  # noqa: PLC0415 - likewise
 
     topology = request.topology
-    pattern = baselines.make(name, request, pieces)
+    pattern = baselines.make_pattern(name, request, pieces)
     direct = baselines.is_direct(pattern, topology)
-    algorithm = baselines.on_machine(pattern, topology) if direct else None
-    schedule = times_of(pattern, request, model, stepping)
-    return Placed(
+    algorithm = baselines.to_algorithm(pattern, topology) if direct else None
+    schedule = time_pattern(pattern, request, model, stepping)
+    return PlacedBaseline(
         algorithm=algorithm,
         schedule=require_valid(schedule, f"the classical algorithm {name!r}"),
         steps=pattern.steps,
         sends=pattern.num_sends,
-        least_us=_least_us(request, schedule.clock.model),
+        lower_bound_us=_lower_bound_us(request, schedule.clock.model),
     )
 
 
-def times_of(pattern: Pattern, request: Request, model: AlphaModel, stepping: Stepping) -> Schedule:
+def time_pattern(
+    pattern: Pattern, request: Request, model: AlphaModel, stepping: StepAlignment
+) -> Schedule:
     """Return a pattern with its times at the request's size, not judged.
 
     Sizes that do not divide into its chunks are rounded up.
@@ -184,38 +186,38 @@ def times_of(pattern: Pattern, request: Request, model: AlphaModel, stepping: St
     from sccl.tasks.terms import finest_tick  # noqa: PLC0415 - likewise
 
     topology, chunk = request.topology, -(-request.size_bytes // pattern.collective.chunks)
-    tick = finest_tick(topology, chunk, pattern.num_sends * LONGEST_WAY)
-    clock = Clock.of(topology, chunk, model, tick)
-    return baselines.scheduled(pattern, topology, clock, stepping)
+    tick = finest_tick(topology, chunk, pattern.num_sends * MAX_ROUTE)
+    clock = Clock.from_topology(topology, chunk, model, tick)
+    return baselines.to_schedule(pattern, topology, clock, stepping)
 
 
-LONGEST_WAY = 64
+MAX_ROUTE = 64
 """Links of a hop's way, for which ticks are made long enough."""
 
 
-def _least_us(request: Request, model: AlphaModel) -> Fraction | None:
+def _lower_bound_us(request: Request, model: AlphaModel) -> Fraction | None:
     from sccl.errors import InputError  # noqa: PLC0415
-    from sccl.prove.bounds import least_time  # noqa: PLC0415 - loads the LP solver
+    from sccl.prove.bounds import completion_time_bound  # noqa: PLC0415 - loads the LP solver
 
     try:
-        return least_time(request.topology, request.spec, model).us(request.size_bytes)
+        return completion_time_bound(request.topology, request.spec, model).us(request.size_bytes)
     except InputError:  # too large to be worked out: what was made stands by itself
         return None
 
 
 def list_output() -> BaselineOutput:
     """Return all classical algorithms."""
-    return BaselineOutput(inputs={}, algorithms=known(), result=None)
+    return BaselineOutput(inputs={}, algorithms=describe_baselines(), result=None)
 
 
 def baseline_output(
-    name: str, request: Request, made: Placed, stepping: Stepping, file: str | None
+    name: str, request: Request, made: PlacedBaseline, stepping: StepAlignment, file: str | None
 ) -> BaselineOutput:
     """Return the JSON output."""
     a, schedule, us = made.algorithm, made.schedule, float(made.finish_us)
     return BaselineOutput(
         inputs=question_digests(request.topology, request.spec),
-        algorithms=known((name,)),
+        algorithms=describe_baselines((name,)),
         result=BaselineResultPart(
             collective=request.spec.name,
             topology=request.topology.name,
@@ -226,11 +228,11 @@ def baseline_output(
             sends=made.sends,
             transfers=schedule.num_sends,
             size_bytes=request.size_bytes,
-            alpha=alpha_of(schedule),
+            alpha=alpha_model(schedule),
             stepping=stepping.value,
             finish_us=us,
             algorithm_gb_per_s=request.size_bytes / us / 1000 if us else 0.0,
-            bound_us=None if made.least_us is None else float(made.least_us),
+            bound_us=None if made.lower_bound_us is None else float(made.lower_bound_us),
             gap=None if made.gap is None else float(made.gap),
             file=file,
         ),

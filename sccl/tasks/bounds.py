@@ -10,20 +10,20 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from sccl.collectives import Spec, dual_of
-from sccl.core.bounds import Bounds
+from sccl.core.bound import Bounds
 from sccl.core.files.bounds import BoundsCertificateWire, BoundsWire, ProvedLimitWire
 from sccl.core.files.fields import Count, FractionText, Part
 from sccl.core.frontier import COMPOSED
-from sccl.core.limit import StepLimit
+from sccl.core.step_limit import StepLimit
 from sccl.core.topology import Topology
-from sccl.prove.bounds import any_bounds, lower_bounds
-from sccl.synth.allreduce.classes import SCOPES, has_classes
-from sccl.synth.allreduce.every import proof_of_every
-from sccl.synth.candidates import check_enough
-from sccl.synth.direct import Attained, attained
+from sccl.prove.bounds import any_class_bounds, lower_bounds
+from sccl.synth.allreduce.any_family_bound import any_family_proof
+from sccl.synth.allreduce.families import SCOPES, has_families
+from sccl.synth.common.candidates import check_min_steps
+from sccl.synth.constructions import ConstructionCost, cost_without_search
 from sccl.tasks.outputs import Output
-from sccl.view.shown import Bounds as Shown
-from sccl.view.text.reasons import in_words
+from sccl.view.explorer_input import BoundSummary as Shown
+from sccl.view.text.reasons import describe_bounds
 
 
 class ClassBoundsPart(BoundsWire, frozen=True, kw_only=True):
@@ -67,7 +67,7 @@ class BoundsOutput(Output, frozen=True, kw_only=True):
     ] = UNSET
 
 
-def attained_of(topology: Topology, spec: Spec) -> Attained | None:
+def attained_cost(topology: Topology, spec: Spec) -> ConstructionCost | None:
     """Return the costs attained in the fewest steps without search. None: nothing is known.
 
     For reductions these are the costs of their duals. An allreduce on one-way links has both
@@ -75,24 +75,25 @@ def attained_of(topology: Topology, spec: Spec) -> Attained | None:
     """
     dual = dual_of(spec)
     unit = dual.spec.at(dual.spec.unit)
-    found = [attained(phase.topology, unit) for phase in dual.solved_on(topology)]
-    known = [one for one in found if one is not None]
-    if len(known) < len(found):
+    per_phase = [cost_without_search(phase.topology, unit) for phase in dual.phases_on(topology)]
+    results = [result for result in per_phase if result is not None]
+    if len(results) < len(per_phase):
         return None
-    each = Fraction(dual.phases, len(known))  # phases that each machine stands for
+    each = Fraction(dual.phases, len(results))  # phases that each machine stands for
     return replace(
-        known[0],
-        steps=int(sum(one.steps * each for one in known)),
-        bandwidth=sum((dual.bandwidth(one.bandwidth) for one in known), Fraction(0)) / len(known),
+        results[0],
+        steps=int(sum(result.steps * each for result in results)),
+        bandwidth=sum((dual.bandwidth(result.bandwidth) for result in results), Fraction(0))
+        / len(results),
     )
 
 
-def attained_part(found: Attained) -> AttainedPart:
+def attained_part(result: ConstructionCost) -> AttainedPart:
     """Return the JSON output of attained costs."""
-    return AttainedPart(steps=found.steps, bandwidth=str(found.bandwidth), by=found.by)
+    return AttainedPart(steps=result.steps, bandwidth=str(result.bandwidth), by=result.construction)
 
 
-def bound_of_every(topology: Topology, spec: Spec, bounds: Bounds, steps: int) -> StepLimit:
+def any_family_bound(topology: Topology, spec: Spec, bounds: Bounds, steps: int) -> StepLimit:
     """Return the lower bound for every allreduce of a number of steps, with its proof.
 
     Args:
@@ -101,25 +102,25 @@ def bound_of_every(topology: Topology, spec: Spec, bounds: Bounds, steps: int) -
     Raises:
         ParameterError: No allreduce has so few steps.
     """
-    check_enough(steps, spec, bounds, "steps")
-    proof = proof_of_every(topology, spec, bounds, steps)
+    check_min_steps(steps, spec, bounds, "steps")
+    proof = any_family_proof(topology, spec, bounds, steps)
     return StepLimit(steps, proof.bound, None, (proof,))
 
 
-def bounds_of(topology: Topology, spec: Spec) -> Shown:
+def compute_bounds(topology: Topology, spec: Spec) -> Shown:
     """Return lower bounds with reasons. For allreduce they include those of compositions.
 
     Raises:
         InputError: The collective does not fit the topology, or some rank cannot be reached.
     """
-    if not has_classes(spec):
-        return in_words(lower_bounds(topology, spec), spec)
-    composed = Shown(*_bounds_of_halves(topology, spec), (), SCOPES[COMPOSED])
-    return replace(in_words(any_bounds(topology, spec), spec), classes=(composed,))
+    if not has_families(spec):
+        return describe_bounds(lower_bounds(topology, spec), spec)
+    composed = Shown(*_composition_bounds(topology, spec), (), SCOPES[COMPOSED])
+    return replace(describe_bounds(any_class_bounds(topology, spec), spec), classes=(composed,))
 
 
-def _bounds_of_halves(topology: Topology, spec: Spec) -> tuple[int, Fraction]:
+def _composition_bounds(topology: Topology, spec: Spec) -> tuple[int, Fraction]:
     """Return the least S and R/C of a reducescatter and then an allgather."""
     dual = dual_of(spec)
-    scatter, gather = (lower_bounds(topology, half) for half in (dual.scattered, dual.spec))
+    scatter, gather = (lower_bounds(topology, half) for half in (dual.first_phase, dual.spec))
     return scatter.steps + gather.steps, scatter.bandwidth + gather.bandwidth / dual.chunk_factor

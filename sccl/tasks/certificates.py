@@ -12,11 +12,11 @@ from msgspec import Meta
 from sccl.core.files.claims import CLAIMS
 from sccl.core.files.disk import is_folder
 from sccl.core.files.fields import Count, FileText, Part
-from sccl.prove.check.folder import Verdict
-from sccl.prove.check.question import Case, read_case
-from sccl.prove.check.words import classes
+from sccl.prove.check.case import Case, read_case
+from sccl.prove.check.certificate import Verdict
+from sccl.prove.check.messages import class_texts
 from sccl.prove.check.work import ClaimState
-from sccl.tasks.files import paths_of
+from sccl.tasks.files import expand_paths
 from sccl.tasks.outputs import Output, file_digest
 
 
@@ -79,39 +79,42 @@ class VerifyCertificateOutput(Output, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Certified:
+class LoadedCertificate:
     """A folder with a certificate, which has been read and not checked."""
 
     folder: Path
     case: Case
 
 
-def certified(words: Iterable[str | Path]) -> list[Certified]:
+def load_certificates(words: Iterable[str | Path]) -> list[LoadedCertificate]:
     """Return the certificates that words name: folders, their lists of claims, and patterns.
 
     Raises:
         InputError: nothing matches a pattern, or a folder holds no certificate.
     """
-    return [Certified(folder, read_case(folder)) for folder in _folders(words)]
+    return [LoadedCertificate(folder, read_case(folder)) for folder in _folders(words)]
 
 
 def _folders(words: Iterable[str | Path]) -> list[Path]:
     """Return the folders that are meant, each once: a list of claims stands for its folder."""
-    named = paths_of(words)
+    named = expand_paths(words)
     listed = {path.parent for path in named if path.name == CLAIMS}
-    beside = [path for path in named if path.parent in listed and not is_folder(path)]
+    siblings = [path for path in named if path.parent in listed and not is_folder(path)]
     chosen = [path.parent if path.name == CLAIMS else path for path in named]
-    return list(dict.fromkeys(path for path in chosen if path not in beside))
+    return list(dict.fromkeys(path for path in chosen if path not in siblings))
 
 
 def certificate_output(
-    given: Sequence[Certified], verdicts: Sequence[tuple[Path, Verdict]]
+    certificates: Sequence[LoadedCertificate], verdicts: Sequence[tuple[Path, Verdict]]
 ) -> VerifyCertificateOutput:
     """Return what was claimed of what, and whether it holds."""
     return VerifyCertificateOutput(
-        inputs={str(one.folder): file_digest(one.folder / CLAIMS) for one in given},
-        folder=", ".join(str(one.folder) for one in given),
-        questions=tuple(map(_question, given)),
+        inputs={
+            str(certificate.folder): file_digest(certificate.folder / CLAIMS)
+            for certificate in certificates
+        },
+        folder=", ".join(str(certificate.folder) for certificate in certificates),
+        questions=tuple(map(_question_part, certificates)),
         claims=tuple(
             ClaimPart(folder=str(folder), claim=v.claim, state=v.state, detail=v.detail)
             for folder, v in verdicts
@@ -119,11 +122,11 @@ def certificate_output(
     )
 
 
-def _question(one: Certified) -> CertifiedQuestionPart:
-    about = one.case.as_json()
+def _question_part(certificate: LoadedCertificate) -> CertifiedQuestionPart:
+    about = certificate.case.as_json()
     return CertifiedQuestionPart(
-        folder=str(one.folder),
+        folder=str(certificate.folder),
         machine=CertifiedMachinePart(**about["machine"]),
         collective=CertifiedCollectivePart(**about["collective"]),
-        classes=tuple(classes(one.case)),
+        classes=tuple(class_texts(certificate.case)),
     )

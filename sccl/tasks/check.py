@@ -10,29 +10,29 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from sccl.collectives import misnamed
-from sccl.core.algorithm import KSynchronous
+from sccl.collectives import misnaming_reason
+from sccl.core.algorithm import KSynchronousPlan
 from sccl.core.files.disk import is_folder
 from sccl.core.files.fields import FileText, Part
-from sccl.core.words import counted
+from sccl.core.formatting import format_count
 from sccl.errors import ParameterError
 from sccl.judge import Violation, violations
-from sccl.tasks.files import LoadedPlan, Told, Unread, is_pattern, load_plans
-from sccl.tasks.foreign import Strange, StrangeFault, faults_of, strange_files
-from sccl.tasks.offering import LoadedOptions, faults_of_options, option_digests, option_files
-from sccl.tasks.outputs import Alpha, Output, alpha_of, plan_digests
+from sccl.tasks.files import LoadedPlan, Told, UnreadFiles, is_pattern, load_plans
+from sccl.tasks.foreign import ForeignFault, ForeignFile, find_faults, load_foreign_files
+from sccl.tasks.offering import LoadedOptions, load_option_files, option_digests, option_faults
+from sccl.tasks.outputs import Alpha, Output, alpha_model, plan_digests
 from sccl.tasks.training_files import (
     LoadedTraining,
-    faults_of_training,
+    claim_text,
     load_cost_table,
-    notes_on_training,
-    told_training,
+    load_training_files,
     training_digests,
-    training_files,
+    training_faults,
+    training_notes,
 )
 
 if TYPE_CHECKING:
-    from sccl.train.verdict import PlanFault
+    from sccl.training.validate.plan_faults import PlanFault
 
 
 class ViolationPart(Part, frozen=True, kw_only=True):
@@ -86,7 +86,7 @@ class CheckOutput(Output, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class CheckedPlan:
     """A file and everything that is wrong with its plan."""
 
     loaded: LoadedPlan
@@ -94,7 +94,7 @@ class Judged:
 
 
 @dataclass(frozen=True, slots=True)
-class JudgedTraining:
+class CheckedTraining:
     """A file of a training plan, and everything that is wrong with it."""
 
     loaded: LoadedTraining
@@ -102,54 +102,54 @@ class JudgedTraining:
 
 
 @dataclass(frozen=True, slots=True)
-class JudgedOptions:
+class CheckedOptions:
     """A file of options, and everything that is wrong with it.
 
     Attributes:
-        untold: whether no table of costs is given.
+        has_unknown_costs: whether no table of costs is given.
     """
 
     loaded: LoadedOptions
     faults: tuple[PlanFault, ...]
-    untold: bool
+    has_unknown_costs: bool
 
     @property
     def about(self) -> str:
         """Return a description of the offered options."""
         offered = self.loaded.offered
-        told = counted(len(offered.options), "option")
-        calls = counted(sum(1 for _ in offered.workload.collectives()), "collective")
-        return f"{offered.workload.name} on {offered.fabric.name}, {told} of {calls}"
+        options = format_count(len(offered.options), "option")
+        calls = format_count(sum(1 for _ in offered.workload.collectives()), "collective")
+        return f"{offered.workload.name} on {offered.fabric.name}, {options} of {calls}"
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Return sentences on values that are trusted without verification."""
-        if not self.loaded.offered.costs or not self.untold:
+        if not self.loaded.offered.costs or not self.has_unknown_costs:
             return ()
         return ("times are not verified: they come from a table of costs; pass it with --costs",)
 
 
 @dataclass(frozen=True, slots=True)
-class JudgedStrange:
+class CheckedForeign:
     """A foreign file, and its violations."""
 
-    strange: Strange
-    faults: tuple[StrangeFault, ...]
+    source: ForeignFile
+    faults: tuple[ForeignFault, ...]
 
     @property
-    def passes(self) -> bool:
+    def is_valid(self) -> bool:
         """Return whether it is right, and some runtime would run it."""
-        return not self.faults and not self.strange.foreign.refused
+        return not self.faults and not self.source.content.refused
 
 
-def names_several(words: Sequence[str | Path]) -> bool:
+def are_several_files(words: Sequence[str | Path]) -> bool:
     """Return whether words name several files, of which each is verified by itself."""
     return len(words) > 1 or any(is_folder(Path(word)) or is_pattern(word) for word in words)
 
 
-def judge_steps(
-    words: Iterable[str | Path], costs: Path | None = None, unread: Unread | None = None
-) -> tuple[list[JudgedTraining], list[JudgedOptions], list[str | Path]]:
+def verify_training(
+    words: Iterable[str | Path], costs: Path | None = None, unread: UnreadFiles | None = None
+) -> tuple[list[CheckedTraining], list[CheckedOptions], list[str | Path]]:
     """Return the verdicts on training plans and on options, and the words that name anything else.
 
     Args:
@@ -160,23 +160,23 @@ def judge_steps(
         InputError: a file says that it is one and is none. There are costs, and no such file.
     """
     table = None if costs is None else load_cost_table(costs)
-    offers, others = option_files(words, unread)
-    plans, rest = training_files(others, table, unread)
+    offers, others = load_option_files(words, unread)
+    plans, rest = load_training_files(others, table, unread)
     if costs is not None and not plans and not offers:
         raise ParameterError(
             f"{costs} is a table of costs, and no training plan is given: give one, or leave out "
             "the table"
         )
     return (
-        [JudgedTraining(one, faults_of_training(one)) for one in plans],
-        [JudgedOptions(one, faults_of_options(one, table), costs is None) for one in offers],
+        [CheckedTraining(entry, training_faults(entry)) for entry in plans],
+        [CheckedOptions(entry, option_faults(entry, table), costs is None) for entry in offers],
         rest,
     )
 
 
-def judge_strange(
-    words: Iterable[str | Path], unread: Unread | None = None
-) -> tuple[list[JudgedStrange], list[str | Path]]:
+def verify_foreign(
+    words: Iterable[str | Path], unread: UnreadFiles | None = None
+) -> tuple[list[CheckedForeign], list[str | Path]]:
     """Return the verdicts on files of others, and the words that name anything else.
 
     Args:
@@ -185,16 +185,19 @@ def judge_strange(
     Raises:
         InputError: a file cannot be read, or is larger than is verified.
     """
-    found, rest = strange_files(words, unread)
-    return [JudgedStrange(one, tuple(faults_of(one))) for one in found], rest
+    foreign_files, rest = load_foreign_files(words, unread)
+    return [
+        CheckedForeign(foreign_file, tuple(find_faults(foreign_file)))
+        for foreign_file in foreign_files
+    ], rest
 
 
-def judge_files(
+def verify_files(
     files: Iterable[str | Path],
     reading: Told = lambda *_: None,
     judging: Told = lambda *_: None,
-    unread: Unread | None = None,
-) -> list[Judged]:
+    unread: UnreadFiles | None = None,
+) -> list[CheckedPlan]:
     """Verify plans in files. All are read before the first verdict.
 
     Args:
@@ -206,48 +209,54 @@ def judge_files(
         InputError: There is no file, or one is no algorithm and no schedule.
     """
     loaded = load_plans(files, reading, unread)
-    return [Judged(one, (*_misnamed(one), *violations(one.plan, judging))) for one in loaded]
+    return [
+        CheckedPlan(entry, (*_name_violations(entry), *violations(entry.plan, judging)))
+        for entry in loaded
+    ]
 
 
-def _misnamed(one: LoadedPlan) -> list[Violation]:
-    text = misnamed(one.plan.collective)
+def _name_violations(loaded: LoadedPlan) -> list[Violation]:
+    text = misnaming_reason(loaded.plan.collective)
     return [Violation("collective", text)] if text else []
 
 
 def check_output(
-    judged: Sequence[Judged],
-    strange: Sequence[JudgedStrange] = (),
-    training: Sequence[JudgedTraining] = (),
-    options: Sequence[JudgedOptions] = (),
+    judged: Sequence[CheckedPlan],
+    foreign: Sequence[CheckedForeign] = (),
+    training: Sequence[CheckedTraining] = (),
+    options: Sequence[CheckedOptions] = (),
 ) -> CheckOutput:
     """Return the verdicts."""
-    theirs = {str(one.strange.file): one.strange.digest for one in strange}
+    theirs = {str(verdict.source.file): verdict.source.digest for verdict in foreign}
     ours = plan_digests({str(x.loaded.file): x.loaded.plan for x in judged})
     return CheckOutput(
         inputs=ours
         | theirs
-        | training_digests([one.loaded for one in training])
-        | option_digests([one.loaded for one in options]),
+        | training_digests([verdict.loaded for verdict in training])
+        | option_digests([verdict.loaded for verdict in options]),
         files=(
-            *map(_part, judged),
-            *map(_strange_part, strange),
+            *map(_plan_part, judged),
+            *map(_foreign_part, foreign),
             *map(_training_part, training),
             *map(_options_part, options),
         ),
     )
 
 
-def _training_part(judged: JudgedTraining) -> CheckedFilePart:
-    one = judged.loaded
+def _training_part(judged: CheckedTraining) -> CheckedFilePart:
+    loaded = judged.loaded
     part = _step_part(
-        one.file, one.plan.fabric.name, judged.faults, told_training(one, wrong=bool(judged.faults))
+        loaded.file,
+        loaded.plan.fabric.name,
+        judged.faults,
+        claim_text(loaded, wrong=bool(judged.faults)),
     )
-    return msgspec.structs.replace(part, digest_matches=one.intact, notes=notes_on_training(one))
+    return msgspec.structs.replace(part, digest_matches=loaded.intact, notes=training_notes(loaded))
 
 
-def _options_part(judged: JudgedOptions) -> CheckedFilePart:
-    one = judged.loaded
-    part = _step_part(one.file, one.offered.fabric.name, judged.faults, judged.about)
+def _options_part(judged: CheckedOptions) -> CheckedFilePart:
+    loaded = judged.loaded
+    part = _step_part(loaded.file, loaded.offered.fabric.name, judged.faults, judged.about)
     return msgspec.structs.replace(part, notes=judged.notes)
 
 
@@ -280,11 +289,11 @@ def _step_part(file: Path, fabric: str, faults: Sequence[PlanFault], about: str)
     )
 
 
-def _strange_part(judged: JudgedStrange) -> CheckedFilePart:
-    foreign = judged.strange.foreign
+def _foreign_part(judged: CheckedForeign) -> CheckedFilePart:
+    foreign = judged.source.content
     return CheckedFilePart(
-        file=str(judged.strange.file),
-        valid=judged.passes,
+        file=str(judged.source.file),
+        valid=judged.is_valid,
         digest_matches=False,
         collective=foreign.plan.collective.name if foreign.plan else "",
         topology="",
@@ -303,16 +312,16 @@ def _strange_part(judged: JudgedStrange) -> CheckedFilePart:
             )
             for fault in judged.faults
         ),
-        format=judged.strange.format.NAME,
+        format=judged.source.format.NAME,
         about=foreign.about,
         notes=foreign.notes,
         refused=foreign.refused,
     )
 
 
-def _part(judged: Judged) -> CheckedFilePart:
+def _plan_part(judged: CheckedPlan) -> CheckedFilePart:
     loaded, plan = judged.loaded, judged.loaded.plan
-    timed = None if isinstance(plan, KSynchronous) else plan
+    timed = None if isinstance(plan, KSynchronousPlan) else plan
     return CheckedFilePart(
         file=str(loaded.file),
         valid=not judged.violations,
@@ -320,7 +329,7 @@ def _part(judged: Judged) -> CheckedFilePart:
         collective=plan.collective.name,
         topology=plan.topology.name,
         finish_us=timed.clock.us(timed.finish) if timed else None,
-        alpha=alpha_of(timed) if timed else None,
+        alpha=alpha_model(timed) if timed else None,
         violations=tuple(
             ViolationPart(
                 kind=v.kind,

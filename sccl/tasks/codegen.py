@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta
 
+from sccl.codegen.project_writer import generate, write_project
+from sccl.codegen.targets.codegen_options import CodegenOptions
 from sccl.core.algorithm import Algorithm
 from sccl.core.cost import Costs
 from sccl.core.files.fields import Count, FileText
 from sccl.core.topology import Topology
-from sccl.emit import EmitOptions, generate, write_project
 from sccl.errors import TooLargeError
-from sccl.tasks.judged import judged_steps
+from sccl.tasks.judged import validated_steps
 from sccl.tasks.outputs import Output, plan_digests
 
 if TYPE_CHECKING:
@@ -40,18 +41,18 @@ class CodegenOutput(Output, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenProject:
     """A written project.
 
     Attributes:
-        given: Its plans, by file.
+        plans: Its plans, by file.
         algorithms: The same plans as algorithms in steps, with all sends.
         files: Names of the written files.
     """
 
     directory: Path
     target: str
-    given: Mapping[str, Plan]
+    plans: Mapping[str, Plan]
     algorithms: tuple[Algorithm, ...]
     files: tuple[str, ...]
 
@@ -66,20 +67,20 @@ class Written:
         return tuple(sorted({a.collective.name for a in self.algorithms}))
 
 
-def write_code(  # noqa: PLR0913, PLR0917 - what is written, and where
-    given: Mapping[str, Plan],
+def write_project_of(  # noqa: PLR0913, PLR0917 - what is written, and where
+    plans: Mapping[str, Plan],
     directory: Path,
     target: str,
-    options: EmitOptions | None = None,
+    options: CodegenOptions | None = None,
     select: str | None = None,
     machine: Topology | None = None,
     *,
     force: bool = False,
-) -> Written:
+) -> WrittenProject:
     """Write a project that runs algorithms, and schedules by their steps.
 
     Args:
-        given: Plans by name, for messages.
+        plans: Plans by name, for messages.
         select: Switch points instead of the cost model's, in the notation of ``SCCL_SELECT``.
         machine: Machine whose costs set the switch points, such as a measured one. None: each
             algorithm's own.
@@ -90,23 +91,23 @@ def write_code(  # noqa: PLR0913, PLR0917 - what is written, and where
             can express the times of one, they or ``select`` do not fit into one project, or the
             folder cannot be written.
     """
-    for name, plan in given.items():
+    for name, plan in plans.items():
         if plan.num_sends > MAX_SENDS:
             raise TooLargeError(
                 f"{name} has {plan.num_sends} sends, more than code is generated for (at most "
                 f"{MAX_SENDS}); 'sccl simulate' takes it"
             )
-    algorithms = tuple(judged_steps(plan, name).algorithm for name, plan in given.items())
-    costs = Costs.of if machine is None else partial(Costs.on, machine=machine)
-    files = generate(algorithms, target, options or EmitOptions(), select, costs)
+    algorithms = tuple(validated_steps(plan, name).algorithm for name, plan in plans.items())
+    costs = Costs.from_topology if machine is None else partial(Costs.from_machine, machine=machine)
+    files = generate(algorithms, target, options or CodegenOptions(), select, costs)
     write_project(directory, files, force=force)
-    return Written(directory, target, given, algorithms, tuple(sorted(files)))
+    return WrittenProject(directory, target, plans, algorithms, tuple(sorted(files)))
 
 
-def codegen_output(written: Written) -> CodegenOutput:
+def codegen_output(written: WrittenProject) -> CodegenOutput:
     """Return where a project was written."""
     return CodegenOutput(
-        inputs=plan_digests(written.given),
+        inputs=plan_digests(written.plans),
         directory=str(written.directory),
         target=written.target,
         ranks=written.ranks,

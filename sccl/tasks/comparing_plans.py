@@ -12,14 +12,14 @@ from msgspec import Meta
 from sccl.core.fabric import Fabric
 from sccl.core.files.fabrics import fabric_to_wire
 from sccl.core.files.fields import Count, FileText, Part, Seconds
-from sccl.core.files.text import digest
+from sccl.core.files.json_text import digest
 from sccl.core.files.workloads import workload_to_wire
 from sccl.core.workload import Workload
 from sccl.errors import ParameterError, ScclError
 from sccl.tasks.outputs import Output
 
 if TYPE_CHECKING:
-    from sccl.train.planner import Planner, PlanSettings
+    from sccl.training.planner import Planner, PlanSettings
 
 
 class ComparedSearchPart(Part, frozen=True, kw_only=True):
@@ -57,14 +57,14 @@ def compare_plans(  # noqa: PLR0913, PLR0917 - what is told, and when
     fabric: Fabric,
     settings: PlanSettings,
     picture: Path | None,
-    told: Callable[[str], None] = lambda _: None,
+    on_progress: Callable[[str], None] = lambda _: None,
     first: Callable[[], None] = lambda: None,
 ) -> ComparePlansOutput:
     """Return the verified result of every search.
 
     Args:
         picture: File for the picture. None: no picture.
-        told: Function that receives progress.
+        on_progress: Function that receives progress.
         first: Function that is called before a compilation without a cache.
 
     Raises:
@@ -73,24 +73,24 @@ def compare_plans(  # noqa: PLR0913, PLR0917 - what is told, and when
         KeyboardInterrupt: The user interrupted before any search had ended.
     """
     from sccl.compiled import compiling  # noqa: PLC0415 - loads Numba
-    from sccl.train.planner import SEARCHES, Planner  # noqa: PLC0415 - likewise
+    from sccl.training.planner import SEARCHES, Planner  # noqa: PLC0415 - likewise
 
-    planner = Planner(workload, fabric, settings, lambda doing, *_: told(doing))
-    found, ended = list[ComparedSearchPart](), ""
+    planner = Planner(workload, fabric, settings, lambda doing, *_: on_progress(doing))
+    results, ended = list[ComparedSearchPart](), ""
     with compiling(first):
         planner.prepare()
         for name in SEARCHES:
-            told(name)
+            on_progress(name)
             try:
-                one, ended = _compared(planner, name, options=name == SEARCHES[0])
+                result, ended = _search_result(planner, name, options=name == SEARCHES[0])
             except ParameterError:
                 continue  # too large for CP-SAT alone
             except KeyboardInterrupt:
-                if not found:
+                if not results:
                     raise
                 ended = "interrupted"
                 break
-            found.append(one)
+            results.append(result)
             if ended:
                 break
     return ComparePlansOutput(
@@ -103,13 +103,13 @@ def compare_plans(  # noqa: PLR0913, PLR0917 - what is told, and when
         collectives=sum(1 for _ in workload.collectives()),
         bound_us=planner.bound_ns / 1000,
         binding=planner.binding,
-        searches=tuple(sorted(found, key=lambda one: one.period_us)),
+        searches=tuple(sorted(results, key=lambda result: result.period_us)),
         ended=ended,
         file=None if picture is None else str(picture),
     )
 
 
-def _compared(planner: Planner, name: str, *, options: bool) -> tuple[ComparedSearchPart, str]:
+def _search_result(planner: Planner, name: str, *, options: bool) -> tuple[ComparedSearchPart, str]:
     """Return the result of a search, and the reason to stop. Empty: continue.
 
     If the user interrupts during verification, the plan is kept and its options are not derived
@@ -123,8 +123,8 @@ def _compared(planner: Planner, name: str, *, options: bool) -> tuple[ComparedSe
         ScclError: The plan fails verification, which is a defect.
         KeyboardInterrupt: The user interrupted the search.
     """
-    from sccl.train.planner import ABOUT  # noqa: PLC0415 - loads Numba
-    from sccl.train.verdict import faults_in  # noqa: PLC0415
+    from sccl.training.planner import SEARCH_DESCRIPTIONS  # noqa: PLC0415 - loads Numba
+    from sccl.training.validate.plan_faults import find_faults  # noqa: PLC0415
 
     began, ended, asked = time.perf_counter(), "", planner.settings
     planner.best = None
@@ -132,19 +132,19 @@ def _compared(planner: Planner, name: str, *, options: bool) -> tuple[ComparedSe
     seconds = time.perf_counter() - began
     plan = planner.plan()
     try:
-        faults = faults_in(plan, asked.planner, asked.measured, options=options)
+        faults = find_faults(plan, asked.planner, asked.measured, options=options)
     except KeyboardInterrupt:
-        ended, faults = "interrupted", faults_in(plan, options=False)
+        ended, faults = "interrupted", find_faults(plan, options=False)
     if faults:
         raise ScclError(
             f"a plan of {plan.workload.name} by {name} failed verification: {faults[0].message}; "
             "this is a defect of sccl"
         )
-    found = ComparedSearchPart(
+    result = ComparedSearchPart(
         search=name,
-        about=ABOUT[name],
+        about=SEARCH_DESCRIPTIONS[name],
         period_us=plan.period_ns / 1000,
         gap=plan.gap,
         seconds=round(seconds, 3),
     )
-    return found, ended
+    return result, ended

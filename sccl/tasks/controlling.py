@@ -9,61 +9,61 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, Self
 
-from sccl.core.cost import duration_text
-from sccl.core.files.text import parse
+from sccl.core.cost import format_duration
+from sccl.core.files.json_text import parse
 from sccl.core.files.training_plan_shapes import TrainingPlanWire
-from sccl.core.files.training_plans import training_plan_of_wire
+from sccl.core.files.training_plans import training_plan_from_wire
 from sccl.core.training_plan import TrainingPlan
-from sccl.enforce.control import (
-    Advice,
+from sccl.errors import InputError, ScclError, ToolError
+from sccl.solvers.process_control import last_line, start_process
+from sccl.tasks.scripting import compile_plan
+from sccl.topo import resolve_topology
+from sccl.torch_backend.control import (
     Coordinator,
     Decision,
     DecisionError,
     FeedbackReader,
-    IterationSeen,
+    IterationSummary,
     JobStore,
     Ledger,
-    Replanning,
-    Wish,
-    current,
+    ReplanAdvice,
+    ReplanDecision,
+    ReplanPolicy,
+    current_ledger,
 )
-from sccl.enforce.script import PlanScript, script_in, script_text
-from sccl.errors import InputError, ScclError, ToolError
-from sccl.solvers.processes import last_line, start
-from sccl.tasks.scripting import script_of
-from sccl.topo import resolve
+from sccl.torch_backend.script import PlanScript, format_script, parse_script
 
-GIVEN, COSTS, FOUND = "plan.json", "costs.csv", "found.json"
+PLAN_FILE, COSTS_FILE, RESULT_FILE = "plan.json", "costs.csv", "found.json"
 """Files of ``sccl.tasks.replanned``: the active plan, measured times of its motifs, and the new
 plan.
 """
 
 
-class Planning(Protocol):
+class ReplanSearch(Protocol):
     """A plan that is being looked for."""
 
-    def found(self) -> bytes | None:
+    def result(self) -> bytes | None:
         """Return the plan. None: not yet. A ScclError says why there will be none."""
 
     def close(self) -> None:
         """End it."""
 
 
-Planner = Callable[[bytes, str], Planning]
+SearchFactory = Callable[[bytes, str], ReplanSearch]
 """Begins to plan again: what the active plan is of, by a table of costs."""
 
 
-class PlanningProcess:
+class ReplanProcess:
     """``sccl.tasks.replanned`` at work, in a folder that ends with it."""
 
     def __init__(self, plan: bytes, costs: str, seconds: float) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="sccl-")
         place = Path(self._folder.name)
-        (place / GIVEN).write_bytes(plan)
+        (place / PLAN_FILE).write_bytes(plan)
         if costs.count("\n") > 1:  # more than its head
-            (place / COSTS).write_text(costs, encoding="utf-8")
-        self._found = place / FOUND
-        self._process = start(
+            (place / COSTS_FILE).write_text(costs, encoding="utf-8")
+        self._result_file = place / RESULT_FILE
+        self._process = start_process(
             "sccl.tasks.replanned",
             self._folder.name,
             seconds,
@@ -72,7 +72,7 @@ class PlanningProcess:
             stderr=subprocess.PIPE,
         )
 
-    def found(self) -> bytes | None:
+    def result(self) -> bytes | None:
         """Return the plan. None: not yet.
 
         Raises:
@@ -83,7 +83,7 @@ class PlanningProcess:
         if self._process.returncode:
             assert self._process.stderr is not None
             raise ToolError(last_line(self._process.stderr.read()))
-        return self._found.read_bytes()
+        return self._result_file.read_bytes()
 
     def close(self) -> None:
         """End it."""
@@ -92,28 +92,28 @@ class PlanningProcess:
         self._folder.cleanup()
 
 
-def content_of(plan: TrainingPlan) -> bytes:
+def encode_plan(plan: TrainingPlan) -> bytes:
     """Return a plan as it is sent: its script, with the text of its file.
 
     Raises:
         ParameterError: a job can't be made to keep to it.
     """
-    return script_text(script_of(plan)).encode()
+    return format_script(compile_plan(plan)).encode()
 
 
-def without_plan(ranks: int) -> bytes:
+def encode_no_plan(ranks: int) -> bytes:
     """Return what is sent for a job to go on without a plan."""
-    return script_text(PlanScript(ranks=ranks)).encode()
+    return format_script(PlanScript(ranks=ranks)).encode()
 
 
-def plan_in(content: bytes, where: str) -> TrainingPlan:
+def decode_plan(content: bytes, where: str) -> TrainingPlan:
     """Return the plan that was sent.
 
     Raises:
         InputError: it is none.
     """
-    text = script_in(content, where).given
-    return training_plan_of_wire(parse(text, TrainingPlanWire, where), where, resolve)
+    text = parse_script(content, where).given
+    return training_plan_from_wire(parse(text, TrainingPlanWire, where), where, resolve_topology)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,13 +145,13 @@ class Controller:
         store: JobStore,
         settings: ControlSettings,
         now: Callable[[], float],
-        planner: Planner | None,
+        planner: SearchFactory | None,
         tell: Callable[[str], None],
     ) -> None:
         self._store, self._settings, self._now = store, settings, now
-        self._planner, self._tell = planner, tell
-        self._planning: Planning | None = None
-        self._begin(current(store))
+        self._planner, self._report = planner, tell
+        self._search: ReplanSearch | None = None
+        self._begin(current_ledger(store))
 
     @property
     def key(self) -> bytes | None:
@@ -162,32 +162,32 @@ class Controller:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._end_planning()
+        self._stop_search()
 
     def _begin(self, ledger: Ledger) -> None:
         """Begin with a job, or with its new life: nothing of the former counts."""
-        self._end_planning()
+        self._stop_search()
         self.ledger = ledger
         settings = self._settings
         self._coordinator = Coordinator(
             ledger, self._now, log=settings.log, key=settings.key, deadline_s=settings.deadline_s
         )
-        self._reader, self._rule = FeedbackReader(ledger), Replanning()
-        self._active: bytes | None = None
-        self._former: bytes | None = None
-        self._does: object = None
+        self._reader, self._policy = FeedbackReader(ledger), ReplanPolicy()
+        self._active_plan: bytes | None = None
+        self._previous: bytes | None = None
+        self._behavior: object = None
         self._started = not ledger.job.plan  # then that is what it is started under
-        self._back: set[int] = set()
+        self._rollbacks: set[int] = set()
         self._took_us: dict[object, float] = {}  # of plans that were taken back, by what they do
-        ledger.watch()
-        for version in range(1, ledger.versions() + 1):
+        ledger.mark_watched()
+        for version in range(1, ledger.latest_version() + 1):
             try:
-                committed = ledger.logged(version, settings.key) == b"commit"
+                committed = ledger.logged_decision(version, settings.key) == b"commit"
             except DecisionError as error:
-                self._tell(f"plan {version} is left out: {error}")
+                self._report(f"plan {version} is left out: {error}")
                 continue
             if committed:
-                self._took(version)
+                self._on_adopted(version)
 
     def propose(self, content: bytes) -> int:
         """Write a plan down for the ranks to vote, and return its version."""
@@ -199,84 +199,90 @@ class Controller:
         Raises:
             StoreError: The store cannot be reached: the job has ended, or continues without it.
         """
-        ledger = current(self._store)
+        ledger = current_ledger(self._store)
         if ledger.job != self.ledger.job:
-            self._tell(f"the job has begun anew (generation {ledger.job.generation})")
+            self._report(f"the job has begun anew (generation {ledger.job.generation})")
             self._begin(ledger)
         if not self._started and ledger.has_plan(0):  # a rank writes it once it is watched
-            self._took(0)
+            self._on_adopted(0)
         if self._planner is not None:
             for seen in self._reader.read():
-                self._follow(seen, self._planner)
-            self._plan()
-        decisions = self._coordinator.look()
+                self._follow_measurements(seen, self._planner)
+            self._start_search()
+        decisions = self._coordinator.advance()
         for decision in decisions:
-            self._tell(told_decision(decision))
+            self._report(format_decision(decision))
             if decision.committed:
-                self._took(decision.version)
+                self._on_adopted(decision.version)
         return decisions
 
-    def _took(self, version: int) -> None:
+    def _on_adopted(self, version: int) -> None:
         try:
             content = self.ledger.read_plan(version, self._settings.key)
             if content is None:
                 return
-            script = script_in(content, f"plan {version}")
+            script = parse_script(content, f"plan {version}")
         except InputError as error:  # the ranks have judged it otherwise
-            self._tell(f"plan {version} cannot be read here: {error}")
+            self._report(f"plan {version} cannot be read here: {error}")
             return
         self._started = True
-        self._former = self._active or without_plan(self.ledger.ranks)
-        self._active, self._does = content, _does(script)
-        self._rule.switched(version, script.period_us or None, back=version in self._back)
+        self._previous = self._active_plan or encode_no_plan(self.ledger.ranks)
+        self._active_plan, self._behavior = content, _script_behavior(script)
+        self._policy.on_switch(version, script.period_us or None, back=version in self._rollbacks)
 
-    def _follow(self, seen: IterationSeen, planner: Planner) -> None:
-        advice: Advice = self._rule.saw(seen)
-        if advice.wish is Wish.BACK and self._former is not None:
-            version = self.propose(self._former)
-            self._back.add(version)
-            self._took_us[self._does] = self._rule.measured_us or 0.0
-            self._tell(f"{advice.why}: plan {version} returns to the previous plan")
-        elif advice.wish is Wish.PLAN and self._planning is None and self._active is not None:
-            self._tell(f"{advice.why}: planning anew")
-            self._planning = planner(self._active, self._reader.costs())
+    def _follow_measurements(self, seen: IterationSummary, planner: SearchFactory) -> None:
+        advice: ReplanAdvice = self._policy.observe(seen)
+        if advice.decision is ReplanDecision.ROLL_BACK and self._previous is not None:
+            version = self.propose(self._previous)
+            self._rollbacks.add(version)
+            self._took_us[self._behavior] = self._policy.measured_us or 0.0
+            self._report(f"{advice.reason}: plan {version} returns to the previous plan")
+        elif (
+            advice.decision is ReplanDecision.REPLAN
+            and self._search is None
+            and self._active_plan is not None
+        ):
+            self._report(f"{advice.reason}: planning anew")
+            self._search = planner(self._active_plan, self._reader.cost_table())
 
-    def _plan(self) -> None:
-        if self._planning is None:
+    def _start_search(self) -> None:
+        if self._search is None:
             return
         try:
-            content = self._planning.found()
+            content = self._search.result()
             if content is None:
                 return
-            self._weigh(content)
+            self._evaluate_plan(content)
         except ScclError as error:
-            self._tell(f"there is no other plan: {error}")
-        self._rule.planned()
-        self._end_planning()
+            self._report(f"there is no other plan: {error}")
+        self._policy.on_replan()
+        self._stop_search()
 
-    def _weigh(self, content: bytes) -> None:
-        script = script_in(content, "the new plan")
+    def _evaluate_plan(self, content: bytes) -> None:
+        script = parse_script(content, "the new plan")
         period_us = script.period_us
-        claimed = f"a plan with {duration_text(period_us)} per iteration is available"
-        if _does(script) == self._does:
-            self._tell("no plan improves on the active one")
-        elif self._rule.worth(max(period_us, self._took_us.get(_does(script), 0.0))):
-            self._tell(f"{claimed}, and is proposed as plan {self.propose(content)}")
+        claimed = f"a plan with {format_duration(period_us)} per iteration is available"
+        if _script_behavior(script) == self._behavior:
+            self._report("no plan improves on the active one")
+        elif self._policy.improves(
+            max(period_us, self._took_us.get(_script_behavior(script), 0.0))
+        ):
+            self._report(f"{claimed}, and is proposed as plan {self.propose(content)}")
         else:
-            self._tell(f"{claimed}, which is not worth a switch")
+            self._report(f"{claimed}, which is not worth a switch")
 
-    def _end_planning(self) -> None:
-        if self._planning is not None:
-            self._planning.close()
-            self._planning = None
+    def _stop_search(self) -> None:
+        if self._search is not None:
+            self._search.close()
+            self._search = None
 
 
-def _does(script: PlanScript) -> object:
+def _script_behavior(script: PlanScript) -> object:
     """Return the actions of ranks under a script, without measurements and claims."""
     return script.channels, script.ops, script.submits, script.order
 
 
-def told_decision(decision: Decision) -> str:
+def format_decision(decision: Decision) -> str:
     """Return a decision as a sentence."""
     if decision.committed:
         return f"plan {decision.version} is committed: ranks switch at their next agreement"

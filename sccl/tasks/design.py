@@ -19,21 +19,21 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from sccl.collectives import named
+from sccl.collectives import named_spec
 from sccl.core.files.fields import Count, FileText, FractionText, Part
 from sccl.core.frontier import COMPOSED, EXCHANGED, GATHERED
 from sccl.core.topology import MAX_RANKS, Topology
 from sccl.errors import InputError, ParameterError
-from sccl.synth.direct import Attained
-from sccl.synth.direct.exchanges import exchanges
-from sccl.tasks.bounds import attained_of
+from sccl.synth.constructions import ConstructionCost
+from sccl.synth.constructions.clique_exchange import find_clique_exchange
+from sccl.tasks.bounds import attained_cost
 from sccl.tasks.outputs import Output
-from sccl.topo import resolve
-from sccl.topo.designs import NetworkSize, made_of, moore_steps, plain_designs
+from sccl.topo import resolve_topology
+from sccl.topo.designs import NetworkSize, basic_designs, composite_designs, moore_steps
 
-MOST_RANKS = 4096
+MAX_DESIGN_RANKS = 4096
 COLLECTIVES = ("allgather", "reducescatter", "allreduce", "alltoall")
-IN_WORDS = f"{', '.join(COLLECTIVES[:-1])} or {COLLECTIVES[-1]}"
+COLLECTIVES_TEXT = f"{', '.join(COLLECTIVES[:-1])} or {COLLECTIVES[-1]}"
 ALLREDUCE = "allreduce"
 _PHASES = {"allgather": 1, "reducescatter": 1, ALLREDUCE: 2}
 _BASES = 3
@@ -71,7 +71,7 @@ class DesignOutput(Output, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Designed:
+class NetworkDesign:
     """A network, as good as it is: fewer steps first, then less R/C."""
 
     steps: int
@@ -81,75 +81,78 @@ class Designed:
 
 
 @dataclass(slots=True)
-class Designer:
+class DesignSearch:
     """A search for networks.
 
     Attributes:
         collective: One of :data:`COLLECTIVES`.
-        told: Function that receives progress.
-        found: Networks of each examined size, the best first.
-        tried: Names of examined networks.
+        on_progress: Function that receives progress.
+        designs: Networks of each examined size, the best first.
+        tried_names: Names of examined networks.
     """
 
     collective: str
     seed: int
-    told: Callable[[str], None]
-    found: dict[NetworkSize, list[Designed]] = field(default_factory=dict)
-    tried: set[str] = field(default_factory=set)
+    on_progress: Callable[[str], None]
+    designs: dict[NetworkSize, list[NetworkDesign]] = field(default_factory=dict)
+    tried_names: set[str] = field(default_factory=set)
 
-    def search(self, wanted: NetworkSize, depth: int = 0) -> list[Designed]:
+    def search(self, wanted: NetworkSize, depth: int = 0) -> list[NetworkDesign]:
         """Return the networks of a size, the best first. Those found by then are in ``found``."""
-        if wanted in self.found:
-            return self.found[wanted]
-        here = self.found.setdefault(wanted, [])
-        for name in self._names(wanted, depth):
-            if name not in self.tried:
-                self.tried.add(name)
-                self.told(name)
-                here += self._measured(name, wanted)
-        here.sort()
-        return here
+        if wanted in self.designs:
+            return self.designs[wanted]
+        networks = self.designs.setdefault(wanted, [])
+        for name in self._candidate_names(wanted, depth):
+            if name not in self.tried_names:
+                self.tried_names.add(name)
+                self.on_progress(name)
+                networks += self._evaluate(name, wanted)
+        networks.sort()
+        return networks
 
-    def _names(self, wanted: NetworkSize, depth: int) -> Iterator[str]:
-        yield from plain_designs(wanted, self.seed)
+    def _candidate_names(self, wanted: NetworkSize, depth: int) -> Iterator[str]:
+        yield from basic_designs(wanted, self.seed)
         if depth >= _DEPTH:
             return
-        for way, sizes in made_of(wanted):
-            every = (_staircase(self.search(size, depth + 1)) for size in sizes)
-            bases = [list(dict.fromkeys(one.name for one in best))[:_BASES] for best in every]
-            yield from (way.format(*some) for some in product(*bases))
+        for template, sizes in composite_designs(wanted):
+            staircases = (_non_dominated(self.search(size, depth + 1)) for size in sizes)
+            bases = [
+                list(dict.fromkeys(network.name for network in best))[:_BASES]
+                for best in staircases
+            ]
+            yield from (template.format(*parts) for parts in product(*bases))
 
-    def _measured(self, name: str, wanted: NetworkSize) -> list[Designed]:
+    def _evaluate(self, name: str, wanted: NetworkSize) -> list[NetworkDesign]:
         """Return the attained costs on a network, by each method. Empty: it has another size."""
         try:
-            machine = resolve(name)
+            machine = resolve_topology(name)
             if machine.ranks != wanted.ranks or _degree(machine) > wanted.degree:
                 return []
-            every = attained_by(machine, self.collective)
+            results = attained_costs(machine, self.collective)
         except InputError:
             return []  # some rank is not reached
-        return [Designed(got.steps, got.bandwidth, name, got.by) for got in every]
+        return [NetworkDesign(got.steps, got.bandwidth, name, got.construction) for got in results]
 
 
-def attained_by(machine: Topology, collective: str) -> list[Attained]:
+def attained_costs(machine: Topology, collective: str) -> list[ConstructionCost]:
     """Return the costs of a collective attained without search, by each known method.
 
     Raises:
         UnreachableError: Some rank does not reach another.
     """
-    got = attained_of(machine, named(collective, machine.ranks))
+    got = attained_cost(machine, named_spec(collective, machine.ranks))
     if collective != ALLREDUCE:
         return [got] if got else []
-    found = [replace(got, by=COMPOSED)] if got else []
-    gather = attained_of(machine, named("allgather", machine.ranks))
-    found += [replace(gather, by=GATHERED)] if gather else []
-    powers = exchanges(machine)
-    for halved in powers.halved() if powers else ():
+    results = [replace(got, construction=COMPOSED)] if got else []
+    gather = attained_cost(machine, named_spec("allgather", machine.ranks))
+    results += [replace(gather, construction=GATHERED)] if gather else []
+    powers = find_clique_exchange(machine)
+    for halved in powers.useful_halvings() if powers else ():
         assert powers is not None
         if halved < powers.dimensions:  # along all of them it is what both phases are
             steps, cost = powers.dimensions + halved, powers.cost(halved)
-            found.append(Attained(steps, cost, EXCHANGED, (1,)))
-    return found
+            results.append(ConstructionCost(steps, cost, EXCHANGED, (1,)))
+    return results
 
 
 def _degree(machine: Topology) -> int:
@@ -161,12 +164,12 @@ def _degree(machine: Topology) -> int:
     return max(*out, *into)
 
 
-def _staircase(networks: list[Designed]) -> list[Designed]:
+def _non_dominated(networks: list[NetworkDesign]) -> list[NetworkDesign]:
     """Return those of sorted networks that none before is as good as."""
-    best: list[Designed] = []
-    for one in networks:
-        if not best or one.bandwidth < best[-1].bandwidth:
-            best.append(one)
+    best: list[NetworkDesign] = []
+    for network in networks:
+        if not best or network.bandwidth < best[-1].bandwidth:
+            best.append(network)
     return best
 
 
@@ -178,25 +181,26 @@ def check_design(collective: str, ranks: int, degree: int) -> None:
     """
     if collective not in COLLECTIVES:
         raise ParameterError(
-            f"collective is {collective!r}, expected {IN_WORDS}: for others the attained costs "
+            f"collective is {collective!r}, expected {COLLECTIVES_TEXT}: for others the attained "
+            "costs "
             "need a search"
         )
-    if not 2 <= ranks <= min(MOST_RANKS, MAX_RANKS):
-        raise ParameterError(f"ranks is {ranks}, expected 2 to {MOST_RANKS}")
+    if not 2 <= ranks <= min(MAX_DESIGN_RANKS, MAX_RANKS):
+        raise ParameterError(f"ranks is {ranks}, expected 2 to {MAX_DESIGN_RANKS}")
     if not 1 <= degree < ranks:
         raise ParameterError(
             f"degree is {degree}, expected 1 to {ranks - 1}: links to each other rank at the most"
         )
 
 
-def design(  # noqa: PLR0913 - a size, a question, and who is told
+def search_designs(  # noqa: PLR0913 - a size, a question, and who is told
     collective: str,
     ranks: int,
     degree: int,
     *,
     steps: int | None = None,
     seed: int = 0,
-    told: Callable[[str], None] = lambda _: None,
+    on_progress: Callable[[str], None] = lambda _: None,
 ) -> DesignOutput:
     """Return networks ranked by the costs of a collective on them.
 
@@ -208,14 +212,14 @@ def design(  # noqa: PLR0913 - a size, a question, and who is told
     """
     check_design(collective, ranks, degree)
     wanted, ended = NetworkSize(ranks, degree), ""
-    designer = Designer(collective, seed, told)
+    designer = DesignSearch(collective, seed, on_progress)
     try:
         designer.search(wanted)
     except KeyboardInterrupt:
         ended = "interrupted"
-    found = sorted(designer.found.get(wanted, []))
-    best = set(_staircase(found))
-    kept = [one for one in found if steps is None or one.steps <= steps]
+    networks = sorted(designer.designs.get(wanted, []))
+    best = set(_non_dominated(networks))
+    kept = [network for network in networks if steps is None or network.steps <= steps]
     return DesignOutput(
         inputs={},
         collective=collective,
@@ -223,23 +227,23 @@ def design(  # noqa: PLR0913 - a size, a question, and who is told
         degree=degree,
         seed=seed,
         moore_steps=moore_steps(wanted),
-        bandwidth=str(least_bandwidth(collective, wanted)),
+        bandwidth=str(bandwidth_lower_bound(collective, wanted)),
         networks=tuple(
             DesignPart(
-                name=one.name,
-                steps=one.steps,
-                bandwidth=str(one.bandwidth),
-                by=one.by,
-                best=one in best,
+                name=network.name,
+                steps=network.steps,
+                bandwidth=str(network.bandwidth),
+                by=network.by,
+                best=network in best,
             )
-            for one in kept
+            for network in kept
         ),
-        tried=len(designer.tried),
+        tried=len(designer.tried_names),
         ended=ended,
     )
 
 
-def least_bandwidth(collective: str, wanted: NetworkSize) -> Fraction:
+def bandwidth_lower_bound(collective: str, wanted: NetworkSize) -> Fraction:
     """Return a lower bound on R/C for all networks of a size.
 
     All data of other ranks enter over a rank's links, or leave over them for reductions. Each chunk
@@ -252,6 +256,6 @@ def least_bandwidth(collective: str, wanted: NetworkSize) -> Fraction:
     left, hops, far = n - 1, 0, 0
     while left:
         far += 1
-        there = min(left, d**far)
-        hops, left = hops + far * there, left - there
+        reached = min(left, d**far)
+        hops, left = hops + far * reached, left - reached
     return Fraction(hops, n * d)

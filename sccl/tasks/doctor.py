@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from sccl.core.files.fields import Part
-from sccl.runtime import Check, CheckResult, ToolState, mpi_folder, try_all
+from sccl.runtime import CheckResult, ToolCheck, ToolState, mpi_folder, try_all
 from sccl.tasks.outputs import Output
 
 _REINSTALL = "reinstall sccl with its dependencies (in its folder: pip install .)"
@@ -48,40 +48,40 @@ class Tool:
     """A tool to try: a line of the report.
 
     Attributes:
-        use: Purpose of the tool.
-        get: Installation in one line.
+        purpose: Purpose of the tool.
+        install_hint: Installation in one line.
         needed: Whether the main verb, ``sccl pareto``, needs it.
     """
 
     group: str
     name: str
-    use: str
-    get: str
-    check: Check
+    purpose: str
+    install_hint: str
+    check: ToolCheck
     needed: bool = False
 
 
-Tried = Sequence[tuple[Tool, CheckResult]]
+ToolResults = Sequence[tuple[Tool, CheckResult]]
 
 
-def examined() -> Tried:
+def examine_tools() -> ToolResults:
     """Try every tool, and return the results."""
-    tools = list(_tools())
+    tools = list(_all_tools())
     return list(zip(tools, try_all([tool.check for tool in tools]), strict=True))
 
 
-def usable(tried: Tried) -> bool:
+def is_usable(tried: ToolResults) -> bool:
     """Return whether the main job can be done."""
     return all(result.state is ToolState.OK for tool, result in tried if tool.needed)
 
 
-def doctor_output(tried: Tried) -> DoctorOutput:
+def doctor_output(tried: ToolResults) -> DoctorOutput:
     """Return the JSON output."""
-    parts = tuple(_part(*one) for one in tried)
-    return DoctorOutput(inputs={}, usable=usable(tried), checks=parts)
+    parts = tuple(_tool_part(*attempt) for attempt in tried)
+    return DoctorOutput(inputs={}, usable=is_usable(tried), checks=parts)
 
 
-def _part(tool: Tool, result: CheckResult) -> ToolPart:
+def _tool_part(tool: Tool, result: CheckResult) -> ToolPart:
     works = result.state is ToolState.OK
     return ToolPart(
         group=tool.group,
@@ -90,40 +90,42 @@ def _part(tool: Tool, result: CheckResult) -> ToolPart:
         version=result.version,
         path=result.path,
         needed=tool.needed,
-        use=tool.use if works else "",
+        use=tool.purpose if works else "",
         problem=result.problem,
-        get="" if works else tool.get,
+        get="" if works else tool.install_hint,
     )
 
 
-def _tools() -> Iterator[Tool]:
-    yield from _solvers()
-    yield from _compilers()
-    yield from _gpu()
-    yield from _more()
+def _all_tools() -> Iterator[Tool]:
+    yield from _solver_tools()
+    yield from _compiler_tools()
+    yield from _gpu_tools()
+    yield from _other_tools()
 
 
-def _python(code: str, package: str, *arguments: str, says: str = "") -> Check:
+def _package_check(code: str, package: str, *arguments: str, says: str = "") -> ToolCheck:
     """Return the check of a package: -P, so that no file of the current folder is run."""
     try:
-        known = version(package)
+        installed = version(package)
     except PackageNotFoundError:
-        known = ""
-    return Check((sys.executable, "-P", "-c", code, *arguments), says, known, absent=_ABSENT)
+        installed = ""
+    return ToolCheck(
+        (sys.executable, "-P", "-c", code, *arguments), says, installed, missing_pattern=_ABSENT
+    )
 
 
-def _solvers() -> Iterator[Tool]:
+def _solver_tools() -> Iterator[Tool]:
     asked = ("solve", *_QUESTION.split(), "--no-store", "--json", "--timeout", "20", "--solver")
     for name, package, use in (
         ("cpsat", "ortools", "the default; the main job needs it"),
         ("cadical", "python-sat", "a SAT solver, also for proofs"),
         ("z3", "z3-solver", "the paper's encoding, the reference"),
     ):
-        check = _python(_COMMAND, package, *asked, name, says='"answer": "sat"')
+        check = _package_check(_COMMAND, package, *asked, name, says='"answer": "sat"')
         yield Tool("Solvers", name, use, _REINSTALL, check, needed=name == "cpsat")
-    smt2 = _python(_COMMAND, "pysmt", "smt2", *_QUESTION.split(), says=r"\(check-sat\)")
+    smt2 = _package_check(_COMMAND, "pysmt", "smt2", *_QUESTION.split(), says=r"\(check-sat\)")
     yield Tool("Solvers", "smt2", "problems as text, for any SMT solver", _REINSTALL, smt2)
-    trim = Check(("drat-trim", "x.cnf", "x.drat"), "s VERIFIED", files=_REFUTED)
+    trim = ToolCheck(("drat-trim", "x.cnf", "x.drat"), "s VERIFIED", files=_REFUTED)
     yield Tool(
         *("Solvers", "drat-trim", "a second checker of proofs"),
         "optional: build its one C file (github.com/marijnheule/drat-trim) and put it on the PATH",
@@ -131,47 +133,47 @@ def _solvers() -> Iterator[Tool]:
     )
 
 
-def _compilers() -> Iterator[Tool]:
+def _compiler_tools() -> Iterator[Tool]:
     place = mpi_folder()
     get = "pip install 'sccl[mpi]' (MPICH); or Debian, Ubuntu: apt-get install libmpich-dev"
     group, compiler = "Generated code on CPUs", "Debian, Ubuntu: apt-get install g++ make"
-    yield Tool(group, "make", "builds projects", compiler, Check(("make", "--version")))
-    yield Tool(group, "c++", "compiles projects", compiler, Check(("c++", "--version")))
+    yield Tool(group, "make", "builds projects", compiler, ToolCheck(("make", "--version")))
+    yield Tool(group, "c++", "compiles projects", compiler, ToolCheck(("c++", "--version")))
     for tool in ("mpicxx", "mpirun"):
         use = f"'sccl run' takes that of {place}"
         path = str(place / tool) if place else ""
-        yield Tool(group, tool, use, get, Check((path, "--version")))
+        yield Tool(group, tool, use, get, ToolCheck((path, "--version")))
 
 
-def _gpu() -> Iterator[Tool]:
+def _gpu_tools() -> Iterator[Tool]:
     group = "Generated code on GPUs"
     cuda = "install NVIDIA's CUDA toolkit"
     rocm = "Debian, Ubuntu: apt-get install hipcc rocm-device-libs libamdhip64-dev"
     query = ("nvidia-smi", "--query-gpu=driver_version,name", "--format=csv,noheader")
     yield Tool(
         *(group, "nvcc", "compiles --target cuda", cuda),
-        Check(("nvcc", "--version"), "release"),
+        ToolCheck(("nvcc", "--version"), "release"),
     )
-    yield Tool(group, "hipcc", "compiles --target hip", rocm, Check(("hipcc", "--version")))
+    yield Tool(group, "hipcc", "compiles --target hip", rocm, ToolCheck(("hipcc", "--version")))
     yield Tool(
         *(group, "nvidia-smi", "an NVIDIA GPU and its driver"),
         "needs an NVIDIA GPU; install its driver",
-        Check(query, r"\d"),
+        ToolCheck(query, r"\d"),
     )
     yield Tool(
         *(group, "compute-sanitizer", "looks for races in GPU code", cuda),
-        Check(("compute-sanitizer", "--version")),
+        ToolCheck(("compute-sanitizer", "--version")),
     )
 
 
-def _more() -> Iterator[Tool]:
+def _other_tools() -> Iterator[Tool]:
     cluster, pictures = "pip install 'sccl[cluster]'", "import altair, vl_convert"
     tests = "only for sccl's own tests: pip install playwright"
     browser = "only for sccl's own tests; Debian, Ubuntu: apt-get install chromium"
-    yield Tool("More", "pictures", "sccl plot", _REINSTALL, _python(pictures, "altair"))
-    dask = _python("import distributed", "distributed")
+    yield Tool("More", "pictures", "sccl plot", _REINSTALL, _package_check(pictures, "altair"))
+    dask = _package_check("import distributed", "distributed")
     yield Tool("More", "distributed", "sccl pareto --cluster", cluster, dask)
-    playwright = _python("import playwright.sync_api", "playwright")
+    playwright = _package_check("import playwright.sync_api", "playwright")
     yield Tool("More", "playwright", "tests of pages", tests, playwright)
-    chromium = Check(("chromium", "--version"))
+    chromium = ToolCheck(("chromium", "--version"))
     yield Tool("More", "chromium", "tests of pages", browser, chromium)

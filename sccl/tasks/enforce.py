@@ -17,19 +17,19 @@ from sccl.core.files.disk import write_atomically
 from sccl.core.files.fields import FileText
 from sccl.core.files.workload_shapes import WorkloadWire
 from sccl.core.files.workloads import workload_to_wire
-from sccl.enforce.script import script_text
 from sccl.errors import InputError, ScclWarning, ToolError
-from sccl.runtime.processes import running
+from sccl.runtime.command_sessions import run_session
 from sccl.tasks.outputs import Output
 from sccl.tasks.workload import ImportedWorkload, import_workload
-from sccl.workloads import TraceHints
+from sccl.torch_backend.script import format_script
+from sccl.training.traces import TraceHints
 
 _STDERR = 2
 
-RECORD, SCRIPT, TAKEN = "SCCL_RECORD", "SCCL_SCRIPT", ".taken"
-"""As :mod:`sccl.enforce.session` has them, which needs torch."""
+RECORD, SCRIPT, CLAIMED_SUFFIX = "SCCL_RECORD", "SCCL_SCRIPT", ".taken"
+"""As :mod:`sccl.torch_backend.session` has them, which needs torch."""
 
-_ASK = (
+_BACKEND_HINT = (
     "call init_process_group('sccl') in it, and import sccl.torch if torch loads no extensions by "
     "itself"
 )
@@ -68,14 +68,14 @@ def run_job(
             "starts the job, as in: sccl enforce --record w.json -- torchrun job.py"
         )
     out = _STDERR if aside else None
-    with running(words, end, env={**os.environ, **environment}, stdout=out) as process:
+    with run_session(words, end, env={**os.environ, **environment}, stdout=out) as process:
         code = process.wait()
     if code:
-        told = f"exit code {code}" if code > 0 else f"signal {-code}"
-        raise ToolError(f"the job ended with {told}: nothing was written")
+        reason = f"exit code {code}" if code > 0 else f"signal {-code}"
+        raise ToolError(f"the job ended with {reason}: nothing was written")
 
 
-def enforced(
+def run_under_plan(
     words: Sequence[str], plan: Path | None, output: Path | None, *, aside: bool = False
 ) -> ImportedWorkload | None:
     """Run a job under a plan, or record its calls, or both.
@@ -97,10 +97,10 @@ def enforced(
         folder = Path(name)
         environment = {} if output is None else {RECORD: name}
         if plan is not None:
-            from sccl.tasks.scripting import script_of_file  # noqa: PLC0415 - loads synthesisers
+            from sccl.tasks.scripting import compile_file  # noqa: PLC0415 - loads synthesisers
 
             environment[SCRIPT] = str(folder / "script.json")
-            write_atomically(folder / "script.json", script_text(script_of_file(plan)))
+            write_atomically(folder / "script.json", format_script(compile_file(plan)))
         interrupted = False
         # Python ends by SIGINT as it ends by itself: ranks write their recordings.
         end = signal.SIGTERM if output is None else signal.SIGINT
@@ -110,35 +110,36 @@ def enforced(
             if output is None:
                 raise
             interrupted = True
-        if plan is not None and not (folder / f"script{TAKEN}").exists():
-            told = f"the job has not asked for the plan, and ran without it: {_ASK}"
-            warnings.warn(told, ScclWarning, stacklevel=2)
+        if plan is not None and not (folder / f"script{CLAIMED_SUFFIX}").exists():
+            message = f"the job has not asked for the plan, and ran without it: {_BACKEND_HINT}"
+            warnings.warn(message, ScclWarning, stacklevel=2)
         if output is None:
             return None
         if interrupted:
-            return _interrupted(folder, output)
-        return _imported(folder, output)
+            return _save_interrupted(folder, output)
+        return _import_recording(folder, output)
 
 
-def _imported(folder: Path, output: Path) -> ImportedWorkload:
+def _import_recording(folder: Path, output: Path) -> ImportedWorkload:
     files = sorted(folder.glob("rank-*.json"), key=lambda file: int(file.stem[5:]))
     if not files:
         raise InputError(
-            f"the job recorded nothing: {_ASK}; it must destroy its groups, or end normally"
+            f"the job recorded nothing: {_BACKEND_HINT}; it must destroy its groups, or end "
+            "normally"
         )
     return import_workload(files, TraceHints(), output.name.partition(".")[0], output)
 
 
-def _interrupted(folder: Path, output: Path) -> ImportedWorkload:
+def _save_interrupted(folder: Path, output: Path) -> ImportedWorkload:
     """Write the steps that an interrupted job recorded, and print that these are not all."""
     try:
-        recorded = _imported(folder, output)
+        recorded = _import_recording(folder, output)
     except InputError as error:
-        told = f"the recording was interrupted, and nothing was written: {error}"
-        warnings.warn(told, ScclWarning, stacklevel=3)
+        message = f"the recording was interrupted, and nothing was written: {error}"
+        warnings.warn(message, ScclWarning, stacklevel=3)
         raise KeyboardInterrupt from error
-    told = f"the recording was interrupted: {output} has the steps until then"
-    warnings.warn(told, ScclWarning, stacklevel=3)
+    message = f"the recording was interrupted: {output} has the steps until then"
+    warnings.warn(message, ScclWarning, stacklevel=3)
     return recorded
 
 

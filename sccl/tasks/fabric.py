@@ -9,9 +9,9 @@ from msgspec import Meta
 from sccl.core.fabric import Fabric
 from sccl.core.files.fabrics import fabric_to_wire
 from sccl.core.files.fields import Count, FileText, Part
-from sccl.core.files.text import digest
+from sccl.core.files.json_text import digest
 from sccl.tasks.outputs import Output
-from sccl.topo import FABRICS, fabric_of
+from sccl.topo import FABRICS, resolve_fabric
 
 
 class FabricChannelPart(Part, frozen=True, kw_only=True):
@@ -51,16 +51,18 @@ class FabricCheckOutput(Output, frozen=True, kw_only=True):
 
 def list_output() -> FabricListOutput:
     """Return the fabrics of the catalogue."""
-    return FabricListOutput(inputs={}, fabrics=tuple(_part(fabric_of(name)) for name in FABRICS))
+    return FabricListOutput(
+        inputs={}, fabrics=tuple(_fabric_part(resolve_fabric(name)) for name in FABRICS)
+    )
 
 
 def check_output(file: str, fabric: Fabric) -> FabricCheckOutput:
     """Return the JSON output for a valid fabric file."""
     digests = {"fabric": digest(fabric_to_wire(fabric))}
-    return FabricCheckOutput(inputs=digests, file=file, fabric=_part(fabric))
+    return FabricCheckOutput(inputs=digests, file=file, fabric=_fabric_part(fabric))
 
 
-def _part(fabric: Fabric) -> FabricPart:
+def _fabric_part(fabric: Fabric) -> FabricPart:
     channels = tuple(
         FabricChannelPart(
             name=c.name,

@@ -10,27 +10,27 @@ from glob import glob, has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sccl.core.algorithm import KSynchronous
+from sccl.core.algorithm import KSynchronousPlan
 from sccl.core.files.algorithms import algorithm_to_wire, load_algorithm
 from sccl.core.files.disk import (
     is_folder,
     is_packed,
+    open_for_reading,
     read_text,
-    reading,
     write_atomically,
     write_pieces_atomically,
 )
+from sccl.core.files.json_text import detect_text_kind, to_text
 from sccl.core.files.kinds import (
-    ALGORITHMS,
+    ALGORITHM_KINDS,
     CERTIFICATE,
     FRONTIER,
     PACKED_SCHEDULE,
-    PLANS,
+    PLAN_KINDS,
     SCHEDULE,
     SYMMETRIC_ALGORITHM,
     Kind,
 )
-from sccl.core.files.text import kind_in, text_of
 from sccl.errors import FormatError, InputError
 
 if TYPE_CHECKING:
@@ -39,18 +39,18 @@ if TYPE_CHECKING:
 Told = Callable[[int, int], None]
 """Called with how much was done, and of how much."""
 
-ALGORITHM_OR_FRONTIER = ALGORITHMS | {FRONTIER}
-_BESIDE = ALGORITHM_OR_FRONTIER | {CERTIFICATE}
+ALGORITHM_OR_FRONTIER = ALGORITHM_KINDS | {FRONTIER}
+_COMPANION_KINDS = ALGORITHM_OR_FRONTIER | {CERTIFICATE}
 """Kinds of files in one folder that a shell pattern may name together."""
 
 
-def kind_of_file(file: Path) -> Kind | None:
+def file_kind(file: Path) -> Kind | None:
     """Return the kind of a file. None: an unknown kind.
 
     Raises:
         InputError: It cannot be read, or is not JSON.
     """
-    return PACKED_SCHEDULE if is_packed(file) else kind_in(read_text(file), str(file))
+    return PACKED_SCHEDULE if is_packed(file) else detect_text_kind(read_text(file), str(file))
 
 
 def kind_among(file: Path, kinds: Sequence[Kind]) -> Kind | None:
@@ -59,14 +59,14 @@ def kind_among(file: Path, kinds: Sequence[Kind]) -> Kind | None:
     Raises:
         InputError: It cannot be read, is not JSON, or has another kind.
     """
-    kind = kind_of_file(file)
+    kind = file_kind(file)
     if kind in {None, *kinds}:
         return kind
-    *most, last = [str(kind) for kind in kinds if kind != SYMMETRIC_ALGORITHM]
-    raise FormatError(f"{file}: it holds {kind}; expected {', '.join(most)} or {last}")
+    *kind_names, last = [str(kind) for kind in kinds if kind != SYMMETRIC_ALGORITHM]
+    raise FormatError(f"{file}: it holds {kind}; expected {', '.join(kind_names)} or {last}")
 
 
-def paths_of(words: Iterable[str | Path]) -> list[Path]:
+def expand_paths(words: Iterable[str | Path]) -> list[Path]:
     """Return the paths of words: files, folders, and matches of patterns.
 
     A pattern such as ``'found/*.json'`` arrives unexpanded from the shell. A file whose own name
@@ -75,44 +75,44 @@ def paths_of(words: Iterable[str | Path]) -> list[Path]:
     Raises:
         InputError: Nothing matches a pattern.
     """
-    return [path for path, _ in _found(words)]
+    return [path for path, _ in _match_words(words)]
 
 
-def held_files(
+def select_files(
     words: Iterable[str | Path], kinds: frozenset[Kind]
 ) -> tuple[list[Path], list[str | Path]]:
     """Return the JSON files of some kinds that are named, and the words that name anything else."""
-    found, rest = list[Path](), list[str | Path]()
+    files, rest = list[Path](), list[str | Path]()
     for word in words:
         try:
-            paths = paths_of([word])
+            paths = expand_paths([word])
         except InputError:  # it matches no JSON file, and may match those of others
             rest.append(word)
             continue
-        held = [path for path in paths if _holds_one(path, kinds)]
-        found += held
+        held = [path for path in paths if _is_of_kinds(path, kinds)]
+        files += held
         if not held:
             rest.append(word)
         elif len(held) < len(paths):
             rest += [path for path in paths if path not in held]
-    return found, rest
+    return files, rest
 
 
-def _holds_one(path: Path, kinds: frozenset[Kind]) -> bool:
+def _is_of_kinds(path: Path, kinds: frozenset[Kind]) -> bool:
     if path.suffix != ".json" or not os.path.isfile(path) or is_packed(path):  # noqa: PTH113 - never raises
         return False
     try:
-        return kind_of_file(path) in kinds
+        return file_kind(path) in kinds
     except InputError:
         return False  # who reads it says what is wrong with it
 
 
-Unread = dict[Path, InputError]
+UnreadFiles = dict[Path, InputError]
 """Files that cannot be read, and why."""
 
 
 @contextmanager
-def skipping(file: Path, unread: Unread | None) -> Iterator[None]:
+def skip_unreadable(file: Path, unread: UnreadFiles | None) -> Iterator[None]:
     """Note that a file cannot be read, and go on.
 
     Args:
@@ -129,8 +129,8 @@ def skipping(file: Path, unread: Unread | None) -> Iterator[None]:
         unread.setdefault(file, error)
 
 
-def files_of(
-    words: Iterable[str | Path], kinds: frozenset[Kind], unread: Unread | None = None
+def files_of_kinds(
+    words: Iterable[str | Path], kinds: frozenset[Kind], unread: UnreadFiles | None = None
 ) -> list[Path]:
     """Return the files of some kinds, each once: named files, and files in folders.
 
@@ -143,13 +143,13 @@ def files_of(
     Raises:
         InputError: Nothing matches a pattern, a folder has none, or a file cannot be read.
     """
-    found: dict[Path, Path] = {}
-    for path, matched in _found(words):
+    files: dict[Path, Path] = {}
+    for path, matched in _match_words(words):
         if is_folder(path):
-            chosen = _in_folder(path, kinds, unread)
+            chosen = _folder_files(path, kinds, unread)
             if not (chosen or matched or unread):
                 for file in sorted(path.iterdir()):
-                    refuse_foreign(file)
+                    reject_foreign(file)
                 names = sorted(kind.name for kind in kinds - {SYMMETRIC_ALGORITHM})
                 raise InputError(
                     f"{path} holds no {' and no '.join(names)}, expected the --out folder of "
@@ -157,11 +157,11 @@ def files_of(
                 )
         else:
             chosen = []
-            with skipping(path, unread):
+            with skip_unreadable(path, unread):
                 chosen = _named_file(path, kinds, matched=matched)
         for file in chosen:
-            found.setdefault(file.resolve(), file)
-    return list(found.values())
+            files.setdefault(file.resolve(), file)
+    return list(files.values())
 
 
 def _named_file(path: Path, kinds: frozenset[Kind], *, matched: bool) -> list[Path]:
@@ -171,16 +171,16 @@ def _named_file(path: Path, kinds: frozenset[Kind], *, matched: bool) -> list[Pa
         InputError: it cannot be read, or is in the format of others.
     """
     if not matched and path.suffix != ".json":
-        refuse_foreign(path)
+        reject_foreign(path)
         return [path]
-    kind = kind_of_file(path)
-    chosen = kind in kinds or not (matched or kind in _BESIDE)
+    kind = file_kind(path)
+    chosen = kind in kinds or not (matched or kind in _COMPANION_KINDS)
     if chosen and kind is None:
-        refuse_foreign(path)
+        reject_foreign(path)
     return [path] if chosen else []
 
 
-def refuse_foreign(path: Path) -> None:
+def reject_foreign(path: Path) -> None:
     """Refuse a plan in a foreign format with advice, since few verbs read it.
 
     Raises:
@@ -188,22 +188,22 @@ def refuse_foreign(path: Path) -> None:
     """
     if not os.path.isfile(path):  # noqa: PTH113 - never raises, whatever the name
         return
-    from sccl.tasks.foreign import foreign_format  # noqa: PLC0415 - the formats, where one is met
+    from sccl.tasks.foreign import detect_file_format  # noqa: PLC0415 - the formats, where one is met
 
-    if form := foreign_format(path):
+    if form := detect_file_format(path):
         raise FormatError(
             f"{path}: it is in the format {form.NAME}, not in sccl's: verify it with 'sccl check "
             f"{path}', or convert it for all verbs with 'sccl import {path} -o ours.json'"
         )
     if not is_packed(path) and not _is_json(path):
-        from sccl.tasks.foreign import refuse_no_plan  # noqa: PLC0415 - likewise
+        from sccl.tasks.foreign import raise_unrecognized  # noqa: PLC0415 - likewise
 
-        refuse_no_plan(path)
+        raise_unrecognized(path)
 
 
 def _is_json(path: Path) -> bool:
     """Return whether a file begins like sccl's JSON. Its reader reports any fault."""
-    with reading(path) as stream:
+    with open_for_reading(path) as stream:
         return stream.read(1024).lstrip()[:1] in {b"{", b"["}
 
 
@@ -212,7 +212,7 @@ def is_pattern(word: str | Path) -> bool:
     return has_magic(str(word)) and not os.path.lexists(word)
 
 
-def _found(words: Iterable[str | Path]) -> Iterator[tuple[Path, bool]]:
+def _match_words(words: Iterable[str | Path]) -> Iterator[tuple[Path, bool]]:
     """Yield the paths of words, and whether a pattern was matched."""
     for word in words:
         text = str(word)
@@ -226,20 +226,20 @@ def _found(words: Iterable[str | Path]) -> Iterator[tuple[Path, bool]]:
         yield from ((path, True) for path in chosen)
 
 
-def _in_folder(path: Path, kinds: frozenset[Kind], unread: Unread | None) -> list[Path]:
+def _folder_files(path: Path, kinds: frozenset[Kind], unread: UnreadFiles | None) -> list[Path]:
     chosen = []
     for file in sorted(path.glob("*.json")):
         if is_folder(file) or file in (unread or ()):
             continue
-        with skipping(file, unread):
-            chosen += [file] if kind_of_file(file) in kinds else []
+        with skip_unreadable(file, unread):
+            chosen += [file] if file_kind(file) in kinds else []
     return chosen
 
 
 def algorithm_files(
     words: Iterable[str | Path],
-    kinds: frozenset[Kind] = ALGORITHMS,
-    unread: Unread | None = None,
+    kinds: frozenset[Kind] = ALGORITHM_KINDS,
+    unread: UnreadFiles | None = None,
 ) -> list[Path]:
     """Return the files of algorithms: frontiers and claims beside them are passed over.
 
@@ -250,28 +250,33 @@ def algorithm_files(
     Raises:
         InputError: there is none.
     """
-    given = list(words)
-    found = files_of(given, kinds, unread)
-    if not found and not unread:
-        where = f", expected at {_several(kept)}" if (kept := _kept_with(given)) else ""
+    inputs = list(words)
+    files = files_of_kinds(inputs, kinds, unread)
+    if not files and not unread:
+        where = (
+            f", expected at {_names_text(kept)}"
+            if (kept := _frontier_algorithm_files(inputs))
+            else ""
+        )
         raise InputError(
-            f"{_several(given)}: only frontiers or claims are given, and no algorithm: give those "
+            f"{_names_text(inputs)}: only frontiers or claims are given, and no algorithm: give "
+            "those "
             f"files too{where}"
         )
-    for file in found:
+    for file in files:
         if not os.path.lexists(file) and _is_topology(str(file)):
             raise InputError(
                 f"{file} is a topology, expected the file of an algorithm; see the topology with "
                 f"'sccl topo show {file}'"
             )
-    return found
+    return files
 
 
-def _several(names: Sequence[object]) -> str:
+def _names_text(names: Sequence[object]) -> str:
     return ", ".join(map(str, names[:3])) + (", ..." if len(names) > 3 else "")
 
 
-def _kept_with(words: Iterable[str | Path]) -> list[Path]:
+def _frontier_algorithm_files(words: Iterable[str | Path]) -> list[Path]:
     """Return where the algorithms of frontiers are kept."""
     from sccl.tasks.frontiers import read_frontiers  # noqa: PLC0415 - only where they are missing
 
@@ -287,10 +292,10 @@ def _kept_with(words: Iterable[str | Path]) -> list[Path]:
 
 def _is_topology(name: str) -> bool:
     """Return whether a topology is called so."""
-    from sccl.topo import resolve  # noqa: PLC0415 - only where a file is missing
+    from sccl.topo import resolve_topology  # noqa: PLC0415 - only where a file is missing
 
     try:
-        resolve(name)
+        resolve_topology(name)
     except InputError:
         return False
     return True
@@ -302,8 +307,8 @@ def frontier_files(words: Iterable[str | Path]) -> list[Path]:
     Raises:
         InputError: nothing matches a pattern, a folder holds neither, or a file cannot be read.
     """
-    found = files_of(words, PLANS | {FRONTIER})
-    return [file for file in found if file.suffix == ".json" and kind_of_file(file) == FRONTIER]
+    files = files_of_kinds(words, PLAN_KINDS | {FRONTIER})
+    return [file for file in files if file.suffix == ".json" and file_kind(file) == FRONTIER]
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,30 +324,32 @@ class LoadedPlan:
     intact: bool
 
 
-def write_plan(path: Path, plan: Plan, told: Told = lambda *_: None) -> None:
+def write_plan(path: Path, plan: Plan, on_progress: Told = lambda *_: None) -> None:
     """Write the file of an algorithm or a schedule, whole or not at all.
 
     Args:
-        told: how many bytes of a packed schedule were written, and of how many.
+        on_progress: how many bytes of a packed schedule were written, and of how many.
 
     Raises:
         InputError: it cannot be written.
     """
-    if isinstance(plan, KSynchronous):
-        write_atomically(path, text_of(algorithm_to_wire(plan)))
+    if isinstance(plan, KSynchronousPlan):
+        write_atomically(path, to_text(algorithm_to_wire(plan)))
         return
-    from sccl.core.files.packed import write_packed  # noqa: PLC0415 - NumPy is slow to load
-    from sccl.core.files.schedules import pieces  # noqa: PLC0415
-    from sccl.core.packed import PackedSchedule  # noqa: PLC0415
+    from sccl.core.files.packed_schedules import write_packed  # noqa: PLC0415 - NumPy is slow to load
+    from sccl.core.files.schedules import text_pieces  # noqa: PLC0415
+    from sccl.core.packed_schedule import PackedSchedule  # noqa: PLC0415
 
     if isinstance(plan, PackedSchedule):
-        write_packed(path, plan, told)
+        write_packed(path, plan, on_progress)
         return
-    write_pieces_atomically(path, (piece.encode() for piece in pieces(plan)))
+    write_pieces_atomically(path, (piece.encode() for piece in text_pieces(plan)))
 
 
 def load_plans(
-    words: Iterable[str | Path], told: Told = lambda *_: None, unread: Unread | None = None
+    words: Iterable[str | Path],
+    on_progress: Told = lambda *_: None,
+    unread: UnreadFiles | None = None,
 ) -> list[LoadedPlan]:
     """Return the algorithms and schedules of files, folders and patterns, right or wrong.
 
@@ -353,26 +360,26 @@ def load_plans(
         InputError: there is none, or a file is neither.
     """
     loaded = []
-    for file in algorithm_files(words, PLANS, unread):
-        with skipping(file, unread):
-            loaded.append(LoadedPlan(file, *load_plan(file, told)))
+    for file in algorithm_files(words, PLAN_KINDS, unread):
+        with skip_unreadable(file, unread):
+            loaded.append(LoadedPlan(file, *load_plan(file, on_progress)))
     return loaded
 
 
-def load_plan(file: Path, told: Told) -> tuple[Plan, bool]:
+def load_plan(file: Path, on_progress: Told) -> tuple[Plan, bool]:
     """Return the plan in a file, and whether the file is as sccl wrote it.
 
     Args:
-        told: how many bytes of a packed schedule were read, and of how many.
+        on_progress: how many bytes of a packed schedule were read, and of how many.
 
     Raises:
         InputError: it cannot be read, or holds no plan.
     """
-    kind = kind_of_file(file)
+    kind = file_kind(file)
     if kind == PACKED_SCHEDULE:
-        from sccl.core.files.packed import load_packed  # noqa: PLC0415 - NumPy is slow to load
+        from sccl.core.files.packed_schedules import load_packed  # noqa: PLC0415 - NumPy is slow to load
 
-        return load_packed(file, told)
+        return load_packed(file, on_progress)
     if kind != SCHEDULE:
         return load_algorithm(file)
     from sccl.core.files.schedules import load_schedule  # noqa: PLC0415 - NumPy is slow to load

@@ -14,12 +14,12 @@ from sccl.view.charts import LogicalTopology
 
 _ONE_POLICY = tuple({policy.value} for policy in HyperedgePolicy)
 
-USUAL_BYTES = 10**6
+DEFAULT_BYTES = 10**6
 """Size of a chunk when paths are counted without times."""
 
 
 @dataclass(frozen=True, slots=True)
-class SketchedWay:
+class SketchedRoute:
     """A link, or links through switches, from rank to rank.
 
     Attributes:
@@ -38,28 +38,28 @@ class FittedSketch:
     """A sketch that fits a machine.
 
     Attributes:
-        ways: all of the machine.
+        routes: all of the machine.
         symmetries: that its rotations make up, the identity among them.
     """
 
     sketch: Sketch
     topology: Topology
-    ways: tuple[SketchedWay, ...]
+    routes: tuple[SketchedRoute, ...]
     symmetries: int
 
     @property
-    def local(self) -> int:
+    def ranks_per_node(self) -> int:
         """Return how many ranks a node has."""
         return self.topology.ranks // self.sketch.nodes
 
-    def between(self, way: SketchedWay) -> bool:
+    def is_inter_node(self, route: SketchedRoute) -> bool:
         """Return whether a way joins different nodes."""
-        return way.src // self.local != way.dst // self.local
+        return route.src // self.ranks_per_node != route.dst // self.ranks_per_node
 
-    def count(self, *, between: bool) -> tuple[int, int]:
+    def count_routes(self, *, between: bool) -> tuple[int, int]:
         """Return how many ways between nodes, or within them, are left, and of how many."""
-        own = [way for way in self.ways if self.between(way) == between]
-        return sum(way.factor > 0 for way in own), len(own)
+        routes = [route for route in self.routes if self.is_inter_node(route) == between]
+        return sum(route.factor > 0 for route in routes), len(routes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,39 +76,39 @@ class SketchedChunks:
     planned: int
 
 
-def fitted(sketch: Sketch, machine: Topology) -> FittedSketch:
+def fit_sketch(sketch: Sketch, machine: Topology) -> FittedSketch:
     """Return a sketch on a machine.
 
     Raises:
         InputError: the machine contradicts it. The message names the entry.
     """
-    from sccl.synth.intervals.sketched import Sketched  # noqa: PLC0415 - loads NumPy
-    from sccl.synth.network.crossings import crossings_of  # noqa: PLC0415
+    from sccl.synth.network.routes import build_routes  # noqa: PLC0415
+    from sccl.synth.scheduling.sketch import MachineSketch  # noqa: PLC0415 - loads NumPy
 
-    sketched = Sketched(sketch, machine)
-    crossings = crossings_of(machine, Clock.of(machine, USUAL_BYTES))
-    factors = sketched.factors(crossings.src, crossings.dst)
+    sketched = MachineSketch(sketch, machine)
+    crossings = build_routes(machine, Clock.from_topology(machine, DEFAULT_BYTES))
+    factors = sketched.route_factors(crossings.src, crossings.dst)
     symmetries = len(sketched.group)
     sketched.check_symmetric(crossings.src, crossings.dst)
     first, link = crossings.first.tolist(), crossings.link.tolist()
     edges = [k.edge for k in machine.links]
     columns = (crossings.src.tolist(), crossings.dst.tolist(), factors.tolist())
-    ways = tuple(
-        SketchedWay(src, dst, factor, tuple(edges[k] for k in link[first[i] : first[i + 1]]))
+    routes = tuple(
+        SketchedRoute(src, dst, factor, tuple(edges[k] for k in link[first[i] : first[i + 1]]))
         for i, (src, dst, factor) in enumerate(zip(*columns, strict=True))
     )
-    return FittedSketch(sketch, machine, ways, symmetries)
+    return FittedSketch(sketch, machine, routes, symmetries)
 
 
-def chunks_of(fit: FittedSketch, spec: Spec) -> SketchedChunks:
+def sketched_chunks(fit: FittedSketch, spec: Spec) -> SketchedChunks:
     """Return the chunks of a collective within a sketch.
 
     Raises:
         InputError: A symmetry does not preserve the collective, a chunk cannot reach its
             destination over the remaining links, or the sketch's size does not divide into chunks.
     """
-    from sccl.synth.intervals.posed import pose  # noqa: PLC0415 - loads NumPy
-    from sccl.synth.intervals.sketched import Sketched  # noqa: PLC0415
+    from sccl.synth.scheduling.problem import build_problem  # noqa: PLC0415 - loads NumPy
+    from sccl.synth.scheduling.sketch import MachineSketch  # noqa: PLC0415
     from sccl.synth.taccl.routing import check_reachable  # noqa: PLC0415
 
     sketch, dual = fit.sketch, dual_of(spec)
@@ -119,15 +119,17 @@ def chunks_of(fit: FittedSketch, spec: Spec) -> SketchedChunks:
         machine = fit.topology.reversed() if backwards else fit.topology
         plain = tuple(replace(switch, copies=False) for switch in machine.switches)
         machine = replace(machine, switches=plain)
-        sketched = Sketched(sketch, machine, backwards)
-        sketched.check_keeps(collective)
+        sketched = MachineSketch(sketch, machine, backwards)
+        sketched.check_preserves(collective)
         try:
-            posed = pose(machine, collective, Clock.of(machine, USUAL_BYTES), sketched=sketched)
+            problem = build_problem(
+                machine, collective, Clock.from_topology(machine, DEFAULT_BYTES), sketched=sketched
+            )
         except UnreachableError as error:
             raise UnreachableError(
                 f"{where}: over the ways that it leaves, {spec.name} cannot be done ({error})"
             ) from error
-        check_reachable(posed, where)
+        check_reachable(problem, where)
     count = collective.num_chunks
     return SketchedChunks(spec.name, count, count // fit.symmetries)
 
@@ -152,28 +154,34 @@ def _check_divides(sketch: Sketch, spec: Spec, where: str) -> None:
 
 def logical_topology(fit: FittedSketch, notes: tuple[str, ...]) -> LogicalTopology:
     """Return the drawn links of a machine within a sketch, and its relays."""
-    sketch, local, ranks = fit.sketch, fit.local, fit.topology.ranks
+    sketch, local, ranks = fit.sketch, fit.ranks_per_node, fit.topology.ranks
     policies = {
         (a, b): edge.policy.value for edge in sketch.hyperedges for a in edge.local
         for b in edge.local
     }  # fmt: skip
     within: dict[Edge, str] = {}
-    far = [way for way in fit.ways if way.factor and fit.between(way)]
+    far = [route for route in fit.routes if route.factor and fit.is_inter_node(route)]
     over: dict[int, set[str]] = {}
-    for way in fit.ways:
-        near = way.factor and not fit.between(way)
-        policy = policies.get((way.src % local, way.dst % local), "") if near else ""
-        for edge in way.links if near else ():
+    for route in fit.routes:
+        near = route.factor and not fit.is_inter_node(route)
+        policy = policies.get((route.src % local, route.dst % local), "") if near else ""
+        for edge in route.links if near else ():
             within[edge] = policy
-        for switch in {end for edge in way.links for end in edge if end >= ranks and way.factor}:
+        for switch in {
+            end for edge in route.links for end in edge if end >= ranks and route.factor
+        }:
             over.setdefault(switch, set()).add(policy)
     return LogicalTopology(
         nodes=tuple(tuple(range(i, i + local)) for i in range(0, ranks, local)),
         within=within,
-        between=frozenset(edge for way in far for edge in way.links),
-        senders=frozenset(way.src for way in far),
-        receivers=frozenset(way.dst for way in far),
-        names={switch: min(told) for switch, told in over.items() if told in _ONE_POLICY},
+        between=frozenset(edge for route in far for edge in route.links),
+        senders=frozenset(route.src for route in far),
+        receivers=frozenset(route.dst for route in far),
+        names={
+            switch: min(policy_set)
+            for switch, policy_set in over.items()
+            if policy_set in _ONE_POLICY
+        },
         title=f"{sketch.name} on {fit.topology.name}",
         notes=notes,
     )

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import NoReturn
 
 from sccl import formats
-from sccl.core.files.disk import check_filled, is_folder, is_packed, pieces_of, reading
+from sccl.core.files.disk import check_nonblank, is_folder, is_packed, open_for_reading, read_pieces
+from sccl.core.files.json_text import detect_text_kind
 from sccl.core.files.kinds import Kind
-from sccl.core.files.text import kind_in
 from sccl.errors import FormatError, InputError, TooLargeError
-from sccl.formats import MAX_BYTES, Foreign, Format
+from sccl.formats import MAX_BYTES, ForeignPlan, Format
+from sccl.formats.program_graph import GraphFault, StepProgram
 from sccl.judge import violations
-from sccl.lower.step_graph import GraphFault, StepProgram
 from sccl.topo import importers
 
 _HEAD = 4096
@@ -27,7 +27,7 @@ _SUFFIXES = (".json", ".xml")
 
 
 @dataclass(frozen=True, slots=True)
-class Strange:
+class ForeignFile:
     """A foreign file and its content.
 
     Attributes:
@@ -37,11 +37,11 @@ class Strange:
     file: Path
     digest: str
     format: Format
-    foreign: Foreign
+    content: ForeignPlan
 
 
 @dataclass(frozen=True, slots=True)
-class StrangeFault:
+class ForeignFault:
     """A violation in a foreign file.
 
     Attributes:
@@ -57,9 +57,9 @@ class StrangeFault:
     chunk: int | None
 
 
-def strange_files(
+def load_foreign_files(
     words: Iterable[str | Path], unread: dict[Path, InputError] | None = None
-) -> tuple[list[Strange], list[str | Path]]:
+) -> tuple[list[ForeignFile], list[str | Path]]:
     """Return the content of foreign files, and the words that name anything else.
 
     Args:
@@ -68,21 +68,21 @@ def strange_files(
     Raises:
         InputError: A file of such a format cannot be read.
     """
-    found: list[Strange] = []
+    foreign_files: list[ForeignFile] = []
     rest: list[str | Path] = []
     for word in words:
-        named = _named(word)
-        strange = [one for path in named if (one := _strange(path, unread)) is not None]
-        found += strange
-        theirs = {one.file for one in strange} | set(unread or ()) & set(named)
+        named = _named_files(word)
+        matches = [entry for path in named if (entry := _load_foreign(path, unread)) is not None]
+        foreign_files += matches
+        theirs = {entry.file for entry in matches} | set(unread or ()) & set(named)
         if not theirs:
             rest.append(word)
         elif len(theirs) < len(named):
             rest += [path for path in named if path not in theirs and path.suffix == ".json"]
-    return found, rest
+    return foreign_files, rest
 
 
-def _named(word: str | Path) -> list[Path]:
+def _named_files(word: str | Path) -> list[Path]:
     """Return the files that a word names, that match it, or lie in it, if it is a folder."""
     path = Path(word)
     if isfile(word):  # noqa: PTH113 - never raises, whatever the name
@@ -93,9 +93,9 @@ def _named(word: str | Path) -> list[Path]:
     return [Path(match) for match in matches if isfile(match)]  # noqa: PTH113 - likewise
 
 
-def _strange(path: Path, unread: dict[Path, InputError] | None) -> Strange | None:
+def _load_foreign(path: Path, unread: dict[Path, InputError] | None) -> ForeignFile | None:
     try:
-        recognised = _recognised(path)
+        recognised = _recognize(path)
         if recognised is None:
             return None
         form, content = recognised
@@ -105,48 +105,48 @@ def _strange(path: Path, unread: dict[Path, InputError] | None) -> Strange | Non
             raise
         unread.setdefault(path, error)
         return None
-    return Strange(path, "sha256:" + hashlib.sha256(content).hexdigest(), form, foreign)
+    return ForeignFile(path, "sha256:" + hashlib.sha256(content).hexdigest(), form, foreign)
 
 
-def foreign_format(path: Path) -> Format | None:
+def detect_file_format(path: Path) -> Format | None:
     """Return the format of others that a file is in. None: it is in none that is known.
 
     Raises:
         InputError: it cannot be read, or is longer than formats of others are read to.
     """
-    recognised = _recognised(path)
+    recognised = _recognize(path)
     return None if recognised is None else recognised[0]
 
 
-def _recognised(path: Path) -> tuple[Format, bytes] | None:
+def _recognize(path: Path) -> tuple[Format, bytes] | None:
     if is_folder(path) or is_packed(path):
         return None
-    with reading(path) as stream:
+    with open_for_reading(path) as stream:
         head = stream.read(_HEAD)
     if re.match(rb'\s*\{\s*"schema":\s*[0-9]+,\s*"kind":', head):
         return None  # as sccl writes them, of which some are long
-    content = content_of(path)
-    if _is_ours(content):
+    content = read_content(path)
+    if _is_native(content):
         return None
-    form = formats.who_reads(content)
+    form = formats.detect_format(content)
     return None if form is None else (form, content)
 
 
-def _is_ours(content: bytes) -> bool:
+def _is_native(content: bytes) -> bool:
     """Return whether a file says that it is of a kind of sccl's own."""
-    return content.lstrip()[:1] == b"{" and _kind_of(content) is not None
+    return content.lstrip()[:1] == b"{" and _content_kind(content) is not None
 
 
-def content_of(path: Path) -> bytes:
+def read_content(path: Path) -> bytes:
     """Return the content of a file, uncompressed if gzip compressed it.
 
     Raises:
         InputError: It cannot be read, or exceeds the size limit of foreign formats.
     """
     content = bytearray()
-    with reading(path) as stream:
-        for piece in pieces_of(stream, str(path)):
-            check_filled(piece, str(path))
+    with open_for_reading(path) as stream:
+        for piece in read_pieces(stream, str(path)):
+            check_nonblank(piece, str(path))
             content += piece
             if len(content) > MAX_BYTES:
                 raise TooLargeError(
@@ -156,58 +156,62 @@ def content_of(path: Path) -> bytes:
     return bytes(content)
 
 
-def refuse_no_plan(path: Path) -> NoReturn:
+def raise_unrecognized(path: Path) -> NoReturn:
     """Refuse a file that is in no known format of plans, and name its format if it has one.
 
     Raises:
         InputError: Always.
     """
-    content = content_of(path)
+    content = read_content(path)
     if not content.strip():
         raise FormatError(f"{path}: it is empty, expected a plan; write it anew")
     text = content.decode(errors="replace")
-    for name in importers.names():
-        if name != "own" and importers.load(name).sniff(text):
+    for name in importers.importer_names():
+        if name != "own" and importers.load_importer(name).sniff(text):
             raise FormatError(
                 f"{path}: it describes a machine ({name}), and no plan: 'sccl topo import {path} "
                 "-o machine.json' reads it"
             )
-    known = ", ".join(formats.read())
-    if kind := _kind_of(content):
-        raise FormatError(f"{path}: it holds {kind} of sccl's own, expected a file of {known}")
-    raise FormatError(f"{path}: it is of none of the formats of plans that are read: {known}")
+    format_names = ", ".join(formats.readable_names())
+    if kind := _content_kind(content):
+        raise FormatError(
+            f"{path}: it holds {kind} of sccl's own, expected a file of {format_names}"
+        )
+    raise FormatError(
+        f"{path}: it is of none of the formats of plans that are read: {format_names}"
+    )
 
 
-def _kind_of(content: bytes) -> Kind | None:
+def _content_kind(content: bytes) -> Kind | None:
     try:
-        return kind_in(content.decode(), "")
+        return detect_text_kind(content.decode(), "")
     except (InputError, UnicodeDecodeError):
         return None
 
 
-def faults_of(strange: Strange) -> list[StrangeFault]:
+def find_faults(foreign_file: ForeignFile) -> list[ForeignFault]:
     """Return the violations of a plan or a program, for any relative speed of its parts.
 
     Raises:
         InputError: It exceeds the size limit of verification.
     """
-    from sccl.lower.step_graph_run import run_graph  # noqa: PLC0415 - NumPy is slow to load
+    from sccl.formats.program_check import run_graph  # noqa: PLC0415 - NumPy is slow to load
 
-    plan = strange.foreign.plan
+    plan = foreign_file.content.plan
     if plan is None:
         return []
     if not isinstance(plan, StepProgram):
         return [
-            StrangeFault(v.kind, v.message, v.rank, None, v.step, v.chunk) for v in violations(plan)
+            ForeignFault(v.kind, v.message, v.rank, None, v.step, v.chunk) for v in violations(plan)
         ]
-    several = len(plan.callings) > 1
+    several = len(plan.call_modes) > 1
     return [
-        _said(fault, f"{calling.name}: " if several else "")
-        for calling in plan.callings
+        _format_fault(fault, f"{calling.name}: " if several else "")
+        for calling in plan.call_modes
         for fault in (*calling.faults, *run_graph(calling.graph).faults)
     ]
 
 
-def _said(fault: GraphFault, way: str) -> StrangeFault:
-    message = way + fault.message
-    return StrangeFault(fault.kind, message, fault.rank, fault.block, fault.step, fault.chunk)
+def _format_fault(fault: GraphFault, prefix: str) -> ForeignFault:
+    message = prefix + fault.message
+    return ForeignFault(fault.kind, message, fault.rank, fault.block, fault.step, fault.chunk)

@@ -11,7 +11,7 @@ import msgspec
 from sccl.core.algorithm import Algorithm
 from sccl.core.cost import Costs
 from sccl.core.files.disk import read_text
-from sccl.core.files.frontiers import frontiers_of_plain
+from sccl.core.files.frontiers import frontiers_from_plain
 from sccl.core.frontier import ClassFrontier, Frontier, Point
 from sccl.errors import FormatError
 
@@ -29,38 +29,38 @@ def read_frontiers(file: Path) -> tuple[Frontier, ...]:
         plain = msgspec.json.decode(text)
     except (msgspec.MsgspecError, RecursionError) as error:
         raise FormatError(f"{file}: not JSON ({error})") from error
-    return frontiers_of_plain(plain, str(file))
+    return frontiers_from_plain(plain, str(file))
 
 
-def parts_of(frontiers: Sequence[Frontier]) -> set[str]:
+def question_ids(frontiers: Sequence[Frontier]) -> set[str]:
     """Return the questions whose algorithms frontiers are made of: their own, and others'."""
     run = {
-        _name(part.collective, one.topology, None)
-        for one in frontiers
-        for part in one.classes
+        _frontier_name(part.collective, frontier.topology, None)
+        for frontier in frontiers
+        for part in frontier.classes
         if part.collective
     }
-    return {one.name for one in frontiers} | run
+    return {frontier.name for frontier in frontiers} | run
 
 
-def of_folder(files: Iterable[Path], algorithms: Iterable[Algorithm]) -> list[Frontier]:
+def frontiers_of_folder(files: Iterable[Path], algorithms: Iterable[Algorithm]) -> list[Frontier]:
     """Return the frontiers of a folder: from their files, or else from its algorithms.
 
     For one problem, a sweep's frontier comes before its limits, because the algorithms belong to
     it.
     """
-    found: dict[str, tuple[Frontier, ...]] = {}
-    every = [read_frontiers(file) for file in sorted(files)]
-    for read in sorted(every, key=lambda read: read[0].covered is None):
-        found.setdefault(read[0].name, read)
-    also = parts_of([one for read in found.values() for one in read])
-    for one in of_algorithms(list(algorithms)):
-        if one.name not in also:
-            found.setdefault(one.name, (one,))
-    return [one for _, read in sorted(found.items()) for one in read]
+    by_name: dict[str, tuple[Frontier, ...]] = {}
+    all_frontiers = [read_frontiers(file) for file in sorted(files)]
+    for read in sorted(all_frontiers, key=lambda read: read[0].covered is None):
+        by_name.setdefault(read[0].name, read)
+    also = question_ids([frontier for read in by_name.values() for frontier in read])
+    for frontier in frontiers_of_algorithms(list(algorithms)):
+        if frontier.name not in also:
+            by_name.setdefault(frontier.name, (frontier,))
+    return [frontier for _, read in sorted(by_name.items()) for frontier in read]
 
 
-def of_algorithms(algorithms: Sequence[Algorithm]) -> list[Frontier]:
+def frontiers_of_algorithms(algorithms: Sequence[Algorithm]) -> list[Frontier]:
     """Return one frontier per collective and topology.
 
     The algorithms state which bounds they attain.
@@ -70,12 +70,15 @@ def of_algorithms(algorithms: Sequence[Algorithm]) -> list[Frontier]:
     """
     questions: dict[tuple[str, float], list[Algorithm]] = {}
     for a in sorted(algorithms, key=lambda a: (a.steps, a.bandwidth_cost)):
-        name = _name(a.collective.name, a.topology.name, a.collective.root)
-        questions.setdefault((name, Costs.of(a.topology).gb_per_s), []).append(a)
-    return [_of_question(several) for _, several in sorted(questions.items(), key=itemgetter(0))]
+        name = _frontier_name(a.collective.name, a.topology.name, a.collective.root)
+        questions.setdefault((name, Costs.from_topology(a.topology).gb_per_s), []).append(a)
+    return [
+        _frontier_of_question(several)
+        for _, several in sorted(questions.items(), key=itemgetter(0))
+    ]
 
 
-def _of_question(several: Sequence[Algorithm]) -> Frontier:
+def _frontier_of_question(several: Sequence[Algorithm]) -> Frontier:
     """Return the frontier of algorithms of one question."""
     best: list[Algorithm] = []  # without those that others dominate
     for a in several:
@@ -91,11 +94,11 @@ def _of_question(several: Sequence[Algorithm]) -> Frontier:
         tuple(map(_point_of, best)),
     )
     topology, collective = several[0].topology, several[0].collective
-    costs = Costs.of(topology)
+    costs = Costs.from_topology(topology)
     return Frontier(topology.name, collective.name, collective.root, costs, None, (part,))
 
 
-def _name(collective: str, topology: str, root: int | None) -> str:
+def _frontier_name(collective: str, topology: str, root: int | None) -> str:
     return f"{collective}{f' (root {root})' if root else ''} on {topology}"
 
 
@@ -105,6 +108,6 @@ def _point_of(a: Algorithm) -> Point:
         a.bandwidth_cost,
         a.collective.chunks,
         a.rounds,
-        proved="pareto" in a.proved,
+        is_proved="pareto" in a.proved,
         algorithm=a,
     )

@@ -9,17 +9,17 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from sccl.core.files.disk import read_filled, read_text, reading, write_atomically
+from sccl.core.files.disk import open_for_reading, read_nonblank, read_text, write_atomically
 from sccl.core.files.fields import Count, FileText
+from sccl.core.files.json_text import parse, to_text
 from sccl.core.files.shapes import NetworkWire, TopologyWire
-from sccl.core.files.text import parse, text_of
 from sccl.core.files.topologies import topology_to_wire
 from sccl.core.topology import check_cost
 from sccl.errors import FormatError, ParameterError, TooLargeError
 from sccl.tasks.outputs import Output, question_digests
-from sccl.topo import importers, unreachable
+from sccl.topo import importers, unreachable_pair
+from sccl.topo.chassis_network import NetworkCards, describe_join, join_chassis
 from sccl.topo.importers import MAX_BYTES, Hints, Imported
-from sccl.topo.network import Cards, joined, said
 
 
 class TopoImportOutput(Output, frozen=True, kw_only=True):
@@ -43,7 +43,7 @@ class TopoImportOutput(Output, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class ImportedMachine:
     """The machine in a file.
 
     Attributes:
@@ -58,7 +58,7 @@ class Read:
 
 def read_machine(
     file: Path, format_name: str, name: str | None, gpu: str | None, alpha_us: float | None
-) -> Read:
+) -> ImportedMachine:
     """Return the machine that a file describes, or standard input where it is ``-``.
 
     Args:
@@ -72,24 +72,24 @@ def read_machine(
     stdin = str(file) == "-"
     where = "standard input" if stdin else str(file)
     if stdin:
-        content = read_filled(sys.stdin.buffer, MAX_BYTES, where)
+        content = read_nonblank(sys.stdin.buffer, MAX_BYTES, where)
     else:
-        with reading(file) as stream:
-            content = read_filled(stream, MAX_BYTES, where)
+        with open_for_reading(file) as stream:
+            content = read_nonblank(stream, MAX_BYTES, where)
     if len(content) > MAX_BYTES:
         raise TooLargeError(
             f"{where} is longer than the {MAX_BYTES >> 20} MiB that descriptions of machines are "
             "read to: check the path"
         )
     hints = Hints(name or ("imported" if stdin else file.stem or "imported"), gpu, alpha_us)
-    text = importers.text_of_bytes(content, where)
+    text = importers.decode_text(content, where)
     if format_name == "auto":
-        _refuse_others(content, text, where)
-    importer, imported = importers.read(text, hints, where, format_name)
-    return Read(importer.NAME, importer.ABOUT, imported)
+        _reject_other_files(content, text, where)
+    importer, imported = importers.read_machine(text, hints, where, format_name)
+    return ImportedMachine(importer.NAME, importer.ABOUT, imported)
 
 
-def _refuse_others(content: bytes, text: str, where: str) -> None:
+def _reject_other_files(content: bytes, text: str, where: str) -> None:
     """Refuse a file of another known kind.
 
     Raises:
@@ -97,17 +97,19 @@ def _refuse_others(content: bytes, text: str, where: str) -> None:
     """
     if not text.strip():
         raise FormatError(f"{where}: it is empty, expected a description of a machine")
-    if not any(importers.load(name).sniff(text) for name in importers.names()):
+    if not any(importers.load_importer(name).sniff(text) for name in importers.importer_names()):
         from sccl import formats  # noqa: PLC0415 - where one is met
 
-        if plan := formats.who_reads(content):
+        if plan := formats.detect_format(content):
             raise FormatError(
                 f"{where}: it is a plan ({plan.NAME}), and no machine: verify it with 'sccl check "
                 f"{where}', or convert it to an algorithm with 'sccl import'"
             )
 
 
-def with_network(read: Read, chassis: int | None, network: Path | None) -> Read:
+def join_by_network(
+    read: ImportedMachine, chassis: int | None, network: Path | None
+) -> ImportedMachine:
     """Return the machine, or several copies of it joined by a network.
 
     Raises:
@@ -122,54 +124,60 @@ def with_network(read: Read, chassis: int | None, network: Path | None) -> Read:
             "between them (its shape: 'sccl schema network')"
         )
     wire = parse(read_text(network), NetworkWire, str(network))
-    found = read.imported
-    cards, assumed = _cards(wire, found, str(network))
-    machine = joined(found.topology, chassis, wire.joining, cards)
-    line = said(chassis, wire.joining, cards)
+    imported = read.imported
+    cards, assumed = _network_cards(wire, imported, str(network))
+    machine = join_chassis(imported.topology, chassis, wire.joining, cards)
+    line = describe_join(chassis, wire.joining, cards)
     more = replace(
-        found,
+        imported,
         topology=machine,
-        understood=(*found.understood, line),
-        assumed=(*found.assumed, *assumed),
+        understood=(*imported.understood, line),
+        assumed=(*imported.assumed, *assumed),
         nics=(),
     )
     return replace(read, imported=more)
 
 
-def _cards(wire: NetworkWire, found: Imported, where: str) -> tuple[Cards, tuple[str, ...]]:
+def _network_cards(
+    wire: NetworkWire, imported: Imported, where: str
+) -> tuple[NetworkCards, tuple[str, ...]]:
     """Return the network cards of a machine, and the assumptions about them."""
-    ranks, assumed = found.topology.ranks, list[str]()
+    ranks, assumed = imported.topology.ranks, list[str]()
     if isinstance(wire.nics, tuple):
         users = wire.nics
     elif wire.nics is not None:
-        users = _shared_out(ranks, wire.nics, where)
-    elif found.nics:
-        users = tuple(nic.ranks for nic in found.nics if nic.ranks)
+        users = _assign_nics(ranks, wire.nics, where)
+    elif imported.nics:
+        users = tuple(nic.ranks for nic in imported.nics if nic.ranks)
     else:
         users = tuple((rank,) for rank in range(ranks))
         assumed.append(f"one NIC per GPU; 'nics' of {where} overrides it")
-    speed = _told(wire.gb_per_s, [n.gb_per_s for n in found.nics], f"{where}: give 'gb_per_s'")
-    alpha_us = _told(wire.alpha_us, [n.alpha_us for n in found.nics], f"{where}: give 'alpha_us'")
+    speed = _network_value(
+        wire.gb_per_s, [n.gb_per_s for n in imported.nics], f"{where}: give 'gb_per_s'"
+    )
+    alpha_us = _network_value(
+        wire.alpha_us, [n.alpha_us for n in imported.nics], f"{where}: give 'alpha_us'"
+    )
     check_cost(f"{where}: ", alpha_us, speed, error=FormatError)
-    return Cards(users, speed, alpha_us), tuple(assumed)
+    return NetworkCards(users, speed, alpha_us), tuple(assumed)
 
 
-def _told(told: float | None, found: list[float | None], advice: str) -> float:
+def _network_value(stated: float | None, nic_values: list[float | None], advice: str) -> float:
     """Return a network's value, or else that of all NICs in the machine's file.
 
     Raises:
         FormatError: Neither has one.
     """
-    if told is not None:
-        return told
-    values = [value for value in found if value is not None]
-    if not values or set(found) != {values[0]}:
+    if stated is not None:
+        return stated
+    values = [value for value in nic_values if value is not None]
+    if not values or set(nic_values) != {values[0]}:
         why = "which differs by NIC there" if values else "which the machine's file does not have"
         raise FormatError(f"{advice}, {why}")
     return values[0]
 
 
-def _shared_out(ranks: int, nics: int, where: str) -> tuple[tuple[int, ...], ...]:
+def _assign_nics(ranks: int, nics: int, where: str) -> tuple[tuple[int, ...], ...]:
     """Return the GPUs of each of so many NICs, or the NICs of each where these are more."""
     if ranks % nics and nics % ranks:
         raise FormatError(
@@ -181,7 +189,7 @@ def _shared_out(ranks: int, nics: int, where: str) -> tuple[tuple[int, ...], ...
     return tuple(tuple(range(first, first + each)) for first in firsts)
 
 
-def import_output(read: Read, file: Path | None) -> TopoImportOutput:
+def import_output(read: ImportedMachine, file: Path | None) -> TopoImportOutput:
     """Return the JSON output."""
     topology = read.imported.topology
     return TopoImportOutput(
@@ -191,16 +199,16 @@ def import_output(read: Read, file: Path | None) -> TopoImportOutput:
         assumed=read.imported.assumed,
         ranks=topology.ranks,
         links=len(topology.links),
-        unreachable=unreachable(topology),
+        unreachable=unreachable_pair(topology),
         file=None if file is None else str(file),
         topology=topology_to_wire(topology),
     )
 
 
-def write_machine(read: Read, file: Path) -> None:
+def write_machine(read: ImportedMachine, file: Path) -> None:
     """Write the machine that was read.
 
     Raises:
         InputError: the file cannot be written.
     """
-    write_atomically(file, text_of(topology_to_wire(read.imported.topology)))
+    write_atomically(file, to_text(topology_to_wire(read.imported.topology)))

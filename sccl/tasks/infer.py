@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from sccl.collectives import named
+from sccl.collectives import named_spec
 from sccl.core.files.fields import Count
 from sccl.core.files.measurements import load_pcie
 from sccl.core.pcie import PcieHierarchy
@@ -35,7 +35,7 @@ class TopoInferOutput(Output, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Inferred:
+class PcieInference:
     """The conclusions from PCIe measurements.
 
     Attributes:
@@ -47,7 +47,7 @@ class Inferred:
     visible_devices: tuple[int, ...] | None
 
 
-def infer(file: Path, machine: Topology | None) -> Inferred:
+def infer_pcie(file: Path, machine: Topology | None) -> PcieInference:
     """Return the conclusions from the measurements in a file.
 
     Args:
@@ -63,15 +63,15 @@ def infer(file: Path, machine: Topology | None) -> Inferred:
 
     hierarchy = pcie_hierarchy(load_pcie(file))
     if machine is None:
-        return Inferred(hierarchy, None)
+        return PcieInference(hierarchy, None)
     from sccl.topo.symmetry.automorphisms import automorphisms  # noqa: PLC0415 - slow to load
 
-    demand = named("allgather", machine.ranks).at(1)  # which every renaming of ranks preserves
+    demand = named_spec("allgather", machine.ranks).at(1)  # which every renaming of ranks preserves
     generators = automorphisms(machine, demand, costs=True)
-    return Inferred(hierarchy, visible_devices(machine, generators, hierarchy))
+    return PcieInference(hierarchy, visible_devices(machine, generators, hierarchy))
 
 
-def infer_output(file: Path, machine: Topology | None, inferred: Inferred) -> TopoInferOutput:
+def infer_output(file: Path, machine: Topology | None, inferred: PcieInference) -> TopoInferOutput:
     """Return the JSON output."""
     inputs = {str(file): file_digest(file)}
     if machine is not None:

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sccl.core.algorithm import Algorithm, KSynchronous
+from sccl.core.algorithm import Algorithm, KSynchronousPlan
+from sccl.core.formatting import format_count
 from sccl.core.symmetric import AnyAlgorithm
-from sccl.core.words import counted
 from sccl.errors import InputError, ParameterError, TooLargeError
 from sccl.judge import violations
-from sccl.topo.symmetry.expand import expand
+from sccl.topo.symmetry.expansion import expand_algorithm
 
 if TYPE_CHECKING:
     from sccl.core.outcome import Plan
-    from sccl.core.packed import AnySchedule
+    from sccl.core.packed_schedule import AnySchedule
     from sccl.core.schedule import Schedule
-    from sccl.transform.levels import Levelled
+    from sccl.transform.levels import SteppedSchedule
 
 
-def judged(algorithm: AnyAlgorithm, where: str) -> Algorithm:
+def validated_algorithm(algorithm: AnyAlgorithm, where: str) -> Algorithm:
     """Return an algorithm with all its sends.
 
     Args:
@@ -27,16 +27,17 @@ def judged(algorithm: AnyAlgorithm, where: str) -> Algorithm:
     Raises:
         InputError: It fails verification.
     """
-    whole = expand(algorithm)
-    if found := violations(whole):
+    expanded = expand_algorithm(algorithm)
+    if faults := violations(expanded):
         raise InputError(
-            f"{where}: this algorithm fails verification ({counted(len(found), 'violation')}, the "
-            f"first: {found[0].message}); see all with 'sccl check'"
+            f"{where}: this algorithm fails verification "
+            f"({format_count(len(faults), 'violation')}, the "
+            f"first: {faults[0].message}); see all with 'sccl check'"
         )
-    return whole
+    return expanded
 
 
-def judged_schedule(schedule: AnySchedule, where: str) -> Schedule:
+def validated_schedule(schedule: AnySchedule, where: str) -> Schedule:
     """Return a schedule. A packed schedule is unpacked.
 
     Args:
@@ -45,26 +46,31 @@ def judged_schedule(schedule: AnySchedule, where: str) -> Schedule:
     Raises:
         InputError: It fails verification, or it has too many transfers to unpack.
     """
-    from sccl.core import packed  # noqa: PLC0415 - NumPy is slow to load
-    from sccl.core.excerpt import Excerpt  # noqa: PLC0415 - likewise
+    from sccl.core import packed_schedule  # noqa: PLC0415 - NumPy is slow to load
+    from sccl.core.schedule_filter import ScheduleFilter  # noqa: PLC0415 - likewise
 
-    if isinstance(schedule, packed.PackedSchedule) and schedule.num_sends > packed.MAX_PART:
+    if (
+        isinstance(schedule, packed_schedule.PackedSchedule)
+        and schedule.num_sends > packed_schedule.MAX_PART_TRANSFERS
+    ):
         raise TooLargeError(
             f"{where}: it has {schedule.num_sends} transfers, and this verb unpacks up to "
-            f"{packed.MAX_PART}: verify it with 'sccl check', or take those of a chunk, a rank, "
+            f"{packed_schedule.MAX_PART_TRANSFERS}: verify it with 'sccl check', or take those of "
+            "a chunk, a rank, "
             "or a time with 'sccl part'"
         )
-    if found := violations(schedule):
+    if faults := violations(schedule):
         raise InputError(
-            f"{where}: this schedule fails verification ({counted(len(found), 'violation')}, the "
-            f"first: {found[0].message}); see all with 'sccl check'"
+            f"{where}: this schedule fails verification ({format_count(len(faults), 'violation')}, "
+            "the "
+            f"first: {faults[0].message}); see all with 'sccl check'"
         )
-    if isinstance(schedule, packed.PackedSchedule):
-        return schedule.part(Excerpt())
+    if isinstance(schedule, packed_schedule.PackedSchedule):
+        return schedule.partial_schedule(ScheduleFilter())
     return schedule
 
 
-def judged_steps(plan: Plan, where: str) -> Levelled:
+def validated_steps(plan: Plan, where: str) -> SteppedSchedule:
     """Return a plan in steps, and the sends that form one transfer.
 
     Args:
@@ -73,12 +79,12 @@ def judged_steps(plan: Plan, where: str) -> Levelled:
     Raises:
         InputError: It fails verification, or steps cannot express its times.
     """
-    from sccl.transform.levels import Levelled, levelled  # noqa: PLC0415 - NumPy is slow to load
+    from sccl.transform.levels import SteppedSchedule, assign_steps  # noqa: PLC0415 - NumPy is slow to load
 
-    if isinstance(plan, KSynchronous):
-        return Levelled(judged(plan, where), {})
-    schedule = judged_schedule(plan, where)
+    if isinstance(plan, KSynchronousPlan):
+        return SteppedSchedule(validated_algorithm(plan, where), {})
+    schedule = validated_schedule(plan, where)
     try:
-        return levelled(schedule)
+        return assign_steps(schedule)
     except ParameterError as error:
         raise ParameterError(f"{where}: {str(error).removeprefix('schedule: ')}") from error

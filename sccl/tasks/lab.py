@@ -13,12 +13,12 @@ from sccl.core.fabric import Channel, Fabric
 from sccl.core.files.disk import write_atomically
 from sccl.core.files.fabrics import fabric_to_wire
 from sccl.core.files.fields import Count, Part
-from sccl.core.files.text import text_of
-from sccl.runtime.lab import Lab, LabChannel, LabEnd
+from sccl.core.files.json_text import to_text
+from sccl.runtime.lab import LabChannel, LabEnd, LabRun
 from sccl.tasks.outputs import Output
-from sccl.topo import resolve
+from sccl.topo import resolve_topology
 
-_OF_USE = 0.97
+_USABLE_SHARE = 0.97
 """Usable fraction of a channel's rate. Headers and acknowledgements take the rest."""
 
 _ALPHA_US, _LAUNCH_US = 100.0, 200.0
@@ -53,37 +53,40 @@ class LabOutput(Output, frozen=True, kw_only=True):
     failed_first: Annotated[int | None, Meta(description="A rank; null: none failed.")]
 
 
-def lab_fabric(channels: Sequence[LabChannel], ranks: int) -> Fabric:
+def build_lab_fabric(channels: Sequence[LabChannel], ranks: int) -> Fabric:
     """Return the fabric that a lab is: each rank sends and receives at the rate of a channel."""
-    found = []
-    for one in channels:
-        speed = one.bits_per_s / 8e9 * _OF_USE
-        machine = resolve(f"switch:{ranks}")
+    fabric_channels = []
+    for channel in channels:
+        speed = channel.bits_per_s / 8e9 * _USABLE_SHARE
+        machine = resolve_topology(f"switch:{ranks}")
         links = tuple(replace(link, alpha_us=_ALPHA_US, gb_per_s=speed) for link in machine.links)
-        own = replace(machine, name=one.name, source="", gb_per_s=speed, links=links)
-        found.append(Channel(one.name, own, launch_us=_LAUNCH_US))
-    rates = ", ".join(f"{one.name} {one.bits_per_s / 1e6:g} Mb/s" for one in channels)
+        channel_machine = replace(
+            machine, name=channel.name, source="", gb_per_s=speed, links=links
+        )
+        fabric_channels.append(Channel(channel.name, channel_machine, launch_us=_LAUNCH_US))
+    rates = ", ".join(f"{channel.name} {channel.bits_per_s / 1e6:g} Mb/s" for channel in channels)
     source = (
-        f"sccl lab: {rates}, of which {_OF_USE:g} is of use; {_ALPHA_US:g} us a message and "
+        f"sccl lab: {rates}, of which {_USABLE_SHARE:g} is of use; {_ALPHA_US:g} us a message and "
         f"{_LAUNCH_US:g} us a motif"
     )
-    return Fabric("lab", tuple(found), source=source)
+    return Fabric("lab", tuple(fabric_channels), source=source)
 
 
 def write_fabric(channels: Sequence[LabChannel], ranks: int, path: Path) -> None:
     """Write the fabric that a lab is."""
-    write_atomically(path, text_of(fabric_to_wire(lab_fabric(channels, ranks))))
+    write_atomically(path, to_text(fabric_to_wire(build_lab_fabric(channels, ranks))))
 
 
-def lab_output(lab: Lab, end: LabEnd) -> LabOutput:
+def lab_output(lab: LabRun, end: LabEnd) -> LabOutput:
     """Return what is said of a lab that has ended."""
     return LabOutput(
         inputs={},
         channels=tuple(
-            LabChannelPart(name=one.name, bits_per_s=one.bits_per_s) for one in lab.channels
+            LabChannelPart(name=channel.name, bits_per_s=channel.bits_per_s)
+            for channel in lab.channels
         ),
         ranks=lab.ranks,
-        limiter=lab.ways.limiter.value,
+        limiter=lab.method.limiter.value,
         exit_codes=end.codes,
         failed_first=end.first,
     )

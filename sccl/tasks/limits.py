@@ -7,13 +7,13 @@ from functools import partial
 from sccl.collectives import Spec
 from sccl.core.frontier import Frontier
 from sccl.core.topology import Topology
-from sccl.synth.allreduce.classes import has_classes
-from sccl.synth.allreduce.limits import limit_allreduce
-from sccl.synth.folder import Folder
-from sccl.synth.ksync.queries import few_chunks
-from sccl.synth.limit.sweep import NotifyLimit, limit_frontier
-from sccl.synth.limit.trees import tree_frontier
-from sccl.synth.settings import Settings
+from sccl.synth.allreduce.families import has_families
+from sccl.synth.allreduce.limit_frontier import allreduce_limit_frontier
+from sccl.synth.common.algorithm_folder import AlgorithmFolder
+from sccl.synth.common.settings import Settings
+from sccl.synth.packing.by_steps.allreduce_trees import tree_frontier
+from sccl.synth.packing.by_steps.limit_sweep import NotifyLimit, limit_frontier
+from sccl.synth.syncoll.queries import few_chunk_solver
 
 
 def find_limits(  # noqa: PLR0913 - a question, how to answer it, and where results go
@@ -22,7 +22,7 @@ def find_limits(  # noqa: PLR0913 - a question, how to answer it, and where resu
     max_steps: int | None,
     settings: Settings,
     *,
-    folder: Folder | None = None,
+    folder: AlgorithmFolder | None = None,
     notify: NotifyLimit = lambda _: None,
 ) -> Frontier:
     """Return the limit frontier of a collective on a topology, as far as it is known in time.
@@ -38,12 +38,12 @@ def find_limits(  # noqa: PLR0913 - a question, how to answer it, and where resu
         InputError: The collective does not fit the topology, or some rank cannot be reached.
     """
     seconds = settings.effort.seconds
-    solve = few_chunks(topology, spec, settings)
+    solve = few_chunk_solver(topology, spec, settings)
     of = partial(limit_frontier, topology, solve=solve, seconds=seconds, notify=notify)
-    if not has_classes(spec):
+    if not has_families(spec):
         return of(spec, max_steps=max_steps, folder=folder)
     trees = partial(tree_frontier, topology, spec, seconds=seconds, folder=folder, notify=notify)
-    return limit_allreduce(topology, spec, of, trees, max_steps=max_steps, folder=folder)
+    return allreduce_limit_frontier(topology, spec, of, trees, max_steps=max_steps, folder=folder)
 
 
 def limits_of_equal_halves(
@@ -60,7 +60,7 @@ def limits_of_equal_halves(
     return limit_frontier(
         topology,
         spec,
-        few_chunks(topology, spec, settings),
+        few_chunk_solver(topology, spec, settings),
         max_steps=max_steps,
         seconds=settings.effort.seconds,
     )

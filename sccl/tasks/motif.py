@@ -8,16 +8,16 @@ import msgspec
 from msgspec import Meta
 
 from sccl.core.files.fields import Count, Part
-from sccl.core.files.text import digest
+from sccl.core.files.json_text import digest
 from sccl.errors import ParameterError
 from sccl.tasks.outputs import Output
-from sccl.tasks.sizes import size_in_bytes
+from sccl.tasks.sizes import parse_size
 
 if TYPE_CHECKING:
     from sccl.core.motif import Motif
-    from sccl.motif import Recipe
+    from sccl.training.motifs import Recipe
 
-MOST_RANKS = 4096
+MAX_RANKS = 4096
 
 
 class MotifPart(Part, frozen=True, kw_only=True):
@@ -85,17 +85,20 @@ def motif_output(  # noqa: PLR0913 - a question
     Raises:
         InputError: There is no such collective or recipe, or the recipe does not apply.
     """
-    from sccl.motif import recipe_of, whole  # noqa: PLC0415 - it loads NumPy
+    from sccl.training.motifs import build_collective_motif, parse_recipe  # noqa: PLC0415 - it loads NumPy
 
-    if not 2 <= ranks <= MOST_RANKS:
-        raise ParameterError(f"ranks is {ranks}, expected 2 to {MOST_RANKS}")
-    sizes, asked = tuple(map(size_in_bytes, size.split(","))), recipe_of(recipe)
+    if not 2 <= ranks <= MAX_RANKS:
+        raise ParameterError(f"ranks is {ranks}, expected 2 to {MAX_RANKS}")
+    sizes, asked = tuple(map(parse_size, size.split(","))), parse_recipe(recipe)
     for size_bytes in sizes:
         if size_bytes % item_bytes:
             raise ParameterError(
                 f"size is {size_bytes} bytes, expected a multiple of the {item_bytes} of an element"
             )
-    each = [whole(collective, range(ranks), own // item_bytes, root) for own in sizes]
+    each = [
+        build_collective_motif(collective, range(ranks), buffer_bytes // item_bytes, root)
+        for buffer_bytes in sizes
+    ]
     made = MotifOutput(
         inputs={},
         collective=collective,
@@ -105,27 +108,29 @@ def motif_output(  # noqa: PLR0913 - a question
         size_bytes=sum(sizes),
         merged=sizes if len(sizes) > 1 else (),
         recipe=str(asked),
-        motifs=_parts(each[0] if len(each) == 1 else each, asked, item_bytes),
+        motifs=_motif_parts(each[0] if len(each) == 1 else each, asked, item_bytes),
     )
     return msgspec.structs.replace(made, digest=digest(made))
 
 
-def _parts(one: Motif | list[Motif], recipe: Recipe, item_bytes: int) -> tuple[MotifPart, ...]:
-    from sccl.motif import buffer_of, extent, motifs_of  # noqa: PLC0415
+def _motif_parts(
+    motifs: Motif | list[Motif], recipe: Recipe, item_bytes: int
+) -> tuple[MotifPart, ...]:
+    from sccl.training.motifs import apply_recipe, buffer_elements, element_count  # noqa: PLC0415
 
     return tuple(
         MotifPart(
             number=number,
             collective=motif.collective,
             groups=len(motif.shares),
-            ranks=motif.places,
+            ranks=motif.max_group_size,
             group_ranks=tuple(len(share.group) for share in motif.shares),
-            bytes=extent(motif) * item_bytes,
-            rank_bytes=buffer_of(motif) * item_bytes,
+            bytes=element_count(motif) * item_bytes,
+            rank_bytes=buffer_elements(motif) * item_bytes,
             after=motif.after,
             channel=motif.channel,
         )
-        for number, motif in enumerate(motifs_of(one, recipe, item_bytes))
+        for number, motif in enumerate(apply_recipe(motifs, recipe, item_bytes))
     )
 
 
@@ -135,13 +140,17 @@ def rule_rows(collective: str) -> list[tuple[str, str, str]]:
     Raises:
         UnknownNameError: There is no such collective.
     """
-    from sccl.motif import rules, whole  # noqa: PLC0415
+    from sccl.training.motifs import build_collective_motif, recipe_rules  # noqa: PLC0415
 
-    whole(collective, range(2), 2)
+    build_collective_motif(collective, range(2), 2)
     return [
-        (f"{rule.name}({rule.told})" if rule.told else rule.name, rule.says, rule.source)
-        for rule in rules()
-        if collective in rule.of
+        (
+            f"{rule.name}({rule.parameters})" if rule.parameters else rule.name,
+            rule.description,
+            rule.source,
+        )
+        for rule in recipe_rules()
+        if collective in rule.collectives
     ] + [
         ("lanes(channel:weight, ..)", "parallel parts of all cells, each on a channel", "sccl"),
         ("merge", "first of all: several collectives as one motif, as seg is undone", "sccl"),

@@ -5,34 +5,34 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sccl.collectives import Spec
-from sccl.core.outcome import Found, GaveUp
+from sccl.core.outcome import Inconclusive, Solution
 from sccl.core.schedule import Schedule
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
 from sccl.solvers.effort import Effort
-from sccl.synth import registry
-from sccl.synth.contract import Request
+from sccl.synth.common import registry
+from sccl.synth.common.contract import Request
 
 if TYPE_CHECKING:
-    from sccl.train.costs import MotifPlanner
+    from sccl.training.options.motif_costs import MotifPlanner
 
 
-def motif_planner(synthesizer: str = "tacos", seed: int = 0) -> MotifPlanner:
+def build_motif_planner(synthesizer: str = "tacos", seed: int = 0) -> MotifPlanner:
     """Return a planner of motifs on small machines, for options of training steps.
 
     Raises:
         UnknownNameError: There is no such synthesizer.
     """
-    from sccl.train.costs import MotifPlanner  # noqa: PLC0415 - loads NumPy and Numba
+    from sccl.training.options.motif_costs import MotifPlanner  # noqa: PLC0415 - loads NumPy and Numba
 
     by = registry.load(synthesizer)
 
     def plan(topology: Topology, spec: Spec, size: int) -> Schedule:
         request = Request(topology, spec, size)
         outcome = by.plan(request, by.Options(), Effort(seed=seed), lambda _: None)
-        if isinstance(outcome, Found) and isinstance(outcome.plan, Schedule):
+        if isinstance(outcome, Solution) and isinstance(outcome.plan, Schedule):
             return outcome.plan
-        if isinstance(outcome, GaveUp) and outcome.reason == "interrupted":
+        if isinstance(outcome, Inconclusive) and outcome.reason == "interrupted":
             raise KeyboardInterrupt  # what it has by then depends on when that was
         raise ParameterError(
             f"{synthesizer} finds no schedule of {spec.name} on {topology.name}: ask another one"

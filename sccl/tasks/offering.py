@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING
 
 from sccl.core.fabric import Fabric
 from sccl.core.files.disk import write_atomically
+from sccl.core.files.json_text import digest, to_text
 from sccl.core.files.kinds import OPTION
 from sccl.core.files.offered_options import load_offered_options, offered_options_to_wire
-from sccl.core.files.text import digest, text_of
 from sccl.core.training_plan import OfferedOptions, Option, RefusedRecipe
 from sccl.core.workload import Workload
 from sccl.core.workload_ops import CommOp
-from sccl.tasks.files import Unread, held_files, skipping
+from sccl.tasks.files import UnreadFiles, select_files, skip_unreadable
 from sccl.tasks.planning import Told
-from sccl.tasks.training_files import naming
-from sccl.topo import resolve
+from sccl.tasks.training_files import name_file_in_errors
+from sccl.topo import resolve_topology
 
 if TYPE_CHECKING:
-    from sccl.train.planner import PlanSettings
-    from sccl.train.tables import CostTable
-    from sccl.train.verdict import PlanFault
+    from sccl.training.options.measured_costs import CostTable
+    from sccl.training.planner import PlanSettings
+    from sccl.training.validate.plan_faults import PlanFault
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class LoadedOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class OfferedKind:
+class OptionGroup:
     """Equal collectives, and their offered options.
 
     Attributes:
@@ -51,8 +51,8 @@ class OfferedKind:
     refused: tuple[RefusedRecipe, ...]
 
 
-def option_files(
-    words: Iterable[str | Path], unread: Unread | None = None
+def load_option_files(
+    words: Iterable[str | Path], unread: UnreadFiles | None = None
 ) -> tuple[list[LoadedOptions], list[str | Path]]:
     """Return the options that are named, and the words that name anything else.
 
@@ -62,40 +62,46 @@ def option_files(
     Raises:
         InputError: a file says that it holds some and holds none, or was edited.
     """
-    held, rest = held_files(words, frozenset({OPTION}))
+    held, rest = select_files(words, frozenset({OPTION}))
     loaded = []
     for path in held:
-        with skipping(path, unread):
-            loaded.append(LoadedOptions(path, load_offered_options(path, resolve)))
+        with skip_unreadable(path, unread):
+            loaded.append(LoadedOptions(path, load_offered_options(path, resolve_topology)))
     return loaded, rest
 
 
-def offer_options(
+def enumerate_options(
     workload: Workload,
     fabric: Fabric,
     settings: PlanSettings,
-    told: Told = lambda *_: None,
+    on_progress: Told = lambda *_: None,
     first: Callable[[], None] = lambda: None,
 ) -> OfferedOptions:
     """Return a fabric's options for the collectives of a workload, as offered to a plan.
 
     Args:
-        told: Function that receives progress. It has no period and no bound.
+        on_progress: Function that receives progress. It has no period and no bound.
         first: Function that is called before a compilation without a cache.
 
     Raises:
         InputError: A group is outside the fabric, or a collective has no option, with the reason.
     """
     from sccl.compiled import compiling  # noqa: PLC0415 - loads Numba
-    from sccl.train.options import options_of  # noqa: PLC0415 - likewise
+    from sccl.training.options.option_catalog import find_options  # noqa: PLC0415 - likewise
 
     with compiling(first):
-        found = options_of(workload, fabric, settings.offering, lambda what: told(what, None, None))
+        result = find_options(
+            workload, fabric, settings.option_settings, lambda label: on_progress(label, None, None)
+        )
     return OfferedOptions(
         workload=workload,
         fabric=fabric,
-        options=tuple((name, option) for name, own in found.of.items() for option in own),
-        refused=tuple((name, one) for name, own in found.refused.items() for one in own),
+        options=tuple(
+            (name, option) for name, entries in result.by_collective.items() for option in entries
+        ),
+        refused=tuple(
+            (name, refusal) for name, entries in result.refused.items() for refusal in entries
+        ),
         seed=settings.seed,
         costs=settings.costs,
         max_motifs=settings.max_motifs,
@@ -110,10 +116,10 @@ def write_options(path: Path, offered: OfferedOptions) -> None:
     Raises:
         InputError: it cannot be written.
     """
-    write_atomically(path, text_of(offered_options_to_wire(offered)))
+    write_atomically(path, to_text(offered_options_to_wire(offered)))
 
 
-def faults_of_options(one: LoadedOptions, costs: CostTable | None) -> tuple[PlanFault, ...]:
+def option_faults(loaded: LoadedOptions, costs: CostTable | None) -> tuple[PlanFault, ...]:
     """Return the violations of options. They are derived again for this.
 
     Args:
@@ -122,22 +128,22 @@ def faults_of_options(one: LoadedOptions, costs: CostTable | None) -> tuple[Plan
     Raises:
         InputError: They name an unknown synthesizer, or none can be derived.
     """
-    from sccl.tasks.motif_planning import motif_planner  # noqa: PLC0415 - loads NumPy and Numba
-    from sccl.train.reoffering import wrong_in_offered  # noqa: PLC0415
-    from sccl.train.verdict import PlanFault  # noqa: PLC0415
+    from sccl.tasks.motif_planning import build_motif_planner  # noqa: PLC0415 - loads NumPy and Numba
+    from sccl.training.validate.plan_faults import PlanFault  # noqa: PLC0415
+    from sccl.training.validate.plan_options import find_option_faults  # noqa: PLC0415
 
-    offered = one.offered
-    by = motif_planner(offered.planned_by, offered.seed) if offered.planned_by else None
-    with naming(one.file):
-        return tuple(PlanFault(*wrong) for wrong in wrong_in_offered(offered, by, costs))
+    offered = loaded.offered
+    by = build_motif_planner(offered.planned_by, offered.seed) if offered.planned_by else None
+    with name_file_in_errors(loaded.file):
+        return tuple(PlanFault(*wrong) for wrong in find_option_faults(offered, by, costs))
 
 
 def option_digests(several: Iterable[LoadedOptions]) -> dict[str, str]:
     """Return the digests of options, by file."""
-    return {str(one.file): digest(offered_options_to_wire(one.offered)) for one in several}
+    return {str(loaded.file): digest(offered_options_to_wire(loaded.offered)) for loaded in several}
 
 
-def offered_kinds(offered: OfferedOptions) -> Iterator[OfferedKind]:
+def group_options(offered: OfferedOptions) -> Iterator[OptionGroup]:
     """Yield the offered options, once for equal collectives."""
     options: dict[str, list[Option]] = defaultdict(list)
     refused: dict[str, list[RefusedRecipe]] = defaultdict(list)
@@ -147,15 +153,15 @@ def offered_kinds(offered: OfferedOptions) -> Iterator[OfferedKind]:
         refused[name].append(recipe)
     alike: dict[tuple[object, ...], list[CommOp]] = defaultdict(list)
     for op in offered.workload.collectives():
-        own = (*options[op.id],), (*refused[op.id],)
-        alike[op.collective, len(op.group), op.size_bytes, own].append(op)
+        key = (*options[op.id],), (*refused[op.id],)
+        alike[op.collective, len(op.group), op.size_bytes, key].append(op)
     for ops in alike.values():
-        one = ops[0]
-        yield OfferedKind(
-            collective=one.collective,
-            group_ranks=len(one.group),
-            bytes=one.size_bytes,
+        first = ops[0]
+        yield OptionGroup(
+            collective=first.collective,
+            group_ranks=len(first.group),
+            bytes=first.size_bytes,
             names=tuple(op.id for op in ops),
-            options=tuple(options[one.id]),
-            refused=tuple(refused[one.id]),
+            options=tuple(options[first.id]),
+            refused=tuple(refused[first.id]),
         )

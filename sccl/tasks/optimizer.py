@@ -10,13 +10,13 @@ from msgspec import Meta
 
 from sccl.core.files.fields import Count, Part
 from sccl.core.training_plan import TrainingPlan
-from sccl.enforce.control import Decision, DecisionError, FeedbackReader, Ledger
 from sccl.errors import InputError
 from sccl.tasks.controlling import Controller
 from sccl.tasks.outputs import Output
-from sccl.tasks.training_files import faults_of_training, training_digests, training_files
+from sccl.tasks.training_files import load_training_files, training_digests, training_faults
+from sccl.torch_backend.control import Decision, DecisionError, FeedbackReader, Ledger
 
-EVERY_S = 0.2
+POLL_S = 0.2
 """From a look to the next."""
 
 
@@ -80,7 +80,10 @@ def optimizer_output(
         generation=ledger.job.generation,
         ranks=ledger.ranks,
         committed=None if decision is None else decision.committed,
-        plans=tuple(_proposed(ledger, version, key) for version in range(1, ledger.versions() + 1)),
+        plans=tuple(
+            _proposed_part(ledger, version, key)
+            for version in range(1, ledger.latest_version() + 1)
+        ),
         last=None
         if last is None
         else MeasuredIterationPart(
@@ -92,10 +95,10 @@ def optimizer_output(
     )
 
 
-def _proposed(ledger: Ledger, version: int, key: bytes | None) -> ProposedPart:
+def _proposed_part(ledger: Ledger, version: int, key: bytes | None) -> ProposedPart:
     votes, why = ledger.votes(version, key), ""
     try:
-        logged = ledger.logged(version, key)
+        logged = ledger.logged_decision(version, key)
     except DecisionError as error:
         logged, why = None, str(error)
     against = [(rank, vote) for rank, vote in votes.items() if not vote.yes]
@@ -110,16 +113,16 @@ def _proposed(ledger: Ledger, version: int, key: bytes | None) -> ProposedPart:
     )
 
 
-def plan_to_commit(file: Path) -> tuple[TrainingPlan, dict[str, str]]:
+def load_plan_to_commit(file: Path) -> tuple[TrainingPlan, dict[str, str]]:
     """Return the plan of a file that the judge accepts, and its digest.
 
     Raises:
         InputError: there is none, or it fails verification.
     """
-    plans, rest = training_files([file])
+    plans, rest = load_training_files([file])
     if rest or not plans:
         raise InputError(f"{file} is no training plan: make one with 'sccl plan'")
-    if faults := faults_of_training(plans[0]):
+    if faults := training_faults(plans[0]):
         raise InputError(
             f"{file}: this plan fails verification: {faults[0].message}; see all with 'sccl check "
             f"{file}'"
@@ -127,7 +130,7 @@ def plan_to_commit(file: Path) -> tuple[TrainingPlan, dict[str, str]]:
     return plans[0].plan, training_digests(plans)
 
 
-def decided(controller: Controller, version: int) -> Decision:
+def wait_for_decision(controller: Controller, version: int) -> Decision:
     """Wait until a version is decided, and return how.
 
     Raises:
@@ -137,7 +140,7 @@ def decided(controller: Controller, version: int) -> Decision:
         for decision in controller.step():
             if decision.version == version:
                 return decision
-        logged = controller.ledger.logged(version, controller.key)
+        logged = controller.ledger.logged_decision(version, controller.key)
         if logged is not None:  # another coordinator was first, and tells it
             return Decision(version, logged == b"commit")
-        time.sleep(EVERY_S)
+        time.sleep(POLL_S)

@@ -16,21 +16,21 @@ from msgspec import Meta
 
 import sccl
 from sccl.collectives import Spec
-from sccl.core.algorithm import KSynchronous
+from sccl.core.algorithm import KSynchronousPlan
 from sccl.core.clock import AlphaModel
 from sccl.core.files.algorithms import algorithm_to_wire, load_algorithm
 from sccl.core.files.collectives import collective_to_wire
 from sccl.core.files.disk import read_text
 from sccl.core.files.fields import Part
-from sccl.core.files.kinds import ALGORITHMS, json_schema
-from sccl.core.files.text import digest
+from sccl.core.files.json_text import digest
+from sccl.core.files.kinds import ALGORITHM_KINDS, json_schema
 from sccl.core.files.topologies import topology_to_wire
 from sccl.core.topology import Topology
-from sccl.tasks.files import kind_of_file
+from sccl.tasks.files import file_kind
 
 if TYPE_CHECKING:
     from sccl.core.outcome import Plan
-    from sccl.core.packed import AnySchedule
+    from sccl.core.packed_schedule import AnySchedule
 
 Inputs = Annotated[
     dict[str, Annotated[str, Meta(pattern="^sha256:[0-9a-f]{64}$")]],
@@ -40,7 +40,7 @@ Inputs = Annotated[
 Alpha = Literal["travels", "occupies"]
 
 
-def alpha_of(schedule: AnySchedule) -> Alpha:
+def alpha_model(schedule: AnySchedule) -> Alpha:
     """Return the model of alpha of a schedule."""
     return "travels" if schedule.model is AlphaModel.TRAVELS else "occupies"
 
@@ -80,23 +80,23 @@ class ErrorOutput(Output, frozen=True, kw_only=True):
 
 def question_digests(topology: Topology, spec: Spec | None = None) -> dict[str, str]:
     """Return the digests of a machine and of a collective at the smallest C it can have."""
-    found = {"topology": digest(topology_to_wire(topology))}
+    digests = {"topology": digest(topology_to_wire(topology))}
     if spec is not None:
-        found["collective"] = digest(collective_to_wire(spec.at(spec.unit)))
-    return found
+        digests["collective"] = digest(collective_to_wire(spec.at(spec.unit)))
+    return digests
 
 
 def plan_digests(plans: Mapping[str, Plan]) -> dict[str, str]:
     """Return the digests of algorithms and schedules by file."""
-    return {name: _digest_of_plan(one) for name, one in plans.items()}
+    return {name: _digest_of_plan(plan) for name, plan in plans.items()}
 
 
 def _digest_of_plan(plan: Plan) -> str:
-    if isinstance(plan, KSynchronous):
+    if isinstance(plan, KSynchronousPlan):
         return digest(algorithm_to_wire(plan))
-    from sccl.core.files.packed import packed_digest  # noqa: PLC0415 - NumPy is slow to load
+    from sccl.core.files.packed_schedules import packed_digest  # noqa: PLC0415 - NumPy is slow to load
     from sccl.core.files.schedules import schedule_digest  # noqa: PLC0415
-    from sccl.core.packed import PackedSchedule  # noqa: PLC0415
+    from sccl.core.packed_schedule import PackedSchedule  # noqa: PLC0415
 
     if isinstance(plan, PackedSchedule):
         return packed_digest(plan)
@@ -112,29 +112,29 @@ def file_digest(path: Path) -> str:
     return "sha256:" + hashlib.sha256(read_text(path).encode()).hexdigest()
 
 
-def digest_of(file: Path) -> str:
+def algorithm_digest(file: Path) -> str:
     """Return the digest of an algorithm's file, as it is in it; of others the sha256 of the text.
 
     Raises:
         InputError: it cannot be read.
     """
-    if kind_of_file(file) in ALGORITHMS:
+    if file_kind(file) in ALGORITHM_KINDS:
         return digest(algorithm_to_wire(load_algorithm(file)[0]))
     return file_digest(file)
 
 
-def head(kind: str, inputs: Mapping[str, str]) -> dict[str, Any]:
+def output_head(kind: str, inputs: Mapping[str, str]) -> dict[str, Any]:
     """Return the fields that every output starts with."""
     return {"schema": 1, "kind": kind, "sccl": sccl.__version__, "inputs": dict(inputs)}
 
 
-def plain(output: Output) -> dict[str, Any]:
+def to_plain(output: Output) -> dict[str, Any]:
     """Return an output as plain JSON values, its head first."""
-    found: dict[str, Any] = msgspec.to_builtins(output)
-    return {name: found[name] for name in ("schema", "kind", "sccl", "inputs")} | found
+    values: dict[str, Any] = msgspec.to_builtins(output)
+    return {name: values[name] for name in ("schema", "kind", "sccl", "inputs")} | values
 
 
-def schema_of(output: type[msgspec.Struct]) -> dict[str, Any]:
+def output_schema(output: type[msgspec.Struct]) -> dict[str, Any]:
     """Return the JSON Schema (2020-12) of an output: a field that may be missing is not required.
 
     Unknown fields are allowed, as later versions may add some.

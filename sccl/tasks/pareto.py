@@ -9,19 +9,19 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from sccl.collectives import Spec
-from sccl.core.candidate import Range
-from sccl.core.events import Event
+from sccl.core.candidate import SweepRange
 from sccl.core.files.frontier_shapes import FrontierWire
 from sccl.core.frontier import Frontier
+from sccl.core.sweep_events import SweepEvent
 from sccl.core.topology import Topology
-from sccl.synth.allreduce.classes import has_classes
+from sccl.synth.allreduce.families import has_families
 from sccl.synth.allreduce.sweep import sweep_allreduce
-from sccl.synth.folder import Folder
-from sccl.synth.ksync.queries import queries
-from sccl.synth.ksync.sweep import sweep
-from sccl.synth.limit.oracle import PackingLimits
-from sccl.synth.oracle import SWEEP_LIMIT_UNITS, LimitOracle
-from sccl.synth.settings import Settings
+from sccl.synth.common.algorithm_folder import AlgorithmFolder
+from sccl.synth.common.settings import Settings
+from sccl.synth.common.step_limits import SWEEP_LIMIT_UNITS, StepLimitsFactory
+from sccl.synth.packing.by_steps.packing_limits import PackingLimits
+from sccl.synth.syncoll.queries import open_query_oracle
+from sccl.synth.syncoll.sweep import sweep
 from sccl.tasks.outputs import Inputs
 
 
@@ -37,11 +37,11 @@ class FrontierOutput(FrontierWire, frozen=True, kw_only=True):
 def find_frontier(  # noqa: PLR0913 - a question, how to answer it, and where results go
     topology: Topology,
     spec: Spec,
-    covered: Range,
+    covered: SweepRange,
     settings: Settings,
     *,
-    folder: Folder | None = None,
-    notify: Callable[[Event], None] = lambda _: None,
+    folder: AlgorithmFolder | None = None,
+    notify: Callable[[SweepEvent], None] = lambda _: None,
 ) -> Frontier:
     """Return the frontier of a collective on a topology, as far as it was found.
 
@@ -55,24 +55,26 @@ def find_frontier(  # noqa: PLR0913 - a question, how to answer it, and where re
     Raises:
         InputError: the settings or the collective do not fit the topology.
     """
-    with queries(topology, spec, settings) as (solve, expect):
+    with open_query_oracle(topology, spec, settings) as (solve, expect):
         of = partial(
             sweep,
             topology,
             solve=solve,
             solver=settings.solver,
-            limits=_limits(settings),
+            limits=_limit_oracle(settings),
             notify=notify,
             expect=expect,
         )
-        if has_classes(spec):
+        if has_families(spec):
             return sweep_allreduce(
                 topology, spec, of, covered=covered, folder=folder, notify=notify
             )
         return of(spec, covered=covered, folder=folder)
 
 
-def equal_halves(topology: Topology, spec: Spec, covered: Range, settings: Settings) -> Frontier:
+def sweep_equal_halves(
+    topology: Topology, spec: Spec, covered: SweepRange, settings: Settings
+) -> Frontier:
     """Return the sweep of compositions of equal halves, for a certificate.
 
     Args:
@@ -84,17 +86,17 @@ def equal_halves(topology: Topology, spec: Spec, covered: Range, settings: Setti
     # Swept anew, not derived from the halves that are kept. On one-way links both phases need C, S
     # and R in common, which sweeps of each half alone do not look for. Where links carry alike the
     # instances are those of the allgather, so that a store answers them all.
-    with queries(topology, spec, settings) as (solve, _):
+    with open_query_oracle(topology, spec, settings) as (solve, _):
         return sweep(
             topology,
             spec,
             solve,
             solver=settings.solver,
             covered=covered,
-            limits=_limits(settings),
+            limits=_limit_oracle(settings),
         )
 
 
-def _limits(settings: Settings) -> LimitOracle:
+def _limit_oracle(settings: Settings) -> StepLimitsFactory:
     """Return who knows limits of R/C, with the effort that the settings allow."""
-    return partial(PackingLimits, units=settings.units(SWEEP_LIMIT_UNITS))
+    return partial(PackingLimits, units=settings.capped_units(SWEEP_LIMIT_UNITS))

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta
 
-from sccl.core.algorithm import KSynchronous
+from sccl.core.algorithm import KSynchronousPlan
 from sccl.core.files.fields import Count, FileText
 from sccl.errors import FormatError, ParameterError
 from sccl.tasks.files import Told, load_plan, write_plan
 from sccl.tasks.outputs import Output, plan_digests
 
 if TYPE_CHECKING:
-    from sccl.core.packed import AnySchedule
+    from sccl.core.packed_schedule import AnySchedule
     from sccl.core.schedule import Schedule
 
 
@@ -32,43 +32,43 @@ class PartOutput(Output, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class ExtractedPart:
     """A part of a schedule, and the schedule."""
 
     part: Schedule
-    whole: AnySchedule
+    source: AnySchedule
 
 
-def part_of(
+def extract_part(
     file: Path,
     chunk: int | None,
     rank: int | None,
     span_us: tuple[float, float | None],
-    told: Told,
-) -> Taken:
+    on_progress: Told,
+) -> ExtractedPart:
     """Return the transfers of a schedule's file that are chosen.
 
     Args:
         span_us: when they start: from, and before. None: however late.
-        told: how much was done, and of how much.
+        on_progress: how much was done, and of how much.
 
     Raises:
         InputError: the file holds no schedule, or there is no such chunk, rank or time.
     """
-    from sccl.core.excerpt import Excerpt  # noqa: PLC0415 - NumPy is slow to load
-    from sccl.core.packed import PackedSchedule  # noqa: PLC0415 - NumPy is slow to load
+    from sccl.core.packed_schedule import PackedSchedule  # noqa: PLC0415 - NumPy is slow to load
+    from sccl.core.schedule_filter import ScheduleFilter  # noqa: PLC0415 - NumPy is slow to load
 
-    whole, _ = load_plan(file, told)
-    if isinstance(whole, KSynchronous):
+    schedule, _ = load_plan(file, on_progress)
+    if isinstance(schedule, KSynchronousPlan):
         raise FormatError(f"{file}: it holds an algorithm, expected a schedule")
-    begin, until = (None if us is None else _tick(us, whole.tick_ps) for us in span_us)
-    chosen = Excerpt(chunk, rank, begin or 0, until)
-    if isinstance(whole, PackedSchedule):
-        return Taken(whole.part(chosen, told), whole)
-    return Taken(chosen.of(whole), whole)
+    begin, until = (None if us is None else _first_tick(us, schedule.tick_ps) for us in span_us)
+    chosen = ScheduleFilter(chunk, rank, begin or 0, until)
+    if isinstance(schedule, PackedSchedule):
+        return ExtractedPart(schedule.partial_schedule(chosen, on_progress), schedule)
+    return ExtractedPart(chosen.apply(schedule), schedule)
 
 
-def _tick(us: float, tick_ps: int) -> int:
+def _first_tick(us: float, tick_ps: int) -> int:
     """Return the first tick that is not before a time.
 
     Raises:
@@ -79,7 +79,7 @@ def _tick(us: float, tick_ps: int) -> int:
     return math.ceil(us * 1e6 / tick_ps)
 
 
-def part_output(file: Path, taken: Taken, output: Path | None) -> PartOutput:
+def part_output(file: Path, taken: ExtractedPart, output: Path | None) -> PartOutput:
     """Return the JSON output of a part, and write the part if requested.
 
     Raises:
@@ -88,10 +88,10 @@ def part_output(file: Path, taken: Taken, output: Path | None) -> PartOutput:
     if output is not None:
         write_plan(output, taken.part)
     return PartOutput(
-        inputs=plan_digests({str(file): taken.whole}),
+        inputs=plan_digests({str(file): taken.source}),
         collective=taken.part.collective.name,
         topology=taken.part.topology.name,
         sends=taken.part.num_sends,
-        of=taken.whole.num_sends,
+        of=taken.source.num_sends,
         file=str(output) if output else None,
     )

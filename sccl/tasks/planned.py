@@ -8,26 +8,28 @@ import msgspec
 
 from sccl.collectives import Spec
 from sccl.core.files.sketches import load_sketch
-from sccl.core.outcome import Found, GaveUp, Outcome
+from sccl.core.outcome import Inconclusive, Outcome, Solution
 from sccl.core.sketch import Sketch
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
-from sccl.solvers.effort import LATE
-from sccl.synth import registry
-from sccl.synth.contract import Options, Synthesizer
-from sccl.tasks.subject import Subject, spec_of
+from sccl.solvers.effort import TIMEOUT_REASON
+from sccl.synth.common import registry
+from sccl.synth.common.contract import Options, Synthesizer
+from sccl.tasks.subject import CollectiveProblem, build_spec
 
 
-def plain_subject(machine: Topology, collective: str | Spec, root: str | int | None) -> Subject:
+def unmodified_problem(
+    machine: Topology, collective: str | Spec, root: str | int | None
+) -> CollectiveProblem:
     """Return the problem on the unmodified machine.
 
     Raises:
         InputError: There is no such collective or root.
     """
-    return Subject(machine, spec_of(machine, collective, root), ())
+    return CollectiveProblem(machine, build_spec(machine, collective, root), ())
 
 
-def options_of(synthesizer: str, **chosen: object) -> Options:
+def parse_options(synthesizer: str, **chosen: object) -> Options:
     """Return the options of a synthesizer.
 
     Raises:
@@ -36,15 +38,15 @@ def options_of(synthesizer: str, **chosen: object) -> Options:
     try:
         options: Options = msgspec.convert(chosen, registry.load(synthesizer).Options)
     except msgspec.ValidationError as error:
-        what, _, where = str(error).partition(" - at `$.")
+        detail, _, where = str(error).partition(" - at `$.")
         for kind in ("int", "float", "str"):
-            what = what.replace(f" `{kind}`", "")
-        name, expected = where.rstrip("`"), what.removeprefix("Expected")
+            detail = detail.replace(f" `{kind}`", "")
+        name, expected = where.rstrip("`"), detail.removeprefix("Expected")
         raise ParameterError(f"{name} is {chosen.get(name)}, expected{expected}") from error
     return options
 
 
-def sketch_for(file: str | Path | None, chunks: int | None) -> tuple[Sketch | None, int]:
+def load_sketch_chunks(file: str | Path | None, chunks: int | None) -> tuple[Sketch | None, int]:
     """Return the sketch of a file, if one is given, and into how many chunks parts are cut.
 
     Args:
@@ -58,41 +60,41 @@ def sketch_for(file: str | Path | None, chunks: int | None) -> tuple[Sketch | No
     return sketch, usual if chunks is None else chunks
 
 
-def keeping_to(sketch: Sketch | None, synthesizer: str) -> Synthesizer:
+def within_sketch(sketch: Sketch | None, synthesizer: str) -> Synthesizer:
     """Return a synthesiser of schedules, which plans within a sketch, if one is given."""
     by = registry.load(synthesizer)
     if sketch is None:
         return by
-    from sccl.synth.intervals.restricted import Within  # noqa: PLC0415 - loads NumPy
+    from sccl.synth.taccl.sketch_restriction import SketchRestriction  # noqa: PLC0415 - loads NumPy
 
-    return Within(by, sketch)
+    return SketchRestriction(by, sketch)
 
 
-def notes_on(sketch: Sketch | None) -> tuple[str, ...]:
+def sketch_notes(sketch: Sketch | None) -> tuple[str, ...]:
     """Return notes on parts of a sketch that only TACCL obeys. Empty: none."""
     if sketch is None or not sketch.rotations:
         return ()
-    what = "symmetry_offsets are not imposed: they narrow TACCL's search, and leave no link out"
-    return (f"sketch {sketch.name}: {what}",)
+    note = "symmetry_offsets are not imposed: they narrow TACCL's search, and leave no link out"
+    return (f"sketch {sketch.name}: {note}",)
 
 
-def best_of(outcome: Outcome) -> tuple[Found | None, str]:
+def best_plan(outcome: Outcome) -> tuple[Solution | None, str]:
     """Return the best that was found, None if nothing was, and why it ended. Empty: it is done."""
     match outcome:
-        case Found():
+        case Solution():
             return outcome, ""
-        case GaveUp(reason=reason, best=best):
+        case Inconclusive(reason=reason, best=best):
             return best, reason
     return None, "impossible"
 
 
-def nothing_by_then(ended: str) -> str:
+def no_result_reason(ended: str) -> str:
     """Return a message that there is no schedule, with the limit to raise.
 
     Args:
-        ended: Reason why the search ended, from :func:`best_of`.
+        ended: Reason why the search ended, from :func:`best_plan`.
     """
     if ended in {"interrupted", "impossible"}:
         return f"{ended}, and no schedule by then"
-    more = "time" if ended.startswith(LATE) else "effort"
+    more = "time" if ended.startswith(TIMEOUT_REASON) else "effort"
     return f"{ended}, and no schedule by then: give it more {more}"

@@ -14,17 +14,17 @@ from sccl.core.fabric import Fabric
 from sccl.core.files.disk import write_atomically
 from sccl.core.files.fabrics import fabric_to_wire
 from sccl.core.files.fields import Count, FileText, Seconds
-from sccl.core.files.text import digest, text_of
+from sccl.core.files.json_text import digest, to_text
 from sccl.core.files.training_plans import training_plan_to_wire
 from sccl.core.files.workloads import workload_to_wire
-from sccl.core.merges import merged_rows
+from sccl.core.merges import merged_id_rows
 from sccl.core.workload import Workload
 from sccl.errors import ScclError
 from sccl.tasks.outputs import Output
 
 if TYPE_CHECKING:
     from sccl.core.training_plan import TrainingPlan
-    from sccl.train.planner import PlanSettings
+    from sccl.training.planner import PlanSettings
 
 _Us = Annotated[float, Meta(ge=0, description="Microseconds.")]
 
@@ -75,16 +75,16 @@ class PlannedTraining:
 
     Attributes:
         baseline_ns: Period if collectives are issued in the order of submission.
-        two_ns: Time until the first two iterations have ended.
-        ended: Reason why the search ended early. Empty: it did not.
+        two_iterations_ns: Time until the first two iterations have ended.
+        end_reason: Reason why the search ended early. Empty: it did not.
         compilation_seconds: Seconds of compilation, which are not part of the search.
     """
 
     plan: TrainingPlan
     baseline_ns: int
-    two_ns: int
+    two_iterations_ns: int
     seconds: float
-    ended: str
+    end_reason: str
     compilation_seconds: float = 0.0
 
 
@@ -92,7 +92,7 @@ def plan_training(
     workload: Workload,
     fabric: Fabric,
     settings: PlanSettings,
-    told: Told = lambda *_: None,
+    on_progress: Told = lambda *_: None,
     first: Callable[[], None] = lambda: None,
 ) -> PlannedTraining:
     """Return the best plan for a workload on a fabric, verified.
@@ -106,14 +106,14 @@ def plan_training(
         KeyboardInterrupt: The user interrupted before there was a plan.
     """
     from sccl.compiled import compiling  # noqa: PLC0415 - loads Numba
-    from sccl.train.merge_search import MergingPlanner  # noqa: PLC0415 - loads NumPy and Numba
-    from sccl.train.planner import Planner  # noqa: PLC0415 - likewise
-    from sccl.train.verdict import verdict_on  # noqa: PLC0415
+    from sccl.training.planner import Planner  # noqa: PLC0415 - likewise
+    from sccl.training.scheduling.merge_search import MergingPlanner  # noqa: PLC0415 - loads NumPy and Numba
+    from sccl.training.validate.plan_faults import verify_plan  # noqa: PLC0415
 
     began, ended = time.perf_counter(), ""
 
     def tell(doing: str, period_ns: int | None, bound_ns: int | None) -> None:
-        told(doing, *(None if ns is None else ns / 1000 for ns in (period_ns, bound_ns)))
+        on_progress(doing, *(None if ns is None else ns / 1000 for ns in (period_ns, bound_ns)))
 
     kind = MergingPlanner if settings.merge_bytes else Planner
     planner = kind(workload, fabric, settings, tell)
@@ -121,7 +121,7 @@ def plan_training(
     def judged(*, options: bool) -> tuple[TrainingPlan, int]:
         plan = planner.plan()
         tell("judging", plan.period_ns, plan.bound_ns or None)
-        faults, timeline = verdict_on(plan, settings.planner, settings.measured, options=options)
+        faults, timeline = verify_plan(plan, settings.planner, settings.measured, options=options)
         if faults or timeline is None:
             raise ScclError(
                 f"a plan of {workload.name} on {fabric.name} failed verification: "
@@ -151,15 +151,15 @@ def write_training_plan(path: Path, plan: TrainingPlan) -> None:
     Raises:
         InputError: it cannot be written.
     """
-    write_atomically(path, text_of(training_plan_to_wire(plan)))
+    write_atomically(path, to_text(training_plan_to_wire(plan)))
 
 
-def planning_output(found: PlannedTraining, file: Path | None) -> TrainingPlanOutput:
+def planning_output(planned: PlannedTraining, file: Path | None) -> TrainingPlanOutput:
     """Return the JSON output."""
-    plan = found.plan
+    plan = planned.plan
     return TrainingPlanOutput(
         inputs={
-            "workload": digest(workload_to_wire(plan.given)),
+            "workload": digest(workload_to_wire(plan.input_workload)),
             "fabric": digest(fabric_to_wire(plan.fabric)),
         },
         workload=plan.workload.name,
@@ -169,15 +169,15 @@ def planning_output(found: PlannedTraining, file: Path | None) -> TrainingPlanOu
         bound_us=plan.bound_ns / 1000,
         gap=plan.gap,
         binding=plan.binding,
-        baseline_us=found.baseline_ns / 1000,
-        two_iterations_us=found.two_ns / 1000,
-        proved=plan.meets_bound,
+        baseline_us=planned.baseline_ns / 1000,
+        two_iterations_us=planned.two_iterations_ns / 1000,
+        proved=plan.is_at_bound,
         collectives=len(plan.options),
-        merged=sum(map(len, merged_rows(plan.workload))),
+        merged=sum(map(len, merged_id_rows(plan.workload))),
         motifs=sum(len(option.motifs) for _, option in plan.options),
-        seconds=round(found.seconds, 3),
-        compilation_seconds=round(found.compilation_seconds, 3),
+        seconds=round(planned.seconds, 3),
+        compilation_seconds=round(planned.compilation_seconds, 3),
         seed=plan.seed,
-        ended=found.ended,
+        ended=planned.end_reason,
         file=None if file is None else str(file),
     )

@@ -7,20 +7,20 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from sccl.core.algorithm import Algorithm, KSynchronous
+from sccl.core.algorithm import Algorithm, KSynchronousPlan
 from sccl.core.files.algorithms import load_algorithm
-from sccl.core.files.disk import is_folder, is_packed, is_there
+from sccl.core.files.disk import is_folder, is_packed, path_exists
 from sccl.core.files.fields import FileText
 from sccl.core.files.kinds import (
-    ALGORITHMS,
+    ALGORITHM_KINDS,
     CERTIFICATE,
     FRONTIER,
     PACKED_SCHEDULE,
-    PLANS,
+    PLAN_KINDS,
     SCHEDULE,
-    STEPPED,
     TIMELINE,
     TOPOLOGY,
+    TRAINING_KINDS,
     TRAINING_PLAN,
     Kind,
 )
@@ -29,19 +29,24 @@ from sccl.core.topology import Topology
 from sccl.errors import InputError, TooLargeError
 from sccl.tasks.files import (
     ALGORITHM_OR_FRONTIER,
-    files_of,
+    expand_paths,
+    files_of_kinds,
     frontier_files,
     kind_among,
     load_plan,
-    paths_of,
-    refuse_foreign,
+    reject_foreign,
 )
-from sccl.tasks.frontiers import of_algorithms, of_folder, parts_of, read_frontiers
-from sccl.tasks.judged import judged_schedule
-from sccl.tasks.outputs import Output, digest_of, question_digests
-from sccl.tasks.training_files import LoadedTraining, training_files
-from sccl.topo import resolve
-from sccl.topo.symmetry.expand import expand
+from sccl.tasks.frontiers import (
+    frontiers_of_algorithms,
+    frontiers_of_folder,
+    question_ids,
+    read_frontiers,
+)
+from sccl.tasks.judged import validated_schedule
+from sccl.tasks.outputs import Output, algorithm_digest, question_digests
+from sccl.tasks.training_files import LoadedTraining, load_training_files
+from sccl.topo import resolve_topology
+from sccl.topo.symmetry.expansion import expand_algorithm
 from sccl.view import charts
 
 if TYPE_CHECKING:
@@ -52,12 +57,12 @@ MAX_SENDS = 1_000_000
 """Largest number of transfers of a plan that is drawn."""
 
 
-class What(StrEnum):
+class ChartKind(StrEnum):
     """The charts there are."""
 
     FRONTIER = "frontier"
     TIME = "time"
-    UTILISATION = "utilisation"
+    UTILIZATION = "utilisation"
     ARRIVAL = "arrival"
     TOPOLOGY = "topology"
     TIMELINE = "timeline"
@@ -75,32 +80,32 @@ class PlotOutput(Output, frozen=True, kw_only=True):
     file: FileText
 
 
-def sources_of(words: Iterable[str], what: What | None = None) -> list[Source]:
+def load_sources(words: Iterable[str], chart: ChartKind | None = None) -> list[Source]:
     """Return the drawable content of files, folders, and names.
 
     Args:
-        what: The chart. None: it follows from the content. A chart of algorithms ignores frontiers
+        chart: The chart. None: it follows from the content. A chart of algorithms ignores frontiers
             next to them.
 
     Raises:
         InputError: A source cannot be read, or nothing can be drawn.
     """
-    found = [source for path in paths_of(words) for source in _held(path, what)]
-    if not found:
+    sources = [source for path in expand_paths(words) for source in _load_source(path, chart)]
+    if not sources:
         raise InputError("only claims are given, and nothing that can be drawn: give other files")
-    others: list[Source] = [one for one in found if not isinstance(one, Frontier)]
-    return others if others and what in charts.OF_ALGORITHMS else found
+    others: list[Source] = [entry for entry in sources if not isinstance(entry, Frontier)]
+    return others if others and chart in charts.ALGORITHM_CHARTS else sources
 
 
-def _held(path: Path, what: What | None) -> Sequence[Source]:
+def _load_source(path: Path, chart: ChartKind | None) -> Sequence[Source]:
     """Return the drawable content of a file, a folder, or a name."""
     if is_folder(path):
-        return _of_folder(path, what)
-    if path.suffix != ".json" and not (is_there(path) and is_packed(path)):
-        refuse_foreign(path)
-        return [resolve(str(path))]
+        return _folder_sources(path, chart)
+    if path.suffix != ".json" and not (path_exists(path) and is_packed(path)):
+        reject_foreign(path)
+        return [resolve_topology(str(path))]
     kinds = (
-        *(*ALGORITHMS, FRONTIER, CERTIFICATE, TOPOLOGY, SCHEDULE, PACKED_SCHEDULE),
+        *(*ALGORITHM_KINDS, FRONTIER, CERTIFICATE, TOPOLOGY, SCHEDULE, PACKED_SCHEDULE),
         *(TRAINING_PLAN, TIMELINE),
     )
     kind = kind_among(path, kinds)
@@ -109,20 +114,24 @@ def _held(path: Path, what: What | None) -> Sequence[Source]:
     if kind == CERTIFICATE:
         return []  # beside the algorithms of a certificate's folder
     if kind is None:
-        refuse_foreign(path)
-    return [_plan(path, kind) if kind in PLANS | STEPPED else resolve(str(path))]
+        reject_foreign(path)
+    return [
+        _plan_source(path, kind)
+        if kind in PLAN_KINDS | TRAINING_KINDS
+        else resolve_topology(str(path))
+    ]
 
 
-def _plan(path: Path, kind: Kind | None) -> Source:
-    if kind in STEPPED:
-        return training_files([path])[0][0]
-    return _algorithm(path) if kind in ALGORITHMS else _schedule(path)
+def _plan_source(path: Path, kind: Kind | None) -> Source:
+    if kind in TRAINING_KINDS:
+        return load_training_files([path])[0][0]
+    return _algorithm_source(path) if kind in ALGORITHM_KINDS else _schedule_source(path)
 
 
-def _algorithm(path: Path) -> Algorithm:
+def _algorithm_source(path: Path) -> Algorithm:
     algorithm = load_algorithm(path)[0]
     _check_can_draw(path, algorithm.num_sends)
-    return expand(algorithm)
+    return expand_algorithm(algorithm)
 
 
 def _check_can_draw(path: Path, sends: int) -> None:
@@ -133,47 +142,49 @@ def _check_can_draw(path: Path, sends: int) -> None:
         )
 
 
-def _schedule(path: Path) -> Schedule:
+def _schedule_source(path: Path) -> Schedule:
     plan = load_plan(path, lambda *_: None)[0]
-    assert not isinstance(plan, KSynchronous)
+    assert not isinstance(plan, KSynchronousPlan)
     _check_can_draw(path, plan.num_sends)
-    return judged_schedule(plan, str(path))
+    return validated_schedule(plan, str(path))
 
 
-def _of_folder(path: Path, what: What | None) -> Sequence[Source]:
-    found = files_of([path], ALGORITHM_OR_FRONTIER)
-    frontiers = frontier_files(found)
-    algorithms = [_algorithm(file) for file in found if file not in frontiers]
-    if algorithms and what in charts.OF_ALGORITHMS:
+def _folder_sources(path: Path, chart: ChartKind | None) -> Sequence[Source]:
+    files = files_of_kinds([path], ALGORITHM_OR_FRONTIER)
+    frontiers = frontier_files(files)
+    algorithms = [_algorithm_source(file) for file in files if file not in frontiers]
+    if algorithms and chart in charts.ALGORITHM_CHARTS:
         return algorithms
-    return of_folder(frontiers, algorithms)
+    return frontiers_of_folder(frontiers, algorithms)
 
 
-def suited(sources: Sequence[Source]) -> What:
+def default_chart(sources: Sequence[Source]) -> ChartKind:
     """Return the chart that is drawn where none is asked for."""
     if any(isinstance(source, Frontier) for source in sources):
-        return What.FRONTIER
+        return ChartKind.FRONTIER
     if isinstance(sources[0], LoadedTraining):
-        return What.TIMELINE
-    return What.TOPOLOGY if isinstance(sources[0], Topology) else What.UTILISATION
+        return ChartKind.TIMELINE
+    return ChartKind.TOPOLOGY if isinstance(sources[0], Topology) else ChartKind.UTILIZATION
 
 
-def frontiers_of(sources: Sequence[Source]) -> list[Frontier]:
+def source_frontiers(sources: Sequence[Source]) -> list[Frontier]:
     """Return the frontiers, and those of algorithms that belong to none of them."""
     read = [source for source in sources if isinstance(source, Frontier)]
-    loose = of_algorithms([source for source in sources if isinstance(source, Algorithm)])
-    questions = parts_of(read)
-    return [*read, *(one for one in loose if one.name not in questions)]
+    loose = frontiers_of_algorithms([source for source in sources if isinstance(source, Algorithm)])
+    questions = question_ids(read)
+    return [*read, *(frontier for frontier in loose if frontier.name not in questions)]
 
 
-def digests_of(words: Iterable[str]) -> dict[str, str]:
+def source_digests(words: Iterable[str]) -> dict[str, str]:
     """Return the digests of the files that words name, of folders those of all in them."""
-    found: dict[str, str] = {}
-    for path in paths_of(words):
+    digests: dict[str, str] = {}
+    for path in expand_paths(words):
         if is_folder(path):
-            found |= {str(x): digest_of(x) for x in files_of([path], ALGORITHM_OR_FRONTIER)}
+            digests |= {
+                str(x): algorithm_digest(x) for x in files_of_kinds([path], ALGORITHM_OR_FRONTIER)
+            }
         elif path.suffix == ".json":
-            found[str(path)] = digest_of(path)
+            digests[str(path)] = algorithm_digest(path)
         else:
-            found[str(path)] = question_digests(resolve(str(path)))["topology"]
-    return found
+            digests[str(path)] = question_digests(resolve_topology(str(path)))["topology"]
+    return digests

@@ -11,15 +11,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sccl.errors import InputError, ToolError
-from sccl.runtime import answer
-from sccl.tasks.importing import Read
+from sccl.runtime import command_output
+from sccl.tasks.importing import ImportedMachine
 from sccl.topo import importers
 from sccl.topo.importers import Hints, Imported
-from sccl.topo.importers.gpus import gpu_named
+from sccl.topo.importers.gpus import find_gpu
 
 
 @dataclass(frozen=True, slots=True)
-class Gpus:
+class GpuListing:
     """A tool's data on each GPU, in order of its numbers. Empty: unknown.
 
     Attributes:
@@ -38,42 +38,42 @@ class _Vendor:
     Attributes:
         links: Arguments for the links.
         gpus: Arguments for the list of GPUs.
-        told: Parser of that list.
+        parse_gpus: Parser of that list.
         reader: Format of the links.
     """
 
     tool: str
     links: tuple[str, ...]
     gpus: tuple[str, ...]
-    told: Callable[[str], Gpus]
+    parse_gpus: Callable[[str], GpuListing]
     reader: str
 
 
-def nvidia_gpus(text: str) -> Gpus:
+def nvidia_gpus(text: str) -> GpuListing:
     """Parse lines such as ``00000000:07:00.0, NVIDIA A100-SXM4-80GB``."""
-    found = re.findall(r"^([0-9A-Fa-f:.]{7,16}), (.{1,100})$", text, re.MULTILINE)
-    return Gpus(tuple(bus for bus, _ in found), tuple(name.strip() for _, name in found))
+    matches = re.findall(r"^([0-9A-Fa-f:.]{7,16}), (.{1,100})$", text, re.MULTILINE)
+    return GpuListing(tuple(bus for bus, _ in matches), tuple(name.strip() for _, name in matches))
 
 
-def rocm_gpus(text: str) -> Gpus:
+def rocm_gpus(text: str) -> GpuListing:
     """Parse lines such as ``GPU[0] : PCI Bus: 0000:C1:00.0``."""
     line = r"^GPU\[([0-9]{{1,4}})\]\s*: *{}:[ \t]*(\S.*?)[ \t\r]*$"
     bus, name = (
-        dict(re.findall(line.format(what), text, re.MULTILINE))
-        for what in ("PCI Bus", "Card [Ss]eries")
+        dict(re.findall(line.format(label), text, re.MULTILINE))
+        for label in ("PCI Bus", "Card [Ss]eries")
     )
-    return Gpus(_numbered(bus), _numbered(name))
+    return GpuListing(_values_by_number(bus), _values_by_number(name))
 
 
-def amd_gpus(text: str) -> Gpus:
+def amd_gpus(text: str) -> GpuListing:
     """Return the names of lines such as ``MARKET_NAME: AMD Instinct MI300X``."""
-    return Gpus(
+    return GpuListing(
         (), tuple(re.findall(r"^\s*MARKET_NAME:[ \t]*(\S.*?)[ \t\r]*$", text, re.MULTILINE))
     )
 
 
-def _numbered(told: dict[str, str]) -> tuple[str, ...]:
-    return tuple(told[number] for number in sorted(told, key=int))
+def _values_by_number(by_number: dict[str, str]) -> tuple[str, ...]:
+    return tuple(by_number[number] for number in sorted(by_number, key=int))
 
 
 _VENDORS = (
@@ -91,7 +91,7 @@ _VENDORS = (
 
 def probe_machine(
     tools: Path | None, name: str | None, gpu: str | None, alpha_us: float | None
-) -> Read:
+) -> ImportedMachine:
     """Return the machine from the output of the first tool that is installed and works.
 
     Args:
@@ -111,7 +111,7 @@ def probe_machine(
         if path is None:
             continue
         try:
-            return _read(vendor, path, answer([path, *vendor.links]), hints)
+            return _read_vendor(vendor, path, command_output([path, *vendor.links]), hints)
         except ToolError as error:
             failures.append(str(error))
     if failures:
@@ -124,23 +124,25 @@ def probe_machine(
     )
 
 
-def _read(vendor: _Vendor, path: str, text: str, hints: Hints) -> Read:
-    gpus = Gpus((), ())
+def _read_vendor(vendor: _Vendor, path: str, text: str, hints: Hints) -> ImportedMachine:
+    gpus = GpuListing((), ())
     with suppress(ToolError):  # the links are what is needed; older tools may not tell the rest
-        gpus = vendor.told(answer([path, *vendor.gpus]))
-    kind = gpu_named(gpus.names[0]) if gpus.names and hints.gpu is None else None
-    told = hints if kind is None else replace(hints, gpu=kind.name)
+        gpus = vendor.parse_gpus(command_output([path, *vendor.gpus]))
+    kind = find_gpu(gpus.names[0]) if gpus.names and hints.gpu is None else None
+    refined_hints = hints if kind is None else replace(hints, gpu=kind.name)
     where = " ".join((vendor.tool, *vendor.links))
     try:
-        importer, imported = importers.read(text, told, where, vendor.reader)
+        importer, imported = importers.read_machine(text, refined_hints, where, vendor.reader)
     except InputError:
         if kind is None:
             raise
-        importer, imported = importers.read(text, hints, where, vendor.reader)
-    return Read(importer.NAME, importer.ABOUT, _with(imported, gpus, f"{where} of {path}"))
+        importer, imported = importers.read_machine(text, hints, where, vendor.reader)
+    return ImportedMachine(
+        importer.NAME, importer.ABOUT, _with_gpus(imported, gpus, f"{where} of {path}")
+    )
 
 
-def _with(imported: Imported, gpus: Gpus, asked: str) -> Imported:
+def _with_gpus(imported: Imported, gpus: GpuListing, asked: str) -> Imported:
     """Return the machine with the data on its GPUs."""
     topology = imported.topology
     understood = [f"asked: {asked}", *imported.understood]

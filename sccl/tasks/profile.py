@@ -11,25 +11,25 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from msgspec import Meta
 
 import sccl
-from sccl.core.cost import bytes_text
+from sccl.core.cost import format_bytes
 from sccl.core.files.disk import write_atomically
 from sccl.core.files.fields import Count, FileText, Part
+from sccl.core.files.json_text import digest, to_text
 from sccl.core.files.measurements import load_measurements, measurements_to_wire
-from sccl.core.files.text import digest, text_of
 from sccl.core.files.topologies import topology_to_wire
-from sccl.core.measurements import MAX_PROFILED, Measurements, Repetitions
+from sccl.core.measurements import MAX_PROFILED, Measurements, RepetitionStatistic
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
-from sccl.runtime import LinkTrial, Mpi, gpu_profiler, link_timings
+from sccl.runtime import LinkTrial, Mpi, build_gpu_profiler, measure_links
 from sccl.tasks.outputs import Output, question_digests
 from sccl.tasks.run import size_range
 
 if TYPE_CHECKING:
-    from sccl.topo.profiles.alike import SharedCost
+    from sccl.topo.profiles.cost_groups import SharedCost
     from sccl.topo.profiles.fit import CostInterval, LinkFit
 
 SIZES, COUNTS, REPEAT = "1K..1M", "1,2,8", 10
-_MOST_SIZES, _MOST_COUNT, _MOST_BYTES, _MOST_REPEAT = 31, 1024, 1 << 30, 1000
+_MAX_SIZES, _MAX_COUNT, _MAX_BYTES, _MAX_REPEAT = 31, 1024, 1 << 30, 1000
 
 Interval = Annotated[
     tuple[float, float], Meta(description="Where it lies by the bootstrap, 95 of 100 times.")
@@ -85,7 +85,7 @@ class LinkProfile:
     """
 
     measurements: Measurements
-    take: Repetitions
+    take: RepetitionStatistic
     fits: tuple[LinkFit, ...]
     costs: tuple[SharedCost, ...]
     topology: Topology
@@ -95,30 +95,31 @@ class LinkProfile:
         return next(i for i, cost in enumerate(self.costs) if fit.edge in cost.edges)
 
 
-def trial_of_links(
-    ranks: int | None, known: Topology | None, sizes: str, counts: str, repeat: int
+def build_link_trial(
+    ranks: int | None, machine: Topology | None, sizes: str, counts: str, repeat: int
 ) -> LinkTrial:
     """Return the parameters of a measurement.
 
     Args:
         ranks: Number of ranks. None: that of the known machine.
-        known: Machine whose links are measured. None: every pair of ranks.
+        machine: Machine whose links are measured. None: every pair of ranks.
         sizes: Bytes of a chunk, ``from..to``, in factors of two.
         counts: Numbers of chunks, such as ``"1,2,8"``.
 
     Raises:
         ParameterError: A value is out of range, or the machine has links that no two ranks measure.
     """
-    if known is not None:
-        from sccl.topo.profiles.machine import check_measurable  # noqa: PLC0415 - as below
+    if machine is not None:
+        from sccl.topo.profiles.measured_machine import check_measurable  # noqa: PLC0415 - as below
 
-        check_measurable(known)
-        if ranks not in (None, known.ranks):
+        check_measurable(machine)
+        if ranks not in (None, machine.ranks):
             raise ParameterError(
-                f"ranks is {ranks}, but topology {known.name!r} has {known.ranks}: leave --ranks "
+                f"ranks is {ranks}, but topology {machine.name!r} has {machine.ranks}: leave "
+                "--ranks "
                 "out"
             )
-        ranks = known.ranks
+        ranks = machine.ranks
     if ranks is None:
         raise ParameterError(
             "nothing to measure: give --ranks N, --gpus, a machine as --topo, or a file of "
@@ -126,39 +127,41 @@ def trial_of_links(
         )
     if not 2 <= ranks <= MAX_PROFILED:
         raise ParameterError(f"ranks is {ranks}, expected 2 to {MAX_PROFILED}")
-    if not 1 <= repeat <= _MOST_REPEAT:
-        raise ParameterError(f"repeat is {repeat}, expected 1 to {_MOST_REPEAT}")
-    edges = sorted(known.edges) if known else list(permutations(range(ranks), 2))
-    return LinkTrial(ranks, tuple(edges), _ladder(sizes), _counts(counts, sizes), repeat)
+    if not 1 <= repeat <= _MAX_REPEAT:
+        raise ParameterError(f"repeat is {repeat}, expected 1 to {_MAX_REPEAT}")
+    edges = sorted(machine.edges) if machine else list(permutations(range(ranks), 2))
+    return LinkTrial(ranks, tuple(edges), _size_ladder(sizes), _parse_counts(counts, sizes), repeat)
 
 
-def _ladder(text: str) -> tuple[int, ...]:
+def _size_ladder(text: str) -> tuple[int, ...]:
     low, high = size_range(text)
-    found = [low << n for n in range(_MOST_SIZES) if low << n <= high]
-    if len(found) < 2:
+    sizes = [low << n for n in range(_MAX_SIZES) if low << n <= high]
+    if len(sizes) < 2:
         raise ParameterError(
             f"sizes is {text!r}, expected at least two, each twice the one before, such as {SIZES}"
         )
-    return tuple(found)
+    return tuple(sizes)
 
 
-def _counts(text: str, sizes: str) -> tuple[int, ...]:
+def _parse_counts(text: str, sizes: str) -> tuple[int, ...]:
     words = text.split(",")
     if not all(word.isascii() and word.isdigit() and len(word) < 5 for word in words):
         raise ParameterError(f"chunks is {text!r}, expected numbers such as {COUNTS}")
-    found = sorted({int(word) for word in words})
-    if not 1 <= found[0] <= found[-1] <= _MOST_COUNT:
-        raise ParameterError(f"chunks is {text!r}, expected numbers from 1 to {_MOST_COUNT}")
-    most = found[-1] * size_range(sizes)[1]
-    if most > _MOST_BYTES:
+    counts = sorted({int(word) for word in words})
+    if not 1 <= counts[0] <= counts[-1] <= _MAX_COUNT:
+        raise ParameterError(f"chunks is {text!r}, expected numbers from 1 to {_MAX_COUNT}")
+    max_bytes = counts[-1] * size_range(sizes)[1]
+    if max_bytes > _MAX_BYTES:
         raise ParameterError(
-            f"{found[-1]} chunks of the largest of sizes {sizes!r} are {bytes_text(most)}, "
-            f"expected at most {bytes_text(_MOST_BYTES)} at once"
+            f"{counts[-1]} chunks of the largest of sizes {sizes!r} are {format_bytes(max_bytes)}, "
+            f"expected at most {format_bytes(_MAX_BYTES)} at once"
         )
-    return tuple(found)
+    return tuple(counts)
 
 
-def measure(trial: LinkTrial, mpi: Mpi, name: str, notify: Callable[[str], None]) -> Measurements:
+def measure_rank_links(
+    trial: LinkTrial, mpi: Mpi, name: str, notify: Callable[[str], None]
+) -> Measurements:
     """Return the times of transfers between MPI ranks, one pair after another.
 
     Args:
@@ -169,12 +172,12 @@ def measure(trial: LinkTrial, mpi: Mpi, name: str, notify: Callable[[str], None]
         ToolError: The measuring program cannot be built, or failed.
     """
     library = "Open MPI" if mpi.open_mpi else "MPICH or its like"
-    source = _source(trial, f"MPI ranks ({library})")
-    return Measurements(name, trial.ranks, link_timings(trial, mpi, notify), source)
+    source = _source_text(trial, f"MPI ranks ({library})")
+    return Measurements(name, trial.ranks, measure_links(trial, mpi, notify), source)
 
 
 def measure_gpus(
-    known: Topology | None,
+    machine: Topology | None,
     asked: tuple[str, str, int],
     name: str | None,
     notify: Callable[[str], None],
@@ -182,8 +185,8 @@ def measure_gpus(
     """Return the times of copies between the GPUs of this machine, one pair after another.
 
     Args:
-        known: Machine whose links are measured. None: every pair of GPUs.
-        asked: Sizes, counts, and repetitions, as for :func:`trial_of_links`.
+        machine: Machine whose links are measured. None: every pair of GPUs.
+        asked: Sizes, counts, and repetitions, as for :func:`build_link_trial`.
         name: Name of the measurement. None: a generated one.
         notify: Function that receives progress.
 
@@ -191,16 +194,16 @@ def measure_gpus(
         InputError: A value is out of range, there is no compiler, or too few GPUs are visible.
         ToolError: The measuring program cannot be built, or failed.
     """
-    trial_of_links(None if known else 2, known, *asked)  # before anything is compiled
-    with gpu_profiler(notify) as profiler:
-        trial = trial_of_links(None if known else profiler.gpus, known, *asked)
-        timings = profiler.timings(trial, known.pci_bus_ids if known else (), notify)
-    own = f"{known.name}-measured" if known else f"measured-{trial.ranks}-gpus"
-    return Measurements(name or own, trial.ranks, timings, _source(trial, "GPUs"))
+    build_link_trial(None if machine else 2, machine, *asked)  # before anything is compiled
+    with build_gpu_profiler(notify) as profiler:
+        trial = build_link_trial(None if machine else profiler.gpus, machine, *asked)
+        timings = profiler.measure(trial, machine.pci_bus_ids if machine else (), notify)
+    default_name = f"{machine.name}-measured" if machine else f"measured-{trial.ranks}-gpus"
+    return Measurements(name or default_name, trial.ranks, timings, _source_text(trial, "GPUs"))
 
 
-def _source(trial: LinkTrial, between: str) -> str:
-    low, high = bytes_text(trial.sizes[0]), bytes_text(trial.sizes[-1])
+def _source_text(trial: LinkTrial, between: str) -> str:
+    low, high = format_bytes(trial.sizes[0]), format_bytes(trial.sizes[-1])
     counts = ", ".join(map(str, trial.counts))
     return (
         f"Measured by sccl {sccl.__version__} between {trial.ranks} {between} of one machine: "
@@ -209,17 +212,17 @@ def _source(trial: LinkTrial, between: str) -> str:
     )
 
 
-def read_measurements(path: Path, known: Topology | None, name: str | None) -> Measurements:
+def read_measurements(path: Path, machine: Topology | None, name: str | None) -> Measurements:
     """Return the measurements in a file; of those, the ones of a known machine's links.
 
     Raises:
         InputError: the file holds none.
     """
-    found = load_measurements(path)
-    if known is not None and known.edges <= set(found.by_link()):
-        kept = tuple(t for t in found.timings if t.edge in known.edges)
-        found = replace(found, timings=kept)
-    return found if name is None else replace(found, name=name)
+    measurements = load_measurements(path)
+    if machine is not None and machine.edges <= set(measurements.by_link()):
+        kept = tuple(t for t in measurements.timings if t.edge in machine.edges)
+        measurements = replace(measurements, timings=kept)
+    return measurements if name is None else replace(measurements, name=name)
 
 
 def save_measurements(measurements: Measurements, path: Path) -> None:
@@ -228,7 +231,7 @@ def save_measurements(measurements: Measurements, path: Path) -> None:
     Raises:
         InputError: it cannot be written.
     """
-    write_atomically(path, text_of(measurements_to_wire(measurements)))
+    write_atomically(path, to_text(measurements_to_wire(measurements)))
 
 
 def check_fitting(alike: float, max_misfit: float, name: str | None = None) -> None:
@@ -245,17 +248,17 @@ def check_fitting(alike: float, max_misfit: float, name: str | None = None) -> N
         raise ParameterError(f"max_misfit is {max_misfit}, expected a number above 0, to 10")
 
 
-def profile_of(
+def fit_profile(
     measurements: Measurements,
-    known: Topology | None,
+    machine: Topology | None,
     alike: float,
     max_misfit: float,
-    take: Repetitions,
+    take: RepetitionStatistic,
 ) -> LinkProfile:
     """Return the machine that measurements tell of.
 
     Args:
-        known: whose links it has. None: those that were measured.
+        machine: whose links it has. None: those that were measured.
         alike: up to which difference costs are the same in any case, in proportion.
         max_misfit: the most that a link's measurements may miss its alpha and beta in the median.
         take: which repetitions are fitted.
@@ -263,18 +266,18 @@ def profile_of(
     Raises:
         ParameterError: measurements of some link fit no alpha and beta, or are not of the machine.
     """
-    from sccl.topo.profiles.alike import shared_costs  # noqa: PLC0415 - NumPy is slow to load
-    from sccl.topo.profiles.fit import fitted  # noqa: PLC0415
-    from sccl.topo.profiles.machine import measured_machine  # noqa: PLC0415
+    from sccl.topo.profiles.cost_groups import shared_costs  # noqa: PLC0415 - NumPy is slow to load
+    from sccl.topo.profiles.fit import fit_links  # noqa: PLC0415
+    from sccl.topo.profiles.measured_machine import build_measured_machine  # noqa: PLC0415
 
-    fits = fitted(measurements, max_misfit, take)
+    fits = fit_links(measurements, max_misfit, take)
     costs = shared_costs(fits, alike)
     return LinkProfile(
-        measurements, take, fits, costs, measured_machine(measurements, costs, known)
+        measurements, take, fits, costs, build_measured_machine(measurements, costs, machine)
     )
 
 
-def check_apart(files: Mapping[str, Path | None]) -> None:
+def check_distinct_files(files: Mapping[str, Path | None]) -> None:
     """Check that no output file would overwrite another file.
 
     Args:
@@ -301,12 +304,12 @@ def write_measured(profile: LinkProfile, path: Path) -> None:
     Raises:
         InputError: it cannot be written.
     """
-    write_atomically(path, text_of(topology_to_wire(profile.topology)))
+    write_atomically(path, to_text(topology_to_wire(profile.topology)))
 
 
 def profile_output(
     profile: LinkProfile,
-    known: Topology | None,
+    machine: Topology | None,
     *,
     measurements: Path | None,
     file: Path | None,
@@ -319,8 +322,8 @@ def profile_output(
         file: File of the machine.
     """
     inputs = {"measurements": digest(measurements_to_wire(profile.measurements))}
-    if known is not None:
-        inputs |= question_digests(known)
+    if machine is not None:
+        inputs |= question_digests(machine)
     return ProfileOutput(
         inputs=inputs,
         name=profile.topology.name,
@@ -346,18 +349,18 @@ def _link_part(fit: LinkFit, cost: int) -> FittedLinkPart:
     return FittedLinkPart(
         src=fit.src,
         dst=fit.dst,
-        alpha_us=_short(fit.alpha_us.value),
-        alpha_us_interval=_ends(fit.alpha_us),
-        gb_per_s=_short(fit.gb_per_s.value),
-        gb_per_s_interval=_ends(fit.gb_per_s),
+        alpha_us=_round_value(fit.alpha_us.value),
+        alpha_us_interval=_interval_ends(fit.alpha_us),
+        gb_per_s=_round_value(fit.gb_per_s.value),
+        gb_per_s_interval=_interval_ends(fit.gb_per_s),
         misfit=round(fit.misfit, 4),
         cost=cost,
     )
 
 
-def _ends(interval: CostInterval) -> tuple[float, float]:
-    return _short(interval.low), _short(interval.high)
+def _interval_ends(interval: CostInterval) -> tuple[float, float]:
+    return _round_value(interval.low), _round_value(interval.high)
 
 
-def _short(value: float) -> float:
+def _round_value(value: float) -> float:
     return float(f"{value:.6g}")

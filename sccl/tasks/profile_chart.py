@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from sccl.core.formatting import format_count
 from sccl.core.topology import link_name
-from sccl.core.words import counted
 from sccl.tasks.profile import LinkProfile
-from sccl.view.charts.link_times import MOST_TIMED, TimedLinks, link_times_chart
+from sccl.view.charts.link_times import MAX_TIMED, TimedLinks, link_times_chart
 
 if TYPE_CHECKING:
-    from sccl.topo.profiles.alike import SharedCost
+    from sccl.topo.profiles.cost_groups import SharedCost
     from sccl.view.charts import ChartType
 
 
@@ -21,11 +21,11 @@ def profile_chart(profile: LinkProfile) -> ChartType:
     With very many costs, it shows those of most links, and the title says so.
     """
     title = f"{profile.topology.name}: transfers over its links"
-    if len(profile.fits) <= MOST_TIMED:
+    if len(profile.fits) <= MAX_TIMED:
         return link_times_chart(_by_link(profile), title, profile.take)
-    costs = sorted(profile.costs, key=lambda cost: -len(cost.edges))[:MOST_TIMED]
+    costs = sorted(profile.costs, key=lambda cost: -len(cost.edges))[:MAX_TIMED]
     if left := len(profile.costs) - len(costs):
-        title += f" ({counted(left, 'cost')} of few links left out)"
+        title += f" ({format_count(left, 'cost')} of few links left out)"
     return link_times_chart(_by_cost(profile, costs), title, profile.take)
 
 
@@ -43,7 +43,7 @@ def _by_cost(profile: LinkProfile, costs: Sequence[SharedCost]) -> list[TimedLin
     timings = profile.measurements.by_link()
     return [
         TimedLinks(
-            f"{counted(len(cost.edges), 'link')}: {cost.alpha_us:g} \u00b5s, "
+            f"{format_count(len(cost.edges), 'link')}: {cost.alpha_us:g} \u00b5s, "
             f"{cost.gb_per_s:g} GB/s",
             tuple(timing for edge in cost.edges for timing in timings[edge]),
             cost.alpha_us,

@@ -6,19 +6,29 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from sccl.collectives import named, names
-from sccl.core.files.disk import is_folder, is_there, read_text
+from sccl.codegen.buffer_layout import build_layout
+from sccl.codegen.ir import (
+    Arrival,
+    Block,
+    Buffer,
+    Instruction,
+    Landing,
+    Op,
+    Program,
+    RankProgram,
+    Slot,
+)
+from sccl.codegen.program_file import PROGRAM_FILE
+from sccl.collectives import collective_names, named_spec
+from sccl.core.files.disk import is_folder, path_exists, read_text
+from sccl.core.files.json_text import parse
 from sccl.core.files.kinds import PROGRAM
 from sccl.core.files.programs import InstructionRow, LoweredWire, ProgramWire, ProjectWire
-from sccl.core.files.text import parse
+from sccl.core.formatting import format_count
 from sccl.core.topology import Topology
-from sccl.core.words import counted
-from sccl.emit import PROGRAM_FILE
 from sccl.errors import FormatError, InputError, ParameterError
-from sccl.lower import Instruction, Landing, Op, Program, RankProgram, Slot, layout_of
-from sccl.lower.program import Arrival, Block, Buffer
-from sccl.tasks.files import kind_of_file
-from sccl.topo import resolve
+from sccl.tasks.files import file_kind
+from sccl.topo import resolve_topology
 
 _FIELDS = {
     "send": ("peer", "src", "dst", "flag"),
@@ -53,8 +63,8 @@ def is_project(path: Path) -> bool:
         InputError: it is a JSON file that cannot be read.
     """
     if is_folder(path):
-        return is_there(path / PROGRAM_FILE)
-    return path.suffix == ".json" and is_there(path) and kind_of_file(path) == PROGRAM
+        return path_exists(path / PROGRAM_FILE)
+    return path.suffix == ".json" and path_exists(path) and file_kind(path) == PROGRAM
 
 
 def load_programs(path: Path, machine: str | None) -> list[LoadedProgram]:
@@ -70,19 +80,21 @@ def load_programs(path: Path, machine: str | None) -> list[LoadedProgram]:
     file = path / PROGRAM_FILE if is_folder(path) else path
     wire = parse(read_text(file), ProjectWire, str(file))
     return [
-        _loaded(file, lowered, protocol, machine)
+        _load_program(file, lowered, protocol, machine)
         for entry in wire.collectives
         for lowered in entry.algorithms
         for protocol in ("eager", "direct")
     ]
 
 
-def _loaded(file: Path, lowered: LoweredWire, protocol: str, machine: str | None) -> LoadedProgram:
+def _load_program(
+    file: Path, lowered: LoweredWire, protocol: str, machine: str | None
+) -> LoadedProgram:
     where = f"{file}: {lowered.label}, {protocol}"
     wire: ProgramWire = getattr(lowered, protocol)
-    program = _program(where, lowered, wire)
+    program = _decode_program(where, lowered, wire)
     try:
-        topology = resolve(machine or lowered.topology)
+        topology = resolve_topology(machine or lowered.topology)
     except InputError as error:
         if machine:
             raise
@@ -92,66 +104,67 @@ def _loaded(file: Path, lowered: LoweredWire, protocol: str, machine: str | None
         ) from error
     if topology.ranks != len(program.ranks):
         raise ParameterError(
-            f"{where}: it is for {counted(len(program.ranks), 'rank')}, and topology "
+            f"{where}: it is for {format_count(len(program.ranks), 'rank')}, and topology "
             f"{topology.name!r} has {topology.ranks}: give its own machine"
         )
     return LoadedProgram(file, f"{lowered.label}, {protocol}", program, topology)
 
 
-def _program(where: str, lowered: LoweredWire, wire: ProgramWire) -> Program:
+def _decode_program(where: str, lowered: LoweredWire, wire: ProgramWire) -> Program:
     """Return a program, judged.
 
     Raises:
         InputError: it contradicts itself, or does something else.
     """
-    if lowered.collective not in names():
+    if lowered.collective not in collective_names():
         raise FormatError(
             f"{where}: {lowered.collective} is a custom collective whose demand is not in its "
             "file; simulate its algorithm"
         )
-    spec = named(lowered.collective, len(wire.ranks), lowered.root)
+    spec = named_spec(lowered.collective, len(wire.ranks), lowered.root)
     collective = spec.at(lowered.chunks)
     program = Program(
         name=lowered.topology,
         collective=collective,
-        layout=layout_of(collective),
+        layout=build_layout(collective),
         steps=wire.steps,
         landing=Landing(wire.landing),
         ranks=tuple(
             RankProgram(
                 tuple(
-                    Block(b.send_peer, b.recv_peer, tuple(map(_instruction, b.instructions)))
-                    for b in own.blocks
+                    Block(b.send_peer, b.recv_peer, tuple(map(_decode_instruction, b.instructions)))
+                    for b in rank_wire.blocks
                 ),
-                own.scratch_slots,
-                own.flags,
-                own.saves,
+                rank_wire.scratch_slots,
+                rank_wire.flags,
+                rank_wire.saves,
             )
-            for own in wire.ranks
+            for rank_wire in wire.ranks
         ),
-        serial=all(len(own.blocks) == 1 for own in wire.ranks),
+        serial=all(len(rank_wire.blocks) == 1 for rank_wire in wire.ranks),
     )
-    if wrong := next(_wrong(wire, program), ""):
+    if wrong := next(_program_faults(wire, program), ""):
         raise FormatError(f"{where}: {wrong}")
-    from sccl.lower.trial import faults_of  # noqa: PLC0415 - NumPy is slow to load
+    from sccl.codegen.execution_check import find_faults  # noqa: PLC0415 - NumPy is slow to load
 
-    if found := faults_of(program):
+    if faults := find_faults(program):
         raise InputError(
-            f"{where}: the interpreter finds {counted(len(found), 'fault')} in this program, the "
-            f"first: {found[0].message}; generate it anew with 'sccl codegen'"
+            f"{where}: the interpreter finds {format_count(len(faults), 'fault')} in this program, "
+            "the "
+            f"first: {faults[0].message}; generate it anew with 'sccl codegen'"
         )
     return program
 
 
-def _slot(text: str) -> Slot:
+def _parse_slot(text: str) -> Slot:
     """Return the slot that a file spells like ``"scratch:3"``."""
     buffer, index = text.split(":")
     return Slot(Buffer(buffer), int(index))
 
 
-def _instruction(row: InstructionRow) -> Instruction:
+def _decode_instruction(row: InstructionRow) -> Instruction:
     def slot(text: str | None) -> Slot | None:
-        return None if text is None else _slot(text)
+        return None if text is None else _parse_slot(text)
 
     return Instruction(
         op=Op(row.op),
@@ -166,16 +179,16 @@ def _instruction(row: InstructionRow) -> Instruction:
         after=row.after,
         next_peer=row.next_peer,
         next_flag=row.next_flag,
-        arrivals=tuple(Arrival(a, flag, _slot(at)) for a, flag, at in row.arrivals),
+        arrivals=tuple(Arrival(a, flag, _parse_slot(at)) for a, flag, at in row.arrivals),
     )
 
 
-def _wrong(wire: ProgramWire, program: Program) -> Iterator[str]:
+def _program_faults(wire: ProgramWire, program: Program) -> Iterator[str]:
     """Yield faults such as missing fields, and unknown ranks and instructions."""
     ranks, chunks = len(program.ranks), program.collective.num_chunks
-    for rank, own in enumerate(wire.ranks):
-        lengths = [len(block.instructions) for block in own.blocks]
-        for b, block in enumerate(own.blocks):
+    for rank, rank_wire in enumerate(wire.ranks):
+        lengths = [len(block.instructions) for block in rank_wire.blocks]
+        for b, block in enumerate(rank_wire.blocks):
             for i, row in enumerate(block.instructions):
                 at = f"rank {rank}, block {b}, instruction {i}"
                 missing = [name for name in _FIELDS[row.op] if getattr(row, name) is None]

@@ -16,19 +16,19 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from sccl.collectives import Spec, names, without_rank
-from sccl.core.candidate import Range
+from sccl.collectives import Spec, collective_names, remove_rank
+from sccl.core.candidate import SweepRange
 from sccl.core.files.fields import Count, FileText, FractionText, Part, Seconds
 from sccl.core.frontier import Point
 from sccl.core.ids import Edge
 from sccl.core.topology import Topology
 from sccl.errors import InputError, ParameterError, TopologyError
-from sccl.synth.settings import Settings
+from sccl.synth.common.settings import Settings
 from sccl.tasks.outputs import Output, question_digests
 from sccl.tasks.pareto import find_frontier
-from sccl.tasks.subject import Subject, subject_of
-from sccl.topo import unreachable
-from sccl.topo.degrade import without
+from sccl.tasks.subject import CollectiveProblem, build_problem
+from sccl.topo import unreachable_pair
+from sccl.topo.degrade import remove_parts
 from sccl.topo.symmetry.automorphisms import automorphisms
 from sccl.topo.symmetry.orbits import Orbits
 
@@ -63,19 +63,19 @@ class PartFailure:
         link = f"link {src}{'-' if back else '->'}{dst}"
         return f"a lane of {link}" if self.lane else link
 
-    def taken_out(self, machine: Topology) -> Topology:
+    def apply_to(self, machine: Topology) -> Topology:
         """Return the machine without it.
 
         Raises:
             InputError: too little would be left.
         """
         if self.rank is not None:
-            return without(machine, ranks=[self.rank])
+            return remove_parts(machine, ranks=[self.rank])
         if self.lane:
-            return without(machine, lanes=dict.fromkeys(self.edges, 1))
-        return without(machine, links=self.edges)
+            return remove_parts(machine, lanes=dict.fromkeys(self.edges, 1))
+        return remove_parts(machine, links=self.edges)
 
-    def moved(self, image: tuple[int, ...]) -> PartFailure | None:
+    def map_by(self, image: tuple[int, ...]) -> PartFailure | None:
         """Return the image under a symmetry. None: undefined for links of switches."""
         if self.rank is not None:
             return PartFailure(image[self.rank])
@@ -129,7 +129,7 @@ class RobustOutput(Output, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class RobustQuestion:
+class RobustnessProblem:
     """The problem: a collective on a machine with failing parts.
 
     Attributes:
@@ -140,30 +140,30 @@ class RobustQuestion:
     """
 
     machine: Topology
-    subject: Subject
+    subject: CollectiveProblem
     collective: str | Spec
     root: str | None
     parts: tuple[FailingPart, ...]
-    covered: Range
+    covered: SweepRange
     settings: Settings
 
 
-def failures_of(question: RobustQuestion) -> dict[PartFailure, list[PartFailure]]:
+def failure_classes(question: RobustnessProblem) -> dict[PartFailure, list[PartFailure]]:
     """Return the failures to be tried, each with those that are like it, itself the first."""
     machine, spec = question.machine, question.subject.spec
-    orbits = Orbits(_every(machine, question.parts))
+    orbits = Orbits(_all_failures(machine, question.parts))
     collective = spec.at(spec.unit)
     everything = list(orbits.members())
-    known = set(everything)
+    failure_set = set(everything)
     for image in automorphisms(machine, collective, costs=True):
         for failure in everything:
-            moved = failure.moved(image)
-            if moved is not None and moved in known:
+            moved = failure.map_by(image)
+            if moved is not None and moved in failure_set:
                 orbits.join(failure, moved)
     return orbits.members()
 
 
-def _every(machine: Topology, parts: Iterable[FailingPart]) -> Iterator[PartFailure]:
+def _all_failures(machine: Topology, parts: Iterable[FailingPart]) -> Iterator[PartFailure]:
     """Yield each part that may fail, of links the two directions together."""
     pairs = [
         ((u, v), (v, u)) if (v, u) in machine.edges else ((u, v),)
@@ -181,49 +181,51 @@ def _every(machine: Topology, parts: Iterable[FailingPart]) -> Iterator[PartFail
             yield from (PartFailure(None, edges, lane=True) for edges in wide)
 
 
-def _how_bad(case: SurvivedPart) -> tuple[bool, float, int]:
+def _severity(case: SurvivedPart) -> tuple[bool, float, int]:
     """Return a sort key for failures: those without any algorithm first, then the slowest."""
     return bool(case.points), -(case.slowdown or 0), -(case.points[0].steps if case.points else 0)
 
 
-def survive(question: RobustQuestion, told: Callable[[str], None] = lambda _: None) -> RobustOutput:
+def analyze_robustness(
+    question: RobustnessProblem, on_progress: Callable[[str], None] = lambda _: None
+) -> RobustOutput:
     """Return the costs on the whole machine, and after each failure.
 
     Args:
-        told: Function that receives progress.
+        on_progress: Function that receives progress.
 
     Raises:
         InputError: The settings do not fit the machine.
         KeyboardInterrupt: The user interrupted before the whole machine was done.
     """
     machine, subject = question.machine, question.subject
-    told("the whole machine")
-    whole, stopped = _case(question, subject, "", (), None)
-    best = _time_per_byte(subject, whole)
-    cases, classes = list[SurvivedPart](), failures_of(question)
+    on_progress("the whole machine")
+    intact, stopped = _solve_case(question, subject, "", (), None)
+    best = _time_per_byte(subject, intact)
+    cases, classes = list[SurvivedPart](), failure_classes(question)
     for number, (failure, alike) in enumerate(classes.items(), 1):
         if stopped:
             break
         name = failure.name(machine)
-        names = tuple(other.name(machine) for other in alike[1:])
+        names = tuple(other_failure.name(machine) for other_failure in alike[1:])
         try:
-            told(f"without {name} ({number} of {len(classes)})")
-            one, stopped = _survived(question, failure, name, names, best)
+            on_progress(f"without {name} ({number} of {len(classes)})")
+            outcome, stopped = _case_after_failure(question, failure, name, names, best)
         except KeyboardInterrupt:
             stopped = True
             break
-        cases.append(one)
+        cases.append(outcome)
     return RobustOutput(
         inputs=question_digests(machine, subject.spec),
         topology=machine.name,
         collective=subject.spec.name,
-        cases=(whole, *sorted(cases, key=_how_bad)),
+        cases=(intact, *sorted(cases, key=_severity)),
         ended="interrupted" if stopped else "",
     )
 
 
-def _survived(
-    question: RobustQuestion,
+def _case_after_failure(
+    question: RobustnessProblem,
     failure: PartFailure,
     name: str,
     alike: tuple[str, ...],
@@ -232,19 +234,21 @@ def _survived(
     """Return the result after a failure, and whether the user interrupted."""
     began = time.perf_counter()
     try:
-        left = failure.taken_out(question.machine)
+        left = failure.apply_to(question.machine)
     except TopologyError:
-        return _nothing(name, alike, "no ranks that are left are joined", began), False
-    if cut := unreachable(left):
+        return _failed_case(name, alike, "no ranks that are left are joined", began), False
+    if cut := unreachable_pair(left):
         a, b = map(left.label, cut)
-        return _nothing(name, alike, f"rank {a} does not reach rank {b}", began), False
+        return _failed_case(name, alike, f"rank {a} does not reach rank {b}", began), False
     try:
-        return _case(question, _asked(question, failure, left), name, alike, best)
+        return _solve_case(question, _remaining_problem(question, failure, left), name, alike, best)
     except InputError as error:
-        return _nothing(name, alike, str(error), began), False
+        return _failed_case(name, alike, str(error), began), False
 
 
-def _asked(question: RobustQuestion, failure: PartFailure, left: Topology) -> Subject:
+def _remaining_problem(
+    question: RobustnessProblem, failure: PartFailure, left: Topology
+) -> CollectiveProblem:
     """Return the collective on the remaining machine.
 
     Raises:
@@ -252,19 +256,21 @@ def _asked(question: RobustQuestion, failure: PartFailure, left: Topology) -> Su
     """
     spec, root = question.subject.spec, question.subject.spec.root
     if failure.rank is not None and spec.parts:
-        text = without_rank(spec.name, spec.ranks, failure.rank)
-        return subject_of(left, text).in_steps()
-    asked = spec.name if spec.name in names() else question.collective  # one group is by its name
+        text = remove_rank(spec.name, spec.ranks, failure.rank)
+        return build_problem(left, text).require_steps()
+    asked = (
+        spec.name if spec.name in collective_names() else question.collective
+    )  # one group is by its name
     if root is None or failure.rank is None:
-        return subject_of(left, asked, question.root).in_steps()
+        return build_problem(left, asked, question.root).require_steps()
     if root == failure.rank:
         raise ParameterError("it is the root")
-    return subject_of(left, asked, root - (failure.rank < root)).in_steps()
+    return build_problem(left, asked, root - (failure.rank < root)).require_steps()
 
 
-def _case(
-    question: RobustQuestion,
-    subject: Subject,
+def _solve_case(
+    question: RobustnessProblem,
+    subject: CollectiveProblem,
     name: str,
     alike: tuple[str, ...],
     best: Fraction | None,
@@ -275,41 +281,41 @@ def _case(
         best: :func:`_time_per_byte` of the whole machine. None: this is it, or it has none.
     """
     began = time.perf_counter()
-    found = find_frontier(subject.topology, subject.spec, question.covered, question.settings)
+    frontier = find_frontier(subject.topology, subject.spec, question.covered, question.settings)
     part = SurvivedPart(
         failed=name,
         alike=alike,
-        points=tuple(map(_reached, found.points)),
+        points=tuple(map(_reached_part, frontier.points)),
         slowdown=None,
-        undecided=bool(found.open),
-        why="" if found.points else "there is none",
+        undecided=bool(frontier.open),
+        why="" if frontier.points else "there is none",
         seconds=round(time.perf_counter() - began, 3),
     )
-    here = _time_per_byte(subject, part)
-    if best and here is not None:
-        part = msgspec.structs.replace(part, slowdown=float(here / best))
-    return part, found.stopped == "interrupted"
+    time_per_byte = _time_per_byte(subject, part)
+    if best and time_per_byte is not None:
+        part = msgspec.structs.replace(part, slowdown=float(time_per_byte / best))
+    return part, frontier.stop_reason == "interrupted"
 
 
-def _time_per_byte(subject: Subject, case: SurvivedPart) -> Fraction | None:
+def _time_per_byte(subject: CollectiveProblem, case: SurvivedPart) -> Fraction | None:
     """Return R/C of the point with the least, by the speed of a lane, which failures may change."""
     if not case.points:
         return None
     return Fraction(case.points[-1].bandwidth) / Fraction(subject.topology.gb_per_s)
 
 
-def _reached(point: Point) -> ReachedPart:
+def _reached_part(point: Point) -> ReachedPart:
     return ReachedPart(
         steps=point.steps,
         bandwidth=str(point.cost),
         chunks=point.chunks,
         rounds=point.rounds,
-        proved=point.proved,
-        rests_on=tuple(origin.value for origin in point.rests_on),
+        proved=point.is_proved,
+        rests_on=tuple(origin.value for origin in point.proof_origins),
     )
 
 
-def _nothing(name: str, alike: tuple[str, ...], why: str, began: float) -> SurvivedPart:
+def _failed_case(name: str, alike: tuple[str, ...], why: str, began: float) -> SurvivedPart:
     return SurvivedPart(
         failed=name,
         alike=alike,

@@ -9,27 +9,28 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from sccl.codegen.program_file import PROGRAM_FILE
+from sccl.codegen.selection import Selection
 from sccl.core.files.fields import Count, FileText, Part
 from sccl.core.topology import Topology
-from sccl.emit import PROGRAM_FILE, Selection
 from sccl.errors import ParameterError
 from sccl.runtime import (
+    ContenderTiming,
     Mpi,
     Project,
-    Timing,
-    Trial,
-    build,
-    by_collective,
-    fastest,
+    TimingTrial,
+    build_project,
+    fastest_contenders,
+    geometric_speedup,
+    group_by_collective,
     load_project,
-    select,
-    select_on,
-    speedup,
-    timed,
-    tuned,
+    time_projects,
+    tune_selection,
+    write_selection,
+    write_selection_by_costs,
 )
 from sccl.tasks.outputs import Output, file_digest, question_digests
-from sccl.tasks.sizes import size_in_bytes
+from sccl.tasks.sizes import parse_size
 
 
 class TimingPart(Part, frozen=True, kw_only=True):
@@ -99,14 +100,14 @@ class TuneOutput(Output, frozen=True, kw_only=True):
     checked: tuple[CheckedPart, ...]
 
 
-_LARGEST = 1 << 40  # bytes
-_COMPARED = (
+_MAX_SIZE = 1 << 40  # bytes
+_CHECK_TEXT = (
     "every byte of every rank's output was compared with the definition of the collective, on "
     "inputs that identify ranks, blocks and places"
 )
 
 
-def project_of(directory: Path, ranks: int | None) -> Project:
+def load_project_for(directory: Path, ranks: int | None) -> Project:
     """Return the project in a folder.
 
     Args:
@@ -124,7 +125,9 @@ def project_of(directory: Path, ranks: int | None) -> Project:
     return project
 
 
-def trial_of(project: Project, sizes: str, repeat: int, collectives: Sequence[str]) -> Trial:
+def build_trial(
+    project: Project, sizes: str, repeat: int, collectives: Sequence[str]
+) -> TimingTrial:
     """Return the parameters of a benchmark of a project.
 
     Args:
@@ -139,7 +142,7 @@ def trial_of(project: Project, sizes: str, repeat: int, collectives: Sequence[st
     check_collectives(project, collectives)
     if repeat < 1:
         raise ParameterError(f"repeat is {repeat}, expected at least 1")
-    return Trial(low_high, repeat, tuple(collectives))
+    return TimingTrial(low_high, repeat, tuple(collectives))
 
 
 def size_range(text: str) -> tuple[int, int]:
@@ -151,8 +154,8 @@ def size_range(text: str) -> tuple[int, int]:
     """
     first, between, last = (part.strip() for part in text.partition(".."))
     if between:
-        low, high = size_in_bytes(first, "sizes"), size_in_bytes(last, "sizes")
-        if low <= high <= _LARGEST:
+        low, high = parse_size(first, "sizes"), parse_size(last, "sizes")
+        if low <= high <= _MAX_SIZE:
             return low, high
         if low > high:
             raise ParameterError(
@@ -160,13 +163,14 @@ def size_range(text: str) -> tuple[int, int]:
                 f"expected from..to, such as {last}..{first}"
             )
     raise ParameterError(
-        f"sizes is {text!r}, expected from..to in bytes of at most {_LARGEST >> 30}G, such as 1..4M"
+        f"sizes is {text!r}, expected from..to in bytes of at most {_MAX_SIZE >> 30}G, such as "
+        "1..4M"
     )
 
 
-def timings_of(
-    projects: Sequence[Project], mpi: Mpi, trial: Trial
-) -> Generator[Timing, None, None]:
+def iterate_timings(
+    projects: Sequence[Project], mpi: Mpi, trial: TimingTrial
+) -> Generator[ContenderTiming, None, None]:
     """Yield timings of built projects, as they come. Each contender's data are checked first.
 
     Raises:
@@ -174,7 +178,7 @@ def timings_of(
         ToolError: the run failed, or a contender delivered wrong data.
     """
     timing = None
-    for timing in timed(projects, mpi, trial):
+    for timing in time_projects(projects, mpi, trial):
         yield timing
     if timing is None:
         low, high = trial.sizes
@@ -184,16 +188,16 @@ def timings_of(
         )
 
 
-def tune_project(project: Project, mpi: Mpi, timings: Sequence[Timing]) -> Selection:
+def tune_project(project: Project, mpi: Mpi, timings: Sequence[ContenderTiming]) -> Selection:
     """Give a project the switch points that timings of each of its programs ask for.
 
     Raises:
         InputError: its folder cannot be written.
         ToolError: it cannot be built again.
     """
-    selection = tuned(timings, project.selection)
-    select(project, selection)
-    build(project, mpi)
+    selection = tune_selection(timings, project.selection)
+    write_selection(project, selection)
+    build_project(project, mpi)
     return selection
 
 
@@ -224,53 +228,55 @@ def tune_by_costs(
             cannot be written.
     """
     check_collectives(project, collectives)
-    return select_on(project, machine, collectives)
+    return write_selection_by_costs(project, machine, collectives)
 
 
-def digests_of(projects: Sequence[Project]) -> dict[str, str]:
+def project_digests(projects: Sequence[Project]) -> dict[str, str]:
     """Return the digests of the programs of projects, by folder."""
     return {str(p.directory): file_digest(p.directory / PROGRAM_FILE) for p in projects}
 
 
-def checked_of(timings: Sequence[Timing]) -> tuple[CheckedPart, ...]:
+def checked_parts(timings: Sequence[ContenderTiming]) -> tuple[CheckedPart, ...]:
     """Return the checked results. The benchmark fails if a contender is wrong at a size."""
     return tuple(
         CheckedPart(
             collective=name,
             sizes=len(rows),
             contenders=len({contender for row in rows.values() for contender in row}),
-            compared=_COMPARED,
+            compared=_CHECK_TEXT,
         )
-        for name, rows in by_collective(timings).items()
+        for name, rows in group_by_collective(timings).items()
     )
 
 
-def run_output(project: Project, timings: Sequence[Timing]) -> RunOutput:
+def run_output(project: Project, timings: Sequence[ContenderTiming]) -> RunOutput:
     """Return the JSON output of a run."""
     return RunOutput(
-        inputs=digests_of([project]),
+        inputs=project_digests([project]),
         directory=str(project.directory),
         ranks=project.ranks,
-        timings=_parts(timings),
-        checked=checked_of(timings),
+        timings=_timing_parts(timings),
+        checked=checked_parts(timings),
     )
 
 
-def bench_output(projects: Sequence[Project], timings: Sequence[Timing]) -> BenchOutput:
+def bench_output(projects: Sequence[Project], timings: Sequence[ContenderTiming]) -> BenchOutput:
     """Return the JSON output of a comparison: the first project with each other contender."""
     speedups: dict[str, dict[str, float | None]] = {}
     switches: dict[str, tuple[SwitchPart, ...]] = {}
-    for name, rows in by_collective(timings).items():
+    for name, rows in group_by_collective(timings).items():
         ours, *peers = next(iter(rows.values()))
-        ratios = {peer: round(speedup(rows, ours, peer), 3) for peer in peers}
+        ratios = {peer: round(geometric_speedup(rows, ours, peer), 3) for peer in peers}
         speedups[name] = {p: None if math.isnan(ratio) else ratio for p, ratio in ratios.items()}
-        best = fastest(rows, [ours, *peers])
-        switches[name] = tuple(SwitchPart(from_bytes=size, contender=who) for size, who in best)
+        best = fastest_contenders(rows, [ours, *peers])
+        switches[name] = tuple(
+            SwitchPart(from_bytes=size, contender=contender) for size, contender in best
+        )
     return BenchOutput(
-        inputs=digests_of(projects),
+        inputs=project_digests(projects),
         ranks=projects[0].ranks,
-        timings=_parts(timings),
-        checked=checked_of(timings),
+        timings=_timing_parts(timings),
+        checked=checked_parts(timings),
         speedups=speedups,
         fastest=switches,
     )
@@ -280,7 +286,7 @@ def tune_output(
     project: Project,
     inputs: dict[str, str],
     selection: Selection,
-    timings: Sequence[Timing] = (),
+    timings: Sequence[ContenderTiming] = (),
     machine: Topology | None = None,
 ) -> TuneOutput:
     """Return the JSON output of tuning a project, from measurements or a machine's costs.
@@ -294,12 +300,12 @@ def tune_output(
         ranks=project.ranks,
         selection=str(selection),
         machine=None if machine is None else machine.name,
-        timings=_parts(timings),
-        checked=checked_of(timings),
+        timings=_timing_parts(timings),
+        checked=checked_parts(timings),
     )
 
 
-def _parts(timings: Sequence[Timing]) -> tuple[TimingPart, ...]:
+def _timing_parts(timings: Sequence[ContenderTiming]) -> tuple[TimingPart, ...]:
     return tuple(
         TimingPart(
             collective=t.collective,

@@ -34,7 +34,7 @@ OUTPUTS = {
     "plan": "sccl.tasks.planning:TrainingPlanOutput",
     "compare-plans": "sccl.tasks.comparing_plans:ComparePlansOutput",
     "baseline": "sccl.tasks.baseline:BaselineOutput",
-    "compare": "sccl.tasks.compared:CompareOutput",
+    "compare": "sccl.comparison.comparison_output:CompareOutput",
     "bounds": "sccl.tasks.bounds:BoundsOutput",
     "design": "sccl.tasks.design:DesignOutput",
     "robust": "sccl.tasks.robust:RobustOutput",
@@ -81,6 +81,6 @@ OUTPUTS = {
 """Location of each output class. Loading all of them takes long."""
 
 
-def output_of(kind: str) -> type[Output]:
+def output_type(kind: str) -> type[Output]:
     """Return the shape of a kind of output."""
     return cast("type[Output]", resolve_name(OUTPUTS[kind]))

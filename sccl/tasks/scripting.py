@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING
 
 from sccl.core.dtypes import ITEM_BYTES
 from sccl.core.files.disk import read_text
-from sccl.core.files.text import digest, text_of
+from sccl.core.files.json_text import digest, to_text
 from sccl.core.files.training_plans import training_plan_to_wire
 from sccl.core.files.workloads import workload_to_wire
 from sccl.core.motif import Motif
 from sccl.core.workload_ops import CommOp, HostAction
-from sccl.enforce.script import PlanScript, ScriptMotif, ScriptOp, wrong_in
 from sccl.errors import InputError, JudgeError, ParameterError
-from sccl.tasks.training_files import faults_of_training, training_files
+from sccl.tasks.training_files import load_training_files, training_faults
+from sccl.torch_backend.script import PlanScript, ScriptMotif, ScriptOp, find_script_fault
 
 if TYPE_CHECKING:
     from sccl.core.training_plan import OptionMotif, TrainingPlan
-    from sccl.train.costs import MotifPlanner
+    from sccl.training.options.motif_costs import MotifPlanner
 
 _NATIVE = {
     "allgather": ("direct", "ring"),
@@ -37,38 +37,38 @@ _NATIVE = {
 """Carriers whose part gloo's own collective takes: it moves as much over each link, or less. Its
 reducescatter is an allreduce, so that ours is faster."""
 
-_IN_PARTS = ("allgather", "allreduce", "alltoall")
+_PART_COLLECTIVES = ("allgather", "allreduce", "alltoall")
 """Collectives for which gloo also supports a part of each block."""
 
-_MOST_TRANSFERS = 2**22
+_MAX_TRANSFERS = 2**22
 
-_PIECE_BYTES, _MOST_PIECES = 2**15, 12
+_PIECE_BYTES, _MAX_PIECES = 2**15, 12
 """Approximate size of a message in an all-to-all step, and the largest number of messages."""
 
 _Row = tuple[int, int, int, int, int, bool]
-"""As :class:`~sccl.enforce.script.ScriptMotif` has them."""
+"""As :class:`~sccl.torch_backend.script.ScriptMotif` has them."""
 
 
-def script_of_file(file: Path) -> PlanScript:
+def compile_file(file: Path) -> PlanScript:
     """Return the script of a verified plan file.
 
     Raises:
         InputError: It is none, fails verification, or no job can follow it.
     """
     read_text(file)  # a file that is not there is no other kind of file
-    plans, rest = training_files([file])
+    plans, rest = load_training_files([file])
     if rest or len(plans) != 1 or plans[0].claimed is not None:
         raise InputError(f"{file}: it is no training plan: give one that 'sccl plan' wrote")
-    faults = faults_of_training(plans[0])
+    faults = training_faults(plans[0])
     if faults:
         raise InputError(f"{file}: {faults[0].message}: have it planned again by 'sccl plan'")
     try:
-        return script_of(plans[0].plan)
+        return compile_plan(plans[0].plan)
     except ParameterError as error:
         raise InputError(f"{file}: {error}") from error
 
 
-def script_of(plan: TrainingPlan) -> PlanScript:
+def compile_plan(plan: TrainingPlan) -> PlanScript:
     """Return the script of a plan.
 
     Raises:
@@ -86,56 +86,56 @@ def script_of(plan: TrainingPlan) -> PlanScript:
     calls = {op.id: op for op in workload.collectives()}
     places = {name: k for k, name in enumerate(names)}
     # In the place of each call that another one stands for
-    called = {one.id: (k, part) for k, name in enumerate(names)
-              for part, one in enumerate(calls[name].merged or (calls[name],))}  # fmt: skip
-    asked = plan.given.submits[0].events
+    called = {entry.id: (k, part) for k, name in enumerate(names)
+              for part, entry in enumerate(calls[name].merged or (calls[name],))}  # fmt: skip
+    asked = plan.input_workload.submits[0].events
     order = [i for i in plan.order if i.op in places]
-    lanes = _lanes(plan)
+    lanes = _assign_lanes(plan)
     options = dict(plan.options)
-    maker = _Maker(plan)
+    maker = _ScriptCompiler(plan)
     ops = tuple(
-        maker.op(calls[name], [lanes[name, k] for k in range(len(options[name].motifs))])
+        maker.compile_op(calls[name], [lanes[name, k] for k in range(len(options[name].motifs))])
         for name in names
     )
     wire = training_plan_to_wire(plan)
     script = PlanScript(
         plan=digest(wire),
-        workload=digest(workload_to_wire(plan.given)),
+        workload=digest(workload_to_wire(plan.input_workload)),
         ranks=workload.ranks,
-        channels=tuple((one.name, one.streams) for one in plan.fabric.channels),
+        channels=tuple((entry.name, entry.streams) for entry in plan.fabric.channels),
         ops=ops,
-        submits=tuple(called[one.op] for one in asked if one.action is HostAction.SUBMIT),
+        submits=tuple(called[entry.op] for entry in asked if entry.action is HostAction.SUBMIT),
         order=tuple((places[i.op], i.motif, i.shift) for i in order),
         period_us=plan.period_ns / 1000,
-        given=text_of(wire),
+        given=to_text(wire),
     )
-    if wrong := wrong_in(script):
+    if wrong := find_script_fault(script):
         raise JudgeError(f"the script of {workload.name!r:.60}: {wrong}")
     return script
 
 
-def _lanes(plan: TrainingPlan) -> dict[tuple[str, int], tuple[int, int]]:
+def _assign_lanes(plan: TrainingPlan) -> dict[tuple[str, int], tuple[int, int]]:
     """Return the channel and the stream of each motif: streams of a channel in turn."""
     number = {channel.name: k for k, channel in enumerate(plan.fabric.channels)}
     of = {(name, k): number[motif.channel] for name, k, motif in plan.motifs()}
     count: dict[int, int] = defaultdict(int)
-    found: dict[tuple[str, int], tuple[int, int]] = {}
+    lanes: dict[tuple[str, int], tuple[int, int]] = {}
     for issue in plan.order:
         channel = of.get((issue.op, issue.motif))
         if channel is not None:
-            found[issue.op, issue.motif] = (
+            lanes[issue.op, issue.motif] = (
                 channel,
                 (count[channel] % plan.fabric.channels[channel].streams),
             )
             count[channel] += 1
-    return found
+    return lanes
 
 
-class _Maker:
+class _ScriptCompiler:
     """Makes operations of scripts."""
 
     def __init__(self, plan: TrainingPlan) -> None:
-        from sccl.train.rings import LinkedRings  # noqa: PLC0415 - loads NumPy
+        from sccl.training.options.ring_orders import LinkedRings  # noqa: PLC0415 - loads NumPy
 
         self._plan, self._options = plan, dict(plan.options)
         self._ranks = plan.workload.ranks
@@ -143,17 +143,17 @@ class _Maker:
         self._planner: MotifPlanner | None = None
         self._rings = [LinkedRings(channel.topology) for channel in plan.fabric.channels]
 
-    def op(self, op: CommOp, lanes: list[tuple[int, int]]) -> ScriptOp:
+    def compile_op(self, op: CommOp, lanes: list[tuple[int, int]]) -> ScriptOp:
         """Return a collective with the transfers of its motifs."""
-        option, even = self._options[op.id], _evened(op)
-        made = self._made(op, even)
-        alone = len(made) == 1 and not op.merged
+        option, even = self._options[op.id], _with_even_blocks(op)
+        made = self._op_motifs(op, even)
+        is_single = len(made) == 1 and not op.merged
         rows = zip(made, option.motifs, lanes, strict=True) if made else ()
-        motifs = [self._motif(even, *row, alone=alone) for row in rows]
-        by_way = op.collective == "alltoall" and _goes_by_way(even, motifs)
-        whole = alone and motifs[0].native
-        as_made = whole or not made or (by_way and even is not op)
-        if as_made and not whole:
+        motifs = [self._compile_motif(even, *row, is_single=is_single) for row in rows]
+        by_way = op.collective == "alltoall" and _is_relayed(even, motifs)
+        is_native = is_single and motifs[0].native
+        as_made = is_native or not made or (by_way and even is not op)
+        if as_made and not is_native:
             motifs = [ScriptMotif(channel=channel, stream=stream) for channel, stream in lanes]
         roots: tuple[int, ...] = ()
         if op.root is not None:
@@ -168,49 +168,49 @@ class _Maker:
             motifs=tuple(motifs),
             roots=roots,
             reduce=op.reduce or "",
-            merged=tuple(one.count for one in even.merged),
+            merged=tuple(part.count for part in even.merged),
             as_made=as_made,
             keeps_blocks=by_way and not as_made,
         )
 
-    def _made(self, op: CommOp, even: CommOp) -> tuple[Motif, ...]:
+    def _op_motifs(self, op: CommOp, even: CommOp) -> tuple[Motif, ...]:
         """Return the motifs of a collective; none: nothing moves, or not in even parts of blocks.
 
         Args:
             even: with blocks of one size.
         """
-        from sccl.train.recosting import motifs_made  # noqa: PLC0415 - loads NumPy
+        from sccl.training.validate.plan_costs import recipe_motifs  # noqa: PLC0415 - loads NumPy
 
         try:
-            return motifs_made(even, self._options[op.id])
+            return recipe_motifs(even, self._options[op.id])
         except InputError:
             if even is op:
                 raise
             return ()  # a recipe may say how large its parts are
 
-    def _motif(
-        self, op: CommOp, motif: Motif, by: OptionMotif, lane: tuple[int, int], *, alone: bool
+    def _compile_motif(
+        self, op: CommOp, motif: Motif, by: OptionMotif, lane: tuple[int, int], *, is_single: bool
     ) -> ScriptMotif:
-        from sccl.motif import buffer_of  # noqa: PLC0415 - loads NumPy
-        from sccl.train.tables import BESIDE  # noqa: PLC0415 - likewise
+        from sccl.training.motifs import buffer_elements  # noqa: PLC0415 - loads NumPy
+        from sccl.training.options.measured_costs import COMPLEMENT_SEPARATOR  # noqa: PLC0415 - likewise
 
         channel, stream = lane
         item_bytes = ITEM_BYTES[op.dtype]
-        size = buffer_of(motif) * item_bytes
+        size = buffer_elements(motif) * item_bytes
         option = f"{by.channel} {by.carrier}"
         timed = None  # parts of the pattern of an alltoall are in no table of costs
         if size and not motif.offsets and op == self._calls[op.id]:  # and what is uneven varies
-            timed = (motif.collective, option, motif.places, size)
-        carrier = by.carrier.partition(BESIDE)[0]
-        first, last = _part(motif)
-        gloos = carrier in _NATIVE.get(op.collective, ()) and _is_whole(op, motif)
-        in_pieces = carrier == "direct" and size > motif.places * _PIECE_BYTES
-        if op.collective == "alltoall" or not alone:
+            timed = (motif.collective, option, motif.max_group_size, size)
+        carrier = by.carrier.partition(COMPLEMENT_SEPARATOR)[0]
+        first, last = _block_part(motif)
+        gloos = carrier in _NATIVE.get(op.collective, ()) and _is_complete_collective(op, motif)
+        in_pieces = carrier == "direct" and size > motif.max_group_size * _PIECE_BYTES
+        if op.collective == "alltoall" or not is_single:
             # Gloo sends all at once, or around a ring in which all wait for all: see in_turns.
             gloos = gloos and not (in_pieces and op.collective in ("allreduce", "alltoall"))
         if op.merged:  # one buffer is the row of theirs; others have blocks in each
             gloos = gloos and op.collective == "allreduce"
-        if gloos and (alone or (op.collective in _IN_PARTS and op.reduce != "bitwise")):
+        if gloos and (is_single or (op.collective in _PART_COLLECTIVES and op.reduce != "bitwise")):
             return ScriptMotif(
                 channel=channel,
                 stream=stream,
@@ -224,107 +224,109 @@ class _Maker:
                 f"operation {op.id!r:.60} reduces bit by bit, which only gloo itself does: plan it "
                 "with --max-motifs 1, and without --merge"
             )
-        rows = tuple(self._sends(motif, carrier, channel, item_bytes))
-        if len(rows) > _MOST_TRANSFERS:
+        rows = tuple(self._motif_transfers(motif, carrier, channel, item_bytes))
+        if len(rows) > _MAX_TRANSFERS:
             raise ParameterError(f"operation {op.id!r:.60} takes {len(rows)} transfers, too many")
         return ScriptMotif(
             channel=channel, stream=stream, after=motif.after, timed=timed, transfers=rows
         )
 
-    def _sends(self, motif: Motif, carrier: str, channel: int, item_bytes: int) -> list[_Row]:
+    def _motif_transfers(
+        self, motif: Motif, carrier: str, channel: int, item_bytes: int
+    ) -> list[_Row]:
         """Return the transfers of a motif by its carrier or by its synthesizer."""
-        from sccl.train.carriers import CARRIERS  # noqa: PLC0415 - loads NumPy
+        from sccl.training.options.carriers import CARRIERS  # noqa: PLC0415 - loads NumPy
 
-        known = {one.name: one for one in CARRIERS}
-        if carrier in known:
-            sends = known[carrier].sends(motif, self._rings[channel])
+        by_name = {entry.name: entry for entry in CARRIERS}
+        if carrier in by_name:
+            sends = by_name[carrier].build_transfers(motif, self._rings[channel])
             rows = list(zip(*(column.tolist() for column in sends), strict=True))
-            return in_turns(rows, self._ranks, item_bytes) if carrier == "direct" else rows
+            return split_in_turns(rows, self._ranks, item_bytes) if carrier == "direct" else rows
         if carrier != self._plan.planned_by:
             raise ParameterError(f"a motif is carried by {carrier!r:.60}, which is not known")
-        return self._planned(motif, channel, item_bytes)
+        return self._planned_transfers(motif, channel, item_bytes)
 
-    def _planned(self, motif: Motif, channel: int, item_bytes: int) -> list[_Row]:
+    def _planned_transfers(self, motif: Motif, channel: int, item_bytes: int) -> list[_Row]:
         """Return the transfers of a motif's schedules in steps.
 
         An allreduce has two in sequence.
         """
-        from sccl.motif import motifs_of, recipe_of  # noqa: PLC0415 - loads NumPy
-        from sccl.train.costs import MotifCosts  # noqa: PLC0415 - likewise
-        from sccl.transform.levels import algorithm_of  # noqa: PLC0415 - likewise
+        from sccl.training.motifs import apply_recipe, parse_recipe  # noqa: PLC0415 - loads NumPy
+        from sccl.training.options.motif_costs import MotifCosts  # noqa: PLC0415 - likewise
+        from sccl.transform.levels import algorithm_from_schedule  # noqa: PLC0415 - likewise
 
         if self._planner is None:
-            from sccl.tasks.motif_planning import motif_planner  # noqa: PLC0415 - loads NumPy
+            from sccl.tasks.motif_planning import build_motif_planner  # noqa: PLC0415 - loads NumPy
 
-            self._planner = motif_planner(self._plan.planned_by, self._plan.seed)
+            self._planner = build_motif_planner(self._plan.planned_by, self._plan.seed)
             self._costs = MotifCosts(self._plan.fabric)
         parts = [motif]
         if motif.collective == "allreduce":
-            parts = list(motifs_of(motif, recipe_of("ring")))
-        schedules = self._costs.schedules(motif, channel, self._planner.plan, item_bytes)
-        found: list[_Row] = []
+            parts = list(apply_recipe(motif, parse_recipe("ring")))
+        schedules = self._costs.planned_schedules(motif, channel, self._planner.plan, item_bytes)
+        rows: list[_Row] = []
         for part, schedule in zip(parts, schedules, strict=True):
             spans = [move.span for move in part.moves()]
-            before = 1 + (found[-1][0] if found else -1)
+            before = 1 + (rows[-1][0] if rows else -1)
             # What comes before what is the schedule's, however large its chunks are.
             alike = replace(schedule, collective=replace(schedule.collective, counts=()))
-            sends = sorted(algorithm_of(alike).sends, key=lambda one: one.step)
-            found += [
-                (before + one.step, *spans[one.chunk], one.src, one.dst, one.reduce)
-                for one in sends
+            sends = sorted(algorithm_from_schedule(alike).sends, key=lambda send: send.step)
+            rows += [
+                (before + send.step, *spans[send.chunk], send.src, send.dst, send.reduce)
+                for send in sends
             ]
-        return found
+        return rows
 
 
-def in_turns(rows: Sequence[_Row], ranks: int, item_bytes: int) -> list[_Row]:
+def split_in_turns(rows: Sequence[_Row], ranks: int, item_bytes: int) -> list[_Row]:
     """Return transfers with those of all-to-all steps divided into smaller ones, in rotation.
 
     If each rank sends to several at once, arrivals are unbalanced, and some links are idle at the
     end. With pieces to the next rank, then to the one after it, and so on, each rank receives from
     one rank at a time. A step must not send data that it receives.
     """
-    found: list[_Row] = []
-    for _, own in groupby(rows, key=lambda row: row[0]):
-        step = list(own)
+    turned_rows: list[_Row] = []
+    for _, step_rows in groupby(rows, key=lambda row: row[0]):
+        step = list(step_rows)
         sizes: dict[tuple[int, int], int] = defaultdict(int)
         for _, start, stop, source, target, _ in step:
             sizes[source, target] += (stop - start) * item_bytes
-        count = min(_MOST_PIECES, -(-max(sizes.values()) // _PIECE_BYTES))
-        before = 1 + (found[-1][0] if found else -1)
+        count = min(_MAX_PIECES, -(-max(sizes.values()) // _PIECE_BYTES))
+        before = 1 + (turned_rows[-1][0] if turned_rows else -1)
         turns = [
             (before + piece * ranks + (target - source) % ranks, *span, source, target, adds)
             for _, start, stop, source, target, adds in step
-            for piece, span in enumerate(_evenly(start, stop, count))
+            for piece, span in enumerate(_split_evenly(start, stop, count))
             if span[0] < span[1]
         ]
-        found += sorted(turns, key=lambda row: row[0])
-    return found
+        turned_rows += sorted(turns, key=lambda row: row[0])
+    return turned_rows
 
 
-def _evenly(start: int, stop: int, parts: int) -> Iterable[tuple[int, int]]:
+def _split_evenly(start: int, stop: int, parts: int) -> Iterable[tuple[int, int]]:
     ends = [start + (stop - start) * k // parts for k in range(parts + 1)]
     return pairwise(ends)
 
 
-def _evened(op: CommOp) -> CommOp:
+def _with_even_blocks(op: CommOp) -> CommOp:
     """Return a collective with blocks of one size instead of an alltoall with splits.
 
     The job's own splits apply at run time: parts of blocks are parts of these.
     """
-    if op.merged and any(one.splits for one in op.merged):
-        parts = tuple(map(_evened, op.merged))
-        return replace(op, count=sum(one.count for one in parts), splits=(), merged=parts)
+    if op.merged and any(part.splits for part in op.merged):
+        parts = tuple(map(_with_even_blocks, op.merged))
+        return replace(op, count=sum(part.count for part in parts), splits=(), merged=parts)
     if not op.splits:
         return op
     ranks = len(op.group)
     return replace(op, count=-(-op.count // ranks) * ranks, splits=())
 
 
-def _goes_by_way(op: CommOp, motifs: Iterable[ScriptMotif]) -> bool:
+def _is_relayed(op: CommOp, motifs: Iterable[ScriptMotif]) -> bool:
     """Return whether parts of an alltoall's blocks go by way of other ranks."""
     places = {rank: place for group in op.groups for place, rank in enumerate(group)}
     ranks = len(op.group)
-    counts = [one.count for one in op.merged or (op,)]
+    counts = [part.count for part in op.merged or (op,)]
     starts = list(accumulate((count * ranks for count in counts), initial=0))
     for motif in motifs:
         for _, start, _, source, target, _ in motif.transfers:
@@ -335,16 +337,20 @@ def _goes_by_way(op: CommOp, motifs: Iterable[ScriptMotif]) -> bool:
     return False
 
 
-def _is_whole(op: CommOp, motif: Motif) -> bool:
+def _is_complete_collective(op: CommOp, motif: Motif) -> bool:
     """Return whether a motif is the collective itself, of a part of each block."""
-    from sccl.train.finding import motif_of  # noqa: PLC0415 - loads NumPy
+    from sccl.training.options.option_enumeration import motif_of  # noqa: PLC0415 - loads NumPy
 
-    whole = motif_of(op)
-    assert whole is not None
-    return (motif.collective, motif.shares, motif.offsets) == (whole.collective, whole.shares, ())
+    full_motif = motif_of(op)
+    assert full_motif is not None
+    return (motif.collective, motif.shares, motif.offsets) == (
+        full_motif.collective,
+        full_motif.shares,
+        (),
+    )
 
 
-def _part(motif: Motif) -> tuple[int, int]:
+def _block_part(motif: Motif) -> tuple[int, int]:
     """Return which elements of each block a motif is of."""
     cells = motif.shares[0].cells
     each = cells[1] - cells[0]

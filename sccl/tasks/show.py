@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta
 
-from sccl.core.algorithm import Algorithm, KSynchronous
+from sccl.core.algorithm import Algorithm, KSynchronousPlan
 from sccl.core.files.fields import Count, FileText, FractionText, Part
 from sccl.core.files.offered_options import offered_options_to_wire
 from sccl.core.files.training_plan_shapes import OfferedOptionsWire
@@ -16,14 +16,14 @@ from sccl.errors import TooLargeError
 from sccl.judge import violations
 from sccl.tasks.files import LoadedPlan
 from sccl.tasks.offering import LoadedOptions, option_digests
-from sccl.tasks.outputs import Alpha, Output, alpha_of, plan_digests
-from sccl.tasks.show_training import ShownTrainingPart, shown_training
+from sccl.tasks.outputs import Alpha, Output, alpha_model, plan_digests
+from sccl.tasks.show_training import ShownTrainingPart, training_part
 from sccl.tasks.training_files import LoadedTraining, training_digests
-from sccl.topo.symmetry.expand import expand
-from sccl.view.text.show import utilisation
+from sccl.topo.symmetry.expansion import expand_algorithm
+from sccl.view.text.algorithm_text import utilization_rows
 
 if TYPE_CHECKING:
-    from sccl.core.packed import AnySchedule
+    from sccl.core.packed_schedule import AnySchedule
 
 MAX_SENDS = 100_000
 """Largest number of sends of an algorithm that is shown or drawn send by send."""
@@ -143,28 +143,30 @@ def show_output(
     Raises:
         TooLargeError: A plan has too many sends or transfers.
     """
-    for one in loaded:
-        if isinstance(one.plan, KSynchronous):
-            check_can_show(str(one.file), one.plan)
+    for loaded_plan in loaded:
+        if isinstance(loaded_plan.plan, KSynchronousPlan):
+            check_can_show(str(loaded_plan.file), loaded_plan.plan)
     return ShowOutput(
-        inputs=plan_digests({str(one.file): one.plan for one in loaded})
+        inputs=plan_digests({str(loaded_plan.file): loaded_plan.plan for loaded_plan in loaded})
         | training_digests(training)
         | option_digests(options),
         files=tuple(
-            _part(one, expand(one.plan)) for one in loaded if isinstance(one.plan, KSynchronous)
+            _algorithm_part(loaded_plan, expand_algorithm(loaded_plan.plan))
+            for loaded_plan in loaded
+            if isinstance(loaded_plan.plan, KSynchronousPlan)
         ),
         schedules=tuple(
-            _schedule(str(one.file), one.plan, intact=one.intact)
-            for one in loaded
-            if not isinstance(one.plan, KSynchronous)
+            _schedule_part(str(loaded_plan.file), loaded_plan.plan, intact=loaded_plan.intact)
+            for loaded_plan in loaded
+            if not isinstance(loaded_plan.plan, KSynchronousPlan)
         ),
-        training=tuple(map(shown_training, training)),
-        options=tuple(offered_options_to_wire(one.offered) for one in options),
+        training=tuple(map(training_part, training)),
+        options=tuple(offered_options_to_wire(loaded_plan.offered) for loaded_plan in options),
     )
 
 
-def _schedule(file: str, plan: AnySchedule, *, intact: bool) -> ShownSchedulePart:
-    from sccl.core.packed import links_of, rows_of  # noqa: PLC0415 - NumPy is slow to load
+def _schedule_part(file: str, plan: AnySchedule, *, intact: bool) -> ShownSchedulePart:
+    from sccl.core.packed_schedule import link_usage, transfer_rows  # noqa: PLC0415 - NumPy is slow to load
 
     if plan.num_sends > MAX_TRANSFERS:
         raise TooLargeError(
@@ -179,21 +181,21 @@ def _schedule(file: str, plan: AnySchedule, *, intact: bool) -> ShownSchedulePar
         topology=plan.topology.name,
         collective=plan.collective.name,
         chunks=plan.collective.chunks,
-        alpha=alpha_of(plan),
+        alpha=alpha_model(plan),
         finish_us=plan.clock.us(plan.finish),
-        transfers=tuple((*row[:-1], int(row[-1])) for row in rows_of(plan)),
+        transfers=tuple((*row[:-1], int(row[-1])) for row in transfer_rows(plan)),
         links=tuple(
             TransferredPart(link=edges[link], transfers=count, busy_us=busy)
-            for count, link, busy in links_of(plan)
+            for count, link, busy in link_usage(plan)
         ),
     )
 
 
-def _part(one: LoadedPlan, algorithm: Algorithm) -> ShownPart:
+def _algorithm_part(loaded_plan: LoadedPlan, algorithm: Algorithm) -> ShownPart:
     a, wrong = algorithm, len(violations(algorithm))
     return ShownPart(
-        file=str(one.file),
-        digest_matches=one.intact,
+        file=str(loaded_plan.file),
+        digest_matches=loaded_plan.intact,
         violations=wrong,
         topology=a.topology.name,
         collective=a.collective.name,
@@ -202,7 +204,7 @@ def _part(one: LoadedPlan, algorithm: Algorithm) -> ShownPart:
         rounds=a.rounds,
         rounds_per_step=a.rounds_per_step,
         bandwidth_cost=str(a.bandwidth_cost),
-        proved=a.proved if one.intact and not wrong else (),
+        proved=a.proved if loaded_plan.intact and not wrong else (),
         scope=a.scope,
         sends=tuple((s.step, s.chunk, s.src, s.dst, int(s.reduce)) for s in a.sends),
         utilisation=tuple(
@@ -212,6 +214,6 @@ def _part(one: LoadedPlan, algorithm: Algorithm) -> ShownPart:
                 sends=sends,
                 utilisation=share,
             )
-            for step, rounds, sends, share in utilisation(a)
+            for step, rounds, sends, share in utilization_rows(a)
         ),
     )

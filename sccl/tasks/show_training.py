@@ -8,13 +8,13 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from sccl.core.cost import duration_text
+from sccl.core.cost import format_duration
 from sccl.core.files.fields import Count, FileText, Part
 from sccl.core.step_timeline import StepTimeline
 from sccl.core.training_plan import Option, TrainingPlan
 from sccl.core.workload_ops import CommOp
 from sccl.errors import InputError
-from sccl.tasks.training_files import LoadedTraining, right_timeline
+from sccl.tasks.training_files import LoadedTraining, valid_timeline
 
 _Us = Annotated[float, Meta(ge=0, description="Microseconds.")]
 
@@ -91,19 +91,19 @@ class ShownTrainingPart(Part, frozen=True, kw_only=True):
     lanes: tuple[LanePart, ...]
 
 
-def shown_training(one: LoadedTraining) -> ShownTrainingPart:
+def training_part(loaded: LoadedTraining) -> ShownTrainingPart:
     """Return a training plan in numbers.
 
     Raises:
         InputError: it fails verification.
     """
-    plan, timeline = one.plan, right_timeline(one)
+    plan, timeline = loaded.plan, valid_timeline(loaded)
     on_links, apart, note = links_us(plan, timeline)
     computed = {op.id for op in plan.workload.computation()}
     ahead = dict.fromkeys(i.op for i in plan.order if i.shift and i.op not in computed)
     return ShownTrainingPart(
-        file=str(one.file),
-        digest_matches=one.intact,
+        file=str(loaded.file),
+        digest_matches=loaded.intact,
         workload=plan.workload.name,
         fabric=plan.fabric.name,
         search=plan.search,
@@ -118,20 +118,20 @@ def shown_training(one: LoadedTraining) -> ShownTrainingPart:
         bound_us=plan.bound_ns / 1000,
         gap=plan.gap,
         binding=plan.binding,
-        proved=plan.proved,
+        proved=plan.is_optimal,
         costs=plan.costs,
-        steady=timeline.steady,
+        steady=timeline.is_steady,
         ahead=tuple(ahead),
-        options=tuple(_options(plan)),
-        lanes=tuple(_lanes(timeline)),
+        options=tuple(_option_parts(plan)),
+        lanes=tuple(_lane_parts(timeline)),
     )
 
 
 def fluid_us(plan: TrainingPlan, timeline: StepTimeline) -> float:
     """Return microseconds of an iteration, if motifs share bandwidth as fluids do."""
-    from sccl.train.timings import fluid_timing  # noqa: PLC0415 - loads NumPy
+    from sccl.training.timeline_models import simulate_fluid  # noqa: PLC0415 - loads NumPy
 
-    return fluid_timing(plan, timeline).period_ns / 1000
+    return simulate_fluid(plan, timeline).period_ns / 1000
 
 
 def links_us(plan: TrainingPlan, timeline: StepTimeline) -> tuple[float | None, float | None, str]:
@@ -139,24 +139,27 @@ def links_us(plan: TrainingPlan, timeline: StepTimeline) -> tuple[float | None, 
 
     The last value is the reason why they are unknown.
     """
-    from sccl.tasks.motif_planning import motif_planner  # noqa: PLC0415 - likewise
-    from sccl.train.link_timing import apart_timing, link_timing  # noqa: PLC0415 - loads Numba
+    from sccl.tasks.motif_planning import build_motif_planner  # noqa: PLC0415 - likewise
+    from sccl.training.link_simulation.message_timing import (  # noqa: PLC0415 - loads Numba
+        simulate_in_isolation,
+        simulate_on_links,
+    )
 
     try:
-        by = motif_planner(plan.planned_by, plan.seed) if plan.planned_by else None
-        met = link_timing(plan, timeline, planner=by)
-        apart = apart_timing(plan, timeline, planner=by)
+        by = build_motif_planner(plan.planned_by, plan.seed) if plan.planned_by else None
+        met = simulate_on_links(plan, timeline, planner=by)
+        apart = simulate_in_isolation(plan, timeline, planner=by)
     except InputError as error:
         return None, None, str(error)
     return round(met.period_ns) / 1000, round(apart.period_ns) / 1000, ""
 
 
-def models_told(shown: ShownTrainingPart) -> tuple[str, str]:
+def model_notes(shown: ShownTrainingPart) -> tuple[str, str]:
     """Return sentences on the period in other models."""
 
     def said(us: float) -> str:
-        beside = f" ({more(us)})" if shown.period_us else ""
-        return f"{duration_text(us)} an iteration{beside}"
+        suffix = f" ({more(us)})" if shown.period_us else ""
+        return f"{format_duration(us)} an iteration{suffix}"
 
     def more(us: float) -> str:
         """Return by which part it is more than the period; zero has no sign but this."""
@@ -172,7 +175,7 @@ def models_told(shown: ShownTrainingPart) -> tuple[str, str]:
     return f"{said(shown.fluid_us)}, if motifs share bandwidth as fluids do", links
 
 
-def _options(plan: TrainingPlan) -> Iterator[TakenOptionPart]:
+def _option_parts(plan: TrainingPlan) -> Iterator[TakenOptionPart]:
     calls: dict[str, CommOp] = {op.id: op for op in plan.workload.collectives()}
     alike: dict[tuple[str, int, int, Option], int] = defaultdict(int)
     for name, option in plan.options:
@@ -188,16 +191,16 @@ def _options(plan: TrainingPlan) -> Iterator[TakenOptionPart]:
             motifs=len(option.motifs),
             channels=tuple(dict.fromkeys(motif.channel for motif in option.motifs)),
             carriers=tuple(dict.fromkeys(motif.carrier for motif in option.motifs)),
-            us=option.alone_ns / 1000,
+            us=option.isolated_ns / 1000,
         )
 
 
-def _lanes(timeline: StepTimeline) -> Iterator[LanePart]:
+def _lane_parts(timeline: StepTimeline) -> Iterator[LanePart]:
     """Yield the utilization of lanes in a steady iteration. Simultaneous spans count once."""
-    own = [s for s in timeline.spans if s.iteration == timeline.first]
+    iteration_spans = [s for s in timeline.spans if s.iteration == timeline.first_periodic]
     spans: dict[str, list[tuple[int, int]]] = defaultdict(list)
     computes = {span.lane: span.computes for span in timeline.spans}
-    for span in own:
+    for span in iteration_spans:
         spans[span.lane].append((span.start_ns, span.end_ns))
     for lane in sorted(spans, key=lambda name: (not computes[name], name)):
         busy, last = 0, 0

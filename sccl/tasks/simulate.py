@@ -7,31 +7,31 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
-from sccl.collectives import spec_of_collective
-from sccl.core.algorithm import Algorithm, KSynchronous
+from sccl.codegen.ir import Program
+from sccl.codegen.program_messages import build_messages
+from sccl.collectives import recover_spec
+from sccl.core.algorithm import Algorithm, KSynchronousPlan
+from sccl.core.bound_consistency import require_at_least_bound
 from sccl.core.clock import AlphaModel, Clock
 from sccl.core.collective import Collective
-from sccl.core.contradictions import require_not_below
 from sccl.core.outcome import Plan
 from sccl.core.schedule import Schedule
-from sccl.core.stepping import Stepping
+from sccl.core.step_alignment import StepAlignment
 from sccl.core.topology import Topology
 from sccl.errors import InputError, ParameterError
-from sccl.lower import Program
-from sccl.lower.sends import messages_of
-from sccl.sim import Messages, Timeline, simulate, together
+from sccl.sim import Messages, Timeline, concatenate, simulate
 from sccl.tasks.files import load_plans
-from sccl.tasks.judged import judged, judged_schedule
+from sccl.tasks.judged import validated_algorithm, validated_schedule
 from sccl.tasks.programs import is_project, load_programs
-from sccl.tasks.terms import Terms, finest_tick
-from sccl.tasks.time_bound import TimeBound, time_bound
+from sccl.tasks.terms import SimulationSettings, finest_tick
+from sccl.tasks.time_bound import TimeBound, compute_time_bound
 
 DEFAULT_SIZE = 1 << 20
 """Default size of algorithms in bytes. Schedules have their own."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Source:
+class SimulationSource:
     """A verified plan to simulate.
 
     Attributes:
@@ -55,14 +55,14 @@ class Source:
         """Return its collective."""
         return self.plan.collective
 
-    def messages(self, stepping: Stepping) -> Messages:
+    def messages(self, stepping: StepAlignment) -> Messages:
         """Return its messages."""
         match self.plan:
             case Schedule():
-                return Messages.of_schedule(self.plan)
+                return Messages.from_schedule(self.plan)
             case Program():
-                return messages_of(self.plan)
-        return Messages.of_algorithm(self.plan, stepping)
+                return build_messages(self.plan)
+        return Messages.from_algorithm(self.plan, stepping)
 
     def chunk_bytes(self, size_bytes: int | None) -> int | tuple[int, ...]:
         """Return the size of its chunks where C of them are so many bytes, rounded up.
@@ -74,33 +74,34 @@ class Source:
         chunk = -(-size // self.collective.chunks)
         if not isinstance(self.plan, Schedule):
             return chunk
-        own = self.plan.chunk_bytes
-        if size_bytes is not None and size != whole_bytes(self.plan) and chunk != own:
+        plan_chunk_bytes = self.plan.chunk_bytes
+        if size_bytes is not None and size != buffer_bytes(self.plan) and chunk != plan_chunk_bytes:
             raise ParameterError(
-                f"{self.name}: it is a schedule of {whole_bytes(self.plan)} bytes, whose times are "
+                f"{self.name}: it is a schedule of {buffer_bytes(self.plan)} bytes, whose times "
+                "are "
                 f"for these alone, and size is {size}: leave --size out, or give an algorithm"
             )
-        return own
+        return plan_chunk_bytes
 
     def size_bytes(self, asked: int | None) -> int:
         """Return the bytes that C of its chunks make up, as asked or as it has them."""
         if asked is None and isinstance(self.plan, Schedule):
-            return whole_bytes(self.plan)
+            return buffer_bytes(self.plan)
         return DEFAULT_SIZE if asked is None else asked
 
 
-def whole_bytes(schedule: Schedule) -> int:
+def buffer_bytes(schedule: Schedule) -> int:
     """Return the bytes of the C chunks of a schedule. If sizes differ, this is an average.
 
     For chunks with counts: the bytes of an element.
     """
-    own, c = schedule.chunk_bytes, schedule.collective
-    total = own * c.num_chunks if isinstance(own, int) else sum(own)
+    chunk_bytes, c = schedule.chunk_bytes, schedule.collective
+    total = chunk_bytes * c.num_chunks if isinstance(chunk_bytes, int) else sum(chunk_bytes)
     return -(-total * c.chunks // c.amount(range(c.num_chunks)))
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class SimulatedCollective:
     """One of the collectives that ran at the same time.
 
     Attributes:
@@ -108,18 +109,19 @@ class Member:
         first_message: Index of its first message in the timeline.
         messages: Number of its messages.
         finish: Tick of its last arrival.
-        bound: Lower bound for its schedules, alone or with others. None: unknown, see ``why``.
-        why: Reason why there is no bound, or empty.
+        bound: Lower bound for its schedules, alone or with others. None: unknown, see
+            ``no_bound_reason``.
+        no_bound_reason: Reason why there is no bound, or empty.
     """
 
-    source: Source
+    source: SimulationSource
     size_bytes: int
     chunk_bytes: int | tuple[int, ...]
     first_message: int
     messages: int
     finish: int
     bound: TimeBound | None
-    why: str
+    no_bound_reason: str
 
     @property
     def gap(self) -> float | None:
@@ -128,28 +130,28 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Run:
+class SimulationRun:
     """A simulated run of one or several collectives.
 
     Attributes:
         stepping: Start of sends. None: only schedules and programs, which have their own times.
     """
 
-    parts: tuple[Member, ...]
+    parts: tuple[SimulatedCollective, ...]
     timeline: Timeline
-    stepping: Stepping | None
+    stepping: StepAlignment | None
 
-    def us(self, ticks: int) -> float:
+    def to_us(self, ticks: int) -> float:
         """Return ticks in microseconds."""
         return self.timeline.clock.us(ticks)
 
-    def gb_per_s(self, part: Member) -> float:
+    def gb_per_s(self, part: SimulatedCollective) -> float:
         """Return the algorithm bandwidth of a part, L / time in 10^9 bytes per second."""
-        finish = self.us(part.finish)
+        finish = self.to_us(part.finish)
         return part.size_bytes / finish / 1000 if finish else 0.0
 
 
-def load_sources(words: Iterable[str | Path], machine: str | None) -> list[Source]:
+def load_sources(words: Iterable[str | Path], machine: str | None) -> list[SimulationSource]:
     """Return the plans and programs of files. All are verified before any is simulated.
 
     Args:
@@ -160,21 +162,27 @@ def load_sources(words: Iterable[str | Path], machine: str | None) -> list[Sourc
         InputError: there is none, a file holds neither, one is wrong, or a machine is given and no
             program.
     """
-    given = list(words)
-    projects = [word for word in given if is_project(Path(word))]
-    programs = [one for word in projects for one in load_programs(Path(word), machine)]
+    word_list = list(words)
+    projects = [word for word in word_list if is_project(Path(word))]
+    programs = [entry for word in projects for entry in load_programs(Path(word), machine)]
     if machine and not programs:
         raise ParameterError(
             "--topo is the machine of programs, and plans have their own: leave it out"
         )
-    rest = [word for word in given if word not in projects]
+    rest = [word for word in word_list if word not in projects]
     return [
-        *(source_of(str(one.file), one.plan) for one in (load_plans(rest) if rest else ())),
-        *(Source(str(one.file), one.name, one.program, one.topology) for one in programs),
+        *(
+            build_source(str(entry.file), entry.plan)
+            for entry in (load_plans(rest) if rest else ())
+        ),
+        *(
+            SimulationSource(str(entry.file), entry.name, entry.program, entry.topology)
+            for entry in programs
+        ),
     ]
 
 
-def source_of(name: str, plan: Plan) -> Source:
+def build_source(name: str, plan: Plan) -> SimulationSource:
     """Return a plan that can be simulated.
 
     Args:
@@ -183,24 +191,24 @@ def source_of(name: str, plan: Plan) -> Source:
     Raises:
         InputError: It fails verification.
     """
-    if isinstance(plan, KSynchronous):
-        return Source(name, None, judged(plan, name), plan.topology)
-    return Source(name, None, judged_schedule(plan, name), plan.topology)
+    if isinstance(plan, KSynchronousPlan):
+        return SimulationSource(name, None, validated_algorithm(plan, name), plan.topology)
+    return SimulationSource(name, None, validated_schedule(plan, name), plan.topology)
 
 
-def simulated(
-    sources: Sequence[Source],
+def run_simulations(
+    sources: Sequence[SimulationSource],
     sizes: Sequence[int | None],
-    terms: Terms,
+    terms: SimulationSettings,
     *,
     at_once: bool = False,
-    told: Callable[[int, int], None] = lambda _done, _of: None,
-) -> Iterator[Run]:
+    on_progress: Callable[[int, int], None] = lambda _done, _of: None,
+) -> Iterator[SimulationRun]:
     """Yield the run of each plan, or of all plans at once, at each size.
 
     Args:
         sizes: Sizes of C chunks. None: the plan's own.
-        told: Function that receives the number of finished simulations, and of all.
+        on_progress: Function that receives the number of finished simulations, and of all.
 
     Raises:
         InputError: A size or a setting does not fit a plan or its machine.
@@ -210,11 +218,13 @@ def simulated(
         for size in sizes:
             _check_fits(group, size, terms)
     for done, (group, size) in enumerate((g, s) for s in sizes for g in groups):
-        told(done, len(groups) * len(sizes))
-        yield run_of(group, size, terms)
+        on_progress(done, len(groups) * len(sizes))
+        yield run_together(group, size, terms)
 
 
-def run_of(sources: Sequence[Source], size_bytes: int | None, terms: Terms) -> Run:
+def run_together(
+    sources: Sequence[SimulationSource], size_bytes: int | None, terms: SimulationSettings
+) -> SimulationRun:
     """Simulate plans at the same time.
 
     Args:
@@ -225,20 +235,22 @@ def run_of(sources: Sequence[Source], size_bytes: int | None, terms: Terms) -> R
         ContradictionError: A plan finishes before its lower bound.
     """
     _check_fits(sources, size_bytes, terms)
-    topology = terms.on(sources[0].topology)
-    stepping = terms.stepping or Stepping.PIPELINED
+    topology = terms.apply_to(sources[0].topology)
+    stepping = terms.stepping or StepAlignment.PIPELINED
     sent = [source.messages(stepping) for source in sources]
     sizes = [source.chunk_bytes(size_bytes) for source in sources]
-    clock = _clock(sources, topology, terms, sizes, sum(map(len, sent)))
-    whole = together(sent) if len(sent) > 1 else sent[0]
-    timeline = simulate(whole, topology, clock)
+    clock = _choose_clock(sources, topology, terms, sizes, sum(map(len, sent)))
+    all_messages = concatenate(sent) if len(sent) > 1 else sent[0]
+    timeline = simulate(all_messages, topology, clock)
     parts, first = [], 0
-    for source, own, messages in zip(sources, sizes, sent, strict=True):
-        bound, why = _bound(source, Clock.of(topology, own, clock.model, clock.tick_ps), topology)
-        finish = timeline.finish_of(first, first + len(messages))
+    for source, chunk_bytes, messages in zip(sources, sizes, sent, strict=True):
+        bound, why = _lower_bound(
+            source, Clock.from_topology(topology, chunk_bytes, clock.model, clock.tick_ps), topology
+        )
+        finish = timeline.finish_of_messages(first, first + len(messages))
         if bound:
             us = Fraction(clock.tick_ps, 10**6)
-            require_not_below(
+            require_at_least_bound(
                 finish * us,
                 bound.ticks * us,
                 result=f"the simulated completion time of {source.name}",
@@ -246,23 +258,29 @@ def run_of(sources: Sequence[Source], size_bytes: int | None, terms: Terms) -> R
                 unit="us",
             )
         size = source.size_bytes(size_bytes)
-        parts.append(Member(source, size, own, first, len(messages), finish, bound, why))
+        parts.append(
+            SimulatedCollective(source, size, chunk_bytes, first, len(messages), finish, bound, why)
+        )
         first += len(messages)
     steps = any(isinstance(source.plan, Algorithm) for source in sources)
-    return Run(tuple(parts), timeline, stepping if steps else None)
+    return SimulationRun(tuple(parts), timeline, stepping if steps else None)
 
 
-def _bound(source: Source, clock: Clock, topology: Topology) -> tuple[TimeBound | None, str]:
+def _lower_bound(
+    source: SimulationSource, clock: Clock, topology: Topology
+) -> tuple[TimeBound | None, str]:
     """Return a lower bound. None: the reason why there is none."""
     c, plan = source.collective, source.plan
-    together = isinstance(plan, Schedule) and plan.has_together
+    together = isinstance(plan, Schedule) and plan.has_combined_transfers
     try:
-        return time_bound(topology, spec_of_collective(c), c, clock, together=together), ""
+        return compute_time_bound(topology, recover_spec(c), c, clock, together=together), ""
     except InputError as error:
         return None, str(error)
 
 
-def _check_fits(sources: Sequence[Source], size_bytes: int | None, terms: Terms) -> None:
+def _check_fits(
+    sources: Sequence[SimulationSource], size_bytes: int | None, terms: SimulationSettings
+) -> None:
     """Check that the settings fit, before the simulation.
 
     Raises:
@@ -291,7 +309,7 @@ def _check_fits(sources: Sequence[Source], size_bytes: int | None, terms: Terms)
         )
 
 
-def _check_schedule(name: str, schedule: Schedule, terms: Terms) -> None:
+def _check_schedule(name: str, schedule: Schedule, terms: SimulationSettings) -> None:
     if terms.stepping is not None:
         raise ParameterError(
             f"{name}: it is a schedule, which has times instead of steps: leave --stepping out"
@@ -300,30 +318,34 @@ def _check_schedule(name: str, schedule: Schedule, terms: Terms) -> None:
         raise ParameterError(
             f"{name}: its times are for links where alpha {schedule.model}: leave --alpha out"
         )
-    if terms.costs:
+    if terms.has_costs:
         raise ParameterError(
             f"{name}: its times are for the costs of its own machine: leave --alpha-us and "
             "--gb-per-s out"
         )
 
 
-def _clock(
-    sources: Sequence[Source],
+def _choose_clock(
+    sources: Sequence[SimulationSource],
     topology: Topology,
-    terms: Terms,
+    terms: SimulationSettings,
     sizes: Sequence[int | tuple[int, ...]],
     messages: int,
 ) -> Clock:
     """Return the clock of plans that run together: that of a schedule, or else the finest."""
     chunk_bytes: int | tuple[int, ...] = sizes[0]
     if len(sources) > 1:
-        whole: list[int] = []
-        for source, own in zip(sources, sizes, strict=True):
-            whole += [own] * source.collective.num_chunks if isinstance(own, int) else own
-        chunk_bytes = tuple(whole)
+        combined: list[int] = []
+        for source, source_bytes in zip(sources, sizes, strict=True):
+            combined += (
+                [source_bytes] * source.collective.num_chunks
+                if isinstance(source_bytes, int)
+                else source_bytes
+            )
+        chunk_bytes = tuple(combined)
     timed = [source.plan for source in sources if isinstance(source.plan, Schedule)]
     if timed:
-        return Clock.of(topology, chunk_bytes, timed[0].model, timed[0].tick_ps)
-    most = chunk_bytes if isinstance(chunk_bytes, int) else max(chunk_bytes)
-    tick = finest_tick(topology, most, messages)
-    return Clock.of(topology, chunk_bytes, terms.model or AlphaModel.TRAVELS, tick)
+        return Clock.from_topology(topology, chunk_bytes, timed[0].model, timed[0].tick_ps)
+    largest = chunk_bytes if isinstance(chunk_bytes, int) else max(chunk_bytes)
+    tick = finest_tick(topology, largest, messages)
+    return Clock.from_topology(topology, chunk_bytes, terms.model or AlphaModel.TRAVELS, tick)

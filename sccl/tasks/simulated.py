@@ -8,14 +8,14 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from sccl.codegen.ir import Program
 from sccl.core.clock import AlphaModel
 from sccl.core.files.fields import Count, FileText, Part
 from sccl.core.outcome import Plan
-from sccl.lower import Program
 from sccl.sim import CriticalStep, Timeline
 from sccl.tasks.outputs import Alpha, Output, file_digest, plan_digests
-from sccl.tasks.simulate import Member, Run, Source
-from sccl.tasks.terms import Terms
+from sccl.tasks.simulate import SimulatedCollective, SimulationRun, SimulationSource
+from sccl.tasks.terms import SimulationSettings
 
 Us = Annotated[float, Meta(ge=0, description="Microseconds.")]
 Share = Annotated[float, Meta(ge=0, le=1, description="1 is all of the time.")]
@@ -113,7 +113,10 @@ class SimulateOutput(Output, frozen=True, kw_only=True):
 
 
 def simulate_output(
-    sources: Sequence[Source], runs: Iterable[RunPart], terms: Terms, plot: Path | None
+    sources: Sequence[SimulationSource],
+    runs: Iterable[RunPart],
+    terms: SimulationSettings,
+    plot: Path | None,
 ) -> SimulateOutput:
     """Return the JSON output."""
     plans: dict[str, Plan] = {}
@@ -132,23 +135,23 @@ def simulate_output(
     )
 
 
-def part_of(run: Run) -> RunPart:
+def build_run_part(run: SimulationRun) -> RunPart:
     """Return the JSON output of one simulation."""
     made = run.timeline
-    whole = made.finish * len(made.topology.links)
+    capacity = made.finish * len(made.topology.links)
     return RunPart(
-        collectives=tuple(_collective(run, part) for part in run.parts),
+        collectives=tuple(_collective_part(run, part) for part in run.parts),
         alpha="travels" if made.clock.model is AlphaModel.TRAVELS else "occupies",
         stepping=run.stepping.value if run.stepping else None,
         finish_us=made.finish_us,
-        utilisation=int(made.busy().sum()) / whole if whole else 0.0,
-        busiest=_busiest(made),
-        critical_path=tuple(_step(run, step) for step in made.critical_path()),
+        utilisation=int(made.busy().sum()) / capacity if capacity else 0.0,
+        busiest=_busiest_part(made),
+        critical_path=tuple(_path_part(run, step) for step in made.critical_path()),
     )
 
 
-def _collective(run: Run, part: Member) -> SimulatedPart:
-    c, own = part.source.collective, part.chunk_bytes
+def _collective_part(run: SimulationRun, part: SimulatedCollective) -> SimulatedPart:
+    c, chunk_bytes = part.source.collective, part.chunk_bytes
     return SimulatedPart(
         file=part.source.file,
         program=part.source.program,
@@ -156,17 +159,17 @@ def _collective(run: Run, part: Member) -> SimulatedPart:
         topology=part.source.topology.name,
         chunks=c.chunks,
         size_bytes=part.size_bytes,
-        chunk_bytes=own if isinstance(own, int) else None,
+        chunk_bytes=chunk_bytes if isinstance(chunk_bytes, int) else None,
         messages=part.messages,
-        finish_us=run.us(part.finish),
+        finish_us=run.to_us(part.finish),
         algorithm_gb_per_s=run.gb_per_s(part),
-        bound_us=run.us(part.bound.ticks) if part.bound else None,
-        bound=part.bound.about if part.bound else part.why,
+        bound_us=run.to_us(part.bound.ticks) if part.bound else None,
+        bound=part.bound.about if part.bound else part.no_bound_reason,
         gap=part.gap,
     )
 
 
-def _busiest(made: Timeline) -> BusiestPart | None:
+def _busiest_part(made: Timeline) -> BusiestPart | None:
     if not made.finish:
         return None
     busy = made.busy()
@@ -175,11 +178,11 @@ def _busiest(made: Timeline) -> BusiestPart | None:
         link=made.topology.links[link].edge,
         busy_us=made.clock.us(int(busy[link])),
         busy=int(busy[link]) / made.finish,
-        bytes=int(made.carried()[link]),
+        bytes=int(made.carried_bytes()[link]),
     )
 
 
-def _step(run: Run, step: CriticalStep) -> PathPart:
+def _path_part(run: SimulationRun, step: CriticalStep) -> PathPart:
     made, more = run.timeline, run.timeline.messages.more
     chunk = int(made.messages.chunk[step.message])
     others = more.chunk[more.message == step.message].tolist()
@@ -198,5 +201,5 @@ def _step(run: Run, step: CriticalStep) -> PathPart:
         start_us=made.clock.us(step.start),
         until_us=made.clock.us(step.until),
         waited_for=names[step.why.name],
-        with_chunks=tuple(other - before for other in others),
+        with_chunks=tuple(other_chunk - before for other_chunk in others),
     )

@@ -7,14 +7,14 @@ from fractions import Fraction
 from math import ceil, floor
 
 from sccl.errors import ParameterError
-from sccl.synth.contract import MAX_SIZE_BYTES
+from sccl.synth.common.contract import MAX_SIZE_BYTES
 
 _FORM = re.compile(r"(\d{1,19})(?:\.(\d{1,19}))?([KMGTP]?)(i?)(B?)", re.IGNORECASE)
 
 _POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5}
 
 
-def size_in_bytes(text: str, name: str = "size") -> int:
+def parse_size(text: str, name: str = "size") -> int:
     """Return the bytes of ``"1GB"`` (decimal), ``"1GiB"`` or ``"1G"`` (binary), or ``"1024"``.
 
     Fractions are accepted if they are whole bytes, such as ``"62.5MB"``.
@@ -25,11 +25,11 @@ def size_in_bytes(text: str, name: str = "size") -> int:
     Raises:
         ParameterError: It is none of these, no whole number of bytes, or out of range.
     """
-    found = _FORM.fullmatch(text.strip())
-    if found and not (found[4] and not found[3]):
-        parts = found[2] or ""
-        base = 1000 if found[5] and not found[4] else 1024
-        size = Fraction(int(found[1] + parts), 10 ** len(parts)) * base ** _POWERS[found[3].upper()]
+    match = _FORM.fullmatch(text.strip())
+    if match and not (match[4] and not match[3]):
+        parts = match[2] or ""
+        base = 1000 if match[5] and not match[4] else 1024
+        size = Fraction(int(match[1] + parts), 10 ** len(parts)) * base ** _POWERS[match[3].upper()]
         if 1 <= size <= MAX_SIZE_BYTES and size.denominator > 1:
             raise ParameterError(
                 f"{name} is {text[:40]!r}, no whole number of bytes: give {floor(size)} or "
@@ -58,7 +58,7 @@ def check_divides(size_bytes: int, chunks: int) -> None:
         )
 
 
-def sizes_of(text: str, name: str = "size") -> tuple[int, ...]:
+def parse_sizes(text: str, name: str = "size") -> tuple[int, ...]:
     """Return the sizes of a list of sizes and ranges, ``"64KB,1MB..1GB"``, bytes, ascending.
 
     A range has its first size, four times as much each, and its last size.
@@ -76,19 +76,19 @@ def sizes_of(text: str, name: str = "size") -> tuple[int, ...]:
             f"{name} is {text[:40]!r}, sizes with and without a unit: give each a unit, and write "
             "a fraction with a point, such as 1.5MB"
         )
-    return tuple(sorted({size for part in parts for size in _range(part, name)}))
+    return tuple(sorted({size for part in parts for size in _parse_range(part, name)}))
 
 
-def _range(text: str, name: str) -> tuple[int, ...]:
+def _parse_range(text: str, name: str) -> tuple[int, ...]:
     first, between, last = text.partition("..")
-    low = size_in_bytes(first, name)
-    high = size_in_bytes(last, name) if between else low
+    low = parse_size(first, name)
+    high = parse_size(last, name) if between else low
     if low > high:
         raise ParameterError(
             f"{name} is {text[:40]!r}, from {low} bytes to fewer, {high}: expected the smaller one "
             f"first, such as {last.strip()}..{first.strip()}"
         )
-    found = [low]
-    while found[-1] * 4 < high:
-        found.append(found[-1] * 4)
-    return (*found, high) if high > low else (low,)
+    values = [low]
+    while values[-1] * 4 < high:
+        values.append(values[-1] * 4)
+    return (*values, high) if high > low else (low,)

@@ -8,14 +8,14 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 
 from sccl.core.files.fields import Count, FileText
+from sccl.core.files.json_text import digest
 from sccl.core.files.sketches import load_sketch, sketch_to_wire
-from sccl.core.files.text import digest
 from sccl.core.sketch import Sketch
 from sccl.errors import ParameterError
-from sccl.tasks.fitted_sketch import FittedSketch, SketchedChunks, chunks_of, fitted
+from sccl.tasks.fitted_sketch import FittedSketch, SketchedChunks, fit_sketch, sketched_chunks
 from sccl.tasks.outputs import Output, question_digests
-from sccl.tasks.sketch_words import sentences_of
-from sccl.tasks.subject import machine_for, spec_of
+from sccl.tasks.sketch_words import sketch_sentences
+from sccl.tasks.subject import build_spec, optional_machine
 
 
 class FittedSketchOutput(Output, frozen=True, kw_only=True):
@@ -67,7 +67,7 @@ class SketchDrawOutput(Output, frozen=True, kw_only=True):
     file: FileText
 
 
-def fit_of(
+def load_fit(
     file: Path, topo: str | None, profile: Path | None
 ) -> tuple[Sketch, FittedSketch | None]:
     """Return the sketch of a file, on the machine that is given, if one is.
@@ -76,11 +76,11 @@ def fit_of(
         InputError: it is no sketch, or the machine contradicts it.
     """
     sketch = load_sketch(file)
-    machine = machine_for(sketch, topo, profile)
-    return sketch, None if machine is None else fitted(sketch, machine)
+    machine = optional_machine(sketch, topo, profile)
+    return sketch, None if machine is None else fit_sketch(sketch, machine)
 
 
-def chunks_for(
+def sketched_chunks_for(
     fit: FittedSketch | None, collective: str | None, root: str | None
 ) -> SketchedChunks | None:
     """Return the planned chunks of a collective, if one is given.
@@ -94,32 +94,34 @@ def chunks_for(
         return None
     if fit is None:
         raise ParameterError("--collective is asked of a machine: give --topo, too")
-    return chunks_of(fit, spec_of(fit.topology, collective, root))
+    return sketched_chunks(fit, build_spec(fit.topology, collective, root))
 
 
-def inputs_of(sketch: Sketch, fit: FittedSketch | None) -> dict[str, str]:
+def input_digests(sketch: Sketch, fit: FittedSketch | None) -> dict[str, str]:
     """Return the digests of a sketch and of its machine, if there is one."""
-    own = {"sketch": digest(sketch_to_wire(sketch))}
-    return own | ({} if fit is None else question_digests(fit.topology))
+    digests = {"sketch": digest(sketch_to_wire(sketch))}
+    return digests | ({} if fit is None else question_digests(fit.topology))
 
 
 def check_output(
     sketch: Sketch, fit: FittedSketch | None, chunks: SketchedChunks | None
 ) -> SketchCheckOutput:
     """Return the JSON output."""
-    return SketchCheckOutput(inputs=inputs_of(sketch, fit), **_found(sketch, fit, chunks))
+    return SketchCheckOutput(
+        inputs=input_digests(sketch, fit), **_sketch_fields(sketch, fit, chunks)
+    )
 
 
 def explain_output(fit: FittedSketch, chunks: SketchedChunks | None) -> SketchExplainOutput:
     """Return what is said of a sketch."""
     return SketchExplainOutput(
-        inputs=inputs_of(fit.sketch, fit),
-        sentences=tuple(sentences_of(fit, chunks)),
-        **_found(fit.sketch, fit, chunks),
+        inputs=input_digests(fit.sketch, fit),
+        sentences=tuple(sketch_sentences(fit, chunks)),
+        **_sketch_fields(fit.sketch, fit, chunks),
     )
 
 
-def _found(
+def _sketch_fields(
     sketch: Sketch, fit: FittedSketch | None, chunks: SketchedChunks | None
 ) -> dict[str, Any]:
     return {
@@ -127,8 +129,8 @@ def _found(
         "nodes": sketch.nodes,
         "chunks": sketch.chunks,
         "topology": fit and fit.topology.name,
-        "within": fit and fit.count(between=False),
-        "between": fit and fit.count(between=True),
+        "within": fit and fit.count_routes(between=False),
+        "between": fit and fit.count_routes(between=True),
         "symmetries": fit and fit.symmetries,
         "collective": chunks and chunks.collective,
         "collective_chunks": chunks and chunks.chunks,

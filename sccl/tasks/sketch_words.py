@@ -6,35 +6,35 @@ import re
 from collections.abc import Iterator, Sequence
 from textwrap import wrap
 
-from sccl.core.cost import bytes_text
-from sccl.core.sketch import HyperedgePolicy, Joining, Relays, Sketch
-from sccl.core.words import counted, runs_of
+from sccl.core.cost import format_bytes
+from sccl.core.formatting import format_count, format_runs
+from sccl.core.sketch import HyperedgePolicy, RelayPattern, RelayRules, Sketch
 from sccl.tasks.fitted_sketch import FittedSketch, SketchedChunks
 
-_MOST = 16
+_MAX_LISTED = 16
 """Largest number of listed senders, and of listed ranks without a pattern."""
 
-_LINE = 84
+_LINE_LENGTH = 84
 """Characters below the title of a drawing."""
 
 _POLICIES = {
-    HyperedgePolicy.MOST: "of the fastest routes, those over the most connections are used",
-    HyperedgePolicy.LEAST: "of the fastest routes, those over the fewest connections are used",
+    HyperedgePolicy.MAX: "of the fastest routes, those over the most connections are used",
+    HyperedgePolicy.MIN: "of the fastest routes, those over the fewest connections are used",
     HyperedgePolicy.FREE: "any connections may be used",
 }
 
 
-def spans(numbers: Sequence[int]) -> str:
+def number_ranges(numbers: Sequence[int]) -> str:
     """Return numbers, those in a row by the first and the last: ``"0 to 3, 8"``."""
-    return _listed(runs_of(numbers, through=" to "))
+    return _list_text(format_runs(numbers, through=" to "))
 
 
-def _listed(parts: Sequence[str], most: int = _MOST) -> str:
-    more = f" and {len(parts) - most} more" if len(parts) > most else ""
-    return ", ".join(parts[:most]) + more
+def _list_text(parts: Sequence[str], limit: int = _MAX_LISTED) -> str:
+    more = f" and {len(parts) - limit} more" if len(parts) > limit else ""
+    return ", ".join(parts[:limit]) + more
 
 
-def rows_of(sketch: Sketch, fit: FittedSketch | None) -> list[tuple[str, str]]:
+def sketch_rows(sketch: Sketch, fit: FittedSketch | None) -> list[tuple[str, str]]:
     """Return the properties of a sketch as (name, value).
 
     Args:
@@ -42,112 +42,122 @@ def rows_of(sketch: Sketch, fit: FittedSketch | None) -> list[tuple[str, str]]:
     """
     rows = [("nodes", str(sketch.nodes))]
     if fit is not None:
-        rows.append(("machine", f"{fit.topology.name}, nodes of {counted(fit.local, 'rank')}"))
-    size = "not set" if sketch.size_bytes is None else bytes_text(sketch.size_bytes)
+        rows.append(
+            ("machine", f"{fit.topology.name}, nodes of {format_count(fit.ranks_per_node, 'rank')}")
+        )
+    size = "not set" if sketch.size_bytes is None else format_bytes(sketch.size_bytes)
     rows += [("chunks of a part", str(sketch.chunks)), ("size of a buffer", size)]
     for edge in sketch.hyperedges:
-        rows.append(("switch", f"ranks {spans(edge.local)}: {edge.policy.value}"))
-    rows.append(("within a node", _within(sketch)))
-    rows.append(("between nodes", "any link" if sketch.relays is None else joins(sketch.relays)))
-    rows += list(_relayed(sketch.relays)) if sketch.relays else []
-    for one in sketch.rotations:
-        rows.append(("symmetry", f"[{one.offset}, {one.size}]"))
+        rows.append(("switch", f"ranks {number_ranges(edge.local)}: {edge.policy.value}"))
+    rows.append(("within a node", _within_text(sketch)))
+    rows.append(
+        ("between nodes", "any link" if sketch.relays is None else relay_text(sketch.relays))
+    )
+    rows += list(_relay_rows(sketch.relays)) if sketch.relays else []
+    for rotation in sketch.rotations:
+        rows.append(("symmetry", f"[{rotation.offset}, {rotation.size}]"))
     if fit is not None:
         rows.append(("symmetries in all", str(fit.symmetries)))
         for name, between in (("ways within nodes", False), ("ways between nodes", True)):
-            left, every = fit.count(between=between)
-            rows.append((name, f"{left} of {every}"))
+            left, total = fit.count_routes(between=between)
+            rows.append((name, f"{left} of {total}"))
     return rows
 
 
-def _within(sketch: Sketch) -> str:
-    if sketch.within is None:
+def _within_text(sketch: Sketch) -> str:
+    if sketch.intranode_links is None:
         return "any link"
-    return _listed([f"{src} to {spans(to)}" for src, to in sketch.within if to]) or "nothing"
+    return (
+        _list_text([f"{src} to {number_ranges(to)}" for src, to in sketch.intranode_links if to])
+        or "nothing"
+    )
 
 
-def joins(relays: Relays) -> str:
+def relay_text(relays: RelayRules) -> str:
     """Return who sends to whom on other nodes."""
-    if relays.joined is Joining.ALL:
+    if relays.connections is RelayPattern.FULLY_CONNECTED:
         return "each to each"
-    if relays.joined is Joining.SAME:
+    if relays.connections is RelayPattern.DIRECT_MAP:
         return "each to the one of its number"
-    assert not isinstance(relays.joined, Joining)
-    return _listed([f"{sender} to {spans(to)}" for sender, to in relays.joined])
+    assert not isinstance(relays.connections, RelayPattern)
+    return _list_text([f"{sender} to {number_ranges(to)}" for sender, to in relays.connections])
 
 
-def _relayed(relays: Relays) -> Iterator[tuple[str, str]]:
+def _relay_rows(relays: RelayRules) -> Iterator[tuple[str, str]]:
     if relays.leaves_by:
-        yield "chunks leave by (those of)", _leaving(relays)
-    if relays.by_number:
-        each, offset = relays.by_number
+        yield "chunks leave by (those of)", _egress_text(relays)
+    if relays.relay_map:
+        each, offset = relays.relay_map
         yield "chunks leave by (those of)", f"chunks of rank r by r // {each} * {each} + {offset}"
     if relays.shares:
-        shares = _listed([f"{sender} has 1/{share}" for sender, share in relays.shares])
+        shares = _list_text([f"{sender} has 1/{share}" for sender, share in relays.shares])
         yield "bandwidth between nodes", shares
-    if relays.own_first:
+    if relays.local_first:
         yield "order", "a sender's own chunks first"
 
 
-def _leaving(relays: Relays) -> str:
-    if all(own == (by,) for by, own in relays.leaves_by):
+def _egress_text(relays: RelayRules) -> str:
+    if all(origins == (by,) for by, origins in relays.leaves_by):
         return "each its own"
-    return _listed([f"{by} ({spans(own)})" for by, own in relays.leaves_by if own])
+    return _list_text(
+        [f"{by} ({number_ranges(origins)})" for by, origins in relays.leaves_by if origins]
+    )
 
 
-def sentences_of(fit: FittedSketch, chunks: SketchedChunks | None) -> list[str]:
+def sketch_sentences(fit: FittedSketch, chunks: SketchedChunks | None) -> list[str]:
     """Return sentences on the permitted plans, with numbers.
 
     Args:
         chunks: Chunks of a collective. None: no collective.
     """
     return [
-        *_of_machine(fit),
-        *_of_relays(fit),
-        *_of_switches(fit),
-        *_of_symmetries(fit, chunks),
-        *_of_sizes(fit.sketch),
+        *_machine_sentences(fit),
+        *_relay_sentences(fit),
+        *_switch_sentences(fit),
+        *_symmetry_sentences(fit, chunks),
+        *_size_sentences(fit.sketch),
     ]
 
 
-def _of_machine(fit: FittedSketch) -> Iterator[str]:
-    sketch, local = fit.sketch, fit.local
+def _machine_sentences(fit: FittedSketch) -> Iterator[str]:
+    sketch, local = fit.sketch, fit.ranks_per_node
     yield (
-        f"{fit.topology.name} is taken as {counted(sketch.nodes, 'node')} of "
-        f"{counted(local, 'rank')} each; rank r is number r % {local} of its node."
+        f"{fit.topology.name} is taken as {format_count(sketch.nodes, 'node')} of "
+        f"{format_count(local, 'rank')} each; rank r is number r % {local} of its node."
     )
-    left, every = fit.count(between=False)
-    rest = "all of them" if left == every else f"{every - left} are left out"
-    yield f"Within nodes {left} of {every} ways from rank to rank may be used: {rest}."
-    if sketch.within is not None:
-        yield f"Of a node: {_within(sketch)}."
+    left, total = fit.count_routes(between=False)
+    rest = "all of them" if left == total else f"{total - left} are left out"
+    yield f"Within nodes {left} of {total} ways from rank to rank may be used: {rest}."
+    if sketch.intranode_links is not None:
+        yield f"Of a node: {_within_text(sketch)}."
 
 
-def _of_relays(fit: FittedSketch) -> Iterator[str]:
+def _relay_sentences(fit: FittedSketch) -> Iterator[str]:
     sketch, relays = fit.sketch, fit.sketch.relays
     if sketch.nodes == 1:
         return
-    left, every = fit.count(between=True)
-    yield f"Between nodes {left} of {every} ways may be used."
+    left, total = fit.count_routes(between=True)
+    yield f"Between nodes {left} of {total} ways may be used."
     if relays is None:
         yield "Chunks leave a node over any of them."
         return
-    senders = [n for n in range(fit.local) if relays.receivers(n, fit.local)]
+    senders = [n for n in range(fit.ranks_per_node) if relays.receivers(n, fit.ranks_per_node)]
     yield (
-        f"{len(senders)} of the {fit.local} ranks of a node send to other nodes: {joins(relays)}."
+        f"{len(senders)} of the {fit.ranks_per_node} ranks of a node send to other nodes: "
+        f"{relay_text(relays)}."
     )
-    if relays.by_number:
-        each, offset = relays.by_number
+    if relays.relay_map:
+        each, offset = relays.relay_map
         yield (
             f"Chunks of rank number r leave their node by number r // {each} * {each} + {offset}, "
             "and by no other."
         )
     elif relays.leaves_by:
-        told = {origin for _, origins in relays.leaves_by for origin in origins}
-        rest = sorted(set(range(fit.local)) - told)
-        yield f"Chunks leave their node by (those of ranks): {_leaving(relays)}."
+        assigned = {origin for _, origins in relays.leaves_by for origin in origins}
+        rest = sorted(set(range(fit.ranks_per_node)) - assigned)
+        yield f"Chunks leave their node by (those of ranks): {_egress_text(relays)}."
         if rest:
-            yield f"Chunks of {spans(rest)} leave by any sender."
+            yield f"Chunks of {number_ranges(rest)} leave by any sender."
     else:
         yield "Any sender takes chunks of any rank."
     for sender, share in relays.shares:
@@ -156,30 +166,31 @@ def _of_relays(fit: FittedSketch) -> Iterator[str]:
                 f"Number {sender} has 1/{share} of the bandwidth between nodes: its transfers "
                 f"there take {share} times as long."
             )
-    if relays.own_first:
+    if relays.local_first:
         yield "A sender sends its own chunks before forwarded ones."
 
 
-def _of_switches(fit: FittedSketch) -> Iterator[str]:
+def _switch_sentences(fit: FittedSketch) -> Iterator[str]:
     for edge in fit.sketch.hyperedges:
         size = len(edge.local)
         yield (
-            f"Ranks {spans(edge.local)} of each node are joined by a switch, up to "
+            f"Ranks {number_ranges(edge.local)} of each node are joined by a switch, up to "
             f"{size * (size - 1)} connections ({edge.policy.value}): {_POLICIES[edge.policy]}."
         )
 
 
-def _of_symmetries(fit: FittedSketch, chunks: SketchedChunks | None) -> Iterator[str]:
-    for one in fit.sketch.rotations:
+def _symmetry_sentences(fit: FittedSketch, chunks: SketchedChunks | None) -> Iterator[str]:
+    for rotation in fit.sketch.rotations:
         yield (
-            f"Symmetry [{one.offset}, {one.size}]: in each {one.size} ranks, the rank "
-            f"{one.offset} after a rank repeats its sends, with the corresponding chunks."
+            f"Symmetry [{rotation.offset}, {rotation.size}]: in each {rotation.size} ranks, the "
+            "rank "
+            f"{rotation.offset} after a rank repeats its sends, with the corresponding chunks."
         )
     if chunks is None:
         if fit.sketch.rotations:
             yield f"That makes {fit.symmetries} symmetries: 1 chunk of {fit.symmetries} is planned."
         return
-    total = f"{chunks.collective} moves {counted(chunks.chunks, 'chunk')}"
+    total = f"{chunks.collective} moves {format_count(chunks.chunks, 'chunk')}"
     if chunks.planned == chunks.chunks:
         yield f"{total}, each of which is planned."
     else:
@@ -189,36 +200,42 @@ def _of_symmetries(fit: FittedSketch, chunks: SketchedChunks | None) -> Iterator
         )
 
 
-def _of_sizes(sketch: Sketch) -> Iterator[str]:
+def _size_sentences(sketch: Sketch) -> Iterator[str]:
     yield (
-        f"Each part that a rank sends or is to get is cut into {counted(sketch.chunks, 'chunk')}."
+        "Each part that a rank sends or is to get is cut into "
+        f"{format_count(sketch.chunks, 'chunk')}."
     )
     if sketch.size_bytes is not None:
-        yield f"A rank's buffer has {bytes_text(sketch.size_bytes)} by default."
+        yield f"A rank's buffer has {format_bytes(sketch.size_bytes)} by default."
 
 
-def notes_of(fit: FittedSketch) -> tuple[str, ...]:
+def drawing_notes(fit: FittedSketch) -> tuple[str, ...]:
     """Return the lines above a drawing."""
     sketch, relays = fit.sketch, fit.sketch.relays
-    ways = [
-        f"{left} of {every} ways {where}"
-        for where, (left, every) in (
-            ("within nodes", fit.count(between=False)),
-            ("between nodes", fit.count(between=True)),
+    routes = [
+        f"{left} of {total} ways {where}"
+        for where, (left, total) in (
+            ("within nodes", fit.count_routes(between=False)),
+            ("between nodes", fit.count_routes(between=True)),
         )
-        if every
+        if total
     ]
-    size = f"{counted(sketch.nodes, 'node')} of {counted(fit.local, 'rank')}"
-    lines = [f"{size}, {counted(sketch.chunks, 'chunk')} a part", f"left: {', '.join(ways)}"]
+    size = f"{format_count(sketch.nodes, 'node')} of {format_count(fit.ranks_per_node, 'rank')}"
+    lines = [f"{size}, {format_count(sketch.chunks, 'chunk')} a part", f"left: {', '.join(routes)}"]
     if relays is not None:
-        lines.append(f"between nodes: {joins(relays)}")
-        lines += [f"{what}: {text}" for what, text in _relayed(relays)]
+        lines.append(f"between nodes: {relay_text(relays)}")
+        lines += [f"{label}: {text}" for label, text in _relay_rows(relays)]
     if fit.symmetries > 1:
-        told = ", ".join(f"[{one.offset}, {one.size}]" for one in sketch.rotations)
-        lines.append(f"{fit.symmetries} symmetries, of {told}")
-    together = (re.sub(r" \([^)]*\)", lambda part: _unbroken(part[0]), line) for line in lines)
-    return tuple(part for line in together for part in wrap(line, _LINE))
+        rotation_text = ", ".join(
+            f"[{rotation.offset}, {rotation.size}]" for rotation in sketch.rotations
+        )
+        lines.append(f"{fit.symmetries} symmetries, of {rotation_text}")
+    together = (
+        re.sub(r" \([^)]*\)", lambda part: _with_nonbreaking_spaces(part[0]), line)
+        for line in lines
+    )
+    return tuple(part for line in together for part in wrap(line, _LINE_LENGTH))
 
 
-def _unbroken(text: str) -> str:
+def _with_nonbreaking_spaces(text: str) -> str:
     return text.replace(" ", "\u00a0")

@@ -33,12 +33,12 @@ def problem_text(question: Question) -> str:
             "links differ by direction; write reducescatter and allgather each"
         )
     require_reachable(question.instances)
-    from sccl.synth.ksync.smtlib import smtlib_text  # noqa: PLC0415 - pySMT is slow to import
+    from sccl.synth.syncoll.encoding_qflia import smtlib_text  # noqa: PLC0415 - pySMT is slow to import
 
-    return _class_of(question) + smtlib_text(question.instances[0])
+    return _class_comment(question) + smtlib_text(question.instances[0])
 
 
-def _class_of(question: Question) -> str:
+def _class_comment(question: Question) -> str:
     """Return a comment on the scope of unsat. Empty: all k-synchronous algorithms."""
     if not question.scope:
         return ""

@@ -12,15 +12,15 @@ from sccl.core.answer import Answer, Sat, Unknown, Unsat, verdict
 from sccl.core.files.fields import Count, FileText, Seconds
 from sccl.errors import ParameterError
 from sccl.prove.bounds import require_reachable
-from sccl.synth.ask import ask
-from sccl.synth.direct.exchanges import exchanges
-from sccl.synth.ksync.queries import queries
-from sccl.synth.settings import Settings
+from sccl.synth.common.reduction import solve_question
+from sccl.synth.common.settings import Settings
+from sccl.synth.constructions.clique_exchange import find_clique_exchange
+from sccl.synth.syncoll.queries import open_query_oracle
 from sccl.tasks.outputs import Output, question_digests
-from sccl.topo.symmetry.groups import groups
+from sccl.topo.symmetry.group_choice import candidate_groups
 from sccl.transform import Question
-from sccl.view.text.reasons import reason_of, solver_of
-from sccl.view.words import UNVERIFIED_HINT
+from sccl.view.completeness import UNVERIFIED_HINT
+from sccl.view.text.reasons import answer_reason, answer_solver
 
 
 def find_algorithm(spec: Spec, question: Question, settings: Settings) -> Answer:
@@ -31,40 +31,40 @@ def find_algorithm(spec: Spec, question: Question, settings: Settings) -> Answer
     """
     require_reachable(question.instances)
     chunks, symmetry = question.collective.chunks, settings.symmetry
-    if (without := _without_halves(spec, question)) is not None:
+    if (without := _constructed_answer(spec, question)) is not None:
         return without
-    with queries(question.topology, spec, settings) as (solve, _):
+    with open_query_oracle(question.topology, spec, settings) as (solve, _):
         for instance in question.instances if symmetry.endswith(".json") else ():
-            if not groups(instance.topology, instance.collective, symmetry):
+            if not candidate_groups(instance.topology, instance.collective, symmetry):
                 raise ParameterError(
                     f"{symmetry} turns chunks with a period that does not divide those of a class "
                     f"at C={chunks}: give a multiple of the period as the number of chunks"
                 )
-        return _accepted(ask(question, solve))
+        return _downgrade_distrusted(solve_question(question, solve))
 
 
-def _accepted(answer: Answer) -> Answer:
+def _downgrade_distrusted(answer: Answer) -> Answer:
     """Return an answer; unknown instead of an unsat that nobody verified and the user distrusts.
 
     Neither an exit code nor a verdict has room for a mark.
     """
     if not isinstance(answer, Unsat) or answer.is_accepted:
         return answer
-    why = f"unsat according to {answer.origin.words} (not verified here): {UNVERIFIED_HINT}"
+    why = f"unsat according to {answer.origin.description} (not verified here): {UNVERIFIED_HINT}"
     return Unknown(why, answer.solver, answer.seconds, answer.from_store)
 
 
-def _without_halves(spec: Spec, question: Question) -> Sat | None:
+def _constructed_answer(spec: Spec, question: Question) -> Sat | None:
     """Return an allreduce of dimensions, which needs no search. None: they make none."""
     if not is_allreduce(spec) or spec.post.pattern:
         return None
     begin = time.perf_counter()
-    known, chunks = exchanges(question.topology), question.collective.chunks
-    found = known and known.within(spec, chunks, question.steps, question.rounds)
-    return Sat(found, "direct", time.perf_counter() - begin) if found else None
+    exchange, chunks = find_clique_exchange(question.topology), question.collective.chunks
+    algorithm = exchange and exchange.fit_algorithm(spec, chunks, question.steps, question.rounds)
+    return Sat(algorithm, "direct", time.perf_counter() - begin) if algorithm else None
 
 
-def scope_of(question: Question, answer: Answer) -> str:
+def answer_scope(question: Question, answer: Answer) -> str:
     """Return the class that an answer is about. Empty: all algorithms."""
     return answer.algorithm.scope if isinstance(answer, Sat) else question.scope
 
@@ -110,10 +110,10 @@ def solve_output(spec: Spec, question: Question, answer: Answer, file: str | Non
         steps=question.steps,
         rounds=question.rounds,
         answer=verdict(answer),
-        reason=reason_of(answer),
-        scope=scope_of(question, answer),
+        reason=answer_reason(answer),
+        scope=answer_scope(question, answer),
         seconds=round(answer.seconds, 3),
-        solver=solver_of(answer),
+        solver=answer_solver(answer),
         group=answer.group or UNSET if isinstance(answer, Sat) else UNSET,
         origin=answer.origin.value if isinstance(answer, Unsat) else UNSET,
         file=file,

@@ -7,14 +7,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby, islice
 
-from sccl.core.cost import bytes_text, duration_text
-from sccl.core.step_timeline import StepSpan, StepTimeline, slots_of
+from sccl.core.cost import format_bytes, format_duration
+from sccl.core.formatting import format_gap
+from sccl.core.step_timeline import StepSpan, StepTimeline, lane_rows
 from sccl.core.training_plan import TrainingPlan
-from sccl.core.words import gap_text
 from sccl.core.workload_ops import CommOp
-from sccl.view.charts import COMPUTATION, StepBar, StepRows
+from sccl.view.charts import COMPUTATION, StepBar, StepPanel
 
-MOST_BARS = 20_000
+MAX_BARS = 20_000
 
 _LAYER = re.compile(r".*?\d+(?![^/])")
 """The part of an operation's id that names a layer, such as ``forward/layer-3``."""
@@ -25,7 +25,7 @@ _MARGIN = 0.15
 _SMALLEST_PART = 1 / 50
 """Fraction of an iteration. Shorter layers are drawn with operations around them."""
 
-_FEW = 40
+_MAX_LABELED_SPANS = 40
 """Bars of an iteration that can be read without an enlargement."""
 
 _BOUNDS = {
@@ -53,37 +53,40 @@ class RunningPlan:
         return f"{self.name}, {how}"
 
 
-def step_panels(running: Sequence[RunningPlan]) -> list[StepRows]:
+def step_panels(running: Sequence[RunningPlan]) -> list[StepPanel]:
     """Return the panels of a picture: an iteration of each plan, then the same layer of each.
 
     All iterations have the time scale of the longest, and so have all enlarged layers. In a step of
     few operations the bars have names, and no layer is enlarged.
     """
-    longest = max(one.timeline.period_ns for one in running)
-    layers = [_layers(one.timeline) for one in running]
-    layer = _typical(layers[0], set.intersection(*map(set, layers)))
-    parts = [own[layer] for own in layers if layer in own]
+    longest = max(entry.timeline.period_ns for entry in running)
+    layers = [_layers(entry.timeline) for entry in running]
+    layer = _typical_layer(layers[0], set.intersection(*map(set, layers)))
+    parts = [layer_spans[layer] for layer_spans in layers if layer in layer_spans]
     length = max((until - since for since, until in parts), default=0) * (1 + 2 * _MARGIN)
     length = max(length, longest * _SMALLEST_PART)
-    few = all(len([s for s in one.timeline.spans if s.iteration == 0]) <= _FEW for one in running)
+    few = all(
+        len([s for s in entry.timeline.spans if s.iteration == 0]) <= _MAX_LABELED_SPANS
+        for entry in running
+    )
     if few or len(parts) < len(running) or 2 * length > longest:
-        return [_panel(one, 0, longest, one.title, notes_of(one.plan, one.timeline),
-                       labelled="" if few else None) for one in running]  # fmt: skip
+        return [_build_panel(entry, 0, longest, entry.title, plan_notes(entry.plan, entry.timeline),
+                       labelled="" if few else None) for entry in running]  # fmt: skip
     iterations, enlarged = [], []
-    for one, (since, until) in zip(running, parts, strict=True):
+    for entry, (since, until) in zip(running, parts, strict=True):
         begin = round((since + until - length) / 2)
         window = begin, begin + round(length)
-        notes = notes_of(one.plan, one.timeline)
-        iterations.append(_panel(one, 0, longest, one.title, notes, outlined=window))
-        title = f"{one.title}: {layer}, enlarged"
-        enlarged.append(_panel(one, *window, title, (), labelled=layer))
+        notes = plan_notes(entry.plan, entry.timeline)
+        iterations.append(_build_panel(entry, 0, longest, entry.title, notes, outlined=window))
+        title = f"{entry.title}: {layer}, enlarged"
+        enlarged.append(_build_panel(entry, *window, title, (), labelled=layer))
     return [*iterations, *enlarged]
 
 
-def iteration_panel(one: RunningPlan) -> StepRows:
+def iteration_panel(entry: RunningPlan) -> StepPanel:
     """Return one iteration of a plan, with the ids of operations on its bars."""
-    notes = notes_of(one.plan, one.timeline)
-    return _panel(one, 0, one.timeline.period_ns, one.title, notes, labelled="")
+    notes = plan_notes(entry.plan, entry.timeline)
+    return _build_panel(entry, 0, entry.timeline.period_ns, entry.title, notes, labelled="")
 
 
 def _layers(timeline: StepTimeline) -> dict[str, tuple[int, int]]:
@@ -91,8 +94,8 @@ def _layers(timeline: StepTimeline) -> dict[str, tuple[int, int]]:
 
     A layer is a run of computations whose ids start alike.
     """
-    first = timeline.first
-    begin, lane = begin_of(timeline, first), _busiest(timeline, first)
+    first = timeline.first_periodic
+    begin, lane = iteration_start(timeline, first), _busiest_stream(timeline, first)
     computed = [s for s in timeline.spans if s.iteration == first and s.lane == lane and s.computes]
     layers: dict[str, tuple[int, int]] = {}
     for name, run in groupby(computed, key=lambda span: _layer_of(span.op)):
@@ -106,7 +109,7 @@ def _layer_of(op: str) -> str:
     return named[0] if named else op
 
 
-def _typical(layers: dict[str, tuple[int, int]], common: set[str]) -> str:
+def _typical_layer(layers: dict[str, tuple[int, int]], common: set[str]) -> str:
     """Return a layer to enlarge. Empty: none is common to all plans.
 
     It is one of the long layers. A third of them are before it, which is past the forward pass of
@@ -118,8 +121,8 @@ def _typical(layers: dict[str, tuple[int, int]], common: set[str]) -> str:
     return long[len(long) // 3] if long else ""
 
 
-def _panel(  # noqa: PLR0913 - a plan, its part, and the words around it
-    one: RunningPlan,
+def _build_panel(  # noqa: PLR0913 - a plan, its part, and the words around it
+    entry: RunningPlan,
     since: int,
     until: int,
     title: str,
@@ -127,11 +130,11 @@ def _panel(  # noqa: PLR0913 - a plan, its part, and the words around it
     *,
     outlined: tuple[int, int] | None = None,
     labelled: str | None = None,
-) -> StepRows:
+) -> StepPanel:
     """Return a part of a plan's timeline.
 
     Args:
-        one: Plan to draw.
+        entry: Plan to draw.
         since: Start of the part, nanoseconds after an iteration begins.
         until: Its end.
         title: Title of the panel.
@@ -139,13 +142,13 @@ def _panel(  # noqa: PLR0913 - a plan, its part, and the words around it
         outlined: Part of the panel that another one enlarges.
         labelled: Layer whose operations have the last part of their ids on them. None: no labels.
     """
-    begin = begin_of(one.timeline, one.timeline.first)
-    inside = (s for s in one.timeline.spans if s.end_ns > begin + since)
+    begin = iteration_start(entry.timeline, entry.timeline.first_periodic)
+    inside = (s for s in entry.timeline.spans if s.end_ns > begin + since)
     inside = (s for s in inside if s.start_ns < min(begin + until, s.end_ns))
-    shown = list(islice(inside, MOST_BARS))
-    rows, places = rows_of(one.plan, shown)
-    calls = {op.id: op for op in one.plan.workload.collectives()}
-    options = dict(one.plan.options)
+    shown = list(islice(inside, MAX_BARS))
+    rows, places = assign_rows(entry.plan, shown)
+    calls = {op.id: op for op in entry.plan.workload.collectives()}
+    options = dict(entry.plan.options)
     bars = []
     for span, row in zip(shown, places, strict=True):
         kind, description = COMPUTATION, span.op
@@ -153,7 +156,9 @@ def _panel(  # noqa: PLR0913 - a plan, its part, and the words around it
             call, option = calls[span.op], options[span.op]
             kind = call.collective
             motif = option.motifs[span.motif]
-            description = f"{span.op}: {_of(call)}, {option.recipe} {span.motif}, {motif.carrier}"
+            description = (
+                f"{span.op}: {_call_label(call)}, {option.recipe} {span.motif}, {motif.carrier}"
+            )
         label = "" if labelled is None else span.op.removeprefix(labelled).removeprefix("/")
         bars.append(
             StepBar(
@@ -165,8 +170,10 @@ def _panel(  # noqa: PLR0913 - a plan, its part, and the words around it
                 label or (span.op if labelled is not None else ""),
             )
         )
-    marks = (begin_of(one.timeline, one.timeline.first + k) - begin for k in (0, 1))
-    return StepRows(
+    marks = (
+        iteration_start(entry.timeline, entry.timeline.first_periodic + k) - begin for k in (0, 1)
+    )
+    return StepPanel(
         title=title,
         notes=tuple(notes),
         rows=rows,
@@ -178,34 +185,34 @@ def _panel(  # noqa: PLR0913 - a plan, its part, and the words around it
     )
 
 
-def notes_of(plan: TrainingPlan, timeline: StepTimeline) -> Iterable[str]:
+def plan_notes(plan: TrainingPlan, timeline: StepTimeline) -> Iterable[str]:
     """Yield the period of a plan, its gap, and how much of it overlaps, in sentences."""
-    period = f"{duration_text(timeline.period_ns / 1000)} per iteration"
+    period = f"{format_duration(timeline.period_ns / 1000)} per iteration"
     if plan.gap is None:
         yield f"{period}; no lower bound is known"
     else:
         kind = f" ({_BOUNDS.get(plan.binding, plan.binding)})" if plan.binding else ""
-        gap = f"gap {gap_text(plan.gap)}" if plan.gap else "optimal" if plan.proved else "met"
-        yield f"{period}; lower bound {duration_text(plan.bound_ns / 1000)}{kind}, {gap}"
-    begin = begin_of(timeline, timeline.first)
+        gap = f"gap {format_gap(plan.gap)}" if plan.gap else "optimal" if plan.is_optimal else "met"
+        yield f"{period}; lower bound {format_duration(plan.bound_ns / 1000)}{kind}, {gap}"
+    begin = iteration_start(timeline, timeline.first_periodic)
     until = begin + timeline.period_ns
     computes = covered_ns((s for s in timeline.spans if s.computes), begin, until)
     calls = covered_ns((s for s in timeline.spans if not s.computes), begin, until)
     both = covered_ns(timeline.spans, begin, until)
-    whole = timeline.period_ns or 1
+    total_ns = timeline.period_ns or 1
     overlapped = computes + calls - both
     share = overlapped / calls if calls else 0.0
     yield (
-        f"computation {computes / whole:.0%} of the time, communication {calls / whole:.0%} "
-        f"({share:.0%} of it overlaps computation), idle {1 - both / whole:.0%}"
+        f"computation {computes / total_ns:.0%} of the time, communication {calls / total_ns:.0%} "
+        f"({share:.0%} of it overlaps computation), idle {1 - both / total_ns:.0%}"
     )
 
 
-def _of(call: CommOp) -> str:
-    return f"{call.collective} of {bytes_text(call.size_bytes)} on {len(call.group)} ranks"
+def _call_label(call: CommOp) -> str:
+    return f"{call.collective} of {format_bytes(call.size_bytes)} on {len(call.group)} ranks"
 
 
-def _busiest(timeline: StepTimeline, iteration: int) -> str:
+def _busiest_stream(timeline: StepTimeline, iteration: int) -> str:
     """Return the stream with the most computation in an iteration. Empty: none computes.
 
     Ties go to the stream that begins first.
@@ -217,11 +224,11 @@ def _busiest(timeline: StepTimeline, iteration: int) -> str:
     return max(busy, key=lambda name: busy[name], default="")
 
 
-def begin_of(timeline: StepTimeline, iteration: int) -> int:
+def iteration_start(timeline: StepTimeline, iteration: int) -> int:
     """Return when an iteration begins on the stream that computes most, or else its first motif."""
-    lane = _busiest(timeline, iteration)
-    own = (s for s in timeline.spans if s.iteration == iteration)
-    return min((s.start_ns for s in own if s.lane == lane or not lane), default=0)
+    lane = _busiest_stream(timeline, iteration)
+    iteration_spans = (s for s in timeline.spans if s.iteration == iteration)
+    return min((s.start_ns for s in iteration_spans if s.lane == lane or not lane), default=0)
 
 
 def covered_ns(spans: Iterable[StepSpan], begin: int, until: int) -> int:
@@ -234,9 +241,9 @@ def covered_ns(spans: Iterable[StepSpan], begin: int, until: int) -> int:
     return total
 
 
-def rows_of(plan: TrainingPlan, shown: Sequence[StepSpan]) -> tuple[tuple[str, ...], list[int]]:
+def assign_rows(plan: TrainingPlan, shown: Sequence[StepSpan]) -> tuple[tuple[str, ...], list[int]]:
     """Return the names of rows, and on which each span is."""
-    slots = [(span.lane, slot) for span, slot in zip(shown, slots_of(shown), strict=True)]
+    slots = [(span.lane, slot) for span, slot in zip(shown, lane_rows(shown), strict=True)]
     streams = sorted({lane for lane, _ in slots} - {c.name for c in plan.fabric.channels})
     lanes = [*streams, *(c.name for c in plan.fabric.channels)]
     count = {lane: 1 + max((s for name, s in slots if name == lane), default=0) for lane in lanes}

@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from sccl.core.files.fields import Count, FileText, Part, Seconds
 from sccl.core.files.shapes import AnswerWire, InstanceWire
-from sccl.synth.store import Row
+from sccl.synth.common.store import Row
 from sccl.tasks.outputs import Output
 
 
@@ -62,10 +62,10 @@ class StoreGcOutput(Output, frozen=True, kw_only=True):
 
 def ls_output(store: str, rows: Iterable[Row]) -> StoreLsOutput:
     """Return the verdicts of a store."""
-    return StoreLsOutput(inputs={}, store=store, verdicts=tuple(map(_part, rows)))
+    return StoreLsOutput(inputs={}, store=store, verdicts=tuple(map(_verdict_part, rows)))
 
 
-def _part(row: Row) -> VerdictPart:
+def _verdict_part(row: Row) -> VerdictPart:
     return VerdictPart(
         instance=row.instance,
         solver=row.solver,

@@ -5,18 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from sccl.collectives import Spec, custom, wire_of_counts
-from sccl.collectives import resolve as resolve_collective
+from sccl.collectives import Spec, counts_to_wire, custom_spec, resolve_collective
 from sccl.core.files.collectives import load_counts
 from sccl.core.files.disk import read_text
 from sccl.core.sketch import Sketch
 from sccl.core.topology import Topology
 from sccl.errors import InputError, ParameterError
-from sccl.topo import machine_model, rank_of, resolve
+from sccl.topo import machine_model, parse_rank, resolve_topology
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class CollectiveProblem:
     """A collective on a machine.
 
     Attributes:
@@ -28,17 +27,19 @@ class Subject:
     spec: Spec
     notes: tuple[str, ...]
 
-    def in_steps(self) -> Subject:
+    def require_steps(self) -> CollectiveProblem:
         """Return it, if steps and rounds can be asked of it.
 
         Raises:
             CollectiveError: chunks are of sizes of their own.
         """
-        self.spec.at(self.spec.unit).check_alike()
+        self.spec.at(self.spec.unit).check_equal_chunks()
         return self
 
 
-def subject_of(machine: Topology, collective: str | Spec, root: str | int | None = None) -> Subject:
+def build_problem(
+    machine: Topology, collective: str | Spec, root: str | int | None = None
+) -> CollectiveProblem:
     """Return a collective on a machine.
 
     Args:
@@ -49,21 +50,21 @@ def subject_of(machine: Topology, collective: str | Spec, root: str | int | None
         InputError: there is no such collective or root, or the machine cannot be modelled exactly.
     """
     made = machine_model(machine)
-    return Subject(made.topology, spec_of(machine, collective, root), made.notes)
+    return CollectiveProblem(made.topology, build_spec(machine, collective, root), made.notes)
 
 
-def counted_of(machine: Topology, name: str, root: str | None, counts: Path) -> Spec:
+def counted_spec(machine: Topology, name: str, root: str | None, counts: Path) -> Spec:
     """Return a collective of counts, as alltoallv, by its name and the file of counts.
 
     Raises:
         InputError: there is no such collective, file or root, or counts are not for the machine.
     """
-    rank = None if root is None else rank_of(machine, root)
+    rank = None if root is None else parse_rank(machine, root)
     where = str(counts)
-    return custom(wire_of_counts(name, load_counts(counts), machine.ranks, rank, where), where)
+    return custom_spec(counts_to_wire(name, load_counts(counts), machine.ranks, rank, where), where)
 
 
-def spec_of(machine: Topology, collective: str | Spec, root: str | int | None = None) -> Spec:
+def build_spec(machine: Topology, collective: str | Spec, root: str | int | None = None) -> Spec:
     """Return a collective for a machine.
 
     Args:
@@ -73,7 +74,7 @@ def spec_of(machine: Topology, collective: str | Spec, root: str | int | None = 
     Raises:
         InputError: there is no such collective or root.
     """
-    rank = None if root is None else rank_of(machine, root)
+    rank = None if root is None else parse_rank(machine, root)
     if isinstance(collective, str):
         return resolve_collective(collective, machine.ranks, rank)
     if rank not in (None, collective.root):
@@ -84,7 +85,7 @@ def spec_of(machine: Topology, collective: str | Spec, root: str | int | None = 
     return collective
 
 
-def machine_for(sketch: Sketch, topo: str | None, profile: Path | None) -> Topology | None:
+def optional_machine(sketch: Sketch, topo: str | None, profile: Path | None) -> Topology | None:
     """Return the machine that is given for a sketch, if one is.
 
     Args:
@@ -97,7 +98,7 @@ def machine_for(sketch: Sketch, topo: str | None, profile: Path | None) -> Topol
     if topo is not None and profile is not None:
         raise ParameterError("--topo and --taccl-topology both give a machine: leave one out")
     if profile is None:
-        return None if topo is None else resolve(topo)
+        return None if topo is None else resolve_topology(topo)
     from sccl.topo.importers.taccl import machine_of_profile  # noqa: PLC0415 - where one is met
 
     try:
@@ -106,7 +107,7 @@ def machine_for(sketch: Sketch, topo: str | None, profile: Path | None) -> Topol
         raise type(error)(f"{profile}: {error}") from error
 
 
-def machine_given(sketch: Sketch | None, topo: str | None, profile: Path | None) -> Topology:
+def required_machine(sketch: Sketch | None, topo: str | None, profile: Path | None) -> Topology:
     """Return the machine that is given to plan on, by its name or file, or by a profile of TACCL.
 
     Args:
@@ -115,7 +116,7 @@ def machine_given(sketch: Sketch | None, topo: str | None, profile: Path | None)
     Raises:
         InputError: none is given, both are, or one is no machine.
     """
-    machine = machine_for(Sketch("none", 1) if sketch is None else sketch, topo, profile)
+    machine = optional_machine(Sketch("none", 1) if sketch is None else sketch, topo, profile)
     if machine is None:
         raise ParameterError(
             "no machine is given: name one with --topo, or give a profile with --taccl-topology"

@@ -13,21 +13,21 @@ from msgspec import Meta
 
 from sccl.core.files.disk import write_atomically
 from sccl.core.files.fields import Count, FileText, Part, Seconds
+from sccl.core.files.json_text import to_text
 from sccl.core.files.sketch_shapes import SketchWire
 from sccl.core.files.sketches import load_sketch, sketch_to_wire
-from sccl.core.files.text import text_of
-from sccl.core.outcome import Found, Outcome
+from sccl.core.outcome import Outcome, Solution
 from sccl.solvers.effort import Effort
-from sccl.synth import registry
-from sccl.synth.contract import Options, Request
-from sccl.tasks.outputs import Alpha, Output, alpha_of, question_digests
+from sccl.synth.common import registry
+from sccl.synth.common.contract import Options, Request
+from sccl.tasks.outputs import Alpha, Output, alpha_model, question_digests
 
 if TYPE_CHECKING:
     from sccl.core.schedule import Schedule
 
 NAME = "taccl"
 
-UNITS = 2.0
+EFFORT_UNITS = 2.0
 """Default budget."""
 
 AUTO = "auto"
@@ -98,7 +98,7 @@ class TacclOutput(Output, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class SketchedOutcome:
+class TacclResult:
     """The result of TACCL.
 
     Attributes:
@@ -113,7 +113,7 @@ class SketchedOutcome:
     sketch: SketchWire | None
 
 
-def wire_of_sketch(sketch: str) -> SketchWire | None:
+def optional_sketch_wire(sketch: str) -> SketchWire | None:
     """Return the sketch of a file, or, of ``auto``, None.
 
     Raises:
@@ -130,20 +130,20 @@ def write_sketch(path: Path, sketch: SketchWire) -> None:
     Raises:
         InputError: it cannot be written.
     """
-    write_atomically(path, text_of(sketch))
+    write_atomically(path, to_text(sketch))
 
 
-def sketched(
+def run_taccl(
     request: Request,
     options: Options,
     effort: Effort,
-    told: Callable[[float, float, str], None],
+    notify: Callable[[float, float, str], None],
     first: Callable[[], None] = lambda: None,
-) -> SketchedOutcome:
+) -> TacclResult:
     """Return the verified result of TACCL.
 
     Args:
-        told: Function that receives each best completion time and bound in microseconds, and the
+        notify: Function that receives each best completion time and bound in microseconds, and the
             sketch's name.
         first: Function that is called before a compilation without a cache.
 
@@ -153,38 +153,38 @@ def sketched(
     """
     from sccl.compiled import compiling  # noqa: PLC0415 - loads Numba
 
-    began, heard = time.perf_counter(), _Heard(told)
+    began, heard = time.perf_counter(), _EventListener(notify)
     with compiling(first):
         outcome = registry.plan(registry.load(NAME), request, options, effort, heard)
     seconds = time.perf_counter() - began
-    return SketchedOutcome(outcome, seconds, tuple(heard.phases), heard.sketch)
+    return TacclResult(outcome, seconds, tuple(heard.phases), heard.sketch)
 
 
 @dataclass
-class _Heard:
+class _EventListener:
     """The events on the best schedule."""
 
-    told: Callable[[float, float, str], None]
+    on_progress: Callable[[float, float, str], None]
     phases: list[TacclPhasePart] = field(default_factory=list)
     sketch: SketchWire | None = None
 
     def __call__(self, event: object) -> None:
-        least, us = getattr(event, "least_us", None), getattr(event, "us", None)
-        if least is not None and us is not None:
-            self.told(us, least, getattr(event, "sketch", ""))
+        lower_bound, us = getattr(event, "least_us", None), getattr(event, "us", None)
+        if lower_bound is not None and us is not None:
+            self.on_progress(us, lower_bound, getattr(event, "sketch", ""))
         phases = getattr(event, "phases", None)
         if phases is not None:
             self.phases = [
-                TacclPhasePart(relaxed_us=one.relaxed_us, by=one.by, tried=one.tried)
-                for one in phases
+                TacclPhasePart(relaxed_us=phase.relaxed_us, by=phase.by, tried=phase.tried)
+                for phase in phases
             ]
             self.sketch = getattr(event, "kept", None)
 
 
 def taccl_output(  # noqa: PLR0913 - what is told
     request: Request,
-    found: Found,
-    by: SketchedOutcome,
+    result: Solution,
+    by: TacclResult,
     *,
     sketch: str,
     seed: int,
@@ -193,8 +193,8 @@ def taccl_output(  # noqa: PLR0913 - what is told
     sketch_file: Path | None,
 ) -> TacclOutput:
     """Return the JSON output."""
-    plan, bound = cast("Schedule", found.plan), found.bound
-    assert bound.least is not None
+    plan, bound = cast("Schedule", result.plan), result.bound
+    assert bound.lower_bound is not None
     return TacclOutput(
         inputs=question_digests(request.topology, request.spec),
         collective=request.spec.name,
@@ -202,11 +202,11 @@ def taccl_output(  # noqa: PLR0913 - what is told
         size_bytes=request.size_bytes,
         chunks=plan.collective.chunks,
         sketch=sketch if by.sketch is None else by.sketch.name,
-        alpha=alpha_of(plan),
+        alpha=alpha_model(plan),
         finish_us=plan.clock.us(plan.finish),
-        bound_us=float(bound.least),
+        bound_us=float(bound.lower_bound),
         bound_of=bound.scope,
-        proved=found.proved,
+        proved=result.is_optimal,
         phases=by.phases,
         sends=plan.num_sends,
         seconds=round(by.seconds, 3),

@@ -13,17 +13,17 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from sccl.core.algorithm import KSynchronous
+from sccl.core.algorithm import KSynchronousPlan
 from sccl.core.files.disk import write_atomically
 from sccl.core.files.fields import Count, FileText, Seconds
-from sccl.core.outcome import Found, Outcome
+from sccl.core.outcome import Outcome, Solution
 from sccl.core.sketch import Sketch
 from sccl.solvers.effort import Effort
-from sccl.synth import registry
-from sccl.synth.contract import Options, Rejudged, Request
+from sccl.synth.common import registry
+from sccl.synth.common.contract import Options, Request, VerificationProgress
 from sccl.tasks.files import Told
-from sccl.tasks.outputs import Alpha, Output, alpha_of, plain, question_digests
-from sccl.tasks.planned import keeping_to
+from sccl.tasks.outputs import Alpha, Output, alpha_model, question_digests, to_plain
+from sccl.tasks.planned import within_sketch
 
 NAME = "tacos"
 
@@ -61,10 +61,10 @@ class TacosOutput(Output, frozen=True, kw_only=True):
     file: FileText | None
 
 
-def synthesise(  # noqa: PLR0913 - what is told, and when
+def run_tacos(  # noqa: PLR0913 - what is told, and when
     request: Request,
     options: Options,
-    told: Told,
+    on_progress: Told,
     *,
     judging: Told = lambda *_: None,
     first: Callable[[], None] = lambda: None,
@@ -75,7 +75,7 @@ def synthesise(  # noqa: PLR0913 - what is told, and when
     """Return the verified result of TACOS, and its seconds.
 
     Args:
-        told: Function that receives the number of transfers so far, and of all.
+        on_progress: Function that receives the number of transfers so far, and of all.
         judging: Function that receives the number of verified transfers, and of all, if many.
         first: Function that is called before a compilation without a cache.
         sketch: Sketch to obey. None: none.
@@ -87,24 +87,26 @@ def synthesise(  # noqa: PLR0913 - what is told, and when
     from sccl.compiled import compiling  # noqa: PLC0415 - loads Numba
 
     began = time.perf_counter()
-    synthesizer, effort = keeping_to(sketch, NAME), Effort(timeout_s, seed)
+    synthesizer, effort = within_sketch(sketch, NAME), Effort(timeout_s, seed)
     with compiling(first):
         outcome = registry.plan(
-            synthesizer, request, options, effort, partial(_tell, told, judging)
+            synthesizer, request, options, effort, partial(_report_event, on_progress, judging)
         )
     return outcome, time.perf_counter() - began
 
 
-def _tell(told: Told, judging: Told, event: object) -> None:
-    from sccl.synth.tacos.search import Matched  # noqa: PLC0415 - loads NumPy and Numba
+def _report_event(on_progress: Told, judging: Told, event: object) -> None:
+    from sccl.synth.tacos.planner import MatchingProgress  # noqa: PLC0415 - loads NumPy and Numba
 
-    if isinstance(event, Matched):
-        told(event.sends, event.of)
-    elif isinstance(event, Rejudged):
-        judging(event.sends, event.of)
+    if isinstance(event, MatchingProgress):
+        on_progress(event.sends, event.total)
+    elif isinstance(event, VerificationProgress):
+        judging(event.sends, event.total)
 
 
-def again_by(about: Mapping[str, str | Path | None], options: Options, size: int, seed: int) -> str:
+def reproduce_command(
+    about: Mapping[str, str | Path | None], options: Options, size: int, seed: int
+) -> str:
     """Return the command that reproduces the schedule.
 
     Args:
@@ -113,8 +115,8 @@ def again_by(about: Mapping[str, str | Path | None], options: Options, size: int
     stated = msgspec.to_builtins(options) | {"size": size, "seed": seed}
     del stated["jobs"]  # of no effect
     words = ["sccl", "tacos"]
-    for name, given in about.items():
-        words += [] if given is None else ["--" + name.replace("_", "-"), str(given)]
+    for name, value in about.items():
+        words += [] if value is None else ["--" + name.replace("_", "-"), str(value)]
     for name in sorted(stated):
         words += ["--" + name.replace("_", "-"), str(stated[name])]
     return shlex.join(words)
@@ -126,12 +128,12 @@ def write_output(path: Path, shown: TacosOutput) -> None:
     Raises:
         InputError: It cannot be written.
     """
-    write_atomically(path, json.dumps(plain(shown), indent=1) + "\n")
+    write_atomically(path, json.dumps(to_plain(shown), indent=1) + "\n")
 
 
 def tacos_output(  # noqa: PLR0913 - what is told
     request: Request,
-    found: Found,
+    result: Solution,
     *,
     seconds: float,
     seed: int,
@@ -142,19 +144,19 @@ def tacos_output(  # noqa: PLR0913 - what is told
     sketch: Sketch | None = None,
 ) -> TacosOutput:
     """Return the JSON output."""
-    plan, bound = found.plan, found.bound
-    assert not isinstance(plan, KSynchronous)
-    assert bound.least is not None
+    plan, bound = result.plan, result.bound
+    assert not isinstance(plan, KSynchronousPlan)
+    assert bound.lower_bound is not None
     return TacosOutput(
         inputs=question_digests(request.topology, request.spec),
         collective=request.spec.name,
         topology=request.topology.name,
         size_bytes=request.size_bytes,
         chunks=plan.collective.chunks,
-        alpha=alpha_of(plan),
-        finish_us=float(bound.attained),
-        bound_us=float(bound.least),
-        proved=found.proved,
+        alpha=alpha_model(plan),
+        finish_us=float(bound.objective),
+        bound_us=float(bound.lower_bound),
+        proved=result.is_optimal,
         sketch=None if sketch is None else sketch.name,
         sends=plan.num_sends,
         seconds=round(seconds, 3),

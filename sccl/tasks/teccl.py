@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 from msgspec import Meta
 
-from sccl.core.contradictions import require_not_below
+from sccl.core.bound_consistency import require_at_least_bound
 from sccl.core.files.fields import Count, FileText, Part, Seconds
-from sccl.core.outcome import Found, Outcome
+from sccl.core.outcome import Outcome, Solution
 from sccl.core.sketch import Sketch
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
 from sccl.solvers.effort import Effort
-from sccl.synth import registry
-from sccl.synth.contract import Options, Request
-from sccl.tasks.outputs import Alpha, Output, alpha_of, question_digests
-from sccl.tasks.planned import keeping_to
+from sccl.synth.common import registry
+from sccl.synth.common.contract import Options, Request
+from sccl.tasks.outputs import Alpha, Output, alpha_model, question_digests
+from sccl.tasks.planned import within_sketch
 
 if TYPE_CHECKING:
     from sccl.core.schedule import Schedule
@@ -32,7 +32,7 @@ NAME = "teccl"
 
 _PRIORITY = re.compile("[1-9][0-9]{0,2}|1000")
 
-UNITS = 10.0
+EFFORT_UNITS = 10.0
 """Default budget."""
 
 
@@ -132,7 +132,7 @@ class Solver(StrEnum):
     GUROBI = "gurobi"
 
 
-def priorities_of(text: str) -> tuple[int, ...]:
+def parse_priorities(text: str) -> tuple[int, ...]:
     """Return priorities, as 3,1; of no text none.
 
     Raises:
@@ -154,7 +154,7 @@ class Combine(StrEnum):
     DIRECT = "direct"
 
 
-def switched(topology: Topology, switch: Switching) -> Topology:
+def with_switching(topology: Topology, switch: Switching) -> Topology:
     """Return a machine with the assumed capability of switches.
 
     Raises:
@@ -167,12 +167,12 @@ def switched(topology: Topology, switch: Switching) -> Topology:
     if switch in {Switching.MACHINE, Switching.HYPEREDGE}:
         return topology
     copies = switch is Switching.COPY
-    switches = tuple(replace(one, copies=copies) for one in topology.switches)
+    switches = tuple(replace(device, copies=copies) for device in topology.switches)
     return replace(topology, switches=switches)
 
 
 @dataclass(frozen=True, slots=True)
-class Scheduled:
+class TecclResult:
     """The result of TE-CCL.
 
     Attributes:
@@ -180,8 +180,8 @@ class Scheduled:
         epoch_us: Length of an epoch. None: the best schedule has no epochs.
         epochs: Number of epochs.
         model: Model with these epochs.
-        found_by: Method of the best schedule: list scheduling or a model. None: a reduction.
-        combined: Method of the best reduction. None: no reduction.
+        deciding_method: Method of the best schedule: list scheduling or a model. None: a reduction.
+        combination: Method of the best reduction. None: no reduction.
     """
 
     outcome: Outcome
@@ -189,23 +189,23 @@ class Scheduled:
     epoch_us: float | None
     epochs: int | None
     model: str | None
-    found_by: str | None
-    combined: str | None = None
+    deciding_method: str | None
+    combination: str | None = None
 
 
-def scheduled(  # noqa: PLR0913 - a question, and who is told
+def run_teccl(  # noqa: PLR0913 - a question, and who is told
     request: Request,
     options: Options,
     effort: Effort,
-    told: Callable[[float, float], None],
+    notify: Callable[[float, float], None],
     first: Callable[[], None] = lambda: None,
     *,
     sketch: Sketch | None = None,
-) -> Scheduled:
+) -> TecclResult:
     """Return the verified result of TE-CCL.
 
     Args:
-        told: Function that receives each best completion time and bound, in microseconds.
+        notify: Function that receives each best completion time and bound, in microseconds.
         first: Function that is called before a compilation without a cache.
         sketch: Sketch to obey. None: none.
 
@@ -221,41 +221,41 @@ def scheduled(  # noqa: PLR0913 - a question, and who is told
             "which the sketch leaves some; leave one of the two out"
         )
     began = time.perf_counter()
-    heard = _Heard(told)
+    heard = _EventListener(notify)
     with compiling(first):
-        outcome = registry.plan(keeping_to(sketch, NAME), request, options, effort, heard)
+        outcome = registry.plan(within_sketch(sketch, NAME), request, options, effort, heard)
     seconds = time.perf_counter() - began
     in_epochs = heard.epoch_us, heard.epochs, heard.model
-    return Scheduled(outcome, seconds, *in_epochs, heard.found_by, heard.combined)
+    return TecclResult(outcome, seconds, *in_epochs, heard.deciding_method, heard.combination)
 
 
 @dataclass
-class _Heard:
+class _EventListener:
     """The events on the best schedule."""
 
-    told: Callable[[float, float], None]
+    on_progress: Callable[[float, float], None]
     epoch_us: float | None = None
     epochs: int | None = None
     model: str | None = None
-    found_by: str | None = None
-    combined: str | None = None
+    deciding_method: str | None = None
+    combination: str | None = None
 
     def __call__(self, event: object) -> None:
-        least, us = getattr(event, "least_us", None), getattr(event, "us", None)
-        if least is not None and us is not None:
-            self.told(us, least)
+        lower_bound, us = getattr(event, "least_us", None), getattr(event, "us", None)
+        if lower_bound is not None and us is not None:
+            self.on_progress(us, lower_bound)
         if (epochs := getattr(event, "epochs", None)) is not None:
             self.epoch_us, self.epochs = getattr(event, "epoch_us", None), epochs
             self.model = getattr(event, "model", None)
-        self.found_by = getattr(event, "found_by", self.found_by)
+        self.deciding_method = getattr(event, "found_by", self.deciding_method)
         if (by := getattr(event, "by", None)) is not None:
-            self.combined = str(by)
+            self.combination = str(by)
 
 
 def teccl_output(  # noqa: PLR0913 - what is told
     request: Request,
-    found: Found,
-    by: Scheduled,
+    result: Solution,
+    by: TecclResult,
     *,
     model: Model,
     switch: Switching,
@@ -273,12 +273,12 @@ def teccl_output(  # noqa: PLR0913 - what is told
         bandwidth: File of the reduced bandwidth. None: none.
         sketch: Sketch of the schedule. None: none.
     """
-    plan, bound = cast("Schedule", found.plan), found.bound
-    assert bound.least is not None
-    mean = (bound.attained, bound.least) if priorities else None
-    least = bound.least if mean is None else _least(request, plan)
+    plan, bound = cast("Schedule", result.plan), result.bound
+    assert bound.lower_bound is not None
+    mean = (bound.objective, bound.lower_bound) if priorities else None
+    lower_bound = bound.lower_bound if mean is None else _lower_bound(request, plan)
     if mean is not None:
-        _require_not_before(plan, plan.finish, least, "of a schedule of several collectives")
+        _require_not_before(plan, plan.finish, lower_bound, "of a schedule of several collectives")
     return TecclOutput(
         inputs=question_digests(request.topology, request.spec),
         collective=request.spec.name,
@@ -289,14 +289,14 @@ def teccl_output(  # noqa: PLR0913 - what is told
         switch=switch,
         epoch_us=by.epoch_us,
         epochs=by.epochs,
-        alpha=alpha_of(plan),
+        alpha=alpha_model(plan),
         finish_us=plan.clock.us(plan.finish),
-        bound_us=float(least),
-        tenants=_tenants(request, plan, priorities),
+        bound_us=float(lower_bound),
+        tenants=_concurrent_parts(request, plan, priorities),
         weighted_us=None if mean is None else float(mean[0]),
         weighted_bound_us=None if mean is None else float(mean[1]),
         bound_of=bound.scope,
-        proved=found.proved,
+        proved=result.is_optimal,
         sends=plan.num_sends,
         seconds=round(by.seconds, 3),
         seed=seed,
@@ -304,20 +304,20 @@ def teccl_output(  # noqa: PLR0913 - what is told
         bandwidth=str(bandwidth) if bandwidth else None,
         sketch=None if sketch is None else sketch.name,
         file=str(file) if file else None,
-        by=str(model) if model is Model.LP else by.found_by,
-        combined=by.combined,
+        by=str(model) if model is Model.LP else by.deciding_method,
+        combined=by.combination,
     )
 
 
-def _least(request: Request, plan: Schedule) -> Fraction:
+def _lower_bound(request: Request, plan: Schedule) -> Fraction:
     """Return the lower bound for schedules of these chunks, for any priorities."""
-    from sccl.tasks.time_bound import time_bound  # noqa: PLC0415 - loads NumPy
+    from sccl.tasks.time_bound import compute_time_bound  # noqa: PLC0415 - loads NumPy
 
-    bound = time_bound(request.topology, request.spec, plan.collective, plan.clock)
+    bound = compute_time_bound(request.topology, request.spec, plan.collective, plan.clock)
     return Fraction(bound.ticks * plan.tick_ps, 10**6)
 
 
-def _tenants(
+def _concurrent_parts(
     request: Request, plan: Schedule, priorities: tuple[int, ...]
 ) -> tuple[TenantPart, ...]:
     """Return when each of several collectives has finished. Without priorities none.
@@ -325,40 +325,40 @@ def _tenants(
     Raises:
         ContradictionError: one finishes before its lower bound.
     """
-    from sccl.prove.bounds import least_time  # noqa: PLC0415 - loads solvers
+    from sccl.prove.bounds import completion_time_bound  # noqa: PLC0415 - loads solvers
 
     if not priorities:
         return ()
-    parts, model = request.spec.alone(), plan.clock.model
-    finishes = plan.finishes([one.pattern_chunks for one in parts])
-    found = []
-    for one, priority, finish in zip(parts, priorities, finishes, strict=True):
-        least = least_time(request.topology, one, model).us(request.size_bytes)
-        _require_not_before(plan, finish, least, f"of {one.name} among several collectives")
-        found.append(
+    parts, model = request.spec.single_specs(), plan.clock.model
+    finishes = plan.part_finishes([part.pattern_chunks for part in parts])
+    tenants = []
+    for part, priority, finish in zip(parts, priorities, finishes, strict=True):
+        lower_bound = completion_time_bound(request.topology, part, model).us(request.size_bytes)
+        _require_not_before(plan, finish, lower_bound, f"of {part.name} among several collectives")
+        tenants.append(
             TenantPart(
-                collective=one.name,
+                collective=part.name,
                 priority=priority,
                 finish_us=plan.clock.us(finish),
-                bound_us=float(least),
+                bound_us=float(lower_bound),
             )
         )
-    return tuple(found)
+    return tuple(tenants)
 
 
-def _require_not_before(plan: Schedule, finish: int, least: Fraction, of: str) -> None:
+def _require_not_before(plan: Schedule, finish: int, lower_bound: Fraction, of: str) -> None:
     """Check that a part of a schedule does not finish before its lower bound.
 
     Args:
         finish: tick at which it does.
-        least: the bound, microseconds.
+        lower_bound: the bound, microseconds.
 
     Raises:
         ContradictionError: it does.
     """
-    require_not_below(
+    require_at_least_bound(
         Fraction(finish * plan.tick_ps, 10**6),
-        least,
+        lower_bound,
         result=f"the completion time {of}",
         limit="the lower bound on it",
         unit="us",

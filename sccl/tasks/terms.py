@@ -6,15 +6,15 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from sccl.core.clock import MAX_TICK_PS, MAX_TICKS, AlphaModel
+from sccl.core.formatting import format_rounded
 from sccl.core.schedule import MAX_TIME
-from sccl.core.stepping import Stepping
+from sccl.core.step_alignment import StepAlignment
 from sccl.core.topology import Topology, check_cost
-from sccl.core.words import rounded
 from sccl.errors import ParameterError
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class SimulationSettings:
     """The terms of a simulation. Schedules have their own.
 
     Attributes:
@@ -28,7 +28,7 @@ class Terms:
     """
 
     model: AlphaModel | None = None
-    stepping: Stepping | None = None
+    stepping: StepAlignment | None = None
     alpha_us: float | None = None
     gb_per_s: float | None = None
 
@@ -38,11 +38,11 @@ class Terms:
         check_cost("", alpha, speed, error=ParameterError, names=("alpha-us", "gb-per-s"))
 
     @property
-    def costs(self) -> bool:
+    def has_costs(self) -> bool:
         """Return whether other costs than the machine's are given."""
         return (self.alpha_us, self.gb_per_s) != (None, None)
 
-    def on(self, topology: Topology) -> Topology:
+    def apply_to(self, topology: Topology) -> Topology:
         """Return the machine with these costs."""
         alpha, speed = self.alpha_us, self.gb_per_s
         links = tuple(
@@ -53,9 +53,11 @@ class Terms:
             )
             for link in topology.links
         )
-        own = topology.budgets
-        budgets = own if speed is None else tuple(replace(b, gb_per_s=None) for b in own)
-        return replace(topology, links=links, budgets=budgets) if self.costs else topology
+        old_budgets = topology.budgets
+        budgets = (
+            old_budgets if speed is None else tuple(replace(b, gb_per_s=None) for b in old_budgets)
+        )
+        return replace(topology, links=links, budgets=budgets) if self.has_costs else topology
 
 
 def finest_tick(topology: Topology, chunk_bytes: int, messages: int) -> int:
@@ -81,7 +83,8 @@ def finest_tick(topology: Topology, chunk_bytes: int, messages: int) -> int:
     if tick > MAX_TICK_PS:
         raise ParameterError(
             f"topology {topology.name!r}: a chunk of {chunk_bytes} bytes takes "
-            f"{rounded(slowest / 10**12)} s on its slowest link, more than is counted: give a "
+            f"{format_rounded(slowest / 10**12)} s on its slowest link, more than is counted: give "
+            "a "
             "smaller size, or other costs"
         )
     return tick

@@ -12,18 +12,18 @@ from sccl.core.collective import Collective
 from sccl.core.cost import Costs
 from sccl.core.topology import Topology
 from sccl.errors import TooLargeError, TopologyError
-from sccl.prove.bounds import least_time
-from sccl.synth.fluid.curve import LeastCurve, least_curve
-from sccl.synth.network.crossings import crossings_of
-from sccl.synth.network.demands import demand_of
-from sccl.synth.network.least import clock_together, least_of_allreduce, least_ticks
-from sccl.synth.network.machine import net_of
+from sccl.prove.bounds import completion_time_bound
+from sccl.synth.network.arrays import build_arrays
+from sccl.synth.network.demand import build_demand
+from sccl.synth.network.routes import build_routes
+from sccl.synth.network.tick_bounds import allreduce_bound_ticks, combined_clock, lower_bound_ticks
+from sccl.synth.packing.by_time.time_bound_curve import TimeBoundCurve, compute_bound_curve
 from sccl.topo import machine_model
 
-MOST_RANKS = 64
+MAX_RANKS = 64
 """Up to which cuts are looked at, and a linear program may be: they take longer than the rest."""
 
-_DRAWN = tuple(4**n for n in range(5, 16))
+_CHART_SIZES = tuple(4**n for n in range(5, 16))
 """Sizes at which prices are looked for, for a line from 1 KiB to 1 GiB."""
 
 
@@ -40,7 +40,7 @@ class TimeBound:
     about: str
 
 
-def time_bound(
+def compute_time_bound(
     topology: Topology,
     spec: Spec,
     collective: Collective,
@@ -51,12 +51,12 @@ def time_bound(
     """Return the best known lower bound on the completion time.
 
     It holds for every order of transfers, with or without barriers. It is the larger of two bounds:
-    :mod:`sccl.synth.network.least` for chunks of this size, and :mod:`sccl.prove.bounds.least_time`
-    for all chunks. (S alphas plus R/C bytes is a bound for steps with barriers only. Pipelined
-    steps can overlap their alphas with bytes of others.)
+    :mod:`sccl.synth.network.tick_bounds` for chunks of this size, and
+    :mod:`sccl.prove.bounds.time_cuts` for all chunks. (S alphas plus R/C bytes is a bound for steps
+    with barriers only. Pipelined steps can overlap their alphas with bytes of others.)
 
     The bound of links assumes that each chunk is sent separately. For chunks that are sent together
-    there is a weaker one (:func:`sccl.synth.network.least.clock_together`), or none.
+    there is a weaker one (:func:`sccl.synth.network.tick_bounds.combined_clock`), or none.
 
     Args:
         spec: Collective for any number of chunks.
@@ -68,28 +68,32 @@ def time_bound(
         InputError: Some destination cannot be reached, or switches join ranks in too many ways.
         TooLargeError: No bound is known for this number of ranks if chunks may be sent together.
     """
-    served = collective.served(clock.chunk_bytes)
-    clock = Clock.of(topology, clock.sizes[0], clock.model, clock.tick_ps)
+    served = collective.served_bytes(clock.chunk_bytes)
+    clock = Clock.from_topology(topology, clock.sizes[0], clock.model, clock.tick_ps)
     size = clock.sizes[0]
     about = f"chunks of {size} bytes over the links of each rank and group, and the farthest way"
-    alone = "" if together else ", each chunk sent separately"
-    found: list[TimeBound] = []
-    ticks = _by_links(topology, spec, collective, clock, together=together)
+    suffix = "" if together else ", each chunk sent separately"
+    bounds: list[TimeBound] = []
+    ticks = _link_bound(topology, spec, collective, clock, together=together)
     if ticks is not None:
-        found.append(TimeBound(ticks, about + alone))
-    for machine in _models(topology, clock.model) if topology.ranks <= MOST_RANKS else ():
-        us = least_time(machine, spec, clock.model).us(served)
+        bounds.append(TimeBound(ticks, about + suffix))
+    for machine in (
+        _equivalent_machines(topology, clock.model) if topology.ranks <= MAX_RANKS else ()
+    ):
+        us = completion_time_bound(machine, spec, clock.model).us(served)
         ticks = math.ceil(us * 10**6 / clock.tick_ps)
-        found.append(TimeBound(ticks, "cuts of the machine and R/C, for every chunk count"))
-    if not found:
+        bounds.append(TimeBound(ticks, "cuts of the machine and R/C, for every chunk count"))
+    if not bounds:
         raise TooLargeError(
             f"no bound is known for chunks that are sent together through {topology.name!r}'s "
-            f"budgets or switches, with more than {MOST_RANKS} ranks"
+            f"budgets or switches, with more than {MAX_RANKS} ranks"
         )
-    return max(found, key=lambda bound: bound.ticks)
+    return max(bounds, key=lambda bound: bound.ticks)
 
 
-def least_us(topology: Topology, spec: Spec, costs: Costs) -> Callable[[float], float] | None:
+def lower_bound_function(
+    topology: Topology, spec: Spec, costs: Costs
+) -> Callable[[float], float] | None:
     """Return a function from the bytes of a rank's buffer to the lower bound.
 
     Args:
@@ -101,18 +105,18 @@ def least_us(topology: Topology, spec: Spec, costs: Costs) -> Callable[[float], 
     Raises:
         KeyboardInterrupt: The user interrupted.
     """
-    if topology.ranks > MOST_RANKS or costs != Costs.of(topology, None, None):
+    if topology.ranks > MAX_RANKS or costs != Costs.from_topology(topology, None, None):
         return None
-    least = least_by_size(topology, spec, _DRAWN)
-    return lambda size_bytes: float(least.us(round(size_bytes)))
+    curve = lower_bound_curve(topology, spec, _CHART_SIZES)
+    return lambda size_bytes: float(curve.us(round(size_bytes)))
 
 
-def least_by_size(
+def lower_bound_curve(
     topology: Topology,
     spec: Spec,
     sizes: Sequence[int],
     model: AlphaModel = AlphaModel.TRAVELS,
-) -> LeastCurve:
+) -> TimeBoundCurve:
     """Return the lower bound for all chunkings, from cuts and prices, as a function of the size.
 
     Args:
@@ -122,10 +126,10 @@ def least_by_size(
         InputError: Some destination cannot be reached, or there are too many ranks.
         KeyboardInterrupt: The user interrupted.
     """
-    return least_curve(topology, spec, least_time(topology, spec, model), sizes)
+    return compute_bound_curve(topology, spec, completion_time_bound(topology, spec, model), sizes)
 
 
-def _models(topology: Topology, model: AlphaModel) -> tuple[Topology, ...]:
+def _equivalent_machines(topology: Topology, model: AlphaModel) -> tuple[Topology, ...]:
     """Return a machine, and that with links instead of switches where these say the same.
 
     The links take both alphas at once. That shifts the budgets of ranks against each other, unless
@@ -140,7 +144,7 @@ def _models(topology: Topology, model: AlphaModel) -> tuple[Topology, ...]:
         return (topology,)
 
 
-def _by_links(
+def _link_bound(
     topology: Topology, spec: Spec, collective: Collective, clock: Clock, *, together: bool
 ) -> int | None:
     """Return the bound of links and paths.
@@ -150,12 +154,12 @@ def _by_links(
     dual = dual_of(spec)
     if dual.on_reversed:
         topology = topology.reversed()
-        clock = Clock.of(topology, clock.chunk_bytes, clock.model, clock.tick_ps)
-    known = clock_together(topology, clock) if together else clock
-    if known is None:
+        clock = Clock.from_topology(topology, clock.chunk_bytes, clock.model, clock.tick_ps)
+    link_clock = combined_clock(topology, clock) if together else clock
+    if link_clock is None:
         return None
-    net = net_of(topology, known, crossings_of(topology, known))
+    net = build_arrays(topology, link_clock, build_routes(topology, link_clock))
     if dual.phases == 2:
-        return least_of_allreduce(topology, known, net, collective)
-    demand = demand_of(dual.spec.at(dual.spec.unit * (collective.chunks // spec.unit)))
-    return least_ticks(topology, known, net, demand, 0, backwards=dual.on_reversed)
+        return allreduce_bound_ticks(topology, link_clock, net, collective)
+    demand = build_demand(dual.spec.at(dual.spec.unit * (collective.chunks // spec.unit)))
+    return lower_bound_ticks(topology, link_clock, net, demand, 0, backwards=dual.on_reversed)

@@ -10,25 +10,25 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta
 
-from sccl.core.cost import bytes_text
+from sccl.core.cost import format_bytes
 from sccl.core.files.disk import check_can_create, check_can_write
 from sccl.core.files.fields import FileText, Part, Seconds
-from sccl.core.outcome import Found, GaveUp
+from sccl.core.outcome import Inconclusive, Solution
 from sccl.core.schedule import Schedule
 from sccl.solvers.effort import Effort
-from sccl.synth import registry
-from sccl.synth.contract import Request
+from sccl.synth.common import registry
+from sccl.synth.common.contract import Request
 from sccl.tasks.files import write_plan
 from sccl.tasks.outputs import Output, question_digests
-from sccl.tasks.planned import best_of, options_of
-from sccl.tasks.subject import Subject
+from sccl.tasks.planned import best_plan, parse_options
+from sccl.tasks.subject import CollectiveProblem
 
 if TYPE_CHECKING:
     from sccl.core.outcome import Outcome
 
 NAME = "fluid"
 
-UNITS = 12.0
+EFFORT_UNITS = 12.0
 """Budget for each size: about half a minute."""
 
 
@@ -65,21 +65,21 @@ class TimePoint:
     """The result at a size.
 
     Attributes:
-        ended: Reason why it ended early. Empty: it did not.
+        end_reason: Reason why it ended early. Empty: it did not.
     """
 
     size_bytes: int
-    found: Found | None
+    plan: Solution | None
     seconds: float
-    ended: str
+    end_reason: str
 
 
-def least_times(  # noqa: PLR0913, PLR0917 - a question, how well, how long, and who is told
-    subject: Subject,
+def compute_time_limits(  # noqa: PLR0913, PLR0917 - a question, how well, how long, and who is told
+    subject: CollectiveProblem,
     sizes: Sequence[int],
     gap: float,
     timeout_s: float | None,
-    told: Callable[[str], None] = lambda _: None,
+    on_progress: Callable[[str], None] = lambda _: None,
     first: Callable[[], None] = lambda: None,
 ) -> Iterator[TimePoint]:
     """Yield the result at each size, one after another. An interrupt ends the sequence.
@@ -87,7 +87,7 @@ def least_times(  # noqa: PLR0913, PLR0917 - a question, how well, how long, and
     Args:
         gap: Relative gap at which a schedule is good enough.
         timeout_s: Seconds for each size. None: only the budget.
-        told: Function that receives progress.
+        on_progress: Function that receives progress.
         first: Function that is called before a compilation without a cache.
 
     Raises:
@@ -96,32 +96,36 @@ def least_times(  # noqa: PLR0913, PLR0917 - a question, how well, how long, and
     from sccl.compiled import compiling  # noqa: PLC0415 - loads Numba
 
     synthesizer = registry.load(NAME)
-    options = options_of(NAME, gap=gap)
+    options = parse_options(NAME, gap=gap)
     for size in sizes:
         began = time.perf_counter()
         request = Request(subject.topology, subject.spec, size)
 
         def tell(event: object, size: int = size) -> None:
             """Tell of a progress."""
-            least, us = getattr(event, "least_us", None), getattr(event, "us", None)
-            if least is not None and us is not None:
+            lower_bound, us = getattr(event, "lower_bound_us", None), getattr(event, "us", None)
+            if lower_bound is not None and us is not None:
                 best = f"found {us:.6g} us" if us < float("inf") else "no schedule yet"
-                told(f"{bytes_text(size)}: at least {least:.6g} us, {best}")
-            elif sends := getattr(event, "kept_sends", 0):
-                told(
-                    f"{bytes_text(size)}: interrupted; {sends} sends of the best schedule are "
+                on_progress(f"{format_bytes(size)}: at least {lower_bound:.6g} us, {best}")
+            elif sends := getattr(event, "send_count", 0):
+                on_progress(
+                    f"{format_bytes(size)}: interrupted; {sends} sends of the best schedule are "
                     "being verified"
                 )
 
         try:
             with compiling(first):
                 outcome: Outcome = registry.plan(
-                    synthesizer, request, options, Effort(timeout_s, units=UNITS), notify=tell
+                    synthesizer,
+                    request,
+                    options,
+                    Effort(timeout_s, units=EFFORT_UNITS),
+                    notify=tell,
                 )
         except KeyboardInterrupt:
-            outcome = GaveUp("interrupted")
-        found, ended = best_of(outcome)
-        yield TimePoint(size, found, time.perf_counter() - began, ended)
+            outcome = Inconclusive("interrupted")
+        result, ended = best_plan(outcome)
+        yield TimePoint(size, result, time.perf_counter() - began, ended)
         if ended == "interrupted":
             return
 
@@ -146,37 +150,37 @@ def write_point(path: Path | None, sizes: Sequence[int], point: TimePoint) -> Pa
     Raises:
         InputError: it cannot be written.
     """
-    if path is None or point.found is None:
+    if path is None or point.plan is None:
         return None
     if len(sizes) > 1:
         path.mkdir(parents=True, exist_ok=True)
         path /= f"{point.size_bytes}.json"
-    write_plan(path, point.found.plan, lambda *_: None)
+    write_plan(path, point.plan.plan, lambda *_: None)
     return path
 
 
 def point_part(point: TimePoint, file: Path | None) -> TimePointPart:
     """Return what is printed of a size."""
-    found = point.found
-    plan = found.plan if found else None
+    result = point.plan
+    plan = result.plan if result else None
     assert plan is None or isinstance(plan, Schedule)
-    least = found.bound.least if found else None
-    gap = found.bound.gap if found else None
+    lower_bound = result.bound.lower_bound if result else None
+    gap = result.bound.gap if result else None
     return TimePointPart(
         size_bytes=point.size_bytes,
-        bound_us=None if least is None else float(least),
-        finish_us=float(found.bound.attained) if found else None,
+        bound_us=None if lower_bound is None else float(lower_bound),
+        finish_us=float(result.bound.objective) if result else None,
         gap=None if gap is None else float(gap),
         chunks=plan.collective.chunks if plan else None,
         sends=plan.num_sends if plan else None,
         seconds=round(point.seconds, 3),
-        ended=point.ended,
+        ended=point.end_reason,
         file=str(file) if file else None,
     )
 
 
 def time_limit_output(
-    subject: Subject, within: float, points: Sequence[TimePointPart]
+    subject: CollectiveProblem, within: float, points: Sequence[TimePointPart]
 ) -> TimeLimitOutput:
     """Return the JSON output."""
     return TimeLimitOutput(

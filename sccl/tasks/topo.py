@@ -11,7 +11,7 @@ from msgspec import Meta
 from sccl.core.files.fields import Count, FileText, Part
 from sccl.core.topology import Topology
 from sccl.tasks.outputs import Output, question_digests
-from sccl.topo import makers, unreachable
+from sccl.topo import topology_makers, unreachable_pair
 
 
 class MachinePart(Part, frozen=True, kw_only=True):
@@ -69,7 +69,8 @@ def list_output(machines: Iterable[Topology]) -> TopoListOutput:
         inputs={},
         machines=tuple(MachinePart(name=m.name, ranks=m.ranks, source=m.source) for m in machines),
         generators=tuple(
-            GeneratorPart(name=g.name, arguments=g.arguments, example=g.example) for g in makers()
+            GeneratorPart(name=g.name, arguments=g.arguments, example=g.example)
+            for g in topology_makers()
         ),
     )
 
@@ -85,5 +86,5 @@ def changed_output(
         ranks=after.ranks,
         links=len(after.links),
         labels=tuple(map(after.label, range(after.ranks))),
-        unreachable=unreachable(after),
+        unreachable=unreachable_pair(after),
     )

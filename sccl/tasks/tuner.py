@@ -11,29 +11,29 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from sccl.comparison.comparison import Comparison, SystemResult, compare
+from sccl.comparison.contender_selection import build_contenders
+from sccl.comparison.contenders import ComparisonProblem
 from sccl.core.clock import AlphaModel
-from sccl.core.cost import bytes_text
+from sccl.core.cost import format_bytes
 from sccl.core.files.disk import write_bytes_atomically
 from sccl.core.files.fields import FileText, Part
-from sccl.core.words import counted
+from sccl.core.formatting import format_count
 from sccl.errors import CollectiveError, InputError
 from sccl.formats import SizedPlan, WrittenFiles
-from sccl.formats.tuner_csv import COLLECTIVES, MAX_SIZE, OWN_CHANNELS, Rule, text_of
-from sccl.synth.baselines.nccl import nodes_of
-from sccl.tasks.compare import Comparison, System, compare
-from sccl.tasks.entrants import Contest
-from sccl.tasks.sizes import sizes_of
-from sccl.tasks.subject import spec_of
-from sccl.tasks.taking_part import entrants_of
+from sccl.formats.tuner_csv import COLLECTIVES, DEFAULT_CHANNELS, MAX_SIZE, TunerRule, format_rules
+from sccl.synth.baselines.nccl import count_nodes
+from sccl.tasks.sizes import parse_sizes
+from sccl.tasks.subject import build_spec
 
-OURS = {"multi-ring": "ring", "double-binary-tree": "tree", "pat": "pat"}
+NCCL_ALGORITHMS = {"multi-ring": "ring", "double-binary-tree": "tree", "pat": "pat"}
 """NCCL's names of classical algorithms."""
 
-ASSUMED = (
+ASSUMPTIONS = (
     "times come from sccl's model with optimal pipelining; NCCL divides and pipelines differently",
     "tree: two binary trees of all ranks; NCCL's are chains within a node",
     "protocol: simple, the only one that modelled times describe",
-    f"channels: {OWN_CHANNELS}, which leaves NCCL its own number, as -1 does not",
+    f"channels: {DEFAULT_CHANNELS}, which leaves NCCL its own number, as -1 does not",
     "not compared: nvls and collnet, which need switches that add up",
 )
 
@@ -57,10 +57,10 @@ class TunerPart(Part, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Tuned:
+class TunerRules:
     """Rules, and notes on them."""
 
-    rules: tuple[Rule, ...]
+    rules: tuple[TunerRule, ...]
     notes: tuple[str, ...]
 
 
@@ -77,7 +77,7 @@ def check_tunable(collective: str) -> None:
         )
 
 
-def tuned(found: Comparison) -> Tuned:
+def choose_rules(comparison: Comparison) -> TunerRules:
     """Return which of NCCL's algorithms is the fastest at each size that was compared.
 
     A size stands for all up to the next. The first also for smaller, the last for larger ones.
@@ -85,37 +85,55 @@ def tuned(found: Comparison) -> Tuned:
     Raises:
         InputError: no algorithm of NCCL's was compared at all sizes.
     """
-    topology, spec = found.contest.topology, found.contest.spec
-    nodes = nodes_of(topology)
+    topology, spec = comparison.problem.topology, comparison.problem.spec
+    nodes = count_nodes(topology)
     usable = {
-        one.name: one
-        for one in found.systems
-        if one.what == "baseline" and _has(one.name, spec.name, nodes, topology.ranks)
+        system.name: system
+        for system in comparison.systems
+        if system.kind == "baseline" and _is_in_nccl(system.name, spec.name, nodes, topology.ranks)
     }
-    whole = [one for one in usable.values() if set(found.sizes) <= one.rows.keys()]
-    if not whole:
+    complete_systems = [
+        system for system in usable.values() if set(comparison.sizes) <= system.measurements.keys()
+    ]
+    if not complete_systems:
         raise InputError(
-            f"--tuner: none of {', '.join(OURS)} was compared at all sizes: name them with --only, "
+            f"--tuner: none of {', '.join(NCCL_ALGORITHMS)} was compared at all sizes: name them "
+            "with --only, "
             "or leave --only and --without out"
         )
     factor = topology.ranks if spec.name == "allgather" else 1  # NCCL counts the larger buffer
-    best = [(size, min(whole, key=lambda one: one.rows[size].us)) for size in found.sizes]
-    spans = [(name, [size for size, _ in own]) for name, own in groupby(best, lambda x: x[1].name)]
+    best = [
+        (size, min(complete_systems, key=lambda system: system.measurements[size].us))
+        for size in comparison.sizes
+    ]
+    spans = [
+        (name, [size for size, _ in group]) for name, group in groupby(best, lambda x: x[1].name)
+    ]
     begins = [0, *(sizes[0] * factor for _, sizes in spans[1:])]
     ends = [*(begin - 1 for begin in begins[1:]), MAX_SIZE]
     rules = tuple(
-        Rule(spec.name, low, high, OURS[name], "simple", OWN_CHANNELS, nodes, topology.ranks)
+        TunerRule(
+            spec.name,
+            low,
+            high,
+            NCCL_ALGORITHMS[name],
+            "simple",
+            DEFAULT_CHANNELS,
+            nodes,
+            topology.ranks,
+        )
         for (name, _), low, high in zip(spans, begins, ends, strict=True)
     )
     between = "; where they change is known up to the next size that was compared"
-    sizes = f"compared: {', '.join(sorted(OURS[one.name] for one in whole))} at "
-    sizes += f"{counted(len(found.sizes), 'size')} of a rank's buffer" + between
-    return Tuned(rules, (sizes, *ASSUMED, *_faster(found, dict(best))))
+    names = sorted(NCCL_ALGORITHMS[system.name] for system in complete_systems)
+    sizes = f"compared: {', '.join(names)} at "
+    sizes += f"{format_count(len(comparison.sizes), 'size')} of a rank's buffer" + between
+    return TunerRules(rules, (sizes, *ASSUMPTIONS, *_faster_systems(comparison, dict(best))))
 
 
-def _has(name: str, collective: str, nodes: int, ranks: int) -> bool:
+def _is_in_nccl(name: str, collective: str, nodes: int, ranks: int) -> bool:
     """Return whether NCCL has an algorithm for a collective on such a machine."""
-    match OURS.get(name):
+    match NCCL_ALGORITHMS.get(name):
         case None:
             return False
         case "tree":
@@ -125,21 +143,23 @@ def _has(name: str, collective: str, nodes: int, ranks: int) -> bool:
     return True
 
 
-def _faster(found: Comparison, best: dict[int, System]) -> Iterator[str]:
+def _faster_systems(comparison: Comparison, best: dict[int, SystemResult]) -> Iterator[str]:
     """Yield who beats all of NCCL's at which sizes, and by how much at most."""
-    winners = [(size, found.winner(size)) for size in found.sizes]
-    for name, own in groupby(winners, lambda pair: pair[1].name if pair[1] else ""):
-        sizes = [(size, winner) for size, winner in own if winner]
+    winners = [(size, comparison.winner(size)) for size in comparison.sizes]
+    for name, group in groupby(winners, lambda pair: pair[1].name if pair[1] else ""):
+        sizes = [(size, winner) for size, winner in group if winner]
         gains = [
-            1 - float(w.rows[s].us / best[s].rows[s].us) for s, w in sizes if best[s].rows[s].us
+            1 - float(w.measurements[s].us / best[s].measurements[s].us)
+            for s, w in sizes
+            if best[s].measurements[s].us
         ]
         if not gains or max(gains) <= 0:
             continue
-        span = " to ".join(dict.fromkeys(bytes_text(sizes[i][0]) for i in (0, -1)))
+        span = " to ".join(dict.fromkeys(format_bytes(sizes[i][0]) for i in (0, -1)))
         yield f"at {span} {name} takes up to {max(gains):.0%} less than these"
 
 
-def rules_of(found: Comparison, made_by: str) -> WrittenFiles:
+def rules_file(comparison: Comparison, made_by: str) -> WrittenFiles:
     """Return the file of a comparison's rules.
 
     Args:
@@ -148,37 +168,37 @@ def rules_of(found: Comparison, made_by: str) -> WrittenFiles:
     Raises:
         InputError: there are none.
     """
-    made = tuned(found)
-    about = f"{found.contest.spec.name} on {found.contest.topology.name}, by {made_by}"
+    made = choose_rules(comparison)
+    about = f"{comparison.problem.spec.name} on {comparison.problem.topology.name}, by {made_by}"
     about = "".join(c if c.isprintable() else "?" for c in about)
-    content = text_of(made.rules, (about, *made.notes)).encode()
-    return WrittenFiles({"rules.csv": content}, _command(found.contest), made.notes)
+    content = format_rules(made.rules, (about, *made.notes)).encode()
+    return WrittenFiles({"rules.csv": content}, _nccl_command(comparison.problem), made.notes)
 
 
-def _command(contest: Contest) -> str:
+def _nccl_command(contest: ComparisonProblem) -> str:
     """Return the command that runs NCCL with rules: one process per node, or one per GPU."""
-    told = "NCCL_TUNER_PLUGIN=libnccl-tuner-example.so NCCL_TUNER_CONFIG_FILE={path}"
+    variables = "NCCL_TUNER_PLUGIN=libnccl-tuner-example.so NCCL_TUNER_CONFIG_FILE={path}"
     program = f"{_PERF[contest.spec.name]}_perf -b 1K -e 1G -f 4"
     ranks = contest.topology.ranks
-    if nodes_of(contest.topology) == 1:
-        return f"{told} {program} -g {ranks}"
-    return f"mpirun -np {ranks} env {told} {program} -g 1"
+    if count_nodes(contest.topology) == 1:
+        return f"{variables} {program} -g {ranks}"
+    return f"mpirun -np {ranks} env {variables} {program} -g 1"
 
 
-def write_tuner(found: Comparison, file: Path) -> TunerPart:
+def write_tuner(comparison: Comparison, file: Path) -> TunerPart:
     """Write rules, and return notes on them.
 
     Raises:
         InputError: There are none, or the file cannot be written.
     """
-    made = rules_of(found, "sccl compare --tuner")
+    made = rules_file(comparison, "sccl compare --tuner")
     (content,) = made.files.values()
     write_bytes_atomically(file, content)
     command = made.command.replace("{path}", quote(str(file)))
     return TunerPart(file=str(file), command=command, notes=made.notes)
 
 
-def rules_beside(plans: Sequence[SizedPlan], size_bytes: int | None) -> WrittenFiles:
+def rules_for_plans(plans: Sequence[SizedPlan], size_bytes: int | None) -> WrittenFiles:
     """Return the rules for the machine and the collective of some plans, and where these win.
 
     Args:
@@ -190,14 +210,16 @@ def rules_beside(plans: Sequence[SizedPlan], size_bytes: int | None) -> WrittenF
     """
     topology, collective = plans[0].plan.topology, plans[0].plan.collective
     check_tunable(collective.name)
-    spec = spec_of(topology, collective.name, collective.root)
-    contest = Contest(topology, spec, AlphaModel.TRAVELS)
-    nodes = nodes_of(topology)
-    names = [name for name in OURS if _has(name, spec.name, nodes, topology.ranks)]
-    given = {one.name: one.plan for one in plans}
-    sizes = sizes_of("1KB..1GB") if size_bytes is None else (size_bytes,)
-    entrants = entrants_of(contest, names, given, lambda _: None)
-    found = compare(contest, entrants, sizes, times_alone=True)
-    if found.ended:
+    spec = build_spec(topology, collective.name, collective.root)
+    contest = ComparisonProblem(topology, spec, AlphaModel.TRAVELS)
+    nodes = count_nodes(topology)
+    names = [
+        name for name in NCCL_ALGORITHMS if _is_in_nccl(name, spec.name, nodes, topology.ranks)
+    ]
+    plan_by_name = {sized_plan.name: sized_plan.plan for sized_plan in plans}
+    sizes = parse_sizes("1KB..1GB") if size_bytes is None else (size_bytes,)
+    entrants = build_contenders(contest, names, plan_by_name, lambda _: None)
+    comparison = compare(contest, entrants, sizes, times_alone=True)
+    if comparison.end_reason:
         raise KeyboardInterrupt
-    return rules_of(found, "sccl export")
+    return rules_file(comparison, "sccl export")

@@ -13,16 +13,16 @@ from msgspec import Meta
 
 from sccl.core.files.disk import write_atomically
 from sccl.core.files.fields import Count, FileText, Part
+from sccl.core.files.json_text import digest, to_text
 from sccl.core.files.kinds import WORKLOAD
-from sccl.core.files.text import digest, text_of
 from sccl.core.files.workload_shapes import WorkloadWire
 from sccl.core.files.workloads import load_workload, workload_to_wire
 from sccl.core.workload import Workload
 from sccl.core.workload_ops import CommOp, HostAction
-from sccl.tasks.files import kind_of_file
+from sccl.tasks.files import file_kind
 from sccl.tasks.outputs import Output
-from sccl.workloads import ReadWorkload, TraceHints, contents, read_workload
-from sccl.workloads.generate import MadeWorkload, made_workload
+from sccl.training.models import GeneratedWorkload, generate_workload
+from sccl.training.traces import ParsedWorkload, TraceHints, iterate_files, read_workload
 
 _Us = Annotated[float, Meta(ge=0, description="Microseconds.")]
 
@@ -126,7 +126,7 @@ class WorkloadMakeOutput(Output, frozen=True, kw_only=True):
 class ImportedWorkload:
     """A workload that was read of traces, and their digests by where they are."""
 
-    read: ReadWorkload
+    read: ParsedWorkload
     digests: dict[str, str]
 
 
@@ -146,14 +146,14 @@ def import_workload(
 
     def every() -> Iterator[tuple[str, bytes]]:
         for file in files:
-            for where, content in contents(file, skipped.append):
+            for where, content in iterate_files(file, skipped.append):
                 digests[where] = f"sha256:{hashlib.sha256(content).hexdigest()}"
                 yield where, content
 
     read = read_workload(every(), hints, name or files[0].name.partition(".")[0] or "workload")
     read = replace(read, unread=(*read.unread, *skipped))
     if output is not None:
-        write_atomically(output, text_of(workload_to_wire(read.workload)))
+        write_atomically(output, to_text(workload_to_wire(read.workload)))
     return ImportedWorkload(read, digests)
 
 
@@ -173,27 +173,27 @@ def workload_import_output(imported: ImportedWorkload, output: Path | None) -> W
 
 def make_workload(
     family: str,
-    given: Mapping[str, Any],
+    parameters: Mapping[str, Any],
     preset: str | None,
     name: str | None,
     output: Path | None,
-) -> MadeWorkload:
+) -> GeneratedWorkload:
     """Make a workload of a model by formulas, and write it if a file is given for that.
 
     Args:
-        given: parameters by name. The others are those of the preset, or by default.
+        parameters: parameters by name. The others are those of the preset, or by default.
         name: of the workload. None: that of the preset, else the family's.
 
     Raises:
         InputError: there is no such family or preset, or parameters contradict one another.
     """
-    made = made_workload(family, given, preset, name)
+    made = generate_workload(family, parameters, preset, name)
     if output is not None:
-        write_atomically(output, text_of(workload_to_wire(made.workload)))
+        write_atomically(output, to_text(workload_to_wire(made.workload)))
     return made
 
 
-def workload_make_output(made: MadeWorkload, output: Path | None) -> WorkloadMakeOutput:
+def workload_make_output(made: GeneratedWorkload, output: Path | None) -> WorkloadMakeOutput:
     """Return the JSON output."""
     return WorkloadMakeOutput(
         inputs={},
@@ -206,9 +206,9 @@ def workload_make_output(made: MadeWorkload, output: Path | None) -> WorkloadMak
     )
 
 
-def holds_workload(path: Path) -> bool:
+def is_workload_file(path: Path) -> bool:
     """Return whether a file is there, and says that it holds a workload."""
-    return path.suffix == ".json" and path.is_file() and kind_of_file(path) == WORKLOAD
+    return path.suffix == ".json" and path.is_file() and file_kind(path) == WORKLOAD
 
 
 def workload_show_output(file: Path) -> WorkloadShowOutput:
@@ -229,16 +229,16 @@ def workload_part(workload: Workload) -> WorkloadPart:
     for op in workload.collectives():
         kinds[op.collective, len(op.group)].append(op)
     streams: dict[tuple[str, str], list[float]] = defaultdict(list)
-    for one in workload.computation():
-        streams[one.role, one.stream].append(one.duration_us)
+    for task in workload.computation():
+        streams[task.role, task.stream].append(task.duration_us)
     return WorkloadPart(
         name=workload.name,
         source=workload.source,
         ranks=workload.ranks,
         iteration_us=workload.iteration_us,
         left_out_us=workload.left_out_us,
-        roles=tuple(_roles(workload)),
-        collectives=tuple(_of_kind(*key, ops) for key, ops in sorted(kinds.items())),
+        roles=tuple(_role_parts(workload)),
+        collectives=tuple(_collectives_part(*key, ops) for key, ops in sorted(kinds.items())),
         computation=tuple(
             StreamPart(role=role, stream=stream, operations=len(us), us=round(sum(us), 3))
             for (role, stream), us in streams.items()
@@ -252,7 +252,7 @@ def workload_part(workload: Workload) -> WorkloadPart:
     )
 
 
-def _of_kind(collective: str, ranks: int, ops: Sequence[CommOp]) -> CollectivesPart:
+def _collectives_part(collective: str, ranks: int, ops: Sequence[CommOp]) -> CollectivesPart:
     sizes = [op.size_bytes for op in ops]
     return CollectivesPart(
         collective=collective,
@@ -266,7 +266,7 @@ def _of_kind(collective: str, ranks: int, ops: Sequence[CommOp]) -> CollectivesP
     )
 
 
-def _roles(workload: Workload) -> Iterator[RolePart]:
+def _role_parts(workload: Workload) -> Iterator[RolePart]:
     programs = {program.role: program.events for program in workload.submits}
     for role in workload.roles:
         events = programs.get(role.name, ())

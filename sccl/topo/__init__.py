@@ -1,13 +1,13 @@
 """Machines: the catalogue in ``topologies/``, generators by name, files, and their model."""
 
-from sccl.topo.catalogue import catalogue_names, makers, resolve
-from sccl.topo.fabrics import NAMES as FABRICS
-from sccl.topo.fabrics import fabric_of
+from sccl.topo.catalogue import catalogue_names, resolve_topology, topology_makers
+from sccl.topo.fabrics import FABRIC_NAMES as FABRICS
+from sccl.topo.fabrics import resolve_fabric
 from sccl.topo.generators import Generator, generators
 from sccl.topo.machine_model import MachineModel, machine_model
-from sccl.topo.measures import Measures, measure, unreachable
-from sccl.topo.naming import LinkName, added_to, links_of, rank_of
-from sccl.topo.routing import routed
+from sccl.topo.measures import Measures, measure_topology, unreachable_pair
+from sccl.topo.multihop import multihop_machine
+from sccl.topo.node_names import LinkName, parse_added_lanes, parse_links, parse_rank
 
 __all__ = [
     "FABRICS",
@@ -15,16 +15,16 @@ __all__ = [
     "LinkName",
     "MachineModel",
     "Measures",
-    "added_to",
     "catalogue_names",
-    "fabric_of",
     "generators",
-    "links_of",
     "machine_model",
-    "makers",
-    "measure",
-    "rank_of",
-    "resolve",
-    "routed",
-    "unreachable",
+    "measure_topology",
+    "multihop_machine",
+    "parse_added_lanes",
+    "parse_links",
+    "parse_rank",
+    "resolve_fabric",
+    "resolve_topology",
+    "topology_makers",
+    "unreachable_pair",
 ]

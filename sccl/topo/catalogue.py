@@ -9,8 +9,8 @@ from sccl.core.files.disk import data_dir
 from sccl.core.files.topologies import load_topology
 from sccl.core.topology import Topology
 from sccl.errors import FormatError, unknown_name
-from sccl.topo.expansions import MachineExpansion, expanded, expansions
-from sccl.topo.generators import Generator, generated, generators
+from sccl.topo.expansions import MachineExpansion, expand_machine, expansions
+from sccl.topo.generators import Generator, generate_topology, generators
 
 
 def catalogue_names() -> tuple[str, ...]:
@@ -18,12 +18,12 @@ def catalogue_names() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in data_dir("topologies").glob("*.json")))
 
 
-def makers() -> tuple[Generator | MachineExpansion, ...]:
+def topology_makers() -> tuple[Generator | MachineExpansion, ...]:
     """Return the generators (machines from a formula) and the expansions (from other machines)."""
     return (*generators(), *expansions())
 
 
-def resolve(text: str) -> Topology:
+def resolve_topology(text: str) -> Topology:
     """Return the topology that ``text`` names.
 
     Args:
@@ -33,26 +33,26 @@ def resolve(text: str) -> Topology:
     Raises:
         InputError: there is none of that name, or the file is not a topology.
     """
-    made = expanded(text, resolve)
+    made = expand_machine(text, resolve_topology)
     if made is not None:
         return made
     if text.endswith(".json"):
         return load_topology(Path(text))
     if ":" in text:
-        return generated(text)
+        return generate_topology(text)
     if text not in catalogue_names() and isfile(text):  # noqa: PTH113 - never raises
         raise FormatError(
             f"{text} is a file, and machine files end in .json: 'sccl topo import {text} -o "
             "my.json' converts the output of tools"
         )
     if text not in catalogue_names():
-        known = (*catalogue_names(), *(m.name for m in makers()))
+        names = (*catalogue_names(), *(m.name for m in topology_makers()))
         hint = (
             "'sccl topo list' shows the machines and generators; the path of a file ends in .json"
         )
-        if text in known:
-            example = next(m.example for m in makers() if m.name == text)
+        if text in names:
+            example = next(m.example for m in topology_makers() if m.name == text)
             hint = f"it is a generator, so give its parameters, as in {example!r}"
-            known = ()
-        raise unknown_name("topology", text, known, hint)
+            names = ()
+        raise unknown_name("topology", text, names, hint)
     return load_topology(data_dir("topologies") / f"{text}.json")

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from sccl.core.bus_ids import ASCENDING, BusIds
+from sccl.core.formatting import format_count
 from sccl.core.ids import Edge
 from sccl.core.topology import Link, Topology, link_name
-from sccl.core.words import counted
 from sccl.errors import ParameterError, TopologyError
 
 
-def without(
+def remove_parts(
     topology: Topology,
     links: Iterable[Edge] = (),
     ranks: Iterable[int] = (),
@@ -31,9 +31,9 @@ def without(
     Raises:
         ParameterError: a link, lane or rank to take out does not exist.
     """
-    whole, fewer = _fewer_lanes(topology, lanes or {})
-    gone, lost = {*links, *whole}, set(ranks)
-    _check_there(topology, gone, lost)
+    dead_links, fewer = _remove_lanes(topology, lanes or {})
+    gone, lost = {*links, *dead_links}, set(ranks)
+    _check_present(topology, gone, lost)
     nodes = range(topology.ranks + len(topology.switches))
     number = {node: i for i, node in enumerate(n for n in nodes if n not in lost)}
     alive = {
@@ -42,7 +42,7 @@ def without(
         if src in number and dst in number
     }
     fewer = {edge: n for edge, n in fewer.items() if edge in alive}
-    tags, failed = _named(gone, fewer, lost)
+    tags, failed = _describe_failures(gone, fewer, lost)
     return replace(
         topology,
         name=f"{topology.name}-without-{tags}",
@@ -58,17 +58,17 @@ def without(
             if (left := tuple(alive[e] for e in b.edges if e in alive))
         ),
         chassis=tuple(
-            here
+            survivors
             for members in topology.chassis
-            if (here := tuple(number[r] for r in members if r in number))
+            if (survivors := tuple(number[r] for r in members if r in number))
         ),
-        labels=_labels_without(topology, lost),
-        pci_bus_ids=_bus_ids_without(topology, lost),
+        labels=_remaining_labels(topology, lost),
+        pci_bus_ids=_remaining_bus_ids(topology, lost),
         source=f"{topology.source}; {failed}" if topology.source else failed,
     )
 
 
-def _check_there(topology: Topology, links: set[Edge], ranks: set[int]) -> None:
+def _check_present(topology: Topology, links: set[Edge], ranks: set[int]) -> None:
     """Check that a machine has the links and ranks to take out.
 
     Raises:
@@ -87,25 +87,27 @@ def _check_there(topology: Topology, links: set[Edge], ranks: set[int]) -> None:
             )
 
 
-def _named(links: set[Edge], fewer: Mapping[Edge, int], ranks: set[int]) -> tuple[str, str]:
+def _describe_failures(
+    links: set[Edge], fewer: Mapping[Edge, int], ranks: set[int]
+) -> tuple[str, str]:
     """Return the failed parts, as a part of the machine's name and as a sentence for its source."""
     tags = [f"{a}to{b}" for a, b in sorted(links)]
     tags += [f"{a}to{b}x{n}" for (a, b), n in fewer.items()]
     tags += [f"rank{r}" for r in sorted(ranks)]
     parts = [link_name(edge) for edge in sorted(links)]
-    parts += [f"{counted(n, 'lane')} of {link_name(edge)}" for edge, n in fewer.items()]
+    parts += [f"{format_count(n, 'lane')} of {link_name(edge)}" for edge, n in fewer.items()]
     parts += [f"rank {r}" for r in sorted(ranks)]
     return "-".join(tags), f"{', '.join(parts)} taken out"
 
 
-def _labels_without(topology: Topology, gone: set[int]) -> tuple[str, ...]:
+def _remaining_labels(topology: Topology, gone: set[int]) -> tuple[str, ...]:
     """Return the labels of the ranks that are left. None where there are none and all are."""
     if not topology.labels and not gone:
         return ()
     return tuple(topology.label(r) for r in range(topology.ranks) if r not in gone)
 
 
-def _bus_ids_without(topology: Topology, gone: set[int]) -> BusIds:
+def _remaining_bus_ids(topology: Topology, gone: set[int]) -> BusIds:
     if not gone:
         return topology.pci_bus_ids
     if topology.pci_bus_ids == ASCENDING:
@@ -113,7 +115,7 @@ def _bus_ids_without(topology: Topology, gone: set[int]) -> BusIds:
     return tuple(bus_id for rank, bus_id in enumerate(topology.pci_bus_ids) if rank not in gone)
 
 
-def _fewer_lanes(
+def _remove_lanes(
     topology: Topology, lanes: Mapping[Edge, int]
 ) -> tuple[set[Edge], dict[Edge, int]]:
     """Return the links that lose all their lanes, and how many the others lose.
@@ -131,13 +133,13 @@ def _fewer_lanes(
             )
         if not 1 <= n <= have[edge]:
             raise ParameterError(
-                f"{where}: {counted(n, 'lane')} to take out, expected 1 to {have[edge]}"
+                f"{where}: {format_count(n, 'lane')} to take out, expected 1 to {have[edge]}"
             )
-    whole = {edge for edge, n in lanes.items() if n == have[edge]}
-    return whole, {edge: n for edge, n in sorted(lanes.items()) if edge not in whole}
+    dead_links = {edge for edge, n in lanes.items() if n == have[edge]}
+    return dead_links, {edge: n for edge, n in sorted(lanes.items()) if edge not in dead_links}
 
 
-def plus(topology: Topology, lanes: Mapping[Edge, int]) -> Topology:
+def add_links(topology: Topology, lanes: Mapping[Edge, int]) -> Topology:
     """Return the same machine with links added. Those there are already get more lanes.
 
     Args:
@@ -146,13 +148,13 @@ def plus(topology: Topology, lanes: Mapping[Edge, int]) -> Topology:
     Raises:
         TopologyError: a link makes no sense here.
     """
-    known = {link.edge: link for link in topology.links}
+    link_by_edge = {link.edge: link for link in topology.links}
     for edge, more in lanes.items():
         if more < 1:
             where = f"topology {topology.name!r}, {link_name(edge)}"
             raise TopologyError(f"{where}: {more} lanes to add, expected at least 1")
-        old = known.get(edge) or Link(*edge, 0, topology.alpha_us, topology.gb_per_s)
-        known[edge] = replace(old, lanes=old.lanes + more)
+        old = link_by_edge.get(edge) or Link(*edge, 0, topology.alpha_us, topology.gb_per_s)
+        link_by_edge[edge] = replace(old, lanes=old.lanes + more)
     several = {edge: n for edge, n in lanes.items() if n > 1}
     parts = [
         link_name(edge) + (f" ({several[edge]} lanes)" if edge in several else "")
@@ -166,6 +168,6 @@ def plus(topology: Topology, lanes: Mapping[Edge, int]) -> Topology:
     return replace(
         topology,
         name=f"{topology.name}-with-{tag}",
-        links=tuple(known.values()),
+        links=tuple(link_by_edge.values()),
         source=f"{topology.source}; {added}" if topology.source else added,
     )

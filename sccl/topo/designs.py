@@ -17,11 +17,11 @@ from math import gcd, isqrt
 
 from sccl.core.topology import MAX_RANKS
 
-DRAWN = 60
+DRAWN_PER_GROUP = 60
 """Sets of generators that are drawn for each group."""
-KEPT = 3
+SELECTED_PER_GROUP = 3
 """Number of drawn generator sets to keep for each group."""
-_GROUPS = 24
+_MAX_GROUPS = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ def moore_steps(wanted: NetworkSize) -> int:
     return steps
 
 
-def plain_designs(wanted: NetworkSize, seed: int) -> Iterator[str]:
+def basic_designs(wanted: NetworkSize, seed: int) -> Iterator[str]:
     """Yield names of networks of a size that are made of no smaller ones."""
     n, d = wanted.ranks, wanted.degree
     if d == n - 1:
@@ -74,7 +74,7 @@ def plain_designs(wanted: NetworkSize, seed: int) -> Iterator[str]:
     yield from _cayley_graphs(n, d, seed)
 
 
-def made_of(wanted: NetworkSize) -> Iterator[tuple[str, tuple[NetworkSize, ...]]]:
+def composite_designs(wanted: NetworkSize) -> Iterator[tuple[str, tuple[NetworkSize, ...]]]:
     """Yield ways to make a network of a size from smaller ones, and their sizes.
 
     A way is a name in which each ``{}`` is a machine of the size in its place.
@@ -97,27 +97,27 @@ def made_of(wanted: NetworkSize) -> Iterator[tuple[str, tuple[NetworkSize, ...]]
                     yield "product:{}_x_{}", parts
 
 
-def _sides(n: int, count: int, least: int) -> Iterator[tuple[int, ...]]:
+def _factorizations(n: int, count: int, lower_bound: int) -> Iterator[tuple[int, ...]]:
     """Yield the ways to write a number as a product of so many, ascending, none below the least."""
     if count == 1:
-        if n >= least:
+        if n >= lower_bound:
             yield (n,)
         return
-    for side in range(least, n + 1):
+    for side in range(lower_bound, n + 1):
         if side**count > n:
             return
         if n % side == 0:
-            yield from ((side, *rest) for rest in _sides(n // side, count - 1, side))
+            yield from ((side, *rest) for rest in _factorizations(n // side, count - 1, side))
 
 
 def _tori(n: int, dimensions: int) -> Iterator[str]:
-    for sides in _sides(n, dimensions, 3):
+    for sides in _factorizations(n, dimensions, 3):
         yield f"torus:{'x'.join(map(str, sides))}" if len(sides) > 1 else f"ring:{n}"
 
 
 def _hyperx(n: int, degree: int) -> Iterator[str]:
     for dimensions in range(2, degree + 1):
-        for sides in _sides(n, dimensions, 2):
+        for sides in _factorizations(n, dimensions, 2):
             if sum(sides) - dimensions == degree:
                 yield f"hyperx:{'x'.join(map(str, sides))}"
 
@@ -128,21 +128,25 @@ def _circulants(n: int, count: int, seed: int) -> Iterator[str]:
     if count > half:
         return
     drawn = random.Random(f"{seed} circulant {n} {count}")  # noqa: S311 - no secret
-    sets = {(1, *rest) for rest in islice(combinations(range(2, half + 1), count - 1), DRAWN)}
+    sets = {
+        (1, *rest) for rest in islice(combinations(range(2, half + 1), count - 1), DRAWN_PER_GROUP)
+    }
     if count == 2:
         root = isqrt(max((n - 2) // 2, 1))  # of the least diameter (Wong and Coppersmith 1974)
         sets |= {(root, root + 1)} if root + 1 <= half else set()
     if count == 1:
         sets = {(1,)}
     else:
-        sets |= {tuple(sorted(drawn.sample(range(1, half + 1), count))) for _ in range(DRAWN)}
+        sets |= {
+            tuple(sorted(drawn.sample(range(1, half + 1), count))) for _ in range(DRAWN_PER_GROUP)
+        }
     best = sorted(
         (reach, offsets)
         for offsets in sorted(sets)
         if gcd(n, *offsets) == 1
-        and (reach := _reach(n, 1, 1, [(o % n, 0) for a in offsets for o in (a, -a)]))
+        and (reach := _unreached_counts(n, 1, 1, [(o % n, 0) for a in offsets for o in (a, -a)]))
     )
-    for _, offsets in best[:KEPT]:
+    for _, offsets in best[:SELECTED_PER_GROUP]:
         yield f"circulant:{n}:{','.join(map(str, offsets))}"
 
 
@@ -150,19 +154,19 @@ def _cayley_graphs(n: int, degree: int, seed: int) -> Iterator[str]:
     """Yield Cayley graphs of groups with so many elements, links one way or both."""
     if degree >= n or n > MAX_RANKS:
         return
-    for m, k, turn in islice(_groups(n), _GROUPS):
+    for m, k, turn in islice(_groups(n), _MAX_GROUPS):
         drawn = random.Random(f"{seed} cayley {m} {k} {turn} {degree}")  # noqa: S311 - no secret
         sets = set()
-        for _ in range(DRAWN):
+        for _ in range(DRAWN_PER_GROUP):
             picked = {divmod(e, k) for e in drawn.sample(range(1, n), min(degree, n - 1))}
             sets.add(tuple(sorted(picked)))
         best = sorted(
             (reach, leads)
             for leads in sorted(sets)
-            if (reach := _reach(m, k, turn, list(leads))) is not None
+            if (reach := _unreached_counts(m, k, turn, list(leads))) is not None
         )
         sign = f"^{turn}" if turn != 1 else ""
-        for _, leads in best[:KEPT]:
+        for _, leads in best[:SELECTED_PER_GROUP]:
             yield f"cayley:{m}x{k}{sign}:{','.join(f'{i}.{j}' for i, j in leads)}"
 
 
@@ -177,19 +181,21 @@ def _groups(n: int) -> Iterator[tuple[int, int, int]]:
             yield from ((m, k, turn) for turn in turns[:3])
 
 
-def _reach(m: int, k: int, turn: int, leads: list[tuple[int, int]]) -> tuple[int, ...] | None:
+def _unreached_counts(
+    m: int, k: int, turn: int, leads: list[tuple[int, int]]
+) -> tuple[int, ...] | None:
     """Return how many elements are not reached after each step. None: some never are.
 
     Those of fewer steps, then those that reach more in each, come first.
     """
     powers = [pow(turn, j, m) for j in range(k)]
     seen, layer, left = {(0, 0)}, {(0, 0)}, m * k - 1
-    found = []
+    remaining = []
     while left:
         layer = {((i + powers[j] * a) % m, (j + b) % k) for i, j in layer for a, b in leads} - seen
         if not layer:
             return None
         seen |= layer
         left -= len(layer)
-        found.append(left)
-    return (len(found), *found)
+        remaining.append(left)
+    return (len(remaining), *remaining)

@@ -17,12 +17,12 @@ from itertools import product
 from sccl.core.ids import Edge
 from sccl.core.topology import MAX_RANKS, Budget, Link, Switch, Topology
 from sccl.errors import InputError, ParameterError
-from sccl.topo.routing import SHORTEST, XY, routed
+from sccl.topo.multihop import SHORTEST, XY, multihop_machine
 
 _MAX_LINKS = 2**20
 _MAX_NESTED = 32
 
-Resolve = Callable[[str], Topology]
+TopologyResolver = Callable[[str], Topology]
 """From the name of a machine to the machine."""
 
 
@@ -39,8 +39,8 @@ class MachineExpansion:
     name: str
     arguments: str
     example: str
-    describes: str
-    make: Callable[[str, Resolve], Topology]
+    description: str
+    make: Callable[[str, TopologyResolver], Topology]
 
 
 def expansions() -> tuple[MachineExpansion, ...]:
@@ -48,7 +48,7 @@ def expansions() -> tuple[MachineExpansion, ...]:
     return _EXPANSIONS
 
 
-def expanded(text: str, resolve: Resolve) -> Topology | None:
+def expand_machine(text: str, resolve: TopologyResolver) -> Topology | None:
     """Return the machine of ``name:arguments``, or None if ``name`` is no expansion.
 
     Raises:
@@ -100,7 +100,7 @@ def line_graph(topology: Topology) -> Topology:
         alpha_us=topology.alpha_us,
         gb_per_s=topology.gb_per_s,
         labels=_lane_labels(topology, lanes),
-        source=_sources("line graph", topology),
+        source=_combine_sources("line graph", topology),
     )
 
 
@@ -115,7 +115,7 @@ def _lane_labels(topology: Topology, lanes: Sequence[Link]) -> tuple[str, ...]:
     return tuple(labels)
 
 
-def copies(topology: Topology, number: int) -> Topology:
+def degree_expansion(topology: Topology, number: int) -> Topology:
     """Return the degree expansion: every rank so many times, copies linked as the ranks were.
 
     Each copy of u has a link to each copy of v if u has one to v, so ranks and degrees grow by the
@@ -124,10 +124,10 @@ def copies(topology: Topology, number: int) -> Topology:
     Raises:
         ParameterError: there are switches or shared budgets, or the machine would be too large.
     """
-    what = "degree expansion"
-    _check_plain(topology, what)
-    _check_size(topology, number * topology.ranks, number**2 * len(topology.links), what)
-    here = range(number)
+    kind = "degree expansion"
+    _check_plain(topology, kind)
+    _check_size(topology, number * topology.ranks, number**2 * len(topology.links), kind)
+    numbers = range(number)
     return replace(
         topology,
         name=f"copies:{number}:{topology.name}",
@@ -135,16 +135,16 @@ def copies(topology: Topology, number: int) -> Topology:
         links=tuple(
             replace(link, src=number * link.src + a, dst=number * link.dst + b)
             for link in topology.links
-            for a, b in product(here, here)
+            for a, b in product(numbers, numbers)
         ),
         chassis=(),
-        labels=tuple(f"{topology.label(v)}.{c}" for v in range(topology.ranks) for c in here),
+        labels=tuple(f"{topology.label(v)}.{c}" for v in range(topology.ranks) for c in numbers),
         pci_bus_ids=(),
-        source=_sources(f"{number} copies of each rank", topology),
+        source=_combine_sources(f"{number} copies of each rank", topology),
     )
 
 
-def cartesian(first: Topology, second: Topology) -> Topology:
+def cartesian_product(first: Topology, second: Topology) -> Topology:
     """Return the Cartesian product: one machine in each rank of the other, and the other way.
 
     Rank ``(a, b)`` is ``a * second.ranks + b``. It has the links of a in the first machine, to
@@ -160,11 +160,11 @@ def cartesian(first: Topology, second: Topology) -> Topology:
         first, ranks, sum(len(t.links) * n for t, n in sizes), f"product with {second.name}"
     )
     outer = [
-        _Copy(first, f"(,{second.label(b)})", range(b, ranks, second.ranks))
+        _FactorCopy(first, f"(,{second.label(b)})", range(b, ranks, second.ranks))
         for b in range(second.ranks)
     ]
     inner = [
-        _Copy(second, f"({first.label(a)},)", range(a * second.ranks, (a + 1) * second.ranks))
+        _FactorCopy(second, f"({first.label(a)},)", range(a * second.ranks, (a + 1) * second.ranks))
         for a in range(first.ranks)
     ]
     placed, switches = [], 0
@@ -189,12 +189,12 @@ def cartesian(first: Topology, second: Topology) -> Topology:
             f"{first.label(a)},{second.label(b)}"
             for a, b in product(range(first.ranks), range(second.ranks))
         ),
-        source=_sources("Cartesian product", first, second),
+        source=_combine_sources("Cartesian product", first, second),
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Copy:
+class _FactorCopy:
     """A copy of one machine of a product, at one rank of the other machine.
 
     Attributes:
@@ -209,8 +209,8 @@ class _Copy:
     first_switch: int = 0
 
     def _node(self, node: int) -> int:
-        here = self.machine.ranks
-        return self.ranks[node] if node < here else self.first_switch + node - here
+        rank_count = self.machine.ranks
+        return self.ranks[node] if node < rank_count else self.first_switch + node - rank_count
 
     def _edge(self, edge: Edge) -> Edge:
         return self._node(edge[0]), self._node(edge[1])
@@ -233,13 +233,13 @@ class _Copy:
             yield replace(switch, name=f"{switch.name} {self.place}")
 
 
-def _sources(made: str, *machines: Topology) -> str:
+def _combine_sources(made: str, *machines: Topology) -> str:
     """Return the source text of a product: its construction, and each machine's source once."""
     said = (part for machine in machines for part in machine.source.split("; "))
     return "; ".join(dict.fromkeys([made, *said]))
 
 
-def _check_plain(topology: Topology, what: str) -> None:
+def _check_plain(topology: Topology, kind: str) -> None:
     """Check that a machine consists of ranks and links alone.
 
     Raises:
@@ -248,12 +248,12 @@ def _check_plain(topology: Topology, what: str) -> None:
     if topology.switches or topology.budgets:
         has = "switches" if topology.switches else "shared budgets"
         raise ParameterError(
-            f"topology {topology.name!r} has {has}, and its {what} is not defined: give a machine "
+            f"topology {topology.name!r} has {has}, and its {kind} is not defined: give a machine "
             "of ranks and links alone"
         )
 
 
-def _check_size(topology: Topology, ranks: int, links: int, what: str) -> None:
+def _check_size(topology: Topology, ranks: int, links: int, kind: str) -> None:
     """Check that a machine is not too large to be made.
 
     Raises:
@@ -261,50 +261,50 @@ def _check_size(topology: Topology, ranks: int, links: int, what: str) -> None:
     """
     if ranks > MAX_RANKS or links > _MAX_LINKS:
         raise ParameterError(
-            f"the {what} of topology {topology.name!r} would have {ranks} ranks and {links} links, "
+            f"the {kind} of topology {topology.name!r} would have {ranks} ranks and {links} links, "
             f"expected at most {MAX_RANKS} and {_MAX_LINKS}: give a smaller machine"
         )
 
 
-def _counted(text: str, least: int, default: int | None = None) -> tuple[int, str]:
+def _parse_count(text: str, minimum: int, default: int | None = None) -> tuple[int, str]:
     """Return the number and the machine's name of ``2:dgx1``."""
     match = re.fullmatch(r"(?:([1-9][0-9]?):)?(\D.*)", text)
     number = int(match[1]) if match and match[1] else default
-    if match is None or number is None or number < least:
-        raise ValueError(f"a number from {least} to 99, a colon and a machine")
+    if match is None or number is None or number < minimum:
+        raise ValueError(f"a number from {minimum} to 99, a colon and a machine")
     return number, match[2]
 
 
-def _line_graphs(text: str, resolve: Resolve) -> Topology:
-    times, name = _counted(text, 1, 1)
+def _make_line_graph(text: str, resolve: TopologyResolver) -> Topology:
+    times, name = _parse_count(text, 1, 1)
     return reduce(lambda machine, _: line_graph(machine), range(times), resolve(name))
 
 
-def _copies(text: str, resolve: Resolve) -> Topology:
-    number, name = _counted(text, 2)
-    return copies(resolve(name), number)
+def _make_degree_expansion(text: str, resolve: TopologyResolver) -> Topology:
+    number, name = _parse_count(text, 2)
+    return degree_expansion(resolve(name), number)
 
 
-def _power(text: str, resolve: Resolve) -> Topology:
-    exponent, name = _counted(text, 2)
+def _make_power(text: str, resolve: TopologyResolver) -> Topology:
+    exponent, name = _parse_count(text, 2)
     machine = resolve(name)
-    return reduce(cartesian, [machine] * exponent)
+    return reduce(cartesian_product, [machine] * exponent)
 
 
-def _routed(text: str, resolve: Resolve) -> Topology:
+def _make_multihop(text: str, resolve: TopologyResolver) -> Topology:
     how, sign, name = text.partition(":")
     if how in {XY, SHORTEST} and sign:
-        return routed(resolve(name), how)
+        return multihop_machine(resolve(name), how)
     if not text:
         raise ValueError("a machine")
-    return routed(resolve(text))
+    return multihop_machine(resolve(text))
 
 
-def _product(text: str, resolve: Resolve) -> Topology:
+def _make_product(text: str, resolve: TopologyResolver) -> Topology:
     names = text.split("_x_")
     if len(names) < 2 or not all(names):
         raise ValueError("machines with _x_ between them")
-    return reduce(cartesian, map(resolve, names))
+    return reduce(cartesian_product, map(resolve, names))
 
 
 _EXPANSIONS = (
@@ -313,20 +313,28 @@ _EXPANSIONS = (
         "[TIMES:]MACHINE",
         "linegraph:2:circulant:16:3,4",
         "line graph: its lanes become ranks, each linked to the lanes that follow it",
-        _line_graphs,
+        _make_line_graph,
     ),
     MachineExpansion(
-        "copies", "NUMBER:MACHINE", "copies:2:ring:5", "several copies of each rank", _copies
+        "copies",
+        "NUMBER:MACHINE",
+        "copies:2:ring:5",
+        "several copies of each rank",
+        _make_degree_expansion,
     ),
-    MachineExpansion("power", "NUMBER:MACHINE", "power:2:dgx1", "its Cartesian power", _power),
+    MachineExpansion("power", "NUMBER:MACHINE", "power:2:dgx1", "its Cartesian power", _make_power),
     MachineExpansion(
         "routed",
         "[xy:|shortest:]MACHINE",
         "routed:torus:4x4",
         "messages pass several links in a step, loading each",
-        _routed,
+        _make_multihop,
     ),
     MachineExpansion(
-        "product", "MACHINE_x_MACHINE..", "product:dgx1_x_ring:4", "a Cartesian product", _product
+        "product",
+        "MACHINE_x_MACHINE..",
+        "product:dgx1_x_ring:4",
+        "a Cartesian product",
+        _make_product,
     ),
 )

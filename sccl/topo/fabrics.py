@@ -11,12 +11,12 @@ from sccl.core.fabric import Channel, Fabric, Incast, SharedBudget
 from sccl.core.files.fabrics import load_fabric
 from sccl.core.topology import Link, Switch, Topology
 from sccl.errors import ParameterError, unknown_name
-from sccl.topo.catalogue import resolve
+from sccl.topo.catalogue import resolve_topology
 
-NAMES = ("hgx2", "hgx2x4", "hgx2x16", "dgx1-pcie")
+FABRIC_NAMES = ("hgx2", "hgx2x4", "hgx2x16", "dgx1-pcie")
 """Names of fabrics in the catalogue; ``hgx2xN`` has N nodes."""
 
-MOST_NODES = 128
+MAX_NODES = 128
 
 _GPUS = 8
 _NVSWITCH = (0.7, 150.0)
@@ -41,7 +41,7 @@ _PCIE_SOURCE = (
 _INCAST = (Incast(33, 2**24, 0.9), Incast(65, 2**20, 0.8))
 """Assumed: the paper says which parts of an alltoall are best, and not by how much."""
 
-_ASSUMED = (
+_ASSUMPTIONS = (
     "Assumed: TCP takes 15 us from host to host, a motif 5 us to launch; GPUs of one node share "
     "nothing but what is said. "
 )
@@ -53,25 +53,27 @@ _INCAST_SOURCE = (
 )
 
 
-def fabric_of(text: str) -> Fabric:
-    """Return the fabric that a text names: of :data:`NAMES`, ``hgx2xN``, or a ``.json`` file.
+def resolve_fabric(text: str) -> Fabric:
+    """Return the named fabric: one of :data:`FABRIC_NAMES`, ``hgx2xN``, or a ``.json`` file.
 
     Raises:
         InputError: there is none of that name, or the file is not a fabric.
     """
     if text.endswith(".json"):
-        return load_fabric(Path(text), resolve)
+        return load_fabric(Path(text), resolve_topology)
     if text == "dgx1-pcie":
         return _dgx1_pcie()
-    if told := re.fullmatch(r"hgx2(?:x([1-9][0-9]{0,5}))?", text):
-        nodes = int(told[1] or 1)
-        if nodes > MOST_NODES:
-            raise ParameterError(f"fabric {text!r} has {nodes} nodes, expected 1 to {MOST_NODES}")
+    if match := re.fullmatch(r"hgx2(?:x([1-9][0-9]{0,5}))?", text):
+        nodes = int(match[1] or 1)
+        if nodes > MAX_NODES:
+            raise ParameterError(f"fabric {text!r} has {nodes} nodes, expected 1 to {MAX_NODES}")
         return _hgx2(text, nodes)
     if isfile(text):  # noqa: PTH113 - never raises
         raise ParameterError(f"{text} is a file, and those of fabrics end in .json")
-    hint = f"the fabrics are {', '.join(NAMES)}, hgx2xN of N nodes, or a .json file of your own"
-    raise unknown_name("fabric", text, NAMES, hint)
+    hint = (
+        f"the fabrics are {', '.join(FABRIC_NAMES)}, hgx2xN of N nodes, or a .json file of your own"
+    )
+    raise unknown_name("fabric", text, FABRIC_NAMES, hint)
 
 
 def _hgx2(name: str, nodes: int) -> Fabric:
@@ -94,19 +96,19 @@ def _hgx2(name: str, nodes: int) -> Fabric:
             Channel("cpu", cpu, launch_us=_LAUNCH_US, incast=_INCAST),
         ),
         shared=shared,
-        source=_SOURCE + _PCIE_SOURCE + _ASSUMED + _INCAST_SOURCE,
+        source=_SOURCE + _PCIE_SOURCE + _ASSUMPTIONS + _INCAST_SOURCE,
     )
 
 
 def _gpu_channel(name: str, nodes: int) -> Topology:
     """Return GPUs around NVSwitch, and their NICs around a network."""
     ranks = _GPUS * nodes
-    links = [(r, ranks + r // _GPUS, *_half(_NVSWITCH)) for r in range(ranks)]
+    links = [(r, ranks + r // _GPUS, *_half_link_cost(_NVSWITCH)) for r in range(ranks)]
     switches = [f"NVSwitch {k}" for k in range(nodes)]
     if nodes > 1:
-        links += [(r, ranks + nodes, *_half(_ROCE)) for r in range(ranks)]
+        links += [(r, ranks + nodes, *_half_link_cost(_ROCE)) for r in range(ranks)]
         switches.append("RoCE")
-    return _machine(name, ranks, links, switches, _nodes(nodes))
+    return _machine(name, ranks, links, switches, _node_ranks(nodes))
 
 
 def _cpu_channel(name: str, nodes: int) -> Topology:
@@ -115,9 +117,9 @@ def _cpu_channel(name: str, nodes: int) -> Topology:
     links = [(r, ranks + r // _GPUS, *_PCIE) for r in range(ranks)]
     switches = [f"host {k}" for k in range(nodes)]
     if nodes > 1:
-        links += [(ranks + k, ranks + nodes, *_half(_TCP)) for k in range(nodes)]
+        links += [(ranks + k, ranks + nodes, *_half_link_cost(_TCP)) for k in range(nodes)]
         switches.append("TCP")
-    return _machine(name, ranks, links, switches, _nodes(nodes))
+    return _machine(name, ranks, links, switches, _node_ranks(nodes))
 
 
 def _dgx1_pcie() -> Fabric:
@@ -126,11 +128,11 @@ def _dgx1_pcie() -> Fabric:
     links += [(_GPUS + k, _GPUS + 4 + k // 2, *_PCIE) for k in range(4)]
     links.append((_GPUS + 4, _GPUS + 5, *_SOCKET))
     switches = [*(f"PCIe switch {k}" for k in range(4)), "socket 0", "socket 1"]
-    pcie = _machine("dgx1-by-pcie", _GPUS, links, switches, _nodes(2, 4))
+    pcie = _machine("dgx1-by-pcie", _GPUS, links, switches, _node_ranks(2, 4))
     return Fabric(
         name="dgx1-pcie",
         channels=(
-            Channel("nvlink", resolve("dgx1"), streams=2, launch_us=_LAUNCH_US),
+            Channel("nvlink", resolve_topology("dgx1"), streams=2, launch_us=_LAUNCH_US),
             Channel("pcie", pcie, launch_us=_LAUNCH_US),
         ),
         source="NVIDIA DGX-1 with 8 V100: NVLink as 'sccl topo show dgx1' has it; GPUs two by two "
@@ -164,10 +166,10 @@ def _machine(
     )
 
 
-def _half(cost: tuple[float, float]) -> tuple[float, float]:
+def _half_link_cost(cost: tuple[float, float]) -> tuple[float, float]:
     """Return the cost of each of the two links over a switch, of which the latency is told."""
     return (cost[0] / 2, cost[1])
 
 
-def _nodes(count: int, each: int = _GPUS) -> tuple[tuple[int, ...], ...]:
+def _node_ranks(count: int, each: int = _GPUS) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(range(each * k, each * (k + 1))) for k in range(count))

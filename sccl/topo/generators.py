@@ -12,12 +12,27 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import combinations, islice, pairwise, permutations
 
-from sccl.core.topology import MAX_PAIRED, MAX_RANKS, Link, Switch, Topology, per_rank_budgets
+from sccl.core.topology import (
+    MAX_FULL_MESH_RANKS,
+    MAX_RANKS,
+    Link,
+    Switch,
+    Topology,
+    per_rank_budgets,
+)
 from sccl.errors import ParameterError, unknown_name
-from sccl.topo.costs import EXAMPLE, with_costs
-from sccl.topo.families import cayley, de_bruijn, hyperx, kautz, slim_fly
-from sccl.topo.layered import dgx2, dragonfly, fat_tree, ndv2, rail, ring_full_switch, switch2d
-from sccl.topo.wiring import Dimension, Pair, Wiring, alike, check_ranks, number_of, sides_of
+from sccl.topo.cost_notation import COST_EXAMPLE, apply_costs
+from sccl.topo.low_diameter import cayley, de_bruijn, hyperx, kautz, slim_fly
+from sccl.topo.multilevel import dgx2, dragonfly, fat_tree, ndv2, rail, ring_full_switch, switch2d
+from sccl.topo.wiring import (
+    Dimension,
+    WiredPair,
+    Wiring,
+    check_ranks,
+    parse_count,
+    parse_sides,
+    single_dimension,
+)
 
 _MAX_PAIRS = 2**19  # a full machine of 1,024 ranks
 
@@ -35,46 +50,46 @@ class Generator:
     name: str
     arguments: str
     example: str
-    describes: str
+    description: str
     make: Callable[[str], Wiring]
 
 
 def _ring(text: str) -> Wiring:
-    n = number_of(text, 2)
-    return _offsets(n, [1])
+    n = parse_count(text, 2)
+    return _circulant_wiring(n, [1])
 
 
 def _line(text: str) -> Wiring:
-    n = number_of(text, 2)
-    return Wiring(n, alike(pairwise(range(n))))
+    n = parse_count(text, 2)
+    return Wiring(n, single_dimension(pairwise(range(n))))
 
 
 def _star(text: str) -> Wiring:
-    n = number_of(text, 2)
-    return Wiring(n, ((0, other, 0) for other in range(1, n)))
+    n = parse_count(text, 2)
+    return Wiring(n, ((0, leaf, 0) for leaf in range(1, n)))
 
 
 def _full(text: str) -> Wiring:
-    n = number_of(text, 2)
-    return Wiring(n, alike(combinations(range(n), 2)))
+    n = parse_count(text, 2)
+    return Wiring(n, single_dimension(combinations(range(n), 2)))
 
 
 def _grid(text: str, *, periodic: bool) -> Wiring:
-    sides = sides_of(text)
+    sides = parse_sides(text)
     names = (f"side {i} ({side})" for i, side in enumerate(sides, 1))
     pairs = _grid_pairs(sides, periodic=periodic)
     return Wiring(check_ranks(sides), pairs, tuple(Dimension(name) for name in names))
 
 
-def _grid_pairs(sides: tuple[int, ...], *, periodic: bool) -> Iterator[Pair]:
+def _grid_pairs(sides: tuple[int, ...], *, periodic: bool) -> Iterator[WiredPair]:
     total = stride = check_ranks(sides)
     for dimension, side in enumerate(sides):
         stride //= side
         for rank in range(total):
             at = rank // stride % side
-            there = rank + stride * ((at + 1) % side - at)
-            if there > rank or (periodic and side > 2 and there < rank):
-                yield (*_sorted(rank, there), dimension)
+            neighbor = rank + stride * ((at + 1) % side - at)
+            if neighbor > rank or (periodic and side > 2 and neighbor < rank):
+                yield (*_sorted_pair(rank, neighbor), dimension)
 
 
 def _tpu_v4(text: str) -> Wiring:
@@ -83,24 +98,24 @@ def _tpu_v4(text: str) -> Wiring:
     Cubes of 4x4x4 chips have optical switches at their faces. Smaller slices have no wraparound
     (Jouppi et al., ISCA 2023, section 2; Google Cloud, TPU v4). Twisted tori are not supported.
     """
-    sides = sides_of(text)
+    sides = parse_sides(text)
     if len(sides) != 3:
         raise ValueError("three sides such as 4x4x4, each a multiple of 4 for one that wraps")
-    whole = all(side % 4 == 0 for side in sides)
-    wiring = _grid(text, periodic=whole)
+    wraps = all(side % 4 == 0 for side in sides)
+    wiring = _grid(text, periodic=wraps)
     dimensions = tuple(replace(d, alpha_us=1.0, gb_per_s=50.0) for d in wiring.dimensions)
-    describes = f"a slice of a TPU v4 pod, {'a torus' if whole else 'a mesh, being no whole cubes'}"
-    return replace(wiring, dimensions=dimensions, describes=describes, costs=_TPU_V4)
+    describes = f"a slice of a TPU v4 pod, {'a torus' if wraps else 'a mesh, being no whole cubes'}"
+    return replace(wiring, dimensions=dimensions, description=describes, costs=_TPU_V4_SOURCE)
 
 
-_TPU_V4 = (
+_TPU_V4_SOURCE = (
     "6 links of 50 GB/s a chip (Jouppi et al., ISCA 2023, Table 4), taken as per direction; no "
     "alpha is published, 1 us is assumed, as ASTRA-sim's examples have it for TPU v3"
 )
 
 
 def _hypercube(text: str) -> Wiring:
-    d = number_of(text, 1)
+    d = parse_count(text, 1)
     if d >= MAX_RANKS.bit_length():
         raise ValueError(f"at most {MAX_RANKS} ranks")
     flips = ((n, n ^ 1 << i, d - 1 - i) for n in range(2**d) for i in range(d) if not n >> i & 1)
@@ -109,21 +124,26 @@ def _hypercube(text: str) -> Wiring:
 
 def _circulant(text: str) -> Wiring:
     size, _, offsets = text.partition(":")
-    n = number_of(size, 2)
+    n = parse_count(size, 2)
     if not re.fullmatch(r"[0-9]{1,6}(,[0-9]{1,6})*", offsets):
         raise ValueError("a size, a colon and offsets such as 8:1,3")
     jumps = [int(o) for o in offsets.split(",")]
     if any(not 0 < jump < n for jump in jumps):
         raise ValueError(f"offsets from 1 to {n - 1}")
-    return _offsets(n, jumps)
+    return _circulant_wiring(n, jumps)
 
 
-def _offsets(n: int, jumps: Iterable[int]) -> Wiring:
+def _circulant_wiring(n: int, jumps: Iterable[int]) -> Wiring:
     """Return the machine in which each rank is joined to those so far on, around."""
-    return Wiring(n, alike(_sorted(rank, (rank + jump) % n) for jump in jumps for rank in range(n)))
+    return Wiring(
+        n,
+        single_dimension(
+            _sorted_pair(rank, (rank + jump) % n) for jump in jumps for rank in range(n)
+        ),
+    )
 
 
-def _sorted(a: int, b: int) -> tuple[int, int]:
+def _sorted_pair(a: int, b: int) -> tuple[int, int]:
     return (a, b) if a < b else (b, a)
 
 
@@ -132,12 +152,12 @@ def _switch(text: str) -> Wiring:
     size, sign, wide = text.partition("x")
     if sign and not re.fullmatch(r"[1-9][0-9]{0,3}", wide):
         raise ValueError("ranks, then (optionally) lanes of each to the switch, such as 8x18")
-    n, lanes = check_ranks([number_of(size, 2)], MAX_PAIRED), int(wide or "1")
-    pairs = alike(combinations(range(n), 2))
+    n, lanes = check_ranks([parse_count(size, 2)], MAX_FULL_MESH_RANKS), int(wide or "1")
+    pairs = single_dimension(combinations(range(n), 2))
     budgets = tuple(per_rank_budgets(permutations(range(n), 2), lanes, lanes))
     describes = f"{'one lane' if lanes == 1 else f'{lanes} lanes'} of each rank to a switch"
     dimensions = (Dimension("lanes to the switch", lanes),)
-    return Wiring(n, pairs, dimensions, budgets=budgets, describes=describes)
+    return Wiring(n, pairs, dimensions, budgets=budgets, description=describes)
 
 
 _GENERATORS = (
@@ -201,7 +221,7 @@ def generators() -> tuple[Generator, ...]:
     return _GENERATORS
 
 
-def wiring_of(generator: Generator, arguments: str) -> Wiring:
+def make_wiring(generator: Generator, arguments: str) -> Wiring:
     """Return the wiring of a generator for its arguments, costs (``@``) included.
 
     Raises:
@@ -212,11 +232,11 @@ def wiring_of(generator: Generator, arguments: str) -> Wiring:
     if not sign:
         return wiring
     return replace(
-        wiring, dimensions=with_costs(wiring.dimensions, costs), costs="costs from its name"
+        wiring, dimensions=apply_costs(wiring.dimensions, costs), costs="costs from its name"
     )
 
 
-def generated(text: str) -> Topology:
+def generate_topology(text: str) -> Topology:
     """Return the topology of ``name:arguments``.
 
     Raises:
@@ -230,9 +250,9 @@ def generated(text: str) -> Topology:
         raise unknown_name("topology generator", name, by_name, hint)
     generator = by_name[name]
     try:
-        wiring = wiring_of(generator, arguments)
+        wiring = make_wiring(generator, arguments)
     except ValueError as error:
-        example = generator.example + (EXAMPLE if "@" in arguments else "")
+        example = generator.example + (COST_EXAMPLE if "@" in arguments else "")
         raise ParameterError(
             f"topology {text!r}: {name} expects {error}, as in {example!r}"
         ) from error
@@ -250,7 +270,7 @@ def generated(text: str) -> Topology:
         chassis=wiring.chassis,
         alpha_us=first.alpha_us,
         gb_per_s=first.gb_per_s,
-        source=f"generated: {wiring.describes or generator.describes}; {wiring.costs}",
+        source=f"generated: {wiring.description or generator.description}; {wiring.costs}",
     )
 
 

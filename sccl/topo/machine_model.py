@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sccl.core.topology import Topology
-from sccl.topo.speeds import of_one_speed
-from sccl.topo.switches import without_switches
+from sccl.topo.lane_speeds import unify_lane_speeds
+from sccl.topo.switches import expand_switches
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,6 @@ def machine_model(topology: Topology) -> MachineModel:
     Raises:
         TopologyError: links with lanes of one speed and budgets cannot model the machine.
     """
-    even, speeds = of_one_speed(topology)
-    direct, switches = without_switches(even)
+    even, speeds = unify_lane_speeds(topology)
+    direct, switches = expand_switches(even)
     return MachineModel(direct, tuple(filter(None, (speeds, switches))))

@@ -26,16 +26,16 @@ class Measures:
     in_lanes: tuple[int, ...]
 
 
-def unreachable(topology: Topology) -> tuple[int, int] | None:
+def unreachable_pair(topology: Topology) -> tuple[int, int] | None:
     """Return two ranks with no path from the one to the other, None if there are none."""
-    there = distances(topology.successors(), [0])[: topology.ranks]
-    if UNREACHED in there:
-        return 0, there.index(UNREACHED)
+    forward = distances(topology.successors(), [0])[: topology.ranks]
+    if UNREACHED in forward:
+        return 0, forward.index(UNREACHED)
     back = distances(topology.reversed().successors(), [0])[: topology.ranks]
     return (back.index(UNREACHED), 0) if UNREACHED in back else None
 
 
-def measure(topology: Topology) -> Measures:
+def measure_topology(topology: Topology) -> Measures:
     """Return the :class:`Measures` of a topology."""
     successors = topology.successors()
     diameter, unreachable = 0, None
@@ -44,11 +44,11 @@ def measure(topology: Topology) -> Measures:
         diameter = max(diameter, *far)
         if UNREACHED in far and unreachable is None:
             unreachable = (src, far.index(UNREACHED))
-    out_lanes, in_lanes = (_carried_at(topology, end) for end in (0, 1))
+    out_lanes, in_lanes = (_node_capacities(topology, end) for end in (0, 1))
     return Measures(None if unreachable else diameter, unreachable, out_lanes, in_lanes)
 
 
-def _carried_at(topology: Topology, end: int) -> tuple[int, ...]:
+def _node_capacities(topology: Topology, end: int) -> tuple[int, ...]:
     """Return the chunks per round of all links that start (0) or end (1) at each rank together."""
     nodes = range(topology.ranks + len(topology.switches))
     lanes: list[dict[Edge, int]] = [{} for _ in nodes]
@@ -61,10 +61,10 @@ def _carried_at(topology: Topology, end: int) -> tuple[int, ...]:
             parts.setdefault(edge[end], set()).add(edge)
         for node, part in parts.items():
             shared[node].append((part, budget.chunks_per_round))
-    return tuple(_carried(lanes[rank], shared[rank]) for rank in range(topology.ranks))
+    return tuple(_links_capacity(lanes[rank], shared[rank]) for rank in range(topology.ranks))
 
 
-def _carried(lanes: Mapping[Edge, int], budgets: Iterable[tuple[set[Edge], int]]) -> int:
+def _links_capacity(lanes: Mapping[Edge, int], budgets: Iterable[tuple[set[Edge], int]]) -> int:
     """Return the chunks per round of some links together.
 
     Exact if any two budgets are nested or disjoint, as in real machines. Otherwise an upper bound.
@@ -74,17 +74,17 @@ def _carried(lanes: Mapping[Edge, int], budgets: Iterable[tuple[set[Edge], int]]
     """
     each = dict(lanes)
     larger = []
-    for edges, most in budgets:
+    for edges, limit in budgets:
         if len(edges) == 1:
             (edge,) = edges
-            each[edge] = min(each[edge], most)
+            each[edge] = min(each[edge], limit)
         else:
-            larger.append((edges, most))
+            larger.append((edges, limit))
     parts = [({edge}, count) for edge, count in each.items()]
-    for edges, most in sorted(larger, key=lambda budget: len(budget[0])):
+    for edges, limit in sorted(larger, key=lambda budget: len(budget[0])):
         within = [part for part in parts if part[0] <= edges]
         parts = [part for part in parts if not part[0] <= edges]
         if within:
             members = set().union(*(part[0] for part in within))
-            parts.append((members, min(most, sum(count for _, count in within))))
+            parts.append((members, min(limit, sum(count for _, count in within))))
     return sum(count for _, count in parts)

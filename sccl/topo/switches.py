@@ -21,9 +21,9 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from sccl.core.formatting import format_count
 from sccl.core.ids import Edge
 from sccl.core.topology import Budget, Link, Topology
-from sccl.core.words import counted
 from sccl.errors import TopologyError
 
 _MAX_LINKS = 1 << 20  # that of 1,024 ranks around one switch
@@ -51,11 +51,11 @@ class _Plane:
         return ((u, v) for u, _ in self.up for v, _ in self.down if u != v)
 
 
-def without_switches(topology: Topology) -> tuple[Topology, str]:
+def expand_switches(topology: Topology) -> tuple[Topology, str]:
     """Return the machine with links instead of switches, and a note (empty: no change).
 
-    All lanes are of one speed (:func:`sccl.topo.speeds.of_one_speed`). The latency of a link is the
-    sum of both links at the switch.
+    All lanes are of one speed (:func:`sccl.topo.lane_speeds.unify_lane_speeds`). The latency of a
+    link is the sum of both links at the switch.
 
     Raises:
         TopologyError: links and budgets cannot model the switches.
@@ -65,21 +65,21 @@ def without_switches(topology: Topology) -> tuple[Topology, str]:
     _check_plain(topology)
     _check_cascades(topology)
     planes = _planes(topology)
-    _check_ways(topology, planes)
+    _check_parallel_routes(topology, planes)
     links = [k for k in topology.links if max(k.edge) < topology.ranks]
     replaced: dict[Edge, tuple[Edge, ...]] = {k.edge: (k.edge,) for k in links}
     budgets: list[Budget] = []
     for plane in planes:
-        more, shared = _expanded(topology, plane)
+        more, shared = _expand_plane(topology, plane)
         links += more
         budgets += shared
-        replaced |= _through(plane)
+        replaced |= _pairs_through_links(plane)
     if not links:
         raise TopologyError(
             f"topology {topology.name!r}: its switches join no two ranks; give each switch links "
             "from ranks and links to ranks"
         )
-    budgets += _kept(topology, replaced, planes)
+    budgets += _remap_budgets(topology, replaced, planes)
     note = _note(topology, planes)
     source = f"{topology.source}; {note}" if topology.source else note
     direct = replace(
@@ -90,7 +90,7 @@ def without_switches(topology: Topology) -> tuple[Topology, str]:
 
 def _check_plain(topology: Topology) -> None:
     for switch in topology.switches:
-        if not switch.plain:
+        if not switch.is_plain:
             raise TopologyError(
                 f"topology {topology.name!r}: switch {switch.name!r} copies or stores chunks, and "
                 "links with budgets between ranks cannot express its load; give only its name, "
@@ -118,79 +118,79 @@ def _planes(topology: Topology) -> list[_Plane]:
         down = tuple((k.dst, k.lanes) for k in topology.links if k.src == node)
         if up or down:
             times = math.gcd(*(lanes for _, lanes in (*up, *down)))
-            key = _divided(up, times), _divided(down, times)
+            key = _divide_lanes(up, times), _divide_lanes(down, times)
             alike.setdefault(key, []).append((node, times))
-    found = []
+    planes = []
     for (up, down), members in alike.items():
         times = sum(n for _, n in members)
         nodes = tuple(node for node, _ in members)
-        found.append(_Plane(nodes, _times(up, times), _times(down, times)))
-    if sum(len(p.up) * len(p.down) for p in found) > _MAX_LINKS:
+        planes.append(_Plane(nodes, _multiply_lanes(up, times), _multiply_lanes(down, times)))
+    if sum(len(p.up) * len(p.down) for p in planes) > _MAX_LINKS:
         raise TopologyError(
             f"topology {topology.name!r}: its switches join more than {_MAX_LINKS} pairs of ranks, "
             "the most that is taken; model fewer ranks"
         )
-    return found
+    return planes
 
 
-def _divided(lanes: Lanes, by: int) -> Lanes:
+def _divide_lanes(lanes: Lanes, by: int) -> Lanes:
     return tuple((rank, n // by) for rank, n in lanes)
 
 
-def _times(lanes: Lanes, by: int) -> Lanes:
+def _multiply_lanes(lanes: Lanes, by: int) -> Lanes:
     return tuple((rank, n * by) for rank, n in lanes)
 
 
-def _check_ways(topology: Topology, planes: Sequence[_Plane]) -> None:
+def _check_parallel_routes(topology: Topology, planes: Sequence[_Plane]) -> None:
     """Check that no two ranks have two ways of which each has lanes of its own.
 
     Raises:
         TopologyError: they have.
     """
-    ways = {k.edge: "a link" for k in topology.links if max(k.edge) < topology.ranks}
+    hops = {k.edge: "a link" for k in topology.links if max(k.edge) < topology.ranks}
     for plane in planes:
         name = f"switch {_name(topology, plane.nodes[0])}"
         for edge in plane.edges():
-            if edge in ways:
+            if edge in hops:
                 raise TopologyError(
                     f"topology {topology.name!r}: rank {edge[0]} reaches rank {edge[1]} through "
-                    f"{ways[edge]} and through {name}, which have separate lanes; links with "
+                    f"{hops[edge]} and through {name}, which have separate lanes; links with "
                     "budgets cannot express that exactly: remove one of the routes, or write "
                     "links between the ranks with the budgets that hold"
                 )
-            ways[edge] = name
+            hops[edge] = name
 
 
-def _expanded(topology: Topology, plane: _Plane) -> tuple[list[Link], list[Budget]]:
+def _expand_plane(topology: Topology, plane: _Plane) -> tuple[list[Link], list[Budget]]:
     """Return the links between ranks and the budgets that are equivalent to a plane."""
     up, down = dict(plane.up), dict(plane.down)
     costs = {k.edge: k for k in topology.links}
     speed = topology.links[0].gb_per_s
     links = []
     for u, v in plane.edges():
-        ways = [costs[u, s].alpha_us + costs[s, v].alpha_us for s in plane.nodes]
-        links.append(Link(u, v, min(up[u], down[v]), max(ways), speed))
+        alphas = [costs[u, s].alpha_us + costs[s, v].alpha_us for s in plane.nodes]
+        links.append(Link(u, v, min(up[u], down[v]), max(alphas), speed))
     budgets = []
     for end, side, sides in ((0, "egress of", up), (1, "ingress of", down)):
         for rank, lanes in sides.items():
-            own = [k for k in links if k.edge[end] == rank]
-            if sum(k.lanes for k in own) > lanes:  # else the links alone say it
+            rank_links = [k for k in links if k.edge[end] == rank]
+            if sum(k.lanes for k in rank_links) > lanes:  # else the links alone say it
                 switch = topology.switches[plane.nodes[0] - topology.ranks].name
                 name = f"{side} rank {rank} at switch {switch}"
-                budgets.append(Budget(name, tuple(k.edge for k in own), lanes))
+                budgets.append(Budget(name, tuple(k.edge for k in rank_links), lanes))
     return links, budgets
 
 
-def _through(plane: _Plane) -> dict[Edge, tuple[Edge, ...]]:
+def _pairs_through_links(plane: _Plane) -> dict[Edge, tuple[Edge, ...]]:
     """Return for every link of a plane the pairs of ranks whose chunks pass it or its like."""
     pairs = list(plane.edges())
-    found = {(u, s): tuple(e for e in pairs if e[0] == u) for u, _ in plane.up for s in plane.nodes}
-    return found | {
+    users = {(u, s): tuple(e for e in pairs if e[0] == u) for u, _ in plane.up for s in plane.nodes}
+    return users | {
         (s, v): tuple(e for e in pairs if e[1] == v) for v, _ in plane.down for s in plane.nodes
     }
 
 
-def _kept(
+def _remap_budgets(
     topology: Topology, replaced: dict[Edge, tuple[Edge, ...]], planes: Sequence[_Plane]
 ) -> Iterable[Budget]:
     """Yield the machine's own budgets over the links that take the place of theirs.
@@ -198,26 +198,26 @@ def _kept(
     Raises:
         TopologyError: a budget counts some chunk twice, or limits some of several planes only.
     """
-    beside = {node: plane.nodes for plane in planes for node in plane.nodes}
+    plane_nodes = {node: plane.nodes for plane in planes for node in plane.nodes}
     for budget in topology.budgets:
-        likes = {edge: _likes(edge, beside) for edge in budget.edges}
+        likes = {edge: _parallel_links(edge, plane_nodes) for edge in budget.edges}
         # Of planes, whose chunks may take any, a budget has to limit all or none.
         if not set(budget.edges).issuperset(edge for like in likes.values() for edge in like):
-            raise TopologyError(_refused(topology, budget, "limits some of several like switches"))
+            raise TopologyError(_refusal(topology, budget, "limits some of several like switches"))
         edges = [new for first in sorted(set(map(min, likes.values()))) for new in replaced[first]]
         if len(set(edges)) != len(edges):
-            raise TopologyError(_refused(topology, budget, "counts a chunk into and out of one"))
+            raise TopologyError(_refusal(topology, budget, "counts a chunk into and out of one"))
         if edges:
             yield replace(budget, edges=tuple(edges))
 
 
-def _likes(edge: Edge, beside: dict[int, tuple[int, ...]]) -> list[Edge]:
+def _parallel_links(edge: Edge, plane_nodes: dict[int, tuple[int, ...]]) -> list[Edge]:
     """Return the links that chunks may take instead of one, itself among them."""
     src, dst = edge
-    return [(a, b) for a in beside.get(src, (src,)) for b in beside.get(dst, (dst,))]
+    return [(a, b) for a in plane_nodes.get(src, (src,)) for b in plane_nodes.get(dst, (dst,))]
 
 
-def _refused(topology: Topology, budget: Budget, why: str) -> str:
+def _refusal(topology: Topology, budget: Budget, why: str) -> str:
     return (
         f"topology {topology.name!r}, budget {budget.name!r}: it {why}, which budgets of links "
         "between ranks cannot express exactly; take it out, or model the switches as links"
@@ -231,6 +231,6 @@ def _name(topology: Topology, node: int) -> str:
 def _note(topology: Topology, planes: Sequence[_Plane]) -> str:
     names = [_name(topology, node) for plane in planes for node in plane.nodes]
     shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
-    links = counted(sum(1 for plane in planes for _ in plane.edges()), "link")
+    links = format_count(sum(1 for plane in planes for _ in plane.edges()), "link")
     which = "switch" if len(names) == 1 else "switches"
     return f"{which} {shown} as {links} between ranks with egress and ingress budgets"

@@ -13,9 +13,9 @@ from sccl.core.topology import MAX_RANKS, Budget
 # 25 GB/s per lane and direction.
 ALPHA_US = 0.7
 GB_PER_S = 25.0
-NVLINK = "alpha from TACCL (NSDI 2023) Table 1, NVLink on NDv2; GB/s of one NVLink 2.0 lane"
+NVLINK_COSTS = "alpha from TACCL (NSDI 2023) Table 1, NVLink on NDv2; GB/s of one NVLink 2.0 lane"
 
-Pair = tuple[int, int, int]
+WiredPair = tuple[int, int, int]
 """Two nodes that are joined both ways, and of which dimension their links are, from 0."""
 
 
@@ -36,7 +36,7 @@ class Dimension:
     gb_per_s: float = GB_PER_S
 
 
-LINKS = (Dimension("links"),)
+UNIFORM_LINKS = (Dimension("links"),)
 """The dimension of machines whose links all cost the same."""
 
 
@@ -50,27 +50,27 @@ class Wiring:
         switches: names of switches, which forward and store nothing.
         chassis: ranks that share an enclosure.
         budgets: shared budgets.
-        describes: description of the result. Empty: that of the generator.
+        description: description of the result. Empty: that of the generator.
         costs: source of the costs, as text.
     """
 
     ranks: int
-    pairs: Iterable[Pair]
-    dimensions: tuple[Dimension, ...] = LINKS
+    pairs: Iterable[WiredPair]
+    dimensions: tuple[Dimension, ...] = UNIFORM_LINKS
     switches: tuple[str, ...] = ()
     chassis: tuple[tuple[int, ...], ...] = ()
     budgets: tuple[Budget, ...] = ()
-    describes: str = ""
-    costs: str = NVLINK
-    one_way: tuple[Pair, ...] = ()
+    description: str = ""
+    costs: str = NVLINK_COSTS
+    one_way: tuple[WiredPair, ...] = ()
 
 
-def alike(pairs: Iterable[tuple[int, int]]) -> Iterator[Pair]:
+def single_dimension(pairs: Iterable[tuple[int, int]]) -> Iterator[WiredPair]:
     """Yield pairs as all of the first dimension."""
     return ((a, b, 0) for a, b in pairs)
 
 
-def number_of(text: str, minimum: int) -> int:
+def parse_count(text: str, minimum: int) -> int:
     """Return a number of ranks, or of another thing that a machine has many of.
 
     Raises:
@@ -81,7 +81,7 @@ def number_of(text: str, minimum: int) -> int:
     return int(text)
 
 
-def sides_of(text: str) -> tuple[int, ...]:
+def parse_sides(text: str) -> tuple[int, ...]:
     """Return the sides of ``4x4x4``.
 
     Raises:
@@ -93,13 +93,13 @@ def sides_of(text: str) -> tuple[int, ...]:
     return tuple(int(s) for s in sides)
 
 
-def check_ranks(sides: Iterable[int], most: int = MAX_RANKS) -> int:
+def check_ranks(sides: Iterable[int], max_ranks: int = MAX_RANKS) -> int:
     """Return how many ranks sides make.
 
     Raises:
         ValueError: they are too many.
     """
     ranks = prod(sides)
-    if ranks > most:
-        raise ValueError(f"at most {most} ranks")
+    if ranks > max_ranks:
+        raise ValueError(f"at most {max_ranks} ranks")
     return ranks

@@ -22,7 +22,7 @@ def prune(algorithm: Algorithm) -> Algorithm:
     for send in algorithm.sends:  # by step, so that the first arrival comes first
         if send.src != send.dst and send.dst not in algorithm.collective.holders(send.chunk):
             first.setdefault((send.chunk, send.dst), send)
-    needed = {place for place in first if place[1] in algorithm.collective.wanted(place[0])}
+    needed = {place for place in first if place[1] in algorithm.collective.destinations(place[0])}
     kept = []
     for send in sorted(first.values(), reverse=True):  # users of a chunk before its arrival
         if (send.chunk, send.dst) in needed:
@@ -53,7 +53,7 @@ def invert(algorithm: Algorithm, collective: Collective) -> Algorithm:
                 f"chunk {chunk} of {algorithm.collective.name} starts on {len(sources)} ranks; "
                 "an inverse needs chunks that start on exactly one"
             )
-        if not collective.combining and len(algorithm.collective.wanted(chunk) - sources) > 1:
+        if not collective.combining and len(algorithm.collective.destinations(chunk) - sources) > 1:
             raise NotInvertibleError(
                 f"chunk {chunk} of {algorithm.collective.name} ends on several ranks, so its "
                 f"inverse reduces and cannot be {collective.name}, which does not reduce"

@@ -9,17 +9,17 @@ from dataclasses import dataclass, replace
 from sccl.core.algorithm import Algorithm, Send
 from sccl.core.collective import Collective
 from sccl.core.ids import ChunkId, Edge, Rank, Step
-from sccl.core.legs import Leg, legs_of
+from sccl.core.route_segments import RouteSegment, route_segments
 from sccl.core.schedule import Schedule
 from sccl.core.topology import Budget, Link, Topology, link_name
 from sccl.errors import ParameterError
 from sccl.judge import require_valid
 
-Place = tuple[int, int]
+ChunkPlace = tuple[int, int]
 """(chunk, rank)."""
 
 
-Row = tuple[int, int, int, int, int, bool]
+TimedRow = tuple[int, int, int, int, int, bool]
 """(when it goes, when it comes, chunk, src, dst, reduce): the first two by any measure of order."""
 
 
@@ -28,7 +28,7 @@ class _Transfer:
     """A row of a schedule, and the step that it gets.
 
     Attributes:
-        held: whether its sender has the chunk from the beginning.
+        is_initial: whether its sender has the chunk from the beginning.
     """
 
     start: int
@@ -37,28 +37,29 @@ class _Transfer:
     src: int
     dst: int
     reduce: bool
-    held: bool
+    is_initial: bool
     step: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Levelled:
+class SteppedSchedule:
     """A schedule by steps.
 
     Attributes:
-        together: of sends that are one transfer, with others of their step and link, which.
+        combined_transfers: of sends that are one transfer, with others of their step and link,
+            which.
     """
 
     algorithm: Algorithm
-    together: Mapping[Send, int]
+    combined_transfers: Mapping[Send, int]
 
 
-def algorithm_of(schedule: Schedule) -> Algorithm:
-    """Return the algorithm of :func:`levelled`."""
-    return levelled(schedule).algorithm
+def algorithm_from_schedule(schedule: Schedule) -> Algorithm:
+    """Return the algorithm of :func:`assign_steps`."""
+    return assign_steps(schedule).algorithm
 
 
-def levelled(schedule: Schedule) -> Levelled:
+def assign_steps(schedule: Schedule) -> SteppedSchedule:
     """Return an algorithm with a schedule's transfers as sends, in as few steps as they allow.
 
     A send comes in a later step than the sends that bring its data. If chunks are reduced or
@@ -66,7 +67,7 @@ def levelled(schedule: Schedule) -> Levelled:
     of its fullest link or budget.
 
     Chunks that are sent together are sends of one step, unless no order of steps permits it.
-    Transfers through switches become sends over links (:func:`_direct`).
+    Transfers through switches become sends over links (:func:`_direct_topology`).
 
     Args:
         schedule: Valid schedule.
@@ -76,35 +77,39 @@ def levelled(schedule: Schedule) -> Levelled:
             of steps preserves the order of values.
         JudgeError: The schedule is not valid.
     """
-    legs = sorted(legs_of(schedule))
-    _check_kept(legs)
-    topology = _direct(schedule.topology, legs)
+    legs = sorted(route_segments(schedule))
+    _check_stored(legs)
+    topology = _direct_topology(schedule.topology, legs)
     collective = schedule.collective
     transfers = [
         _Transfer(
-            *(leg.start, leg.arrives, leg.chunk, leg.src, leg.dst, leg.reduce),
+            *(leg.start, leg.arrival, leg.chunk, leg.src, leg.dst, leg.reduce),
             leg.src in collective.holders(leg.chunk),
         )
         for leg in legs
     ]
-    parties = _parties(legs)
+    parties = _combined_groups(legs)
     try:
-        _give_steps(transfers, combining=collective.combining, parties=parties)
+        _raise_steps(transfers, combining=collective.combining, parties=parties)
     except ParameterError:
         if not parties:
             raise
         for transfer in transfers:
             transfer.step = 0
-        _give_steps(transfers, combining=collective.combining)
+        _raise_steps(transfers, combining=collective.combining)
         parties = []
-    sends = [_send(transfer) for transfer in transfers]
-    rounds = _rounds(topology, transfers)
+    sends = [_make_send(transfer) for transfer in transfers]
+    rounds = _rounds_per_step(topology, transfers)
     algorithm = Algorithm(topology, collective, rounds, tuple(sends))
     require_valid(algorithm, "the way from times to steps")
-    return Levelled(algorithm, {sends[i]: n for n, party in enumerate(parties) for i in party})
+    return SteppedSchedule(
+        algorithm, {sends[i]: n for n, party in enumerate(parties) for i in party}
+    )
 
 
-def algorithm_of_rows(topology: Topology, collective: Collective, rows: Sequence[Row]) -> Algorithm:
+def algorithm_from_rows(
+    topology: Topology, collective: Collective, rows: Sequence[TimedRow]
+) -> Algorithm:
     """Return the algorithm of transfers whose order is known, in as few steps as that allows.
 
     Whether it is right is for the judge to say.
@@ -116,18 +121,18 @@ def algorithm_of_rows(topology: Topology, collective: Collective, rows: Sequence
         _Transfer(start, arrives, chunk, src, dst, reduce, src in collective.holders(chunk))
         for start, arrives, chunk, src, dst, reduce in rows
     ]
-    _give_steps(transfers, combining=collective.combining)
-    sends = tuple(map(_send, transfers))
-    return Algorithm(topology, collective, _rounds(topology, transfers), sends)
+    _raise_steps(transfers, combining=collective.combining)
+    sends = tuple(map(_make_send, transfers))
+    return Algorithm(topology, collective, _rounds_per_step(topology, transfers), sends)
 
 
-def _check_kept(legs: Iterable[Leg]) -> None:
+def _check_stored(legs: Iterable[RouteSegment]) -> None:
     """Check that ranks keep all that comes to them.
 
     Raises:
         ParameterError: one does not.
     """
-    count = Counter(leg.of for leg in legs)
+    count = Counter(leg.message_chunk for leg in legs)
     for (number, _), hops in sorted(count.items(), key=lambda item: (-item[1], item[0]))[:1]:
         if hops == 1:
             return
@@ -137,7 +142,7 @@ def _check_kept(legs: Iterable[Leg]) -> None:
         )
 
 
-def _direct(topology: Topology, legs: Iterable[Leg]) -> Topology:
+def _direct_topology(topology: Topology, legs: Iterable[RouteSegment]) -> Topology:
     """Return the machine with a link for every two ranks that a schedule joins through switches.
 
     Its lanes are those of the narrowest link of its first way. A link that several pairs of ranks
@@ -145,22 +150,22 @@ def _direct(topology: Topology, legs: Iterable[Leg]) -> Topology:
     """
     if not topology.switches:
         return topology
-    ways: dict[Edge, set[tuple[int, ...]]] = defaultdict(set)
+    paths: dict[Edge, set[tuple[int, ...]]] = defaultdict(set)
     for leg in legs:
         if len(leg.links) > 1:
-            ways[Rank(leg.src), Rank(leg.dst)].add(leg.links)
-    found = {k.edge: k for k in topology.links if max(k.edge) < topology.ranks}
+            paths[Rank(leg.src), Rank(leg.dst)].add(leg.links)
+    links = {k.edge: k for k in topology.links if max(k.edge) < topology.ranks}
     shared: dict[int, list[Edge]] = defaultdict(list)
-    for edge, several in sorted(ways.items()):
+    for edge, several in sorted(paths.items()):
         hops = [topology.links[n] for n in min(several)]
         lanes, speed = min(k.lanes for k in hops), min(k.gb_per_s for k in hops)
-        found.setdefault(edge, Link(*edge, lanes, sum(k.alpha_us for k in hops), speed))
-        for number in {n for way in several for n in way}:
+        links.setdefault(edge, Link(*edge, lanes, sum(k.alpha_us for k in hops), speed))
+        for number in {n for path in several for n in path}:
             shared[number].append(edge)
     over = {topology.links[number].edge: edges for number, edges in shared.items()}
     budgets = []
     for budget, speed in zip(topology.budgets, topology.budget_speeds(), strict=True):
-        left = {edge for edge in budget.edges if edge in found}
+        left = {edge for edge in budget.edges if edge in links}
         left.update(pair for edge in budget.edges for pair in over.get(edge, ()))
         if left == set(budget.edges):
             budgets.append(budget)
@@ -172,37 +177,37 @@ def _direct(topology: Topology, legs: Iterable[Leg]) -> Topology:
         for k in (topology.links[number],)
         if len(edges) > 1
     ]
-    return replace(topology, links=tuple(found.values()), budgets=tuple(budgets), switches=())
+    return replace(topology, links=tuple(links.values()), budgets=tuple(budgets), switches=())
 
 
-def _parties(legs: Sequence[Leg]) -> list[list[int]]:
+def _combined_groups(legs: Sequence[RouteSegment]) -> list[list[int]]:
     """Return the numbers of legs that go together, of those that do with others."""
-    found: dict[tuple[int, ...], list[int]] = defaultdict(list)
+    parties: dict[tuple[int, ...], list[int]] = defaultdict(list)
     for i, leg in enumerate(legs):
-        found[leg.transfers].append(i)
-    return [numbers for numbers in found.values() if len(numbers) > 1]
+        parties[leg.transfers].append(i)
+    return [numbers for numbers in parties.values() if len(numbers) > 1]
 
 
-def _send(t: _Transfer) -> Send:
+def _make_send(t: _Transfer) -> Send:
     return Send(Step(t.step), ChunkId(t.chunk), Rank(t.src), Rank(t.dst), t.reduce)
 
 
 @dataclass(slots=True)
-class _Values:
+class _PlaceSteps:
     """The steps of arrivals at a place and of sends from it so far.
 
     Attributes:
         since: First step that can send the current value.
-        gone: Last step that sent from there.
+        last_sent: Last step that sent from there.
         stored: Step after the last one that overwrote the value.
     """
 
     since: int | None = None
-    gone: int = 0
+    last_sent: int = 0
     stored: int = 0
 
 
-def _give_steps(
+def _raise_steps(
     transfers: list[_Transfer], *, combining: bool, parties: Sequence[Sequence[int]] = ()
 ) -> None:
     """Give each transfer its step: the least that all conditions allow, found by raising them.
@@ -217,7 +222,7 @@ def _give_steps(
     comes = ((t.arrives, False, i) for i, t in enumerate(transfers))
     events = sorted((*goes, *comes))  # at a tick, first what comes
     raise_ = _raise_combining if combining else _raise_copying
-    while raise_(transfers, events) | _raise_parties(transfers, parties):
+    while raise_(transfers, events) | _raise_groups(transfers, parties):
         if max(t.step for t in transfers) > len(transfers):
             raise ParameterError(
                 "schedule: overwrites and sends depend on one another in a cycle, which steps "
@@ -225,7 +230,7 @@ def _give_steps(
             )
 
 
-def _raise_parties(transfers: list[_Transfer], parties: Sequence[Sequence[int]]) -> bool:
+def _raise_groups(transfers: list[_Transfer], parties: Sequence[Sequence[int]]) -> bool:
     """Move chunks that are sent together to the step of the last. Return whether any moved."""
     raised = False
     for party in parties:
@@ -239,16 +244,18 @@ def _raise_parties(transfers: list[_Transfer], parties: Sequence[Sequence[int]])
 def _raise_copying(transfers: list[_Transfer], events: list[tuple[int, bool, int]]) -> bool:
     """Move sends after the first step that brings their data. Return whether any moved."""
     raised = False
-    there: dict[Place, _Values] = defaultdict(_Values)
+    values_at: dict[ChunkPlace, _PlaceSteps] = defaultdict(_PlaceSteps)
     for _, goes, i in events:
         transfer = transfers[i]
         if not goes:
-            values, after = there[transfer.chunk, transfer.dst], transfer.step + 1
+            values, after = values_at[transfer.chunk, transfer.dst], transfer.step + 1
             values.since = after if values.since is None else min(values.since, after)
             continue
-        here = 0 if transfer.held else there[transfer.chunk, transfer.src].since or 0
-        if transfer.step < here:
-            transfer.step, raised = here, True
+        lower_bound = (
+            0 if transfer.is_initial else values_at[transfer.chunk, transfer.src].since or 0
+        )
+        if transfer.step < lower_bound:
+            transfer.step, raised = lower_bound, True
     return raised
 
 
@@ -259,16 +266,18 @@ def _raise_combining(transfers: list[_Transfer], events: list[tuple[int, bool, i
     a step sends the value at its beginning. A send that overwrites has a step of its own.
     """
     raised = False
-    there: dict[Place, _Values] = defaultdict(_Values)
+    values_at: dict[ChunkPlace, _PlaceSteps] = defaultdict(_PlaceSteps)
     for _, goes, i in events:
         transfer = transfers[i]
-        values = there[transfer.chunk, transfer.src if goes else transfer.dst]
+        values = values_at[transfer.chunk, transfer.src if goes else transfer.dst]
         since = values.since or 0
-        least = since if goes else max(values.gone, values.stored if transfer.reduce else since)
-        if transfer.step < least:
-            transfer.step, raised = least, True
+        lower_bound = (
+            since if goes else max(values.last_sent, values.stored if transfer.reduce else since)
+        )
+        if transfer.step < lower_bound:
+            transfer.step, raised = lower_bound, True
         if goes:
-            values.gone = max(values.gone, transfer.step)
+            values.last_sent = max(values.last_sent, transfer.step)
             continue
         values.since = max(since, transfer.step + 1)
         if not transfer.reduce:
@@ -276,7 +285,7 @@ def _raise_combining(transfers: list[_Transfer], events: list[tuple[int, bool, i
     return raised
 
 
-def _rounds(topology: Topology, transfers: list[_Transfer]) -> tuple[int, ...]:
+def _rounds_per_step(topology: Topology, transfers: list[_Transfer]) -> tuple[int, ...]:
     """Return the rounds of each step: those of its fullest link or budget, and at least one."""
     load: Counter[tuple[int, Edge]] = Counter(
         (t.step, (Rank(t.src), Rank(t.dst))) for t in transfers

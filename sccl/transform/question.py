@@ -16,7 +16,7 @@ from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology
 from sccl.errors import CollectiveError, ParameterError
 from sccl.judge import require_valid
-from sccl.topo.symmetry.expand import expand
+from sccl.topo.symmetry.expansion import expand_algorithm
 from sccl.transform.invert import compose, invert
 
 
@@ -42,28 +42,30 @@ class Question:
         """Return the class in which an unsat answer holds. Empty: all k-synchronous algorithms."""
         return self.dual.scope
 
-    def recover(self, found: Sequence[AnyAlgorithm]) -> AnyAlgorithm:
+    def recover(self, solutions: Sequence[AnyAlgorithm]) -> AnyAlgorithm:
         """Return a verified algorithm for the requested collective.
 
         Args:
-            found: Algorithms of :attr:`instances`.
+            solutions: Algorithms of :attr:`instances`.
 
         Raises:
             JudgeError: An algorithm was not valid for its instance.
             TooLargeError: The inverse of a symmetric algorithm has too many sends.
         """
         if self.dual.is_identity:
-            return require_valid(found[0], "the solver")
-        algorithms = [expand(algorithm) for algorithm in found]
+            return require_valid(solutions[0], "the solver")
+        algorithms = [expand_algorithm(algorithm) for algorithm in solutions]
         if self.dual.phases == 1:
             return invert(algorithms[0], self.collective)
-        scatter = self.dual.scattered.at(self.collective.chunks)
+        scatter = self.dual.first_phase.at(self.collective.chunks)
         first = replace(invert(algorithms[0], scatter), topology=self.topology)
-        whole = compose(first, algorithms[-1], self.collective)
-        return replace(whole, scope=self.scope)
+        composed = compose(first, algorithms[-1], self.collective)
+        return replace(composed, scope=self.scope)
 
 
-def pose(topology: Topology, spec: Spec, chunks: int, steps: int, rounds: int) -> Question:
+def build_question(
+    topology: Topology, spec: Spec, chunks: int, steps: int, rounds: int
+) -> Question:
     """Return the question for C = ``chunks``, S = ``steps``, R = ``rounds``.
 
     Raises:
@@ -78,10 +80,10 @@ def pose(topology: Topology, spec: Spec, chunks: int, steps: int, rounds: int) -
     collective = spec.at(chunks)
     check_steps_and_rounds(steps, rounds)
     dual = dual_of(spec)
-    for what, value in (("steps", steps), ("rounds", rounds)):
+    for label, value in (("steps", steps), ("rounds", rounds)):
         if value % dual.phases:
             raise ParameterError(
-                f"{what} is {value}, expected an even number: of allreduce, only compositions of "
+                f"{label} is {value}, expected an even number: of allreduce, only compositions of "
                 "equal halves are asked about, a reducescatter and an allgather of half the steps "
                 "and rounds each; 'sccl pareto' looks at all classes"
             )
@@ -92,6 +94,6 @@ def pose(topology: Topology, spec: Spec, chunks: int, steps: int, rounds: int) -
             steps // dual.phases,
             rounds // dual.phases,
         )
-        for phase in dual.solved_on(topology)
+        for phase in dual.phases_on(topology)
     )
     return Question(topology, collective, dual, steps, rounds, instances)

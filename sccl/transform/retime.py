@@ -8,26 +8,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sccl.core.algorithm import Algorithm
+from sccl.core.arrays import AnyIntArray, IntArray
 from sccl.core.clock import AlphaModel, Clock
 from sccl.core.collective import Collective
-from sccl.core.schedule import Schedule, Whole
-from sccl.core.stepping import Stepping
+from sccl.core.schedule import Schedule
+from sccl.core.step_alignment import StepAlignment
 from sccl.core.topology import Topology
 from sccl.errors import TooLargeError
 from sccl.judge import require_valid
 from sccl.sim import Messages, Timeline, simulate
 
-MOST_ROUNDS = 100
+MAX_DELAY_ROUNDS = 100
 """Largest number of rounds that postpone early sends. Measured instances need 1 to 90."""
 
-PATIENCE = 8
+DELAY_PATIENCE = 8
 """Rounds after which a send is put off by a link's time for a chunk more, and so on."""
-
-Ticks = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Stepped:
+class SteppedSends:
     """Sends in steps, between ranks that may have no link.
 
     A send of step s carries the value of its sender after step s - 1, as in an
@@ -39,14 +38,14 @@ class Stepped:
     """
 
     collective: Collective
-    step: Whole
-    chunk: Whole
-    src: Whole
-    dst: Whole
+    step: AnyIntArray
+    chunk: AnyIntArray
+    src: AnyIntArray
+    dst: AnyIntArray
     reduce: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, algorithm: Algorithm) -> Stepped:
+    def from_algorithm(cls, algorithm: Algorithm) -> SteppedSends:
         """Return those of an algorithm, which sorts them."""
         rows = ((s.step, s.chunk, s.src, s.dst, s.reduce) for s in algorithm.sends)
         table = np.fromiter(rows, np.dtype((np.int64, 5)), algorithm.num_sends)
@@ -54,14 +53,14 @@ class Stepped:
         return cls(algorithm.collective, step, chunk, src, dst, reduce.astype(np.bool_))
 
 
-def schedule_of(
+def schedule_algorithm(
     algorithm: Algorithm,
     chunk_bytes: int,
     model: AlphaModel = AlphaModel.TRAVELS,
-    stepping: Stepping = Stepping.PIPELINED,
+    stepping: StepAlignment = StepAlignment.PIPELINED,
     tick_ps: int = 1,
 ) -> Schedule:
-    """Return an algorithm's sends with their times, judged, as :func:`timed` makes them.
+    """Return an algorithm's sends with their times, judged, as :func:`schedule_sends` makes them.
 
     Args:
         algorithm: one that the judge accepts.
@@ -71,13 +70,18 @@ def schedule_of(
         ParameterError: the size or the tick is out of range.
         JudgeError: the algorithm is not valid.
     """
-    clock = Clock.of(algorithm.topology, chunk_bytes, model, tick_ps)
-    made = timed(Stepped.of(algorithm), algorithm.topology, clock, stepping)
+    clock = Clock.from_topology(algorithm.topology, chunk_bytes, model, tick_ps)
+    made = schedule_sends(
+        SteppedSends.from_algorithm(algorithm), algorithm.topology, clock, stepping
+    )
     return require_valid(made, "the way from steps to times")
 
 
-def timed(
-    sends: Stepped, topology: Topology, clock: Clock, stepping: Stepping = Stepping.PIPELINED
+def schedule_sends(
+    sends: SteppedSends,
+    topology: Topology,
+    clock: Clock,
+    stepping: StepAlignment = StepAlignment.PIPELINED,
 ) -> Schedule:
     """Return sends with simulated times, not yet verified.
 
@@ -94,20 +98,20 @@ def timed(
         TooLargeError: Some sends arrive too early after the maximum number of postponements.
         UnreachableError: No path leads to the destination of a send.
     """
-    found = _put_off(sends, topology, clock, stepping)
-    if found is None and stepping is not Stepping.BARRIER:
-        found = _put_off(sends, topology, clock, Stepping.BARRIER)
-    if found is None:
+    timing = _delay_sends(sends, topology, clock, stepping)
+    if timing is None and stepping is not StepAlignment.BARRIER:
+        timing = _delay_sends(sends, topology, clock, StepAlignment.BARRIER)
+    if timing is None:
         raise TooLargeError(
             f"{sends.collective.name} on topology {topology.name!r}: some sends arrive before "
             "their receiver has sent the value that they are reduced into, even after "
-            f"{MOST_ROUNDS} rounds of postponing: give fewer chunks or another algorithm"
+            f"{MAX_DELAY_ROUNDS} rounds of postponing: give fewer chunks or another algorithm"
         )
-    return found.schedule(sends.collective)
+    return timing.schedule(sends.collective)
 
 
-def _put_off(
-    sends: Stepped, topology: Topology, clock: Clock, stepping: Stepping
+def _delay_sends(
+    sends: SteppedSends, topology: Topology, clock: Clock, stepping: StepAlignment
 ) -> Timeline | None:
     """Return sends with their times, none too early. None: some still are after many rounds.
 
@@ -115,32 +119,32 @@ def _put_off(
     postponed by more, so that others go first.
     """
     columns = (sends.step, sends.chunk, sends.src, sends.dst, sends.reduce)
-    messages = Messages.of_steps(*columns, stepping=stepping)
+    messages = Messages.from_steps(*columns, stepping=stepping)
     messages = replace(messages, num_chunks=sends.collective.num_chunks)
     timeline = simulate(messages, topology, clock)
     if not sends.collective.combining:
         return timeline
     times = np.zeros(len(messages), dtype=np.int64)
-    for _ in range(MOST_ROUNDS):
-        first, last = _ends(timeline)
-        early = _too_early(sends, timeline.start[first], timeline.arrive[last])
+    for _ in range(MAX_DELAY_ROUNDS):
+        first, last = _message_row_ends(timeline)
+        early = _early_ticks(sends, timeline.start[first], timeline.arrive[last])
         if not early.any():
             return timeline
         times += early > 0
-        more = times // PATIENCE * int((timeline.free - timeline.start).max())
+        more = times // DELAY_PATIENCE * int((timeline.free - timeline.start).max())
         later = np.where(early > 0, timeline.start[first] + early + more, messages.release)
         timeline = simulate(replace(messages, release=later), topology, clock)
         messages = timeline.messages
     return None
 
 
-def _ends(timeline: Timeline) -> tuple[Ticks, Ticks]:
+def _message_row_ends(timeline: Timeline) -> tuple[IntArray, IntArray]:
     """Return the first and the last row of each message."""
     rows = np.searchsorted(timeline.message, np.arange(len(timeline.messages) + 1))
     return rows[:-1], rows[1:] - 1
 
 
-def _too_early(sends: Stepped, start: Ticks, arrive: Ticks) -> Ticks:
+def _early_ticks(sends: SteppedSends, start: IntArray, arrive: IntArray) -> IntArray:
     """Return by how many ticks each send arrives too early at its place.
 
     That is before a send of its step, or of one before, has started there.

@@ -10,7 +10,7 @@ from sccl.core.ids import Edge, Step
 from sccl.errors import ParameterError
 
 
-def stretched(algorithm: Algorithm, steps: int) -> Algorithm:
+def stretch_steps(algorithm: Algorithm, steps: int) -> Algorithm:
     """Return an algorithm with the same rounds and sends in more steps.
 
     The data of a step exist at its beginning, so they may be sent in any of the steps that replace
@@ -30,21 +30,21 @@ def stretched(algorithm: Algorithm, steps: int) -> Algorithm:
         )
     pieces = [[rounds] for rounds in algorithm.rounds_per_step]
     more = steps - algorithm.steps
-    for own in pieces:
-        cut = min(more, own[0] - 1)
-        own[:] = [own[0] - cut] + [1] * cut
+    for step_rounds in pieces:
+        cut = min(more, step_rounds[0] - 1)
+        step_rounds[:] = [step_rounds[0] - cut] + [1] * cut
         more -= cut
     first = [sum(map(len, pieces[:k])) for k in range(len(pieces))]
     lanes = {link.edge: link.lanes for link in algorithm.topology.links}
     sent: Counter[tuple[int, Edge]] = Counter()
     sends = []
-    for one in sorted(algorithm.sends):
-        before = sent[one.step, one.edge]
-        sent[one.step, one.edge] += 1
-        piece, room = 0, pieces[one.step][0] * lanes[one.edge]
+    for send in sorted(algorithm.sends):
+        before = sent[send.step, send.edge]
+        sent[send.step, send.edge] += 1
+        piece, room = 0, pieces[send.step][0] * lanes[send.edge]
         while before >= room:
             piece += 1
-            room += pieces[one.step][piece] * lanes[one.edge]
-        sends.append(replace(one, step=Step(first[one.step] + piece)))
-    rounds = tuple(rounds for own in pieces for rounds in own)
+            room += pieces[send.step][piece] * lanes[send.edge]
+        sends.append(replace(send, step=Step(first[send.step] + piece)))
+    rounds = tuple(rounds for step_rounds in pieces for rounds in step_rounds)
     return replace(algorithm, rounds_per_step=rounds, sends=tuple(sends))

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from sccl.view.libraries import alt
+from sccl.view.plot_libraries import alt
 
 if TYPE_CHECKING:
     from altair.typing import ChartType
@@ -16,16 +16,16 @@ TEXT = 13  # px
 WIDTH, HEIGHT = 560, 340
 NUMBERS = ".6~g"  # how axes write numbers: a million and more as a power of ten
 INK = "#1a1a1a"
-GREY = "#6b6b6b"
+GRAY = "#6b6b6b"
 
 # After Okabe and Ito's colours that anyone can tell apart, darker where text in them would be lost
 # on white. Lines also differ in their dashes, and dots in their shapes.
-COLOURS = ("#0072B2", "#D55E00", "#00805E", "#7A3E6D", "#B07500", "#4A90C2", "#000000", "#B5547F")
+COLORS = ("#0072B2", "#D55E00", "#00805E", "#7A3E6D", "#B07500", "#4A90C2", "#000000", "#B5547F")
 DASHES = ((1, 0), (8, 4), (2, 3), (10, 3, 2, 3), (5, 2), (1, 2), (12, 4), (4, 4))
 MARKERS = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-left",
           "triangle-right")  # fmt: skip
 
-_EVERY_SCALE: dict[Any, Any] = dict.fromkeys(
+_ALL_SCALES: dict[Any, Any] = dict.fromkeys(
     ("color", "fill", "shape", "stroke", "strokeDash", "strokeWidth", "xOffset"), "independent"
 )
 
@@ -34,7 +34,7 @@ _DECADES = 2.5  # spanned by an axis, from which on powers of ten are enough
 _DASHED = 900  # the square of the length of a line in a legend, enough to see its dashes
 
 # Where none of the fonts is, names are wider than they were measured: those at the right need it.
-_ROOM = {"left": 10, "top": 10, "bottom": 10, "right": 26}
+_PADDING = {"left": 10, "top": 10, "bottom": 10, "right": 26}
 
 _CONTROLS = dict.fromkeys([*range(9), *range(11, 32), *range(127, 160)], "\ufffd")
 
@@ -42,7 +42,7 @@ C = TypeVar("C", bound="alt.TopLevelMixin")
 V = TypeVar("V")
 
 
-class _Rows:
+class _ChartRows:
     """The values of a chart's data, opaque to Altair, which otherwise copies and checks them often.
 
     The specification is checked, on request.
@@ -57,10 +57,10 @@ class _Rows:
         return self._values
 
 
-def rows(values: Sequence[Mapping[str, Any]]) -> alt.Data:
+def chart_rows(values: Sequence[Mapping[str, Any]]) -> alt.Data:
     """Return rows as a chart's data, in it and as they are."""
     with alt.utils.schemapi.debug_mode(arg=False):
-        return alt.Data(values=_Rows(values))
+        return alt.Data(values=_ChartRows(values))
 
 
 def series_scale(names: Sequence[str], values: Sequence[Any]) -> alt.Scale:
@@ -73,7 +73,7 @@ def nth(values: Sequence[V], i: int) -> V:
 
     With each round other dashes and shapes go with a colour, so that no two series look alike.
     """
-    shift = 0 if values is COLOURS else i // len(values)
+    shift = 0 if values is COLORS else i // len(values)
     return values[(i + shift) % len(values)]
 
 
@@ -88,7 +88,7 @@ def series_legend(names: Sequence[str], *, dots: bool = False) -> alt.Legend | N
     return alt.Legend(orient="bottom", columns=columns, symbolType="stroke", symbolSize=_DASHED)
 
 
-def dashes() -> alt.Legend:
+def dash_legend() -> alt.Legend:
     """Return the legend of kinds of lines, below one another."""
     return alt.Legend(orient="bottom", columns=1, symbolType="stroke", symbolSize=_DASHED)
 
@@ -102,44 +102,44 @@ def decades(low: float, high: float) -> list[float]:
     """
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     parts = (1, 2, 5) if math.log10(high / low) < _DECADES else (1,)
-    found = [float(f"{part}e{power}") for power in powers for part in parts]
-    return [value for value in found if low <= value <= high]
+    values = [float(f"{part}e{power}") for power in powers for part in parts]
+    return [value for value in values if low <= value <= high]
 
 
-def themed(chart: C) -> C:
+def apply_theme(chart: C) -> C:
     """Return a chart with the fonts and colours of all."""
     head = {"labelFont": FONT, "titleFont": FONT, "labelColor": INK, "titleColor": INK}
     sizes = {"labelFontSize": TEXT, "titleFontSize": TEXT, "titleFontWeight": "normal"}
-    axis = {"gridColor": "#e4e4e4", "domainColor": GREY, "tickColor": GREY, "titlePadding": 8}
+    axis = {"gridColor": "#e4e4e4", "domainColor": GRAY, "tickColor": GRAY, "titlePadding": 8}
     return chart.configure(
         font=FONT,
         background="white",
-        padding=_ROOM,
+        padding=_PADDING,
         axis={**head, **sizes, **axis},
         legend={**head, **sizes, "labelLimit": WIDTH, "columnPadding": 24, "symbolSize": 90,
                 "symbolStrokeWidth": 2},
         title={"font": FONT, "fontSize": 15, "color": INK, "anchor": "start", "offset": 12,
-               "subtitleFont": FONT, "subtitleFontSize": TEXT, "subtitleColor": GREY},
+               "subtitleFont": FONT, "subtitleFontSize": TEXT, "subtitleColor": GRAY},
         view={"stroke": "#bdbdbd"},
     )  # fmt: skip
 
 
-def stacked(charts: Sequence[ChartType]) -> ChartType:
+def stack_charts(charts: Sequence[ChartType]) -> ChartType:
     """Return charts below one another, each with its own scales."""
     plain = [chart.copy() for chart in charts]
     for chart in plain:
         chart.config = alt.Undefined  # only the outermost chart may have one
-    return themed(alt.vconcat(*plain, spacing=30).resolve_scale(**_EVERY_SCALE))
+    return apply_theme(alt.vconcat(*plain, spacing=30).resolve_scale(**_ALL_SCALES))
 
 
-def specification(chart: alt.TopLevelMixin) -> dict[str, Any]:
+def vega_specification(chart: alt.TopLevelMixin) -> dict[str, Any]:
     """Return the Vega-Lite specification of a chart."""
     # Not held against the schema of Vega-Lite, which takes longer than all else: tests do so.
-    found: dict[str, Any] = chart.to_dict(validate=False)
+    spec: dict[str, Any] = chart.to_dict(validate=False)
     # Legends below one another: a setting of Vega-Lite that Altair's schema does not have.
     layout = {"bottom": {"anchor": "start", "direction": "vertical", "margin": 6}}
-    found.setdefault("config", {}).setdefault("legend", {})["layout"] = layout
-    plain: dict[str, Any] = _printable(found)
+    spec.setdefault("config", {}).setdefault("legend", {})["layout"] = layout
+    plain: dict[str, Any] = _printable(spec)
     return plain
 
 

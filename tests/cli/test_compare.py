@@ -13,21 +13,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sccl.collectives import named
+from sccl.collectives import named_spec
+from sccl.comparison import comparison as compare_task
+from sccl.comparison import contender_selection
+from sccl.comparison.comparison import Comparison, compare, comparison_subject
+from sccl.comparison.contender_selection import build_contenders, contender_names
+from sccl.comparison.contenders import ClassicalContender, ComparisonProblem, Contender, TimedPlan
 from sccl.core.clock import AlphaModel
 from sccl.core.files.algorithms import algorithm_to_wire
-from sccl.core.files.text import text_of
+from sccl.core.files.json_text import to_text
 from sccl.core.topology import Topology
 from sccl.judge import violations
-from sccl.prove.bounds import least_time
-from sccl.synth import baselines, registry
-from sccl.synth.fluid.curve import LeastCurve
-from sccl.tasks import compare as compare_task
-from sccl.tasks import taking_part
-from sccl.tasks.compare import Comparison, compare, compared_subject
-from sccl.tasks.entrants import ClassicalEntrant, Contest, Entrant, TimedPlan
-from sccl.tasks.taking_part import entrants_of, known_names
-from sccl.topo import resolve
+from sccl.prove.bounds import completion_time_bound
+from sccl.synth import baselines
+from sccl.synth.common import registry
+from sccl.synth.packing.by_time.time_bound_curve import TimeBoundCurve
+from sccl.topo import resolve_topology
 from tests.kit.commands import sccl
 from tests.kit.found import frontier
 from tests.kit.nightly import is_night
@@ -52,8 +53,12 @@ def without_seconds(found: dict[str, Any]) -> dict[str, Any]:
 
 def test_everybody_is_there_or_it_is_said_why_not() -> None:
     found = found_of("--size", "64KB")
-    assert [one["name"] for one in found["systems"]] == list(known_names())
-    assert set(known_names()) == {*registry.names(), taking_part.GATHERED, *baselines.names()}
+    assert [one["name"] for one in found["systems"]] == list(contender_names())
+    assert set(contender_names()) == {
+        *registry.names(),
+        contender_selection.GATHERED,
+        *baselines.names(),
+    }
     assert all(bool(one["times"]) != bool(one["why"]) for one in found["systems"])
     whys = {one["name"]: one["why"] for one in found["systems"] if one["why"]}
     assert whys["c-cube"] == "c-cube does not define allgather: give one of allreduce"
@@ -125,7 +130,7 @@ def test_the_fastest_plans_are_written_and_what_the_judge_accepts(tmp_path: Path
 
 def test_files_of_others_take_part(tmp_path: Path) -> None:
     mine, timed = tmp_path / "mine.json", tmp_path / "timed.json"
-    mine.write_text(text_of(algorithm_to_wire(frontier("ring:4", "allgather")[-1])))
+    mine.write_text(to_text(algorithm_to_wire(frontier("ring:4", "allgather")[-1])))
     words = ("--collective", "allgather", "--topo", "ring:4", "--size", "64KB")
     assert sccl("tacos", *words, "--alpha", "travels", "-o", timed)[0] == 0
     found = found_of("--size", "16KB..64KB", "--only", "ring", "--file", mine, "--file", timed)
@@ -144,7 +149,7 @@ GATHERED = ("compare", "--collective", "allgather", "--topo", "dgx1")
 def test_the_bound_is_the_higher_of_cuts_and_prices_and_says_which() -> None:
     words = ("--size", "16KB..64KB", "--only", "tacos,ring", "--json")
     found = json.loads(sccl(*GATHERED, *words)[1])
-    cuts = least_time(resolve("dgx1"), named("allgather", 8))
+    cuts = completion_time_bound(resolve_topology("dgx1"), named_spec("allgather", 8))
     assert [size["bound_by"] for size in found["sizes"]] == ["prices", "cuts"]
     for size in found["sizes"]:
         least = float(cuts.us(size["size_bytes"]))
@@ -159,7 +164,9 @@ def test_the_bound_is_the_higher_of_cuts_and_prices_and_says_which() -> None:
 def test_what_is_proved_of_all_chunks_by_who_takes_part_counts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(compare_task, "least_curve", lambda *asked: LeastCurve(asked[2]))
+    monkeypatch.setattr(
+        compare_task, "compute_bound_curve", lambda *asked: TimeBoundCurve(asked[2])
+    )
     words = ("--size", "16KB", "--json", "--only")
     alone, (with_it,) = (
         json.loads(sccl(*GATHERED, *words, who)[1])["sizes"] for who in ("ring,teccl", "ring,fluid")
@@ -172,7 +179,7 @@ def test_who_interrupts_the_bound_has_that_of_cuts(monkeypatch: pytest.MonkeyPat
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(compare_task, "least_curve", interrupt)
+    monkeypatch.setattr(compare_task, "compute_bound_curve", interrupt)
     code, out, _ = sccl(*GATHERED, "--size", "16KB", "--only", "ring", "--json")
     found = json.loads(out)
     assert (code, found["ended"]) == (130, "interrupted")
@@ -207,7 +214,7 @@ def test_what_makes_no_sense_is_refused_in_a_sentence(
 
 def test_files_of_other_machines_collectives_and_alphas_are_refused(tmp_path: Path) -> None:
     file, timed = tmp_path / "a.json", tmp_path / "timed.json"
-    file.write_text(text_of(algorithm_to_wire(frontier("ring:4", "allgather")[0])))
+    file.write_text(to_text(algorithm_to_wire(frontier("ring:4", "allgather")[0])))
     words = ("--size", "1KB", "--only", "ring")
     elsewhere = ("compare", "--collective", "allgather", "--topo", "ring:5", *words)
     code, _, err = sccl(*elsewhere, "--file", file)
@@ -231,14 +238,14 @@ def test_files_of_other_machines_collectives_and_alphas_are_refused(tmp_path: Pa
 
 
 def test_what_was_found_by_then_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    usual = ClassicalEntrant.fastest
+    usual = ClassicalContender.fastest
 
-    def cut_off(self: ClassicalEntrant, size_bytes: int) -> TimedPlan | None:
+    def cut_off(self: ClassicalContender, size_bytes: int) -> TimedPlan | None:
         if self.name == "ring" and size_bytes > 4000:
             raise KeyboardInterrupt
         return usual(self, size_bytes)
 
-    monkeypatch.setattr(ClassicalEntrant, "fastest", cut_off)
+    monkeypatch.setattr(ClassicalContender, "fastest", cut_off)
     words = ("--size", "1KB..64KB", "--only", "tacos,bruck,ring,swing")
     code, out, _ = sccl(*ASKED, *words, "-o", tmp_path, "--plot", tmp_path / "p.svg", "--json")
     found = json.loads(out)
@@ -260,7 +267,7 @@ def test_a_synthesiser_whose_time_has_run_out_says_so(monkeypatch: pytest.Monkey
     tacos, ring = found["systems"]
     assert (tacos["times"], tacos["why"]) == ([], "timeout after 1e-09 s")
     assert ring["times"]
-    monkeypatch.setattr(taking_part, "MOST_LIMIT_RANKS", 3)
+    monkeypatch.setattr(contender_selection, "MAX_LIMIT_RANKS", 3)
     (limit,) = found_of("--size", "1MB", "--only", "limit")["systems"]
     assert "limits of more than 3 ranks take minutes, and there are 4" in limit["why"]
     (limit,) = found_of("--size", "1MB", "--only", "limit", "--timeout", "60")["systems"]
@@ -268,19 +275,19 @@ def test_a_synthesiser_whose_time_has_run_out_says_so(monkeypatch: pytest.Monkey
 
 
 def test_a_sweep_ends_with_what_it_has_where_its_time_has_run_out() -> None:
-    subject = compared_subject(resolve("dgx1"), "allgather", None)
-    contest = Contest(subject.topology, subject.spec, AlphaModel.TRAVELS, timeout_s=1e-9)
-    assert taking_part.swept(contest, lambda _: None) == []
-    whole = Contest(subject.topology, subject.spec, AlphaModel.TRAVELS)
-    assert len(taking_part.swept(whole, lambda _: None)) == 2
+    subject = comparison_subject(resolve_topology("dgx1"), "allgather", None)
+    contest = ComparisonProblem(subject.topology, subject.spec, AlphaModel.TRAVELS, timeout_s=1e-9)
+    assert contender_selection.sweep_algorithms(contest, lambda _: None) == []
+    whole = ComparisonProblem(subject.topology, subject.spec, AlphaModel.TRAVELS)
+    assert len(contender_selection.sweep_algorithms(whole, lambda _: None)) == 2
 
 
 def compared(
     machine: Topology, collective: str, model: AlphaModel, names: Sequence[str]
 ) -> Comparison:
-    subject = compared_subject(machine, collective, None)
-    contest = Contest(subject.topology, subject.spec, model)
-    entrants: list[Entrant] = entrants_of(contest, names, {}, lambda _: None)
+    subject = comparison_subject(machine, collective, None)
+    contest = ComparisonProblem(subject.topology, subject.spec, model)
+    entrants: list[Contender] = build_contenders(contest, names, {}, lambda _: None)
     return compare(contest, entrants, (1000, 64_000, 10**9))
 
 
@@ -310,12 +317,12 @@ BY_NIGHT = {"dgx1": {"fluid", "taccl"}, "rail:2x2": {"taccl", "teccl"}}
 def test_nobody_is_faster_than_the_bound(machine: str, collective: str, model: AlphaModel) -> None:
     left_out = LONG.get(machine, {"ksync", "limit"})
     left_out = left_out | (set() if is_night() else BY_NIGHT.get(machine, set()))
-    names = [name for name in known_names() if name not in left_out]
-    found = compared(resolve(machine), collective, model, names)
+    names = [name for name in contender_names() if name not in left_out]
+    found = compared(resolve_topology(machine), collective, model, names)
     assert found.systems
     for system in found.systems:
-        for size, row in system.rows.items():
-            assert row.us >= found.least.us(size), (system.name, size)
+        for size, row in system.measurements.items():
+            assert row.us >= found.lower_bounds.us(size), (system.name, size)
     assert all(violations(plan.schedule) == [] for _, plan in found.plans.values())
     assert set(found.plans) == set(found.sizes)
 
@@ -325,12 +332,12 @@ def test_nobody_is_faster_than_the_bound(machine: str, collective: str, model: A
 def test_nobody_is_faster_on_any_machine(machine: Topology, collective: str) -> None:
     found = compared(machine, collective, AlphaModel.TRAVELS, ["tacos", "ring", "direct", "bfb"])
     for system in found.systems:
-        for size, row in system.rows.items():
-            assert row.us >= found.least.us(size)
+        for size, row in system.measurements.items():
+            assert row.us >= found.lower_bounds.us(size)
     for size, (name, plan) in found.plans.items():
         winner = found.winner(size)
         assert winner is not None
-        assert (winner.name, winner.rows[size].us) == (name, plan.us)
-        gap = found.gap(winner.rows[size])
+        assert (winner.name, winner.measurements[size].us) == (name, plan.us)
+        gap = found.gap(winner.measurements[size])
         assert gap is not None
-        assert gap == pytest.approx(float(plan.us / found.least.us(size) - Fraction(1)))
+        assert gap == pytest.approx(float(plan.us / found.lower_bounds.us(size) - Fraction(1)))

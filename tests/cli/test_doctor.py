@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import sccl.tasks.doctor as module
 from sccl.cli.main import app
-from sccl.runtime import Check, ToolState, try_all
+from sccl.runtime import ToolCheck, ToolState, try_all
 from tests.kit.processes import Pipe, wait_for_end
 from tests.kit.tools import tried_tools
 
@@ -22,9 +22,9 @@ PYTHON = (sys.executable, "-P", "-c")
 
 def leave(patch: pytest.MonkeyPatch, *groups: str) -> None:
     """Leave the default solver and some groups of rows: each row starts a process."""
-    solvers = module._solvers
-    patch.setattr(module, "_solvers", lambda: islice(solvers(), 1))
-    for group in {"_compilers", "_gpu", "_more"} - set(groups):
+    solvers = module._solver_tools
+    patch.setattr(module, "_solver_tools", lambda: islice(solvers(), 1))
+    for group in {"_compiler_tools", "_gpu_tools", "_other_tools"} - set(groups):
         patch.setattr(module, group, lambda: iter(()))
 
 
@@ -49,7 +49,7 @@ def test_it_finds_what_the_tests_themselves_use() -> None:
 def test_what_is_not_on_the_path_is_missing_and_costs_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    leave(monkeypatch, "_compilers", "_gpu")
+    leave(monkeypatch, "_compiler_tools", "_gpu_tools")
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(module, "mpi_folder", lambda: None)
     code, out = doctor()
@@ -86,7 +86,9 @@ def test_without_the_default_solver_the_main_job_cannot_be_done(
     ],
 )
 def test_outcomes(command: tuple[str, ...], state: ToolState, says: str) -> None:
-    (found,) = try_all([Check(command, says="tool|works", absent="No module named")])
+    (found,) = try_all(
+        [ToolCheck(command, success_pattern="tool|works", missing_pattern="No module named")]
+    )
     assert found.state is state
     assert says in found.problem
     assert found.version == ("1.2.3" if "tool 1.2.3" in command[-1] else "")
@@ -110,7 +112,7 @@ def test_what_hangs_is_ended_with_all_it_started(
         raise TimeoutExpired(process.args, seconds)
 
     monkeypatch.setattr(Popen, "wait", wait)
-    (found,) = try_all([Check((*PYTHON, code))], 10.0)
+    (found,) = try_all([ToolCheck((*PYTHON, code))], 10.0)
     assert (found.state, found.problem) == (ToolState.BROKEN, "no answer within 10 s")
     wait_for_end(*started)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from sccl.cli.main import app, load
+from sccl.cli.main import app, load_verb
 from sccl.cli.verbs import VERBS, Verb
 from tests.kit.commands import COMMANDS
 from tests.kit.projects import tool
@@ -46,7 +46,7 @@ def help_of(name: str) -> str:
 
 @pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.name)
 def test_the_list_of_verbs_says_what_their_help_says(verb: Verb) -> None:
-    assert " ".join(str(load(verb).help).split("\n\n")[0].split()) == verb.summary
+    assert " ".join(str(load_verb(verb).help).split("\n\n")[0].split()) == verb.summary
 
 
 def test_listing_verbs_loads_none_of_them() -> None:
@@ -64,8 +64,8 @@ def test_listing_verbs_loads_none_of_them() -> None:
 def test_no_verb_loads_a_solver_before_it_works() -> None:
     """Nor a library of charts or numbers: they take longer than all of sccl."""
     program = (
-        "import sys; from sccl.cli.main import load; from sccl.cli.verbs import VERBS; "
-        "[load(verb) for verb in VERBS]; "
+        "import sys; from sccl.cli.main import load_verb; from sccl.cli.verbs import VERBS; "
+        "[load_verb(verb) for verb in VERBS]; "
         "print(*sys.modules)"
     )
     done = subprocess.run(

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from sccl.cli.main import app
 from sccl.core.files.algorithms import algorithm_to_wire
-from sccl.core.files.text import text_of
+from sccl.core.files.json_text import to_text
 from tests.kit.symmetric import symmetric
 
 ALLGATHER = ("pareto", "--collective", "allgather", "--topo", "ring:4")
@@ -131,7 +131,7 @@ def test_the_file_is_named_by_what_it_shows(
 def test_a_symmetric_algorithm_is_written_out_first(tmp_path: Path) -> None:
     algorithm = symmetric()
     path, picture = tmp_path / "a.json", tmp_path / "p.svg"
-    path.write_text(text_of(algorithm_to_wire(algorithm)))
+    path.write_text(to_text(algorithm_to_wire(algorithm)))
     assert '"symmetric-algorithm"' in path.read_text()
     assert sccl("plot", path, "--what", "arrival", "-o", picture)[0] == 0
     assert picture.read_text().count(">start<") == algorithm.collective.num_chunks

@@ -12,13 +12,13 @@ from typer.testing import CliRunner
 
 from sccl.cli.main import app
 from sccl.cli.profile import _ALIKE, _MISFIT
+from sccl.core.files.json_text import to_text
 from sccl.core.files.measurements import load_measurements, load_pcie, pcie_to_wire
-from sccl.core.files.text import text_of
 from sccl.core.files.topologies import load_topology
 from sccl.core.measurements import LinkTiming, Measurements, Pacing
 from sccl.core.pcie import PcieMeasurements
 from sccl.tasks.profile import save_measurements
-from sccl.topo.profiles.alike import ALIKE
+from sccl.topo.profiles.cost_groups import SAME_COST_TOLERANCE
 from sccl.topo.profiles.fit import MAX_MISFIT
 from tests.kit.profiles import measured, pcie_of
 from tests.kit.projects import mpich
@@ -40,7 +40,7 @@ def kept(folder: Path, measurements: Measurements) -> Path:
 
 def pcie_file(folder: Path, shown: PcieMeasurements) -> Path:
     file = folder / "pcie.json"
-    file.write_text(text_of(pcie_to_wire(shown)))
+    file.write_text(to_text(pcie_to_wire(shown)))
     return file
 
 
@@ -251,7 +251,7 @@ def test_a_broken_file_is_told_by_its_field(
 
 
 def test_the_defaults_are_those_of_the_fit() -> None:
-    assert (_ALIKE, _MISFIT) == (ALIKE, MAX_MISFIT)
+    assert (_ALIKE, _MISFIT) == (SAME_COST_TOLERANCE, MAX_MISFIT)
 
 
 def test_a_hierarchy_is_told_in_words(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def scripted_nvcc(
     costs = dict.fromkeys(permutations(range(ranks), 2), (2.0, 50.0))
     rows = [
         {"src": t.src, "dst": t.dst, "pacing": t.pacing, "chunks": t.chunks,
-         "chunk_bytes": t.chunk_bytes, "us": t.us[0] + 1, "answer_us": 1 / t.latencies}
+         "chunk_bytes": t.chunk_bytes, "us": t.us[0] + 1, "answer_us": 1 / t.latency_count}
         for t in measured(costs, ranks, "gpus").timings
     ]  # fmt: skip
     (folder / "rows").write_text("".join(json.dumps(row) + "\n" for row in rows))

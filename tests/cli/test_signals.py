@@ -74,13 +74,13 @@ class Lost:
         os.kill(os.getpid(), signal.SIGINT)
 app = typer.Typer()
 @app.command()
-@report.reported
+@report.report_errors
 def work():
     Lost()
     print("all of it")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})  # in threads that are started, too:
-signals.listen()  # on a busy machine it might come before the last line is printed
+signals.install_handlers()  # on a busy machine it might come before the last line is printed
 app([])
 """
 
@@ -88,7 +88,8 @@ app([])
 def test_ignored_signals_stay_ignored() -> None:
     code = (
         "import os, signal; signal.signal(signal.SIGINT, signal.SIG_IGN); "
-        "from sccl.cli.signals import listen; listen(); os.kill(os.getpid(), signal.SIGINT)"
+        "from sccl.cli.signals import install_handlers; install_handlers(); os.kill(os.getpid(), "
+        "signal.SIGINT)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False, cwd=ROOT).returncode == 0
 
@@ -96,7 +97,8 @@ def test_ignored_signals_stay_ignored() -> None:
 def test_a_main_thread_that_is_lost_in_native_code_does_not_keep_the_process() -> None:
     code = (
         "import ctypes, signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
-        "from sccl.cli.signals import listen; listen(); libc = ctypes.CDLL(None); "
+        "from sccl.cli.signals import install_handlers; install_handlers(); libc = "
+        "ctypes.CDLL(None); "
         "print('deaf', flush=True); "
         "[libc.pause() for _ in range(10**9)]"
     )

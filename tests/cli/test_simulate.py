@@ -11,22 +11,22 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from sccl.collectives import named, spec_of_collective
+from sccl.collectives import named_spec, recover_spec
 from sccl.core.algorithm import Algorithm
 from sccl.core.clock import AlphaModel, Clock
 from sccl.core.files.algorithms import algorithm_to_wire
-from sccl.core.files.schedules import pieces
-from sccl.core.files.text import text_of
+from sccl.core.files.json_text import to_text
+from sccl.core.files.schedules import text_pieces
 from sccl.core.schedule import Schedule
-from sccl.core.schedule import schedule_of as of_rows
-from sccl.core.stepping import Stepping
+from sccl.core.schedule import build_schedule as of_rows
+from sccl.core.step_alignment import StepAlignment
 from sccl.errors import InputError
 from sccl.judge import violations
-from sccl.tasks.simulate import run_of, source_of
-from sccl.tasks.terms import Terms
-from sccl.tasks.time_bound import time_bound
-from sccl.topo import resolve
-from sccl.transform.retime import schedule_of
+from sccl.tasks.simulate import build_source, run_together
+from sccl.tasks.terms import SimulationSettings
+from sccl.tasks.time_bound import compute_time_bound
+from sccl.topo import resolve_topology
+from sccl.transform.retime import schedule_algorithm
 from tests.kit.baselines import classical
 from tests.kit.commands import sccl
 from tests.kit.nightly import times
@@ -38,9 +38,9 @@ ALPHA, LANE = 0.7, 25.0  # of generated machines: microseconds, and 10^9 bytes p
 def written(folder: Path, name: str, plan: Algorithm | Schedule) -> Path:
     path = folder / f"{name}.json"
     if isinstance(plan, Algorithm):
-        path.write_text(text_of(algorithm_to_wire(plan)))
+        path.write_text(to_text(algorithm_to_wire(plan)))
     else:
-        path.write_text("".join(pieces(plan)))
+        path.write_text("".join(text_pieces(plan)))
     return path
 
 
@@ -52,7 +52,7 @@ def ring(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def timed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = schedule_of(classical("ring", "allreduce", "ring:4"), 250, AlphaModel.OCCUPIES)
+    made = schedule_algorithm(classical("ring", "allreduce", "ring:4"), 250, AlphaModel.OCCUPIES)
     return written(tmp_path_factory.mktemp("simulate"), "timed", made)
 
 
@@ -62,7 +62,7 @@ def simulated(*words: str | Path) -> Any:
     return json.loads(out)
 
 
-@pytest.mark.parametrize("stepping", Stepping)
+@pytest.mark.parametrize("stepping", StepAlignment)
 @pytest.mark.parametrize("model", AlphaModel)
 @pytest.mark.parametrize(
     ("name", "collective", "machine", "hops", "parts"),
@@ -77,42 +77,46 @@ def simulated(*words: str | Path) -> Any:
 )
 def test_closed_forms(
     name: str, collective: str, machine: str, hops: int, parts: int,
-    model: AlphaModel, stepping: Stepping,
+    model: AlphaModel, stepping: StepAlignment,
 ) -> None:  # fmt: skip
     """Where each link carries one chunk a step, whatever links do during alpha."""
-    source = source_of(name, classical(name, collective, machine))
+    source = build_source(name, classical(name, collective, machine))
     for size in (parts, 120_000, 9_600_000_000):
-        run = run_of([source], size, Terms(model, stepping))
+        run = run_together([source], size, SimulationSettings(model, stepping))
         chunk = round(size / parts * 1000 / LANE)
         assert run.timeline.finish == hops * (700_000 + chunk), size
-        other = run_of([source], size, Terms(model, stepping, alpha_us=2, gb_per_s=50))
+        other = run_together(
+            [source], size, SimulationSettings(model, stepping, alpha_us=2, gb_per_s=50)
+        )
         assert other.timeline.finish == hops * (2_000_000 + chunk // 2)
 
 
-@pytest.mark.parametrize("stepping", Stepping)
+@pytest.mark.parametrize("stepping", StepAlignment)
 @pytest.mark.parametrize("model", AlphaModel)
 def test_recursive_doubling_sends_twice_as_much_in_each_step(
-    model: AlphaModel, stepping: Stepping
+    model: AlphaModel, stepping: StepAlignment
 ) -> None:
-    source = source_of("a", classical("recursive-doubling", "allgather", "hypercube:4"))
-    finish = run_of([source], 25_000, Terms(model, stepping)).timeline.finish
+    source = build_source("a", classical("recursive-doubling", "allgather", "hypercube:4"))
+    finish = run_together([source], 25_000, SimulationSettings(model, stepping)).timeline.finish
     alphas = 4 if model is AlphaModel.TRAVELS else 15
     in_steps = alphas * 700_000 + 15 * 1_000_000
-    assert finish == in_steps if stepping is Stepping.BARRIER else finish <= in_steps
-    source = source_of("a", classical("recursive-doubling", "allreduce", "hypercube:3"))
-    terms = Terms(model, Stepping.BARRIER)  # all that a rank has, in 8 chunks, in each of 3 steps
+    assert finish == in_steps if stepping is StepAlignment.BARRIER else finish <= in_steps
+    source = build_source("a", classical("recursive-doubling", "allreduce", "hypercube:3"))
+    terms = SimulationSettings(
+        model, StepAlignment.BARRIER
+    )  # all that a rank has, in 8 chunks, in each of 3 steps
     alphas = 3 if model is AlphaModel.TRAVELS else 3 * 8
-    assert run_of([source], 25_000, terms).timeline.finish == alphas * 700_000 + 3_000_000
+    assert run_together([source], 25_000, terms).timeline.finish == alphas * 700_000 + 3_000_000
 
 
 @settings(max_examples=times(80, by_day=40), deadline=None)
 @given(right())
 def test_no_schedule_beats_the_bound(schedule: Schedule) -> None:
-    spec = spec_of_collective(schedule.collective)
+    spec = recover_spec(schedule.collective)
     try:
-        bound = time_bound(
+        bound = compute_time_bound(
             schedule.topology, spec, schedule.collective, schedule.clock,
-            together=schedule.has_together,
+            together=schedule.has_combined_transfers,
         )  # fmt: skip
     except InputError:
         return
@@ -123,20 +127,20 @@ def test_no_schedule_beats_the_bound(schedule: Schedule) -> None:
 def test_chunks_that_are_sent_together_beat_those_by_themselves_and_not_their_bound(
     machine: str,
 ) -> None:
-    topology = resolve(machine)
-    spec = named("broadcast", topology.ranks)
-    clock = Clock.of(topology, 25_000, AlphaModel.OCCUPIES, 1000)
+    topology = resolve_topology(machine)
+    spec = named_spec("broadcast", topology.ranks)
+    clock = Clock.from_topology(topology, 25_000, AlphaModel.OCCUPIES, 1000)
     link = [k.edge for k in topology.links].index((0, 1))
-    busy = clock.busy_together(link, range(3))
+    busy = clock.busy_combined(link, range(3))
     rows = [(0, busy, chunk, link, False) for chunk in range(3)]
     schedule = of_rows(topology, spec.at(3), rows, clock)
     assert violations(schedule) == []
     alone, together = (
-        time_bound(topology, spec, schedule.collective, clock, together=both).ticks
+        compute_time_bound(topology, spec, schedule.collective, clock, together=both).ticks
         for both in (False, True)
     )
     assert (schedule.finish, alone, together) == (700 + 3 * 1000, 3 * 1700, 700 + 3 * 1000)
-    part = run_of([source_of("a", schedule)], None, Terms()).parts[0]
+    part = run_together([build_source("a", schedule)], None, SimulationSettings()).parts[0]
     assert (part.finish, part.gap) == (schedule.finish, 0)
 
 
@@ -263,16 +267,16 @@ def test_wrong_plans_are_refused(ring: Path, timed: Path, tmp_path: Path) -> Non
 
 
 def test_schedules_of_other_ticks_do_not_run_together(timed: Path, tmp_path: Path) -> None:
-    made = schedule_of(classical("ring", "allreduce", "ring:4"), 250, tick_ps=10)
+    made = schedule_algorithm(classical("ring", "allreduce", "ring:4"), 250, tick_ps=10)
     other = written(tmp_path, "other", made)
     assert "need one tick and one alpha" in sccl("simulate", timed, other, "--together")[2]
 
 
 def test_costs_in_place_of_the_machines_are_those_of_its_budgets_too() -> None:
-    switch = resolve("switch:4")
+    switch = resolve_topology("switch:4")
     slow = replace(switch, budgets=tuple(replace(b, gb_per_s=1.0) for b in switch.budgets))
-    assert Terms(gb_per_s=25.0, alpha_us=0.7).on(slow) == switch
-    assert Terms().on(slow) == slow
+    assert SimulationSettings(gb_per_s=25.0, alpha_us=0.7).apply_to(slow) == switch
+    assert SimulationSettings().apply_to(slow) == slow
 
 
 @pytest.fixture(scope="module")

@@ -215,7 +215,7 @@ def test_what_is_asked_is_told_apart(file: Path, words: tuple[str, ...], message
 
 def test_files_are_offered(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(file.parent)
-    assert [name for name, _ in complete.file("on")] == ["one.json"]
+    assert [name for name, _ in complete.complete_file("on")] == ["one.json"]
 
 
 def test_a_schedule_and_a_sketch_need_a_file_each(tmp_path: Path) -> None:

@@ -13,12 +13,12 @@ import pytest
 
 from sccl.compiled import compiling
 from sccl.core.files.disk import is_packed
-from sccl.core.outcome import Found, GaveUp, Outcome
+from sccl.core.outcome import Inconclusive, Outcome, Solution
 from sccl.errors import ParameterError
-from sccl.synth import registry
-from sccl.synth.tacos import task
+from sccl.synth.common import registry
+from sccl.synth.tacos import matching_problem
 from sccl.tasks.run import size_range
-from sccl.tasks.sizes import size_in_bytes, sizes_of
+from sccl.tasks.sizes import parse_size, parse_sizes
 from tests.kit.commands import sccl
 
 ASKED = ("tacos", "--collective", "allgather", "--topo", "torus:3x3", "--size", "1MB")
@@ -59,7 +59,7 @@ def test_a_schedule_is_shown(tmp_path: Path) -> None:
 
 def test_long_schedules_are_no_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sccl.tasks.show.MAX_TRANSFERS", 71)
-    monkeypatch.setattr("sccl.view.text.schedule.MOST_ROWS", 5)
+    monkeypatch.setattr("sccl.view.text.schedule_text.MAX_ROWS", 5)
     sccl(*ASKED, "-o", tmp_path / "s.json")
     code, out, _ = sccl("show", tmp_path / "s.json", "--json")
     assert code == 2
@@ -133,14 +133,14 @@ def test_what_was_found_by_then_is_kept(
 
     def cut_off(*arguments: object) -> Outcome:
         found = plan(*arguments)  # type: ignore[arg-type]
-        assert isinstance(found, Found)
-        return GaveUp(reason, found)
+        assert isinstance(found, Solution)
+        return Inconclusive(reason, found)
 
     monkeypatch.setattr(registry, "plan", cut_off)
     code, out, _ = sccl(*ASKED, "-o", tmp_path / "s.json")
     assert (code, f"{reason}: this is the best by then" in out) == (exit_code, True)
     assert sccl("check", tmp_path / "s.json")[0] == 0
-    monkeypatch.setattr(registry, "plan", lambda *_: GaveUp(reason))
+    monkeypatch.setattr(registry, "plan", lambda *_: Inconclusive(reason))
     code, out, err = sccl(*ASKED, "-o", tmp_path / "none.json")
     assert (code, out, (tmp_path / "none.json").exists()) == (3, "", False)
     assert f"unknown: {reason}, and no schedule by then" in err
@@ -155,15 +155,15 @@ def test_the_largest_sizes_have_longer_ticks(tmp_path: Path) -> None:
 
 def test_sizes_are_decimal_or_binary_as_they_say() -> None:
     sizes = ["7", "1KB", "1kb", "1K", "1KiB", "2MB", "3GiB"]
-    assert [size_in_bytes(s) for s in sizes] == [7, 1000, 1000, 1024, 1024, 2 * 10**6, 3 * 2**30]
+    assert [parse_size(s) for s in sizes] == [7, 1000, 1000, 1024, 1024, 2 * 10**6, 3 * 2**30]
 
 
 def test_fractions_are_sizes_where_they_come_to_whole_bytes() -> None:
     sizes = ["62.5MB", "1.5GiB", "0.5K", "0.001KB", "3.0", "1.25kib"]
     bytes_of = [62_500_000, 3 * 2**29, 512, 1, 3, 1280]
-    assert [size_in_bytes(s) for s in sizes] == bytes_of
-    assert sizes_of("0.5KB..2.5KB") == (500, 2000, 2500)
-    assert sizes_of("1MB, 1KB..4KB,2KB") == (1000, 2000, 4000, 1_000_000)
+    assert [parse_size(s) for s in sizes] == bytes_of
+    assert parse_sizes("0.5KB..2.5KB") == (500, 2000, 2500)
+    assert parse_sizes("1MB, 1KB..4KB,2KB") == (1000, 2000, 4000, 1_000_000)
     assert size_range("0.5KB..1.5M") == (500, 3 * 2**19)
     code, out, _ = sccl(
         "tacos", "--collective", "allgather", "--topo", "ring:4", "--size", "62.5KB", "--json"
@@ -172,11 +172,11 @@ def test_fractions_are_sizes_where_they_come_to_whole_bytes() -> None:
 
 
 def test_a_range_of_sizes_goes_by_fours_to_its_end() -> None:
-    assert sizes_of("1MB") == (10**6,)
-    assert sizes_of("64KiB..64KiB") == (2**16,)
-    assert sizes_of("1..16") == (1, 4, 16)
-    assert sizes_of("1KB .. 20KB") == (1000, 4000, 16_000, 20_000)
-    assert len(sizes_of("1KB..1GB")) == len(sizes_of("1KiB..1GiB")) == 11
+    assert parse_sizes("1MB") == (10**6,)
+    assert parse_sizes("64KiB..64KiB") == (2**16,)
+    assert parse_sizes("1..16") == (1, 4, 16)
+    assert parse_sizes("1KB .. 20KB") == (1000, 4000, 16_000, 20_000)
+    assert len(parse_sizes("1KB..1GB")) == len(parse_sizes("1KiB..1GiB")) == 11
 
 
 @pytest.mark.parametrize(
@@ -199,13 +199,13 @@ def test_a_range_of_sizes_goes_by_fours_to_its_end() -> None:
 )
 def test_what_is_no_range_is_refused(text: str, says: str) -> None:
     with pytest.raises(ParameterError, match=f"^{re.escape(says)}"):
-        sizes_of(text)
+        parse_sizes(text)
 
 
 def test_packed_schedules_are_written_judged_and_taken_apart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(task, "PACKED_FROM", 0)
+    monkeypatch.setattr(matching_problem, "MIN_PACKED_SENDS", 0)
     whole, part = tmp_path / "whole", tmp_path / "part.json"
     assert sccl(*ASKED, "-o", whole)[0] == 0
     assert is_packed(whole)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from sccl.core.outcome import Found, GaveUp, Outcome
-from sccl.synth import registry
-from sccl.tasks.planned import nothing_by_then
+from sccl.core.outcome import Inconclusive, Outcome, Solution
+from sccl.synth.common import registry
+from sccl.tasks.planned import no_result_reason
 from tests.kit.commands import sccl
 
 ASKED = ("teccl", "--collective", "allgather", "--topo", "teccl-ndv2x2", "--size", "62500")
@@ -139,8 +139,8 @@ def test_what_was_found_by_then_is_kept(
 
     def cut_off(*arguments: object) -> Outcome:
         found = plan(*arguments)  # type: ignore[arg-type]
-        assert isinstance(found, Found)
-        return GaveUp(reason, found) if arguments[0] is registry.load("teccl") else found
+        assert isinstance(found, Solution)
+        return Inconclusive(reason, found) if arguments[0] is registry.load("teccl") else found
 
     monkeypatch.setattr("sccl.tasks.teccl.registry.plan", cut_off)
     code, out, _ = sccl(*ASKED, "-o", tmp_path / "s.json")
@@ -158,7 +158,7 @@ def test_what_was_found_by_then_is_kept(
     ],
 )
 def test_what_to_give_more_of_is_what_ran_out(ended: str, says: str) -> None:
-    assert nothing_by_then(ended).endswith(says)
+    assert no_result_reason(ended).endswith(says)
 
 
 def test_effort_that_is_spent_is_what_to_give_more_of() -> None:

@@ -10,17 +10,19 @@ from typing import Any
 import pytest
 
 from benchmarks.syndicate import figure6
-from sccl.core.files.text import text_of
+from sccl.core.files.json_text import to_text
 from sccl.core.files.workloads import workload_to_wire
 from sccl.core.step_timeline import StepTimeline
 from sccl.core.training_plan import TrainingPlan
-from sccl.synth.tacos import attempt
-from sccl.train import planner, policies, recosting, running, searches, verdict
-from sccl.train.annealing import chain
-from sccl.train.periods import PeriodBound, least_period
-from sccl.train.problem import StepPlan
-from sccl.train.running import timeline_of
-from sccl.train.searches import first_in_first_out, published
+from sccl.synth.tacos import restarts
+from sccl.training import planner, timeline
+from sccl.training.bounds.period_bounds import PeriodBound, period_lower_bound
+from sccl.training.scheduling import policies, search_strategies
+from sccl.training.scheduling.annealing import run_markov_chain
+from sccl.training.scheduling.search_strategies import build_fifo_plan, search_by_markov_chain
+from sccl.training.scheduling.step_problem import StepPlan
+from sccl.training.timeline import simulate_timeline
+from sccl.training.validate import plan_costs, plan_faults
 from tests.kit.commands import sccl
 from tests.kit.workloads import calling, comm, prefetching
 
@@ -44,7 +46,7 @@ def interrupted_at(count: int, work: Callable[..., Any]) -> Callable[..., Any]:
 @pytest.fixture
 def step(tmp_path: Path) -> Path:
     file = tmp_path / "w.json"
-    file.write_text(text_of(workload_to_wire(prefetching())))
+    file.write_text(to_text(workload_to_wire(prefetching())))
     return file
 
 
@@ -63,8 +65,10 @@ def test_while_motifs_are_planned_nothing_is_written(
     """The synthesiser has something by then, and what depends on when that was."""
     file, plan = tmp_path / "w.json", tmp_path / "plan.json"
     exchange = comm("tokens", "alltoall", range(8), 16 * MB)
-    file.write_text(text_of(workload_to_wire(calling(8, exchange))))
-    monkeypatch.setattr(attempt.Meter, "check", interrupted_at(count, attempt.Meter.check))
+    file.write_text(to_text(workload_to_wire(calling(8, exchange))))
+    monkeypatch.setattr(
+        restarts.AttemptMeter, "check", interrupted_at(count, restarts.AttemptMeter.check)
+    )
     code, _, err = sccl("plan", file, "--fabric", "dgx1-pcie", "--seconds", "0", "-o", plan)
     assert (code, err) == (130, "interrupted\n")
     assert not plan.exists()
@@ -74,7 +78,7 @@ def test_while_motifs_are_planned_nothing_is_written(
 def test_while_bounds_are_sought_there_is_what_is_submitted(
     search: str, step: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(planner, "least_period", interrupted_at(1, least_period))
+    monkeypatch.setattr(planner, "period_lower_bound", interrupted_at(1, period_lower_bound))
     code, told, plan = planned(step, search)
     assert (code, told["ended"], told["bound_us"]) == (130, "interrupted", 0)
     assert told["gap"] is None
@@ -85,7 +89,7 @@ def test_while_bounds_are_sought_there_is_what_is_submitted(
 def test_while_the_plan_is_judged_it_is_kept(step: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = planned(step, "sgs")[2].read_text()
     with monkeypatch.context() as patch:
-        patch.setattr(verdict, "recosted", interrupted_at(1, recosting.recosted))
+        patch.setattr(plan_faults, "recompute_costs", interrupted_at(1, plan_costs.recompute_costs))
         code, told, plan = planned(step, "sgs")
     assert (code, told["ended"], plan.read_text()) == (130, "interrupted", whole)
     assert sccl("check", plan)[0] == 0
@@ -94,7 +98,9 @@ def test_while_the_plan_is_judged_it_is_kept(step: Path, monkeypatch: pytest.Mon
 def test_what_a_search_found_is_compared_though_its_judge_is_interrupted(
     step: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(verdict, "recosted", interrupted_at(1, recosting.recosted))
+    monkeypatch.setattr(
+        plan_faults, "recompute_costs", interrupted_at(1, plan_costs.recompute_costs)
+    )
     words = ("compare-plans", step, "--fabric", "hgx2", "--seconds", "0.01", "--json")
     code, out, _ = sccl(*words)
     told = json.loads(out)
@@ -108,10 +114,10 @@ def test_the_plan_is_run_once_to_be_judged(step: Path, monkeypatch: pytest.Monke
 
     def counted(plan: TrainingPlan) -> StepTimeline:
         runs.append(plan)
-        return timeline_of(plan)
+        return simulate_timeline(plan)
 
-    monkeypatch.setattr(verdict, "timeline_of", counted)
-    monkeypatch.setattr(running, "timeline_of", counted)
+    monkeypatch.setattr(plan_faults, "simulate_timeline", counted)
+    monkeypatch.setattr(timeline, "simulate_timeline", counted)
     assert planned(step, "fifo")[0] == 0
     assert len(runs) == 1
 
@@ -125,25 +131,27 @@ def test_while_the_published_search_goes_on_its_best_is_kept(
         kept.append(plan)
         return False
 
-    monkeypatch.setattr(searches, "_stride", lambda *_: 4)
-    by_then = published(problem, 8)
-    monkeypatch.setattr(searches, "chain", interrupted_at(3, chain))
+    monkeypatch.setattr(search_strategies, "_proposals_per_slice", lambda *_: 4)
+    by_then = search_by_markov_chain(problem, 8)
+    monkeypatch.setattr(search_strategies, "run_markov_chain", interrupted_at(3, run_markov_chain))
     with pytest.raises(KeyboardInterrupt):
-        published(problem, 200, kept=keep)
+        search_by_markov_chain(problem, 200, kept=keep)
     assert kept[-1] == by_then
-    assert by_then.finish(problem) < first_in_first_out(problem).finish(problem)
+    assert by_then.finish(problem) < build_fifo_plan(problem).finish(problem)
 
 
-@pytest.mark.parametrize(("search", "loop"), [("mcmc", "chain"), ("s-sched", "anneal")])
+@pytest.mark.parametrize(("search", "loop"), [("mcmc", "run_markov_chain"), ("s-sched", "anneal")])
 def test_while_policies_search_there_is_a_plan(
     search: str, loop: str, step: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = list[StepPlan]()
     low = PeriodBound(1, "computation", 0)  # with which no search has enough
-    monkeypatch.setattr(planner, "least_period", lambda *_: low)
-    monkeypatch.setattr(searches, loop, interrupted_at(1, getattr(searches, loop)))
+    monkeypatch.setattr(planner, "period_lower_bound", lambda *_: low)
+    monkeypatch.setattr(
+        search_strategies, loop, interrupted_at(1, getattr(search_strategies, loop))
+    )
     for name in ("published", "serial"):
-        monkeypatch.setattr(policies, name, told_to(found, getattr(searches, name)))
+        monkeypatch.setattr(policies, name, told_to(found, getattr(search_strategies, name)))
     code, told, plan = planned(step, search)
     assert (code, told["ended"]) == (130, "interrupted")
     assert found

@@ -10,7 +10,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from sccl.core.files.text import text_of
+from sccl.core.files.json_text import to_text
 from sccl.core.files.workloads import workload_to_wire
 from sccl.core.training_plan import TrainingPlan
 from sccl.core.workload_ops import Dependency, HostAction, HostEvent, HostProgram
@@ -67,7 +67,7 @@ def test_what_is_planned_beside_others_is_believed_by_nobody(tmp_path: Path) -> 
         comm("tokens", "alltoall", range(4), 2**20),
     )
     job, file = tmp_path / "job.json", tmp_path / "plan.json"
-    job.write_text(text_of(workload_to_wire(calling(8, *calls))))
+    job.write_text(to_text(workload_to_wire(calling(8, *calls))))
     words = ("--fabric", "dgx1-pcie", "--seconds", "0.1", "--seed", "3", "-o", file)
     assert sccl("plan", job, *words)[0] == 0
     assert sccl("check", file)[0] == 0
@@ -154,7 +154,7 @@ def test_a_bound_that_is_met_is_not_exceeded_by_nothing(tmp_path: Path) -> None:
 def test_a_plan_of_measured_costs_meets_its_bound(tmp_path: Path) -> None:
     """Gradients take 100 us between backward and the optimizer, whatever is done."""
     workload, table, plan = tmp_path / "w.json", tmp_path / "c.csv", tmp_path / "plan.json"
-    workload.write_text(text_of(workload_to_wire(prefetching())))
+    workload.write_text(to_text(workload_to_wire(prefetching())))
     rows = [f"allreduce,{c} {by},2,4096,100" for c in ("gpu", "cpu") for by in CARRIED]
     table.write_text("\n".join(["collective,option,ranks,bytes,us", *rows]))
     words = ("plan", workload, "--fabric", "hgx2", "--seconds", "0", "--max-motifs", "1")
@@ -190,7 +190,7 @@ def test_what_cannot_be_planned_is_said_of_its_file(verb: str, tmp_path: Path) -
         ),
         (nothing, "a step has no ops: expected one at least"),
     ):
-        file.write_text(text_of(workload_to_wire(workload)))
+        file.write_text(to_text(workload_to_wire(workload)))
         code, _, err = sccl(verb, file, "--fabric", "hgx2", "--seconds", "0")
         assert (code, f"{file}: {says}" in " ".join(err.split())) == (2, True), err
 
@@ -258,13 +258,13 @@ def test_options_are_told_written_and_shown(tmp_path: Path) -> None:
     calls = [comm(name, "allreduce", range(8), 2**20) for name in ("one", "two")]
     workload, file = tmp_path / "w.json", tmp_path / "options.json"
     workload.write_text(
-        text_of(workload_to_wire(calling(10, *calls, comm("x", "scatter", (0, 9), 2))))
+        to_text(workload_to_wire(calling(10, *calls, comm("x", "scatter", (0, 9), 2))))
     )
     asked = ("plan", workload, "--fabric", "hgx2", "--options-only")
     code, _, err = sccl(*asked, "-o", file)
     assert (code, f"{workload}: operation 'x': rank 9 is in its group" in err) == (2, True)
     assert not file.exists()
-    workload.write_text(text_of(workload_to_wire(calling(8, *calls))))
+    workload.write_text(to_text(workload_to_wire(calling(8, *calls))))
     code, _, err = sccl(*asked, "--merge", "8MiB", "-o", file)
     assert (code, "leave out one of them" in " ".join(err.split()), file.exists()) == (
         2,
@@ -306,7 +306,7 @@ def test_options_are_offered_anew(tmp_path: Path) -> None:
     workload, file = tmp_path / "w.json", tmp_path / "options.json"
     table = tmp_path / "costs.csv"
     job = calling(8, comm("one", "allreduce", range(8), 2**20))
-    workload.write_text(text_of(workload_to_wire(job)))
+    workload.write_text(to_text(workload_to_wire(job)))
     table.write_text(f"collective,option,ranks,bytes,us\nallreduce,gpu direct,8,{2**22},100\n")
     words = ("plan", workload, "--fabric", "hgx2", "--options-only", "-o", file)
     assert sccl(*words)[0] == 0
@@ -360,7 +360,7 @@ def test_plans_of_merged_collectives_with_measured_costs(tmp_path: Path) -> None
         8, *(comm(name, "allreduce", range(8), 2**20) for name in ("first", "second"))
     )
     workload, table = tmp_path / "w.json", tmp_path / "c.csv"
-    workload.write_text(text_of(workload_to_wire(buckets)))
+    workload.write_text(to_text(workload_to_wire(buckets)))
     head = "collective,option,ranks,bytes,us\n"
     table.write_text(f"{head}allreduce,gpu direct,8,{2**23},100\n")
     words = ("plan", workload, "--fabric", "hgx2", "--seconds", "0", "--json")
@@ -373,7 +373,7 @@ def test_plans_of_merged_collectives_with_measured_costs(tmp_path: Path) -> None
     code, out, _ = sccl(*words[:-1], "--merge", "8MiB", "--costs", table)
     assert "2 collectives are sent as one with others" in " ".join(out.split())
     plan, exchanging = tmp_path / "plan.json", comm("tokens", "alltoall", range(8), 2**21)
-    workload.write_text(text_of(workload_to_wire(calling(8, *buckets.collectives(), exchanging))))
+    workload.write_text(to_text(workload_to_wire(calling(8, *buckets.collectives(), exchanging))))
     beside = ("--merge", "8MiB", "--costs", table, "--search", "fifo", "-o", plan)
     code, out, _ = sccl(*words, *beside)
     assert (code, json.loads(out)["gap"] > 0) == (0, True)

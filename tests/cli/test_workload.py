@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sccl.cli.main import app
-from sccl.core.files.text import text_of
+from sccl.core.files.json_text import to_text
 from sccl.core.files.workloads import load_workload, workload_to_wire
 from tests.kit.traces import GEMM, PREFETCHING, execution_trace, profile
 from tests.kit.workloads import prefetching
@@ -65,7 +65,7 @@ def test_without_a_file_the_workload_is_shown(traces: Path) -> None:
 
 def test_a_workload_is_shown_in_numbers(tmp_path: Path) -> None:
     file = tmp_path / "w.json"
-    file.write_text(text_of(workload_to_wire(prefetching())))
+    file.write_text(to_text(workload_to_wire(prefetching())))
     code, said = run("show", file)
     assert code == 0
     for line in (

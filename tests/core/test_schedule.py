@@ -15,18 +15,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sccl.collectives import named
+from sccl.collectives import named_spec
 from sccl.core import schedule as module
 from sccl.core.clock import AlphaModel
 from sccl.core.files import schedules as files
+from sccl.core.files.json_text import digest, parse, to_text
 from sccl.core.files.kinds import json_schema
 from sccl.core.files.schedule_shapes import ScheduleWire
-from sccl.core.files.schedules import load_schedule, pieces, schedule_of_wire, schedule_to_wire
-from sccl.core.files.text import digest, parse, text_of
-from sccl.core.packed import links_of
-from sccl.core.schedule import MAX_TIME, Schedule, schedule_of
+from sccl.core.files.schedules import (
+    load_schedule,
+    schedule_from_wire,
+    schedule_to_wire,
+    text_pieces,
+)
+from sccl.core.packed_schedule import link_usage
+from sccl.core.schedule import MAX_TIME, Schedule, build_schedule
 from sccl.errors import CollectiveError, FormatError, InputError, ParameterError, TooLargeError
-from sccl.topo import resolve
+from sccl.topo import resolve_topology
 from tests.kit.schedules import around_a_ring, schedules, together_around
 
 SHAPE = jsonschema.Draft202012Validator(json_schema(ScheduleWire))
@@ -34,10 +39,10 @@ SHAPE = jsonschema.Draft202012Validator(json_schema(ScheduleWire))
 
 @given(schedules())
 def test_a_schedule_comes_back_from_its_file(schedule: Schedule) -> None:
-    text = "".join(pieces(schedule))
+    text = "".join(text_pieces(schedule))
     wire = parse(text, ScheduleWire, "there")
-    assert schedule_of_wire(wire, "there") == schedule
-    assert text == text_of(schedule_to_wire(schedule))
+    assert schedule_from_wire(wire, "there") == schedule
+    assert text == to_text(schedule_to_wire(schedule))
     assert wire.digest == digest(wire)
     SHAPE.validate(json.loads(text))
 
@@ -46,7 +51,7 @@ def test_a_schedule_comes_back_from_its_file(schedule: Schedule) -> None:
 def test_rows_that_are_read_in_pieces_are_those_of_the_whole(
     schedule: Schedule, piece: int, cut: int
 ) -> None:
-    text = "".join(pieces(schedule))
+    text = "".join(text_pieces(schedule))
     changed = text[: -cut or None].replace("0", " 0 ", cut)
     whole, parts = loaded(text), loaded(text, piece)
     assert whole == parts == (schedule, True)
@@ -56,7 +61,7 @@ def test_rows_that_are_read_in_pieces_are_those_of_the_whole(
 def loaded(text: str, piece: int = 2**40) -> tuple[Schedule, bool] | str:
     """Return what comes of a file, read in pieces of so many bytes, or what is said of it."""
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(files, "_PIECE", piece)
+        patch.setattr(files, "_PIECE_BYTES", piece)
         path = Path(folder) / "schedule.json"
         path.write_text(text)
         try:
@@ -67,11 +72,11 @@ def loaded(text: str, piece: int = 2**40) -> tuple[Schedule, bool] | str:
 
 def test_long_ones_are_checked_and_written_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = around_a_ring()
-    text = "".join(pieces(whole))
-    monkeypatch.setattr(module, "_CHECKED", 2)
+    text = "".join(text_pieces(whole))
+    monkeypatch.setattr(module, "_CHECK_ROWS", 2)
     monkeypatch.setattr(Schedule.batches, "__defaults__", (2,))
     assert len(list(whole.batches())) == 3
-    assert "".join(pieces(whole)) == text
+    assert "".join(text_pieces(whole)) == text
     assert replace(whole, start=whole.start.copy()) == whole
     for row in range(whole.num_sends):  # a row that repeats the one before, on any border
         columns: dict[str, Any] = {
@@ -86,28 +91,28 @@ def test_long_ones_are_checked_and_written_in_batches(monkeypatch: pytest.Monkey
 @pytest.mark.parametrize("model", AlphaModel)
 def test_rows_with_the_same_times_are_one_transfer(model: AlphaModel, tmp_path: Path) -> None:
     whole = together_around(4, 25_000, model)
-    first = whole.transfers()
+    first = whole.transfer_starts()
     rows = list(zip(whole.link.tolist(), whole.start.tolist(), whole.end.tolist(), strict=True))
     assert first.tolist() == [rows.index(row) for row in rows]
-    assert whole.has_together
-    assert not around_a_ring(model).has_together
+    assert whole.has_combined_transfers
+    assert not around_a_ring(model).has_combined_transfers
     path = tmp_path / "s.json"
-    path.write_text("".join(pieces(whole)))
+    path.write_text("".join(text_pieces(whole)))
     assert load_schedule(path) == (whole, True)
     for batch in (1, 3, 2**20):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Schedule.batches, "__defaults__", (batch,))
-            busy = sorted(links_of(whole))
+            busy = sorted(link_usage(whole))
         assert [row[0] for row in busy] == [0] * 4 + [3] * 4
         assert {row[2] for row in busy} == {0, whole.clock.us(3 * int(whole.end[0]))}
 
 
 def test_the_last_arrival_is_the_finish_in_both_models() -> None:
     travels, occupies = (around_a_ring(model) for model in AlphaModel)
-    alpha_ps = round(resolve("ring:3").alpha_us * 10**6)
+    alpha_ps = round(resolve_topology("ring:3").alpha_us * 10**6)
     assert travels.finish == travels.end.max() + alpha_ps
     assert occupies.finish == occupies.end.max() == travels.finish
-    nothing = schedule_of(travels.topology, travels.collective, [], travels.clock)
+    nothing = build_schedule(travels.topology, travels.collective, [], travels.clock)
     assert nothing.finish == 0
 
 
@@ -120,7 +125,7 @@ def test_columns_are_not_changed_and_may_lie_on_disk(tmp_path: Path) -> None:
     assert on_disk == whole
     assert hash(on_disk) == hash(whole)
     assert on_disk != replace(whole, end=whole.end + 1)
-    assert "".join(pieces(on_disk)) == "".join(pieces(whole))
+    assert "".join(text_pieces(on_disk)) == "".join(text_pieces(whole))
 
 
 def at(name: str, row: int, value: int) -> dict[str, Any]:
@@ -157,15 +162,15 @@ def test_what_is_no_schedule_is_one_sentence(changes: dict[str, Any], says: str)
 def test_a_schedule_fits_its_machine_and_its_chunks() -> None:
     whole = around_a_ring()
     with pytest.raises(CollectiveError, match="made for 4 ranks"):
-        replace(whole, collective=named("allgather", 4).at(1))
+        replace(whole, collective=named_spec("allgather", 4).at(1))
     with pytest.raises(CollectiveError, match="3 chunks, and 2 sizes"):
         replace(whole, chunk_bytes=(1, 2))
     with pytest.raises(ParameterError, match="from tick 0 to"):
-        schedule_of(whole.topology, whole.collective, [(0, 2**70, 0, 0, False)], whole.clock)
+        build_schedule(whole.topology, whole.collective, [(0, 2**70, 0, 0, False)], whole.clock)
 
 
 def plain() -> dict[str, Any]:
-    made: dict[str, Any] = json.loads("".join(pieces(around_a_ring())))
+    made: dict[str, Any] = json.loads("".join(text_pieces(around_a_ring())))
     return made
 
 
@@ -199,7 +204,7 @@ def test_bad_files_say_what_is_wrong(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(files, "_PIECE", piece)
+    monkeypatch.setattr(files, "_PIECE_BYTES", piece)
     path = tmp_path / "schedule.json"
     path.write_text(json.dumps(content))
     with pytest.raises(FormatError, match=says) as error:
@@ -213,12 +218,12 @@ def test_a_short_file_does_not_speak_of_millions_of_pairs() -> None:
     chunks = 3 * 10**5
     many = msgspec.structs.replace(wire.collective, chunks=chunks, num_chunks=3 * chunks)
     with pytest.raises(TooLargeError, match="6 sends for 900000 chunks"):
-        schedule_of_wire(msgspec.structs.replace(wire, collective=many), "there")
+        schedule_from_wire(msgspec.structs.replace(wire, collective=many), "there")
 
 
 def test_a_file_that_was_changed_has_lost_its_digest(tmp_path: Path) -> None:
     path = tmp_path / "schedule.json"
-    path.write_text("".join(pieces(around_a_ring())))
+    path.write_text("".join(text_pieces(around_a_ring())))
     schedule, intact = load_schedule(path)
     assert (schedule, intact) == (around_a_ring(), True)
     path.write_text(json.dumps(plain() | {"tick_ps": 2}))

@@ -11,11 +11,12 @@ from pathlib import Path
 import networkx as nx
 import pytest
 
-from sccl.collectives import names
+from sccl.codegen.targets.rendering import TYPES
+from sccl.collectives import collective_names
 from sccl.core.dtypes import ITEM_BYTES
-from sccl.core.files.text import text_of
-from sccl.core.files.workloads import load_workload, workload_of_text, workload_to_wire
-from sccl.core.workload import Workload, cycle_of
+from sccl.core.files.json_text import to_text
+from sccl.core.files.workloads import load_workload, workload_from_text, workload_to_wire
+from sccl.core.workload import Workload, find_cycle
 from sccl.core.workload_ops import (
     COLLECTIVES,
     CommOp,
@@ -25,7 +26,6 @@ from sccl.core.workload_ops import (
     HostProgram,
     Role,
 )
-from sccl.emit.text import TYPES
 from sccl.errors import FormatError, ParameterError
 from sccl.tasks.workload import workload_part
 from tests.kit.nightly import seed, times
@@ -36,32 +36,32 @@ GIVEN = {op.id: op for op in STEP.ops}
 
 
 def test_it_comes_back_from_its_file(tmp_path: Path) -> None:
-    text = text_of(workload_to_wire(STEP))
+    text = to_text(workload_to_wire(STEP))
     (tmp_path / "w.json").write_text(text)
     assert load_workload(tmp_path / "w.json") == STEP
-    assert text_of(workload_to_wire(workload_of_text(text, "w"))) == text
+    assert to_text(workload_to_wire(workload_from_text(text, "w"))) == text
     assert [op.id for op in STEP.collectives()] == ["gradients", "batch"]
     assert [op.size_bytes for op in STEP.collectives()] == [4096, 240]
     assert len(list(STEP.computation())) == 3
 
 
 def test_what_a_file_says_wrong_is_said_with_its_name() -> None:
-    told = json.loads(text_of(workload_to_wire(STEP)))
+    told = json.loads(to_text(workload_to_wire(STEP)))
     told["ops"][0]["duration_us"] += 1.0
     with pytest.raises(FormatError, match=r"^w.json: edited since sccl wrote it \(its digest"):
-        workload_of_text(json.dumps(told), "w.json")
+        workload_from_text(json.dumps(told), "w.json")
     del told["digest"]
-    assert workload_of_text(json.dumps(told), "w.json") != STEP
+    assert workload_from_text(json.dumps(told), "w.json") != STEP
     told["ops"][0]["stream"] = " "
     with pytest.raises(FormatError, match=r"^w.json: operation 'forward': its stream is ' '"):
-        workload_of_text(json.dumps(told), "w.json")
+        workload_from_text(json.dumps(told), "w.json")
     told["ops"][0] = {"op": "sleep"}
     with pytest.raises(FormatError, match=r"^w.json: .*sleep.*; expected a workload file"):
-        workload_of_text(json.dumps(told), "w.json")
+        workload_from_text(json.dumps(told), "w.json")
 
 
 def test_its_words_are_those_of_the_project() -> None:
-    assert {name for name in names() if not name.endswith("v")} <= set(COLLECTIVES)
+    assert {name for name in collective_names() if not name.endswith("v")} <= set(COLLECTIVES)
     assert {name.lower() for name in TYPES} <= set(ITEM_BYTES)
 
 
@@ -209,11 +209,11 @@ def test_groups_that_do_the_same_at_once_are_one_operation(tmp_path: Path) -> No
             HostProgram(name, (HostEvent(SUBMIT, "z"),)) for name in ("senders", "receivers")
         ),
     )
-    (tmp_path / "w.json").write_text(text_of(workload_to_wire(job)))
+    (tmp_path / "w.json").write_text(to_text(workload_to_wire(job)))
     assert load_workload(tmp_path / "w.json") == job
     (told,) = workload_part(job).collectives
     assert (told.group_ranks, told.groups, told.operations) == (2, 2, 1)
-    assert '"beside"' not in text_of(workload_to_wire(STEP))  # files are what they were
+    assert '"beside"' not in to_text(workload_to_wire(STEP))  # files are what they were
 
 
 def test_a_cycle_is_one_wherever_there_is_one() -> None:
@@ -223,7 +223,7 @@ def test_a_cycle_is_one_wherever_there_is_one() -> None:
         count = draw.randint(1, 8)
         edges = {(draw.randrange(count), draw.randrange(count)) for _ in range(draw.randint(0, 9))}
         after = {str(a): [str(b) for x, b in sorted(edges) if x == a] for a in range(count)}
-        cycle = cycle_of(after)
+        cycle = find_cycle(after)
         assert bool(cycle) != nx.is_directed_acyclic_graph(nx.DiGraph(list(edges)))
         found += bool(cycle)
         if cycle:

@@ -23,9 +23,9 @@ from benchmarks.astra_traces import Network, folder
 from sccl.core.clock import Clock
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
-from sccl.formats.traces import Node, NodeKind, trace
+from sccl.formats.chakra_encoding import Node, NodeKind, encode_trace
 from sccl.sim import Messages, simulate
-from sccl.topo import resolve
+from sccl.topo import resolve_topology
 from tests.kit import like_astra
 from tests.kit.messages import ring_allgather
 
@@ -48,12 +48,12 @@ def test_what_is_written_reads_back(written: list[Node]) -> None:
     expected = [
         (n.number, n.kind, n.after, n.micros, {"is_cpu_op": 0, **n.attributes}) for n in written
     ]
-    assert like_astra.nodes(trace(written)) == expected
+    assert like_astra.nodes(encode_trace(written)) == expected
 
 
 def test_bytes_of_a_trace() -> None:
     node = Node(300, NodeKind.SEND, (1, 200), 5, {"comm_size": 150, "comm_tag": 7})
-    assert trace([node]).hex(" ") == (
+    assert encode_trace([node]).hex(" ") == (
         "07 0a 05 30 2e 30 2e 34 "  # 7 bytes: version "0.0.4"
         "44 08 ac 02 12 08 73 65 6e 64 20 33 30 30 18 05 "  # id 300, name "send 300", type 5
         "2a 03 01 c8 01 38 05 "  # data_deps 1 and 200, duration_micros 5
@@ -156,8 +156,8 @@ def test_what_cannot_be_run_is_told(program: Callable[[str], Path], tmp_path: Pa
 
 
 MACHINES = [
-    (Network.RING, priced(resolve("ring:5"))),
-    (Network.PAIRS, priced(resolve("torus:3x3"))),
+    (Network.RING, priced(resolve_topology("ring:5"))),
+    (Network.PAIRS, priced(resolve_topology("torus:3x3"))),
     (Network.SWITCH, storing(4)),
 ]
 
@@ -176,7 +176,7 @@ def test_traffic_without_ties_ends_when_theirs_does(data: st.DataObject) -> None
     rank = st.integers(0, machine.ranks - 1)
     row = st.tuples(st.integers(0, 2), st.integers(0, 3), rank, rank).filter(lambda r: r[2] != r[3])
     rows = data.draw(st.lists(row, min_size=1, max_size=12, unique=True))
-    steps = Messages.of_steps(*np.array(rows).T)
+    steps = Messages.from_steps(*np.array(rows).T)
     none = np.full(len(steps), -1)
     steps = replace(steps, start_opens=none, step=none, num_chunks=4)
     apart = told_apart(Case("some", network, machine, KB, steps, (steps,)))
@@ -188,27 +188,27 @@ def test_traffic_without_ties_ends_when_theirs_does(data: st.DataObject) -> None
 
 @pytest.mark.parametrize(("network", "machine"), MACHINES)
 def test_releases_are_kept(network: Network, machine: Topology) -> None:
-    steps = Messages.of_steps([0, 1], [0, 0], [0, 2], [2, 1])
-    clock = Clock.of(machine, 123, tick_ps=1000)
-    down = simulate(steps.later(7000), machine, rounded_down(clock, machine)).finish
-    assert down == theirs(steps.later(7000), machine, clock, network)
+    steps = Messages.from_steps([0, 1], [0, 0], [0, 2], [2, 1])
+    clock = Clock.from_topology(machine, 123, tick_ps=1000)
+    down = simulate(steps.delayed(7000), machine, rounded_down(clock, machine)).finish
+    assert down == theirs(steps.delayed(7000), machine, clock, network)
     with pytest.raises(ParameterError, match="tells whole microseconds"):
-        theirs(steps.later(7001), machine, clock, network)
+        theirs(steps.delayed(7001), machine, clock, network)
 
 
 def test_links_that_cost_unlike_are_refused() -> None:
     machine = MACHINES[0][1]
     first, *others = machine.links
     mixed = replace(machine, links=(replace(first, gb_per_s=1.0), *others))
-    steps = Messages.of_steps([0], [0], [0], [1])
+    steps = Messages.from_steps([0], [0], [0], [1])
     with pytest.raises(ParameterError, match="its links cost 2 different things"):
-        folder(steps, mixed, Clock.of(mixed, 1), Network.RING)
+        folder(steps, mixed, Clock.from_topology(mixed, 1), Network.RING)
 
 
 def test_costs_are_rounded_down_exactly() -> None:
-    ring = priced(resolve("ring:8"))
-    steps = Messages.of_steps(*ring_allgather(8))
-    clock = Clock.of(ring, 65_536, tick_ps=1000)
+    ring = priced(resolve_topology("ring:8"))
+    steps = Messages.from_steps(*ring_allgather(8))
+    clock = Clock.from_topology(ring, 65_536, tick_ps=1000)
     assert clock.beta == ((1311,) * 16,)
     assert rounded_down(clock, ring).beta == ((1310,) * 16,)
     assert simulate(steps, ring, rounded_down(clock, ring)).finish == 7 * 1810

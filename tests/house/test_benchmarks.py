@@ -16,7 +16,7 @@ from benchmarks.__main__ import app
 from benchmarks.enforce_report import summary
 from sccl.core.files.claims import CLAIMS
 from sccl.errors import FormatError, ParameterError
-from sccl.prove.check.folder import Verdict, check_folder
+from sccl.prove.check.certificate import Verdict, check_folder
 from tests.kit.paths import PROGRAMS, ROOT
 from tests.kit.torch_jobs import interpreter
 

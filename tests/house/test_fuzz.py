@@ -13,8 +13,8 @@ from benchmarks.fuzz import Campaign, campaign, keep, result, rounds
 from benchmarks.fuzz_readers import Reader, readers
 from sccl.errors import FormatError
 from sccl.formats import names as format_names
-from sccl.topo.importers import names as importer_names
-from sccl.workloads.readers import names as trace_names
+from sccl.topo.importers import importer_names
+from sccl.training.traces.readers import names as trace_names
 
 
 def toy(content: bytes) -> object:

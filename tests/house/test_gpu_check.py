@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks import gpu_check
 from benchmarks.gpu_check import LIMIT_S, ODD, Part, collect_programs, list_parts, run_parts
-from sccl.emit import generate, write_project
+from sccl.codegen.project_writer import generate, write_project
 from tests.kit import once
 from tests.kit.matrix import Hard, all_of
 from tests.kit.paths import ROOT

@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.gpu_estimate import GPUS, block_gb_per_s, estimate_call, main
-from sccl.emit.shared import SLOT_BYTES
-from sccl.lower import Landing, compiled
+from sccl.codegen.ir import Landing
+from sccl.codegen.passes import compile_program
+from sccl.codegen.targets.codegen_options import SLOT_BYTES
 from tests.kit.matrix import Hard, load
 
 ALLREDUCE = Hard("dgx1", "allreduce", (48, 5, 14), trees=True)
@@ -23,7 +24,7 @@ def test_block_speed_follows_from_loads_under_way() -> None:
 
 def test_estimate_of_a_call_is_bounded_by_its_links() -> None:
     algorithm = load(ALLREDUCE)
-    program = compiled(algorithm, Landing.OUTPUT, serial=False)
+    program = compile_program(algorithm, Landing.OUTPUT, serial=False)
     fast, slow = (
         estimate_call(algorithm, program, replace(GPUS["v100"], latency=cycles))
         for cycles in (466, 5000)

@@ -11,7 +11,7 @@ import pytest
 import sccl
 
 PACKAGE = Path(sccl.__file__).parent
-KSYNC = PACKAGE / "synth" / "ksync"
+SYNCOLL = PACKAGE / "synth" / "syncoll"
 
 FLOORS = {
     "errors": 0,
@@ -21,40 +21,41 @@ FLOORS = {
     "collectives": 3,
     "topo": 3,
     "topo/symmetry": 3,
-    "workloads/readers": 3,
-    "workloads/generate": 3,
-    "workloads": 4,
+    "training/traces/readers": 3,
+    "training/models": 3,
+    "training/traces": 4,
     "topo/importers": 4,
     "topo/profiles": 4,
     "judge": 4,
     "sim": 4,
     "solvers": 4,
     "transform": 5,
-    "lower": 5,
-    "motif": 5,
+    "training/motifs": 5,
     "prove": 6,
     "prove/check": 6,
     "prove/bounds": 6,
-    "emit": 6,
-    "formats": 6,
+    "codegen": 6,
+    "formats": 7,
     "synth": 7,
+    "synth/common": 7,
     "runtime": 7,
     "runtime/lab": 8,
-    "enforce": 10,
-    "enforce/control": 7,
+    "torch_backend": 10,
+    "torch_backend/control": 7,
     "synth/network": 7,
-    "synth/direct": 8,
-    "synth/flows": 8,
-    "synth/intervals": 8,
-    "synth/limit": 9,
-    "synth/fluid": 9,
-    "synth/ksync": 9,
+    "synth/constructions": 8,
+    "synth/packing": 8,
+    "synth/packing/schedules": 8,
+    "synth/scheduling": 8,
+    "synth/packing/by_steps": 9,
+    "synth/packing/by_time": 9,
+    "synth/syncoll": 9,
     "synth/baselines": 9,
     "synth/tacos": 9,
     "synth/teccl": 9,
     "synth/taccl": 9,
     "synth/allreduce": 10,
-    "train": 8,
+    "training": 8,
     "torch": 11,
     "view": 11,
     "view/drawing": 12,
@@ -68,49 +69,20 @@ FLOORS = {
     "__main__": 16,
 }
 """Rooms, which may be nested, and their floors: a room imports from lower ones alone. Files that
-lie in ``synth/`` or ``view/`` themselves are what the folders in them share."""
+lie in ``view/`` itself are shared by the folders in it."""
+
+_SAME_ROOM = {"comparison": "tasks"}  # its inputs and outputs are still in tasks
 
 _NOUNS = {"core", "core/files", "errors"}
 _DOORS = {
-    "collectives",
-    "formats",
-    "judge",
-    "motif",
-    "prove/bounds",
-    "prove/check",
-    "runtime",
-    "runtime/lab",
-    "enforce/control",
-    "emit",
-    "enforce",
-    "synth",
-}
-_DOORS |= {"sim", "synth/fluid", "synth/allreduce", "synth/baselines", "synth/ksync", "synth/limit"}
-_DOORS |= {
-    "synth/direct",
-    "synth/flows",
-    "synth/intervals",
-    "synth/network",
-    "synth/tacos",
-    "synth/taccl",
-    "synth/teccl",
-    "tasks",
-    "topo",
-    "topo/importers",
-    "topo/profiles",
-}
-_DOORS |= {
-    "topo/symmetry",
-    "train",
-    "transform",
-    "view",
-    "workloads",
-    "workloads/generate",
-    "view/charts",
-    "view/explorer",
+    *("codegen", "collectives", "formats", "judge", "prove/bounds", "prove/check", "rich", "sccl"),
+    *("runtime", "runtime/lab", "sim", "synth/allreduce", "synth/baselines", "synth/common"),
+    *("synth/constructions", "synth/network", "synth/packing/by_steps", "synth/packing/by_time"),
+    *("synth/packing/schedules", "synth/scheduling", "synth/syncoll", "synth/taccl"),
+    *("synth/tacos", "synth/teccl", "tasks", "topo", "topo/importers", "topo/profiles"),
+    *("topo/symmetry", "torch_backend", "torch_backend/control", "training", "training/models"),
+    *("training/motifs", "training/traces", "transform", "view", "view/charts", "view/explorer"),
     "view/text",
-    "sccl",
-    "rich",
 }
 
 MAY_IMPORT = {
@@ -123,71 +95,75 @@ MAY_IMPORT = {
     "topo/importers": _NOUNS | {"topo", "defusedxml", "msgspec", "yaml"},
     "topo/profiles": _NOUNS | {"topo/symmetry", "numpy"},
     "collectives": _NOUNS,
-    "motif": _NOUNS | {"numpy"},
-    "workloads": _NOUNS | {"workloads/readers"},
-    "workloads/readers": _NOUNS | {"msgspec"},
-    "workloads/generate": {"core", "errors"},
+    "training/motifs": _NOUNS | {"numpy"},
+    "training/traces": _NOUNS | {"training/traces/readers"},
+    "training/traces/readers": _NOUNS | {"msgspec"},
+    "training/models": {"core", "errors"},
     "judge": {"compiled", "core", "errors", "topo/symmetry", "numpy"},
     "sim": {"compiled", "core", "errors", "topo", "numba", "numpy"},
-    "train": {"collectives", "compiled", "core", "errors", "motif", "numpy", "sim", "solvers"}
-    | {"topo"},
-    "solvers": {"errors", "numpy", "ortools", "pysat", "z3"},
+    "training": {"collectives", "compiled", "core", "errors", "numpy", "sim", "solvers", "topo"}
+    | {"training/motifs"},
+    "solvers": {"core", "errors", "numpy", "ortools", "pysat", "z3"},
     "transform": {"core", "errors", "collectives", "judge", "sim", "topo/symmetry", "numpy"},
-    "lower": {"core", "errors", "judge", "sim", "numpy"},
     "prove": set(),
     "prove/check": _NOUNS | {"collectives", "judge", "topo"},
     "prove/bounds": {"core", "errors", "collectives", "solvers", "topo/symmetry", "flint"}
     | {"igraph", "numpy"},
-    "emit": _NOUNS | {"lower", "jinja2", "sccl"},
+    "codegen": _NOUNS | {"judge", "sim", "jinja2", "numpy", "sccl"},
     "formats": _NOUNS
-    | {"collectives", "judge", "lower", "topo/importers", "defusedxml", "msgspec", "numpy"},
-    "synth": _NOUNS
+    | {"codegen", "collectives", "judge", "topo/importers", "defusedxml", "msgspec", "numpy"},
+    "synth": set(),
+    "synth/common": _NOUNS
     | {"collectives", "judge", "prove/bounds", "prove/check", "solvers", "topo/symmetry"}
     | {"transform", "sccl", "msgspec", "platformdirs"},
-    "synth/ksync": _NOUNS
-    | {"collectives", "judge", "prove/bounds", "prove/check", "solvers", "synth", "synth/direct"}
-    | {"topo/symmetry", "transform", "msgspec", "pysmt"},
-    "synth/limit": _NOUNS
-    | {"collectives", "compiled", "judge", "prove/bounds", "prove/check", "solvers", "synth"}
-    | {"synth/direct", "topo/symmetry", "transform", "msgspec", "flint", "numpy"},
-    "synth/fluid": _NOUNS
-    | {"collectives", "compiled", "prove/bounds", "prove/check", "solvers", "synth"}
-    | {"synth/flows", "synth/network", "transform", "msgspec", "numpy"},
-    "synth/baselines": _NOUNS
-    | {"collectives", "compiled", "judge", "synth", "synth/direct", "topo", "transform", "numpy"},
-    "synth/network": {"compiled", "core", "errors", "topo/symmetry", "numpy"},
-    "synth/direct": {"collectives", "compiled", "core", "errors", "judge", "prove/bounds"}
-    | {"solvers", "topo/symmetry", "transform", "numpy"},
-    "synth/flows": _NOUNS
+    "synth/syncoll": _NOUNS
+    | {"collectives", "judge", "prove/bounds", "prove/check", "solvers", "synth/common"}
+    | {"synth/constructions", "topo/symmetry", "transform", "msgspec", "pysmt"},
+    "synth/packing": set(),
+    "synth/packing/by_steps": _NOUNS
+    | {"collectives", "compiled", "judge", "prove/bounds", "prove/check", "solvers"}
+    | {"synth/common", "synth/constructions", "topo/symmetry", "transform"}
+    | {"msgspec", "flint", "numpy"},
+    "synth/packing/by_time": _NOUNS
+    | {"collectives", "compiled", "prove/bounds", "prove/check", "solvers", "synth/common"}
+    | {"synth/packing/schedules", "synth/network", "transform", "msgspec", "numpy"},
+    "synth/packing/schedules": _NOUNS
     | {"collectives", "compiled", "solvers", "synth/network", "topo/symmetry", "numpy"}
     | {"prove/bounds"},
-    "synth/intervals": _NOUNS
-    | {"collectives", "prove/bounds", "solvers", "synth", "synth/network", "topo/symmetry"}
-    | {"numpy"},
+    "synth/baselines": _NOUNS
+    | {"collectives", "compiled", "judge", "synth/common", "synth/constructions", "topo"}
+    | {"transform", "numpy"},
+    "synth/network": {"compiled", "core", "errors", "topo/symmetry", "numpy"},
+    "synth/constructions": {"collectives", "compiled", "core", "errors", "judge", "prove/bounds"}
+    | {"solvers", "topo/symmetry", "transform", "numpy"},
+    "synth/scheduling": _NOUNS
+    | {"collectives", "prove/bounds", "solvers", "synth/common", "synth/network"}
+    | {"topo/symmetry", "numpy"},
     "synth/tacos": _NOUNS
-    | {"collectives", "compiled", "solvers", "synth", "synth/network", "msgspec", "numpy"},
+    | {"collectives", "compiled", "solvers", "synth/common", "synth/network", "msgspec", "numpy"},
     "synth/teccl": _NOUNS
-    | {"collectives", "prove/bounds", "solvers", "synth", "synth/flows", "synth/intervals"}
-    | {"synth/network", "topo/symmetry", "msgspec", "numpy"},
+    | {"collectives", "prove/bounds", "solvers", "synth/common", "synth/packing/schedules"}
+    | {"synth/scheduling", "synth/network", "topo/symmetry", "msgspec", "numpy"},
     "synth/taccl": _NOUNS
-    | {"collectives", "prove/bounds", "solvers", "synth", "synth/intervals", "synth/network"}
-    | {"msgspec", "numpy"},
+    | {"collectives", "prove/bounds", "solvers", "synth/common", "synth/scheduling"}
+    | {"synth/network", "topo/symmetry", "msgspec", "numpy"},
     "synth/allreduce": _NOUNS
-    | {"collectives", "prove/bounds", "synth", "synth/direct", "synth/limit", "topo/symmetry"}
-    | {"transform"},
-    "runtime": _NOUNS | {"emit"},
-    "enforce": _NOUNS
-    | {"collectives", "emit", "enforce/control", "runtime", "synth", "synth/baselines", "topo"}
+    | {"collectives", "prove/bounds", "synth/common", "synth/constructions"}
+    | {"synth/packing/by_steps", "topo/symmetry", "transform"},
+    "runtime": _NOUNS | {"codegen"},
+    "torch_backend": _NOUNS
+    | {"collectives", "codegen", "torch_backend/control", "runtime", "synth/common"}
+    | {"synth/baselines", "topo"}
     | {"msgspec", "platformdirs", "outside torch"},  # which nothing else imports
-    "torch": {"enforce"},
+    "torch": {"torch_backend"},
     "runtime/lab": {"errors", "runtime"},
-    "enforce/control": _NOUNS | {"msgspec", "outside torch"},
+    "torch_backend/control": _NOUNS | {"msgspec", "outside torch"},
     "view": _NOUNS | {"altair", "lazy_loader", "vl_convert"},
     "view/charts": _NOUNS | {"view", "view/drawing", "altair"},
     "view/drawing": _NOUNS | {"view", "altair"},
     "view/explorer": _NOUNS | {"view", "view/drawing"},
     "view/text": _NOUNS | {"view", "collectives", "judge", "topo", "rich"},
-    "tasks": _NOUNS | (_DOORS - {"tasks"}) | {"compiled", "lower", "msgspec", "solvers"},
+    "tasks": _NOUNS | (_DOORS - {"tasks"}) | {"compiled", "msgspec", "solvers"},
     "": {"api", "errors"},  # the package itself, which names what it loads when it is first used
     "__main__": {"cli"},
     "api": _NOUNS | _DOORS | {"IPython", "networkx", "pandas"},
@@ -206,8 +182,11 @@ def room_of(path: Path) -> str:
 
 
 def _room(parts: tuple[str, ...]) -> str:
-    nested = "/".join(parts[:2])
-    return nested if nested in FLOORS else "" if parts[0] == "__init__" else parts[0]
+    for length in (3, 2):
+        nested = "/".join(parts[:length])
+        if len(parts) >= length and nested in FLOORS:
+            return nested
+    return "" if parts[0] == "__init__" else _SAME_ROOM.get(parts[0], parts[0])
 
 
 def imports(path: Path) -> set[str]:
@@ -228,7 +207,9 @@ def dependency(name: str) -> str:
     parts = name.split(".")
     if parts[0] != "sccl":
         return f"outside {parts[0]}" if parts[0] in FLOORS else parts[0]  # torch is both
-    return _room(tuple(parts[1:])) if len(parts) > 1 and parts[1] in FLOORS else "sccl"
+    return (
+        _room(tuple(parts[1:])) if len(parts) > 1 and _room(tuple(parts[1:2])) in FLOORS else "sccl"
+    )
 
 
 @pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
@@ -242,7 +223,10 @@ def test_a_room_imports_only_what_it_may(path: Path) -> None:
 
 def test_of_the_nouns_schedules_alone_are_arrays() -> None:
     users = {p.name for p in (PACKAGE / "core").rglob("*.py") if "numpy" in imports(p)}
-    assert users == {"schedule.py", "schedules.py", "packed.py", "excerpt.py"}
+    assert users == {
+        *("schedule.py", "schedules.py", "packed_schedules.py", "arrays.py"),
+        *("packed_schedule.py", "schedule_filter.py"),
+    }
 
 
 def test_allowed_imports_lead_downwards() -> None:
@@ -256,25 +240,33 @@ def test_every_room_has_a_floor() -> None:
 
 
 def test_the_reference_does_not_use_the_encoder() -> None:
-    for name in ("z3_reference", "smtlib"):
+    for name in ("solve_z3", "encoding_qflia"):
         assert not any(
-            i.startswith(("sccl.synth.ksync.transfer_model", "sccl.synth.ksync.orbit_model"))
-            for i in imports(KSYNC / f"{name}.py")
+            i.startswith(
+                (
+                    "sccl.synth.syncoll.encoding_time_indexed",
+                    "sccl.synth.syncoll.encoding_symmetric",
+                )
+            )
+            for i in imports(SYNCOLL / f"{name}.py")
         )
 
 
 def test_backends_do_not_import_one_another() -> None:
-    backends = {"cadical", "cpsat", "portfolio", "smtlib", "z3_reference"}
+    backends = {"solve_cadical", "solve_cpsat", "solve_portfolio", "encoding_qflia", "solve_z3"}
     for name in backends:
-        others = tuple(f"sccl.synth.ksync.{other}" for other in backends - {name})
-        assert not any(i.startswith(others) for i in imports(KSYNC / f"{name}.py")), name
+        others = tuple(f"sccl.synth.syncoll.{other}" for other in backends - {name})
+        assert not any(i.startswith(others) for i in imports(SYNCOLL / f"{name}.py")), name
 
 
 def test_sweeps_know_no_solver() -> None:
-    names = ["backends", "cadical", "cpsat", "orbits", "portfolio", "z3_reference"]
-    solvers = tuple(f"sccl.synth.ksync.{name}" for name in names)
-    folders = [PACKAGE / "synth" / folder for folder in ("allreduce", "limit")]
-    search = (KSYNC / f"{name}.py" for name in ("sweep", "search", "level"))
+    names = [
+        *("solve", "solve_cadical", "solve_cpsat", "solve_portfolio", "solve_z3"),
+        "symmetric_search",
+    ]
+    solvers = tuple(f"sccl.synth.syncoll.{name}" for name in names)
+    folders = [PACKAGE / "synth" / folder for folder in ("allreduce", "packing/by_steps")]
+    search = (SYNCOLL / f"{name}.py" for name in ("sweep", "pareto", "level"))
     for path in [*search, *(p for folder in folders for p in folder.glob("*.py"))]:
         assert not any(name.startswith(solvers) for name in imports(path)), path
 
@@ -283,12 +275,12 @@ def test_a_search_is_pure() -> None:
     allowed = (
         "sccl.core.",
         "sccl.collectives.",
-        "sccl.synth.candidates.",
-        "sccl.synth.ksync.level.",
+        "sccl.synth.common.candidates.",
+        "sccl.synth.syncoll.level.",
     )
     pure = ("__future__.", "collections.abc.", "dataclasses.", "enum.", "fractions.", *allowed)
-    for name in ("level", "search"):
-        assert all(used.startswith(pure) for used in imports(KSYNC / f"{name}.py")), name
+    for name in ("level", "pareto"):
+        assert all(used.startswith(pure) for used in imports(SYNCOLL / f"{name}.py")), name
 
 
 def test_no_cycles_between_modules() -> None:

@@ -17,9 +17,9 @@ from benchmarks.__main__ import app
 from benchmarks.public_files import WANTED, PublicFile, PublicFileList, Search
 from sccl import formats
 from sccl.topo import importers
-from sccl.workloads import readers
+from sccl.training.traces import readers
 
-EXAMPLE = importers.load("nccl-xml").EXAMPLE
+EXAMPLE = importers.load_importer("nccl-xml").EXAMPLE
 
 
 def git(repository: Path, *words: str) -> str:
@@ -87,7 +87,7 @@ def test_public_files_of_every_kind_are_counted(tmp_path: Path) -> None:
 
 def test_public_files_are_named_by_commit_and_path() -> None:
     files = public_files.load_list().files
-    known = {*importers.names(), *readers.names(), *formats.names()}
+    known = {*importers.importer_names(), *readers.names(), *formats.names()}
     for file in files:
         assert file.reader in known
         assert re.fullmatch(r"[\w.-]+/[\w.-]+", file.repository)
@@ -103,7 +103,7 @@ def test_public_files_are_ten_for_each_reader_or_have_a_search() -> None:
     content = public_files.load_list()
     read = Counter(file.reader for file in content.files if file.counts)
     own = {"own", "recording"}
-    known = {*importers.names(), *readers.names(), *formats.read()} - own
+    known = {*importers.importer_names(), *readers.names(), *formats.readable_names()} - own
     short = {reader: read[reader] for reader in known if read[reader] < WANTED}
     assert {search.reader: search.found for search in content.searches} == short
     assert all(search.searched for search in content.searches)

@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 
 from docs.made import PART
 from sccl.cli.main import app
-from sccl.collectives import resolve as resolve_collective
-from sccl.topo import resolve as resolve_topology
+from sccl.collectives import resolve_collective
+from sccl.topo import resolve_topology
 from tests.kit import once
 from tests.kit.brief import begun_briefly
 from tests.kit.commands import COMMANDS

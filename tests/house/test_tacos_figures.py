@@ -15,7 +15,7 @@ from benchmarks.tacos.ideal import ideal_us, phased_us
 from benchmarks.tacos.measure import measured
 from sccl.core.clock import AlphaModel
 from sccl.errors import InputError
-from sccl.topo import resolve
+from sccl.topo import resolve_topology
 
 MB = 10**6
 
@@ -43,7 +43,7 @@ MB = 10**6
 def test_ideal_times_are_those_of_the_formulas(
     name: str, bytes_us: float, latency_us: float, cut_us: float
 ) -> None:
-    machine = resolve(name)
+    machine = resolve_topology(name)
     assert ideal_us(machine, 2 * MB) == pytest.approx(bytes_us + latency_us)
     assert phased_us(machine, 2 * MB) == pytest.approx(max(bytes_us, cut_us))
 
@@ -70,7 +70,7 @@ def test_figures_are_chosen_by_their_names() -> None:
     assert len(chosen("", smoke=False, largest=False)) == sum(map(len, FIGURES.values()))
     assert set(SMOKE) <= set(FIGURES)
     largest = chosen("fig19", smoke=True, largest=True)[-2:]
-    assert [resolve(case.topology).ranks for case in largest] == [40_000, 42_875]
+    assert [resolve_topology(case.topology).ranks for case in largest] == [40_000, 42_875]
     for wrong in ("fig1", "fig15,", "fig15,fig15"):
         refused = CliRunner().invoke(app, ["tacos", "--smoke", "--only", wrong])
         assert refused.exit_code == 2, refused.output

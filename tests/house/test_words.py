@@ -6,6 +6,8 @@ import ast
 from collections import defaultdict
 from pathlib import Path
 
+import pytest
+
 import sccl
 
 PACKAGE = Path(sccl.__file__).parent
@@ -13,8 +15,7 @@ PACKAGE = Path(sccl.__file__).parent
 SHARED = {
     # What the API offers of a noun has its name: users know one of the two.
     "Algorithm": {"core.algorithm", "api.algorithm"},
-    "Bounds": {"core.bounds", "view.shown"},
-    "Comparison": {"tasks.compare", "api.comparison"},
+    "Comparison": {"comparison.comparison", "api.comparison"},
     "Frontier": {"core.frontier", "api.frontier"},
     "Point": {"core.frontier", "api.shared"},
     "Schedule": {"core.schedule", "api.schedule"},
@@ -23,10 +24,10 @@ SHARED = {
     "Workload": {"core.workload", "api.workloads"},
     # The contract of synthesisers wants this name of each.
     "Options": {
-        "synth.contract",
-        "synth.ksync.options",
-        "synth.limit.options",
-        "synth.fluid.options",
+        "synth.common.contract",
+        "synth.syncoll.options",
+        "synth.packing.by_steps.options",
+        "synth.packing.by_time.options",
         "synth.taccl.options",
         "synth.tacos.options",
         "synth.teccl.options",
@@ -34,6 +35,84 @@ SHARED = {
     # Doors of solvers are alike: each has a ``solve`` and what it returns, read as ``sat.Result``.
     "Result": {f"solvers.{door}" for door in ("cpsat", "milp", "sat", "smt")},
 }
+
+
+VAGUE = frozenset(
+    [
+        "found",
+        "one",
+        "known",
+        "told",
+        "other",
+        "own",
+        "those",
+        "whose",
+        "here",
+        "there",
+        "given",
+        "late",
+        "least",
+        "posed",
+        "most",
+        "enough",
+        "whole",
+        "way",
+        "ways",
+        "every",
+        "alone",
+        "these",
+        "some",
+        "any",
+        "none",
+        "same",
+        "such",
+        "what",
+        "who",
+        "beside",
+        "brought",
+        "strange",
+        "offering",
+        "hearing",
+    ]
+)
+"""Identifiers that name nothing."""
+
+PUBLIC_PARAMETERS = frozenset({"api", "cli"})
+"""Packages whose parameters are options that users write."""
+
+
+def vague_names(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> set[str]:
+    """Return the vague names that a function binds, nested functions included."""
+    stored = {
+        node.id
+        for node in ast.walk(function)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    }
+    parameters = {node.arg for node in ast.walk(function) if isinstance(node, ast.arg)}
+    return (stored | parameters) & VAGUE
+
+
+@pytest.mark.parametrize(
+    "path", sorted(PACKAGE.rglob("*.py")), ids=lambda p: str(p.relative_to(PACKAGE))
+)
+def test_functions_bind_no_vague_names(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+    for node in ast.walk(tree):
+        if not isinstance(node, functions) or getattr(node, "name", "") == "__eq__":
+            continue
+        names = vague_names(node)
+        if path.relative_to(PACKAGE).parts[0] in PUBLIC_PARAMETERS:
+            names -= {
+                argument.arg for argument in ast.walk(node.args) if isinstance(argument, ast.arg)
+            }
+        assert not names, f"line {node.lineno}: {', '.join(sorted(names))}"
+
+
+def test_vague_names_are_found_in_nested_scopes() -> None:
+    tree = ast.parse("def f(a):\n    def g(told): return [one for one in told]\n    return g")
+    assert isinstance(tree.body[0], ast.FunctionDef)
+    assert vague_names(tree.body[0]) == {"told", "one"}
 
 
 def test_no_two_public_classes_share_a_name() -> None:

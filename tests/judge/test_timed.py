@@ -10,13 +10,13 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from sccl.collectives import named
+from sccl.collectives import named_spec
 from sccl.core.clock import AlphaModel, Clock
 from sccl.core.collective import Collective
-from sccl.core.schedule import Schedule, schedule_of
+from sccl.core.schedule import Schedule, build_schedule
 from sccl.core.topology import Budget, Link, Switch, Topology
 from sccl.errors import ParameterError
-from sccl.judge import large, timed, violations
+from sccl.judge import timed, timed_arrays, violations
 from tests.kit.timed import is_right, mutated, no_byte_leaves_before_it_comes, right
 
 
@@ -41,10 +41,12 @@ def test_long_schedules_are_judged_alike(data: st.DataObject) -> None:
     if schedule.num_sends and data.draw(st.booleans()):
         schedule = data.draw(mutated(schedule))
     alone = replace(schedule, message=None)
-    if large.takes(alone):
+    if timed_arrays.is_supported(alone):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(large, "_SMALL_PIECE", data.draw(st.sampled_from([1, 2**14])))
-            assert large.is_valid(alone) == (violations(alone) == [])
+            patch.setattr(
+                timed_arrays, "_SET_ROWS_PER_CALL", data.draw(st.sampled_from([1, 2**14]))
+            )
+            assert timed_arrays.is_valid(alone) == (violations(alone) == [])
 
 
 @given(st.data())
@@ -54,12 +56,12 @@ def test_long_schedules_through_switches_are_judged_alike(data: st.DataObject) -
     changes = data.draw(st.booleans())
     if changes:
         schedule = data.draw(mutated(schedule))
-    if not large.takes(schedule):
+    if not timed_arrays.is_supported(schedule):
         return
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(large, "_SMALL_PIECE", data.draw(st.sampled_from([1, 2**14])))
-        patch.setattr(large, "_PIECE", data.draw(st.sampled_from([1, 3, 2**20])))
-        is_right_by_loops = large.is_valid(schedule)
+        patch.setattr(timed_arrays, "_SET_ROWS_PER_CALL", data.draw(st.sampled_from([1, 2**14])))
+        patch.setattr(timed_arrays, "_ROWS_PER_CALL", data.draw(st.sampled_from([1, 3, 2**20])))
+        is_right_by_loops = timed_arrays.is_valid(schedule)
     wrong = timed.violations(schedule)
     event(f"loops: {is_right_by_loops}, right: {not wrong}")
     assert not (is_right_by_loops and wrong)
@@ -78,11 +80,11 @@ def test_a_message_that_comes_back_only_passes_there() -> None:
     rows += [(9, 13, 0, (0, 3), False), (10, 14, 0, (3, 1), False)]
     rows += [(20, 24, 0, (0, 3), False), (21, 25, 0, (3, 2), False)]
     made = schedule(star(), TO_ALL, rows, 0, 0, 1, 1, 2, 2)
-    assert large.takes(made)
-    assert not large.is_valid(made)
+    assert timed_arrays.is_supported(made)
+    assert not timed_arrays.is_valid(made)
     assert [v.kind for v in timed.violations(made)] == ["availability", "availability"]
     straight = schedule(star(), TO_ALL, rows[2:], 1, 1, 2, 2)
-    assert large.is_valid(straight)
+    assert timed_arrays.is_valid(straight)
     assert not timed.violations(straight)
 
 
@@ -92,12 +94,12 @@ def test_transfers_of_several_chunks_take_as_long_as_all_of_them(data: st.DataOb
     schedule = data.draw(right().filter(lambda s: s.num_sends > 0))
     columns = (schedule.start, schedule.end, schedule.chunk, schedule.link, schedule.reduce)
     rows: list[Any] = list(zip(*(c.tolist() for c in columns), strict=True))
-    first = data.draw(st.sampled_from(schedule.transfers().tolist()))
+    first = data.draw(st.sampled_from(schedule.transfer_starts().tolist()))
     mine = [
         i for i, row in enumerate(rows) if row[:2] + row[3:4] == rows[first][:2] + rows[first][3:4]
     ]
     event(f"{len(mine)} together")
-    busy = schedule.clock.busy_together(rows[first][3], [rows[i][2] for i in mine])
+    busy = schedule.clock.busy_combined(rows[first][3], [rows[i][2] for i in mine])
     assert busy <= rows[first][1] - rows[first][0]
     for less in (0, 1):
         for i in mine:
@@ -106,7 +108,9 @@ def test_transfers_of_several_chunks_take_as_long_as_all_of_them(data: st.DataOb
             return
         assert schedule.message is not None
         messages = schedule.message.tolist()
-        made = schedule_of(schedule.topology, schedule.collective, rows, schedule.clock, messages)
+        made = build_schedule(
+            schedule.topology, schedule.collective, rows, schedule.clock, messages
+        )
         short = [v for v in violations(made) if v.kind == "duration"]
         assert len(short) == less
 
@@ -128,8 +132,8 @@ LINE = Topology(
     1.0,
 )
 """A chunk of 4 bytes takes 4 ticks, and a tick more to arrive."""
-TO_ALL = named("broadcast", 3).at(1)
-TO_ONE = named("reduce", 3).at(1)
+TO_ALL = named_spec("broadcast", 3).at(1)
+TO_ONE = named_spec("reduce", 3).at(1)
 
 
 def star(**kind: Any) -> Topology:
@@ -142,16 +146,16 @@ Rows = list[tuple[int, int, int, tuple[int, int], bool]]
 
 def schedule(topology: Topology, collective: Collective, rows: Rows, *messages: int) -> Schedule:
     place = {k.edge: i for i, k in enumerate(topology.links)}
-    clock = Clock.of(topology, 4, AlphaModel.TRAVELS, 1000)
+    clock = Clock.from_topology(topology, 4, AlphaModel.TRAVELS, 1000)
     numbered = [(s, e, c, place[edge], how) for s, e, c, edge, how in rows]
-    return schedule_of(topology, collective, numbered, clock, messages or None)
+    return build_schedule(topology, collective, numbered, clock, messages or None)
 
 
 ON_A_LINE: Rows = [(0, 4, 0, (0, 1), False), (5, 9, 0, (1, 2), False)]
 BUS = replace(LINE, budgets=(Budget("bus", ((0, 1), (1, 2)), 1, 0.5),))
 REDUCED: Rows = [(0, 4, 0, (2, 1), True), (5, 9, 0, (1, 0), True)]
 THROUGH: Rows = [(0, 4, 0, (0, 3), False), (1, 5, 0, (3, 1), False), (1, 5, 0, (3, 2), False)]
-TWO_TO_ALL = named("broadcast", 3).at(2)
+TWO_TO_ALL = named_spec("broadcast", 3).at(2)
 TOGETHER: Rows = [
     *((0, 8, chunk, (0, 1), False) for chunk in (0, 1)),
     *((9, 17, chunk, (1, 2), False) for chunk in (0, 1)),
@@ -266,7 +270,7 @@ STORED: Rows = [(0, 4, 0, (0, 3), False), (5, 9, 0, (3, 1), False), (9, 13, 0, (
             ],
         ),
         (
-            schedule(LINE, named("gather", 3, 2).at(1), ON_A_LINE, 7, 7),
+            schedule(LINE, named_spec("gather", 3, 2).at(1), ON_A_LINE, 7, 7),
             [("postcondition", 1, 2, None, None)],
         ),
         (
@@ -291,7 +295,7 @@ def test_partial_results_of_one_chunk_pass_a_switch_side_by_side() -> None:
         (0, 4, 0, (0, 2), False), (0, 4, 0, (1, 2), False),
         (1, 5, 0, (2, 0), True), (1, 5, 0, (2, 1), True),
     ]  # fmt: skip
-    collective = named("allreduce", 2).at(2)
+    collective = named_spec("allreduce", 2).at(2)
     whole = [*rows, *((s + 10, e + 10, 1, edge, how) for s, e, _, edge, how in rows)]
     assert violations(schedule(pair, collective, whole, 0, 1, 1, 0, 2, 3, 3, 2)) == []
     assert "double-count" in {v.kind for v in violations(schedule(pair, collective, whole))}

@@ -10,14 +10,14 @@ from dataclasses import dataclass, replace
 import msgspec
 import pytest
 
-from sccl.collectives import resolve as resolve_collective
+from sccl.collectives import resolve_collective
 from sccl.core.answer import Answer, Sat, Unknown, Unsat, verdict
 from sccl.core.files.answers import answer_to_wire
 from sccl.judge import violations
-from sccl.synth.ask import ask
-from sccl.synth.ksync import backends
-from sccl.topo import resolve as resolve_topology
-from sccl.transform import Question, pose
+from sccl.synth.common.reduction import solve_question
+from sccl.synth.syncoll import solve
+from sccl.topo import resolve_topology
+from sccl.transform import Question, build_question
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Case:
         """Return the question."""
         topology = resolve_topology(self.topology)
         spec = resolve_collective(self.collective, topology.ranks, self.root)
-        return pose(topology, spec, self.chunks, self.steps, self.rounds)
+        return build_question(topology, spec, self.chunks, self.steps, self.rounds)
 
     def __str__(self) -> str:
         numbers = f"c{self.chunks}s{self.steps}r{self.rounds}"
@@ -109,13 +109,15 @@ def check_backend(solver: str, case: Case, timeout_s: float = 300, *, here: bool
     Raises:
         AssertionError: it gives another, or none in time; or the judge does not agree.
     """
-    effort = backends.Effort(timeout_s)
-    backend = backends.load(solver)
+    effort = solve.Effort(timeout_s)
+    backend = solve.load(solver)
     answer_here = getattr(backend, "answer_here", backend.answer)
     with pytest.MonkeyPatch.context() as patch:
         if here:
             patch.setattr(backend, "answer", answer_here)
-        answer = ask(case.question, lambda instance: backends.solve(instance, solver, effort))
+        answer = solve_question(
+            case.question, lambda instance: solve.solve(instance, solver, effort)
+        )
     assert not isinstance(answer, Unknown), f"{solver} gave up on {case}: {answer.reason}"
     assert verdict(answer) == ("sat" if case.sat else "unsat"), f"{solver} on {case}: {case.why}"
     if isinstance(answer, Sat):
@@ -128,7 +130,7 @@ def check_backend(solver: str, case: Case, timeout_s: float = 300, *, here: bool
         assert answer.evidence
     most = max(instance.collective.num_chunks for instance in case.question.instances)
     if solver not in RACES and most <= _MOST_CHUNKS:
-        second = ask(case.question, lambda instance: answer_here(instance, effort))
+        second = solve_question(case.question, lambda instance: answer_here(instance, effort))
         assert _bytes(second) == _bytes(answer), f"{solver} answers {case} in two ways"
 
 

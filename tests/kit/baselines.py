@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from sccl.collectives import named
+from sccl.collectives import named_spec
 from sccl.core.algorithm import Algorithm
 from sccl.synth import baselines
-from sccl.synth.baselines import Pattern, make, on_machine
-from sccl.synth.contract import Request
-from sccl.topo import resolve
+from sccl.synth.baselines import Pattern, make_pattern, to_algorithm
+from sccl.synth.common.contract import Request
+from sccl.topo import resolve_topology
 
 ROOTED = {"broadcast", "reduce", "gather", "scatter"}
 ALL = [(name, c) for name in baselines.names() for c in sorted(baselines.load(name).COLLECTIVES)]
@@ -17,16 +17,16 @@ ONLY_ON = {"c-cube": "dgx1", "trivance": "full:9"}
 
 
 def request(collective: str, topology: str, root: int = 0, size: int = 2**20) -> Request:
-    machine = resolve(topology)
-    spec = named(collective, machine.ranks, root if collective in ROOTED else None)
+    machine = resolve_topology(topology)
+    spec = named_spec(collective, machine.ranks, root if collective in ROOTED else None)
     return Request(machine, spec, size)
 
 
 def pattern(name: str, collective: str, topology: str, pieces: int = 1, root: int = 0) -> Pattern:
-    return make(name, request(collective, topology, root), pieces)
+    return make_pattern(name, request(collective, topology, root), pieces)
 
 
 def classical(name: str, collective: str, topology: str, pieces: int = 1) -> Algorithm:
     """Return an algorithm over the links of a machine."""
     asked = request(collective, topology)
-    return on_machine(make(name, asked, pieces), asked.topology)
+    return to_algorithm(make_pattern(name, asked, pieces), asked.topology)

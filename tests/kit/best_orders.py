@@ -19,7 +19,7 @@ from math import ceil
 
 from sccl.core.clock import AlphaModel, Clock
 from sccl.core.collective import Collective
-from sccl.core.schedule import Schedule, schedule_of
+from sccl.core.schedule import Schedule, build_schedule
 from sccl.core.topology import Topology
 
 Send = tuple[int, int, int, int]
@@ -202,7 +202,7 @@ def best_schedule(
     if backwards and machine.switches:
         return None
     held = [set(map(int, collective.holders(c))) for c in range(collective.num_chunks)]
-    wanted = [set(map(int, collective.wanted(c))) for c in range(collective.num_chunks)]
+    wanted = [set(map(int, collective.destinations(c))) for c in range(collective.num_chunks)]
     if backwards:
         if any(len(own) != 1 for own in wanted):
             return None
@@ -217,7 +217,7 @@ def best_schedule(
     if backwards:
         best = _pruned(best, on, wanted)
     finish = max(send[2] for _, send in best)
-    clock = Clock.of(machine, tuple(sizes), model, tick_ps)
+    clock = Clock.from_topology(machine, tuple(sizes), model, tick_ps)
     place = {link.edge: e for e, link in enumerate(machine.links)}
     rows = []
     for chunk, (start, end, there, e) in best:
@@ -228,7 +228,7 @@ def best_schedule(
         else:
             rows.append((start, end, chunk, e, False))
     messages = None if machine.switches else range(len(rows))  # those of switches are inferred
-    return schedule_of(machine, collective, rows, clock, messages)
+    return build_schedule(machine, collective, rows, clock, messages)
 
 
 def _pruned(

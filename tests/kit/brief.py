@@ -7,15 +7,15 @@ from contextlib import contextmanager
 
 import pytest
 
-from sccl.synth.limit import whole
-from sccl.synth.tacos import improve
+from sccl.synth.packing.by_steps import integer_packing
+from sccl.synth.tacos import local_improvement
 
 
 @contextmanager
 def begun_briefly() -> Iterator[None]:
     """Let TACOS better its schedules for a tenth of what it usually spends on that."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(improve, "SENDS_OF_A_UNIT", improve.SENDS_OF_A_UNIT // 10)
+        patch.setattr(local_improvement, "SENDS_PER_UNIT", local_improvement.SENDS_PER_UNIT // 10)
         yield
 
 
@@ -26,5 +26,5 @@ def attained_briefly() -> Iterator[None]:
     Of allgather in 3 steps on a DGX-1 there are none: that takes 10 s to give up.
     """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(whole, "ALL_UNITS", whole.FEW_UNITS)
+        patch.setattr(integer_packing, "TOTAL_EFFORT_UNITS", integer_packing.REDUCED_EFFORT_UNITS)
         yield

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from sccl.collectives import named
+from sccl.collectives import named_spec
 from sccl.core.topology import Topology, per_rank_budgets
-from sccl.topo import resolve
-from sccl.topo.symmetry.groups import groups
-from sccl.topo.symmetry.regular import Cayley, cayley, translations
+from sccl.topo import resolve_topology
+from sccl.topo.symmetry.group_choice import candidate_groups
+from sccl.topo.symmetry.regular_groups import CayleyMachine, as_cayley_machine, translation_group
 
 SMALL = (
     "ring:3",
@@ -36,12 +36,12 @@ def renamed(machine: Topology, places: list[int]) -> Topology:
 def cayley_machines(draw: st.DrawFn, *, budgets: bool = False) -> Topology:
     """Draw a small torus, hypercube or circulant; perhaps with what its ranks may send in all."""
     if draw(st.booleans()):
-        machine = resolve(draw(st.sampled_from(SMALL)))
+        machine = resolve_topology(draw(st.sampled_from(SMALL)))
     else:
         ranks = draw(st.integers(4, 12))
         offsets = draw(st.sets(st.integers(1, ranks // 2), min_size=1, max_size=3))
         text = ",".join(map(str, sorted({1, *offsets})))
-        machine = resolve(f"circulant:{ranks}:{text}")
+        machine = resolve_topology(f"circulant:{ranks}:{text}")
     lanes = draw(st.integers(1, 2))
     machine = replace(machine, links=tuple(replace(k, lanes=lanes) for k in machine.links))
     if budgets and draw(st.booleans()):
@@ -51,11 +51,11 @@ def cayley_machines(draw: st.DrawFn, *, budgets: bool = False) -> Topology:
     return renamed(machine, draw(st.permutations(range(machine.ranks))))
 
 
-def graph_of(machine: Topology) -> Cayley:
+def graph_of(machine: Topology) -> CayleyMachine:
     """Return a machine as the graph of the translations that are known or recognised."""
-    for group in groups(machine, named("allgather", machine.ranks).at(1), "auto"):
-        if (found := translations(group.generators)) is not None:
-            graph = cayley(machine, found)
+    for group in candidate_groups(machine, named_spec("allgather", machine.ranks).at(1), "auto"):
+        if (found := translation_group(group.generators)) is not None:
+            graph = as_cayley_machine(machine, found)
             assert graph is not None
             return graph
     raise AssertionError(machine.name)

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from sccl.collectives import named
-from sccl.core.algorithm import Algorithm, send
-from sccl.core.candidate import Range
+from sccl.collectives import named_spec
+from sccl.core.algorithm import Algorithm, make_send
+from sccl.core.candidate import SweepRange
 from sccl.core.files.algorithms import load_algorithm
 from sccl.core.frontier import Frontier
 from sccl.core.symmetric import AnyAlgorithm
-from sccl.synth.ksync import backends, certify
-from sccl.synth.ksync.sweep import sweep
-from sccl.synth.limit.oracle import PackingLimits
-from sccl.topo import resolve
+from sccl.synth.packing.by_steps.packing_limits import PackingLimits
+from sccl.synth.syncoll import certify, solve
+from sccl.synth.syncoll.sweep import sweep
+from sccl.topo import resolve_topology
 from sccl.transform import compose
 from tests.kit import once
 from tests.kit.paths import PUBLISHED
@@ -25,16 +25,16 @@ from tests.kit.paths import PUBLISHED
 
 def swept(machine: str, collective: str, **covered: int) -> Frontier:
     """Return a sweep by the default solver, made once in a run."""
-    topology = resolve(machine)
-    spec = named(collective, topology.ranks)
+    topology = resolve_topology(machine)
+    spec = named_spec(collective, topology.ranks)
     return once.value(
         f"swept {machine} {collective} {covered}",
         lambda: sweep(
             topology,
             spec,
-            backends.solve,
+            solve.solve,
             solver="cpsat",
-            covered=Range(**covered),
+            covered=SweepRange(**covered),
             limits=PackingLimits,
         ),
     )
@@ -48,8 +48,8 @@ def certify_swept(
     **covered: int,
 ) -> Path:
     """Write the certificate of a sweep, and return the list of its claims."""
-    frontier, topology = swept(machine, collective, **covered), resolve(machine)
-    spec = named(collective, topology.ranks)
+    frontier, topology = swept(machine, collective, **covered), resolve_topology(machine)
+    spec = named_spec(collective, topology.ranks)
     return certify.write_certificate(
         topology, spec, frontier, folder, composed=composed, limits=PackingLimits
     )
@@ -57,8 +57,8 @@ def certify_swept(
 
 def formulas_alone(patch: pytest.MonkeyPatch) -> None:
     """Have candidates refuted by formulas, as no prices are tried."""
-    patch.setattr(certify._Writer, "priced", lambda *_: (None, 0.0))
-    patch.setattr(certify._Writer, "limit_claims", lambda _: None)
+    patch.setattr(certify._CertificateWriter, "price_vector", lambda *_: (None, 0.0))
+    patch.setattr(certify._CertificateWriter, "add_limit_claims", lambda _: None)
 
 
 def composed() -> Algorithm:
@@ -70,12 +70,12 @@ def composed() -> Algorithm:
     thrice = replace(
         scatter,
         topology=gather.topology,
-        collective=named("reducescatter", 8).at(48),
+        collective=named_spec("reducescatter", 8).at(48),
         rounds_per_step=tuple(3 * rounds for rounds in scatter.rounds_per_step),
         sends=tuple(
-            send(s.chunk + 16 * copy, s.src, s.dst, s.step, reduce=True)
+            make_send(s.chunk + 16 * copy, s.src, s.dst, s.step, reduce=True)
             for copy in range(3)
             for s in scatter.sends
         ),
     )
-    return compose(thrice, gather, named("allreduce", 8).at(48))
+    return compose(thrice, gather, named_spec("allreduce", 8).at(48))

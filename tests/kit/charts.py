@@ -5,8 +5,8 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from sccl.collectives import named
-from sccl.core.algorithm import Algorithm, send
+from sccl.collectives import named_spec
+from sccl.core.algorithm import Algorithm, make_send
 from sccl.core.frontier import Point
 from sccl.core.topology import Topology
 from sccl.view.charts import FrontierData
@@ -14,10 +14,10 @@ from sccl.view.charts import FrontierData
 BROADCAST = FrontierData(
     "broadcast on dgx1",
     (
-        Point(2, Fraction(1), 2, 2, proved=True),
-        Point(3, Fraction(9, 22), 22, 9, proved=True),
+        Point(2, Fraction(1), 2, 2, is_proved=True),
+        Point(3, Fraction(9, 22), 22, 9, is_proved=True),
         Point(4, Fraction(4, 13), 13, 4),
-        Point(5, Fraction(5, 19), None, None, proved=True, attained=False),
+        Point(5, Fraction(5, 19), None, None, is_proved=True, is_attained=False),
     ),
     min_steps=2,
     bandwidth=Fraction(1, 6),
@@ -31,7 +31,10 @@ BROADCAST = FrontierData(
 
 ALLGATHER = FrontierData(
     "allgather on dgx1",
-    (Point(2, Fraction(3, 2), 2, 3, proved=True), Point(3, Fraction(7, 6), 6, 7, proved=True)),
+    (
+        Point(2, Fraction(3, 2), 2, 3, is_proved=True),
+        Point(3, Fraction(7, 6), 6, 7, is_proved=True),
+    ),
     alpha_us=0.7,
     gb_per_s=25.0,
 )
@@ -40,9 +43,9 @@ ALLGATHER = FrontierData(
 def one_step(topology: Topology) -> Algorithm:
     """Return an algorithm in which every rank sends its chunk over all its links."""
     sends = tuple(
-        send(link.src, link.src, link.dst, 0) for link in topology.links if link.src < link.dst
+        make_send(link.src, link.src, link.dst, 0) for link in topology.links if link.src < link.dst
     )
-    return Algorithm(topology, named("allgather", topology.ranks).at(1), (1, 2), sends)
+    return Algorithm(topology, named_spec("allgather", topology.ranks).at(1), (1, 2), sends)
 
 
 def rows_of(chart: Any) -> list[list[dict[str, Any]]]:

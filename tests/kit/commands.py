@@ -8,13 +8,13 @@ from typing import Any
 
 from typer.testing import CliRunner
 
-from sccl.cli.main import app, load
+from sccl.cli.main import app, load_verb
 from sccl.cli.verbs import VERBS
 
 
 def _commands() -> Iterator[tuple[str, Any]]:
     """Yield every command that does something, by its name."""
-    waiting: list[tuple[str, Any]] = [(f"sccl {verb.name}", load(verb)) for verb in VERBS]
+    waiting: list[tuple[str, Any]] = [(f"sccl {verb.name}", load_verb(verb)) for verb in VERBS]
     for name, command in waiting:  # grows while it is walked
         inner = getattr(command, "commands", {})
         waiting += [(f"{name} {word}", one) for word, one in inner.items()]

@@ -18,23 +18,28 @@ from fractions import Fraction
 from functools import partial
 from pathlib import Path
 
-from sccl.collectives import Spec, is_allreduce, names
+from sccl.collectives import Spec, collective_names, is_allreduce
 from sccl.core.clock import AlphaModel
+from sccl.core.files.json_text import to_text
 from sccl.core.files.schedules import schedule_to_wire
-from sccl.core.files.text import text_of
 from sccl.core.files.topologies import topology_to_wire
-from sccl.core.outcome import Found, GaveUp
+from sccl.core.outcome import Inconclusive, Solution
 from sccl.core.schedule import Schedule
 from sccl.errors import ContradictionError, InputError, JudgeError
 from sccl.judge import violations
-from sccl.prove.bounds import least_time
-from sccl.prove.check.late import by_late
-from sccl.prove.check.times import Floor, by_cut, by_groups, by_prices
+from sccl.prove.bounds import completion_time_bound
+from sccl.prove.check.ingress_relay_check import ingress_relay_bound
+from sccl.prove.check.time_bounds import (
+    LinearTimeBound,
+    cut_time_bound,
+    group_time_bound,
+    price_time_bound,
+)
 from sccl.solvers.effort import Effort
-from sccl.synth import registry
-from sccl.synth.contract import Request
-from sccl.synth.fluid.certify import write_time_certificate
-from sccl.tasks.time_bound import least_by_size, time_bound
+from sccl.synth.common import registry
+from sccl.synth.common.contract import Request
+from sccl.synth.packing.by_time.time_certificate import write_time_certificate
+from sccl.tasks.time_bound import compute_time_bound, lower_bound_curve
 from tests.kit.best_orders import best_schedule
 from tests.kit.commands import sccl
 from tests.kit.optimum_cases import Case, draw_cases, draw_machine, draw_spec
@@ -60,9 +65,9 @@ def free(_: int) -> None:
 
 def cuts(case: Case, _: random.Random) -> Bounds:
     """Yield each cut, and the greatest bound of all that is known without prices."""
-    least = least_time(case.machine, case.spec)
-    for crossing in least.crossings:
-        kind = "groups" if isinstance(crossing.of, tuple) else "cut"
+    least = completion_time_bound(case.machine, case.spec)
+    for crossing in least.cuts:
+        kind = "groups" if isinstance(crossing.cut, tuple) else "cut"
         yield f"least_time {kind}", crossing.us(case.size_bytes)
     yield "least_time", least.us(case.size_bytes)
 
@@ -72,25 +77,35 @@ def certified(case: Case, rng: random.Random) -> Bounds:
     machine, size = case.machine, case.size_bytes
     collective = case.spec.at(case.spec.unit)
     nodes, ranks = range(machine.ranks + len(machine.switches)), range(machine.ranks)
-    proofs: list[tuple[str, Callable[[], Floor]]] = []
+    proofs: list[tuple[str, Callable[[], LinearTimeBound]]] = []
     for _ in range(8):
         sides = [_some(rng, nodes) for _ in range(3)]
         if rng.random() < 0.5:
             sides[1:] = [set(nodes), set(nodes)]
         left, sources, goals = sides
         told = Fraction(rng.choice((size, rng.randint(1, size))))
-        cut = partial(by_cut, machine, collective, told, (left, sources, goals), free)
+        cut = partial(cut_time_bound, machine, collective, told, (left, sources, goals), free)
         proofs.append(("by_cut", cut))
     for _ in range(4 if is_allreduce(case.spec) else 0):
         of = [rng.randint(0, 2) for _ in nodes]
         groups = [[node for node in nodes if of[node] == side] for side in set(of)]
         told = Fraction(rng.choice((size, rng.randint(1, size))))
-        proofs.append(("by_groups", partial(by_groups, machine, collective, told, groups, free)))
+        proofs.append(
+            ("by_groups", partial(group_time_bound, machine, collective, told, groups, free))
+        )
     chunks = collective.chunks
     for _ in range(0 if case.spec.combining else 4):
         inside, apart = _some(rng, ranks), case.us * rng.randint(0, 8) / 12
         late = partial(
-            by_late, machine, collective, chunks, Fraction(size), inside, ranks, apart, free
+            ingress_relay_bound,
+            machine,
+            collective,
+            chunks,
+            Fraction(size),
+            inside,
+            ranks,
+            apart,
+            free,
         )
         proofs.append(("by_late", late))
         parts = sorted(rng.sample(range(1, 13), rng.randint(1, 4)))
@@ -102,7 +117,7 @@ def certified(case: Case, rng: random.Random) -> Bounds:
             for _ in range(rng.randint(1, 12))
         ]
         middle = rng.choice((None, rng.randrange(slots)))
-        paid = partial(by_prices, machine, collective, chunks, borders, prices, middle, free)
+        paid = partial(price_time_bound, machine, collective, chunks, borders, prices, middle, free)
         proofs.append(("by_prices", paid))
     for name, prove in proofs:
         try:
@@ -119,7 +134,7 @@ def _some(rng: random.Random, nodes: Iterable[int]) -> set[int]:
 def curves(case: Case, _: random.Random) -> Bounds:
     """Yield what ``compare``, and lines of plots, say of a size, by programs for it and others."""
     sizes = [max(1, case.size_bytes // 4), case.size_bytes, 3 * case.size_bytes]
-    curve = least_by_size(case.machine, case.spec, sizes)
+    curve = lower_bound_curve(case.machine, case.spec, sizes)
     for number in (0, 1):  # fewer bytes take no longer
         yield "least_by_size", Fraction(curve.us(sizes[number]))
 
@@ -127,17 +142,17 @@ def curves(case: Case, _: random.Random) -> Bounds:
 def limits(case: Case, _: random.Random) -> Bounds:
     """Yield the bounds of ``limits --time``, and those of its certificate."""
     found = _plan("fluid", Request(case.machine, case.spec, case.size_bytes))
-    if found is None or found.bound.least is None:
+    if found is None or found.bound.lower_bound is None:
         return
-    yield "limits --time", found.bound.least
+    yield "limits --time", found.bound.lower_bound
     with tempfile.TemporaryDirectory() as folder:
         written = write_time_certificate(
             case.machine, case.spec, {case.size_bytes: found}, Path(folder, "certificate")
         )
-    yield from (("limits --certify", us) for us in written.least.values())
+    yield from (("limits --certify", us) for us in written.lower_bounds.values())
 
 
-def _plan(name: str, request: Request, **options: object) -> Found | None:
+def _plan(name: str, request: Request, **options: object) -> Solution | None:
     """Return a synthesizer's plan; None: it refuses, or finds none.
 
     Raises:
@@ -149,8 +164,8 @@ def _plan(name: str, request: Request, **options: object) -> Found | None:
         outcome = registry.plan(synthesizer, request, synthesizer.Options(**options), EFFORT)
     except InputError:
         return None
-    best = outcome.best if isinstance(outcome, GaveUp) else outcome
-    return best if isinstance(best, Found) else None
+    best = outcome.best if isinstance(outcome, Inconclusive) else outcome
+    return best if isinstance(best, Solution) else None
 
 
 def false_bounds(
@@ -182,10 +197,12 @@ def draw_schedule(rng: random.Random) -> tuple[Schedule, Spec] | None:
 def of_chunks(schedule: Schedule, spec: Spec) -> Bounds:
     """Yield the bounds of ``simulate`` and others for a schedule of chunks that are sent alone."""
     machine, collective, clock = schedule.topology, schedule.collective, schedule.clock
-    ticks = time_bound(machine, spec, collective, clock).ticks
+    ticks = compute_time_bound(machine, spec, collective, clock).ticks
     yield f"time_bound {schedule.model}", Fraction(ticks * schedule.tick_ps, 10**6)
     if schedule.model is AlphaModel.TRAVELS:
-        least = least_time(machine, spec).us(collective.served(schedule.chunk_bytes))
+        least = completion_time_bound(machine, spec).us(
+            collective.served_bytes(schedule.chunk_bytes)
+        )
         yield f"least_time {schedule.model}", least
 
 
@@ -194,12 +211,12 @@ def of_synthesizers(schedule: Schedule, spec: Spec) -> Bounds:
     collective = schedule.collective
     if collective.chunks != spec.unit:
         return
-    size = int(collective.served(schedule.chunk_bytes))
+    size = int(collective.served_bytes(schedule.chunk_bytes))
     request = Request(schedule.topology, spec, size)
     for name in ("tacos", "teccl", "taccl"):
         found = _plan(name, request, chunks=1, alpha=schedule.model.value)
-        if found is not None and found.bound.least is not None:
-            yield f"{name} {schedule.model}", found.bound.least
+        if found is not None and found.bound.lower_bound is not None:
+            yield f"{name} {schedule.model}", found.bound.lower_bound
 
 
 # --- on the screen -------------------------------------------------------------------------------
@@ -210,7 +227,7 @@ def printed_by_simulate(schedule: Schedule, spec: Spec) -> Bounds:
     del spec
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "schedule.json")
-        file.write_text(text_of(schedule_to_wire(schedule)))
+        file.write_text(to_text(schedule_to_wire(schedule)))
         _, text, _ = sccl("simulate", file)
         _, content, _ = sccl("simulate", file, "--json")
     (run,) = json.loads(content)["runs"]
@@ -224,11 +241,11 @@ def printed_by_simulate(schedule: Schedule, spec: Spec) -> Bounds:
 
 def printed_by_compare(case: Case, _: random.Random) -> Bounds:
     """Yield the bounds that ``sccl compare`` prints for a named collective, and writes as JSON."""
-    if case.spec.parts or case.spec.name not in names():
+    if case.spec.parts or case.spec.name not in collective_names():
         return
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "machine.json")
-        file.write_text(text_of(topology_to_wire(case.machine)))
+        file.write_text(to_text(topology_to_wire(case.machine)))
         asked: list[str | Path] = [
             "--collective",
             case.spec.name,

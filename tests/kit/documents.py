@@ -11,11 +11,11 @@ from typing import Any
 from typer.testing import CliRunner
 
 from sccl.cli.main import app
-from sccl.core.files.text import text_of
+from sccl.core.files.json_text import to_text
 from sccl.core.files.workloads import workload_to_wire
 from sccl.tasks.profile import save_measurements
 from sccl.topo import importers
-from sccl.workloads.readers import recording
+from sccl.training.traces.readers import recording
 from tests.kit.profiles import measured
 from tests.kit.scripts import scripted_tool
 from tests.kit.traces import PREFETCHING, profile
@@ -49,15 +49,17 @@ def make_inputs(folder: Path) -> Path:
     """Write a sweep, its certificate, a store, a schedule, and a project into ``folder``."""
     sweep = ("pareto", *QUESTION, "--store", folder / "store.sqlite")
     assert run(*sweep, "--out", folder / "found", "--certify", folder / "proofs")[0] == 0
-    theirs = importers.load("msccl-topology").EXAMPLE
+    theirs = importers.load_importer("msccl-topology").EXAMPLE
     (folder / "theirs.json").write_text(theirs)
     (folder / "sketch.json").write_text('{"nnodes": 1, "intranode_sketch": {"strategy": "none"}}')
-    scripted_tool(folder / "tools", "nvidia-smi", {"topo": importers.load("nvidia-smi").EXAMPLE})
+    scripted_tool(
+        folder / "tools", "nvidia-smi", {"topo": importers.load_importer("nvidia-smi").EXAMPLE}
+    )
     save_measurements(measured({(0, 1): (1.0, 50.0)}, 2, "json"), folder / "timings.json")
     (folder / "pcie.json").write_text(json.dumps(PCIE))
     (folder / "job.py").write_text(RECORDED)
     (folder / "rank0.json").write_bytes(profile(0, PREFETCHING))
-    (folder / "prefetching.json").write_text(text_of(workload_to_wire(prefetching())))
+    (folder / "prefetching.json").write_text(to_text(workload_to_wire(prefetching())))
     assert run("tacos", *QUESTION, "--size", "1MB", "-o", folder / "schedule.json")[0] == 0
     assert run("codegen", folder / "found", "-o", folder / "project")[0] == 0
     plan = folder / "found" / "allgather-ring-4-c2-s2-r3.json"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import cycle
 
 from sccl.core.fabric import Channel, Fabric
-from sccl.core.merges import with_merged
+from sccl.core.merges import merge_collectives
 from sccl.core.training_plan import Issue, Option, OptionMotif, TrainingPlan
 from sccl.core.workload import Workload
 from sccl.core.workload_ops import (
@@ -18,10 +18,10 @@ from sccl.core.workload_ops import (
     HostProgram,
     Role,
 )
-from sccl.motif import motifs_of, recipe_of
-from sccl.topo import resolve
-from sccl.train.carriers import CARRIERS
-from sccl.train.finding import wholes_of
+from sccl.topo import resolve_topology
+from sccl.training.motifs import apply_recipe, parse_recipe
+from sccl.training.options.carriers import CARRIERS
+from sccl.training.options.option_enumeration import original_motifs
 
 BLOCK = 12
 
@@ -71,7 +71,9 @@ def plan_of(
             synthesiser after them.
         ahead: operations that are issued so many iterations ahead.
     """
-    channels = tuple(Channel(name, resolve(f"full:{ranks}"), streams=2) for name in ("a", "b"))
+    channels = tuple(
+        Channel(name, resolve_topology(f"full:{ranks}"), streams=2) for name in ("a", "b")
+    )
     asked = Workload(
         name="all",
         ranks=ranks,
@@ -82,7 +84,7 @@ def plan_of(
             HostProgram("all", tuple(HostEvent(HostAction.SUBMIT, op.id) for op, _ in given)),
         ),
     )
-    workload = with_merged(asked, list(rows or ()))
+    workload = merge_collectives(asked, list(rows or ()))
     recipes = {op.id: recipe for op, recipe in given}
     recipes |= {
         op.id: rows[tuple(one.id for one in op.merged)]
@@ -94,8 +96,8 @@ def plan_of(
     for number, op in enumerate(workload.collectives()):
         recipe = recipes[op.id]
         motifs = []
-        for motif in motifs_of(wholes_of(op), recipe_of(recipe), 1):  # type: ignore[arg-type]
-            names = [one.name for one in CARRIERS if motif.collective in one.of]
+        for motif in apply_recipe(original_motifs(op), parse_recipe(recipe), 1):  # type: ignore[arg-type]
+            names = [one.name for one in CARRIERS if motif.collective in one.collectives]
             names.append("tacos")
             name = names[(first + number) % len(names)]
             motifs.append(OptionMotif(next(turn), name, 1000, (), motif.after))
@@ -116,5 +118,5 @@ def plan_of(
         binding="",
         search="by hand",
         planned_by="tacos",
-        asked=asked if rows else None,
+        unmerged_workload=asked if rows else None,
     )

@@ -108,7 +108,7 @@ def _moves(schedule: Schedule, rows: Rows) -> bool:
     return all(
         value.get((c, r)) == (frozenset(collective.holders(c)) if own else frozenset([-1]))
         for c in range(collective.num_chunks)
-        for r in collective.wanted(c)
+        for r in collective.destinations(c)
     )
 
 

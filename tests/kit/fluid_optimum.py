@@ -287,7 +287,7 @@ class FluidProgram:
 
     def demand(self, collective: Collective) -> None:
         """Add what a collective wants: its share of the size by each class of chunks."""
-        for number, ((held, wanted), chunks) in enumerate(collective.classes().items()):
+        for number, ((held, wanted), chunks) in enumerate(collective.chunk_classes().items()):
             share = collective.amount(chunks) / collective.chunks
             holders, goals = sorted(map(int, held)), sorted(map(int, wanted))
             if collective.combining:

@@ -19,11 +19,11 @@ from sccl import formats
 from sccl.core.algorithm import Algorithm
 from sccl.core.collective import Collective
 from sccl.core.files.algorithms import algorithm_to_wire
-from sccl.core.files.text import text_of
+from sccl.core.files.json_text import to_text
 from sccl.core.schedule import Schedule
 from sccl.errors import InputError
 from sccl.formats import Format, SizedPlan, WrittenFiles
-from sccl.transform.retime import schedule_of
+from sccl.transform.retime import schedule_algorithm
 from tests.kit.found import frontier
 from tests.kit.nightly import times
 from tests.kit.paths import ROOT
@@ -72,7 +72,7 @@ def taken(form: Format, found: Algorithm) -> Algorithm | Schedule:
     """Return an algorithm, or its schedule where the format takes these alone."""
     if Algorithm in form.TAKES:
         return found
-    return schedule_of(found, SIZE_BYTES // found.collective.chunks)
+    return schedule_algorithm(found, SIZE_BYTES // found.collective.chunks)
 
 
 def exported(form: Format, algorithms: Sequence[Algorithm]) -> WrittenFiles:
@@ -136,7 +136,7 @@ def _refusal(form: Format, content: bytes) -> str:
 
 def check_same_bytes(form: Format) -> None:
     """Check that it writes the same where sets of strings have another order."""
-    texts = [[text_of(algorithm_to_wire(a)) for a in algorithms_of(c)] for c in COLLECTIVES]
+    texts = [[to_text(algorithm_to_wire(a)) for a in algorithms_of(c)] for c in COLLECTIVES]
     done = subprocess.run(
         [sys.executable, "-m", "tests.programs.exported", form.NAME],
         input=json.dumps(texts),

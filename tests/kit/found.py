@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from functools import lru_cache, partial
 
-from sccl.collectives import named, names
+from sccl.collectives import collective_names, named_spec
 from sccl.core.algorithm import Algorithm
-from sccl.core.candidate import Range
+from sccl.core.candidate import SweepRange
 from sccl.prove.bounds import lower_bounds
-from sccl.synth.ksync import backends
-from sccl.synth.ksync.sweep import sweep
-from sccl.synth.limit.oracle import PackingLimits
-from sccl.topo import resolve
-from sccl.topo.symmetry.expand import expand
+from sccl.synth.packing.by_steps.packing_limits import PackingLimits
+from sccl.synth.syncoll import solve as syncoll_solve
+from sccl.synth.syncoll.sweep import sweep
+from sccl.topo import resolve_topology
+from sccl.topo.symmetry.expansion import expand_algorithm
 from tests.kit import once
 from tests.kit.matrix import EIGHT, FOUR, all_of
 
@@ -40,9 +40,9 @@ def frontier(machine: str, collective: str, root: int | None = None) -> list[Alg
 
 
 def _synthesised(machine: str, collective: str, root: int | None) -> list[Algorithm]:
-    topology = resolve(machine)
-    spec = named(collective, topology.ranks, root)
-    solve = partial(backends.solve, solver="cpsat", effort=backends.Effort(20.0, 0))
+    topology = resolve_topology(machine)
+    spec = named_spec(collective, topology.ranks, root)
+    solve = partial(syncoll_solve.solve, solver="cpsat", effort=syncoll_solve.Effort(20.0, 0))
     last = lower_bounds(topology, spec).steps + 1
     for k in (0, 1, 2, 4, 8, 16):
         found = sweep(
@@ -50,11 +50,11 @@ def _synthesised(machine: str, collective: str, root: int | None) -> list[Algori
             spec,
             solve,
             solver="cpsat",
-            covered=Range(k=k, max_steps=last),
+            covered=SweepRange(k=k, max_steps=last),
             limits=PackingLimits,
         )
         if found.points:
-            return [expand(point.algorithm) for point in found.points if point.algorithm]
+            return [expand_algorithm(point.algorithm) for point in found.points if point.algorithm]
     raise AssertionError(f"{collective} on {machine} has no algorithm in {last} steps")
 
 
@@ -69,4 +69,4 @@ def bundle_for(ranks: int) -> list[Algorithm]:
         rooted = ("broadcast", "gather", "reduce", "scatter")
         return all_of(FOUR) + [frontier("full:4", name)[0] for name in rooted]
     machines = [f"full:{ranks}"] if ranks < 3 else [f"full:{ranks}", f"ring:{ranks}"]
-    return [a for m in machines for c in names() for a in frontier(m, c)[:2]]
+    return [a for m in machines for c in collective_names() for a in frontier(m, c)[:2]]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from sccl.core.bounds import Bounds
+from sccl.core.bound import Bounds
 from sccl.core.candidate import Candidate
-from sccl.core.frontier import ClassFrontier, Frontier, Open, Point, Refuted
-from sccl.core.limit import StepLimit
+from sccl.core.frontier import ClassFrontier, Frontier, OpenCandidate, Point, RefutedCandidate
+from sccl.core.step_limit import StepLimit
 
 Shape = tuple[int, int, int, str]
 """(C, S, R) of a candidate, and why it is refuted or open."""
@@ -27,7 +27,7 @@ def known(
     **of_class: Any,
 ) -> Frontier:
     """Return what is known of (topology, collective, root)."""
-    given: dict[str, Any] = {"scope": "", "steps": None, "bandwidth": None, "complete": True}
+    given: dict[str, Any] = {"scope": "", "steps": None, "bandwidth": None, "is_complete": True}
     part = ClassFrontier(
         name="",
         points=points,
@@ -39,8 +39,8 @@ def known(
         costs=None,
         bounds=bounds,
         classes=(part,),
-        refuted=tuple(Refuted(_candidate(one), one[3], 0.0) for one in refuted),
-        open=tuple(Open(_candidate(one), one[3]) for one in open),
+        refuted=tuple(RefutedCandidate(_candidate(one), one[3], 0.0) for one in refuted),
+        open=tuple(OpenCandidate(_candidate(one), one[3]) for one in open),
     )
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import random
 import re
 
+from sccl.core.files.json_text import parse, to_text
 from sccl.core.files.shapes import TopologyWire
-from sccl.core.files.text import parse, text_of
-from sccl.core.files.topologies import topology_of_wire, topology_to_wire
+from sccl.core.files.topologies import topology_from_wire, topology_to_wire
 from sccl.errors import InputError
 from sccl.topo import importers
 from sccl.topo.importers import Hints, Imported, Importer
@@ -25,7 +25,7 @@ def check_importer(name: str) -> None:
     Raises:
         AssertionError: it does not keep to it.
     """
-    importer = importers.load(name)
+    importer = importers.load_importer(name)
     assert name == importer.NAME
     assert importer.ABOUT
     assert importer.SOURCE
@@ -36,7 +36,11 @@ def check_importer(name: str) -> None:
 
 def check_sniff(importer: Importer) -> None:
     """Check that it knows its own example, and no other reader does."""
-    mine = [name for name in importers.names() if importers.load(name).sniff(importer.EXAMPLE)]
+    mine = [
+        name
+        for name in importers.importer_names()
+        if importers.load_importer(name).sniff(importer.EXAMPLE)
+    ]
     assert mine == [importer.NAME]
     assert not importer.sniff("")
 
@@ -44,9 +48,9 @@ def check_sniff(importer: Importer) -> None:
 def check_imported(importer: Importer, text: str) -> Imported:
     """Check that a text is read to the same bytes twice, and back; what was made of it is said."""
     imported = importer.read(text, HINTS)
-    wire = text_of(topology_to_wire(imported.topology))
-    assert text_of(topology_to_wire(importer.read(text, HINTS).topology)) == wire
-    assert topology_of_wire(parse(wire, TopologyWire, "m"), "m") == imported.topology
+    wire = to_text(topology_to_wire(imported.topology))
+    assert to_text(topology_to_wire(importer.read(text, HINTS).topology)) == wire
+    assert topology_from_wire(parse(wire, TopologyWire, "m"), "m") == imported.topology
     assert imported.understood
     for line in (*imported.understood, *imported.assumed):
         assert re.fullmatch(r"\S.*\S", line)

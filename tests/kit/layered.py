@@ -6,8 +6,8 @@ within machines, a slow one between them.
 
 from __future__ import annotations
 
-from sccl.train.cyclic import CyclicProblem, Lagged
-from sccl.train.problem import StepMotif, StepOp, StepOption, StepProblem
+from sccl.training.scheduling.cyclic_problem import CyclicProblem, LaggedWait
+from sccl.training.scheduling.step_problem import StepMotif, StepOp, StepOption, StepProblem
 
 FAST, SLOW, STREAM = 0, 1, 2
 
@@ -101,9 +101,9 @@ def layered(
             scattered.append(calls(f"scatter {layer}", scatters(gathered), passed[-1]))
     computes("update", 300, *scattered)
     step = StepProblem(("fast", "slow", "stream"), tuple(ops))
-    lagged = [Lagged(chain[-1], chain[0], 1)]
+    lagged = [LaggedWait(chain[-1], chain[0], 1)]
     lagged.extend(
-        Lagged(chain[-1], number, 1)
+        LaggedWait(chain[-1], number, 1)
         for number, op in enumerate(ops)
         if op.name.startswith("gather") and not op.after
     )

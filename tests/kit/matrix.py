@@ -14,23 +14,23 @@ from typing import Any
 
 import pytest
 
-from sccl.collectives import named
-from sccl.collectives import resolve as resolve_collective
+from sccl.collectives import named_spec, resolve_collective
 from sccl.core.algorithm import Algorithm
 from sccl.core.answer import Answer, Sat
 from sccl.core.files.algorithms import algorithm_to_wire, load_algorithm
-from sccl.core.files.disk import slug
-from sccl.core.files.text import text_of
+from sccl.core.files.disk import slugify
+from sccl.core.files.json_text import to_text
 from sccl.core.instance import Instance
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.judge import violations
-from sccl.synth.ask import ask
-from sccl.synth.ksync import backends, orbits
-from sccl.synth.limit.trees import tree_frontier
-from sccl.topo import resolve as resolve_topology
-from sccl.topo.symmetry.expand import expand
-from sccl.topo.symmetry.groups import groups
-from sccl.transform import compose, pose
+from sccl.synth.common.reduction import solve_question
+from sccl.synth.packing.by_steps.allreduce_trees import tree_frontier
+from sccl.synth.syncoll import solve as syncoll_solve
+from sccl.synth.syncoll import symmetric_search
+from sccl.topo import resolve_topology
+from sccl.topo.symmetry.expansion import expand_algorithm
+from sccl.topo.symmetry.group_choice import candidate_groups
+from sccl.transform import build_question, compose
 from tests.kit.paths import GOLDEN
 
 MACHINES = GOLDEN / "machines"
@@ -61,7 +61,7 @@ class Hard:
     def __str__(self) -> str:
         chunks, steps, rounds = self.shape
         root = "" if self.root is None else f"-root{self.root}"
-        return f"{self.collective}-{slug(self.topology)}-c{chunks}-s{steps}-r{rounds}{root}"
+        return f"{self.collective}-{slugify(self.topology)}-c{chunks}-s{steps}-r{rounds}{root}"
 
     @property
     def file(self) -> Path:
@@ -73,7 +73,7 @@ class Hard:
         topology = resolve_topology(_own(self.topology))
         if self.trees:
             points = tree_frontier(
-                topology, named("allreduce", topology.ranks), max_steps=self.shape[1]
+                topology, named_spec("allreduce", topology.ranks), max_steps=self.shape[1]
             ).points
             return next(
                 p.algorithm for p in points if p.algorithm and _shape(p.algorithm) == self.shape
@@ -84,19 +84,19 @@ class Hard:
             first = Hard(self.topology, "reducescatter", (chunks, s, r)).find()
             then = (chunks // topology.ranks, steps - s, rounds - r)
             last = Hard(self.topology, "allgather", then).find()
-            whole = named("allreduce", topology.ranks).at(chunks)
-            return compose(expand(first), expand(last), whole)
+            whole = named_spec("allreduce", topology.ranks).at(chunks)
+            return compose(expand_algorithm(first), expand_algorithm(last), whole)
         spec = resolve_collective(_own(self.collective), topology.ranks, self.root)
-        effort = backends.Effort(120)
-        solve = partial(_symmetric if self.symmetric else backends.solve, effort=effort)
-        answer = ask(pose(topology, spec, chunks, steps, rounds), solve)
+        effort = syncoll_solve.Effort(120)
+        solve = partial(_symmetric if self.symmetric else syncoll_solve.solve, effort=effort)
+        answer = solve_question(build_question(topology, spec, chunks, steps, rounds), solve)
         assert isinstance(answer, Sat), f"{self}: {answer}"
         return answer.algorithm
 
 
-def _symmetric(instance: Instance, effort: backends.Effort) -> Answer:
-    known = groups(instance.topology, instance.collective, "auto")
-    return orbits.answer(instance, known, effort)
+def _symmetric(instance: Instance, effort: syncoll_solve.Effort) -> Answer:
+    known = candidate_groups(instance.topology, instance.collective, "auto")
+    return symmetric_search.answer(instance, known, effort)
 
 
 def _shape(algorithm: AnyAlgorithm) -> tuple[int, int, int]:
@@ -172,7 +172,7 @@ def load(hard: Hard) -> Algorithm:
     assert intact
     assert violations(found) == []
     assert _shape(found) == hard.shape
-    return expand(found)
+    return expand_algorithm(found)
 
 
 def all_of(rows: Iterable[Hard]) -> list[Algorithm]:
@@ -183,4 +183,4 @@ def all_of(rows: Iterable[Hard]) -> list[Algorithm]:
 def write(hard: Hard) -> None:
     """Find an algorithm again and write its file."""
     hard.file.parent.mkdir(parents=True, exist_ok=True)
-    hard.file.write_text(text_of(algorithm_to_wire(hard.find())))
+    hard.file.write_text(to_text(algorithm_to_wire(hard.find())))

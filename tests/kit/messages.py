@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 from hypothesis import strategies as st
 
-from sccl.core.schedule import Whole
+from sccl.core.arrays import AnyIntArray
 from sccl.core.topology import Topology
-from sccl.sim import Messages, Stepping
+from sccl.sim import Messages, StepAlignment
 
-Steps = tuple[Whole, Whole, Whole, Whole]
+Steps = tuple[AnyIntArray, AnyIntArray, AnyIntArray, AnyIntArray]
 
 
 def steps_of(rows: list[tuple[int, int, int, int]]) -> Steps:
@@ -52,9 +52,9 @@ def messages(draw: st.DrawFn, topology: Topology, most: int = 8) -> Messages:
     rank = st.integers(0, topology.ranks - 1)
     row = st.tuples(st.integers(0, 3), st.integers(0, 2), rank, rank).filter(lambda r: r[2] != r[3])
     rows = draw(st.lists(row, max_size=most))
-    made = Messages.of_steps(*steps_of(rows), stepping=draw(st.sampled_from(Stepping)))
+    made = Messages.from_steps(*steps_of(rows), stepping=draw(st.sampled_from(StepAlignment)))
     made = draw(with_more_gates(made)) if draw(st.booleans()) else made
-    return made.later(draw(st.integers(0, 3)))
+    return made.delayed(draw(st.integers(0, 3)))
 
 
 @st.composite

@@ -9,10 +9,10 @@ from typing import Any
 
 from sccl.core.algorithm import Algorithm
 from sccl.formats import SizedPlan, mscclpp
-from sccl.formats.mscclpp_graph import graph_program
-from sccl.formats.mscclpp_plan import plan_of
-from sccl.lower.step_graph import GraphFault
-from sccl.lower.step_graph_run import run_graph
+from sccl.formats.mscclpp_plans.plan_file import parse_plan
+from sccl.formats.mscclpp_plans.plan_graph import build_graph
+from sccl.formats.program_check import run_graph
+from sccl.formats.program_graph import GraphFault
 from tests.kit.processes import PATIENCE_S
 
 PARSER = "SCCL_MSCCLPP_PARSER"
@@ -31,7 +31,7 @@ def written(algorithm: Algorithm, **told: Any) -> bytes:
 def faults_of(content: bytes) -> list[GraphFault]:
     """Return what is wrong with a plan, whatever the speed of its thread blocks."""
     found: list[GraphFault] = []
-    for calling in graph_program(plan_of(content, "plan")).callings:
+    for calling in build_graph(parse_plan(content, "plan")).call_modes:
         found += [*calling.faults, *run_graph(calling.graph).faults]
     return found
 
@@ -43,7 +43,7 @@ def complaint(content: bytes, folder: Path) -> str:
     """
     file = folder / "plan.json"
     file.write_bytes(content)
-    gpus = plan_of(content, "plan").gpus
+    gpus = parse_plan(content, "plan").gpus
     sizes = [str(count * 4096) for count in (gpus[0].input_chunks, gpus[0].output_chunks)]
     words = [os.environ[PARSER], str(file), str(len(gpus)), *sizes]
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=PATIENCE_S)

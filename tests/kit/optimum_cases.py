@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
 
-from sccl.collectives import Spec, custom, named, names, resolve
+from sccl.collectives import Spec, collective_names, custom_spec, named_spec, resolve_collective
 from sccl.core.files.shapes import CustomCollectiveWire
 from sccl.core.ids import Edge
 from sccl.core.topology import Budget, Link, Switch, Topology
@@ -139,12 +139,12 @@ def draw_spec(rng: random.Random, ranks: int) -> Spec:
         groups = [order[:size]] + ([order[size:]] if ranks - size > 1 else [])
         text = "/".join(",".join(map(str, sorted(group))) for group in groups)
         name = rng.choice(("allreduce", "allreduce", "allgather", "reducescatter", "alltoall"))
-        return resolve(f"{name}@{text}", ranks)
+        return resolve_collective(f"{name}@{text}", ranks)
     if kind in {"counts", "custom", "one"}:
         return _draw_custom(rng, ranks, kind)
-    name = rng.choice(names())
+    name = rng.choice(collective_names())
     rooted = name in {"broadcast", "gather", "reduce", "scatter"}
-    return named(name, ranks, rng.randrange(ranks) if rooted else None)
+    return named_spec(name, ranks, rng.randrange(ranks) if rooted else None)
 
 
 def _draw_custom(rng: random.Random, ranks: int, kind: str) -> Spec:
@@ -167,7 +167,7 @@ def _draw_custom(rng: random.Random, ranks: int, kind: str) -> Spec:
         post=tuple((c, r) for c, group in enumerate(post) for r in group),
         counts=counts,
     )
-    return custom(wire, "random")
+    return custom_spec(wire, "random")
 
 
 def draw_cases(rng: random.Random) -> list[Case]:

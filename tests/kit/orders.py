@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from itertools import product
 
-from sccl.synth.intervals.posed import Posed
+from sccl.synth.scheduling.problem import SchedulingProblem
 
 
-def shortest(posed: Posed) -> int:
+def shortest(posed: SchedulingProblem) -> int:
     """Return what the best schedule is worth, of all orders in which all chunks can be sent.
 
     Each send begins as soon as may be after those before it: some order gives the best.
@@ -20,7 +20,9 @@ def shortest(posed: Posed) -> int:
         nonlocal best
         finishes = [0] * len(posed.priorities)
         for (chunk, _), at in have.items():
-            finishes[posed.tenant[chunk]] = max(finishes[posed.tenant[chunk]], at)
+            finishes[posed.collective_index[chunk]] = max(
+                finishes[posed.collective_index[chunk]], at
+            )
         latest = sum(p * at for p, at in zip(posed.priorities, finishes, strict=True))
         if latest >= best:
             return
@@ -34,14 +36,18 @@ def shortest(posed: Posed) -> int:
                 continue
             start = max(
                 have[here],
-                *(ends[h.thing] - h.offset for h in posed.hops_of(chunk)[way] if h.thing < links),
+                *(
+                    ends[h.resource] - h.offset
+                    for h in posed.uses_of_chunk(chunk)[way]
+                    if h.resource < links
+                ),
             )
             if start < last:  # the same sends in another order
                 continue
             after = list(ends)
-            for hop in posed.hops_of(chunk)[way]:
-                after[hop.thing] = start + hop.offset + hop.busy
-            on({**have, there: start + posed.cost_of(chunk)[way]}, tuple(after), start)
+            for hop in posed.uses_of_chunk(chunk)[way]:
+                after[hop.resource] = start + hop.offset + hop.busy
+            on({**have, there: start + posed.costs_of_chunk(chunk)[way]}, tuple(after), start)
 
     held = {(c, r): 0 for c in range(posed.chunks) for r in posed.holders[c]}
     on(held, (0,) * links, 0)

@@ -8,17 +8,17 @@ import numpy as np
 from hypothesis import assume
 from hypothesis import strategies as st
 
-from sccl.collectives import named
-from sccl.core.excerpt import Excerpt
-from sccl.core.outcome import Found
-from sccl.core.packed import PackedSchedule, Pass
+from sccl.collectives import named_spec
+from sccl.core.outcome import Solution
+from sccl.core.packed_schedule import PackedSchedule, PassKind
 from sccl.core.schedule import Schedule
+from sccl.core.schedule_filter import ScheduleFilter
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
 from sccl.solvers.effort import Effort
-from sccl.synth.contract import Request
-from sccl.synth.tacos import Options, search, task
-from sccl.topo import resolve
+from sccl.synth.common.contract import Request
+from sccl.synth.tacos import Options, matching_problem, planner
+from sccl.topo import resolve_topology
 
 MACHINES = ("ring:4", "torus:3x3", "mesh:3x4", "full:4", "hypercube:3", "mesh:5x5")
 COLLECTIVES = ("allgather", "broadcast", "reducescatter", "reduce", "allreduce")
@@ -26,26 +26,26 @@ COLLECTIVES = ("allgather", "broadcast", "reducescatter", "reduce", "allreduce")
 
 def packed(topology: Topology, collective: str, seed: int = 0, chunks: int = 1) -> PackedSchedule:
     """Return what TACOS finds, in packed form however small it is."""
-    request = Request(topology, named(collective, topology.ranks), 1 << 10)
-    before, task.PACKED_FROM = task.PACKED_FROM, 0
+    request = Request(topology, named_spec(collective, topology.ranks), 1 << 10)
+    before, matching_problem.MIN_PACKED_SENDS = matching_problem.MIN_PACKED_SENDS, 0
     try:
-        found = search.plan(request, Options(chunks=chunks), Effort(seed=seed), lambda _: None)
+        found = planner.plan(request, Options(chunks=chunks), Effort(seed=seed), lambda _: None)
     finally:
-        task.PACKED_FROM = before
-    assert isinstance(found, Found)
+        matching_problem.MIN_PACKED_SENDS = before
+    assert isinstance(found, Solution)
     assert isinstance(found.plan, PackedSchedule)
     return found.plan
 
 
 def whole(schedule: PackedSchedule) -> Schedule:
     """Return the same as an ordinary schedule."""
-    return schedule.part(Excerpt())
+    return schedule.partial_schedule(ScheduleFilter())
 
 
 @st.composite
 def right(draw: st.DrawFn) -> PackedSchedule:
     """Return a packed schedule that does what it should."""
-    machine = resolve(draw(st.sampled_from(MACHINES)))
+    machine = resolve_topology(draw(st.sampled_from(MACHINES)))
     collective = draw(st.sampled_from(COLLECTIVES))
     return packed(machine, collective, draw(st.integers(0, 5)), draw(st.integers(1, 2)))
 
@@ -108,4 +108,4 @@ def with_rows(schedule: PackedSchedule, rows: list[Row]) -> PackedSchedule:
 
 def reduces(schedule: PackedSchedule) -> bool:
     """Return whether a pass reduces."""
-    return Pass.REDUCES in schedule.passes
+    return PassKind.REDUCES in schedule.passes

@@ -6,13 +6,13 @@ from fractions import Fraction
 
 from hypothesis import strategies as st
 
-from sccl.collectives import dual_of, named
+from sccl.collectives import dual_of, named_spec
 from sccl.core.schedule import Schedule
 from sccl.core.topology import Link, Switch, Topology
 from sccl.judge import violations
-from sccl.prove.bounds import least_time
-from sccl.synth.flows.problem import FluidProblem, pose
-from sccl.synth.flows.schedules import Placing, readings_of
+from sccl.prove.bounds import completion_time_bound
+from sccl.synth.packing.schedules.flow_problem import FlowProblem, build_flow_problem
+from sccl.synth.packing.schedules.schedule_builder import ScheduleBuilder, forward_or_reversed
 
 
 @st.composite
@@ -38,19 +38,19 @@ def chassis(draw: st.DrawFn) -> Topology:
 
 def placing_of(
     topology: Topology, collective: str, size: int
-) -> tuple[FluidProblem, Placing, float]:
+) -> tuple[FlowProblem, ScheduleBuilder, float]:
     """Return a problem, where it is placed, and what no schedule takes less than."""
-    spec = named(collective, topology.ranks)
+    spec = named_spec(collective, topology.ranks)
     dual = dual_of(spec)
     machine = topology.reversed() if dual.on_reversed else topology
-    problem = pose(machine, dual, size)
-    floor = least_time(machine, dual.spec).us(Fraction(size, dual.chunk_factor))
-    placing = Placing(problem, dual, readings_of(topology, dual), lambda: False)
+    problem = build_flow_problem(machine, dual, size)
+    floor = completion_time_bound(machine, dual.spec).us(Fraction(size, dual.chunk_factor))
+    placing = ScheduleBuilder(problem, dual, forward_or_reversed(topology, dual), lambda: False)
     return problem, placing, float(floor)
 
 
-def right(placing: Placing, topology: Topology, collective: str) -> Schedule:
+def right(placing: ScheduleBuilder, topology: Topology, collective: str) -> Schedule:
     """Return the schedule of what was placed, judged."""
-    schedule = placing.schedule(topology, named(collective, topology.ranks))
+    schedule = placing.schedule(topology, named_spec(collective, topology.ranks))
     assert not violations(schedule)
     return schedule

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sccl.emit import generate, write_project
+from sccl.codegen.project_writer import generate, write_project
 from sccl.runtime import Mpi, find_mpi
 from tests.kit import once
 from tests.kit.found import bundle_for

@@ -19,8 +19,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
-from sccl.lower import Buffer, Instruction, Op, Program, Slot
-from sccl.lower.protocol import PROTOCOL, Mode, Protocol, SendStage, Stage, neighbours
+from sccl.codegen.ir import Buffer, Instruction, Op, Program, Slot
+from sccl.codegen.protocol import PROTOCOL, Mode, Protocol, SendStage, Stage, find_neighbors
 
 Name = tuple[int | str, ...]
 """Of a word or a place."""
@@ -134,7 +134,7 @@ class Model:
         """Return what every thread block and host does."""
         found: Processes = defaultdict(list)
         programs = self.bundle or [call.program for call in self.calls]
-        near = neighbours(programs, self.ranks)
+        near = find_neighbors(programs, self.ranks)
         epoch = self.first
         for number, call in enumerate(self.calls, 1):
             for rank in range(self.ranks):
@@ -211,7 +211,7 @@ class Model:
                         yield Write(place, e, -1)
                 case Stage.OFFER if call.mode is Mode.DIRECT:
                     yield from (Write(("offered", peer, rank), e) for peer in sorted(near[rank]))
-                case Stage.TELL:
+                case Stage.ANNOUNCE:
                     for peer in sorted({*near[rank], rank}):
                         yield Set(("entered", peer, rank, at.slice if self.apart else 0), e)
                 case _:

@@ -27,7 +27,7 @@ def imported(path: str, reader: str, hints: Hints | None = None) -> Imported:
         AssertionError: another reader took it for its own.
     """
     file = sample(path)
-    text = importers.text_of_bytes(file.read_bytes(), file.name)
-    importer, found = importers.read(text, hints or Hints(file.stem), file.name)
+    text = importers.decode_text(file.read_bytes(), file.name)
+    importer, found = importers.read_machine(text, hints or Hints(file.stem), file.name)
     assert reader == importer.NAME
     return found

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from sccl.collectives import named
+from sccl.collectives import named_spec
 from sccl.core.clock import AlphaModel, Clock
-from sccl.core.schedule import MAX_MESSAGES, Schedule, schedule_of
-from sccl.topo import resolve
+from sccl.core.schedule import MAX_MESSAGES, Schedule, build_schedule
+from sccl.topo import resolve_topology
 from tests.kit.strategies import specs, topologies
 
 
@@ -20,7 +20,9 @@ def schedules(draw: st.DrawFn) -> Schedule:
     size = st.integers(1, 2**20)
     each = st.lists(size, min_size=collective.num_chunks, max_size=collective.num_chunks)
     sizes = draw(st.one_of(size, each.map(tuple)))
-    clock = Clock.of(topology, sizes, draw(st.sampled_from(AlphaModel)), draw(st.integers(1, 1000)))
+    clock = Clock.from_topology(
+        topology, sizes, draw(st.sampled_from(AlphaModel)), draw(st.integers(1, 1000))
+    )
     key = st.tuples(
         st.integers(0, 2**40),
         st.integers(0, collective.num_chunks - 1),
@@ -33,29 +35,29 @@ def schedules(draw: st.DrawFn) -> Schedule:
     ]
     number = st.integers(0, MAX_MESSAGES - 1)
     numbers = st.lists(number, min_size=len(rows), max_size=len(rows))
-    return schedule_of(topology, collective, rows, clock, draw(st.one_of(st.none(), numbers)))
+    return build_schedule(topology, collective, rows, clock, draw(st.one_of(st.none(), numbers)))
 
 
 def around_a_ring(model: AlphaModel = AlphaModel.TRAVELS) -> Schedule:
     """Return an allgather on a ring of three ranks, in which each sends its chunk both ways."""
-    ring = resolve("ring:3")
-    collective = named("allgather", 3).at(1)
-    clock = Clock.of(ring, 25_000, model)
+    ring = resolve_topology("ring:3")
+    collective = named_spec("allgather", 3).at(1)
+    clock = Clock.from_topology(ring, 25_000, model)
     rows = [(0, clock.busy(i), k.src, i, False) for i, k in enumerate(ring.links)]
-    return schedule_of(ring, collective, rows, clock)
+    return build_schedule(ring, collective, rows, clock)
 
 
 def together_around(ranks: int, size: int, model: AlphaModel = AlphaModel.TRAVELS) -> Schedule:
     """Return an allgather on a ring in which each sends two chunks on to the next, together."""
-    ring = resolve(f"ring:{ranks}")
-    collective = named("allgather", ranks).at(2)
-    clock = Clock.of(ring, size, model, 1000)
+    ring = resolve_topology(f"ring:{ranks}")
+    collective = named_spec("allgather", ranks).at(2)
+    clock = Clock.from_topology(ring, size, model, 1000)
     rows = []
     for i, link in enumerate(ring.links):
         if link.dst != (link.src + 1) % ranks:
             continue
-        busy = clock.busy_together(i, (0, 1))
+        busy = clock.busy_combined(i, (0, 1))
         for step in range(ranks - 1):
             start, owner = step * (busy + clock.lag(i)), (link.src - step) % ranks
             rows += [(start, start + busy, owner + ranks * c, i, False) for c in (0, 1)]
-    return schedule_of(ring, collective, rows, clock)
+    return build_schedule(ring, collective, rows, clock)

@@ -6,7 +6,7 @@ from itertools import product
 
 from hypothesis import strategies as st
 
-from sccl.core.sketch import Relays, Rotation, Sketch
+from sccl.core.sketch import RelayRules, Rotation, Sketch
 from sccl.core.topology import Link, Topology
 
 
@@ -42,7 +42,7 @@ def nodes_of(draw: st.DrawFn) -> tuple[Topology, Sketch]:
     sketch = Sketch(
         "drawn",
         nodes,
-        relays=Relays(
+        relays=RelayRules(
             tuple((a, tuple(to)) for a, to in joined.items()),
             leaves_by=tuple((a, tuple(own)) for a, own in sorted(leaves.items())),
         ),

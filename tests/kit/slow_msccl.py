@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections import defaultdict, deque
 
-from sccl.formats.msccl_program import MscclBlock, MscclProgram, MscclStep
+from sccl.formats.msccl.msccl_program import MscclBlock, MscclProgram, MscclStep
 
 Numbers = dict[tuple[int, str, int], int]
 
@@ -61,7 +61,7 @@ class Run:
         step = block.steps[self.at[rank, number]]
         if step.dep is not None:
             other = self.blocks[rank, step.dep[0]].steps
-            told = next((k for k in range(step.dep[1], len(other)) if other[k].tells), len(other))
+            told = next((k for k in range(step.dep[1], len(other)) if other[k].signals), len(other))
             if self.at[rank, step.dep[0]] <= told:
                 return False
         if step.type in RECEIVES and not self.queues[block.recv, rank, block.channel]:

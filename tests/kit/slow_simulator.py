@@ -13,7 +13,7 @@ from itertools import pairwise
 from sccl.core.clock import AlphaModel, Clock
 from sccl.core.topology import Switch, Topology
 from sccl.sim import Messages
-from sccl.sim.routes import routes
+from sccl.sim.message_routes import find_routes
 
 MOST_TICKS = 5000
 
@@ -31,10 +31,10 @@ class Leg:
 class SlowSimulator:
     def __init__(self, messages: Messages, topology: Topology, clock: Clock) -> None:
         self.m, self.topology, self.clock = messages, topology, clock
-        ways = routes(topology, messages.src, messages.dst)
+        ways = find_routes(topology, messages.src, messages.dst)
         self.legs = [
             self.legs_of(i, ways.link[ways.first[r] : ways.first[r + 1]].tolist())
-            for i, r in enumerate(ways.of.tolist())
+            for i, r in enumerate(ways.route.tolist())
         ]
         self.at = [0] * len(messages)  # the leg that each is on
         self.ready: list[int | None] = [None] * len(messages)
@@ -100,7 +100,7 @@ class SlowSimulator:
     def passing(self, leg: Leg) -> int:
         chunk = int(self.m.chunk[leg.message])
         ticks = [self.clock.busy(k, chunk) - self.alpha_in[k] for k in leg.links]
-        ticks += [self.clock.share(b, chunk) for b in self.shares(leg)]
+        ticks += [self.clock.budget_ticks(b, chunk) for b in self.shares(leg)]
         kept = int(self.m.at_least[leg.message]) - self.alpha_in[leg.links[0]]
         return max(*ticks, kept, 0)
 

@@ -7,10 +7,10 @@ from fractions import Fraction
 
 from hypothesis import strategies as st
 
-from sccl.collectives import Spec, custom, named, names
-from sccl.core.bandwidth import BandwidthInterval, VariableBandwidth
+from sccl.collectives import Spec, collective_names, custom_spec, named_spec
 from sccl.core.files.shapes import CustomCollectiveWire
 from sccl.core.topology import Budget, Link, Topology, distances
+from sccl.core.variable_bandwidth import BandwidthInterval, VariableBandwidth
 
 
 @st.composite
@@ -61,7 +61,7 @@ def custom_specs(draw: st.DrawFn, ranks: int) -> Spec:
         pre=tuple((c, r) for c, group in enumerate(pre) for r in sorted(group)),
         post=tuple((c, r) for c, group in enumerate(post) for r in sorted(group)),
     )
-    return custom(wire, "random")
+    return custom_spec(wire, "random")
 
 
 @st.composite
@@ -79,17 +79,17 @@ def reductions(draw: st.DrawFn, ranks: int) -> Spec:
         pre=tuple((c, r) for c, group in enumerate(pre) for r in group),
         post=tuple(enumerate(post)),
     )
-    return custom(wire, "random")
+    return custom_spec(wire, "random")
 
 
 @st.composite
 def specs(draw: st.DrawFn, ranks: int) -> Spec:
     """Return a named collective, with a random root if it has one, or a custom one."""
-    name = draw(st.sampled_from([*names(), "custom"]))
+    name = draw(st.sampled_from([*collective_names(), "custom"]))
     if name == "custom":
         return draw(custom_specs(ranks))
     rooted = name in {"broadcast", "gather", "reduce", "scatter"}
-    return named(name, ranks, draw(st.integers(0, ranks - 1)) if rooted else None)
+    return named_spec(name, ranks, draw(st.integers(0, ranks - 1)) if rooted else None)
 
 
 def diameter(topology: Topology) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import combinations
 from xml.etree import ElementTree as ET
 
-from sccl.view.charts.labels import Rectangle
+from sccl.view.charts.label_placement import Rectangle
 
 _LETTER = 0.5  # of the font size: what a letter of a sans-serif font takes on average
 

@@ -1,12 +1,12 @@
 """Every interleaving of how ranks come to another plan: what can happen in a state.
 
 The model has three ranks, two coordinators and two plans, and what they do is the table of
-``sccl.enforce.control.transitions``. What is written is there for good, and is heard at any time,
-again and again, or never: so loss, repetition, delay and any order of messages are all in it. A
-rank that hears nothing for long is one that was stopped. Ranks and coordinators die in every state.
-A rank that is dead holds up the agreement of the others until the job begins anew, in a generation
-of its own and without any plan. A coordinator that dies has only forgotten what it knew; as there
-are two, one may act while another takes its place.
+``sccl.torch_backend.control.transitions``. What is written is there for good, and is heard at any
+time, again and again, or never: so loss, repetition, delay and any order of messages are all in it.
+A rank that hears nothing for long is one that was stopped. Ranks and coordinators die in every
+state. A rank that is dead holds up the agreement of the others until the job begins anew, in a
+generation of its own and without any plan. A coordinator that dies has only forgotten what it knew;
+as there are two, one may act while another takes its place.
 
 At a boundary a rank switches to what was agreed on since the one before, and contributes to the
 next agreement, which is read at the next boundary: it waits there until all have contributed.
@@ -23,7 +23,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sccl.enforce.control.transitions import (
+from sccl.core.arrays import BoolArray, UInt64Array
+from sccl.torch_backend.control.transitions import (
     CoordinatorEvent,
     CoordinatorState,
     RankEvent,
@@ -47,9 +48,7 @@ from tests.kit.switching_words import (
     VERSIONS,
     VOTES,
     K,
-    Mask,
     Rule,
-    Words,
     active,
     counted,
     highest,
@@ -62,8 +61,8 @@ class Step:
 
     name: str
     sources: npt.NDArray[np.intp]
-    words: Words
-    wrong: Mask
+    words: UInt64Array
+    wrong: BoolArray
 
 
 class Model:
@@ -77,7 +76,7 @@ class Model:
         self.agree = rule not in {Rule.NEXT, Rule.NAMED}
         self.k = np.array(K if self.agree else (1, 1, 1))
 
-    def steps(self, words: Words) -> Iterator[Step]:
+    def steps(self, words: UInt64Array) -> Iterator[Step]:
         """Yield all events."""
         for c in range(COORDINATORS if self.minds else 0):
             knows = AT.minds[c].of(words) > 0
@@ -94,7 +93,7 @@ class Model:
             yield self._step(words, f"rank {r} dies", living, self._dies, r)
         yield self._step(words, "the job begins anew", self._can_restart(words), self._restarts)
 
-    def _step(self, words: Words, name: str, mask: Mask, do: Any, *more: int) -> Step:
+    def _step(self, words: UInt64Array, name: str, mask: BoolArray, do: Any, *more: int) -> Step:
         sources = np.flatnonzero(mask)
         made = do(words[sources], *more)
         new, wrong = made if isinstance(made, tuple) else (made, np.zeros(len(made), bool))
@@ -102,14 +101,14 @@ class Model:
 
     # --- coordinators ------------------------------------------------------------------------
 
-    def _coordinator(self, words: Words, c: int, v: int) -> Iterator[Step]:
+    def _coordinator(self, words: UInt64Array, c: int, v: int) -> Iterator[Step]:
         mind, written = AT.mind[c][v].of(words), AT.written[v].of(words)
         who = f"coordinator {c}"
         first = self._first(words, v)
         idle = mind == CoordinatorState.IDLE
         yield self._step(words, f"{who} writes plan {v} (PREPARE)", first & idle, self._ask, c, v)
         yield self._step(words, f"{who} finds plan {v}", (written == 1) & idle, self._find, c, v)
-        asked = mind == CoordinatorState.ASKED
+        asked = mind == CoordinatorState.PROPOSED
         yes = asked & (AT.votes[v].of(words) == 1)
         for event, mask in (CoordinatorEvent.ALL_YES, yes), (CoordinatorEvent.NOT_ALL_YES, asked):
             what = "commit" if event == CoordinatorEvent.ALL_YES else "abort"
@@ -120,7 +119,7 @@ class Model:
         logged = (mind == CoordinatorState.COMMIT_LOGGED) | (mind == CoordinatorState.ABORT_LOGGED)
         yield self._step(words, f"{who} tells what is logged of plan {v}", logged, self._tell, c, v)
 
-    def _store(self, words: Words, v: int) -> Iterator[Step]:
+    def _store(self, words: UInt64Array, v: int) -> Iterator[Step]:
         """Yield what any coordinator may do by what is written, whatever it has known before.
 
         All that it goes by stays true: that all have voted yes, and what is logged. So it makes no
@@ -137,36 +136,36 @@ class Model:
             mask = ((log == choice) | forged) & (part.of(words) == 0)
             yield self._step(words, f"plan {v} is told", mask, part.put, 1)
 
-    def _first(self, words: Words, v: int) -> Mask:
+    def _first(self, words: UInt64Array, v: int) -> BoolArray:
         """Return whether a version is the next: they are counted in the store."""
-        found: Mask = AT.written[v].of(words) == 0
+        found: BoolArray = AT.written[v].of(words) == 0
         if v > VERSIONS[0]:
             found &= AT.written[v - 1].of(words) == 1
         return found
 
-    def _write(self, words: Words, v: int) -> Words:
+    def _write(self, words: UInt64Array, v: int) -> UInt64Array:
         return AT.born[v].put(AT.written[v].put(words, 1), AT.generation.of(words))
 
-    def _crash(self, words: Words, c: int) -> Words:
+    def _crash(self, words: UInt64Array, c: int) -> UInt64Array:
         return AT.minds[c].put(words, 0)
 
-    def _ask(self, words: Words, c: int, v: int) -> Words:
-        words = AT.mind[c][v].put(words, MIND[CoordinatorState.IDLE, CoordinatorEvent.ASK])
+    def _ask(self, words: UInt64Array, c: int, v: int) -> UInt64Array:
+        words = AT.mind[c][v].put(words, MIND[CoordinatorState.IDLE, CoordinatorEvent.PROPOSE])
         return self._write(words, v)
 
-    def _find(self, words: Words, c: int, v: int) -> Words:
+    def _find(self, words: UInt64Array, c: int, v: int) -> UInt64Array:
         events = np.array(
             [CoordinatorEvent.FOUND, CoordinatorEvent.FOUND_COMMIT, CoordinatorEvent.FOUND_ABORT]
         )[AT.log[v].of(words)]
         return AT.mind[c][v].put(words, MIND[CoordinatorState.IDLE, events])
 
-    def _choose(self, words: Words, c: int, v: int, event: int) -> Words:
+    def _choose(self, words: UInt64Array, c: int, v: int, event: int) -> UInt64Array:
         if self.rule is Rule.TOLD_FIRST:
             part = AT.commit[v] if event == CoordinatorEvent.ALL_YES else AT.abort[v]
             words = part.put(words, 1)
-        return AT.mind[c][v].put(words, MIND[CoordinatorState.ASKED, event])
+        return AT.mind[c][v].put(words, MIND[CoordinatorState.PROPOSED, event])
 
-    def _logs(self, words: Words, c: int, v: int) -> Words:
+    def _logs(self, words: UInt64Array, c: int, v: int) -> UInt64Array:
         mind = AT.mind[c][v].of(words)
         choice = np.where(mind == CoordinatorState.CHOSE_COMMIT, LOG_COMMIT, LOG_ABORT)
         log = AT.log[v].of(words)
@@ -175,16 +174,16 @@ class Model:
         words = AT.log[v].put(words, log)
         return AT.mind[c][v].put(words, MIND[mind, np.where(log == LOG_COMMIT, has, hasnt)])
 
-    def _tell(self, words: Words, c: int, v: int) -> Words:
+    def _tell(self, words: UInt64Array, c: int, v: int) -> UInt64Array:
         mind = AT.mind[c][v].of(words)
         commit = mind == CoordinatorState.COMMIT_LOGGED
         words = AT.commit[v].put(words, AT.commit[v].of(words) | commit)
         words = AT.abort[v].put(words, AT.abort[v].of(words) | ~commit)
-        return AT.mind[c][v].put(words, MIND[mind, CoordinatorEvent.TELL])
+        return AT.mind[c][v].put(words, MIND[mind, CoordinatorEvent.ANNOUNCE])
 
     # --- ranks -------------------------------------------------------------------------------
 
-    def _hears(self, words: Words, r: int, v: int, living: Mask) -> Iterator[Step]:
+    def _hears(self, words: UInt64Array, r: int, v: int, living: BoolArray) -> Iterator[Step]:
         reached = living
         if self.rule is not Rule.NO_GENERATION:
             reached = living & (AT.born[v].of(words) == AT.generation.of(words))
@@ -200,7 +199,9 @@ class Model:
             mask = reached & (part.of(words) == 1) & changes
             yield self._step(words, f"rank {r} {what}", mask, self._hear, r, v, event)
 
-    def _hear(self, words: Words, r: int, v: int, event: int) -> tuple[Words, Mask]:
+    def _hear(
+        self, words: UInt64Array, r: int, v: int, event: int
+    ) -> tuple[UInt64Array, BoolArray]:
         state = AT.state[r][v].of(words)
         new, vote = AFTER[state, event], VOTES[state, event]
         words = AT.state[r][v].put(words, new)
@@ -219,29 +220,29 @@ class Model:
                 words = AT.due[v].put(words, due)
         return words, new == IMPOSSIBLE
 
-    def _runs(self, words: Words, r: int, living: Mask) -> Iterator[Step]:
+    def _runs(self, words: UInt64Array, r: int, living: BoolArray) -> Iterator[Step]:
         there = self._there(words, r)
         yield self._step(words, f"rank {r} runs an iteration", living & ~there, self._run, r)
         can = there & self._may_begin(words, r)
         yield self._step(words, f"rank {r} begins what follows the boundary", can, self._begin, r)
 
-    def _there(self, words: Words, r: int) -> Mask:
+    def _there(self, words: UInt64Array, r: int) -> BoolArray:
         """Return whether a rank has come to the next boundary, and lives."""
         phase = AT.phase[r].of(words)
-        there: Mask = (phase != DEAD) & (phase // GIVES >= self.k[active(words, r)])
+        there: BoolArray = (phase != DEAD) & (phase // GIVES >= self.k[active(words, r)])
         return there
 
-    def _may_begin(self, words: Words, r: int) -> Mask:
+    def _may_begin(self, words: UInt64Array, r: int) -> BoolArray:
         """Return whether all have contributed to what a rank reads at the next boundary.
 
         Those that lead have waited for the last.
         """
-        found: Mask = AT.lead[r].of(words) == 0
+        found: BoolArray = AT.lead[r].of(words) == 0
         if not self.agree:
             found &= AT.result.of(words) == 1
         return found
 
-    def _run(self, words: Words, r: int) -> Words:
+    def _run(self, words: UInt64Array, r: int) -> UInt64Array:
         words = AT.phase[r].put(words, AT.phase[r].of(words) + GIVES)
         if self.agree:
             return words
@@ -250,7 +251,7 @@ class Model:
             ready &= self._there(words, other) & (AT.lead[other].of(words) == 0)
         return AT.result.put(words, AT.result.of(words) | ready)
 
-    def _begin(self, words: Words, r: int) -> tuple[Words, Mask]:
+    def _begin(self, words: UInt64Array, r: int) -> tuple[UInt64Array, BoolArray]:
         target = AT.result.of(words)
         if not self.agree:
             target = active(words, r)
@@ -270,7 +271,7 @@ class Model:
         words = AT.lead[r].put(AT.phase[r].put(words, gives), 1)
         return self._next_round(words), wrong
 
-    def _next_round(self, words: Words) -> Words:
+    def _next_round(self, words: UInt64Array) -> UInt64Array:
         """Return words in which no rank leads if all do, and what they have agreed on then."""
         all_lead, common = np.ones(len(words), bool), np.full(len(words), GIVES - 1)
         least = np.full(len(words), VERSIONS[-1])
@@ -288,25 +289,25 @@ class Model:
         result = agreed if self.agree else 0
         return AT.result.put(words, np.where(all_lead, result, AT.result.of(words)))
 
-    def _dies(self, words: Words, r: int) -> Words:
+    def _dies(self, words: UInt64Array, r: int) -> UInt64Array:
         lead = AT.lead[r].of(words)  # those that go on may be ahead of it
         return AT.lead[r].put(AT.phase[r].put(AT.ranks[r].put(words, 0), DEAD), lead)
 
-    def _can_restart(self, words: Words) -> Mask:
+    def _can_restart(self, words: UInt64Array) -> BoolArray:
         some = np.zeros(len(words), bool)
         for r in self.ranks:
             some |= AT.phase[r].of(words) == DEAD
         some &= AT.generation.of(words) == 0
         return some
 
-    def _restarts(self, words: Words) -> Words:
+    def _restarts(self, words: UInt64Array) -> UInt64Array:
         for part in (*AT.ranks, AT.result):
             words = part.put(words, 0)
         return AT.generation.put(words, 1)
 
     # --- what is looked at in all states -----------------------------------------------------
 
-    def mixed(self, words: Words) -> Mask:
+    def mixed(self, words: UInt64Array) -> BoolArray:
         """Return in which states two living ranks of one iteration run different plans."""
         found = np.zeros(len(words), bool)
         plans = [active(words, r) for r in self.ranks]
@@ -317,14 +318,14 @@ class Model:
                 found |= living[a] & living[b] & (leads[a] == leads[b]) & (plans[a] != plans[b])
         return found
 
-    def goes_on(self, words: Words) -> Mask:
+    def goes_on(self, words: UInt64Array) -> BoolArray:
         """Return in which states a rank can go on by itself, or one is dead."""
         found = np.zeros(len(words), bool)
         for r in self.ranks:
             found |= ~self._there(words, r) | self._may_begin(words, r)
         return found
 
-    def rows(self, words: Words) -> set[tuple[int, int]]:
+    def rows(self, words: UInt64Array) -> set[tuple[int, int]]:
         """Return the rows of the ranks' table by which something happens in some state."""
         found = set()
         target = AT.result.of(words)
@@ -347,7 +348,7 @@ class Model:
                     found |= {(int(one), int(event)) for one in np.unique(state[mask])}
         return found
 
-    def brought_on(self, words: Words) -> Words:
+    def brought_on(self, words: UInt64Array) -> UInt64Array:
         """Return what states come to if all goes well for a while.
 
         A coordinator tells what is logged, ranks hear it, and each runs to the agreement after the
@@ -365,14 +366,14 @@ class Model:
         return words
 
     @staticmethod
-    def _did(what: str, words: Words, steps: Iterator[Step]) -> Words:
+    def _did(what: str, words: UInt64Array, steps: Iterator[Step]) -> UInt64Array:
         """Return states after an event, where it can happen."""
         step = next(step for step in steps if what in step.name)
         words = words.copy()
         words[step.sources] = step.words
         return words
 
-    def canonical(self, words: Words) -> Words:
+    def canonical(self, words: UInt64Array) -> UInt64Array:
         """Return words with their ranks, and their coordinators, in order: they are all alike."""
         swaps = ((0, 1), (1, 2), (0, 1)) if len(self.ranks) == RANKS else ((0, 1),)
         for parts, pairs in ((AT.ranks, swaps), (AT.minds, ((0, 1),))):

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sccl.core.arrays import UInt64Array
 from tests.kit.switching import Model
-from tests.kit.switching_words import Words, distinct
+from tests.kit.switching_words import distinct
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +22,7 @@ class Explored:
         events: the fewest after which it is.
     """
 
-    words: Words
+    words: UInt64Array
     wrong: str = ""
     events: tuple[str, ...] = ()
 
@@ -31,7 +32,7 @@ def explore(model: Model) -> Explored:
     level = np.zeros(1, np.uint64)
     seen, levels = level, [level]
     while len(level):
-        made: list[Words] = []
+        made: list[UInt64Array] = []
         for step in model.steps(level):
             if step.wrong.any():
                 place = int(np.flatnonzero(step.wrong)[0])
@@ -49,7 +50,7 @@ def explore(model: Model) -> Explored:
     return Explored(seen)
 
 
-def _way(model: Model, levels: Sequence[Words], last: np.uint64) -> list[str]:
+def _way(model: Model, levels: Sequence[UInt64Array], last: np.uint64) -> list[str]:
     """Return events that lead to a state, and one after which something is wrong.
 
     States are kept in order of their ranks; here ranks keep their numbers.

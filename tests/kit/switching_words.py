@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from sccl.enforce.control.transitions import (
-    COORDINATOR,
-    COUNTED,
-    RANK,
+from sccl.core.arrays import BoolArray, UInt64Array
+from sccl.torch_backend.control.transitions import (
+    CONTRIBUTED_STATES,
+    COORDINATOR_TRANSITIONS,
+    RANK_TRANSITIONS,
     CoordinatorEvent,
     CoordinatorState,
     RankEvent,
     RankState,
 )
-
-Words: TypeAlias = npt.NDArray[np.uint64]
-Mask: TypeAlias = npt.NDArray[np.bool_]
 
 RANKS, VERSIONS, COORDINATORS = 3, (1, 2), 2
 K = (2, 1, 2)
@@ -55,12 +53,12 @@ class Part:
     shift: int
     bits: int
 
-    def of(self, words: Words) -> npt.NDArray[np.intp]:
+    def of(self, words: UInt64Array) -> npt.NDArray[np.intp]:
         """Return their values."""
         mask = np.uint64((1 << self.bits) - 1)
         return ((words >> np.uint64(self.shift)) & mask).astype(np.intp)
 
-    def put(self, words: Words, values: Any) -> Words:
+    def put(self, words: UInt64Array, values: Any) -> UInt64Array:
         """Return words in which they have other values."""
         clear = np.uint64(~(((1 << self.bits) - 1) << self.shift) & (2**64 - 1))
         return (words & clear) | (np.asarray(values).astype(np.uint64) << np.uint64(self.shift))
@@ -106,30 +104,30 @@ class Layout:
 
 AT = Layout()
 LOG_NONE, LOG_COMMIT, LOG_ABORT = 0, 1, 2
-ALL: Mask = np.ones(1, bool)
+ALL: BoolArray = np.ones(1, bool)
 
 
 def _rank_table() -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
     after = np.full((len(RankState), len(RankEvent)), IMPOSSIBLE)
     votes = np.zeros_like(after)
-    for (state, event), (new, vote) in RANK.items():
+    for (state, event), (new, vote) in RANK_TRANSITIONS.items():
         after[state, event], votes[state, event] = new, vote
     return after, votes
 
 
 def _coordinator_table() -> npt.NDArray[np.intp]:
     after = np.full((len(CoordinatorState), len(CoordinatorEvent)), -1)
-    for (state, event), new in COORDINATOR.items():
+    for (state, event), new in COORDINATOR_TRANSITIONS.items():
         after[state, event] = new
     return after
 
 
 AFTER, VOTES = _rank_table()
 MIND = _coordinator_table()
-COUNTS = np.array([state in COUNTED for state in RankState] + [False])
+COUNTS = np.array([state in CONTRIBUTED_STATES for state in RankState] + [False])
 
 
-def active(words: Words, rank: int) -> npt.NDArray[np.intp]:
+def active(words: UInt64Array, rank: int) -> npt.NDArray[np.intp]:
     """Return the version that a rank runs."""
     found = np.zeros(len(words), np.intp)
     for version in VERSIONS:
@@ -137,7 +135,7 @@ def active(words: Words, rank: int) -> npt.NDArray[np.intp]:
     return found
 
 
-def counted(words: Words, rank: int) -> npt.NDArray[np.intp]:
+def counted(words: UInt64Array, rank: int) -> npt.NDArray[np.intp]:
     """Return the versions that a rank can run and knows to be committed, as bits."""
     bits = np.zeros(len(words), np.intp)
     for version in VERSIONS:
@@ -153,7 +151,7 @@ def highest(bits: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
     return version
 
 
-def distinct(words: Words) -> Words:
+def distinct(words: UInt64Array) -> UInt64Array:
     """Return words sorted, each once: NumPy's own, by hashes, takes ten times as long for these."""
     words = np.sort(words)
     return words[np.append(True, words[1:] != words[:-1])] if len(words) else words

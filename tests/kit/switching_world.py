@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from sccl.enforce.control import (
+from sccl.errors import FormatError
+from sccl.torch_backend.control import (
     Coordinator,
     Follower,
     Ledger,
     MemoryJobStore,
     StoreError,
     announce,
-    current,
-    job_of,
+    current_ledger,
+    describe_job,
 )
-from sccl.errors import FormatError
 
 RANKS = 3
 K = (2, 1, 3)
@@ -43,9 +43,9 @@ class DyingStore(MemoryJobStore):
         self._asked()
         super().set(key, value)
 
-    def first(self, key: str, value: bytes) -> bytes:
+    def set_if_absent(self, key: str, value: bytes) -> bytes:
         self._asked()
-        return super().first(key, value)
+        return super().set_if_absent(key, value)
 
     def add(self, key: str, amount: int) -> int:
         self._asked()
@@ -87,7 +87,7 @@ class World:
         """Let the job begin in a generation of its own."""
         self.generation += 1
         self.rounds: dict[int, dict[int, tuple[int, ...]]] = {}
-        ledger = announce(self.store, job_of("a run", self.generation, RANKS))
+        ledger = announce(self.store, describe_job("a run", self.generation, RANKS))
         self.ranks = [Rank(self._follower(ledger, rank)) for rank in range(RANKS)]
 
     def _follower(self, ledger: Ledger, rank: int) -> Follower[bytes]:
@@ -99,7 +99,7 @@ class World:
         return Follower(ledger, rank, fit, self.key)
 
     def _coordinator(self) -> Coordinator:
-        ledger = current(self.store)
+        ledger = current_ledger(self.store)
         return Coordinator(ledger, lambda: self.clock, key=self.key, deadline_s=10)
 
     def dies(self, number: int) -> None:
@@ -112,13 +112,13 @@ class World:
 
     def forge(self, kind: str, version: int, content: bytes) -> None:
         """Let somebody who has no key write a vote of rank 0, a decision, or a count of plans."""
-        under = f"sccl/{current(self.store).job.run}/{self.generation}"
+        under = f"sccl/{current_ledger(self.store).job.run}/{self.generation}"
         keys = {"vote": f"{under}/vote/{version}/0", "versions": f"{under}/versions"}
         self.store.set(keys.get(kind, f"{under}/{kind}/{version}"), content)
 
     def look(self, number: int, left: int | None = None) -> None:
         """Let a coordinator go on with all plans, or die meanwhile."""
-        self._until(number, left, self.coordinators[number].look)
+        self._until(number, left, self.coordinators[number].advance)
 
     def _until(self, number: int, left: int | None, do: object) -> None:
         self.store.left = left
@@ -150,7 +150,7 @@ class World:
             told = self.rounds.get(rank.round, {})
             if rank.round and len(told) < RANKS:
                 return False
-            plan = rank.follower.agreed(least_of(told.values())) if rank.round else None
+            plan = rank.follower.adopt_agreed(least_of(told.values())) if rank.round else None
             rank.plan = rank.plan if plan is None else plan
             rank.round, rank.since = rank.round + 1, 0
             self.rounds.setdefault(rank.round, {})[number] = rank.follower.contribution()

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from functools import cache
 
-from sccl.collectives import named
+from sccl.collectives import named_spec
 from sccl.core.answer import Sat, Unknown
 from sccl.core.instance import Instance
 from sccl.core.symmetric import SymmetricAlgorithm
-from sccl.synth.ksync import backends
-from sccl.synth.ksync.orbits import answer
-from sccl.topo import resolve
-from sccl.topo.symmetry.groups import groups
+from sccl.synth.syncoll import solve
+from sccl.synth.syncoll.symmetric_search import answer
+from sccl.topo import resolve_topology
+from sccl.topo.symmetry.group_choice import candidate_groups
 
 
 def instance_of(machine: str, collective: str, chunks: int, steps: int, rounds: int) -> Instance:
     """Return an instance of a machine and a collective by their names."""
-    topology = resolve(machine)
-    return Instance(topology, named(collective, topology.ranks).at(chunks), steps, rounds)
+    topology = resolve_topology(machine)
+    return Instance(topology, named_spec(collective, topology.ranks).at(chunks), steps, rounds)
 
 
 def under(instance: Instance, choice: str = "auto") -> Sat | Unknown:
     """Return what is found for an instance under its symmetries."""
-    found = groups(instance.topology, instance.collective, choice)
-    return answer(instance, found, backends.Effort(20.0))
+    found = candidate_groups(instance.topology, instance.collective, choice)
+    return answer(instance, found, solve.Effort(20.0))
 
 
 @cache

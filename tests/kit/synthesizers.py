@@ -12,24 +12,24 @@ from typing import Any
 import msgspec
 import pytest
 
-from sccl.collectives import named
+from sccl.collectives import named_spec
 from sccl.core.algorithm import Algorithm
 from sccl.core.cost import Costs
 from sccl.core.files.algorithms import algorithm_to_wire
-from sccl.core.files.schedules import pieces
-from sccl.core.files.text import text_of
-from sccl.core.outcome import Found, GaveUp, Impossible, Measure, Outcome
-from sccl.core.packed import PackedSchedule
+from sccl.core.files.json_text import to_text
+from sccl.core.files.schedules import text_pieces
+from sccl.core.outcome import Inconclusive, Infeasible, Measure, Outcome, Solution
+from sccl.core.packed_schedule import PackedSchedule
 from sccl.core.schedule import Schedule
 from sccl.core.symmetric import SymmetricAlgorithm
 from sccl.core.topology import Link, Switch, Topology
 from sccl.errors import InputError
 from sccl.judge import violations
 from sccl.solvers.effort import Effort
-from sccl.synth import registry
-from sccl.synth.contract import Feature, Options, Request, Synthesizer
-from sccl.synth.limit.oracle import PackingLimits
-from sccl.topo import resolve
+from sccl.synth.common import registry
+from sccl.synth.common.contract import Feature, Options, Request, Synthesizer
+from sccl.synth.packing.by_steps.packing_limits import PackingLimits
+from sccl.topo import resolve_topology
 from tests.kit.brief import begun_briefly
 from tests.kit.paths import ROOT
 from tests.kit.processes import PATIENCE_S
@@ -53,8 +53,8 @@ class Case:
 
 
 def _case(topology: str, collective: str, size_bytes: int, needs: Feature = ANY) -> Case:
-    machine = resolve(topology)
-    spec = named(collective, machine.ranks)
+    machine = resolve_topology(topology)
+    spec = named_spec(collective, machine.ranks)
     return Case(
         f"{collective}-{topology}", Request(machine, spec, size_bytes, PackingLimits), needs
     )
@@ -62,8 +62,8 @@ def _case(topology: str, collective: str, size_bytes: int, needs: Feature = ANY)
 
 def _swap() -> Case:
     """Return an alltoall by a name that no synthesiser knows."""
-    ring = resolve("ring:4")
-    spec = replace(named("alltoall", 4), name="swap")
+    ring = resolve_topology("ring:4")
+    spec = replace(named_spec("alltoall", 4), name="swap")
     return Case("swap-ring:4", Request(ring, spec, 1 << 16, PackingLimits), Feature.CUSTOM)
 
 
@@ -73,15 +73,17 @@ def _star() -> Case:
     star = Topology("star", 3, links, 0.5, 25.0, switches=(Switch("hub"),))
     return Case(
         "broadcast-star",
-        Request(star, named("broadcast", 3), 1 << 16, PackingLimits),
+        Request(star, named_spec("broadcast", 3), 1 << 16, PackingLimits),
         Feature.SWITCHES,
     )
 
 
 def _uneven() -> Case:
-    ring = resolve("ring:3")
+    ring = resolve_topology("ring:3")
     links = (replace(ring.links[0], gb_per_s=2 * ring.gb_per_s), *ring.links[1:])
-    request = Request(replace(ring, links=links), named("allgather", 3), 1 << 16, PackingLimits)
+    request = Request(
+        replace(ring, links=links), named_spec("allgather", 3), 1 << 16, PackingLimits
+    )
     return Case("allgather-uneven", request, Feature.UNEQUAL_LINKS)
 
 
@@ -119,7 +121,7 @@ def check_synthesizer(synthesizer: Synthesizer) -> None:
     for case, outcome in outcomes:
         if outcome is not None:
             check_outcome(synthesizer, case, outcome)
-    assert any(isinstance(outcome, Found) for _, outcome in outcomes)
+    assert any(isinstance(outcome, Solution) for _, outcome in outcomes)
     check_little_effort(synthesizer)
     first = {case.name: told(o) for case, o in outcomes if o is not None and case in CASES[1:]}
     check_same_bytes(synthesizer, first)
@@ -163,11 +165,11 @@ def _planned(synthesizer: Synthesizer, case: Case) -> Outcome | None:
 
 def check_outcome(synthesizer: Synthesizer, case: Case, outcome: Outcome) -> None:
     """Check that what it says of a request that can be fulfilled is true."""
-    assert not isinstance(outcome, Impossible), f"{case.name} is possible"
-    best = outcome.best if isinstance(outcome, GaveUp) else outcome
-    if isinstance(outcome, GaveUp):
+    assert not isinstance(outcome, Infeasible), f"{case.name} is possible"
+    best = outcome.best if isinstance(outcome, Inconclusive) else outcome
+    if isinstance(outcome, Inconclusive):
         assert outcome.reason
-        assert best is None or Feature.ANYTIME in synthesizer.FEATURES or not best.proved
+        assert best is None or Feature.ANYTIME in synthesizer.FEATURES or not best.is_optimal
     if best is None:
         return
     plan, bound = best.plan, best.bound
@@ -175,16 +177,16 @@ def check_outcome(synthesizer: Synthesizer, case: Case, outcome: Outcome) -> Non
     assert (Feature.TIMES if is_timed else Feature.STEPS) in synthesizer.FEATURES
     assert plan.topology == case.request.topology
     assert plan.collective == case.request.spec.at(plan.collective.chunks)
-    assert bound.least is None or bound.least <= bound.attained
-    assert best.proved <= (Feature.PROVES in synthesizer.FEATURES)
+    assert bound.lower_bound is None or bound.lower_bound <= bound.objective
+    assert best.is_optimal <= (Feature.PROVES in synthesizer.FEATURES)
     if isinstance(plan, Algorithm | SymmetricAlgorithm):
         assert violations(plan) == []
         if bound.measure is Measure.COST:
-            assert bound.attained == plan.bandwidth_cost
+            assert bound.objective == plan.bandwidth_cost
         else:
-            costs, size = Costs.of(plan.topology), case.request.size_bytes
+            costs, size = Costs.from_topology(plan.topology), case.request.size_bytes
             time_us = costs.time_us(plan.steps, plan.bandwidth_cost, size)
-            assert float(bound.attained) == pytest.approx(time_us)
+            assert float(bound.objective) == pytest.approx(time_us)
 
 
 @begun_briefly()
@@ -197,7 +199,7 @@ def check_little_effort(synthesizer: Synthesizer) -> None:
         if case.needs not in synthesizer.FEATURES:
             continue
         none = registry.plan(synthesizer, case.request, effort=Effort(units=0.0))
-        assert isinstance(none, GaveUp)
+        assert isinstance(none, Inconclusive)
         little = registry.plan(synthesizer, case.request, effort=Effort(units=1e-9))
         check_outcome(synthesizer, case, little)
     late = registry.plan(synthesizer, CASES[1].request, effort=Effort(timeout_s=1e-9))
@@ -207,17 +209,17 @@ def check_little_effort(synthesizer: Synthesizer) -> None:
 def told(outcome: Outcome) -> str:
     """Return all that an outcome says, plans as their files."""
     match outcome:
-        case Found(plan, bound):
+        case Solution(plan, bound):
             assert not isinstance(plan, PackedSchedule)  # of what has millions of transfers
             text = (
-                "".join(pieces(plan))
+                "".join(text_pieces(plan))
                 if isinstance(plan, Schedule)
-                else text_of(algorithm_to_wire(plan))
+                else to_text(algorithm_to_wire(plan))
             )
             return f"{text}\n{bound}"
-        case GaveUp(reason, best):
+        case Inconclusive(reason, best):
             return f"{reason}\n{told(best) if best else ''}"
-        case Impossible(evidence):
+        case Infeasible(evidence):
             return str(evidence)
 
 
@@ -254,4 +256,4 @@ def check_same_bytes(synthesizer: Synthesizer, first: dict[str, str]) -> None:
 def check_interrupt(synthesizer: Synthesizer) -> None:
     """Check that Ctrl-C is heard while native code works for it."""
     said = _program(synthesizer.NAME, "--interrupt")
-    assert said in {"nothing native", "KeyboardInterrupt", "GaveUp"}
+    assert said in {"nothing native", "KeyboardInterrupt", "Inconclusive"}

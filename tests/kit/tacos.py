@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from sccl.collectives import Spec
-from sccl.core.outcome import Found
+from sccl.core.outcome import Solution
 from sccl.core.schedule import Schedule
 from sccl.core.topology import Topology
 from sccl.solvers.effort import Effort
-from sccl.synth.contract import Request
-from sccl.synth.tacos import Options, search
+from sccl.synth.common.contract import Request
+from sccl.synth.tacos import Options, planner
 
 
-def found(topology: Topology, spec: Spec, size: int = 1 << 20, **told: object) -> Found:
+def found(topology: Topology, spec: Spec, size: int = 1 << 20, **told: object) -> Solution:
     """Return what TACOS finds with these options and ``seed``; it has to find something."""
     seed = told.pop("seed", 0)
     assert isinstance(seed, int)
     options = Options(**told)  # type: ignore[arg-type]
-    outcome = search.plan(Request(topology, spec, size), options, Effort(seed=seed), lambda _: None)
-    assert isinstance(outcome, Found)
+    outcome = planner.plan(
+        Request(topology, spec, size), options, Effort(seed=seed), lambda _: None
+    )
+    assert isinstance(outcome, Solution)
     return outcome
 
 
-def schedule(of: Found) -> Schedule:
+def schedule(of: Solution) -> Schedule:
     """Return its plan."""
     assert isinstance(of.plan, Schedule)
     return of.plan

@@ -10,12 +10,13 @@ import os
 import subprocess
 import sys
 
+from sccl.codegen.program_file import PROGRAM_FILE
+from sccl.codegen.project_writer import generate, targets
+from sccl.codegen.targets.codegen_options import TRANSPORTS, CodegenOptions
 from sccl.core.algorithm import Algorithm
 from sccl.core.files.algorithms import algorithm_to_wire
+from sccl.core.files.json_text import parse, to_text
 from sccl.core.files.programs import ProjectWire, project_text
-from sccl.core.files.text import parse, text_of
-from sccl.emit import PROGRAM_FILE, EmitOptions, generate, targets
-from sccl.emit.shared import TRANSPORTS
 from tests.kit.found import frontier
 from tests.kit.paths import ROOT
 from tests.kit.processes import PATIENCE_S
@@ -31,11 +32,11 @@ def check_target(name: str) -> None:
         AssertionError: it does not keep to it.
     """
     assert name in targets()
-    for options in (EmitOptions(transport=transport) for transport in TRANSPORTS):
+    for options in (CodegenOptions(transport=transport) for transport in TRANSPORTS):
         files = generate(algorithms(), name, options)
         check_project(name, files)
         assert generate(list(algorithms()), name, options) == files
-        if options == EmitOptions():
+        if options == CodegenOptions():
             check_same_bytes(name, files)
 
 
@@ -51,7 +52,7 @@ def check_project(name: str, files: dict[str, str]) -> None:
 
 def check_same_bytes(name: str, files: dict[str, str]) -> None:
     """Check that it writes the same where sets of strings have another order."""
-    texts = [text_of(algorithm_to_wire(algorithm)) for algorithm in algorithms()]
+    texts = [to_text(algorithm_to_wire(algorithm)) for algorithm in algorithms()]
     done = subprocess.run(
         [sys.executable, "-m", "tests.programs.emitted", name],
         input=json.dumps(texts),

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from sccl.collectives import Spec
 from sccl.core.clock import AlphaModel, Clock
-from sccl.core.schedule import Schedule, schedule_of
+from sccl.core.schedule import Schedule, build_schedule
 from sccl.core.topology import Budget, Link, Switch, Topology
 from tests.kit.strategies import specs
 
@@ -101,7 +101,8 @@ class Maker:
         )
         alpha = self.clock.alpha[link] if self.clock.model is AlphaModel.OCCUPIES else 0
         shares = [
-            alpha + sum(self.clock.share(i, chunk) for chunk in sent) for i in range(len(pipes) - 1)
+            alpha + sum(self.clock.budget_ticks(i, chunk) for chunk in sent)
+            for i in range(len(pipes) - 1)
         ]
         passes = alpha + sum(self.clock.busy(link, chunk) - alpha for chunk in sent)
         end = max(start + max([passes, *shares]) + self.draw(st.integers(0, 1)), times[1])
@@ -155,12 +156,12 @@ def right(draw: st.DrawFn, of: Callable[[int], st.SearchStrategy[Spec]] = specs)
     sizes = draw(st.lists(st.integers(1, 4), min_size=1, max_size=3))
     each = tuple(draw(st.sampled_from(sizes)) for _ in range(collective.num_chunks))
     model = draw(st.sampled_from(AlphaModel))
-    maker = Maker(topology, Clock.of(topology, each, model, TICK_PS), draw)
-    alike = draw(st.permutations([list(chunks) for chunks in collective.classes().values()]))
+    maker = Maker(topology, Clock.from_topology(topology, each, model, TICK_PS), draw)
+    alike = draw(st.permutations([list(chunks) for chunks in collective.chunk_classes().values()]))
     many = draw(st.sampled_from([2, 3, 1]))
     for chunks in (own[i : i + many] for own in alike for i in range(0, len(own), many)):
         has = dict.fromkeys(sorted(collective.holders(chunks[0])), 0)
-        wanted = sorted(collective.wanted(chunks[0]))
+        wanted = sorted(collective.destinations(chunks[0]))
         if collective.combining and wanted:
             root, at = wanted[0], 0
             for rank in has:
@@ -172,7 +173,7 @@ def right(draw: st.DrawFn, of: Callable[[int], st.SearchStrategy[Spec]] = specs)
                 source = draw(st.sampled_from(sorted(has)))
                 nodes = maker.way(source, rank)
                 has[rank] = maker.send(chunks, nodes, has[source], reduce=False)
-    return schedule_of(topology, collective, maker.rows, maker.clock, maker.messages)
+    return build_schedule(topology, collective, maker.rows, maker.clock, maker.messages)
 
 
 @st.composite
@@ -206,7 +207,7 @@ def mutated(draw: st.DrawFn, schedule: Schedule) -> Schedule:
             rows[i] = (start, end, chunk, link, not reduce)
     if len({row[:1] + row[2:4] for row in rows}) < len(rows):
         return schedule  # the same transfer twice is no form of a schedule
-    return schedule_of(schedule.topology, schedule.collective, rows, schedule.clock, messages)
+    return build_schedule(schedule.topology, schedule.collective, rows, schedule.clock, messages)
 
 
 @dataclass
@@ -256,7 +257,7 @@ def is_right(schedule: Schedule) -> bool:
     for chunk in range(collective.num_chunks):
         holders = frozenset(int(r) for r in collective.holders(chunk))
         everyone = holders if collective.combining else frozenset([-1])
-        if any(value.get((chunk, r)) != everyone for r in collective.wanted(chunk)):
+        if any(value.get((chunk, r)) != everyone for r in collective.destinations(chunk)):
             return False
     return True
 

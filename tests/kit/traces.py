@@ -8,11 +8,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from sccl.errors import InputError
-from sccl.workloads import ReadWorkload, TraceHints, read_workload, readers
-from sccl.workloads.readers import TraceReader, WantedStep
+from sccl.training.traces import ParsedWorkload, TraceHints, read_workload, readers
+from sccl.training.traces.readers import StepSelection, TraceReader
 from tests.kit.nightly import seed, times
 
-WANTED = WantedStep()
+WANTED = StepSelection()
 HINTS: dict[str, dict[str, Any]] = {"astra": {"ranks": 4}, "chakra": {"ranks": 4}}
 """What has to be told beside traces of a format."""
 
@@ -152,7 +152,7 @@ def _between_two(
     return events
 
 
-def workload_of(*traces: bytes, **hints: Any) -> ReadWorkload:
+def workload_of(*traces: bytes, **hints: Any) -> ParsedWorkload:
     """Return the workload of some traces, which messages call t0, t1 and so on.
 
     Ranks without a trace do as those with one, where nothing else is said.

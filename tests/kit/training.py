@@ -16,14 +16,14 @@ from sccl.core.workload_ops import (
     Role,
 )
 from sccl.errors import InputError
-from sccl.topo import fabric_of
-from sccl.train.cyclic import CyclicPlan, CyclicProblem
-from sccl.train.jobs import Job
+from sccl.topo import resolve_fabric
+from sccl.training.scheduling.cyclic_problem import CyclicPlan, CyclicProblem
+from sccl.training.scheduling.workload_problem import PlanningJob
 
 RESOURCES = ("gpu: links", "cpu: links")
 
 
-def random_job(seed: int, options: int = 1) -> Job | None:
+def random_job(seed: int, options: int = 1) -> PlanningJob | None:
     """Return a job of a few operations on two streams; None: what was drawn waits in a circle.
 
     Args:
@@ -55,7 +55,7 @@ def random_job(seed: int, options: int = 1) -> Job | None:
             deps=tuple(deps),
             submits=(HostProgram("all", events),),
         )
-        job = Job(
+        job = PlanningJob(
             workload,
             {
                 name: tuple(_option(rng, k) for k in range(rng.randint(1, options)))
@@ -109,10 +109,10 @@ def random_plan(problem: CyclicProblem, seed: int) -> CyclicPlan | None:
     return CyclicPlan(tuple(options), tuple(order), tuple(shifts[op] for op, _ in order))
 
 
-def training_plan(job: Job, plan: CyclicPlan, period: int) -> TrainingPlan:
+def training_plan(job: PlanningJob, plan: CyclicPlan, period: int) -> TrainingPlan:
     """Return a plan as a training plan, which claims a period."""
-    options, order = job.plan(plan)
-    fabric = fabric_of("hgx2")
+    options, order = job.export_plan(plan)
+    fabric = resolve_fabric("hgx2")
     return TrainingPlan(job.workload, fabric, options, order, period, 0, "none", "drawn")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from sccl.core.files.text import text_of
+from sccl.core.files.json_text import to_text
 from sccl.core.files.training_plans import training_plan_to_wire
 from sccl.core.training_plan import (
     Issue,
@@ -27,8 +27,8 @@ from sccl.core.workload_ops import (
     HostProgram,
     Role,
 )
-from sccl.topo import fabric_of
-from sccl.train.running import timeline_of
+from sccl.topo import resolve_fabric
+from sccl.training.timeline import simulate_timeline
 from tests.kit.workloads import prefetching
 
 TABLE = "sha256:" + 64 * "0"
@@ -57,7 +57,7 @@ def planned(
     chosen = tuple((op.id, options[op.id]) for op in workload.collectives())
     plan = TrainingPlan(
         workload,
-        fabric_of("hgx2"),
+        resolve_fabric("hgx2"),
         chosen,
         tuple(order),
         0,
@@ -68,7 +68,7 @@ def planned(
         costs=TABLE,
     )
     plan = replace(plan, **more)  # type: ignore[arg-type]
-    return replace(plan, period_ns=timeline_of(plan).period_ns)
+    return replace(plan, period_ns=simulate_timeline(plan).period_ns)
 
 
 def prefetching_plan(**more: object) -> TrainingPlan:
@@ -134,5 +134,5 @@ def layered_plan(layers: int, us: float = 900.0) -> TrainingPlan:
 
 def plan_file(plan: TrainingPlan, path: Path) -> Path:
     """Write a plan to a file, and return where it is."""
-    path.write_text(text_of(training_plan_to_wire(plan)))
+    path.write_text(to_text(training_plan_to_wire(plan)))
     return path

@@ -18,7 +18,7 @@ from sccl.core.workload_ops import (
     HostProgram,
     Role,
 )
-from sccl.workloads.generate import DlrmJob
+from sccl.training.models import DlrmJob
 
 SUBMIT, WAIT = HostAction.SUBMIT, HostAction.WAIT
 

@@ -11,11 +11,11 @@ import sys
 
 from typer.testing import CliRunner
 
-from sccl.cli.main import app, load
+from sccl.cli.main import app, load_verb
 from sccl.cli.verbs import VERBS
 
 for verb in VERBS:
-    load(verb)  # what is loaded counts, too
+    load_verb(verb)  # what is loaded counts, too
 GIB, SECONDS = 2**30, 200
 with open("/proc/self/statm", encoding="ascii") as file:  # noqa: PTH123
     USED = int(file.read().split()[0]) * resource.getpagesize()

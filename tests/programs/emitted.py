@@ -8,16 +8,16 @@ from __future__ import annotations
 import json
 import sys
 
+from sccl.codegen.project_writer import generate
 from sccl.core.algorithm import Algorithm
-from sccl.core.files.algorithms import algorithm_of_wire
+from sccl.core.files.algorithms import algorithm_from_wire
+from sccl.core.files.json_text import parse
 from sccl.core.files.shapes import AlgorithmWire
-from sccl.core.files.text import parse
-from sccl.emit import generate
 
 
 def algorithm(text: str) -> Algorithm:
     """Return the algorithm of a file."""
-    found = algorithm_of_wire(parse(text, AlgorithmWire, "stdin"), "stdin")
+    found = algorithm_from_wire(parse(text, AlgorithmWire, "stdin"), "stdin")
     assert isinstance(found, Algorithm)
     return found
 

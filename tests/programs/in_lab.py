@@ -8,12 +8,12 @@ import sys
 from unittest import mock
 
 from sccl.__main__ import main
-from sccl.runtime.lab import LabWays, Limiter
+from sccl.runtime.lab import LabMethod, Limiter
 
 if __name__ == "__main__":
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # whoever runs the tests may ignore it
     unshare, limiter, command = json.loads(sys.argv[1])
-    found = LabWays(Limiter(limiter), tuple(unshare))
+    found = LabMethod(Limiter(limiter), tuple(unshare))
     sys.argv[1:] = ["lab", "--ranks", "2", "--", *command]
-    with mock.patch("sccl.cli.lab.ways_of", return_value=found):
+    with mock.patch("sccl.cli.lab.choose_method", return_value=found):
         main()

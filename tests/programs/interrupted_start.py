@@ -6,7 +6,7 @@ import subprocess
 import sys
 from typing import Any
 
-from sccl.runtime.processes import running
+from sccl.runtime.command_sessions import run_session
 
 
 class Interrupted(subprocess.Popen[Any]):
@@ -21,7 +21,7 @@ class Interrupted(subprocess.Popen[Any]):
 signal.signal(signal.SIGINT, signal.default_int_handler)  # shells may have it ignored
 subprocess.Popen = Interrupted  # type: ignore[misc]
 try:
-    with running(["sleep", "600"], signal.Signals[sys.argv[1]]):
+    with run_session(["sleep", "600"], signal.Signals[sys.argv[1]]):
         pass
 except KeyboardInterrupt:
     sys.exit(130)

@@ -11,8 +11,8 @@ import signal
 import sys
 import threading
 
-from sccl.synth import registry
-from sccl.synth.contract import Synthesizer
+from sccl.synth.common import registry
+from sccl.synth.common.contract import Synthesizer
 from tests.kit.synthesizers import CASES, ENOUGH, all_told
 from tests.programs.interrupted import asked_by
 

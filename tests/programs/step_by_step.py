@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sccl.__main__ import main
-from sccl.synth.store import Store
+from sccl.synth.common.store import Store
 
 SAYS, HEARS = map(Path, sys.argv[1:3])
 

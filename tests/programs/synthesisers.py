@@ -12,15 +12,18 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from sccl.cli.main import app
-from sccl.collectives import named
+from sccl.collectives import named_spec
 from sccl.core.files.algorithms import algorithm_to_wire
-from sccl.core.files.text import text_of
-from sccl.synth.ksync import backends
-from sccl.synth.limit.multiply import multiply_out, round_off
-from sccl.synth.limit.palindrome import palindrome
-from sccl.synth.limit.problem import pose_allreduce, pose_packing
-from sccl.synth.limit.solve import solve_packing
-from sccl.topo import resolve
+from sccl.core.files.json_text import to_text
+from sccl.synth.packing.by_steps.multiplication import multiply_out, round_to_multiple
+from sccl.synth.packing.by_steps.packing_problem import (
+    build_allreduce_problem,
+    build_packing_problem,
+)
+from sccl.synth.packing.by_steps.packing_solver import solve_packing
+from sccl.synth.packing.by_steps.palindromic_trees import round_to_palindrome
+from sccl.synth.syncoll import solve
+from sccl.topo import resolve_topology
 
 ASKED = {
     "symmetric": ("alltoall", "torus:4x4", 16, 4, 8, "cpsat"),
@@ -28,7 +31,7 @@ ASKED = {
     "symmetric-shortest": ("allgather", "torus:4x4x4", 2, 6, 21, "cpsat"),
 } | {
     solver: ("allgather", "ring:5", 2, 3, 4, solver)
-    for solver in backends.names()
+    for solver in solve.names()
     if solver != "portfolio"  # a race: the one that does not promise it
 }
 
@@ -71,18 +74,21 @@ def command_lines(folder: Path) -> list[tuple[str, ...]]:
 def pack(folder: Path) -> None:
     """Write what is made of packings alone: trees carried out whole, and rounded."""
     collective, machine, steps = PACKED
-    topology = resolve(machine)
-    spec = named(collective, topology.ranks)
-    limit = solve_packing(pose_packing(topology, spec.at(spec.unit), steps))
-    for name, algorithm in (("whole", multiply_out(limit)), ("rounded", round_off(limit, 7))):
+    topology = resolve_topology(machine)
+    spec = named_spec(collective, topology.ranks)
+    limit = solve_packing(build_packing_problem(topology, spec.at(spec.unit), steps))
+    for name, algorithm in (
+        ("whole", multiply_out(limit)),
+        ("rounded", round_to_multiple(limit, 7)),
+    ):
         assert algorithm is not None
-        (folder / f"packed-{name}.json").write_text(text_of(algorithm_to_wire(algorithm)))
+        (folder / f"packed-{name}.json").write_text(to_text(algorithm_to_wire(algorithm)))
     machine, steps = TREES
-    topology = resolve(machine)
-    unit = named("allreduce", topology.ranks).at(topology.ranks)
-    found = palindrome(solve_packing(pose_allreduce(topology, unit, steps)))
+    topology = resolve_topology(machine)
+    unit = named_spec("allreduce", topology.ranks).at(topology.ranks)
+    found = round_to_palindrome(solve_packing(build_allreduce_problem(topology, unit, steps)))
     assert found is not None
-    (folder / "trees.json").write_text(text_of(algorithm_to_wire(found)))
+    (folder / "trees.json").write_text(to_text(algorithm_to_wire(found)))
 
 
 def main(folder: Path) -> None:

@@ -10,14 +10,14 @@ from ortools.sat.python import cp_model
 
 from sccl.core.answer import Answer
 from sccl.core.instance import Instance
-from sccl.synth import answering
+from sccl.synth.common import oracle
 
 PIPE = Path(os.environ["SCCL_TESTS_PIPE"])
 QUERY = [""]
 
 
 def answer(
-    how: answering.How, instance: Instance, *, _answer: Any = answering.answer
+    how: oracle.QueryConfig, instance: Instance, *, _answer: Any = oracle.answer_instance
 ) -> Answer | Any:
     QUERY[0] = f"{instance.collective.name} {instance.steps}"
     return _answer(how, instance)
@@ -29,5 +29,5 @@ def solve(*arguments: Any, _solve: Any = cp_model.CpSolver.solve) -> Any:
     return _solve(*arguments)
 
 
-setattr(answering, "answer", answer)  # noqa: B010 - so that types stay what they are
+setattr(oracle, "answer_instance", answer)  # noqa: B010 - so that types stay what they are
 setattr(cp_model.CpSolver, "solve", solve)  # noqa: B010

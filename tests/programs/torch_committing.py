@@ -28,7 +28,13 @@ from pathlib import Path
 
 import torch.distributed as dist
 
-from sccl.enforce.control import Coordinator, FeedbackReader, Ledger, connect, current
+from sccl.torch_backend.control import (
+    Coordinator,
+    FeedbackReader,
+    Ledger,
+    connect_store,
+    current_ledger,
+)
 
 DEADLINE_S = 60.0
 BRIEF_S = 0.5
@@ -39,18 +45,18 @@ class Committer:
     """A coordinator, and what a test keeps in the job's store."""
 
     def __init__(self, address: str, deadline_s: float) -> None:
-        self.shared = connect(address)
+        self.shared = connect_store(address)
         host, _, port = address.rpartition(":")
         self.store = dist.TCPStore(host, int(port), is_master=False, timeout=timedelta(minutes=2))
-        self.ledger: Ledger = current(self.shared)
-        self.ledger.watch()
+        self.ledger: Ledger = current_ledger(self.shared)
+        self.ledger.mark_watched()
         self.coordinator = Coordinator(self.ledger, time.monotonic, deadline_s=deadline_s)
         self.pause = threading.Event()  # nobody sets it
 
     def until(self, done: Callable[[], object]) -> None:
         """Look after plans until something is so."""
         while not done():
-            for one in self.coordinator.look():
+            for one in self.coordinator.advance():
                 say(f"{one.version} {'committed' if one.committed else f'aborted: {one.why}'}")
             self.pause.wait(0.01)
 
@@ -85,7 +91,7 @@ def say(line: str) -> None:
 
 def let_die(when: str, what: str) -> None:
     """Let this process die before or after it does a part."""
-    name = {"plan": "_write", "log": "log", "tell": "tell"}[what]
+    name = {"plan": "_write", "log": "log_decision", "tell": "announce_decision"}[what]
     whole = getattr(Ledger, name)
 
     def part(*words: object) -> None:
@@ -102,7 +108,7 @@ def act(address: str, word: str) -> None:
     match verb.removeprefix("brief-"):
         case "propose":
             version = one.propose(rest)
-            one.until(lambda: one.ledger.told(version))
+            one.until(lambda: one.ledger.announced_decision(version))
         case "commit":
             for file in rest.split(","):
                 one.under(one.propose(file))
@@ -112,15 +118,15 @@ def act(address: str, word: str) -> None:
             phase, _, file = rest.partition(":")
             let_die(*phase.split("-"))
             version = one.propose(file)
-            one.until(lambda: one.ledger.told(version))
+            one.until(lambda: one.ledger.announced_decision(version))
         case "settle":
-            one.until(lambda: one.ledger.told(one.ledger.versions()))
+            one.until(lambda: one.ledger.announced_decision(one.ledger.latest_version()))
         case "finish":
-            one.under(one.ledger.versions())
+            one.under(one.ledger.latest_version())
         case "resume":
             one.resume(rest)
         case "anew":
-            one.until(lambda: current(one.shared).job.generation == int(rest))
+            one.until(lambda: current_ledger(one.shared).job.generation == int(rest))
         case "seen":
             one.seen(int(rest))
         case "end":

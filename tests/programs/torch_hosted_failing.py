@@ -17,7 +17,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from sccl.enforce import joined
+from sccl.torch_backend.bundles import bundle_abi
 
 LIMIT = timedelta(seconds=4)
 LARGE = 1 << 22
@@ -39,7 +39,7 @@ def once_in_call(what: Any) -> None:
     assert main is not None
 
     def look() -> None:
-        code = joined.Joined.call.__code__
+        code = bundle_abi.BundleCommunicator.call.__code__
         while True:
             frame = sys._current_frames().get(main)
             if frame is not None and frame.f_code is code:

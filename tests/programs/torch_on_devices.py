@@ -17,7 +17,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from sccl.enforce.inner import DEVICES, DeviceKind, gloo_group, kind_of
+from sccl.torch_backend.device import DEVICES, DeviceKind, device_kind, gloo_group
 
 SIZES, STEPS = (24, 36, 48), 4
 PLANNED = "leaves" not in sys.argv
@@ -83,7 +83,7 @@ def main() -> None:
     own = (dist.HashStore(), 0, 1, timedelta(seconds=1))
     refused = [
         refusal(lambda: dist.all_reduce(torch.empty(3, device="meta"))),
-        refusal(lambda: kind_of(torch.device("cuda")).make(*own)),
+        refusal(lambda: device_kind(torch.device("cuda")).make(*own)),
     ]
     DEVICES["meta"] = DeviceKind("stand-in", StandIn, lambda _: stream(NOW[-1]))
     for number in range(STEPS - 1):

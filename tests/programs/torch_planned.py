@@ -17,8 +17,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from sccl.enforce.script import ScriptOp, read_script
-from sccl.enforce.session import session
+from sccl.torch_backend.script import ScriptOp, read_script
+from sccl.torch_backend.session import current_session
 
 TYPES = {"float32": torch.float32, "int64": torch.int64}
 
@@ -102,7 +102,7 @@ def main() -> None:
             theirs, wanted = start(op, step, beside, call, change)
             theirs.wait()
             assert all(map(torch.equal, got, wanted)), f"{op.id} in step {step}"
-    plans = session().plans
+    plans = current_session().plans
     assert plans is not None
     enforcer = plans.enforcer
     assert enforcer is not None

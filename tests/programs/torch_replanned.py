@@ -18,7 +18,7 @@ import torch
 import torch.distributed as dist
 
 import sccl.torch  # noqa: F401 - registers the backend
-from sccl.enforce.session import session
+from sccl.torch_backend.session import current_session
 
 COUNT, STEPS = int(sys.argv[1]), 8
 """Elements of each of two sums; and how many steps under a plan, till its network changes."""
@@ -53,7 +53,7 @@ def step() -> float:
 
 def main() -> None:
     dist.init_process_group("sccl")
-    first, plans = dist.get_rank() == 0, session().plans
+    first, plans = dist.get_rank() == 0, current_session().plans
     assert plans is not None
     serving = served() if first else None
     for change in [*sys.argv[2:], ""]:

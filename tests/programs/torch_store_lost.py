@@ -12,9 +12,9 @@ from multiprocessing.process import BaseProcess
 import torch
 import torch.distributed as dist
 
-from sccl.enforce import switching
-from sccl.enforce.switching import PlanSwitch
 from sccl.errors import ScclError
+from sccl.torch_backend import plan_switch
+from sccl.torch_backend.plan_switch import PlanSwitch
 
 RANKS, LATER = 2, 50
 
@@ -28,7 +28,7 @@ def serve(pipe: Connection) -> None:
 
 def run(rank: int, port: int, pipe: Connection) -> None:
     """Be a rank: go on until all have lost the store, and some calls more."""
-    switching.LISTEN_S, switching.AGREE_S = 0.01, 0.02
+    plan_switch.LISTEN_S, plan_switch.AGREE_S = 0.01, 0.02
     lost, failed = threading.Event(), PlanSwitch._failed
 
     def fail(self: PlanSwitch, error: ScclError) -> None:

@@ -23,7 +23,7 @@ from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 import sccl.torch  # noqa: F401 - registers the backend
-from sccl.enforce.script import read_script
+from sccl.torch_backend.script import read_script
 from tests.programs.torch_planned import start
 
 WHERE, HOW, VICTIM = sys.argv[1], sys.argv[2], int(sys.argv[3])

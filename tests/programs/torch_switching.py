@@ -21,14 +21,14 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from sccl.enforce import switching
-from sccl.enforce.control import Follower, Ledger, RankVote
-from sccl.enforce.script import read_script
-from sccl.enforce.session import session
-from sccl.enforce.switching import PlanSwitch, PreparedPlan
+from sccl.torch_backend import plan_switch
+from sccl.torch_backend.control import Follower, Ledger, RankVote
+from sccl.torch_backend.plan_switch import PlanSwitch, PreparedPlan
+from sccl.torch_backend.script import read_script
+from sccl.torch_backend.session import current_session
 from tests.programs.torch_planned import start
 
-switching.LISTEN_S, switching.AGREE_S = 0.01, 0.02
+plan_switch.LISTEN_S, plan_switch.AGREE_S = 0.01, 0.02
 
 
 def told_to_end(store: dist.TCPStore, group: dist.ProcessGroup) -> bool:
@@ -40,7 +40,7 @@ def told_to_end(store: dist.TCPStore, group: dist.ProcessGroup) -> bool:
 
 def halting(store: dist.TCPStore, life: int, halts: list[str]) -> None:
     """Let this rank come to a stop, or to its end, in phases that are still to come."""
-    vote, hear = Ledger.vote, Follower.listen
+    vote, hear = Ledger.write_vote, Follower.listen
 
     def come_to(phase: str) -> None:
         how, _, next_one = (halts or [""])[0].partition("-")
@@ -61,7 +61,7 @@ def halting(store: dist.TCPStore, life: int, halts: list[str]) -> None:
         if set(self.contribution()) - before:
             come_to("committed")
 
-    setattr(Ledger, "vote", voted)  # noqa: B010 - of a class, and so typed otherwise
+    setattr(Ledger, "write_vote", voted)  # noqa: B010 - of a class, and so typed otherwise
     setattr(Follower, "listen", heard)  # noqa: B010 - likewise
 
 
@@ -107,7 +107,7 @@ def main() -> None:
             theirs.wait()
             assert all(map(torch.equal, got, wanted)), f"{op.id} in step {step}"
         step += 1
-    plans = session().plans
+    plans = current_session().plans
     assert plans is not None
     planned = plans.enforcer is not None and plans.enforcer.sequence.planned
     line = f"{rank} {planned} {' '.join(switched)}\n"

@@ -13,8 +13,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from sccl.enforce.described import DTYPES
-from sccl.enforce.session import session
+from sccl.torch_backend.calls.call_description import DTYPES
+from sccl.torch_backend.session import current_session
 from tests.kit.typed_calls import REFUSED, SERVED, TypedCall
 
 TYPES = {name: dtype for dtype, name in DTYPES.items()}
@@ -140,7 +140,7 @@ def main() -> None:
     lines = []
     for step in range(int(sys.argv[1])):
         lines += [f"{step} {call.shown}: {outcome}" for call, outcome in outcomes(step)]
-    plans = session().plans
+    plans = current_session().plans
     if plans is not None and plans.enforcer is not None:
         lines.append(f"planned: {plans.enforcer.sequence.planned}")
     dist.destroy_process_group()

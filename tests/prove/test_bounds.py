@@ -10,20 +10,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sccl.collectives import named
-from sccl.core.bounds import Cut
+from sccl.collectives import named_spec
+from sccl.core.bound import Cut
 from sccl.core.collective import Collective
 from sccl.core.topology import Link, Topology
 from sccl.errors import UnreachableError
 from sccl.prove.bounds import BandwidthProof, bandwidth_bound, check_proof, lower_bounds
-from sccl.topo import resolve
+from sccl.topo import resolve_topology
 from tests.kit.nightly import times
 from tests.kit.strategies import topologies
 
 
 def bounds_of(topology: str, collective: str) -> tuple[int, str]:
-    machine = resolve(topology)
-    found = lower_bounds(machine, named(collective, machine.ranks))
+    machine = resolve_topology(topology)
+    found = lower_bounds(machine, named_spec(collective, machine.ranks))
     return found.steps, str(found.bandwidth)
 
 
@@ -57,7 +57,7 @@ def best_cut(topology: Topology, collective: Collective) -> Fraction:
         for ranks in combinations(range(topology.ranks), size):
             inside = set(ranks)
             width = sum(n for (u, v), n in lanes.items() if v in inside and u not in inside)
-            demand = collective.entering(inside)
+            demand = collective.amount_entering(inside)
             if demand:
                 best = max(best, Fraction(demand, width))
     return best
@@ -67,7 +67,7 @@ def best_cut(topology: Topology, collective: Collective) -> Fraction:
 @given(topologies(max_ranks=5), st.sampled_from(["allgather", "broadcast", "gather", "scatter"]))
 def test_without_shared_budgets_the_bound_is_the_worst_cut(topology: Topology, name: str) -> None:
     plain = replace(topology, budgets=())
-    spec = named(name, plain.ranks)
+    spec = named_spec(name, plain.ranks)
     collective = spec.at(spec.unit)
     proof = bandwidth_bound(plain, collective)
     assert proof.value == best_cut(plain, collective)
@@ -77,7 +77,7 @@ def test_without_shared_budgets_the_bound_is_the_worst_cut(topology: Topology, n
 @settings(max_examples=times(60))
 @given(topologies(), st.sampled_from(["allgather", "broadcast", "gather", "scatter", "alltoall"]))
 def test_proofs_prove_what_they_claim(topology: Topology, name: str) -> None:
-    spec = named(name, topology.ranks)
+    spec = named_spec(name, topology.ranks)
     collective = spec.at(spec.unit)
     proof = bandwidth_bound(topology, collective)
     assert proof.value > 0
@@ -85,8 +85,8 @@ def test_proofs_prove_what_they_claim(topology: Topology, name: str) -> None:
 
 
 def test_false_proofs_are_refused() -> None:
-    machine = resolve("ring:4")
-    collective = named("allgather", 4).at(1)
+    machine = resolve_topology("ring:4")
+    collective = named_spec("allgather", 4).at(1)
     cut = Cut((0,), Fraction(1), 3)
     half = BandwidthProof(Fraction(3), (((1, 0), Fraction(1)),), (cut,))
     with pytest.raises(ValueError, match="cuts weigh"):
@@ -102,7 +102,7 @@ def test_false_proofs_are_refused() -> None:
 def test_unreachable_demand_names_the_pair() -> None:
     one_way = Topology("half", 3, (Link(0, 1, 1, 1.0, 1.0), Link(1, 2, 1, 1.0, 1.0)), 1.0, 1.0)
     with pytest.raises(UnreachableError, match=r"starts on rank 1 and must reach rank 0"):
-        lower_bounds(one_way, named("allgather", 3))
+        lower_bounds(one_way, named_spec("allgather", 3))
 
 
 @pytest.mark.parametrize(
@@ -116,8 +116,8 @@ def test_unreachable_demand_names_the_pair() -> None:
 )
 def test_alltoall_is_bounded_by_the_longest_side(machine: str, cost: str) -> None:
     """Of machines whose flows are too many for a linear program."""
-    topology = resolve(machine)
-    spec = named("alltoall", topology.ranks)
+    topology = resolve_topology(machine)
+    spec = named_spec("alltoall", topology.ranks)
     assert lower_bounds(topology, spec).bandwidth == Fraction(cost)
     if topology.ranks <= 128:  # one link less: no translations, and no less is bounded
         less = replace(topology, links=topology.links[:-1])

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sccl.collectives import named
-from sccl.core.capacity import LinkWindow, capacity, completion
+from sccl.collectives import named_spec
+from sccl.core.capacity import LinkWindow, capacity_changes, completion_time
 from sccl.core.clock import AlphaModel
 from sccl.core.topology import Budget, Link, Switch, Topology
-from sccl.prove.bounds import least_time
-from sccl.prove.check.times import holds_for_both
+from sccl.prove.bounds import completion_time_bound
+from sccl.prove.check.time_bounds import is_valid_for_both_alphas
 from tests.kit.commands import sccl
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ def test_completion_is_first_time_at_which_capacity_suffices(
     edges: list[Edge] = [(0, i + 1) for i in range(len(links))]
     windows = {e: LinkWindow(begin, lost) for e, (begin, lost, _) in zip(edges, links, strict=True)}
     rates = {e: own for e, (_, _, own) in zip(edges, links, strict=True)}
-    changes = capacity(windows, rates, [(edges, rate)])
-    at, slope = completion(changes, amount)
+    changes = capacity_changes(windows, rates, [(edges, rate)])
+    at, slope = completion_time(changes, amount)
     time = int(at)
     here, there = (_capacity_by_ticks(links, rate, t) for t in (time, time + 1))
     assert here + (there - here) * (at - time) == amount  # C is linear between whole times
@@ -59,9 +59,9 @@ def test_windows_of_different_links_add_up_to_their_union() -> None:
         edges[0]: LinkWindow(*map(Fraction, (0, 10))),
         edges[1]: LinkWindow(*map(Fraction, (10, 0))),
     }
-    changes = capacity(windows, dict.fromkeys(edges, Fraction(1)), [(edges, Fraction(1))])
-    assert completion(changes, Fraction(4))[0] == 12
-    assert completion(changes, Fraction(30))[0] == 30
+    changes = capacity_changes(windows, dict.fromkeys(edges, Fraction(1)), [(edges, Fraction(1))])
+    assert completion_time(changes, Fraction(4))[0] == 12
+    assert completion_time(changes, Fraction(30))[0] == 30
 
 
 def _shared_ingress() -> Topology:
@@ -72,11 +72,11 @@ def _shared_ingress() -> Topology:
 
 def test_budget_is_usable_during_union_of_windows() -> None:
     """Bytes pass (0, 1) up to T - 2 and (2, 1) from 2 on: the budget is in use all the time."""
-    collective = named("broadcast", 3, 0)
-    bound = least_time(_shared_ingress(), collective).us(100_000)
+    collective = named_spec("broadcast", 3, 0)
+    bound = completion_time_bound(_shared_ingress(), collective).us(100_000)
     assert bound == 12  # (0, 2) has to bring rank 2 everything
-    scatter = named("scatter", 3, 0)
-    assert least_time(_shared_ingress(), scatter).us(200_000) <= 22
+    scatter = named_spec("scatter", 3, 0)
+    assert completion_time_bound(_shared_ingress(), scatter).us(200_000) <= 22
 
 
 def test_occupying_alpha_of_cut_through_switch_overlaps_with_bytes() -> None:
@@ -84,17 +84,17 @@ def test_occupying_alpha_of_cut_through_switch_overlaps_with_bytes() -> None:
     up, down = (Link(0, 2, 1, 1.0, 1.0), Link(1, 2, 1, 1.0, 1.0)), Link(2, 1, 1, 5.0, 100.0)
     links = (*up, down, Link(2, 0, 1, 5.0, 100.0))
     machine = Topology("star", 2, links, 1.0, 1.0, switches=(Switch("s"),))
-    spec = named("broadcast", 2, 0)
-    assert least_time(machine, spec).us(10_000) == 16
-    assert least_time(machine, spec, AlphaModel.OCCUPIES).us(10_000) == 11
-    assert not holds_for_both(machine)
+    spec = named_spec("broadcast", 2, 0)
+    assert completion_time_bound(machine, spec).us(10_000) == 16
+    assert completion_time_bound(machine, spec, AlphaModel.OCCUPIES).us(10_000) == 11
+    assert not is_valid_for_both_alphas(machine)
 
 
 @pytest.mark.parametrize(("alpha", "both"), [(2.0, True), (1.0, False)])
 def test_bound_holds_for_both_models_if_alphas_of_budget_agree(alpha: float, *, both: bool) -> None:
     links = (Link(0, 1, 1, 2.0, 10.0), Link(2, 1, 1, alpha, 10.0))
     budget = Budget("ingress", ((0, 1), (2, 1)), 1)
-    assert holds_for_both(Topology("m", 3, links, 2.0, 10.0, budgets=(budget,))) is both
+    assert is_valid_for_both_alphas(Topology("m", 3, links, 2.0, 10.0, budgets=(budget,))) is both
 
 
 def test_certificate_behind_cut_through_switch_is_about_travelling_alphas(tmp_path: Path) -> None:

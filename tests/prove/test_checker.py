@@ -18,34 +18,42 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from sccl.cli.main import app
-from sccl.collectives import dual_of, named
-from sccl.core.algorithm import Algorithm, send
+from sccl.collectives import dual_of, named_spec
+from sccl.core.algorithm import Algorithm, make_send
 from sccl.core.files.algorithms import algorithm_to_wire, load_algorithm
 from sccl.core.files.claims import CLAIMS, LimitPointWire
-from sccl.core.files.text import text_of
+from sccl.core.files.json_text import to_text
 from sccl.core.symmetric import SymmetricAlgorithm, Symmetry
 from sccl.core.topology import Topology
 from sccl.errors import FormatError, InputError
 from sccl.prove.bounds import bandwidth_bound, check_proof, farthest_pair, lower_bounds
-from sccl.prove.check import folder as checker
-from sccl.prove.check.cover import Covered, RuledOut
-from sccl.prove.check.folder import Verdict, check, check_folder
-from sccl.prove.check.members import is_member
-from sccl.prove.check.plain import written_out
-from sccl.prove.check.prices import bits, by_steps, overall
-from sccl.prove.check.question import read_case
-from sccl.prove.check.steps import farthest, fewest_up_and_down
-from sccl.prove.check.trees import StepCosts, cheapest_paths, cheapest_tree, cheapest_up_and_down
-from sccl.prove.check.words import classes
+from sccl.prove.check import certificate as checker
+from sccl.prove.check.case import read_case
+from sccl.prove.check.certificate import Verdict, check_case, check_folder
+from sccl.prove.check.class_membership import is_member
+from sccl.prove.check.constraint_prices import price_bound, rank_bits, step_price_bound
+from sccl.prove.check.coverage import Coverage, PhaseExclusions
+from sccl.prove.check.messages import class_texts
+from sccl.prove.check.orbit_expansion import expand_symmetric
+from sccl.prove.check.step_counts import farthest_chunk, min_tree_steps
+from sccl.prove.check.timed_trees import (
+    StepCosts,
+    cheapest_paths,
+    cheapest_tree,
+    cheapest_tree_pair,
+)
 from sccl.prove.check.work import TooMuchError, Work
-from sccl.synth.claims import bound_claims, limit_claims
-from sccl.synth.limit.pricing import pricer
-from sccl.synth.limit.problem import pose_allreduce, pose_packing
-from sccl.synth.limit.solve import solve_packing
-from sccl.synth.limit.steps import step_limit
-from sccl.synth.limit.trees import tree_bounds
-from sccl.topo import resolve
-from sccl.topo.symmetry.expand import expand
+from sccl.synth.common.claims import bound_claims, limit_claims
+from sccl.synth.packing.by_steps.allreduce_trees import tree_bounds
+from sccl.synth.packing.by_steps.limits_by_steps import step_limit
+from sccl.synth.packing.by_steps.packing_problem import (
+    build_allreduce_problem,
+    build_packing_problem,
+)
+from sccl.synth.packing.by_steps.packing_solver import solve_packing
+from sccl.synth.packing.by_steps.pricing.pricers import make_pricer
+from sccl.topo import resolve_topology
+from sccl.topo.symmetry.expansion import expand_algorithm
 from tests.kit.certificates import certify_swept, composed, formulas_alone
 from tests.kit.nightly import times
 from tests.kit.paths import PUBLISHED
@@ -126,7 +134,7 @@ def test_cheapest_trees_up_and_down_are_those_of_brute_force(
         down = by_brute_force(costs[turn + 1 :], machine.ranks, both, wanted)
         if up is not None and down is not None:
             found.append(up + costs[turn][u, v] + costs[turn][v, u] + down)
-    assert cheapest_up_and_down(costs, machine.ranks, wanted, free) == min(found, default=None)
+    assert cheapest_tree_pair(costs, machine.ranks, wanted, free) == min(found, default=None)
 
 
 @settings(max_examples=times(60), deadline=None)
@@ -139,16 +147,18 @@ def test_cheapest_trees_are_those_that_make_limits(
     collective = spec.at(spec.unit)
     steps = len(costs)
     assume(steps >= farthest_pair(machine, collective).steps)
-    problem = pose_packing(machine, collective, steps, symmetric=False)
+    problem = build_packing_problem(machine, collective, steps, symmetric=False)
     prices = np.array([[c[e] for c in costs] for e in problem.edges], np.int64)
     for commodity in problem.commodities:
-        theirs = pricer(problem, commodity).exact(prices)[0]
-        held, wanted = bits(commodity.holders), bits(commodity.wanted)
+        theirs = make_pricer(problem, commodity).exact(prices)[0]
+        held, wanted = rank_bits(commodity.holders), rank_bits(commodity.wanted)
         assert cheapest_tree(costs, machine.ranks, held, wanted, free) == theirs
-    if steps >= tree_bounds(machine, named("allreduce", machine.ranks)).steps:
-        both = pose_allreduce(machine, named("allreduce", machine.ranks).at(machine.ranks), steps)
-        theirs = pricer(both, both.commodities[0]).exact(prices)[0]
-        assert cheapest_up_and_down(costs, machine.ranks, (1 << machine.ranks) - 1, free) == theirs
+    if steps >= tree_bounds(machine, named_spec("allreduce", machine.ranks)).steps:
+        both = build_allreduce_problem(
+            machine, named_spec("allreduce", machine.ranks).at(machine.ranks), steps
+        )
+        theirs = make_pricer(both, both.commodities[0]).exact(prices)[0]
+        assert cheapest_tree_pair(costs, machine.ranks, (1 << machine.ranks) - 1, free) == theirs
 
 
 @pytest.mark.parametrize(
@@ -156,10 +166,10 @@ def test_cheapest_trees_are_those_that_make_limits(
     [("dgx1", "broadcast", 5), ("torus:3x3", "allgather", 3), ("ndv2x2", "allgather", 5)],
 )
 def test_limits_are_proved_by_their_prices(machine: str, collective: str, steps: int) -> None:
-    topology = resolve(machine)
-    spec = dual_of(named(collective, topology.ranks)).spec
-    found = solve_packing(pose_packing(topology, spec.at(spec.unit), steps))
-    assert by_steps(topology, spec.at(spec.unit), steps, found.prices, free) == found.lower
+    topology = resolve_topology(machine)
+    spec = dual_of(named_spec(collective, topology.ranks)).spec
+    found = solve_packing(build_packing_problem(topology, spec.at(spec.unit), steps))
+    assert step_price_bound(topology, spec.at(spec.unit), steps, found.prices, free) == found.lower
 
 
 @settings(max_examples=times(60), deadline=None)
@@ -167,17 +177,17 @@ def test_limits_are_proved_by_their_prices(machine: str, collective: str, steps:
 def test_bounds_are_those_of_others(machine: Topology, data: st.DataObject) -> None:
     spec = dual_of(data.draw(specs(machine.ranks))).spec
     collective = spec.at(spec.unit)
-    steps, chunk, rank = farthest(machine, collective, free)
+    steps, chunk, rank = farthest_chunk(machine, collective, free)
     pair = farthest_pair(machine, collective)
     assert steps == pair.steps
-    assert rank in collective.wanted(chunk)
+    assert rank in collective.destinations(chunk)
     assert (
-        fewest_up_and_down(machine, named("allreduce", machine.ranks).at(machine.ranks), free)
-        == tree_bounds(machine, named("allreduce", machine.ranks)).steps
+        min_tree_steps(machine, named_spec("allreduce", machine.ranks).at(machine.ranks), free)
+        == tree_bounds(machine, named_spec("allreduce", machine.ranks)).steps
     )
     found = bandwidth_bound(machine, collective)
     cuts = [(cut.ranks, cut.weight) for cut in found.cuts]
-    mine = overall(machine, collective, found.prices, cuts, free)
+    mine = price_bound(machine, collective, found.prices, cuts, free)
     assert mine * collective.chunks == found.value == check_proof(machine, collective, found)
 
 
@@ -189,25 +199,25 @@ def test_what_is_too_much_says_so() -> None:
 
 
 def test_symmetric_algorithms_are_written_out_alike() -> None:
-    ring = resolve("ring:4")
-    collective = named("allgather", 4).at(2)
-    turn = Symmetry((1, 2, 3, 0), turn=1, period=2)
-    mirror = Symmetry((0, 3, 2, 1), turn=1, period=2)
+    ring = resolve_topology("ring:4")
+    collective = named_spec("allgather", 4).at(2)
+    turn = Symmetry((1, 2, 3, 0), chunk_shift=1, period=2)
+    mirror = Symmetry((0, 3, 2, 1), chunk_shift=1, period=2)
     sends = expand_sends(((0, 0, 0, 1), (1, 0, 1, 2), (2, 0, 2, 3)))
     algorithm = SymmetricAlgorithm(ring, collective, (1, 1, 1), (turn, mirror), sends, 24)
-    assert written_out(algorithm, free) == expand(algorithm)
+    assert expand_symmetric(algorithm, free) == expand_algorithm(algorithm)
     with pytest.raises(ValueError, match="has more"):
-        written_out(SymmetricAlgorithm(ring, collective, (1, 1, 1), (turn,), sends, 3), free)
+        expand_symmetric(SymmetricAlgorithm(ring, collective, (1, 1, 1), (turn,), sends, 3), free)
 
 
 def expand_sends(rows: tuple[tuple[int, int, int, int], ...]) -> tuple[Any, ...]:
-    return tuple(send(chunk, src, dst, step) for step, chunk, src, dst in rows)
+    return tuple(make_send(chunk, src, dst, step) for step, chunk, src, dst in rows)
 
 
 # --- what is loaded ------------------------------------------------------------------------------
 
 _SOLVERS = ["ortools", "flint", "numpy", "igraph", "pysat", "pysmt", "z3", "networkx", "scipy"]
-_PROVERS = ["sccl.synth.limit", "sccl.synth.ksync.sweep", "sccl.prove.bounds"]
+_PROVERS = ["sccl.synth.packing.by_steps", "sccl.synth.syncoll.sweep", "sccl.prove.bounds"]
 _LIBRARY = [*_PROVERS, "sccl.synth", "sccl.solvers", "sccl.transform", "sccl.topo.symmetry"]
 
 
@@ -235,7 +245,7 @@ def test_the_checker_loads_no_solver_and_no_prover(with_a_formula: Path) -> None
     kinds = ["dgx1-allgather", "dgx1-alltoall", "dgx1-broadcast", "limits/dgx1-allreduce"]
     folders = [*(str(PUBLISHED / kind) for kind in kinds), str(with_a_formula)]
     program = (
-        "from pathlib import Path\nfrom sccl.prove.check.folder import check_folder\n"
+        "from pathlib import Path\nfrom sccl.prove.check.certificate import check_folder\n"
         f"verdicts = [v for f in {folders} for v in check_folder(Path(f))]\n"
         "assert {v.state for v in verdicts} == {'ok'}\n"
         "assert any('lemma' in v.detail for v in verdicts)\n"
@@ -293,8 +303,8 @@ def test_claims_say_their_whole_class(change: Callable[..., list[Verdict]]) -> N
     any_halves = halves.replace("equal", "any")
     every = "all allreduces (each send carries contributions to one chunk)"
     whole = (halves, trees, any_halves, every)
-    assert classes(case) == [f"{one}, for every k and C" for one in whole]
-    words = [v.claim for v in check(case)]
+    assert class_texts(case) == [f"{one}, for every k and C" for one in whole]
+    words = [v.claim for v in check_case(case)]
     assert f"R/C >= 3/8 with S=4 for {halves}, for every k and C" in words
     assert f"R/C >= 1/3 with S=4 for {trees}, for every k and C" in words
     assert "S >= 4 for compositions of a reducescatter and an allgather" in words
@@ -350,7 +360,7 @@ def test_what_is_not_checked_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> 
     def too_much(*_: object) -> str:
         raise TooMuchError("the check exceeds this checker's work limit")
 
-    monkeypatch.setattr(checker, "_limit", too_much)
+    monkeypatch.setattr(checker, "_check_limit", too_much)
     folder = PUBLISHED / "dgx1-allgather"
     states = {v.claim.split(",")[0]: v.state for v in check_folder(folder)}
     assert states["R/C >= 3/2 with S=2"] == "unchecked"
@@ -363,11 +373,11 @@ def test_what_is_not_checked_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_work_is_counted_for_the_whole_certificate() -> None:
-    work = Work(whole=30)
+    work = Work(total=30)
     for left in (20, 10, 0):
         work.begin()
         work.spend(10)
-        assert work.left == left
+        assert work.remaining == left
     work.begin()
     with pytest.raises(TooMuchError):
         work.spend(1)
@@ -413,7 +423,7 @@ def test_machines_and_collectives_are_told(tmp_path: Path) -> None:
         content = json.loads((PUBLISHED / "dgx1-allgather" / CLAIMS).read_text())
         content["topology"].update(changes)
         (tmp_path / CLAIMS).write_text(json.dumps(content))
-        return read_case(tmp_path).lines()
+        return read_case(tmp_path).description_lines()
 
     machine, collective = lines()
     assert machine.startswith("machine     dgx1: 8 ranks, 32 links, 48 lanes; links and budgets as")
@@ -494,7 +504,7 @@ def with_halves(folder: Path, *points: dict[str, Any], without: str = "") -> lis
     """Check the published limits of allreduce on dgx1 with an algorithm and claims added."""
     for path in (PUBLISHED / "limits" / "dgx1-allreduce").iterdir():
         (folder / path.name).write_bytes(path.read_bytes())
-    (folder / "composed.json").write_text(text_of(algorithm_to_wire(composed())))
+    (folder / "composed.json").write_text(to_text(algorithm_to_wire(composed())))
     content = json.loads((folder / CLAIMS).read_text())
     content["claims"] = [c for c in content["claims"] if c["claim"] not in {"limit-point", without}]
     shape = {"chunks": 48, "steps": 5, "rounds": 16}
@@ -525,12 +535,12 @@ def test_unequal_halves_are_optimal_by_the_limits_of_each(tmp_path: Path) -> Non
 def test_a_point_of_a_step_more_is_not_optimal(of_class: dict[str, Any], first: int) -> None:
     """The one before it has the same R/C."""
     case, work = read_case(PUBLISHED / "limits" / "dgx1-allreduce"), Work()
-    covered = Covered.of(case.claims, case.spec, case.phases)
+    covered = Coverage.from_claims(case.claims, case.spec, case.phases)
     work.begin()
 
     def check_point(steps: int) -> None:
         claim = LimitPointWire(chunks=48, steps=steps, rounds=14, **of_class)
-        checker._limit_point(case, claim, covered, work)
+        checker._check_limit_point(case, claim, covered, work)
 
     check_point(first)
     with pytest.raises(ValueError, match=f"no claim proves R/C > 7/24 for {first} steps"):
@@ -569,11 +579,11 @@ def test_an_algorithm_is_best_of_a_class_that_it_is_in(
 def test_halves_are_bounded_as_each_alone(machine: Topology) -> None:
     """On one-way links too, where a reducescatter and an allgather have limits of their own."""
     ranks = machine.ranks
-    spec = named("allreduce", ranks)
+    spec = named_spec("allreduce", ranks)
     bounds = lower_bounds(machine, spec)
     claims = list(bound_claims(machine, spec))
     each: list[dict[int, Fraction]] = [{}, {}]
-    alone = [named("reducescatter", ranks), named("allgather", ranks)]
+    alone = [named_spec("reducescatter", ranks), named_spec("allgather", ranks)]
     steps = [lower_bounds(machine, half).steps for half in alone]
     last = max(steps) + 1
     for half, known, per_chunk in zip(alone, each, (1, ranks), strict=True):
@@ -583,11 +593,11 @@ def test_halves_are_bounded_as_each_alone(machine: Topology) -> None:
         known[last + 1] = known_bounds.bandwidth / per_chunk
     for s in range(bounds.steps // 2, last + 1):
         claims += limit_claims(step_limit(machine, spec, 2 * s, bounds).limit, spec)
-    covered = Covered.of(claims, spec, dual_of(spec).solved_on(machine))
-    assert covered.least(sum(steps) - 1, equal=False) is None
+    covered = Coverage.from_claims(claims, spec, dual_of(spec).phases_on(machine))
+    assert covered.lower_bound(sum(steps) - 1, equal=False) is None
     for total in range(sum(steps), 2 * last + 1):
         sums = [a + each[1][total - s] for s, a in each[0].items() if total - s in each[1]]
-        found = covered.least(total, equal=False)
+        found = covered.lower_bound(total, equal=False)
         assert found is not None
         assert found <= min(sums)
         if total <= last + min(steps):  # no half can have more steps than have a limit here
@@ -596,7 +606,7 @@ def test_halves_are_bounded_as_each_alone(machine: Topology) -> None:
 
 def test_a_refuted_shape_rules_out_what_would_become_it() -> None:
     """By a step in which nothing is done, which takes a round; by fewer chunks."""
-    ruled_out = RuledOut(refuted=((4, 3, 5),)).rules_out
+    ruled_out = PhaseExclusions(refuted=((4, 3, 5),)).rules_out
     assert all(ruled_out(*shape) for shape in ((4, 3, 5), (4, 3, 4), (6, 3, 5), (4, 2, 4)))
     assert not any(ruled_out(*shape) for shape in ((3, 3, 5), (4, 3, 6), (4, 2, 5), (4, 4, 5)))
 
@@ -610,11 +620,11 @@ def test_classes_but_of_allreduce_take_no_work() -> None:
     algorithm, _ = load_algorithm(PUBLISHED / "dgx1-allgather/allgather-dgx1-c6-s3.json")
     assert isinstance(algorithm, Algorithm)
     claim = LimitPointWire(chunks=6, steps=3, rounds=7)
-    assert is_member(algorithm, claim, named("allgather", 8), refuse)
+    assert is_member(algorithm, claim, named_spec("allgather", 8), refuse)
     with pytest.raises(TooMuchError):
         is_member(
             composed(),
             LimitPointWire(chunks=48, steps=5, rounds=16, halves="any"),
-            named("allreduce", 8),
+            named_spec("allreduce", 8),
             refuse,
         )

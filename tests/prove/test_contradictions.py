@@ -12,8 +12,8 @@ from typing import Any, get_args
 
 import pytest
 
-from sccl.collectives import named
-from sccl.core.algorithm import Algorithm, send
+from sccl.collectives import named_spec
+from sccl.core.algorithm import Algorithm, make_send
 from sccl.core.files.algorithms import algorithm_to_wire, load_algorithm
 from sccl.core.files.claims import (
     CLAIMS,
@@ -28,14 +28,14 @@ from sccl.core.files.claims import (
     TimePointWire,
     UnsatWire,
 )
-from sccl.core.files.text import text_of
+from sccl.core.files.json_text import to_text
 from sccl.core.topology import Budget, Topology
-from sccl.prove.check.contradictions import contradicted
-from sccl.prove.check.folder import check, check_folder
-from sccl.prove.check.question import Case, read_case
-from sccl.prove.check.rules import RULES, rule_of
-from sccl.synth.claims import write_claims
-from sccl.topo import resolve
+from sccl.prove.check.case import Case, read_case
+from sccl.prove.check.certificate import check_case, check_folder
+from sccl.prove.check.contradictions import find_contradiction
+from sccl.prove.check.rules import RULES, rule_name
+from sccl.synth.common.claims import write_claims
+from sccl.topo import resolve_topology
 from tests.kit.commands import sccl
 from tests.kit.paths import PUBLISHED
 
@@ -92,7 +92,7 @@ def test_a_schedule_contradicts_a_bound_that_it_is_below(
     bound: Claim, plan: Claim, collide: bool, gathered: Case
 ) -> None:
     for first, second in ((bound, plan), (plan, bound)):
-        found = contradicted(gathered, second, [first], {}, free)
+        found = find_contradiction(gathered, second, [first], {}, free)
         assert found == (first if collide else None)
 
 
@@ -129,13 +129,13 @@ def test_an_algorithm_contradicts_a_bound_that_it_is_below(
 ) -> None:
     plan = algorithm(2, 2, 3)
     for first, second in ((bound, plan), (plan, bound)):
-        found = contradicted(gathered, second, [first], {}, free)
+        found = find_contradiction(gathered, second, [first], {}, free)
         assert found == (first if collide else None)
 
 
 def test_an_allreduce_contradicts_bounds_of_its_own_class_alone() -> None:
     case = read_case(PUBLISHED / "limits" / "dgx1-allreduce")
-    verdicts = list(check(case))
+    verdicts = list(check_case(case))
     assert {verdict.state for verdict in verdicts} == {"ok"}
     plans = [c for c in case.claims if isinstance(c, AlgorithmClaimWire)]
     (tree,) = [c for c in plans if (c.chunks, c.steps) == (8, 3)]
@@ -151,7 +151,7 @@ def test_an_allreduce_contradicts_bounds_of_its_own_class_alone() -> None:
         (number, name)
         for number, claim in enumerate((tree, halves))
         for name, bound in (("trees", trees), ("composed", composed), ("every", every))
-        if contradicted(case, bound, [claim], known, free)
+        if find_contradiction(case, bound, [claim], known, free)
     }
     assert collisions == {(0, "trees"), (0, "every"), (1, "composed"), (1, "every")}
 
@@ -167,7 +167,9 @@ def test_a_certificate_that_contradicts_itself_is_refused(
         if claim["claim"].startswith("time-"):
             claim["at_least_us"] = "9999"
     (tmp_path / "made" / CLAIMS).write_text(json.dumps(content))
-    monkeypatch.setattr("sccl.prove.check.folder.at_least", lambda *_: "a rule that is false")
+    monkeypatch.setattr(
+        "sccl.prove.check.certificate.check_time_bound", lambda *_: "a rule that is false"
+    )
     code, out, _ = sccl("verify-certificate", tmp_path / "made")
     said = " ".join(out.split())
     assert code == 1
@@ -184,7 +186,7 @@ def test_each_kind_of_claim_has_its_rule() -> None:
 
 
 def rule_names(folder: Path) -> set[str]:
-    return {rule_of(claim) for claim in read_case(folder).claims}
+    return {rule_name(claim) for claim in read_case(folder).claims}
 
 
 def test_classes_of_allreduce_have_rules_of_their_own() -> None:
@@ -212,7 +214,12 @@ def certificate(
     folder: Path, machine: str, collective: dict[str, Any], *claims: dict[str, Any]
 ) -> Path:
     """Write a certificate of a custom collective on a machine of sccl's."""
-    write_claims(folder, resolve(machine), named("allgather", 4), lambda _: [StepsWire(at_least=1)])
+    write_claims(
+        folder,
+        resolve_topology(machine),
+        named_spec("allgather", 4),
+        lambda _: [StepsWire(at_least=1)],
+    )
     content = json.loads((folder / CLAIMS).read_text())
     content |= {"collective": collective, "claims": list(claims)}
     (folder / CLAIMS).write_text(json.dumps(content))
@@ -266,7 +273,10 @@ def test_an_allreduce_of_few_chunks_is_claimed_of_every_class(tmp_path: Path) ->
     plan = {"claim": "algorithm", "chunks": 1, "steps": 2, "rounds": 2, "file": "over-1.json"}
     folder = tmp_path / "made"
     write_claims(
-        folder, resolve("line:3"), named("allgather", 3), lambda _: [StepsWire(at_least=1)]
+        folder,
+        resolve_topology("line:3"),
+        named_spec("allgather", 3),
+        lambda _: [StepsWire(at_least=1)],
     )
     content = json.loads((folder / CLAIMS).read_text())
     content |= {"collective": shared, "claims": [STEPS | {"at_least": 4}, sends, plan]}
@@ -277,14 +287,14 @@ def test_an_allreduce_of_few_chunks_is_claimed_of_every_class(tmp_path: Path) ->
         case.spec.at(1),
         (1, 1),
         (
-            send(0, 0, 1, 0, reduce=True),
-            send(0, 2, 1, 0, reduce=True),
-            send(0, 1, 0, 1),
-            send(0, 1, 2, 1),
+            make_send(0, 0, 1, 0, reduce=True),
+            make_send(0, 2, 1, 0, reduce=True),
+            make_send(0, 1, 0, 1),
+            make_send(0, 1, 2, 1),
         ),
     )
-    (folder / "over-1.json").write_text(text_of(algorithm_to_wire(made)))
-    assert [v.state for v in check(case)] == ["failed", "ok", "ok"]
+    (folder / "over-1.json").write_text(to_text(algorithm_to_wire(made)))
+    assert [v.state for v in check_case(case)] == ["failed", "ok", "ok"]
 
 
 def test_steps_and_rounds_are_not_claimed_of_counts(tmp_path: Path) -> None:
@@ -302,7 +312,7 @@ def test_bytes_of_counts_prove_times(tmp_path: Path) -> None:
     """What R/C says of bytes is a lemma of a time, and is then not called R/C."""
     one = pairs("mine", 4, [[0]], counts=[5])
     one["post"] = {"relation": "pairs", "period": 1, "pairs": [[0, 1]]}
-    machine = resolve("full:4")
+    machine = resolve_topology("full:4")
     priced = [[f"link {u}->1", "1"] for u in (0, 2, 3)]
     bandwidth = CUT | {"at_least": "5/3", "prices": priced, "cuts": [[[1], "1"]]}
     (speed,) = {Fraction(str(k.gb_per_s)) * 1000 for k in machine.links}
@@ -321,7 +331,7 @@ def test_bytes_of_counts_prove_times(tmp_path: Path) -> None:
 
 
 def test_rounds_are_not_claimed_where_a_budget_states_another_speed(tmp_path: Path) -> None:
-    machine = resolve("ring:4")
+    machine = resolve_topology("ring:4")
     speed = machine.links[0].gb_per_s
     verdicts = {}
     mixed = (replace(machine.links[0], gb_per_s=2 * speed), *machine.links[1:])
@@ -334,7 +344,7 @@ def test_rounds_are_not_claimed_where_a_budget_states_another_speed(tmp_path: Pa
         budget = Budget("bus", ((0, 1), (1, 2)), 1, own)
         shared = Topology("shared", 4, links, machine.alpha_us, speed, budgets=(budget,))
         claims: list[Claim] = [StepsWire(at_least=2), limit_of(shared)]
-        write_claims(tmp_path / name, shared, named("allgather", 4), partial(_all, claims))
+        write_claims(tmp_path / name, shared, named_spec("allgather", 4), partial(_all, claims))
         verdicts[name] = list(check_folder(tmp_path / name))
     for name in ("same", "mixed"):
         assert [v.state for v in verdicts[name]] == ["ok", "ok"]

@@ -7,12 +7,12 @@ from fractions import Fraction
 import pytest
 from hypothesis import given, settings
 
-from sccl.collectives import named
+from sccl.collectives import named_spec
 from sccl.core.topology import Topology, distances
 from sccl.prove.bounds import check_proof, lower_bounds
 from sccl.prove.bounds import flow_orbits as by_orbits
 from sccl.prove.bounds.flow_lp import flow_proof
-from sccl.topo import resolve
+from sccl.topo import resolve_topology
 from tests.kit.nightly import times
 from tests.kit.strategies import topologies
 
@@ -22,13 +22,13 @@ from tests.kit.strategies import topologies
 def test_they_prove_what_the_program_of_all_links_does(machine: Topology) -> None:
     if any(-1 in distances(machine.successors(), [rank]) for rank in range(machine.ranks)):
         return
-    collective = named("alltoall", machine.ranks).at(machine.ranks)
+    collective = named_spec("alltoall", machine.ranks).at(machine.ranks)
     whole = flow_proof(machine, collective)
     assert whole is not None
     exact = check_proof(machine, collective, whole)
     found = [
         check_proof(machine, collective, proof)
-        for proof in by_orbits.flow_by_orbits(machine, collective)
+        for proof in by_orbits.orbit_flow_proofs(machine, collective)
     ]
     assert len(found) == 2
     assert abs(max(found) - exact) <= exact / 10_000
@@ -45,20 +45,21 @@ def test_they_prove_what_the_program_of_all_links_does(machine: Topology) -> Non
     ],
 )
 def test_machines_too_large_for_that(text: str, bandwidth: Fraction) -> None:
-    machine = resolve(text)
-    spec = named("alltoall", machine.ranks)
+    machine = resolve_topology(text)
+    spec = named_spec("alltoall", machine.ranks)
     assert flow_proof(machine, spec.at(spec.unit)) is None
     assert lower_bounds(machine, spec).bandwidth == bandwidth
 
 
 def test_the_largest_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    machine = resolve("mesh:4x4")
-    collective = named("alltoall", 16).at(16)
-    monkeypatch.setattr(by_orbits, "_WORK", 3 * 16 - 1)
-    assert list(by_orbits.flow_by_orbits(machine, collective)) == []
-    monkeypatch.setattr(by_orbits, "_WORK", 3 * 16)
-    monkeypatch.setattr(by_orbits, "_EFFORT", 1)  # prices as they are at first
+    machine = resolve_topology("mesh:4x4")
+    collective = named_spec("alltoall", 16).at(16)
+    monkeypatch.setattr(by_orbits, "_MAX_PATH_WORK", 3 * 16 - 1)
+    assert list(by_orbits.orbit_flow_proofs(machine, collective)) == []
+    monkeypatch.setattr(by_orbits, "_MAX_PATH_WORK", 3 * 16)
+    monkeypatch.setattr(by_orbits, "_MAX_TOTAL_WORK", 1)  # prices as they are at first
     values = [
-        check_proof(machine, collective, p) for p in by_orbits.flow_by_orbits(machine, collective)
+        check_proof(machine, collective, p)
+        for p in by_orbits.orbit_flow_proofs(machine, collective)
     ]
     assert max(values) < 16

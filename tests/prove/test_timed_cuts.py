@@ -12,21 +12,21 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from sccl.collectives import Spec, dual_of, named
+from sccl.collectives import Spec, dual_of, named_spec
 from sccl.core.collective import Collective
 from sccl.core.files.claims import CLAIMS
-from sccl.core.limit import StepLimit
+from sccl.core.step_limit import StepLimit
 from sccl.core.topology import Budget, Topology
 from sccl.prove.bounds import farthest_pair, lower_bounds, timed_flow, timed_program
 from sccl.prove.bounds.timed_cuts import allreduce_bound, timed_bound
 from sccl.prove.bounds.timed_program import TimedBound
-from sccl.prove.check.folder import check_folder
-from sccl.prove.check.timed_cuts import by_timed_cuts
-from sccl.synth.claims import limit_claims, write_claims
-from sccl.synth.limit.problem import pose_packing
-from sccl.synth.limit.solve import Packing, solve_packing
-from sccl.synth.limit.steps import step_bound, step_limit
-from sccl.topo.catalogue import resolve
+from sccl.prove.check.certificate import check_folder
+from sccl.prove.check.timed_cut_bounds import timed_cut_bound
+from sccl.synth.common.claims import limit_claims, write_claims
+from sccl.synth.packing.by_steps.limits_by_steps import step_bound, step_limit
+from sccl.synth.packing.by_steps.packing_problem import build_packing_problem
+from sccl.synth.packing.by_steps.packing_solver import Packing, solve_packing
+from sccl.topo.catalogue import resolve_topology
 from tests.kit.nightly import times
 from tests.kit.strategies import specs, topologies
 
@@ -40,7 +40,7 @@ def bound_of(machine: Topology, collective: Collective, steps: int) -> TimedBoun
     found = timed_bound(machine, collective, steps)
     assert found is not None
     cuts = [(cut.labels, cut.weight) for cut in found.cuts]
-    assert by_timed_cuts(machine, collective, steps, cuts, found.prices, free) == found.value
+    assert timed_cut_bound(machine, collective, steps, cuts, found.prices, free) == found.value
     return found
 
 
@@ -51,7 +51,7 @@ def unit_of(spec: Spec) -> Collective:
 
 def packed(machine: Topology, collective: Collective, steps: int) -> Packing:
     """Return the limit by packing timed trees alone."""
-    return solve_packing(pose_packing(machine, collective, steps))
+    return solve_packing(build_packing_problem(machine, collective, steps))
 
 
 KNOWN = {
@@ -70,19 +70,19 @@ KNOWN = {
 @pytest.mark.parametrize(("of", "values"), KNOWN.items())
 def test_known_limits_are_found_without_a_tree(of: tuple[str, str, int], values: str) -> None:
     machine, name, first = of
-    topology = resolve(machine)
-    collective = unit_of(named(name, topology.ranks))
+    topology = resolve_topology(machine)
+    collective = unit_of(named_spec(name, topology.ranks))
     for steps, value in enumerate(values.split(), first):
         found = bound_of(topology, collective, steps)
         assert found.value == Fraction(value)
-        assert found.whole
+        assert found.is_tight
         assert sum(found.rho) == found.value
 
 
 @pytest.mark.parametrize("dimension", [2, 3, 4, 5, 6])
 def test_hypercubes_in_fewest_steps_have_a_closed_form(dimension: int) -> None:
-    topology = resolve(f"hypercube:{dimension}")
-    found = bound_of(topology, unit_of(named("broadcast", topology.ranks)), dimension)
+    topology = resolve_topology(f"hypercube:{dimension}")
+    found = bound_of(topology, unit_of(named_spec("broadcast", topology.ranks)), dimension)
     each = (Fraction(1, comb(dimension - 1, s)) for s in range(dimension))
     assert found.value == sum(each) / dimension
 
@@ -101,21 +101,21 @@ def test_hypercubes_in_fewest_steps_have_a_closed_form(dimension: int) -> None:
 )
 def test_no_cut_is_left_on_large_machines(machine: str, steps: int, value: Fraction) -> None:
     """Within the effort that is spent if nothing else is said."""
-    topology = resolve(machine)
-    found = bound_of(topology, unit_of(named("broadcast", topology.ranks)), steps)
+    topology = resolve_topology(machine)
+    found = bound_of(topology, unit_of(named_spec("broadcast", topology.ranks)), steps)
     assert found.value == value
-    assert found.whole
+    assert found.is_tight
 
 
 def test_a_bound_is_not_a_limit() -> None:
     """Copies are no flows: on a 3-cube all flows exist at 5/6, and no trees do below 1."""
-    topology = resolve("hypercube:3")
-    spec = named("broadcast", topology.ranks)
+    topology = resolve_topology("hypercube:3")
+    spec = named_spec("broadcast", topology.ranks)
     bounds = lower_bounds(topology, spec)
     below = step_bound(topology, spec, 3, bounds)
     assert below is not None
     assert below.lower == Fraction(5, 6)
-    assert not below.known
+    assert not below.is_exact
     limit = step_limit(topology, spec, 3, bounds).limit
     assert limit.lower == limit.upper == 1
     assert limit.proofs[0].prices
@@ -156,38 +156,38 @@ def test_no_labels_weights_or_prices_prove_what_is_false(
     price = st.tuples(st.sampled_from(keys), st.integers(0, steps - 1), share)
     prices = data.draw(st.lists(price, max_size=3))
     try:
-        claimed = by_timed_cuts(machine, collective, steps, cuts, prices, free)
+        claimed = timed_cut_bound(machine, collective, steps, cuts, prices, free)
     except ValueError:
         return
     assert claimed <= packed(machine, collective, steps).upper
 
 
 def test_forged_labels_weights_and_prices_are_refused() -> None:
-    topology = resolve("dgx1")
-    collective = unit_of(named("broadcast", topology.ranks))
+    topology = resolve_topology("dgx1")
+    collective = unit_of(named_spec("broadcast", topology.ranks))
     found = bound_of(topology, collective, 3)
     cuts = [(cut.labels, cut.weight) for cut in found.cuts]
     (labels, weight), *rest = cuts
     heavier = [(labels, weight * Fraction(11, 10)), *rest]
     with pytest.raises(ValueError, match="a round of step"):
-        by_timed_cuts(topology, collective, 3, heavier, (), free)
+        timed_cut_bound(topology, collective, 3, heavier, (), free)
     for wrong in ((*labels[:-1], 5), (*labels[:-1], -1), labels[:-1]):
         with pytest.raises(ValueError, match="labels that are not one of 0 to 4"):
-            by_timed_cuts(topology, collective, 3, [(wrong, weight), *rest], (), free)
+            timed_cut_bound(topology, collective, 3, [(wrong, weight), *rest], (), free)
     with pytest.raises(ValueError, match="negative"):
-        by_timed_cuts(topology, collective, 3, [(labels, -weight), *rest], (), free)
+        timed_cut_bound(topology, collective, 3, [(labels, -weight), *rest], (), free)
     root_outside = [((1, *labels[1:]), weight), *rest]
-    assert by_timed_cuts(topology, collective, 3, root_outside, (), free) < found.value
+    assert timed_cut_bound(topology, collective, 3, root_outside, (), free) < found.value
     for price in (("link 0->1", 0, Fraction(1)), ("none", 0, Fraction(1))):
         with pytest.raises(ValueError, match="of a budget and a step that exist"):
-            by_timed_cuts(topology, collective, 3, cuts, (price,), free)
+            timed_cut_bound(topology, collective, 3, cuts, (price,), free)
 
 
 def test_budgets_that_links_share_count_once() -> None:
     """Of a ring of 4 whose links from the root share a lane; and cheaper ones make a bound fall."""
-    ring = resolve("ring:4")
+    ring = resolve_topology("ring:4")
     tight = replace(ring, budgets=(Budget("nic", ((0, 1), (0, 3)), 1),))
-    collective = unit_of(named("broadcast", ring.ranks))
+    collective = unit_of(named_spec("broadcast", ring.ranks))
     for machine in (ring, tight):
         found = bound_of(machine, collective, 3)
         assert found.value == packed(machine, collective, 3).upper
@@ -196,10 +196,10 @@ def test_budgets_that_links_share_count_once() -> None:
     cuts = [(cut.labels, cut.weight) for cut in found.cuts]
     assert found.prices
     with pytest.raises(ValueError, match="buys"):
-        by_timed_cuts(tight, collective, 3, cuts, (), free)
+        timed_cut_bound(tight, collective, 3, cuts, (), free)
     dearer = [(key, step, 2 * price) for key, step, price in found.prices]
     with pytest.raises(ValueError, match="buys"):
-        by_timed_cuts(tight, collective, 3, cuts, dearer, free)
+        timed_cut_bound(tight, collective, 3, cuts, dearer, free)
 
 
 @pytest.mark.parametrize(
@@ -213,8 +213,10 @@ def test_budgets_that_links_share_count_once() -> None:
     ],
 )
 def test_messages_that_pass_several_links(machine: str, steps: int, value: Fraction) -> None:
-    topology = resolve(f"routed:{machine}")
-    assert bound_of(topology, unit_of(named("allgather", topology.ranks)), steps).value == value
+    topology = resolve_topology(f"routed:{machine}")
+    assert (
+        bound_of(topology, unit_of(named_spec("allgather", topology.ranks)), steps).value == value
+    )
 
 
 @pytest.mark.parametrize("name", ["allgather", "allreduce", "broadcast"])
@@ -222,20 +224,20 @@ def test_messages_that_pass_several_links(machine: str, steps: int, value: Fract
 def test_images_of_links_and_cuts_lose_nothing(
     machine: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    topology = resolve(f"routed:{machine}")
+    topology = resolve_topology(f"routed:{machine}")
 
     def found(effort: float) -> Fraction:
         if name == "allreduce":
-            of_all = allreduce_bound(topology, named(name, topology.ranks), 2, effort)
+            of_all = allreduce_bound(topology, named_spec(name, topology.ranks), 2, effort)
             assert of_all is not None
             return of_all.value
-        unit = unit_of(named(name, topology.ranks))
+        unit = unit_of(named_spec(name, topology.ranks))
         bound = timed_bound(topology, unit, 2, effort)
         assert bound is not None
         return bound.value
 
     by_images = found(5.0)
-    monkeypatch.setattr(timed_program, "_GROUP", 0)
+    monkeypatch.setattr(timed_program, "_MAX_GROUP_FACTOR", 0)
     assert found(6.0) == by_images
 
 
@@ -247,7 +249,7 @@ def test_what_reduces_mirrors_what_spreads(
     root = data.draw(st.integers(0, machine.ranks - 1))
 
     def of(name: str, on: Topology) -> StepLimit:
-        spec = named(name, on.ranks, root)
+        spec = named_spec(name, on.ranks, root)
         bounds = lower_bounds(on, spec)
         found = step_bound(on, spec, bounds.steps + more, bounds)
         assert found is not None
@@ -260,16 +262,16 @@ def test_what_reduces_mirrors_what_spreads(
 
 
 def test_cuts_say_nothing_where_every_chunk_has_ends_of_its_own() -> None:
-    topology = resolve("dgx1")
-    spec = named("alltoall", topology.ranks)
+    topology = resolve_topology("dgx1")
+    spec = named_spec("alltoall", topology.ranks)
     assert timed_bound(topology, spec.at(spec.unit), 2) is None
     assert step_bound(topology, spec, 2, lower_bounds(topology, spec)) is None
 
 
 @pytest.mark.parametrize("name", ["broadcast", "reduce", "reducescatter"])
 def test_certificates_take_cuts_and_refuse_others(name: str, tmp_path: Path) -> None:
-    topology = resolve("dgx1")
-    spec = named(name, topology.ranks)
+    topology = resolve_topology("dgx1")
+    spec = named_spec(name, topology.ranks)
     bounds = lower_bounds(topology, spec)
     limits = [step_bound(topology, spec, steps, bounds) for steps in (2, 3)]
     claims = [claim for limit in limits if limit for claim in limit_claims(limit, spec)]
@@ -301,12 +303,12 @@ def test_certificates_take_cuts_and_refuse_others(name: str, tmp_path: Path) -> 
 
 def test_flows_of_all_ranks_share_what_memory_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of each rank the farthest are kept, in the order that all would have."""
-    line = resolve("line:6")
-    each = [named("broadcast", 6, root).at(1) for root in range(3)]
-    whole = timed_flow.flows_from_each(line, each, 6, ())
+    line = resolve_topology("line:6")
+    each = [named_spec("broadcast", 6, root).at(1) for root in range(3)]
+    whole = timed_flow.flows_of_collectives(line, each, 6, ())
     assert len(whole) == 15
-    monkeypatch.setattr(timed_flow, "_ARCS", sum(flow.work for flow in whole) // 3)
-    some = timed_flow.flows_from_each(line, each, 6, ())
+    monkeypatch.setattr(timed_flow, "_MAX_ARCS", sum(flow.work for flow in whole) // 3)
+    some = timed_flow.flows_of_collectives(line, each, 6, ())
     kept = [(flow.ends.sources, flow.ends.sinks) for flow in some]
     assert kept == [x for x in ((f.ends.sources, f.ends.sinks) for f in whole) if x in kept]
     assert 3 <= len(some) < 10

@@ -22,44 +22,44 @@ from typer.testing import CliRunner
 from sccl.cli.main import app
 from sccl.errors import ParameterError, ToolError
 from sccl.runtime.lab import (
-    Heard,
-    Lab,
     LabChannel,
     LabEnd,
-    LabWays,
+    LabMethod,
+    LabRun,
     Limiter,
+    RankLine,
     TokenBucket,
     bucket_rates,
-    channels_of,
-    environment_of,
+    choose_method,
+    parse_channels,
+    rank_environment,
     run_lab,
-    ways_of,
 )
-from sccl.topo import fabric_of
+from sccl.topo import resolve_fabric
 from tests.kit import once
 from tests.kit.paths import ROOT
 from tests.kit.processes import PATIENCE_S, Pipe, wait_for_end
 
-CHANNELS = channels_of("fast=100Mb,slow=50Mb")
+CHANNELS = parse_channels("fast=100Mb,slow=50Mb")
 USER = ("--user", "--map-root-user")
 
 
-def ways(kind: str) -> LabWays:
+def ways(kind: str) -> LabMethod:
     """Return a way to make a lab; the test is skipped where the system does not allow it."""
 
     def tried() -> str:
         """Return why there are no namespaces; empty: there are."""
         try:
-            ways_of(Limiter.NAMESPACES)
+            choose_method(Limiter.NAMESPACES)
         except ToolError as error:
             return str(error)
         return ""
 
     if kind == "bucket":
-        return ways_of(Limiter.BUCKET)
+        return choose_method(Limiter.BUCKET)
     if why := once.value("lab-namespaces", tried):
         pytest.skip(why)
-    found = ways_of(Limiter.NAMESPACES)
+    found = choose_method(Limiter.NAMESPACES)
     if kind == "user" and "--user" not in found.unshare:
         words = [found.unshare[0], *USER, *found.unshare[1:]]
         if subprocess.run([*words, "true"], capture_output=True, check=False).returncode:
@@ -68,9 +68,9 @@ def ways(kind: str) -> LabWays:
     return found
 
 
-def heard(command: tuple[str, ...], kind: str, ranks: int = 3) -> tuple[list[Heard], LabEnd]:
-    lines: list[Heard] = []
-    end = run_lab(Lab(command, CHANNELS, ranks, ways(kind)), lines.append)
+def heard(command: tuple[str, ...], kind: str, ranks: int = 3) -> tuple[list[RankLine], LabEnd]:
+    lines: list[RankLine] = []
+    end = run_lab(LabRun(command, CHANNELS, ranks, ways(kind)), lines.append)
     return lines, end
 
 
@@ -109,7 +109,7 @@ def test_the_channels_are_a_fabric(tmp_path: Path) -> None:
     words = ["lab", "--channels", "fast=100Mb,slow=50Mb", "--ranks", "3", "--by", "bucket"]
     done = CliRunner().invoke(app, [*words, "--fabric", str(path), "--", "true"])
     assert done.exit_code == 0, done.output
-    fabric = fabric_of(str(path))
+    fabric = resolve_fabric(str(path))
     assert [channel.name for channel in fabric.channels] == ["fast", "slow"]
     for channel, rate in zip(fabric.channels, (0.0125, 0.00625), strict=True):
         assert channel.topology.ranks == 3
@@ -270,11 +270,11 @@ def test_without_tools_it_says_so_and_takes_a_bucket(
     assert shell is not None
     (tmp_path / "sh").symlink_to(shell)
     monkeypatch.setenv("PATH", str(tmp_path))
-    found = ways_of()
+    found = choose_method()
     assert found.limiter is Limiter.BUCKET
-    assert "unshare is not installed: apt-get install iproute2 util-linux" in found.told
+    assert "unshare is not installed: apt-get install iproute2 util-linux" in found.description
     with pytest.raises(ToolError, match=r"no network namespaces .* unshare is not installed"):
-        ways_of(Limiter.NAMESPACES)
+        choose_method(Limiter.NAMESPACES)
 
 
 def test_a_system_that_refuses_is_quoted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -282,10 +282,10 @@ def test_a_system_that_refuses_is_quoted(tmp_path: Path, monkeypatch: pytest.Mon
     refusing.write_text("#!/bin/sh\necho unshare failed: Operation not permitted >&2\nexit 1\n")
     refusing.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    found = ways_of()
+    found = choose_method()
     assert (found.limiter, found.unshare) == (Limiter.BUCKET, ())
     if all(map(shutil.which, ("ip", "tc", "nsenter"))):
-        assert "Operation not permitted" in found.told
+        assert "Operation not permitted" in found.description
     _, end = heard(("sh", "-c", "exit 0"), "bucket", ranks=2)  # without PID namespaces, too
     assert end.code == 0
 
@@ -307,7 +307,7 @@ def test_a_system_that_refuses_is_quoted(tmp_path: Path, monkeypatch: pytest.Mon
 )
 def test_channels_that_cannot_be(text: str, why: str) -> None:
     with pytest.raises(ParameterError, match=why):
-        channels_of(text)
+        parse_channels(text)
 
 
 @given(
@@ -318,10 +318,10 @@ def test_channels_that_cannot_be(text: str, why: str) -> None:
 )  # fmt: skip
 def test_channels_are_read_as_they_are_written(pairs: list[tuple[str, int]]) -> None:
     text = ",".join(f"{name}={rate}Mb" for name, rate in pairs)
-    assert channels_of(text) == tuple(LabChannel(name, rate * 10**6) for name, rate in pairs)
-    told = environment_of(0, 2, channels_of(text), 1, bucket=True)
+    assert parse_channels(text) == tuple(LabChannel(name, rate * 10**6) for name, rate in pairs)
+    told = rank_environment(0, 2, parse_channels(text), 1, bucket=True)
     assert bucket_rates(told) == {name: rate * 10**6 for name, rate in pairs}
-    assert bucket_rates(environment_of(0, 2, channels_of(text), 1, bucket=False)) == {}
+    assert bucket_rates(rank_environment(0, 2, parse_channels(text), 1, bucket=False)) == {}
 
 
 @pytest.mark.parametrize("text", ["fast", "fast=", "fast=0", "=5", "fast=-1", "fast=1e9", "a=²"])

@@ -33,20 +33,20 @@ def interrupted(module: str, count: int, words: str) -> str:
 SOLVE = "solve --no-store --collective"
 FIRST = [
     (
-        "sccl.synth.ksync.time_indexed",
+        "sccl.synth.syncoll.cpsat_strategies",
         f"{SOLVE} broadcast --topo dgx1 --chunks 14 --steps 3 --rounds 5",
     ),
     (
-        "sccl.synth.ksync.orbits",
+        "sccl.synth.syncoll.symmetric_search",
         f"{SOLVE} broadcast --topo torus:4x4 --chunks 8 --steps 5 --rounds 5",
     ),
     ("sccl.prove.bounds.flow_lp", "bounds --collective alltoall --topo dgx1"),
-    ("sccl.synth.limit.master", "bounds --collective broadcast --topo dgx1 --steps 3"),
-    ("sccl.synth.limit.master", "pareto --collective alltoall --topo dgx1 --no-store"),
+    ("sccl.synth.packing.by_steps.master", "bounds --collective broadcast --topo dgx1 --steps 3"),
+    ("sccl.synth.packing.by_steps.master", "pareto --collective alltoall --topo dgx1 --no-store"),
 ]
 
 
-BY_NIGHT = ("sccl.synth.ksync.orbits", "pareto")
+BY_NIGHT = ("sccl.synth.syncoll.symmetric_search", "pareto")
 """Modules and verbs of which others show by day what Ctrl-C does."""
 
 
@@ -66,9 +66,9 @@ def test_the_first_native_work_of_a_module_is_stopped(module: str, words: str) -
 
 def test_a_limit_sweep_shows_what_was_found_and_the_limit_it_was_about_to_attain() -> None:
     words = "pareto --collective broadcast --topo dgx1 --limit --max-steps 3"
-    late = interrupted("sccl.synth.limit.master", 20, words)
+    late = interrupted("sccl.synth.packing.by_steps.master", 20, words)
     assert "C=2 R=2" in late
-    attaining = interrupted("sccl.synth.limit.whole", 2, words)
+    attaining = interrupted("sccl.synth.packing.by_steps.integer_packing", 2, words)
     assert "9/22" in attaining
     assert "interrupted" in attaining
 
@@ -76,9 +76,14 @@ def test_a_limit_sweep_shows_what_was_found_and_the_limit_it_was_about_to_attain
 @pytest.mark.parametrize(
     ("module", "count", "asked"),
     [
-        ("sccl.synth.limit.master", 2, "ring:4 --max-steps 4"),  # its first work is of halves
+        (
+            "sccl.synth.packing.by_steps.master",
+            2,
+            "ring:4 --max-steps 4",
+        ),  # its first work is of halves
         pytest.param(
-            *("sccl.synth.limit.palindrome", 1, "dgx1 --max-steps 5"), marks=pytest.mark.nightly
+            *("sccl.synth.packing.by_steps.palindromic_trees", 1, "dgx1 --max-steps 5"),
+            marks=pytest.mark.nightly,
         ),
     ],
 )

@@ -10,31 +10,31 @@ import pytest
 from typer.testing import CliRunner
 
 from sccl.cli.main import app
-from sccl.collectives import named
+from sccl.collectives import named_spec
 from sccl.core.answer import Sat, Unknown
 from sccl.core.instance import Instance
-from sccl.synth.ksync import backends, orbits
-from sccl.topo import resolve
+from sccl.synth.syncoll import solve, symmetric_search
+from sccl.topo import resolve_topology
 from sccl.topo.symmetry.group import Group
-from sccl.topo.symmetry.groups import groups
+from sccl.topo.symmetry.group_choice import candidate_groups
 
 
 def symmetric(
     machine: str, chunks: int, steps: int, rounds: int
 ) -> tuple[Instance, tuple[Group, ...]]:
-    topology = resolve(machine)
-    collective = named("allgather", topology.ranks).at(chunks)
-    found = groups(topology, collective, "auto")
+    topology = resolve_topology(machine)
+    collective = named_spec("allgather", topology.ranks).at(chunks)
+    found = candidate_groups(topology, collective, "auto")
     return Instance(topology, collective, steps, rounds), found
 
 
 @pytest.mark.parametrize("seconds", [1e-9, 1e-6, 1e-3])
-@pytest.mark.parametrize("solver", backends.names())
+@pytest.mark.parametrize("solver", solve.names())
 def test_no_time_before_the_first_group(solver: str, seconds: float) -> None:
     instance, some = symmetric("torus:4x4", 4, 4, 15)
-    effort = backends.Effort(seconds)
-    assert "timeout" in str(orbits.answer(instance, some, backends.Effort(1e-9)))
-    answer = backends.solve(instance, solver, effort, some)
+    effort = solve.Effort(seconds)
+    assert "timeout" in str(symmetric_search.answer(instance, some, solve.Effort(1e-9)))
+    answer = solve.solve(instance, solver, effort, some)
     assert isinstance(answer, Sat | Unknown)
     assert isinstance(answer, Sat) or "timeout" in answer.reason
 
@@ -66,8 +66,8 @@ def test_time_may_run_out_at_every_look_at_the_clock(
     for looks in count():
         clock = Clock(looks)
         monkeypatch.setattr(time, "perf_counter", clock)
-        found = orbits.answer(instance, some, backends.Effort(60.0))
-        whole = backends.solve_symmetric(instance, some, backends.Effort(60.0))
+        found = symmetric_search.answer(instance, some, solve.Effort(60.0))
+        whole = solve.solve_symmetric(instance, some, solve.Effort(60.0))
         monkeypatch.undo()
         assert isinstance(found, Unknown)
         assert isinstance(whole, Unknown)

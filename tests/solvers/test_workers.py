@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from sccl.cli.main import app
 from sccl.errors import SolverError, ToolError
-from sccl.solvers.workers import Workers
+from sccl.solvers.workers import WorkerPool
 from tests.kit.paths import ROOT
 from tests.kit.processes import PATIENCE_S, Pipe, wait_for_end
 
@@ -42,7 +42,7 @@ def result_of(future: Future[Any]) -> Any:
 
 
 def test_workers_that_die_are_replaced(tmp_path: Path) -> None:
-    with Workers(2) as workers:
+    with WorkerPool(2) as workers:
         others = [workers.submit(os.getpid) for _ in range(4)]
         assert result_of(workers.submit(die_once, str(tmp_path / "x"))) == "survived"
         assert all(result_of(f) for f in others)
@@ -53,7 +53,7 @@ def test_workers_that_die_are_replaced(tmp_path: Path) -> None:
 
 
 def test_what_runs_can_be_abandoned(tmp_path: Path) -> None:
-    with Workers(1) as workers:
+    with WorkerPool(1) as workers:
         process = result_of(workers.submit(os.getpid))
         pipe = Pipe(tmp_path / "pipe")
         long = workers.submit(hold, str(pipe.path))
@@ -75,16 +75,16 @@ def hold(pipe: str) -> None:
 HOLDER = """
 import signal, sys
 import typer
-from sccl.solvers.workers import Workers
+from sccl.solvers.workers import WorkerPool
 from tests.solvers.test_workers import hold
 from sccl.cli import report, signals
-@report.reported
+@report.report_errors
 def work():
-    with Workers(2) as workers:
+    with WorkerPool(2) as workers:
         workers.submit(hold, sys.argv[1])
         workers.submit(hold, sys.argv[1]).result()
 signal.signal(signal.SIGINT, signal.default_int_handler)  # shells may have it ignored
-signals.listen()
+signals.install_handlers()
 app = typer.Typer()
 app.command()(work)
 app(sys.argv[2:])
@@ -109,8 +109,8 @@ def no_process(*_: object, **__: object) -> None:
 
 
 def test_a_worker_that_cannot_start_is_told_to_who_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules[Workers.__module__], "start", no_process)
-    with Workers(2) as workers:
+    monkeypatch.setattr(sys.modules[WorkerPool.__module__], "start_process", no_process)
+    with WorkerPool(2) as workers:
         for future in [workers.submit(os.getpid) for _ in range(4)]:
             with pytest.raises(ToolError, match=r"cannot start a worker .*Too many open"):
                 result_of(future)
@@ -121,7 +121,7 @@ def test_a_worker_that_cannot_start_is_told_to_who_waits(monkeypatch: pytest.Mon
 
 
 def test_a_task_that_cannot_be_sent_is_told_to_who_waits() -> None:
-    with Workers(1) as workers:
+    with WorkerPool(1) as workers:
         with pytest.raises(SolverError, match="pickle"):
             result_of(workers.submit(os.kill, threading.Lock(), 0))  # type: ignore[arg-type]
         assert result_of(workers.submit(os.getpid))

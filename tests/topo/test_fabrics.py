@@ -10,35 +10,35 @@ import pytest
 
 from sccl.core.fabric import Channel, Fabric, Incast, SharedBudget
 from sccl.core.files.fabrics import fabric_to_wire, load_fabric
-from sccl.core.files.text import text_of
+from sccl.core.files.json_text import to_text
 from sccl.errors import FormatError, InputError, TopologyError
-from sccl.topo import FABRICS, fabric_of, resolve, unreachable
+from sccl.topo import FABRICS, resolve_fabric, resolve_topology, unreachable_pair
 
-RING = resolve("ring:4")
-PAIR = Fabric("pair", (Channel("a", RING), Channel("b", resolve("full:4"))))
+RING = resolve_topology("ring:4")
+PAIR = Fabric("pair", (Channel("a", RING), Channel("b", resolve_topology("full:4"))))
 
 
 @pytest.mark.parametrize("name", FABRICS)
 def test_every_channel_joins_all_ranks_and_files_say_it_all(name: str, tmp_path: Path) -> None:
-    fabric = fabric_of(name)
+    fabric = resolve_fabric(name)
     assert fabric.name == name
-    assert all(unreachable(channel.topology) is None for channel in fabric.channels)
+    assert all(unreachable_pair(channel.topology) is None for channel in fabric.channels)
     assert "SYNDICATE" in fabric.source or "DGX-1" in fabric.source
     path = tmp_path / "fabric.json"
-    path.write_text(text_of(fabric_to_wire(fabric)))
-    assert load_fabric(path, resolve) == fabric
+    path.write_text(to_text(fabric_to_wire(fabric)))
+    assert load_fabric(path, resolve_topology) == fabric
 
 
 def test_nodes_of_the_testbed_have_the_bandwidths_of_its_table() -> None:
-    gpu, cpu = fabric_of("hgx2x16").channels
+    gpu, cpu = resolve_fabric("hgx2x16").channels
     speeds = {
         (link.src < 128, link.dst): link.gb_per_s for link in gpu.topology.links if link.src < 128
     }
     assert sum(speed for (_, dst), speed in speeds.items() if dst < 144) == 16 * 150
     assert {k.gb_per_s for k in gpu.topology.links if k.dst == 144} == {100 / 8}
     assert {k.gb_per_s for k in cpu.topology.links if k.dst == 144} == {2 * 100 / 8}
-    assert fabric_of("hgx2").shared == ()
-    shared = fabric_of("hgx2x4").shared
+    assert resolve_fabric("hgx2").shared == ()
+    shared = resolve_fabric("hgx2x4").shared
     assert len(shared) == 2 * 32
     assert shared[0].links == (("gpu", (0, 36)), ("cpu", (0, 32)))
 
@@ -47,7 +47,7 @@ def test_channels_may_be_told_by_names_of_machines(tmp_path: Path) -> None:
     path = tmp_path / "mine.json"
     channels = [{"name": "a", "topology": "ring:4"}, {"name": "b", "topology": "full:4"}]
     path.write_text(json.dumps({"name": "pair", "channels": channels}))
-    assert load_fabric(path, resolve) == PAIR
+    assert load_fabric(path, resolve_topology) == PAIR
     assert PAIR.channel("b").topology.name == "full:4"
 
 
@@ -55,7 +55,7 @@ def test_incast_takes_the_least_that_a_row_leaves() -> None:
     rows = (Incast(2, 0, 0.9), Incast(4, 1000, 0.5))
     channel = Channel("a", RING, incast=rows)
     asked = ((1, 10**9), (2, 1), (4, 999), (4, 1000))
-    assert [channel.efficiency(*pair) for pair in asked] == [1.0, 0.9, 0.9, 0.5]
+    assert [channel.incast_efficiency(*pair) for pair in asked] == [1.0, 0.9, 0.9, 0.5]
 
 
 def of(**changes: object) -> Fabric:
@@ -68,7 +68,7 @@ def of(**changes: object) -> Fabric:
     [
         ({"name": "a"}, "channels named 'a', 'a': give each a name of its own"),
         ({"name": " "}, "give each a name"),
-        ({"topology": resolve("ring:5")}, "channel 'b' joins 5 ranks, and 'a' 4"),
+        ({"topology": resolve_topology("ring:5")}, "channel 'b' joins 5 ranks, and 'a' 4"),
         ({"streams": 0}, "streams is 0, expected 1 to 64"),
         ({"launch_us": float("nan")}, "launch_us is nan"),
         ({"slowdown": 1.5}, "slowdown is 1.5, expected 0 to 1"),
@@ -104,7 +104,7 @@ def test_budgets_that_are_none(budget: SharedBudget, message: str) -> None:
 )
 def test_what_is_no_fabric(text: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        fabric_of(text)
+        resolve_fabric(text)
 
 
 def test_files_that_contradict_themselves_say_where(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_files_that_contradict_themselves_say_where(tmp_path: Path) -> None:
     channels = [{"name": "a", "topology": "ring:4"}, {"name": "b", "topology": "ring:5"}]
     path.write_text(json.dumps({"name": "bad", "channels": channels}))
     with pytest.raises(FormatError, match=r"bad\.json: fabric 'bad', channel 'b' joins 5 ranks"):
-        load_fabric(path, resolve)
+        load_fabric(path, resolve_topology)
     path.write_text(json.dumps({"name": "bad", "channels": [{"name": "a", "topology": "rung:4"}]}))
     with pytest.raises(InputError, match="rung"):
-        load_fabric(path, resolve)
+        load_fabric(path, resolve_topology)

@@ -16,13 +16,20 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from sccl.core.bus_ids import ASCENDING, BusIds
-from sccl.core.files.text import text_of
-from sccl.core.files.topologies import load_topology, topology_of_wire, topology_to_wire
+from sccl.core.files.json_text import to_text
+from sccl.core.files.topologies import load_topology, topology_from_wire, topology_to_wire
 from sccl.core.topology import UNREACHED, Budget, Link, Topology, distances
 from sccl.errors import FormatError, InputError, ParameterError, TopologyError, UnknownNameError
-from sccl.topo import catalogue_names, generators, machine_model, measure, resolve, unreachable
-from sccl.topo.degrade import without
-from sccl.view.text.show import print_topology
+from sccl.topo import (
+    catalogue_names,
+    generators,
+    machine_model,
+    measure_topology,
+    resolve_topology,
+    unreachable_pair,
+)
+from sccl.topo.degrade import remove_parts
+from sccl.view.text.algorithm_text import print_topology
 from tests.conftest import NO_SHARED
 from tests.kit.paths import SHARED
 from tests.kit.strategies import topologies
@@ -36,21 +43,21 @@ def test_catalogue_names_and_sources() -> None:
         *("z52", "z52-pcie"),
     )
     for name in catalogue_names():
-        machine = resolve(name)
+        machine = resolve_topology(name)
         assert machine.name == name
         assert len(machine.source) > 50
         assert "alpha" in machine.source
-        assert measure(machine).unreachable is None
+        assert measure_topology(machine).unreachable is None
 
 
 def test_dgx1_is_numbered_as_nvidia_smi_prints_it() -> None:
-    lanes = resolve("dgx1").lanes()
+    lanes = resolve_topology("dgx1").lanes()
     double = [(0, 3), (3, 2), (2, 1), (1, 5), (5, 6), (6, 7), (7, 4), (4, 0)]
     single = [(0, 1), (1, 3), (3, 7), (7, 5), (5, 4), (4, 6), (6, 2), (2, 0)]
     expected = {e: 2 for u, v in double for e in ((u, v), (v, u))}
     expected |= {e: 1 for u, v in single for e in ((u, v), (v, u))}
     assert lanes == expected
-    m = measure(resolve("dgx1"))
+    m = measure_topology(resolve_topology("dgx1"))
     assert (m.diameter, set(m.out_lanes), set(m.in_lanes)) == (2, {6}, {6})
 
 
@@ -66,7 +73,7 @@ def test_dgx1s_numbers_follow_its_bus_ids() -> None:
         for target, count in re.findall(r'target="([^"]+)" count="(\d)"', part):
             captured[source, target] = int(count)
     ids = sorted({end for edge in captured for end in edge})
-    machine = resolve("dgx1")
+    machine = resolve_topology("dgx1")
     assert machine.pci_bus_ids == ASCENDING
     assert len(captured) == 7  # of the 12 that the two have
     for (a, b), count in captured.items():
@@ -77,18 +84,20 @@ IDS = ("0000:06:00.0", "0000:0a:00.0", "10000:01:1f.7")
 
 
 def test_gpus_of_ranks_are_kept_as_far_as_they_are_known() -> None:
-    given = replace(resolve("ring:3"), pci_bus_ids=("6:0.0", "00000000:0A:00.0", "10000:01:1F.7"))
+    given = replace(
+        resolve_topology("ring:3"), pci_bus_ids=("6:0.0", "00000000:0A:00.0", "10000:01:1F.7")
+    )
     assert given.pci_bus_ids == IDS
     wire = topology_to_wire(given)
-    assert topology_of_wire(wire, "x") == given
-    assert "pci_bus_ids" not in text_of(topology_to_wire(resolve("ring:3")))
-    assert without(given, links=[(0, 1)]).pci_bus_ids == given.reversed().pci_bus_ids == IDS
-    assert without(given, ranks=[1]).pci_bus_ids == (IDS[0], IDS[2])
+    assert topology_from_wire(wire, "x") == given
+    assert "pci_bus_ids" not in to_text(topology_to_wire(resolve_topology("ring:3")))
+    assert remove_parts(given, links=[(0, 1)]).pci_bus_ids == given.reversed().pci_bus_ids == IDS
+    assert remove_parts(given, ranks=[1]).pci_bus_ids == (IDS[0], IDS[2])
     assert machine_model(given).topology.pci_bus_ids == IDS
     ordered = replace(given, pci_bus_ids=ASCENDING)
-    assert topology_of_wire(topology_to_wire(ordered), "x").pci_bus_ids == ASCENDING
-    assert without(ordered, links=[(0, 1)]).pci_bus_ids == ASCENDING
-    assert without(ordered, ranks=[1]).pci_bus_ids == ()  # is the lost one still counted?
+    assert topology_from_wire(topology_to_wire(ordered), "x").pci_bus_ids == ASCENDING
+    assert remove_parts(ordered, links=[(0, 1)]).pci_bus_ids == ASCENDING
+    assert remove_parts(ordered, ranks=[1]).pci_bus_ids == ()  # is the lost one still counted?
 
 
 @pytest.mark.parametrize(
@@ -101,7 +110,9 @@ def test_gpus_of_ranks_are_kept_as_far_as_they_are_known() -> None:
 )
 def test_gpus_are_shown(bus_ids: BusIds, says: str) -> None:
     out = io.StringIO()
-    print_topology(Console(file=out, width=200), replace(resolve("ring:3"), pci_bus_ids=bus_ids))
+    print_topology(
+        Console(file=out, width=200), replace(resolve_topology("ring:3"), pci_bus_ids=bus_ids)
+    )
     assert says in out.getvalue()
 
 
@@ -116,12 +127,12 @@ def test_dgx1_equals_a_captured_matrix() -> None:
         for j, cell in enumerate(row[1:9])
         if re.fullmatch(r"NV\d+", cell.strip())
     }
-    assert resolve("dgx1").lanes() == captured
+    assert resolve_topology("dgx1").lanes() == captured
 
 
 def test_z52_is_a_ring_of_eight_and_its_alternative_shares_pcie() -> None:
-    ring, pcie = resolve("z52"), resolve("z52-pcie")
-    m = measure(ring)
+    ring, pcie = resolve_topology("z52"), resolve_topology("z52-pcie")
+    m = measure_topology(ring)
     assert (len(ring.links), m.diameter, set(m.out_lanes)) == (16, 4, {2})
     assert {b.chunks_per_round for b in pcie.budgets} == {1}
     left = {(0, 1), (1, 0), (1, 2), (2, 1), (1, 3), (3, 1)}  # SCCL section 5.2.2
@@ -134,7 +145,7 @@ def test_z52_is_a_ring_of_eight_and_its_alternative_shares_pcie() -> None:
 def test_switched_machines_limit_what_leaves_and_enters_a_gpu(
     name: str, ranks: int, lanes: int
 ) -> None:
-    machine = resolve(name)
+    machine = resolve_topology(name)
     assert (machine.ranks, len(machine.links)) == (ranks, ranks * (ranks - 1))
     ends = Counter(
         (len({u for u, _ in b.edges}), len({v for _, v in b.edges}), b.chunks_per_round)
@@ -145,7 +156,7 @@ def test_switched_machines_limit_what_leaves_and_enters_a_gpu(
 
 @pytest.mark.parametrize(("name", "chassis"), [("ndv2x2", 2), ("ndv2x4", 4)])
 def test_ndv2_is_dgx1s_joined_by_one_lane_each_way(name: str, chassis: int) -> None:
-    machine, dgx1 = resolve(name), resolve("dgx1").lanes()
+    machine, dgx1 = resolve_topology(name), resolve_topology("dgx1").lanes()
     inside = {(u, v): n for (u, v), n in machine.lanes().items() if u // 8 == v // 8}
     assert inside == {
         (u + 8 * c, v + 8 * c): 2 * n for (u, v), n in dgx1.items() for c in range(chassis)
@@ -159,7 +170,7 @@ def test_ndv2_is_dgx1s_joined_by_one_lane_each_way(name: str, chassis: int) -> N
 
 
 def test_dragonfly_joins_each_pair_of_groups_once() -> None:
-    machine = resolve("dragonfly:4x5:2,1")
+    machine = resolve_topology("dragonfly:4x5:2,1")
     between = Counter((u // 4, v // 4) for u, v in machine.lanes() if u // 4 != v // 4)
     assert between == {(a, b): 1 for a in range(5) for b in range(5) if a != b}
     assert Counter(u for u, v in machine.lanes() if u // 4 != v // 4) == dict.fromkeys(range(20), 1)
@@ -191,28 +202,28 @@ def test_dragonfly_joins_each_pair_of_groups_once() -> None:
 def test_generators_against_closed_forms(
     text: str, ranks: int, links: int, diameter: int | None, degree: set[int]
 ) -> None:
-    machine = resolve(text)
-    m = measure(machine)
+    machine = resolve_topology(text)
+    m = measure_topology(machine)
     assert (machine.ranks, len(machine.links)) == (ranks, links)
     assert (m.diameter, set(m.out_lanes), set(m.in_lanes)) == (diameter, degree, degree)
-    assert machine.reversed().carries_like(machine)
+    assert machine.reversed().same_capacities(machine)
 
 
 def test_hypercube_distances_are_binomial() -> None:
     from sccl.core.topology import distances
 
-    far = distances(resolve("hypercube:5").successors(), [0])
+    far = distances(resolve_topology("hypercube:5").successors(), [0])
     assert [far.count(d) for d in range(6)] == [comb(5, d) for d in range(6)]
 
 
 def test_torus_numbers_rows_first() -> None:
-    assert set(resolve("torus:3x4").successors()[0]) == {1, 3, 4, 8}
+    assert set(resolve_topology("torus:3x4").successors()[0]) == {1, 3, 4, 8}
 
 
 def test_every_generator_has_an_example_that_works() -> None:
     for g in generators():
         assert g.example.startswith(f"{g.name}:")
-        assert resolve(g.example).ranks >= 2
+        assert resolve_topology(g.example).ranks >= 2
 
 
 @pytest.mark.parametrize(
@@ -242,28 +253,28 @@ def test_every_generator_has_an_example_that_works() -> None:
 )
 def test_bad_names_say_what_to_do(text: str, says: str) -> None:
     with pytest.raises(InputError, match=re.escape(says)):
-        resolve(text)
+        resolve_topology(text)
 
 
 def test_unknown_names_are_of_their_own_kind() -> None:
     with pytest.raises(UnknownNameError):
-        resolve("dgx")
+        resolve_topology("dgx")
 
 
 def test_a_failed_link_and_rank() -> None:
-    degraded = without(resolve("dgx1"), links=[(0, 4), (4, 0)], ranks=[3])
+    degraded = remove_parts(resolve_topology("dgx1"), links=[(0, 4), (4, 0)], ranks=[3])
     assert degraded.ranks == 7
     assert degraded.labels == ("0", "1", "2", "4", "5", "6", "7")
     assert len(degraded.links) == 32 - 2 - 8
     assert (0, 3) not in degraded.edges  # 0 and the old 4
     assert degraded.chassis == ((0, 1, 2), (3, 4, 5, 6))
     assert "rank 3" in degraded.source
-    again = without(degraded, ranks=[0])
+    again = remove_parts(degraded, ranks=[0])
     assert again.labels == ("1", "2", "4", "5", "6", "7")
 
 
 def test_budgets_shrink_with_failed_parts() -> None:
-    degraded = without(resolve("z52-pcie"), ranks=[1])
+    degraded = remove_parts(resolve_topology("z52-pcie"), ranks=[1])
     assert [b.name for b in degraded.budgets] == ["PCIe right socket"]
 
 
@@ -273,7 +284,7 @@ def test_budgets_shrink_with_failed_parts() -> None:
 )
 def test_parts_that_cannot_fail(links: list[tuple[int, int]], ranks: list[int], says: str) -> None:
     with pytest.raises(InputError, match=says):
-        without(resolve("dgx1"), links, ranks)
+        remove_parts(resolve_topology("dgx1"), links, ranks)
 
 
 @given(topologies())
@@ -281,10 +292,10 @@ def test_topologies_survive_json_and_reversal(
     tmp_path_factory: pytest.TempPathFactory, topology: Topology
 ) -> None:
     path = tmp_path_factory.mktemp("topo") / "t.json"
-    path.write_text(text_of(topology_to_wire(topology)))
+    path.write_text(to_text(topology_to_wire(topology)))
     assert load_topology(path) == topology
     assert topology.reversed().reversed() == topology
-    assert text_of(topology_to_wire(load_topology(path))) == path.read_text()
+    assert to_text(topology_to_wire(load_topology(path))) == path.read_text()
 
 
 def machine(**changes: object) -> dict[str, object]:
@@ -375,7 +386,7 @@ def test_hand_written_files_may_be_short(tmp_path: Path) -> None:
 
 
 def test_topologies_check_themselves() -> None:
-    good = resolve("ring:3")
+    good = resolve_topology("ring:3")
     with pytest.raises(TopologyError, match="another budget"):
         replace(good, budgets=(Budget("b", ((0, 1),), 1), Budget("b", ((1, 2),), 1)))
     with pytest.raises(TopologyError, match="covers no edge"):
@@ -385,14 +396,14 @@ def test_topologies_check_themselves() -> None:
     with pytest.raises(TopologyError, match="alpha_us is nan"):
         replace(good, links=(Link(0, 1, 1, float("nan"), 1.0),))
     with pytest.raises(ParameterError, match="no link"):
-        without(good, links=[(0, 0)])
+        remove_parts(good, links=[(0, 0)])
 
 
 @given(topologies(max_ranks=6), st.data())
 def test_two_ranks_without_a_path_are_found(whole: Topology, data: st.DataObject) -> None:
     left = data.draw(st.lists(st.sampled_from(whole.links), min_size=1, unique=True))
     topology = replace(whole, links=tuple(left), budgets=())
-    pair = unreachable(topology)
-    assert (pair is None) == (measure(topology).unreachable is None)
+    pair = unreachable_pair(topology)
+    assert (pair is None) == (measure_topology(topology).unreachable is None)
     if pair is not None:
         assert distances(topology.successors(), [pair[0]])[pair[1]] == UNREACHED

@@ -6,17 +6,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sccl.collectives import named
-from sccl.core.algorithm import Algorithm, send
+from sccl.collectives import named_spec
+from sccl.core.algorithm import Algorithm, make_send
 from sccl.core.clock import AlphaModel, Clock
 from sccl.core.topology import Link, Topology
 from sccl.errors import TooLargeError
 from sccl.judge import violations
-from sccl.sim import Stepping, replay
-from sccl.topo import resolve
+from sccl.sim import StepAlignment, replay
+from sccl.topo import resolve_topology
 from sccl.transform import retime
-from sccl.transform.levels import algorithm_of
-from sccl.transform.retime import schedule_of
+from sccl.transform.levels import algorithm_from_schedule
+from sccl.transform.retime import schedule_algorithm
 from tests.kit.found import frontier
 from tests.kit.nightly import times
 
@@ -30,15 +30,15 @@ CASES = [
 @pytest.mark.parametrize(("machine", "collective"), CASES, ids="-".join)
 def test_an_algorithm_has_its_times(machine: str, collective: str, model: AlphaModel) -> None:
     for algorithm in frontier(machine, collective):
-        soon = schedule_of(algorithm, 4096, model)
-        stepped = schedule_of(algorithm, 4096, model, Stepping.BARRIER)
+        soon = schedule_algorithm(algorithm, 4096, model)
+        stepped = schedule_algorithm(algorithm, 4096, model, StepAlignment.BARRIER)
         for schedule in (soon, stepped):
             assert violations(schedule) == []
             assert replay(schedule).finish == schedule.finish
             assert sorted(zip(schedule.chunk, schedule.link, strict=True)) == sorted(
                 (s.chunk, place_of(algorithm, s.src, s.dst)) for s in algorithm.sends
             )
-        assert algorithm_of(stepped).steps <= algorithm.steps
+        assert algorithm_from_schedule(stepped).steps <= algorithm.steps
 
 
 def place_of(algorithm: Algorithm, src: int, dst: int) -> int:
@@ -49,11 +49,11 @@ def place_of(algorithm: Algorithm, src: int, dst: int) -> int:
 def test_with_barriers_it_takes_what_the_steps_cost(machine: str) -> None:
     """Where alpha travels: S * alpha + R * chunk * beta, each rounded up once."""
     for algorithm in frontier(machine, "allgather"):
-        clock = Clock.of(resolve(machine), 4096)
-        stepped = schedule_of(algorithm, 4096, stepping=Stepping.BARRIER)
+        clock = Clock.from_topology(resolve_topology(machine), 4096)
+        stepped = schedule_algorithm(algorithm, 4096, stepping=StepAlignment.BARRIER)
         costs = algorithm.steps * clock.lag(0) + algorithm.rounds * clock.busy(0)
         assert stepped.finish == costs
-        assert schedule_of(algorithm, 4096).finish <= costs
+        assert schedule_algorithm(algorithm, 4096).finish <= costs
 
 
 @given(st.data())
@@ -62,21 +62,21 @@ def test_what_is_sent_is_what_was_there(data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(["dgx1", "ring:4", "full:4"]))
     algorithm = data.draw(st.sampled_from(frontier(name, "allreduce")))
     size = data.draw(st.integers(1, 2**20))
-    for stepping in Stepping:
-        assert violations(schedule_of(algorithm, size, stepping=stepping)) == []
+    for stepping in StepAlignment:
+        assert violations(schedule_algorithm(algorithm, size, stepping=stepping)) == []
 
 
-@pytest.mark.parametrize("stepping", Stepping)
+@pytest.mark.parametrize("stepping", StepAlignment)
 def test_what_comes_too_early_is_put_off(
-    stepping: Stepping, monkeypatch: pytest.MonkeyPatch
+    stepping: StepAlignment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two ranks exchange all they have, over a fast link and a slow one."""
     links = (Link(0, 1, 1, 0.0, 100.0), Link(1, 0, 1, 0.0, 1.0))
     machine = Topology("uneven", 2, links, 0.0, 1.0)
-    sends = tuple(send(c, u, 1 - u, 0, reduce=True) for c in range(4) for u in range(2))
-    algorithm = Algorithm(machine, named("allreduce", 2).at(4), (4,), sends)
+    sends = tuple(make_send(c, u, 1 - u, 0, reduce=True) for c in range(4) for u in range(2))
+    algorithm = Algorithm(machine, named_spec("allreduce", 2).at(4), (4,), sends)
     assert violations(algorithm) == []
-    assert violations(schedule_of(algorithm, 4096, stepping=stepping)) == []
-    monkeypatch.setattr(retime, "MOST_ROUNDS", 0)
+    assert violations(schedule_algorithm(algorithm, 4096, stepping=stepping)) == []
+    monkeypatch.setattr(retime, "MAX_DELAY_ROUNDS", 0)
     with pytest.raises(TooLargeError, match="even after 0 rounds of postponing"):
-        schedule_of(algorithm, 4096, stepping=stepping)
+        schedule_algorithm(algorithm, 4096, stepping=stepping)

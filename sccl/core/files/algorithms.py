@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from sccl.core.algorithm import Algorithm, send
+from sccl.core.algorithm import Algorithm, make_send
 from sccl.core.collective import Collective
-from sccl.core.files.collectives import check_pairs, collective_of_wire, collective_to_wire
+from sccl.core.files.collectives import check_pairs, collective_from_wire, collective_to_wire
 from sccl.core.files.disk import read_text
+from sccl.core.files.json_text import detect_text_kind, has_valid_digest, parse
 from sccl.core.files.kinds import SYMMETRIC_ALGORITHM
 from sccl.core.files.shapes import (
     AlgorithmWire,
@@ -16,8 +17,7 @@ from sccl.core.files.shapes import (
     GeneratorWire,
     SymmetricAlgorithmWire,
 )
-from sccl.core.files.text import as_written, kind_in, parse
-from sccl.core.files.topologies import topology_of_wire, topology_to_wire
+from sccl.core.files.topologies import topology_from_wire, topology_to_wire
 from sccl.core.symmetric import AnyAlgorithm, SymmetricAlgorithm, Symmetry
 from sccl.core.topology import Topology
 from sccl.errors import FormatError
@@ -32,11 +32,11 @@ def load_algorithm(path: Path) -> tuple[AnyAlgorithm, bool]:
     where = str(path)
     text = read_text(path)
     wire: AnyAlgorithmWire
-    if kind_in(text, where) == SYMMETRIC_ALGORITHM:
+    if detect_text_kind(text, where) == SYMMETRIC_ALGORITHM:
         wire = parse(text, SymmetricAlgorithmWire, where)
     else:
         wire = parse(text, AlgorithmWire, where)
-    return algorithm_of_wire(wire, where), as_written(wire)
+    return algorithm_from_wire(wire, where), has_valid_digest(wire)
 
 
 def algorithm_to_wire(algorithm: AnyAlgorithm) -> AnyAlgorithmWire:
@@ -57,22 +57,23 @@ def algorithm_to_wire(algorithm: AnyAlgorithm) -> AnyAlgorithmWire:
     return SymmetricAlgorithmWire(
         **shared,
         symmetries=tuple(
-            GeneratorWire(ranks=s.ranks, turn=s.turn, period=s.period) for s in algorithm.symmetries
+            GeneratorWire(ranks=s.ranks, turn=s.chunk_shift, period=s.period)
+            for s in algorithm.symmetries
         ),
         num_sends=algorithm.num_sends,
         sends=tuple((s.step, s.chunk, s.src, s.dst) for s in algorithm.sends),
     )
 
 
-def algorithm_of_wire(wire: AnyAlgorithmWire, where: str) -> AnyAlgorithm:
+def algorithm_from_wire(wire: AnyAlgorithmWire, where: str) -> AnyAlgorithm:
     """Return the algorithm of a file shape, which the judge has still to see.
 
     Raises:
         FormatError: its topology or collective contradicts itself, they do not fit, or a symmetry
             is no permutation of the ranks.
     """
-    topology = topology_of_wire(wire.topology, f"{where}, $.topology")
-    collective = collective_of_wire(wire.collective, where)
+    topology = topology_from_wire(wire.topology, f"{where}, $.topology")
+    collective = collective_from_wire(wire.collective, where)
     if collective.ranks != topology.ranks:
         raise FormatError(
             f"{where}: the collective is for {collective.ranks} ranks and the topology has "
@@ -91,7 +92,7 @@ def _plain(
         topology=topology,
         collective=collective,
         rounds_per_step=wire.rounds_per_step,
-        sends=tuple(send(c, u, v, s, reduce=bool(red)) for s, c, u, v, red in wire.sends),
+        sends=tuple(make_send(c, u, v, s, reduce=bool(red)) for s, c, u, v, red in wire.sends),
         scope=wire.scope,
         proved=wire.proved,
     )
@@ -115,7 +116,7 @@ def _symmetric(
         collective=collective,
         rounds_per_step=wire.rounds_per_step,
         symmetries=tuple(Symmetry(g.ranks, g.turn % g.period, g.period) for g in wire.symmetries),
-        sends=tuple(send(c, u, v, s) for s, c, u, v in wire.sends),
+        sends=tuple(make_send(c, u, v, s) for s, c, u, v in wire.sends),
         num_sends=wire.num_sends,
         scope=wire.scope,
         proved=wire.proved,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from sccl.core.answer import Answer, Origin, Sat, Unknown, Unsat, made_by, verdict
-from sccl.core.files.algorithms import algorithm_of_wire, algorithm_to_wire
-from sccl.core.files.collectives import collective_of_wire, collective_to_wire
-from sccl.core.files.fields import cost_of_text
+from sccl.core.answer import Answer, Origin, Sat, Unknown, Unsat, describe_solver, verdict
+from sccl.core.files.algorithms import algorithm_from_wire, algorithm_to_wire
+from sccl.core.files.collectives import collective_from_wire, collective_to_wire
+from sccl.core.files.fields import cost_from_text
 from sccl.core.files.shapes import AlgorithmWire, AnswerWire, InstanceWire, SymmetricAlgorithmWire
-from sccl.core.files.topologies import topology_of_wire, topology_to_wire
+from sccl.core.files.topologies import topology_from_wire, topology_to_wire
 from sccl.core.instance import Instance
 from sccl.errors import FormatError
 
@@ -22,7 +22,7 @@ def instance_to_wire(instance: Instance) -> InstanceWire:
     )
 
 
-def instance_of_wire(wire: InstanceWire, where: str) -> Instance:
+def instance_from_wire(wire: InstanceWire, where: str) -> Instance:
     """Return the instance of a file shape.
 
     Raises:
@@ -30,8 +30,8 @@ def instance_of_wire(wire: InstanceWire, where: str) -> Instance:
         InputError: the parts do not make an instance.
     """
     return Instance(
-        topology_of_wire(wire.topology, f"{where}, $.topology"),
-        collective_of_wire(wire.collective, where),
+        topology_from_wire(wire.topology, f"{where}, $.topology"),
+        collective_from_wire(wire.collective, where),
         wire.steps,
         wire.rounds,
     )
@@ -50,7 +50,7 @@ def answer_to_wire(answer: Answer) -> AnswerWire:
             reason = why
     return AnswerWire(
         answer=verdict(answer),
-        solver=made_by(answer),
+        solver=describe_solver(answer),
         group=answer.group if isinstance(answer, Sat) else "",
         seconds=answer.seconds,
         reason=reason,
@@ -61,7 +61,7 @@ def answer_to_wire(answer: Answer) -> AnswerWire:
     )
 
 
-def answer_of_wire(wire: AnswerWire, where: str) -> Answer:
+def answer_from_wire(wire: AnswerWire, where: str) -> Answer:
     """Return the answer of a file shape.
 
     Raises:
@@ -70,12 +70,12 @@ def answer_of_wire(wire: AnswerWire, where: str) -> Answer:
     if wire.answer == "unsat":
         return Unsat(wire.reason, wire.solver, wire.seconds, origin=Origin(wire.origin))
     if wire.answer == "unknown":
-        best = cost_of_text(wire.best) if wire.best else None
+        best = cost_from_text(wire.best) if wire.best else None
         return Unknown(wire.reason, wire.solver, wire.seconds, best=best)
     name = "algorithm" if wire.symmetric is None else "symmetric"
     algorithm = wire.algorithm if wire.symmetric is None else wire.symmetric
     if algorithm is None:
         raise FormatError(f"{where}: the answer is 'sat' and has no 'algorithm'")
-    found = algorithm_of_wire(algorithm, f"{where}, $.{name}")
+    solution = algorithm_from_wire(algorithm, f"{where}, $.{name}")
     solver = wire.solver.removesuffix(f" ({wire.group})")
-    return Sat(found, solver, wire.seconds, group=wire.group)
+    return Sat(solution, solver, wire.seconds, group=wire.group)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from fractions import Fraction
 from pathlib import Path
 
-from sccl.core.bandwidth import BandwidthInterval, VariableBandwidth
 from sccl.core.files.disk import read_text
+from sccl.core.files.json_text import parse
 from sccl.core.files.schedule_shapes import BandwidthIntervalWire, VariableBandwidthWire
-from sccl.core.files.text import parse
+from sccl.core.variable_bandwidth import BandwidthInterval, VariableBandwidth
 from sccl.errors import FormatError, ParameterError
 
 
@@ -18,10 +18,10 @@ def load_bandwidth(path: Path) -> VariableBandwidth:
     Raises:
         InputError: the file cannot be read, is none of bandwidth, or contradicts itself.
     """
-    return bandwidth_of_text(read_text(path), str(path))
+    return bandwidth_from_text(read_text(path), str(path))
 
 
-def bandwidth_of_text(text: str, where: str) -> VariableBandwidth:
+def bandwidth_from_text(text: str, where: str) -> VariableBandwidth:
     """Return the bandwidth over time in a JSON text.
 
     Args:
@@ -30,10 +30,10 @@ def bandwidth_of_text(text: str, where: str) -> VariableBandwidth:
     Raises:
         FormatError: it has another form, or is inconsistent.
     """
-    return bandwidth_of_wire(parse(text, VariableBandwidthWire, where), where)
+    return bandwidth_from_wire(parse(text, VariableBandwidthWire, where), where)
 
 
-def bandwidth_of_wire(wire: VariableBandwidthWire, where: str = "bandwidth") -> VariableBandwidth:
+def bandwidth_from_wire(wire: VariableBandwidthWire, where: str = "bandwidth") -> VariableBandwidth:
     """Return the bandwidth over time of a file shape.
 
     Args:
@@ -42,13 +42,13 @@ def bandwidth_of_wire(wire: VariableBandwidthWire, where: str = "bandwidth") -> 
     Raises:
         FormatError: it is inconsistent.
     """
-    found = []
+    intervals = []
     for number, interval in enumerate(wire.intervals):
         try:
-            found.append(_interval(interval))
+            intervals.append(_interval(interval))
         except ParameterError as error:
             raise FormatError(f"{where}, $.intervals[{number}]: {error}") from error
-    return VariableBandwidth(tuple(found), wire.name or where)
+    return VariableBandwidth(tuple(intervals), wire.name or where)
 
 
 def _interval(wire: BandwidthIntervalWire) -> BandwidthInterval:
@@ -71,12 +71,12 @@ def bandwidth_to_wire(bandwidth: VariableBandwidth) -> VariableBandwidthWire:
         name=bandwidth.name,
         intervals=tuple(
             BandwidthIntervalWire(
-                links=one.links,
-                from_us=float(one.from_us),
-                to_us=None if one.to_us is None else float(one.to_us),
-                fraction=float(one.fraction),
+                links=interval.links,
+                from_us=float(interval.from_us),
+                to_us=None if interval.to_us is None else float(interval.to_us),
+                fraction=float(interval.fraction),
             )
-            for one in bandwidth.intervals
+            for interval in bandwidth.intervals
         ),
     )
 

@@ -8,18 +8,18 @@ from typing import Annotated
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from sccl.core.bounds import Bounds, Counted, Cut, Distance, Priced
+from sccl.core.bound import Bounds, CountProof, Cut, DistanceProof, PriceProof
 from sccl.core.files.fields import (
     Count,
     FractionText,
     Part,
-    checked_steps,
-    cost_of_text,
-    fraction_of_text,
+    check_steps,
+    cost_from_text,
+    fraction_from_text,
 )
-from sccl.core.limit import StepLimit
+from sccl.core.formatting import describe_dual
+from sccl.core.step_limit import StepLimit
 from sccl.core.topology import constraint_name
-from sccl.core.words import solved_as
 
 # --- bounds --------------------------------------------------------------------------------------
 
@@ -105,88 +105,92 @@ def bounds_to_wire(bounds: Bounds) -> BoundsWire:
     )
 
 
-def _evidence_to_wire(found: Priced | Counted, steps: DistanceWire) -> BoundsCertificateWire:
-    match found:
-        case Priced():
+def _evidence_to_wire(
+    evidence: PriceProof | CountProof, steps: DistanceWire
+) -> BoundsCertificateWire:
+    match evidence:
+        case PriceProof():
             return BoundsCertificateWire(
-                problem=found.problem,
-                chunks=found.chunks,
-                rounds_at_least=str(found.rounds),
-                kind=found.kind,
-                prices={name: str(price) for name, price in found.prices},
+                problem=evidence.problem,
+                chunks=evidence.chunks,
+                rounds_at_least=str(evidence.rounds),
+                kind=evidence.kind,
+                prices={name: str(price) for name, price in evidence.prices},
                 cuts=tuple(
                     CutWire(ranks=cut.ranks, weight=str(cut.weight), entering_chunks=cut.chunks)
-                    for cut in found.cuts
+                    for cut in evidence.cuts
                 ),
                 steps=steps,
             )
-        case Counted():
+        case CountProof():
             return BoundsCertificateWire(
-                problem=found.collective,
-                kind=found.kind,
-                ranks=found.ranks,
-                groups=found.groups or UNSET,
-                sends_per_chunk=found.sends,
-                chunks_per_round=found.chunks_per_round,
-                approached=found.approached,
+                problem=evidence.collective,
+                kind=evidence.kind,
+                ranks=evidence.ranks,
+                groups=evidence.groups or UNSET,
+                sends_per_chunk=evidence.sends,
+                chunks_per_round=evidence.chunks_per_round,
+                approached=evidence.is_asymptotic,
                 steps=steps,
             )
 
 
-def _distance_to_wire(found: Distance | None) -> DistanceWire:
-    assert found is not None
+def _distance_to_wire(distance: DistanceProof | None) -> DistanceWire:
+    assert distance is not None
     return DistanceWire(
-        problem=found.problem,
-        chunk=found.chunk,
-        sources=found.sources,
-        rank=found.rank,
-        distance=found.steps,
+        problem=distance.problem,
+        chunk=distance.chunk,
+        sources=distance.sources,
+        rank=distance.rank,
+        distance=distance.steps,
     )
 
 
-def bounds_of_wire(wire: BoundsWire) -> Bounds:
+def bounds_from_wire(wire: BoundsWire) -> Bounds:
     """Return the bounds of a file, without proofs if it has none.
 
     Raises:
         ParameterError: a number is out of range.
     """
     of, steps = wire.certificate, wire.certificate.steps
-    distance = Distance(
-        *_solved_of_text(steps.problem), steps.chunk, steps.sources, steps.rank, steps.distance
+    distance = DistanceProof(
+        *_parse_problem(steps.problem), steps.chunk, steps.sources, steps.rank, steps.distance
     )
     return Bounds(
-        checked_steps(wire.steps),
-        cost_of_text(wire.bandwidth),
+        check_steps(wire.steps),
+        cost_from_text(wire.bandwidth),
         wire.scope,
         distance if of.kind else None,
-        _evidence_of_wire(of),
+        _evidence_from_wire(of),
     )
 
 
-def _evidence_of_wire(wire: BoundsCertificateWire) -> Priced | Counted | None:
+def _evidence_from_wire(wire: BoundsCertificateWire) -> PriceProof | CountProof | None:
     if not wire.kind:
         return None
     if wire.sends_per_chunk is not UNSET:
-        return Counted(
+        return CountProof(
             wire.problem,
             wire.sends_per_chunk,
             wire.chunks_per_round or 1,
             wire.ranks or (),
             wire.groups or (),
-            approached=wire.approached is True,
+            is_asymptotic=wire.approached is True,
         )
-    return Priced(
-        *_solved_of_text(wire.problem),
+    return PriceProof(
+        *_parse_problem(wire.problem),
         wire.chunks or 1,
-        fraction_of_text(wire.rounds_at_least or "0"),
-        tuple((name, fraction_of_text(price)) for name, price in (wire.prices or {}).items()),
-        tuple(Cut(c.ranks, fraction_of_text(c.weight), c.entering_chunks) for c in wire.cuts or ()),
+        fraction_from_text(wire.rounds_at_least or "0"),
+        tuple((name, fraction_from_text(price)) for name, price in (wire.prices or {}).items()),
+        tuple(
+            Cut(c.ranks, fraction_from_text(c.weight), c.entering_chunks) for c in wire.cuts or ()
+        ),
     )
 
 
-def _solved_of_text(problem: str) -> tuple[str, bool]:
+def _parse_problem(problem: str) -> tuple[str, bool]:
     """Return a collective, and whether it was solved on the reversed topology."""
-    reversed_ = solved_as("", on_reversed=True)
+    reversed_ = describe_dual("", on_reversed=True)
     return problem.removesuffix(reversed_), problem.endswith(reversed_)
 
 
@@ -284,7 +288,7 @@ def _upper(limit: StepLimit) -> str | UnsetType:
     return UNSET if limit.upper is None else str(limit.upper)
 
 
-def limits_of_wire(wires: Iterable[LimitWire]) -> tuple[StepLimit, ...]:
+def limits_from_wire(wires: Iterable[LimitWire]) -> tuple[StepLimit, ...]:
     """Return the limits of a file, whose proofs are not kept.
 
     Raises:
@@ -292,9 +296,9 @@ def limits_of_wire(wires: Iterable[LimitWire]) -> tuple[StepLimit, ...]:
     """
     return tuple(
         StepLimit(
-            checked_steps(x.steps),
-            cost_of_text(x.lower),
-            None if x.upper is UNSET else cost_of_text(x.upper),
+            check_steps(x.steps),
+            cost_from_text(x.lower),
+            None if x.upper is UNSET else cost_from_text(x.upper),
         )
         for x in wires
     )

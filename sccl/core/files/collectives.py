@@ -9,6 +9,7 @@ import msgspec
 
 from sccl.core.collective import MAX_CHUNKS, Collective, Relation, RelationKind
 from sccl.core.files.disk import read_text
+from sccl.core.files.json_text import detect_text_kind, parse
 from sccl.core.files.kinds import GROUPS
 from sccl.core.files.shapes import (
     CollectiveWire,
@@ -16,9 +17,8 @@ from sccl.core.files.shapes import (
     GroupsWire,
     RelationWire,
 )
-from sccl.core.files.text import kind_in, parse
 from sccl.core.ids import Rank
-from sccl.core.topology import as_ranks
+from sccl.core.topology import to_ranks
 from sccl.errors import FormatError, InputError, TooLargeError
 
 Counts = list[int | list[int]]
@@ -45,7 +45,7 @@ def load_groups(path: Path) -> GroupsWire | None:
         InputError: the file cannot be read, or contradicts itself.
     """
     text = read_text(path)
-    if kind_in(text, str(path)) is not GROUPS:
+    if detect_text_kind(text, str(path)) is not GROUPS:
         return None
     return parse(text, GroupsWire, str(path))
 
@@ -93,7 +93,7 @@ def _relation_to_wire(relation: Relation) -> RelationWire:
     )
 
 
-def _relation_of_wire(wire: RelationWire, where: str) -> Relation:
+def _relation_from_wire(wire: RelationWire, where: str) -> Relation:
     kind = RelationKind(wire.relation)
     if (wire.root is not None) != (kind is RelationKind.ROOT):
         raise FormatError(
@@ -103,16 +103,16 @@ def _relation_of_wire(wire: RelationWire, where: str) -> Relation:
         if wire.pairs or wire.period is not None:
             raise FormatError(f"{where}: 'pairs' and 'period' go with the relation 'pairs' only")
         return Relation(kind, root=wire.root)
-    longest = min(MAX_CHUNKS, most_pairs(len(wire.pairs)))
+    longest = min(MAX_CHUNKS, max_pairs(len(wire.pairs)))
     if wire.period is None or wire.period > longest:
         raise FormatError(
             f"{where}: 'period', the number of chunks that {len(wire.pairs)} 'pairs' are about, is "
             f"{wire.period}, expected 1 to {longest}"
         )
-    return Relation(kind, pattern=pattern_of_pairs(wire.pairs, wire.period, where))
+    return Relation(kind, pattern=pattern_from_pairs(wire.pairs, wire.period, where))
 
 
-def most_pairs(lines: int) -> int:
+def max_pairs(lines: int) -> int:
     """Return how many pairs of chunk and rank a file with so many lines may speak of."""
     return _MAX_UNSENT + _PER_LINE * lines
 
@@ -123,15 +123,16 @@ def check_pairs(collective: Collective, sends: int, where: str) -> None:
     Raises:
         TooLargeError: it is.
     """
-    if collective.size > (most := most_pairs(sends)):
+    if collective.pair_count > (pair_limit := max_pairs(sends)):
         raise TooLargeError(
             f"{where}: {sends} sends for {collective.num_chunks} chunks on {collective.ranks} "
-            f"ranks, with {collective.size} pairs of a chunk and a source or destination; with so "
-            f"few sends, this version reads up to {most}"
+            f"ranks, with {collective.pair_count} pairs of a chunk and a source or destination; "
+            "with so "
+            f"few sends, this version reads up to {pair_limit}"
         )
 
 
-def pattern_of_pairs(
+def pattern_from_pairs(
     pairs: tuple[tuple[int, int], ...], chunks: int, where: str
 ) -> tuple[frozenset[Rank], ...]:
     """Return, for each of ``chunks`` chunks, the ranks that ``pairs`` of (chunk, rank) give it.
@@ -148,7 +149,7 @@ def pattern_of_pairs(
         if rank in ranks[chunk]:
             raise FormatError(f"{where}[{position}]: the pair [{chunk}, {rank}] stands twice")
         ranks[chunk].add(rank)
-    return tuple(as_ranks(r) for r in ranks)
+    return tuple(to_ranks(r) for r in ranks)
 
 
 def collective_to_wire(collective: Collective) -> CollectiveWire:
@@ -166,7 +167,7 @@ def collective_to_wire(collective: Collective) -> CollectiveWire:
     )
 
 
-def collective_of_wire(wire: CollectiveWire, where: str) -> Collective:
+def collective_from_wire(wire: CollectiveWire, where: str) -> Collective:
     """Return the collective of a file shape.
 
     Raises:
@@ -178,8 +179,8 @@ def collective_of_wire(wire: CollectiveWire, where: str) -> Collective:
             ranks=wire.ranks,
             chunks=wire.chunks,
             num_chunks=wire.num_chunks,
-            pre=_relation_of_wire(wire.pre, f"{where}, $.collective.pre"),
-            post=_relation_of_wire(wire.post, f"{where}, $.collective.post"),
+            pre=_relation_from_wire(wire.pre, f"{where}, $.collective.pre"),
+            post=_relation_from_wire(wire.post, f"{where}, $.collective.post"),
             combining=wire.combining,
             root=wire.root,
             counts=wire.counts,

@@ -15,15 +15,15 @@ from typing import IO, BinaryIO
 
 from sccl.errors import FormatError, InputError
 
-_LONGEST = 2**30
+_MAX_TEXT_BYTES = 2**30
 """Bytes of a file that is read: more than any of ours, less than a device that never ends."""
 
-PIECE = 2**20
+PIECE_BYTES = 2**20
 """Bytes that are read at a time."""
 
 _GZIP = b"\x1f\x8b"
 
-_NOTHING = b"\0 \t\r\n\v\f"
+_BLANKS = b"\0 \t\r\n\v\f"
 
 PACKED_MAGIC = b"\x89SCCL-PACKED-1\r\n"
 """The first bytes of a packed schedule's file. No text begins with them."""
@@ -50,14 +50,14 @@ def read_text(path: Path) -> str:
     """
     try:
         with path.open("rb") as file:
-            content = read_filled(file, _LONGEST, str(path))
+            content = read_nonblank(file, _MAX_TEXT_BYTES, str(path))
     except (OSError, ValueError) as error:  # a path with a zero in it
         if isinstance(error, InputError):
             raise
-        raise InputError(f"cannot read {_named(path, error)}; check the path") from error
-    if len(content) > _LONGEST:
+        raise InputError(f"cannot read {_describe_error(path, error)}; check the path") from error
+    if len(content) > _MAX_TEXT_BYTES:
         raise InputError(
-            f"cannot read {path}: it is longer than {_LONGEST >> 20} MiB; check the path"
+            f"cannot read {path}: it is longer than {_MAX_TEXT_BYTES >> 20} MiB; check the path"
         )
     try:
         return content.decode()
@@ -77,7 +77,7 @@ def is_packed(path: Path) -> bool:
 
 
 @contextmanager
-def reading(path: Path) -> Iterator[BufferedReader]:
+def open_for_reading(path: Path) -> Iterator[BufferedReader]:
     """Open a file for reading bytes, and turn errors into a sentence.
 
     Raises:
@@ -89,33 +89,33 @@ def reading(path: Path) -> Iterator[BufferedReader]:
     except (OSError, ValueError) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"cannot read {_named(path, error)}; check the path") from error
+        raise InputError(f"cannot read {_describe_error(path, error)}; check the path") from error
 
 
-def read_filled(file: BinaryIO, most: int, where: str) -> bytes:
-    """Return the bytes of a file, or a little more than ``most`` if it is longer than that.
+def read_nonblank(file: BinaryIO, limit: int, where: str) -> bytes:
+    """Return the bytes of a file, or a little more than ``limit`` if it is longer than that.
 
     Raises:
         FormatError: a long stretch of it holds nothing, as of a device or of packed blanks.
     """
     content = bytearray()
-    while len(content) <= most and (piece := file.read(PIECE)):
-        check_filled(piece, where)
+    while len(content) <= limit and (piece := file.read(PIECE_BYTES)):
+        check_nonblank(piece, where)
         content += piece
     return bytes(content)
 
 
-def pieces_of(file: IO[bytes], where: str) -> Iterator[bytes]:
+def read_pieces(file: IO[bytes], where: str) -> Iterator[bytes]:
     """Yield the content of a file piece by piece, unpacked if it is packed by gzip.
 
     Raises:
         FormatError: its packed content is damaged, cut off, or followed by other bytes.
     """
-    piece = file.read(PIECE)
+    piece = file.read(PIECE_BYTES)
     if not piece.startswith(_GZIP):
         while piece:
             yield piece
-            piece = file.read(PIECE)
+            piece = file.read(PIECE_BYTES)
         return
     unpack = zlib.decompressobj(wbits=31)
     while piece:
@@ -129,37 +129,38 @@ def pieces_of(file: IO[bytes], where: str) -> Iterator[bytes]:
             unpack = zlib.decompressobj(wbits=31) if piece else unpack  # several, one by one
         else:
             try:
-                yield unpack.decompress(piece, PIECE)
+                yield unpack.decompress(piece, PIECE_BYTES)
             except zlib.error as error:
                 raise FormatError(f"{where}: the file is damaged (gzip: {error})") from error
             piece = unpack.unused_data if unpack.eof else unpack.unconsumed_tail
-        piece = piece or file.read(PIECE)
+        piece = piece or file.read(PIECE_BYTES)
     if not unpack.eof:
         raise FormatError(
             f"{where}: it is cut off, as its packed content does not end: copy it anew"
         )
 
 
-def check_filled(piece: bytes, where: str) -> None:
+def check_nonblank(piece: bytes, where: str) -> None:
     """Check that a whole piece of a file holds something: blanks take memory, and say nothing.
 
     Raises:
         FormatError: it holds nothing but blanks and zeros.
     """
-    if len(piece) == PIECE and not piece.strip(_NOTHING):
+    if len(piece) == PIECE_BYTES and not piece.strip(_BLANKS):
         raise FormatError(
-            f"{where}: {PIECE >> 20} MiB of it hold nothing but blanks or zeros; check the path"
+            f"{where}: {PIECE_BYTES >> 20} MiB of it hold nothing but blanks or zeros; check the "
+            "path"
         )
 
 
-def _named(path: Path, error: Exception) -> str:
+def _describe_error(path: Path, error: Exception) -> str:
     """Return a path and its error as text. A path may contain a zero, or be too long."""
     text = str(path) if len(str(path)) < 300 else f"{str(path)[:60]}..."
     reason = getattr(error, "strerror", None) or str(error)
     return f"{text if text.isprintable() else repr(text)}: {reason}"
 
 
-def is_there(path: Path) -> bool:
+def path_exists(path: Path) -> bool:
     """Return whether a file or folder exists; never raises, for any name."""
     return os.path.exists(path)  # noqa: PTH110 - that of Path raises where a name is too long
 
@@ -175,7 +176,7 @@ def check_can_write(path: Path) -> None:
     Raises:
         InputError: it is a folder, or its folder does not exist or may not be written to.
     """
-    place = _resolved(path)
+    place = _resolve_path(path)
     folder = place.parent if path.is_symlink() else path.parent
     if place.is_dir():
         raise InputError(f"cannot write {path}: it is a folder; give the name of a file in it")
@@ -213,7 +214,7 @@ def write_pieces_atomically(path: Path, pieces: Iterable[bytes | memoryview]) ->
     Raises:
         InputError: the folder does not exist or may not be written to.
     """
-    path = _resolved(path)
+    path = _resolve_path(path)
     if _is_stream(path):
         _append(path, pieces)
         return
@@ -237,7 +238,7 @@ def write_pieces_atomically(path: Path, pieces: Iterable[bytes | memoryview]) ->
         raise
 
 
-def _resolved(path: Path) -> Path:
+def _resolve_path(path: Path) -> Path:
     """Return where a path leads. A stream such as ``/dev/stdout`` by the name that was given.
 
     Raises:
@@ -247,7 +248,7 @@ def _resolved(path: Path) -> Path:
         path.exists()  # complains of names that cannot be
         return path if _is_stream(path) else path.resolve()
     except (OSError, RuntimeError, ValueError) as error:
-        raise InputError(f"cannot write {_named(path, error)}; check the path") from error
+        raise InputError(f"cannot write {_describe_error(path, error)}; check the path") from error
 
 
 def _is_stream(path: Path) -> bool:
@@ -262,7 +263,7 @@ def _append(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
         with path.open("ab") as file:
             file.writelines(pieces)
     except OSError as error:
-        raise InputError(f"cannot write {_named(path, error)}; check the path") from error
+        raise InputError(f"cannot write {_describe_error(path, error)}; check the path") from error
 
 
 def make_directory(path: Path) -> None:
@@ -295,7 +296,7 @@ def write_folder(directory: Path, texts: Mapping[str, str | bytes], *, last: str
     place = directory.parent if new else directory
     make_directory(place)
     with (
-        writing(directory),
+        translate_write_errors(directory),
         tempfile.TemporaryDirectory(dir=place, prefix=".sccl-") as temporary,
     ):
         made = Path(temporary) / "made"
@@ -310,7 +311,7 @@ def write_folder(directory: Path, texts: Mapping[str, str | bytes], *, last: str
 
 
 @contextmanager
-def writing(directory: Path) -> Iterator[None]:
+def translate_write_errors(directory: Path) -> Iterator[None]:
     """Turn errors with the files of a folder into a sentence.
 
     Raises:
@@ -319,7 +320,9 @@ def writing(directory: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise InputError(f"cannot write {_named(directory, error)}; check the folder") from error
+        raise InputError(
+            f"cannot write {_describe_error(directory, error)}; check the folder"
+        ) from error
 
 
 def check_can_create(path: Path) -> None:
@@ -328,23 +331,25 @@ def check_can_create(path: Path) -> None:
     Raises:
         InputError: it is a file, below one, or may not be written to.
     """
-    _resolved(path)  # complains of names that cannot be
-    there = next(one for one in (path.absolute(), *path.absolute().parents) if one.exists())
-    if not there.is_dir():
-        what = "it" if there == path.absolute() else str(there)
-        raise InputError(f"cannot write into {path}: {what} is a file; give a folder")
-    if not os.access(there, os.W_OK):
-        raise InputError(f"cannot write into {path}: the folder {there} is not writable")
+    _resolve_path(path)  # complains of names that cannot be
+    ancestor = next(
+        folder for folder in (path.absolute(), *path.absolute().parents) if folder.exists()
+    )
+    if not ancestor.is_dir():
+        subject = "it" if ancestor == path.absolute() else str(ancestor)
+        raise InputError(f"cannot write into {path}: {subject} is a file; give a folder")
+    if not os.access(ancestor, os.W_OK):
+        raise InputError(f"cannot write into {path}: the folder {ancestor} is not writable")
 
 
-def slug(name: str) -> str:
+def slugify(name: str) -> str:
     """Return ``name`` as a safe part of a file name: letters, digits, dot and hyphen."""
-    return shortened(re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-."), 64) or "unnamed"
+    return shorten_name(re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-."), 64) or "unnamed"
 
 
-def shortened(name: str, most: int, between: str = "-") -> str:
+def shorten_name(name: str, limit: int, between: str = "-") -> str:
     """Return a name of no more characters than that, which tells apart those that begin alike."""
-    if len(name) <= most:
+    if len(name) <= limit:
         return name
     tells = sha256(name.encode()).hexdigest()[:8]
-    return f"{name[: most - len(tells) - 1]}{between}{tells}"
+    return f"{name[: limit - len(tells) - 1]}{between}{tells}"

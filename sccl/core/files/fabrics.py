@@ -14,16 +14,16 @@ from sccl.core.files.fabric_shapes import (
     IncastWire,
     SharedBudgetWire,
 )
-from sccl.core.files.text import parse
-from sccl.core.files.topologies import topology_of_wire, topology_to_wire
+from sccl.core.files.json_text import parse
+from sccl.core.files.topologies import topology_from_wire, topology_to_wire
 from sccl.core.topology import Topology
 from sccl.errors import FormatError, InputError
 
-Named = Callable[[str], Topology]
+TopologyResolver = Callable[[str], Topology]
 """Return the machine of a name."""
 
 
-def load_fabric(path: Path, named: Named) -> Fabric:
+def load_fabric(path: Path, named: TopologyResolver) -> Fabric:
     """Return the fabric in a file.
 
     Args:
@@ -33,10 +33,10 @@ def load_fabric(path: Path, named: Named) -> Fabric:
         InputError: the file cannot be read, is no fabric, or contradicts itself.
     """
     where = str(path)
-    return fabric_of_wire(parse(read_text(path), FabricWire, where), where, named)
+    return fabric_from_wire(parse(read_text(path), FabricWire, where), where, named)
 
 
-def fabric_of_wire(wire: FabricWire, where: str, named: Named) -> Fabric:
+def fabric_from_wire(wire: FabricWire, where: str, named: TopologyResolver) -> Fabric:
     """Return the fabric of a file shape.
 
     Raises:
@@ -61,11 +61,13 @@ def fabric_of_wire(wire: FabricWire, where: str, named: Named) -> Fabric:
         raise FormatError(f"{where}: {error}") from error
 
 
-def _channel(wire: ChannelWire, where: str, named: Named) -> Channel:
-    told = wire.topology
+def _channel(wire: ChannelWire, where: str, named: TopologyResolver) -> Channel:
+    topology = wire.topology
     return Channel(
         name=wire.name,
-        topology=named(told) if isinstance(told, str) else topology_of_wire(told, where),
+        topology=named(topology)
+        if isinstance(topology, str)
+        else topology_from_wire(topology, where),
         streams=wire.streams,
         launch_us=wire.launch_us,
         slowdown=wire.slowdown,

@@ -23,8 +23,8 @@ Seconds = Annotated[
     float, Meta(ge=0, description="Seconds; not in files, which are the same again.")
 ]
 
-_MOST_STEPS = 1_000_000
-_MOST_DIGITS = 4_000  # of a price: Python reads no more than 4,300 in a number
+_MAX_STEPS = 1_000_000
+_MAX_DIGITS = 4_000  # of a price: Python reads no more than 4,300 in a number
 _COST = re.compile(r"[1-9][0-9]{0,14}(/[1-9][0-9]{0,14})?")
 
 
@@ -37,23 +37,23 @@ def seconds_to_wire(seconds: float | None) -> float | UnsetType:
     return UNSET if seconds is None else round(seconds, 3)
 
 
-def seconds_of_wire(seconds: float | UnsetType) -> float | None:
+def seconds_from_wire(seconds: float | UnsetType) -> float | None:
     """Return the seconds of a file. None: it does not say."""
     return None if seconds is UNSET else seconds
 
 
-def checked_steps(steps: int) -> int:
+def check_steps(steps: int) -> int:
     """Return a number of steps that can be drawn.
 
     Raises:
         ParameterError: it is less than 1, or too large.
     """
-    if not 1 <= steps <= _MOST_STEPS:
-        raise ParameterError(f"steps is {steps}, expected 1 to {_MOST_STEPS}")
+    if not 1 <= steps <= _MAX_STEPS:
+        raise ParameterError(f"steps is {steps}, expected 1 to {_MAX_STEPS}")
     return steps
 
 
-def cost_of_text(text: str) -> Fraction:
+def cost_from_text(text: str) -> Fraction:
     """Return an R/C; numbers of very many digits would take long to compute with.
 
     Raises:
@@ -64,7 +64,7 @@ def cost_of_text(text: str) -> Fraction:
     return Fraction(text)
 
 
-def fraction_of_text(text: str) -> Fraction:
+def fraction_from_text(text: str) -> Fraction:
     """Return a price, a weight or a number of rounds: they are read, and not computed with.
 
     Args:
@@ -74,6 +74,6 @@ def fraction_of_text(text: str) -> Fraction:
         ParameterError: it is too long to be read, or divides by 0.
     """
     top, _, bottom = text.partition("/")
-    if len(text) > _MOST_DIGITS or (bottom and not bottom.strip("0")):
+    if len(text) > _MAX_DIGITS or (bottom and not bottom.strip("0")):
         raise ParameterError(f"a price is {text!r:.40}, expected a fraction such as 7/6")
     return Fraction(int(top), int(bottom or 1))

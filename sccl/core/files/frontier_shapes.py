@@ -112,7 +112,7 @@ class UnsweptWire(Part, frozen=True, kw_only=True):
     why: str
 
 
-class FoundWire(Part, frozen=True, kw_only=True):
+class QuestionFrontierWire(Part, frozen=True, kw_only=True):
     """The results for a collective on a machine: for one class of algorithms, or for several."""
 
     topology: str
@@ -167,7 +167,7 @@ class FoundWire(Part, frozen=True, kw_only=True):
     unswept: tuple[UnsweptWire, ...] | UnsetType = UNSET
 
 
-class HalfWire(FoundWire, frozen=True, kw_only=True):
+class HalfWire(QuestionFrontierWire, frozen=True, kw_only=True):
     """The frontier of a collective that algorithms are composed of."""
 
     schema: Literal[1] = 1

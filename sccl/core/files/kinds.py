@@ -41,12 +41,13 @@ class Kind:
 
     Attributes:
         name: the value of its field ``kind``.
-        telling: sets of fields that identify it if a hand-written file has no ``kind``. Any set.
+        identifying_fields: sets of fields that identify it if a hand-written file has no ``kind``.
+            Any set.
         shape: the shape that reading checks. None: it has a separate reader.
     """
 
     name: str
-    telling: tuple[frozenset[str], ...]
+    identifying_fields: tuple[frozenset[str], ...]
     shape: type[msgspec.Struct] | None = None
 
     def __str__(self) -> str:
@@ -54,38 +55,42 @@ class Kind:
         return f"{'an' if self.name[0] in 'aeiou' else 'a'} {self.name}"
 
 
-def _kind(name: str, telling: str, shape: type[msgspec.Struct] | None = None) -> Kind:
-    return Kind(name, tuple(frozenset(some.split()) for some in telling.split("|")), shape)
+def _define_kind(name: str, telling: str, shape: type[msgspec.Struct] | None = None) -> Kind:
+    return Kind(
+        name, tuple(frozenset(alternative.split()) for alternative in telling.split("|")), shape
+    )
 
 
-TOPOLOGY = _kind("topology", "ranks alpha_us gb_per_s", TopologyWire)
-NETWORK = _kind("network", "joining", NetworkWire)
-FABRIC = _kind("fabric", "channels", FabricWire)
-BANDWIDTH = _kind("bandwidth", "intervals", VariableBandwidthWire)
-MEASUREMENT = _kind("measurement", "ranks timings", MeasurementsWire)
-PCIE_MEASUREMENT = _kind("pcie-measurement", "loopback_us beside_nic", PcieMeasurementsWire)
-SKETCH = _kind("sketch", "nnodes intranode_sketch", SketchWire)
-COLLECTIVE = _kind("collective", "num_chunks pre post", CollectiveWire)
-CUSTOM_COLLECTIVE = _kind(
+TOPOLOGY = _define_kind("topology", "ranks alpha_us gb_per_s", TopologyWire)
+NETWORK = _define_kind("network", "joining", NetworkWire)
+FABRIC = _define_kind("fabric", "channels", FabricWire)
+BANDWIDTH = _define_kind("bandwidth", "intervals", VariableBandwidthWire)
+MEASUREMENT = _define_kind("measurement", "ranks timings", MeasurementsWire)
+PCIE_MEASUREMENT = _define_kind("pcie-measurement", "loopback_us beside_nic", PcieMeasurementsWire)
+SKETCH = _define_kind("sketch", "nnodes intranode_sketch", SketchWire)
+COLLECTIVE = _define_kind("collective", "num_chunks pre post", CollectiveWire)
+CUSTOM_COLLECTIVE = _define_kind(
     "custom-collective",
     "pre post|ranks allgatherv|ranks alltoallv|ranks gatherv|ranks reducescatterv|ranks scatterv",
     CustomCollectiveWire,
 )
-GROUPS = _kind("groups", "groups", GroupsWire)
-ALGORITHM = _kind("algorithm", "sends", AlgorithmWire)
-INSTANCE = _kind("instance", "topology collective steps rounds", InstanceWire)
-ANSWER = _kind("answer", "answer solver", AnswerWire)
-SYMMETRY = _kind("symmetry", "generators", SymmetryWire)
-SYMMETRIC_ALGORITHM = _kind("symmetric-algorithm", "sends symmetries", SymmetricAlgorithmWire)
-SCHEDULE = _kind("schedule", "sends tick_ps", ScheduleWire)
-PACKED_SCHEDULE = _kind("packed-schedule", "rounds sends chunk_bits", PackedScheduleWire)
-CERTIFICATE = _kind("certificate", "claims", CertificateWire)
-FRONTIER = _kind("frontier", "points bounds")
-WORKLOAD = _kind("workload", "roles ops submits", WorkloadWire)
-TRAINING_PLAN = _kind("training-plan", "period_ns order workload", TrainingPlanWire)
-TIMELINE = _kind("timeline", "plan spans", TimelineWire)
-OPTION = _kind("option", "options refused ops", OfferedOptionsWire)
-PROGRAM = _kind("program", "target collectives", ProjectWire)
+GROUPS = _define_kind("groups", "groups", GroupsWire)
+ALGORITHM = _define_kind("algorithm", "sends", AlgorithmWire)
+INSTANCE = _define_kind("instance", "topology collective steps rounds", InstanceWire)
+ANSWER = _define_kind("answer", "answer solver", AnswerWire)
+SYMMETRY = _define_kind("symmetry", "generators", SymmetryWire)
+SYMMETRIC_ALGORITHM = _define_kind(
+    "symmetric-algorithm", "sends symmetries", SymmetricAlgorithmWire
+)
+SCHEDULE = _define_kind("schedule", "sends tick_ps", ScheduleWire)
+PACKED_SCHEDULE = _define_kind("packed-schedule", "rounds sends chunk_bits", PackedScheduleWire)
+CERTIFICATE = _define_kind("certificate", "claims", CertificateWire)
+FRONTIER = _define_kind("frontier", "points bounds")
+WORKLOAD = _define_kind("workload", "roles ops submits", WorkloadWire)
+TRAINING_PLAN = _define_kind("training-plan", "period_ns order workload", TrainingPlanWire)
+TIMELINE = _define_kind("timeline", "plan spans", TimelineWire)
+OPTION = _define_kind("option", "options refused ops", OfferedOptionsWire)
+PROGRAM = _define_kind("program", "target collectives", ProjectWire)
 
 KINDS = (
     *(TOPOLOGY, NETWORK, COLLECTIVE, CUSTOM_COLLECTIVE, ALGORITHM, INSTANCE, ANSWER, SYMMETRY),
@@ -118,30 +123,30 @@ AnyWire = (
 )
 """Any shape that is written as canonical text."""
 
-ALGORITHMS = frozenset({ALGORITHM, SYMMETRIC_ALGORITHM})
+ALGORITHM_KINDS = frozenset({ALGORITHM, SYMMETRIC_ALGORITHM})
 """The kinds that an algorithm is kept in."""
 
-PLANS = ALGORITHMS | {SCHEDULE, PACKED_SCHEDULE}
+PLAN_KINDS = ALGORITHM_KINDS | {SCHEDULE, PACKED_SCHEDULE}
 """The kinds of plans: files that move data, by steps or by times."""
 
-STEPPED = frozenset({TRAINING_PLAN, TIMELINE})
+TRAINING_KINDS = frozenset({TRAINING_PLAN, TIMELINE})
 """The kinds that a training plan is kept in, as it is, or as it runs."""
 
-JUDGED = PLANS | STEPPED
+VERIFIED_KINDS = PLAN_KINDS | TRAINING_KINDS
 """The kinds that the judge looks at before anything is made of them, believing no claim."""
 
 SHAPES: dict[str, type[msgspec.Struct]] = {k.name: k.shape for k in KINDS if k.shape is not None}
 """The published shapes, by the ``kind`` in a file."""
 
 
-def kind_of(fields: Mapping[str, object]) -> Kind | None:
+def detect_kind(fields: Mapping[str, object]) -> Kind | None:
     """Return the kind that an object says it is of, or whose telling fields it has. None: none."""
     if "kind" in fields:
         return next((kind for kind in KINDS if kind.name == fields["kind"]), None)
     alike = [
         (len(telling), -place)
         for place, kind in enumerate(KINDS)
-        for telling in kind.telling
+        for telling in kind.identifying_fields
         if telling <= fields.keys()
     ]
     return KINDS[-max(alike)[1]] if alike else None

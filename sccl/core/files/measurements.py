@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from sccl.core.files.disk import read_text
+from sccl.core.files.json_text import parse
 from sccl.core.files.measurement_shapes import (
     LinkTimingWire,
     MeasurementsWire,
     PairedCopiesWire,
     PcieMeasurementsWire,
 )
-from sccl.core.files.text import parse
 from sccl.core.measurements import LinkTiming, Measurements, Pacing
 from sccl.core.pcie import PairedCopies, PcieMeasurements
 from sccl.errors import FormatError, ParameterError

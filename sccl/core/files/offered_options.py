@@ -7,22 +7,22 @@ from pathlib import Path
 from typing import TypeVar
 
 from sccl.core.files.disk import read_text
-from sccl.core.files.fabrics import Named, fabric_of_wire, fabric_to_wire
-from sccl.core.files.text import parse
+from sccl.core.files.fabrics import TopologyResolver, fabric_from_wire, fabric_to_wire
+from sccl.core.files.json_text import parse
 from sccl.core.files.training_plan_shapes import (
     OfferedOptionsWire,
     OfferedOpWire,
     RefusedRecipeWire,
 )
-from sccl.core.files.training_plans import option_of_wire, option_to_wire
-from sccl.core.files.workloads import workload_of_wire, workload_to_wire
+from sccl.core.files.training_plans import option_from_wire, option_to_wire
+from sccl.core.files.workloads import workload_from_wire, workload_to_wire
 from sccl.core.training_plan import OfferedOptions, RefusedRecipe
 from sccl.errors import FormatError
 
 T = TypeVar("T", bound=Hashable)
 
 
-def load_offered_options(path: Path, named: Named) -> OfferedOptions:
+def load_offered_options(path: Path, named: TopologyResolver) -> OfferedOptions:
     """Return the offered options in a file.
 
     Args:
@@ -34,27 +34,29 @@ def load_offered_options(path: Path, named: Named) -> OfferedOptions:
     """
     where = str(path)
     wire = parse(read_text(path), OfferedOptionsWire, where)
-    workload = workload_of_wire(wire.workload, where)
+    workload = workload_from_wire(wire.workload, where)
     wanted = [op.id for op in workload.collectives()]
-    if [one.op for one in wire.ops] != wanted:
+    if [row.op for row in wire.ops] != wanted:
         raise FormatError(
             f"{where}: its ops are other than the {len(wanted)} collectives of its workload, or in "
             "another order"
         )
-    options = [option_of_wire(one, f"{where}, option {k}") for k, one in enumerate(wire.options)]
-    refused = [RefusedRecipe(one.recipe, one.why) for one in wire.refused]
+    options = [option_from_wire(row, f"{where}, option {k}") for k, row in enumerate(wire.options)]
+    refused = [RefusedRecipe(row.recipe, row.why) for row in wire.refused]
     return OfferedOptions(
         workload=workload,
-        fabric=fabric_of_wire(wire.fabric, where, named),
+        fabric=fabric_from_wire(wire.fabric, where, named),
         options=tuple(
-            (one.op, option)
-            for one in wire.ops
-            for option in _taken(options, one.options, f"{where}, {one.op!r:.60}: option")
+            (row.op, option)
+            for row in wire.ops
+            for option in _select_rows(options, row.options, f"{where}, {row.op!r:.60}: option")
         ),
         refused=tuple(
-            (one.op, recipe)
-            for one in wire.ops
-            for recipe in _taken(refused, one.refused, f"{where}, {one.op!r:.60}: refused recipe")
+            (row.op, recipe)
+            for row in wire.ops
+            for recipe in _select_rows(
+                refused, row.refused, f"{where}, {row.op!r:.60}: refused recipe"
+            )
         ),
         seed=wire.seed,
         costs=wire.costs,
@@ -64,24 +66,24 @@ def load_offered_options(path: Path, named: Named) -> OfferedOptions:
     )
 
 
-def _taken(rows: Sequence[T], numbers: Iterable[int], what: str) -> list[T]:
-    found = list(numbers)
-    if late := [k for k in found if k >= len(rows)]:
-        raise FormatError(f"{what} is {late[0]}, and there are {len(rows)}, counted from 0")
-    return [rows[k] for k in found]
+def _select_rows(rows: Sequence[T], numbers: Iterable[int], label: str) -> list[T]:
+    indices = list(numbers)
+    if invalid := [k for k in indices if k >= len(rows)]:
+        raise FormatError(f"{label} is {invalid[0]}, and there are {len(rows)}, counted from 0")
+    return [rows[k] for k in indices]
 
 
 def offered_options_to_wire(offered: OfferedOptions) -> OfferedOptionsWire:
     """Return the file shape of offered options; equal options are written once."""
     options = {option: k for k, option in enumerate(dict.fromkeys(o for _, o in offered.options))}
-    refused = {one: k for k, one in enumerate(dict.fromkeys(r for _, r in offered.refused))}
-    own: dict[str, tuple[list[int], list[int]]] = {
+    refused = {refusal: k for k, refusal in enumerate(dict.fromkeys(r for _, r in offered.refused))}
+    numbers_by_op: dict[str, tuple[list[int], list[int]]] = {
         op.id: ([], []) for op in offered.workload.collectives()
     }
     for name, option in offered.options:
-        own[name][0].append(options[option])
-    for name, one in offered.refused:
-        own[name][1].append(refused[one])
+        numbers_by_op[name][0].append(options[option])
+    for name, refusal in offered.refused:
+        numbers_by_op[name][1].append(refused[refusal])
     return OfferedOptionsWire(
         seed=offered.seed,
         costs=offered.costs,
@@ -89,10 +91,12 @@ def offered_options_to_wire(offered: OfferedOptions) -> OfferedOptionsWire:
         bitwise=offered.bitwise,
         planned_by=offered.planned_by,
         options=tuple(map(option_to_wire, options)),
-        refused=tuple(RefusedRecipeWire(recipe=one.recipe, why=one.why) for one in refused),
+        refused=tuple(
+            RefusedRecipeWire(recipe=refusal.recipe, why=refusal.why) for refusal in refused
+        ),
         ops=tuple(
             OfferedOpWire(op=name, options=tuple(rows), refused=tuple(not_taken))
-            for name, (rows, not_taken) in own.items()
+            for name, (rows, not_taken) in numbers_by_op.items()
         ),
         workload=workload_to_wire(offered.workload),
         fabric=fabric_to_wire(offered.fabric),

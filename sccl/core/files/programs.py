@@ -133,7 +133,7 @@ class ProjectWire(_Wire, frozen=True, kw_only=True):
     ] = UNSET
     collectives: tuple[CollectiveProgramsWire, ...]
 
-    def choosing(self, selection: str) -> ProjectWire:
+    def with_selection(self, selection: str) -> ProjectWire:
         """Return it with another selection."""
         return msgspec.structs.replace(self, selection=selection)
 

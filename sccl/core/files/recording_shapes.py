@@ -1,7 +1,7 @@
 """The shape of recordings: the calls and waits of one rank of a running job, with times.
 
-Jobs write them, and :mod:`sccl.workloads` reads them. Times are microseconds of one clock of the
-rank; ``cpu`` times are of the thread's CPU clock, which stops while the thread sleeps.
+Jobs write them, and :mod:`sccl.training.traces` reads them. Times are microseconds of one clock of
+the rank; ``cpu`` times are of the thread's CPU clock, which stops while the thread sleeps.
 """
 
 from __future__ import annotations

@@ -11,19 +11,20 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from sccl.core.arrays import AnyIntArray
 from sccl.core.clock import AlphaModel
-from sccl.core.files.collectives import check_pairs, collective_of_wire, collective_to_wire
+from sccl.core.files.collectives import check_pairs, collective_from_wire, collective_to_wire
 from sccl.core.files.disk import read_text
+from sccl.core.files.json_text import has_valid_digest, parse, text_with_digest
 from sccl.core.files.schedule_shapes import ScheduleWire
-from sccl.core.files.text import as_written, parse, text_with_digest
-from sccl.core.files.topologies import topology_of_wire, topology_to_wire
-from sccl.core.schedule import Schedule, TransferColumns, Whole
+from sccl.core.files.topologies import topology_from_wire, topology_to_wire
+from sccl.core.schedule import Schedule, TransferColumns
 from sccl.core.topology import Topology
 from sccl.errors import FormatError, InputError
 
 _Row = tuple[int, int, int, int, int, int]
 
-_PIECE = 2**21
+_PIECE_BYTES = 2**21
 """Bytes of rows that are read together: some hundredths of a second."""
 
 _ROWS = msgspec.json.Decoder(get_type_hints(ScheduleWire, include_extras=True)["sends"])
@@ -35,7 +36,7 @@ def schedule_to_wire(schedule: Schedule) -> ScheduleWire:
     return msgspec.structs.replace(_head(schedule), sends=tuple(rows))
 
 
-def schedule_of_wire(wire: ScheduleWire, where: str) -> Schedule:
+def schedule_from_wire(wire: ScheduleWire, where: str) -> Schedule:
     """Return the schedule of a file shape, which the judge has still to see.
 
     Raises:
@@ -52,8 +53,8 @@ def _schedule(wire: ScheduleWire, table: NDArray[np.int64], where: str) -> Sched
         FormatError: it contradicts itself, or its rows are not in order.
         TooLargeError: so few sends are about very many pairs of a chunk and a rank.
     """
-    topology = topology_of_wire(wire.topology, f"{where}, $.topology")
-    collective = collective_of_wire(wire.collective, where)
+    topology = topology_from_wire(wire.topology, f"{where}, $.topology")
+    collective = collective_from_wire(wire.collective, where)
     check_pairs(collective, len(table), where)
     message = np.array(wire.messages, dtype=np.int64) if wire.messages else None
     try:
@@ -76,7 +77,7 @@ def _schedule(wire: ScheduleWire, table: NDArray[np.int64], where: str) -> Sched
         raise FormatError(f"{where}: {error}") from error
 
 
-def _links(topology: Topology, src: Whole, dst: Whole, where: str) -> Whole:
+def _links(topology: Topology, src: AnyIntArray, dst: AnyIntArray, where: str) -> AnyIntArray:
     """Return the place of each row's link.
 
     Raises:
@@ -94,7 +95,7 @@ def _links(topology: Topology, src: Whole, dst: Whole, where: str) -> Whole:
     return place.astype(np.int32)
 
 
-def pieces(schedule: Schedule) -> Iterator[str]:
+def text_pieces(schedule: Schedule) -> Iterator[str]:
     """Yield the text of a schedule's file, piece by piece: in memory is never more than a batch."""
     text = text_with_digest(_head(schedule), schedule_digest(schedule))
     head, _, tail = text.rpartition("[]")
@@ -115,16 +116,16 @@ def load_schedule(path: Path) -> tuple[Schedule, bool]:
         InputError: the file cannot be read, or is not a schedule.
     """
     where, text = str(path), read_text(path)
-    if (both := _apart(text.encode())) is None:
+    if (both := _split_rows(text.encode())) is None:
         wire = parse(text, ScheduleWire, where)
-        return schedule_of_wire(wire, where), as_written(wire)
+        return schedule_from_wire(wire, where), has_valid_digest(wire)
     head, table = both
     wire = parse(head.decode(), ScheduleWire, where)
     schedule = _schedule(wire, table, where)
     return schedule, wire.digest in (None, schedule_digest(schedule))
 
 
-def _apart(text: bytes) -> tuple[bytes, NDArray[np.int64]] | None:
+def _split_rows(text: bytes) -> tuple[bytes, NDArray[np.int64]] | None:
     """Return the text of a file without its rows, and the rows. None: parse the whole text.
 
     That is so if there are few rows, or a row is invalid, for the error message. Many rows are
@@ -132,9 +133,9 @@ def _apart(text: bytes) -> tuple[bytes, NDArray[np.int64]] | None:
     """
     try:
         raw = bytes(msgspec.json.decode(text, type=dict[str, msgspec.Raw])["sends"])
-        if len(raw) < _PIECE:
+        if len(raw) < _PIECE_BYTES:
             return None
-        tables = [_table(_ROWS.decode(piece)) for piece in _parted(raw)]
+        tables = [_table(_ROWS.decode(piece)) for piece in _split_list(raw)]
     except (msgspec.DecodeError, RecursionError, KeyError):
         return None
     begin = text.index(raw)
@@ -145,10 +146,12 @@ def _table(rows: tuple[_Row, ...]) -> NDArray[np.int64]:
     return np.array(rows, dtype=np.int64).reshape(-1, 6)
 
 
-def _parted(rows: bytes) -> Iterator[bytes]:
+def _split_list(rows: bytes) -> Iterator[bytes]:
     """Yield lists that together have the rows of one, if it is a list of rows of numbers."""
     begin = 1
-    while (end := rows.find(b"]", begin + _PIECE)) > 0 and (comma := rows.find(b",", end)) > 0:
+    while (end := rows.find(b"]", begin + _PIECE_BYTES)) > 0 and (
+        comma := rows.find(b",", end)
+    ) > 0:
         yield b"[" + rows[begin : end + 1] + b"]" + rows[end + 1 : comma].strip()
         begin = comma + 1
     yield b"[" + rows[begin:]
@@ -174,14 +177,14 @@ def _batches(schedule: Schedule) -> Iterator[list[_Row]]:
         yield _rows(rows, ends)
 
 
-def _rows(rows: TransferColumns, ends: Whole) -> list[_Row]:
+def _rows(rows: TransferColumns, ends: AnyIntArray) -> list[_Row]:
     src, dst = ends[rows.link].T
     columns = (rows.start, rows.end, rows.chunk, src, dst, rows.reduce.astype(np.int8))
     return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
 def schedule_digest(schedule: Schedule) -> str:
-    """Return :func:`sccl.core.files.text.digest` of the whole, computed batch by batch."""
+    """Return :func:`sccl.core.files.json_text.digest` of the whole, computed batch by batch."""
     content = msgspec.to_builtins(_head(schedule))
     names = sorted(content.keys() - {"schema", "kind", "digest", "sends"})
     encode = msgspec.json.Encoder(order="sorted").encode

@@ -6,14 +6,14 @@ import re
 from pathlib import Path
 
 from sccl.core.files.disk import read_text
+from sccl.core.files.json_text import parse
 from sccl.core.files.sketch_shapes import (
     HyperparametersWire,
     InternodeWire,
     IntranodeWire,
     SketchWire,
 )
-from sccl.core.files.text import parse
-from sccl.core.sketch import Hyperedge, HyperedgePolicy, Joining, Relays, Rotation, Sketch
+from sccl.core.sketch import Hyperedge, HyperedgePolicy, RelayPattern, RelayRules, Rotation, Sketch
 from sccl.errors import FormatError, ParameterError
 
 _SIZE = re.compile(r"([0-9]{1,19})\s*(|[KMGT]i?)B?", re.IGNORECASE)
@@ -26,10 +26,10 @@ def load_sketch(path: Path) -> Sketch:
     Raises:
         InputError: the file cannot be read, is no sketch, or contradicts itself.
     """
-    return sketch_of_text(read_text(path), str(path))
+    return sketch_from_text(read_text(path), str(path))
 
 
-def sketch_of_text(text: str, where: str) -> Sketch:
+def sketch_from_text(text: str, where: str) -> Sketch:
     """Return the sketch in a JSON text.
 
     Args:
@@ -38,10 +38,10 @@ def sketch_of_text(text: str, where: str) -> Sketch:
     Raises:
         FormatError: it has another form, or is inconsistent.
     """
-    return sketch_of_wire(parse(text, SketchWire, where), where)
+    return sketch_from_wire(parse(text, SketchWire, where), where)
 
 
-def sketch_of_wire(wire: SketchWire, where: str = "sketch") -> Sketch:
+def sketch_from_wire(wire: SketchWire, where: str = "sketch") -> Sketch:
     """Return the sketch of a file shape.
 
     Args:
@@ -56,8 +56,8 @@ def sketch_of_wire(wire: SketchWire, where: str = "sketch") -> Sketch:
             name=wire.name or Path(where).stem or where,
             nodes=wire.nnodes,
             chunks=wire.hyperparameters.input_chunkup,
-            size_bytes=None if size is None else _bytes(size),
-            within=None
+            size_bytes=None if size is None else _parse_bytes(size),
+            intranode_links=None
             if intra.intranode_conn is None
             else _pairs("intranode_conn", intra.intranode_conn),
             hyperedges=_hyperedges(intra),
@@ -68,25 +68,27 @@ def sketch_of_wire(wire: SketchWire, where: str = "sketch") -> Sketch:
         raise FormatError(f"{where}: {error}") from error
 
 
-def _bytes(size: str | int) -> int:
+def _parse_bytes(size: str | int) -> int:
     """Return the bytes that a text or a number stands for.
 
     Raises:
         ParameterError: it stands for none.
     """
-    found = _SIZE.fullmatch(str(size).strip())
-    if not found or not int(found[1]):
+    match = _SIZE.fullmatch(str(size).strip())
+    if not match or not int(match[1]):
         raise ParameterError(f"input_size is {size!r}, expected bytes: a number, 1M, 64KB or 1GiB")
-    unit = found[2].upper()
+    unit = match[2].upper()
     base = 1024 if unit.endswith("I") else 1000
-    return int(found[1]) * int(base ** _POWERS[unit[:1]])
+    return int(match[1]) * int(base ** _POWERS[unit[:1]])
 
 
 def _pairs(entry: str, conn: dict[str, tuple[int, ...]]) -> tuple[tuple[int, tuple[int, ...]], ...]:
-    return tuple(sorted((_number(entry, key), tuple(sorted(set(to)))) for key, to in conn.items()))
+    return tuple(
+        sorted((_parse_number(entry, key), tuple(sorted(set(to)))) for key, to in conn.items())
+    )
 
 
-def _number(entry: str, key: str) -> int:
+def _parse_number(entry: str, key: str) -> int:
     """Return the number of a rank that a key stands for.
 
     Raises:
@@ -115,14 +117,16 @@ def _hyperedges(wire: IntranodeWire) -> tuple[Hyperedge, ...]:
     return tuple(Hyperedge(local, HyperedgePolicy(policy)) for local, policy in pairs)
 
 
-def _relays(wire: InternodeWire) -> Relays:
-    told, shares = wire.internode_conn, wire.beta_split or {}
-    return Relays(
-        joined=Joining(told) if isinstance(told, str) else _pairs("internode_conn", told),
+def _relays(wire: InternodeWire) -> RelayRules:
+    conn, shares = wire.internode_conn, wire.beta_split or {}
+    return RelayRules(
+        connections=RelayPattern(conn) if isinstance(conn, str) else _pairs("internode_conn", conn),
         leaves_by=_pairs("gpus_to_sender_rev_map", wire.gpus_to_sender_rev_map or {}),
-        by_number=wire.chunk_to_relay_map,
-        shares=tuple(sorted((_number("beta_split", n), share) for n, share in shares.items())),
-        own_first=wire.enforce_ordering,
+        relay_map=wire.chunk_to_relay_map,
+        shares=tuple(
+            sorted((_parse_number("beta_split", n), share) for n, share in shares.items())
+        ),
+        local_first=wire.enforce_ordering,
     )
 
 
@@ -131,14 +135,14 @@ def sketch_to_wire(sketch: Sketch) -> SketchWire:
     relays, edges = sketch.relays, sketch.hyperedges
     internode = None
     if relays is not None:
-        told = relays.joined
+        conn = relays.connections
         internode = InternodeWire(
             strategy="relay",
-            internode_conn=told.value if isinstance(told, Joining) else _conn(told),
+            internode_conn=conn.value if isinstance(conn, RelayPattern) else _conn(conn),
             gpus_to_sender_rev_map=_conn(relays.leaves_by) or None,
-            chunk_to_relay_map=relays.by_number,
+            chunk_to_relay_map=relays.relay_map,
             beta_split={str(n): share for n, share in relays.shares} or None,
-            enforce_ordering=relays.own_first,
+            enforce_ordering=relays.local_first,
         )
     return SketchWire(
         name=sketch.name,
@@ -147,10 +151,12 @@ def sketch_to_wire(sketch: Sketch) -> SketchWire:
             strategy="switch" if edges else "none",
             switches=tuple(edge.local for edge in edges),
             switch_hyperedge_strategy=tuple(edge.policy.value for edge in edges),
-            intranode_conn=None if sketch.within is None else _conn(sketch.within),
+            intranode_conn=None
+            if sketch.intranode_links is None
+            else _conn(sketch.intranode_links),
         ),
         internode_sketch=internode,
-        symmetry_offsets=tuple((one.offset, one.size) for one in sketch.rotations),
+        symmetry_offsets=tuple((rotation.offset, rotation.size) for rotation in sketch.rotations),
         hyperparameters=HyperparametersWire(
             input_chunkup=sketch.chunks, input_size=sketch.size_bytes
         ),

@@ -5,16 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 from sccl.core.files.disk import read_text
-from sccl.core.files.fabrics import Named
-from sccl.core.files.text import as_written, parse
+from sccl.core.files.fabrics import TopologyResolver
+from sccl.core.files.json_text import has_valid_digest, parse
 from sccl.core.files.training_plan_shapes import TimelineWire
-from sccl.core.files.training_plans import training_plan_of_wire, training_plan_to_wire
+from sccl.core.files.training_plans import training_plan_from_wire, training_plan_to_wire
 from sccl.core.step_timeline import StepSpan, StepTimeline
 from sccl.core.training_plan import TrainingPlan
 from sccl.errors import FormatError
 
 
-def load_timeline(path: Path, named: Named) -> tuple[TrainingPlan, StepTimeline, bool]:
+def load_timeline(path: Path, named: TopologyResolver) -> tuple[TrainingPlan, StepTimeline, bool]:
     """Return the timeline of a file, its plan, and whether the content still has its digest.
 
     The check covers only that spans belong to the plan's operations and lanes. The verifier checks
@@ -28,7 +28,7 @@ def load_timeline(path: Path, named: Named) -> tuple[TrainingPlan, StepTimeline,
     """
     where = str(path)
     wire = parse(read_text(path), TimelineWire, where)
-    plan = training_plan_of_wire(wire.plan, f"{where}, plan", named)
+    plan = training_plan_from_wire(wire.plan, f"{where}, plan", named)
     motifs = {name: len(option.motifs) for name, option in plan.options}
     motifs |= {op.id: 1 for op in plan.workload.computation()}
     computed = {op.id for op in plan.workload.computation()}
@@ -50,7 +50,7 @@ def load_timeline(path: Path, named: Named) -> tuple[TrainingPlan, StepTimeline,
             f"{where}: prologue_ns is {wire.prologue_ns}, expected the time of iterations 0 to "
             f"{wire.first} beyond as many periods"
         )
-    return plan, timeline, as_written(wire)
+    return plan, timeline, has_valid_digest(wire)
 
 
 def timeline_to_wire(plan: TrainingPlan, timeline: StepTimeline) -> TimelineWire:
@@ -60,8 +60,8 @@ def timeline_to_wire(plan: TrainingPlan, timeline: StepTimeline) -> TimelineWire
     return TimelineWire(
         period_ns=timeline.period_ns,
         prologue_ns=timeline.prologue_ns,
-        steady=timeline.steady,
-        first=timeline.first,
+        steady=timeline.is_steady,
+        first=timeline.first_periodic,
         lanes=lanes,
         spans=tuple(
             (s.op, s.motif, s.iteration, number[s.lane], s.start_ns, s.end_ns)

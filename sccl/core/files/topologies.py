@@ -9,10 +9,10 @@ from pathlib import Path
 import msgspec
 
 from sccl.core.files.disk import read_text
+from sccl.core.files.json_text import parse
 from sccl.core.files.shapes import BudgetWire, LinkWire, SwitchWire, TopologyWire
-from sccl.core.files.text import parse
 from sccl.core.topology import (
-    MAX_PAIRED,
+    MAX_FULL_MESH_RANKS,
     MAX_RANKS,
     Budget,
     Link,
@@ -33,7 +33,7 @@ def load_topology(path: Path) -> Topology:
         InputError: the file cannot be read, or is not a topology.
     """
     where = str(path)
-    return topology_of_wire(parse(read_text(path), TopologyWire, where), where)
+    return topology_from_wire(parse(read_text(path), TopologyWire, where), where)
 
 
 def topology_to_wire(topology: Topology) -> TopologyWire:
@@ -71,14 +71,14 @@ def topology_to_wire(topology: Topology) -> TopologyWire:
     )
 
 
-def topology_of_wire(wire: TopologyWire, where: str) -> Topology:
+def topology_from_wire(wire: TopologyWire, where: str) -> Topology:
     """Return the topology of a file shape.
 
     Raises:
         FormatError: it contradicts itself, or has very many ranks that no link can lead to.
     """
     try:
-        links = _every_link_of_wire(wire)
+        links = _all_links_from_wire(wire)
         _check_linked(wire.ranks, len(links))
         budgets = [Budget(b.name, b.edges, b.chunks_per_round, b.gb_per_s) for b in wire.budgets]
         return Topology(
@@ -88,8 +88,8 @@ def topology_of_wire(wire: TopologyWire, where: str) -> Topology:
             alpha_us=wire.alpha_us,
             gb_per_s=wire.gb_per_s,
             links=links,
-            budgets=(*budgets, *_sides_of_wire(wire, links)),
-            switches=tuple(map(_switch_of_wire, wire.switches)),
+            budgets=(*budgets, *_sides_from_wire(wire, links)),
+            switches=tuple(map(_switch_from_wire, wire.switches)),
             chassis=wire.chassis,
             labels=wire.labels,
             pci_bus_ids=wire.pci_bus_ids,
@@ -99,28 +99,28 @@ def topology_of_wire(wire: TopologyWire, where: str) -> Topology:
 
 
 def _switch_to_wire(switch: Switch) -> str | SwitchWire:
-    return switch.name if switch.plain else SwitchWire(**asdict(switch))
+    return switch.name if switch.is_plain else SwitchWire(**asdict(switch))
 
 
-def _switch_of_wire(wire: str | SwitchWire) -> Switch:
+def _switch_from_wire(wire: str | SwitchWire) -> Switch:
     return Switch(wire) if isinstance(wire, str) else Switch(*msgspec.structs.astuple(wire))
 
 
-def _every_link_of_wire(wire: TopologyWire) -> tuple[Link, ...]:
+def _all_links_from_wire(wire: TopologyWire) -> tuple[Link, ...]:
     """Return the links of a file. With no list of them, but 'egress', those of a switch."""
     if wire.links or wire.egress is None:
-        return tuple(link for k in wire.links for link in _links_of_wire(k, wire))
-    if not 2 <= wire.ranks <= MAX_PAIRED:
+        return tuple(link for k in wire.links for link in _links_from_wire(k, wire))
+    if not 2 <= wire.ranks <= MAX_FULL_MESH_RANKS:
         raise ParameterError(
             f"topology {wire.name!r}: 'egress' without 'links' joins every rank to every other, "
-            f"and ranks is {wire.ranks}, expected 2 to {MAX_PAIRED}"
+            f"and ranks is {wire.ranks}, expected 2 to {MAX_FULL_MESH_RANKS}"
         )
-    lanes = min(_sides(wire))
+    lanes = min(_egress_and_ingress(wire))
     pairs = permutations(range(wire.ranks), 2)
     return tuple(Link(u, v, lanes, wire.alpha_us, wire.gb_per_s) for u, v in pairs)
 
 
-def _sides_of_wire(wire: TopologyWire, links: tuple[Link, ...]) -> list[Budget]:
+def _sides_from_wire(wire: TopologyWire, links: tuple[Link, ...]) -> list[Budget]:
     """Return 'egress' and 'ingress' as budgets."""
     if wire.egress is None and wire.ingress is None:
         return []
@@ -129,37 +129,37 @@ def _sides_of_wire(wire: TopologyWire, links: tuple[Link, ...]) -> list[Budget]:
             f"topology {wire.name!r}: 'egress' and 'ingress' limit links between ranks; for ranks "
             "at switches the lanes of their links do this, so leave them out"
         )
-    return per_rank_budgets([link.edge for link in links], *_sides(wire))
+    return per_rank_budgets([link.edge for link in links], *_egress_and_ingress(wire))
 
 
-def _sides(wire: TopologyWire) -> tuple[int, int]:
+def _egress_and_ingress(wire: TopologyWire) -> tuple[int, int]:
     """Return egress and ingress, each as the other if it alone is given.
 
     Raises:
         ParameterError: one is below 1.
     """
-    given = [n for n in (wire.egress, wire.ingress) if n is not None]
-    for n in given:
+    sides = [n for n in (wire.egress, wire.ingress) if n is not None]
+    for n in sides:
         if n < 1:
             raise ParameterError(
                 f"topology {wire.name!r}: 'egress' and 'ingress' are chunks per round, expected at "
                 f"least 1, not {n}"
             )
-    return given[0], given[-1]
+    return sides[0], sides[-1]
 
 
 def _check_linked(ranks: int, links: int) -> None:
-    most = _MAX_UNLINKED + 2 * links
-    if most < ranks <= MAX_RANKS:  # the topology itself complains of more
+    max_ranks = _MAX_UNLINKED + 2 * links
+    if max_ranks < ranks <= MAX_RANKS:  # the topology itself complains of more
         raise TooLargeError(
             f"{ranks} ranks and {links} links, so that most ranks have none; with so few, this "
-            f"version reads up to {most} ranks: leave the others out"
+            f"version reads up to {max_ranks} ranks: leave the others out"
         )
 
 
-def _links_of_wire(wire: LinkWire, topology: TopologyWire) -> tuple[Link, ...]:
+def _links_from_wire(wire: LinkWire, topology: TopologyWire) -> tuple[Link, ...]:
     alpha = topology.alpha_us if wire.alpha_us is None else wire.alpha_us
     bandwidth = topology.gb_per_s if wire.gb_per_s is None else wire.gb_per_s
-    there = Link(wire.src, wire.dst, wire.lanes, alpha, bandwidth)
+    forward = Link(wire.src, wire.dst, wire.lanes, alpha, bandwidth)
     back = Link(wire.dst, wire.src, wire.lanes, alpha, bandwidth)
-    return (there, back) if wire.both_ways else (there,)
+    return (forward, back) if wire.both_ways else (forward,)

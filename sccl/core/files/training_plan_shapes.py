@@ -9,10 +9,10 @@ from msgspec import Meta
 
 from sccl.core.files.fabric_shapes import FabricWire
 from sccl.core.files.workload_shapes import WorkloadWire
-from sccl.core.workload_ops import MOST_NAME
+from sccl.core.workload_ops import MAX_NAME_LENGTH
 
 _Count = Annotated[int, Meta(ge=0)]
-_Named = Annotated[str, Meta(min_length=1, max_length=MOST_NAME)]
+_Named = Annotated[str, Meta(min_length=1, max_length=MAX_NAME_LENGTH)]
 _Load = Annotated[int, Meta(ge=1, le=1000, description="Thousandths of it.")]
 _Costs = Annotated[
     str,

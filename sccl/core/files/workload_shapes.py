@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from sccl.core.workload_ops import MOST_NAME
+from sccl.core.workload_ops import MAX_NAME_LENGTH
 
 _Index = Annotated[int, Meta(ge=0)]
-_Named = Annotated[str, Meta(min_length=1, max_length=MOST_NAME)]
+_Named = Annotated[str, Meta(min_length=1, max_length=MAX_NAME_LENGTH)]
 _Lag = Annotated[int, Meta(ge=0, description="Iterations from the one to the other.")]
 
 

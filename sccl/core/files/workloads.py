@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from sccl.core.files.disk import read_text
-from sccl.core.files.text import parse
+from sccl.core.files.json_text import parse
 from sccl.core.files.workload_shapes import (
     CommOpWire,
     ComputeOpWire,
@@ -36,10 +36,10 @@ def load_workload(path: Path) -> Workload:
     Raises:
         InputError: the file cannot be read, holds none, or contradicts itself.
     """
-    return workload_of_text(read_text(path), str(path))
+    return workload_from_text(read_text(path), str(path))
 
 
-def workload_of_text(text: str, where: str) -> Workload:
+def workload_from_text(text: str, where: str) -> Workload:
     """Return the workload in a JSON text.
 
     Args:
@@ -48,10 +48,10 @@ def workload_of_text(text: str, where: str) -> Workload:
     Raises:
         FormatError: it has another form, is inconsistent, or was edited.
     """
-    return workload_of_wire(parse(text, WorkloadWire, where), where)
+    return workload_from_wire(parse(text, WorkloadWire, where), where)
 
 
-def workload_of_wire(wire: WorkloadWire, where: str) -> Workload:
+def workload_from_wire(wire: WorkloadWire, where: str) -> Workload:
     """Return the workload of a file shape.
 
     Raises:

@@ -1,23 +1,28 @@
 """Lower bounds on steps and on R/C, each with a proof that anyone can re-check."""
 
-from sccl.prove.bounds.allreduce import any_bounds
+from sccl.prove.bounds.any_class import any_class_bounds
 from sccl.prove.bounds.bandwidth import bandwidth_bound
-from sccl.prove.bounds.least_time import Crossing, LeastTime, Sides, least_time
-from sccl.prove.bounds.lower import lower_bounds
-from sccl.prove.bounds.proof import BandwidthProof, check_proof
-from sccl.prove.bounds.steps import FarthestPair, farthest_pair, require_reachable
+from sccl.prove.bounds.bandwidth_proof import BandwidthProof, check_proof
+from sccl.prove.bounds.collective_bounds import lower_bounds
+from sccl.prove.bounds.latency import FarthestPair, farthest_pair, require_reachable
+from sccl.prove.bounds.time_cuts import (
+    CompletionTimeBound,
+    CutSides,
+    TimeCut,
+    completion_time_bound,
+)
 
 __all__ = [
     "BandwidthProof",
-    "Crossing",
+    "CompletionTimeBound",
+    "CutSides",
     "FarthestPair",
-    "LeastTime",
-    "Sides",
-    "any_bounds",
+    "TimeCut",
+    "any_class_bounds",
     "bandwidth_bound",
     "check_proof",
+    "completion_time_bound",
     "farthest_pair",
-    "least_time",
     "lower_bounds",
     "require_reachable",
 ]

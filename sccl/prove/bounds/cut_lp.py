@@ -14,30 +14,30 @@ from fractions import Fraction
 
 from igraph import Graph
 
-from sccl.core.bounds import Cut
+from sccl.core.bound import Cut
 from sccl.core.collective import Collective
 from sccl.core.ids import Edge
 from sccl.core.topology import ConstraintKey, Topology
-from sccl.prove.bounds.proof import BandwidthProof, priced
-from sccl.solvers.lp import Model, fast_sum, rational, solve
+from sccl.prove.bounds.bandwidth_proof import BandwidthProof, nonzero_prices
+from sccl.solvers.lp import Model, fast_sum, solve, to_fraction
 
 _TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
-class _Flow:
+class _DemandFlow:
     """The flow of all chunks that a rank wants, over the links.
 
     Attributes:
         rank: the destination.
-        wants: number of chunks.
+        demand: number of chunks.
         graph: the links in order, then arcs from a source (the vertex after the ranks) through a
             vertex per class of chunks to its holders.
         capacities: arc capacities. For links, their loads.
     """
 
     rank: int
-    wants: int
+    demand: int
     graph: Graph
     capacities: list[float]
 
@@ -51,7 +51,7 @@ def cut_proof(
         start: a proof whose cuts are the first to be tried.
     """
     cuts = [frozenset(c.ranks) for c in start.cuts]
-    flows = list(_flows(topology, collective))
+    flows = list(_demand_flows(topology, collective))
     while True:
         solved = _solve_cut_lp(topology, collective, cuts)
         if solved is None:
@@ -78,7 +78,7 @@ def _solve_cut_lp(
     cut_rows = [
         model.add_linear_constraint(
             fast_sum([x for (u, v), x in load.items() if v in inside and u not in inside])
-            >= float(collective.entering(inside))
+            >= float(collective.amount_entering(inside))
         )
         for inside in cuts
     ]
@@ -87,13 +87,13 @@ def _solve_cut_lp(
     if result is None:
         return None
     duals = result.dual_values()
-    weights = [rational(duals[row]) for row in cut_rows]
-    prices = {key: rational(-duals[row]) for key, row in constraint_rows.items()}
+    weights = [to_fraction(duals[row]) for row in cut_rows]
+    prices = {key: to_fraction(-duals[row]) for key, row in constraint_rows.items()}
     loads = {edge: result.variable_values(x) for edge, x in load.items()}
-    return loads, _scaled(topology, cuts, weights, prices)
+    return loads, _scale_proof(topology, cuts, weights, prices)
 
 
-def _scaled(
+def _scale_proof(
     topology: Topology,
     cuts: list[frozenset[int]],
     weights: list[Fraction],
@@ -120,10 +120,10 @@ def _scaled(
         for x, w in zip(cuts, weights, strict=True)
         if w * share > 0
     )
-    return BandwidthProof(Fraction(0), priced(prices), used)
+    return BandwidthProof(Fraction(0), nonzero_prices(prices), used)
 
 
-def _flows(topology: Topology, collective: Collective) -> Iterator[_Flow]:
+def _demand_flows(topology: Topology, collective: Collective) -> Iterator[_DemandFlow]:
     """Yield, for each rank that wants something, the flow of all it wants from where it is."""
     edges = sorted(topology.edges)
     source = topology.ranks
@@ -131,7 +131,7 @@ def _flows(topology: Topology, collective: Collective) -> Iterator[_Flow]:
         arcs: list[tuple[int, int]] = []
         capacities: list[float] = []
         wants = 0
-        for (holders, wanted), chunks in collective.classes().items():
+        for (holders, wanted), chunks in collective.chunk_classes().items():
             if rank in wanted and rank not in holders:
                 amount = collective.amount(chunks)
                 wants += amount
@@ -140,15 +140,17 @@ def _flows(topology: Topology, collective: Collective) -> Iterator[_Flow]:
                 capacities += [amount] * (1 + len(holders))
         if wants:
             vertices = source + len(capacities) + 1
-            yield _Flow(rank, wants, Graph(vertices, [*edges, *arcs], directed=True), capacities)
+            yield _DemandFlow(
+                rank, wants, Graph(vertices, [*edges, *arcs], directed=True), capacities
+            )
 
 
 def _violated_cuts(
-    topology: Topology, flows: list[_Flow], loads: dict[Edge, float]
+    topology: Topology, flows: list[_DemandFlow], loads: dict[Edge, float]
 ) -> Iterator[frozenset[int]]:
     on_links = [max(loads[edge], 0.0) for edge in sorted(topology.edges)]
     for flow in flows:
         capacity = [*on_links, *flow.capacities]
         cut = flow.graph.maxflow(topology.ranks, flow.rank, capacity=capacity)
-        if cut.value < flow.wants * (1 - _TOLERANCE):
+        if cut.value < flow.demand * (1 - _TOLERANCE):
             yield frozenset(r for r in range(topology.ranks) if cut.membership[r])

@@ -10,12 +10,12 @@ from collections import Counter, defaultdict
 from fractions import Fraction
 from itertools import pairwise
 
-from sccl.core.bounds import Cut
+from sccl.core.bound import Cut
 from sccl.core.collective import Collective
 from sccl.core.ids import Edge
 from sccl.core.topology import ConstraintKey, Topology
-from sccl.prove.bounds.proof import BandwidthProof, priced, shortest_paths
-from sccl.solvers.lp import Model, Variable, fast_sum, rational, solve
+from sccl.prove.bounds.bandwidth_proof import BandwidthProof, nonzero_prices, shortest_paths
+from sccl.solvers.lp import Model, Variable, fast_sum, solve, to_fraction
 
 _MAX_VARIABLES = 10_000  # beyond, GLOP takes minutes; simple proofs remain
 
@@ -25,15 +25,15 @@ _Commodity = tuple[frozenset[int], Counter[int]]
 
 def flow_proof(topology: Topology, collective: Collective) -> BandwidthProof | None:
     """Return the proof of the flow LP, or None where it does not apply or is too large."""
-    if collective.is_transpose and len(topology.links) * topology.ranks > _MAX_VARIABLES:
+    if collective.is_alltoall and len(topology.links) * topology.ranks > _MAX_VARIABLES:
         return None
     amount = collective.amount
     demand = [
         (frozenset(int(r) for r in sources), int(next(iter(wanted - sources))), amount(chunks))
-        for (sources, wanted), chunks in collective.classes().items()
+        for (sources, wanted), chunks in collective.chunk_classes().items()
         if wanted - sources
     ]
-    if any(len(wanted - sources) > 1 for sources, wanted in collective.classes()):
+    if any(len(wanted - sources) > 1 for sources, wanted in collective.chunk_classes()):
         return None
     if len({sink for _, sink, _ in demand}) == 1 and all(len(s) == 1 for s, _, _ in demand):
         return _single_sink(topology, demand)
@@ -41,7 +41,7 @@ def flow_proof(topology: Topology, collective: Collective) -> BandwidthProof | N
     for sources, sink, count in demand:
         by_source[sources][sink] += count
     commodities = sorted(by_source.items(), key=lambda item: sorted(item[0]))
-    prices = _prices(topology, commodities)
+    prices = _solve_prices(topology, commodities)
     if prices is None or len(commodities) > 1:
         return prices
     return _as_cuts(topology, prices, commodities[0][0])
@@ -55,10 +55,10 @@ def _single_sink(
     for sources, _, count in demand:
         wanted[next(iter(sources))] += count
     sink = demand[0][1]
-    turned = _prices(topology.reversed(), [(frozenset([sink]), wanted)])
+    turned = _solve_prices(topology.reversed(), [(frozenset([sink]), wanted)])
     if turned is None:
         return None
-    prices = priced({_turned_back(key): price for key, price in turned.prices})
+    prices = nonzero_prices({_reversed_key(key): price for key, price in turned.prices})
     cuts = _as_cuts(topology.reversed(), turned, frozenset([sink])).cuts
     everyone = range(topology.ranks)
     outside = (tuple(r for r in everyone if r not in cut.ranks) for cut in cuts)
@@ -69,7 +69,7 @@ def _single_sink(
     )
 
 
-def _turned_back(key: ConstraintKey) -> ConstraintKey:
+def _reversed_key(key: ConstraintKey) -> ConstraintKey:
     """Return the constraint of a machine that is one of the reversed machine."""
     return key if isinstance(key, str) else (key[1], key[0])
 
@@ -99,7 +99,7 @@ def _as_cuts(
     return BandwidthProof(Fraction(0), lengths.prices, cuts)
 
 
-def _prices(topology: Topology, commodities: list[_Commodity]) -> BandwidthProof | None:
+def _solve_prices(topology: Topology, commodities: list[_Commodity]) -> BandwidthProof | None:
     edges = sorted(topology.edges)
     if len(edges) * len(commodities) > _MAX_VARIABLES:
         return None
@@ -129,5 +129,5 @@ def _prices(topology: Topology, commodities: list[_Commodity]) -> BandwidthProof
     if result is None:
         return None
     duals = result.dual_values()
-    prices = {key: rational(-duals[row]) for key, row in rows.items()}
-    return BandwidthProof(Fraction(0), priced(prices), ())
+    prices = {key: to_fraction(-duals[row]) for key, row in rows.items()}
+    return BandwidthProof(Fraction(0), nonzero_prices(prices), ())

@@ -15,26 +15,26 @@ from fractions import Fraction
 
 import numpy as np
 from igraph import Graph
-from numpy.typing import NDArray
 
+from sccl.core.arrays import FloatArray
 from sccl.core.collective import Collective
 from sccl.core.topology import Constraint, Topology
-from sccl.prove.bounds.proof import BandwidthProof, priced
+from sccl.prove.bounds.bandwidth_proof import BandwidthProof, nonzero_prices
 from sccl.solvers import lp
 from sccl.topo.symmetry.automorphisms import automorphisms
-from sccl.topo.symmetry.groups import MANY_LINKS
+from sccl.topo.symmetry.group_choice import MAX_BLISS_LINKS
 from sccl.topo.symmetry.orbits import Orbits, rank_orbits
 from sccl.topo.symmetry.permutations import Permutation
 
-Floats = NDArray[np.float64]
-
-_WORK = 50_000  # orbits of ranks times ranks, of one look at all paths: mesh:16x16 has 9,216
-_EFFORT = 3_000_000  # of that in all
+_MAX_PATH_WORK = (
+    50_000  # orbits of ranks times ranks, of one look at all paths: mesh:16x16 has 9,216
+)
+_MAX_TOTAL_WORK = 3_000_000  # of that in all
 _GAP = 1e-7
-_SIMPLE = 60  # denominators of prices that are likely to be meant
+_SIMPLE_DENOMINATOR = 60  # denominators of prices that are likely to be meant
 
 
-def flow_by_orbits(topology: Topology, collective: Collective) -> Iterator[BandwidthProof]:
+def orbit_flow_proofs(topology: Topology, collective: Collective) -> Iterator[BandwidthProof]:
     """Yield proofs of an alltoall by prices of orbits; none: it is too large.
 
     The same one twice: at prices as they are, and at simple ones near them.
@@ -43,16 +43,16 @@ def flow_by_orbits(topology: Topology, collective: Collective) -> Iterator[Bandw
         SolverError: no solver finds the optimum of a linear program.
         KeyboardInterrupt: the user interrupted.
     """
-    if len(topology.links) > MANY_LINKS:
+    if len(topology.links) > MAX_BLISS_LINKS:
         return
-    program = _Prices(topology, collective)
-    if program.work <= _WORK:
+    program = _OrbitPriceSearch(topology, collective)
+    if program.work <= _MAX_PATH_WORK:
         program.run()
-        yield program.proof(lambda price: Fraction(price).limit_denominator(_SIMPLE))
-        yield program.proof(lp.rational)
+        yield program.proof(lambda price: Fraction(price).limit_denominator(_SIMPLE_DENOMINATOR))
+        yield program.proof(lp.to_fraction)
 
 
-class _Prices:
+class _OrbitPriceSearch:
     """The program, in prices by orbit at which a round buys 1.
 
     Attributes:
@@ -67,16 +67,16 @@ class _Prices:
         sources = rank_orbits(topology, symmetries)
         self.sources = [(first, len(ranks)) for first, ranks in sources.items()]
         self.work = len(self.sources) * topology.ranks
-        self.constraints = _orbits(topology, symmetries)
+        self.constraints = _constraint_orbits(topology, symmetries)
         self.bought = np.array(
-            [len(every) * every[0].chunks_per_round for every in self.constraints], np.float64
+            [len(orbit) * orbit[0].chunks_per_round for orbit in self.constraints], np.float64
         )
         place = {link.edge: i for i, link in enumerate(topology.links)}
         pairs = [
             (place[edge], number)
-            for number, every in enumerate(self.constraints)
-            for one in every
-            for edge in one.edges
+            for number, orbit in enumerate(self.constraints)
+            for constraint in orbit
+            for edge in constraint.edges
         ]
         self.link, self.orbit = np.array(pairs, np.int64).T
         self.graph = Graph(topology.ranks, list(place), directed=True)
@@ -92,7 +92,7 @@ class _Prices:
         weights = [ranks for _, ranks in self.sources]
         model.maximize(lp.fast_sum([n * y for n, y in zip(weights, paid, strict=True)]))
         growing, spent, at = None, 0.0, self.best
-        while spent < _EFFORT:
+        while spent < _MAX_TOTAL_WORK:
             value = 0.0
             for (source, ranks), y in zip(self.sources, paid, strict=True):
                 loads = self._loads(source, at)
@@ -103,15 +103,15 @@ class _Prices:
             if value > self.value:
                 self.best, self.value = at, value
             spent += self.work
-            growing = growing or lp.Growing(model)
-            result = growing.optimum()
+            growing = growing or lp.IncrementalProgram(model)
+            result = growing.solve()
             if result.objective_value() <= self.value * (1 + _GAP):
                 return
             values = result.variable_values()
             wanted = np.array([max(values[x], 0.0) for x in price])
             at = (wanted + self.best) / 2
 
-    def _loads(self, source: int, prices: Floats) -> Floats:
+    def _loads(self, source: int, prices: FloatArray) -> FloatArray:
         """Return by orbit the total load of its constraints by the shortest paths from a rank."""
         length = np.zeros(len(self.topology.links))
         np.add.at(length, self.link, prices[self.orbit])
@@ -123,21 +123,29 @@ class _Prices:
         """Return the best prices, of which the largest is 1, as fractions."""
         scaled = self.best / self.best.max()
         prices = {
-            one.key: exactly(float(price))
-            for every, price in zip(self.constraints, scaled, strict=True)
-            for one in every
+            constraint.key: exactly(float(price))
+            for orbit, price in zip(self.constraints, scaled, strict=True)
+            for constraint in orbit
         }
-        return BandwidthProof(Fraction(0), priced(prices), ())
+        return BandwidthProof(Fraction(0), nonzero_prices(prices), ())
 
 
-def _orbits(topology: Topology, symmetries: tuple[Permutation, ...]) -> list[list[Constraint]]:
+def _constraint_orbits(
+    topology: Topology, symmetries: tuple[Permutation, ...]
+) -> list[list[Constraint]]:
     """Return the orbits of constraints; of equal ones each is in the same."""
-    every: dict[tuple[frozenset[tuple[int, int]], int], list[Constraint]] = {}
-    for one in topology.constraints():
-        key = (frozenset((int(u), int(v)) for u, v in one.edges), one.chunks_per_round)
-        every.setdefault(key, []).append(one)
-    orbits = Orbits(every)
+    by_key: dict[tuple[frozenset[tuple[int, int]], int], list[Constraint]] = {}
+    for constraint in topology.constraints():
+        key = (
+            frozenset((int(u), int(v)) for u, v in constraint.edges),
+            constraint.chunks_per_round,
+        )
+        by_key.setdefault(key, []).append(constraint)
+    orbits = Orbits(by_key)
     for image in symmetries:
-        for edges, width in every:
+        for edges, width in by_key:
             orbits.join((edges, width), (frozenset((image[u], image[v]) for u, v in edges), width))
-    return [[one for key in keys for one in every[key]] for keys in orbits.members().values()]
+    return [
+        [constraint for key in keys for constraint in by_key[key]]
+        for keys in orbits.members().values()
+    ]

@@ -23,10 +23,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache
 
-from sccl.collectives import Spec, named
+from sccl.collectives import Spec, named_spec
 from sccl.core.collective import Collective
 from sccl.core.topology import Topology
-from sccl.prove.bounds.timed_flow import TimedFlow, flows, flows_between, flows_from_each, speaks_of
+from sccl.prove.bounds.timed_flow import (
+    TimedFlow,
+    demand_flows,
+    flows_of_collectives,
+    group_flows,
+    is_applicable,
+)
 from sccl.prove.bounds.timed_program import TimedBound, TimedProgram
 from sccl.topo.symmetry.automorphisms import automorphisms
 from sccl.topo.symmetry.orbits import rank_orbits
@@ -34,8 +40,8 @@ from sccl.topo.symmetry.orbits import rank_orbits
 BOUND_UNITS = 6.0
 """Units of effort, of one to five seconds each, for the bound of a number of steps."""
 
-_ARC = 2e-7  # effort of an arc in a flow
-_ROWS = 8  # that are added before the program is solved again
+_ARC_EFFORT = 2e-7  # effort of an arc in a flow
+_ROWS_PER_SOLVE = 8  # that are added before the program is solved again
 
 
 @lru_cache(maxsize=64)
@@ -52,11 +58,11 @@ def timed_bound(
         SolverError: no solver finds the optimum of a linear program.
         KeyboardInterrupt: the user interrupted.
     """
-    if not speaks_of(topology, collective, steps):
+    if not is_applicable(topology, collective, steps):
         return None
     program = TimedProgram(topology, collective, steps)
-    every = flows(topology, collective, steps, program.apart, program.alike)
-    return _best(program, every, effort)
+    all_flows = demand_flows(topology, collective, steps, program.apart, program.symmetries)
+    return _solve_bound(program, all_flows, effort)
 
 
 @lru_cache(maxsize=64)
@@ -81,36 +87,40 @@ def allreduce_bound(
         KeyboardInterrupt: the user interrupted.
     """
     unit = spec.at(spec.unit)
-    if not speaks_of(topology, named("broadcast", topology.ranks).at(1), steps):
+    if not is_applicable(topology, named_spec("broadcast", topology.ranks).at(1), steps):
         return None
     program = TimedProgram(topology, unit, steps)
-    alike = program.alike if program.apart else automorphisms(topology, unit)
+    alike = program.symmetries if program.apart else automorphisms(topology, unit)
     ranks = rank_orbits(topology, alike)
     if spec.post.pattern:
-        return _best(program, flows_between(topology, unit, ranks, steps, program.apart), effort)
+        return _solve_bound(
+            program, group_flows(topology, unit, ranks, steps, program.apart), effort
+        )
     # as many chunks as the program counts
-    from_each = (named("broadcast", topology.ranks, rank).at(unit.chunks) for rank in ranks)
-    return _best(program, flows_from_each(topology, from_each, steps, program.apart), effort)
+    from_each = (named_spec("broadcast", topology.ranks, rank).at(unit.chunks) for rank in ranks)
+    return _solve_bound(
+        program, flows_of_collectives(topology, from_each, steps, program.apart), effort
+    )
 
 
-def _best(program: TimedProgram, flows: Iterable[TimedFlow], effort: float) -> TimedBound:
+def _solve_bound(program: TimedProgram, flows: Iterable[TimedFlow], effort: float) -> TimedBound:
     """Return the bound of a program once no flow falls short, or effort has ended."""
-    every = list(flows)
-    for flow in every[:1]:
-        for labels in flow.layers():
+    all_flows = list(flows)
+    for flow in all_flows[:1]:
+        for labels in flow.distance_layers():
             program.add(labels)
     program.solve()
-    spent, new, failed = 0.0, 1, len(every)
+    spent, new, failed = 0.0, 1, len(all_flows)
     while new and spent <= effort:
         new, short = 0, []
-        for place, flow in enumerate(every):
+        for place, flow in enumerate(all_flows):
             if new and place >= failed:
                 break  # those that passed are looked at when all do that failed
-            added = sum(map(program.add, flow.lacking(program.rounds, program.loads)))
-            spent, new = spent + _ARC * flow.work, new + added
+            added = sum(map(program.add, flow.violated_cuts(program.rounds, program.loads)))
+            spent, new = spent + _ARC_EFFORT * flow.work, new + added
             short += [flow] if added else []
-            if new >= _ROWS or spent > effort:
+            if new >= _ROWS_PER_SOLVE or spent > effort:
                 break
-        every, failed = [*short, *(flow for flow in every if flow not in short)], len(short)
+        all_flows, failed = [*short, *(flow for flow in all_flows if flow not in short)], len(short)
         program.solve()
-    return program.bound(whole=not new)
+    return program.bound(is_complete=not new)

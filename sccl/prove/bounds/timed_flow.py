@@ -16,42 +16,41 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from sccl.core.arrays import FloatArray, IntArray
 from sccl.core.collective import Collective, RelationKind, root_relation
 from sccl.core.topology import UNREACHED, Topology, distances
-from sccl.prove.bounds.ends import Ends, one_flow
-from sccl.solvers.max_flow import Network
+from sccl.prove.bounds.single_flow import FlowEnds, single_flow_ends
+from sccl.solvers.max_flow import FlowNetwork
 from sccl.topo.symmetry.automorphisms import automorphisms
 from sccl.topo.symmetry.orbits import rank_orbits
 from sccl.topo.symmetry.permutations import Permutation, closure
 
-Whole = NDArray[np.int64]
-Floats = NDArray[np.float64]
 Labels = tuple[int, ...]
-Carried = tuple[tuple[int, int, int, int], ...]
+IntegralFlow = tuple[tuple[int, int, int, int], ...]
 """(from, to, step, amount). To the same rank where it is kept."""
 
-_UNIT = 10**9  # of capacities as whole numbers
-_SHORT = 1e-6
-_LARGEST = 1_500_000  # links times steps, or chunks
+_CAPACITY_SCALE = 10**9  # of capacities as whole numbers
+_TOLERANCE = 1e-6
+_MAX_SIZE = 1_500_000  # links times steps, or chunks
 _MANY_SOURCES = 128  # ranks
-_ARCS = 6_000_000  # of all flows of a question: more would take gigabytes
+_MAX_ARCS = 6_000_000  # of all flows of a question: more would take gigabytes
 
 
-def speaks_of(topology: Topology, collective: Collective, steps: int) -> bool:
+def is_applicable(topology: Topology, collective: Collective, steps: int) -> bool:
     """Return whether such flows give useful bounds, and are not too large.
 
     They do not if all chunks have separate ends: one flow cannot express data of sources for
     several ranks each. For many sources on large machines, as in an allgather, the bandwidth bound
     is mostly better, in much less time.
     """
-    if len(topology.links) * steps > _LARGEST or collective.num_chunks > _LARGEST:
+    if len(topology.links) * steps > _MAX_SIZE or collective.num_chunks > _MAX_SIZE:
         return False
     if RelationKind.TRANSPOSE in (collective.pre.kind, collective.post.kind):
         return False  # an alltoall: known without a look at all of its chunks
-    classes = collective.classes()
+    classes = collective.chunk_classes()
     if any(len(wanted - holders) > 1 for holders, wanted in classes):
         return len(classes) == 1 or topology.ranks <= _MANY_SOURCES
-    return one_flow(collective) is not None
+    return single_flow_ends(collective) is not None
 
 
 class TimedFlow:
@@ -66,7 +65,7 @@ class TimedFlow:
         self,
         topology: Topology,
         steps: int,
-        ends: Ends,
+        ends: FlowEnds,
         symmetries: Sequence[Permutation],
         apart: Sequence[int] = (),
     ) -> None:
@@ -120,9 +119,9 @@ class TimedFlow:
             (int(self.node[r]) * at + steps, source + 1, amount) for r, amount in self.ends.sinks
         ]
         more = np.array(leading, np.int64).reshape(-1, 3)
-        self.source, self.sink, self.kept = source, source + 1, len(keep)
-        self.fixed = more[:, 2] * _UNIT
-        self.network = Network(
+        self.source, self.sink, self.waiting_arc_count = source, source + 1, len(keep)
+        self.fixed = more[:, 2] * _CAPACITY_SCALE
+        self.network = FlowNetwork(
             extra + len(self.ends.sources),
             np.concatenate([tails[arc] * at + step, keep, more[:, 0]]),
             np.concatenate([heads[arc] * at + step + 1, keep + 1, more[:, 1]]),
@@ -132,9 +131,11 @@ class TimedFlow:
     @property
     def work(self) -> int:
         """Return how many arcs it has."""
-        return len(self.arc_step) + self.kept + len(self.fixed)
+        return len(self.arc_step) + self.waiting_arc_count + len(self.fixed)
 
-    def lacking(self, rounds: Floats, loads: Floats | None = None) -> Iterator[Labels]:
+    def violated_cuts(
+        self, rounds: FloatArray, loads: FloatArray | None = None
+    ) -> Iterator[Labels]:
         """Yield the labels of minimum cuts that do not carry the flow. None if all arrives.
 
         Args:
@@ -143,19 +144,23 @@ class TimedFlow:
         """
         room = self.arc_lanes * rounds[self.arc_step]
         if loads is not None:
-            alone = self.arc_apart >= 0
-            room[alone] = loads[self.arc_apart[alone], self.arc_step[alone]]
-        whole = np.minimum(np.floor(room * _UNIT), self.ends.amount * _UNIT).astype(np.int64)
-        kept = np.full(self.kept, self.ends.amount * _UNIT, np.int64)
-        found = self.network.flow(np.concatenate([whole, kept, self.fixed]), self.source, self.sink)
-        if found.value >= self.ends.amount * _UNIT * (1 - _SHORT):
+            is_apart = self.arc_apart >= 0
+            room[is_apart] = loads[self.arc_apart[is_apart], self.arc_step[is_apart]]
+        integral_room = np.minimum(
+            np.floor(room * _CAPACITY_SCALE), self.ends.amount * _CAPACITY_SCALE
+        ).astype(np.int64)
+        kept = np.full(self.waiting_arc_count, self.ends.amount * _CAPACITY_SCALE, np.int64)
+        cut = self.network.max_flow(
+            np.concatenate([integral_room, kept, self.fixed]), self.source, self.sink
+        )
+        if cut.value >= self.ends.amount * _CAPACITY_SCALE * (1 - _TOLERANCE):
             return
-        near = self._labels(found.near)
+        near = self._labels(cut.source_side)
         yield near
-        if (far := self._labels(found.far)) != near:
+        if (far := self._labels(cut.sink_side)) != near:
             yield far
 
-    def carried(self, rounds: Whole, times: int) -> Carried | None:
+    def integral_flow(self, rounds: IntArray, times: int) -> IntegralFlow | None:
         """Return an integral flow of ``times`` the demand, or None if there is none.
 
         For ranks that are not merged.
@@ -165,38 +170,40 @@ class TimedFlow:
         """
         amount = self.ends.amount * times
         room = np.minimum(self.arc_lanes * rounds[self.arc_step], amount)
-        kept = np.full(self.kept, amount, np.int64)
-        fixed = self.fixed // _UNIT * times
-        found = self.network.flow(np.concatenate([room, kept, fixed]), self.source, self.sink)
-        if found.value < amount:
+        kept = np.full(self.waiting_arc_count, amount, np.int64)
+        fixed = self.fixed // _CAPACITY_SCALE * times
+        flow = self.network.max_flow(np.concatenate([room, kept, fixed]), self.source, self.sink)
+        if flow.value < amount:
             return None
-        on = found.on[: len(room)]
+        on = flow.arc_flows[: len(room)]
         links = zip(self.arc_tail, self.arc_head, self.arc_step, on, strict=True)
-        held = found.on[len(room) : len(room) + self.kept].reshape(-1, self.steps)
+        held = flow.arc_flows[len(room) : len(room) + self.waiting_arc_count].reshape(
+            -1, self.steps
+        )
         stays = ((r, r, s, held[r, s]) for r, s in zip(*np.nonzero(held), strict=True))
-        every = [*(each for each in links if each[3]), *stays]
-        return tuple((int(u), int(v), int(s), int(n)) for u, v, s, n in every)
+        moves = [*(each for each in links if each[3]), *stays]
+        return tuple((int(u), int(v), int(s), int(n)) for u, v, s, n in moves)
 
     def _labels(self, inside: NDArray[np.bool_]) -> Labels:
         """Return a cut as labels, such that links no chunk can use do not count as crossing."""
         by_time = inside[: self.times].reshape(-1, self.steps + 1)
-        return self.useful((self.steps + 1 - by_time.sum(axis=1))[self.node])
+        return self.tighten_labels((self.steps + 1 - by_time.sum(axis=1))[self.node])
 
-    def useful(self, labels: Whole) -> Labels:
+    def tighten_labels(self, labels: IntArray) -> Labels:
         """Return labels where nothing comes in before it can, or is outside where it is late."""
-        late = self.steps - self.after + 1
-        settled = np.maximum(self.first, np.minimum(labels, np.maximum(late, 0)))
+        latest = self.steps - self.after + 1
+        settled = np.maximum(self.first, np.minimum(labels, np.maximum(latest, 0)))
         return tuple(settled.tolist())
 
-    def layers(self) -> Iterator[Labels]:
+    def distance_layers(self) -> Iterator[Labels]:
         """Yield cuts to begin with: between ranks nearer than some distance and the others."""
         never = self.steps + 1
         for far in range(self.last):
-            yield self.useful(np.where(self.first <= far, 0, never))
-            yield self.useful(np.where(self.after > far, 0, never))
+            yield self.tighten_labels(np.where(self.first <= far, 0, never))
+            yield self.tighten_labels(np.where(self.after > far, 0, never))
 
 
-def flows(
+def demand_flows(
     topology: Topology,
     collective: Collective,
     steps: int,
@@ -205,45 +212,48 @@ def flows(
 ) -> Iterator[TimedFlow]:
     """Yield the flows that every algorithm contains, the farthest first; of images, one.
 
-    All chunks', where that is a flow (:func:`one_flow`), else those of each rank that wants some:
-    as many as fit into memory.
+    All chunks', where that is a flow (:func:`single_flow_ends`), else those of each rank that wants
+    some: as many as fit into memory.
 
     Args:
         apart: as of :class:`TimedFlow`.
         symmetries: under which the capacities of links that are apart are the same.
     """
-    whole = one_flow(collective)
+    joint_ends = single_flow_ends(collective)
     if not apart:
         symmetries = automorphisms(topology, collective)
-    if whole is not None:
-        yield TimedFlow(topology, steps, whole, symmetries, apart)
+    if joint_ends is not None:
+        yield TimedFlow(topology, steps, joint_ends, symmetries, apart)
         return
-    arcs, every = 0, None if apart else closure(symmetries, topology.ranks)
-    for ends in _of_ranks(topology, collective, symmetries):
+    arcs, all_symmetries = 0, None if apart else closure(symmetries, topology.ranks)
+    for ends in _rank_demands(topology, collective, symmetries):
         ((sink, _),), parts = ends.sinks, ends.sources
         kept: Sequence[Permutation] = ()
         if not apart and len(parts) == 1 and len(parts[0][0]) == 1:
             root = min(parts[0][0])
-            if every and all(image[root] == root for image in symmetries):
-                kept = [image for image in every if image[sink] == sink]
+            if all_symmetries and all(image[root] == root for image in symmetries):
+                kept = [image for image in all_symmetries if image[sink] == sink]
             else:
-                kept = automorphisms(topology, _single(topology.ranks, root, sink))
+                kept = automorphisms(topology, _single_chunk_demand(topology.ranks, root, sink))
         flow = TimedFlow(topology, steps, ends, kept, apart)
         arcs += flow.work
         yield flow
-        if arcs > _ARCS:
+        if arcs > _MAX_ARCS:
             return
 
 
-def flows_from_each(
+def flows_of_collectives(
     topology: Topology, collectives: Iterable[Collective], steps: int, apart: Sequence[int]
 ) -> list[TimedFlow]:
     """Return the flows of several collectives at once: as many of each as fit into memory.
 
     The nearest flows of each are left out first.
     """
-    waiting = {n: flows(topology, one, steps, apart) for n, one in enumerate(collectives)}
-    found: dict[int, list[TimedFlow]] = {number: [] for number in waiting}
+    waiting = {
+        n: demand_flows(topology, collective, steps, apart)
+        for n, collective in enumerate(collectives)
+    }
+    by_collective: dict[int, list[TimedFlow]] = {number: [] for number in waiting}
     arcs = 0
     while waiting:
         for number in list(waiting):
@@ -251,15 +261,15 @@ def flows_from_each(
             if flow is None:
                 del waiting[number]
                 continue
-            found[number].append(flow)
+            by_collective[number].append(flow)
             arcs += flow.work
-            if arcs > _ARCS:
+            if arcs > _MAX_ARCS:
                 waiting.clear()
                 break
-    return [flow for own in found.values() for flow in own]
+    return [flow for batch in by_collective.values() for flow in batch]
 
 
-def flows_between(
+def group_flows(
     topology: Topology,
     reduced: Collective,
     sources: Iterable[int],
@@ -276,29 +286,29 @@ def flows_between(
     """
     groups = {
         (tuple(sorted(map(int, held))), len(chunks))
-        for (held, _), chunks in reduced.classes().items()
+        for (held, _), chunks in reduced.chunk_classes().items()
     }
     arcs = 0
     for source in sources:
-        for own, amount in sorted(groups):
-            place = own.index(source) if source in own else -1
-            for ahead in range(1, len(own)) if place >= 0 else ():
-                pairs = [(source, own[(place + ahead) % len(own)], amount)]
-                for other, more in sorted(groups):
-                    to = (place + ahead) % len(own)
-                    u, v = other[place % len(other)], other[to % len(other)]
+        for group, amount in sorted(groups):
+            place = group.index(source) if source in group else -1
+            for ahead in range(1, len(group)) if place >= 0 else ():
+                pairs = [(source, group[(place + ahead) % len(group)], amount)]
+                for other_group, more in sorted(groups):
+                    to = (place + ahead) % len(group)
+                    u, v = other_group[place % len(other_group)], other_group[to % len(other_group)]
                     ranks = {rank for pair in pairs for rank in pair[:2]}
-                    if u != v and other != own and ranks.isdisjoint({u, v}):
+                    if u != v and other_group != group and ranks.isdisjoint({u, v}):
                         pairs.append((u, v, more))
-                for some in (pairs[:1], pairs) if len(pairs) > 1 else (pairs,):
-                    ends = Ends(
-                        tuple((frozenset([u]), n) for u, _, n in some),
-                        tuple((v, n) for _, v, n in some),
+                for subset in (pairs[:1], pairs) if len(pairs) > 1 else (pairs,):
+                    ends = FlowEnds(
+                        tuple((frozenset([u]), n) for u, _, n in subset),
+                        tuple((v, n) for _, v, n in subset),
                     )
                     flow = TimedFlow(topology, steps, ends, (), apart)
                     arcs += flow.work
                     yield flow
-                    if arcs > _ARCS:
+                    if arcs > _MAX_ARCS:
                         return
 
 
@@ -310,17 +320,17 @@ def _predecessors(topology: Topology) -> tuple[tuple[int, ...], ...]:
     return tuple(map(tuple, into))
 
 
-def _of_ranks(
+def _rank_demands(
     topology: Topology, collective: Collective, symmetries: Sequence[Permutation]
-) -> list[Ends]:
+) -> list[FlowEnds]:
     """Return the demands of one rank of each orbit, the farthest first."""
     successors = topology.successors()
     classes = [
         (frozenset(map(int, holders)), frozenset(map(int, wanted)), len(chunks))
-        for (holders, wanted), chunks in collective.classes().items()
+        for (holders, wanted), chunks in collective.chunk_classes().items()
     ]
     far = {holders: distances(successors, holders) for holders, _, _ in classes}
-    found: list[tuple[int, Ends]] = []
+    by_distance: list[tuple[int, FlowEnds]] = []
     for rank in rank_orbits(topology, symmetries):
         parts = tuple(
             (holders, amount)
@@ -328,11 +338,11 @@ def _of_ranks(
             if rank in wanted and rank not in holders
         )
         if parts:
-            ends = Ends(parts, ((rank, sum(amount for _, amount in parts)),))
-            found.append((max(far[holders][rank] for holders, _ in parts), ends))
-    return [ends for _, ends in sorted(found, key=lambda each: -each[0])]
+            ends = FlowEnds(parts, ((rank, sum(amount for _, amount in parts)),))
+            by_distance.append((max(far[holders][rank] for holders, _ in parts), ends))
+    return [ends for _, ends in sorted(by_distance, key=lambda each: -each[0])]
 
 
-def _single(ranks: int, source: int, sink: int) -> Collective:
+def _single_chunk_demand(ranks: int, source: int, sink: int) -> Collective:
     """Return the demand of one chunk, whose symmetries are those that keep both its ends."""
     return Collective("flow", ranks, 1, 1, root_relation(source), root_relation(sink))

@@ -10,11 +10,10 @@ from math import lcm
 
 import numpy as np
 from flint import fmpq, fmpq_mat
-from numpy.typing import NDArray
 
 from sccl.core.collective import Collective
 from sccl.core.ids import Edge
-from sccl.core.limit import Prices, TimedCut
+from sccl.core.step_limit import StepPrices, TimedCut
 from sccl.core.topology import ConstraintKey, Topology, constraint_name
 from sccl.prove.bounds.timed_flow import Labels
 from sccl.prove.bounds.timed_rows import CutRow, CutRows
@@ -23,11 +22,11 @@ from sccl.topo.symmetry.automorphisms import automorphisms
 from sccl.topo.symmetry.orbits import Orbits
 from sccl.topo.symmetry.permutations import Permutation, closure
 
-Floats = NDArray[np.float64]
-
-_EXACT = 1500  # rows of a basis that is solved in fractions
-_GROUP = 16  # times the ranks: symmetries of larger groups are not made use of
-_NEAR = 720_720  # the denominator of others: one for all, so that their sums have no larger one
+_MAX_EXACT_ROWS = 1500  # rows of a basis that is solved in fractions
+_MAX_GROUP_FACTOR = 16  # times the ranks: symmetries of larger groups are not made use of
+_DENOMINATOR = (
+    720_720  # the denominator of others: one for all, so that their sums have no larger one
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,52 +39,52 @@ class TimedBound:
         prices: prices of shared budgets in steps, as part of the proof.
         rho: by step, rounds over C that satisfy all known cuts. Empty: unknown.
         rows: the rows of all known cuts.
-        whole: whether, up to rounding, these satisfy all cuts: then this is F(S).
+        is_tight: whether, up to rounding, these satisfy all cuts: then this is F(S).
     """
 
     steps: int
     value: Fraction
     cuts: tuple[TimedCut, ...]
-    prices: Prices
+    prices: StepPrices
     rho: tuple[Fraction, ...]
     rows: tuple[CutRow, ...]
-    whole: bool
+    is_tight: bool
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
+class _ProgramRow:
     """A row, with its coefficients by variable, and the data that have to cross its cut."""
 
     row: lp.LinearConstraint
     coefficients: Mapping[lp.Variable, int]
-    least: int
+    demand: int
 
 
-class _Images:
+class _LabelImages:
     """The images of labels, and of links that share budgets, under symmetries.
 
     Attributes:
-        alike: generators of a group. Empty: it is too large, or not computed.
+        generators: generators of a group. Empty: it is too large, or not computed.
     """
 
     def __init__(self, topology: Topology, collective: Collective, edges: Sequence[Edge]) -> None:
-        self.alike: tuple[Permutation, ...] = ()
-        self._every = np.arange(topology.ranks)[None, :]
+        self.generators: tuple[Permutation, ...] = ()
+        self._group = np.arange(topology.ranks)[None, :]
         if edges:
             alike = automorphisms(topology, collective)
-            group = closure(alike, topology.ranks, _GROUP)
+            group = closure(alike, topology.ranks, _MAX_GROUP_FACTOR)
             if group is not None:
-                self.alike, self._every = alike, np.array(sorted(group))
+                self.generators, self._group = alike, np.array(sorted(group))
         orbits = Orbits(edges)
-        for image in self.alike:
+        for image in self.generators:
             for u, v in edges:
                 orbits.join((u, v), (image[u], image[v]))
-        self.first = {edge: orbits.first(edge) for edge in edges}
+        self.first = {edge: orbits.representative(edge) for edge in edges}
 
-    def of(self, labels: Labels) -> list[Labels]:
+    def images_of(self, labels: Labels) -> list[Labels]:
         """Return all images of labels, each once, in their order."""
-        found = np.unique(np.array(labels)[self._every], axis=0)
-        return [tuple(image) for image in found.tolist()]
+        images = np.unique(np.array(labels)[self._group], axis=0)
+        return [tuple(image) for image in images.tolist()]
 
 
 class TimedProgram:
@@ -93,7 +92,7 @@ class TimedProgram:
 
     Attributes:
         apart: the places, among the links, of those that share budgets.
-        alike: symmetries under which these carry the same.
+        symmetries: symmetries under which these carry the same.
         rounds: by step, of the last solution.
         loads: by link that is apart, and step; likewise.
     """
@@ -104,8 +103,8 @@ class TimedProgram:
         self._rows = CutRows(topology, collective, steps)
         self.apart = self._rows.apart
         edges = [links[i].edge for i in self.apart]
-        self._images = _Images(topology, collective, edges)
-        self.alike, self._first = self._images.alike, self._images.first
+        self._images = _LabelImages(topology, collective, edges)
+        self.symmetries, self._first = self._images.generators, self._images.first
         self._model = lp.Model()
         self._rho = [self._model.add_variable(lb=0.0) for _ in range(steps)]
         self._load = {
@@ -114,53 +113,55 @@ class TimedProgram:
             for s in range(steps)
         }
         self._model.minimize(lp.fast_sum(self._rho))
-        self._cuts: dict[Labels, _Row] = {}
-        self._made: dict[Labels, CutRow] = {}
-        self._limits: dict[tuple[tuple[ConstraintKey, ...], int], _Row] = {}
-        for (shares, room), keys in self._shared().items():
+        self._cuts: dict[Labels, _ProgramRow] = {}
+        self._cut_rows: dict[Labels, CutRow] = {}
+        self._limits: dict[tuple[tuple[ConstraintKey, ...], int], _ProgramRow] = {}
+        for (shares, room), keys in self._shared_constraints().items():
             for s in range(steps):
                 row = {self._load[edge, s]: times for edge, times in shares}
                 self._limits[tuple(keys), s] = self._row({**row, self._rho[s]: -room}, None)
-        self._growing = lp.Growing(self._model)
+        self._program = lp.IncrementalProgram(self._model)
 
-    def _shared(self) -> dict[tuple[tuple[tuple[Edge, int], ...], int], list[ConstraintKey]]:
+    def _shared_constraints(
+        self,
+    ) -> dict[tuple[tuple[tuple[Edge, int], ...], int], list[ConstraintKey]]:
         """Return the constraints of links that are apart, by content.
 
         The content is the number of links of each orbit that share a capacity, and that capacity.
         """
-        found = defaultdict(list)
+        by_shares = defaultdict(list)
         for constraint in self.topology.constraints():
             if self._first.keys() >= set(constraint.edges):
                 shares = Counter(self._first[edge] for edge in constraint.edges)
-                found[tuple(sorted(shares.items())), constraint.chunks_per_round].append(
+                by_shares[tuple(sorted(shares.items())), constraint.chunks_per_round].append(
                     constraint.key
                 )
-        return found
+        return by_shares
 
-    def _row(self, coefficients: Mapping[lp.Variable, int], least: int | None) -> _Row:
+    def _row(self, coefficients: Mapping[lp.Variable, int], lower_bound: int | None) -> _ProgramRow:
         row = (
             self._model.add_linear_constraint(ub=0.0)
-            if least is None
-            else self._model.add_linear_constraint(lb=float(least))
+            if lower_bound is None
+            else self._model.add_linear_constraint(lb=float(lower_bound))
         )
         for variable, times in coefficients.items():
             row.set_coefficient(variable, float(times))
-        return _Row(row, coefficients, least or 0)
+        return _ProgramRow(row, coefficients, lower_bound or 0)
 
     def add(self, labels: Labels) -> bool:
         """Add a cut; return False if an image of it is there, or nothing has to cross it."""
-        labels = self._images.of(labels)[0]
+        labels = self._images.images_of(labels)[0]
         if labels in self._cuts:
             return False
         made = self._rows.row(labels)
         if not made.demand:
             return False
-        begin, end = self._rows.crossing(labels)
+        begin, end = self._rows.crossing_steps(labels)
         row = Counter({self._rho[s]: times for s, times in enumerate(made.lanes) if times})
         for i in self.apart:
             first = self._first[self.topology.links[i].edge]
             row.update(self._load[first, s] for s in range(int(begin[i]), int(end[i])))
-        self._cuts[labels], self._made[labels] = self._row(row, made.demand), made
+        self._cuts[labels], self._cut_rows[labels] = self._row(row, made.demand), made
         return True
 
     def solve(self) -> None:
@@ -169,7 +170,7 @@ class TimedProgram:
         Raises:
             SolverError: no solver finds its optimum.
         """
-        self._result = self._growing.optimum()
+        self._result = self._program.solve()
         value = self._result.variable_values()
         self.rounds = np.array([max(value[x], 0.0) for x in self._rho])
         loads = {use: max(value[x], 0.0) for use, x in self._load.items()}
@@ -177,27 +178,29 @@ class TimedProgram:
         of_links = [[loads[first, s] for s in times] for first in firsts]
         self.loads = np.array(of_links).reshape(len(self.apart), self.steps)
 
-    def bound(self, *, whole: bool) -> TimedBound:
+    def bound(self, *, is_complete: bool) -> TimedBound:
         """Return the bound that the last solution proves.
 
         Its duals are converted to fractions and scaled such that a round buys at most 1: the bound
         is then computed exactly and valid for any duals.
         """
-        basis = self._solved_exactly()
+        basis = self._solve_exactly()
         duals = self._result.dual_values() if basis is None else basis[1]
         rho = () if basis is None else tuple(basis[0].get(x, Fraction(0)) for x in self._rho)
         budgets = {budget.name for budget in self.topology.budgets}
 
-        def dual(row: _Row) -> Fraction:
+        def dual(row: _ProgramRow) -> Fraction:
             """Return the size of a row's dual value."""
             value = duals[row.row]
-            return value if basis is not None else Fraction(round(value * _NEAR), _NEAR)
+            return (
+                value if basis is not None else Fraction(round(value * _DENOMINATOR), _DENOMINATOR)
+            )
 
         weights = {
             labels: weight for labels in self._cuts if (weight := dual(self._cuts[labels])) > 0
         }
-        images = {labels: self._images.of(labels) for labels in weights}
-        cuts = [(i, weights[of] / len(every)) for of, every in images.items() for i in every]
+        images = {labels: self._images.images_of(labels) for labels in weights}
+        cuts = [(i, weights[of] / len(orbit)) for of, orbit in images.items() for i in orbit]
         prices: dict[tuple[ConstraintKey, int], Fraction] = {
             (key, s): price / len(keys)
             for (keys, s), row in self._limits.items()
@@ -205,11 +208,11 @@ class TimedProgram:
             for key in keys
             if key in budgets
         }
-        bought = max(self._bought(cuts, prices), default=Fraction(0))
-        rows = tuple(self._made.values())
+        bought = max(self._bought_rounds(cuts, prices), default=Fraction(0))
+        rows = tuple(self._cut_rows.values())
         if not bought:
-            return TimedBound(self.steps, Fraction(0), (), (), rho, rows, whole=False)
-        demand = sum((w * self._cuts[labels].least for labels, w in weights.items()), Fraction(0))
+            return TimedBound(self.steps, Fraction(0), (), (), rho, rows, is_tight=False)
+        demand = sum((w * self._cuts[labels].demand for labels, w in weights.items()), Fraction(0))
         named = sorted((constraint_name(key), s, key) for key, s in prices)
         chunks = self.collective.chunks
         return TimedBound(
@@ -219,10 +222,10 @@ class TimedProgram:
             tuple((key, s, prices[key, s] / bought) for _, s, key in named),
             tuple(rounds / chunks for rounds in rho),
             rows,
-            whole,
+            is_complete,
         )
 
-    def _bought(
+    def _bought_rounds(
         self,
         cuts: Sequence[tuple[Labels, Fraction]],
         prices: Mapping[tuple[ConstraintKey, int], Fraction],
@@ -235,7 +238,7 @@ class TimedProgram:
         weight = np.zeros((len(self.topology.links), self.steps + 1), object)
         rows = np.arange(len(self.topology.links))
         for labels, share in cuts:
-            begin, end = self._rows.crossing(labels)
+            begin, end = self._rows.crossing_steps(labels)
             crosses = begin < end
             weight[rows[crosses], begin[crosses]] += int(share * scale)
             weight[rows[crosses], end[crosses]] -= int(share * scale)
@@ -248,21 +251,21 @@ class TimedProgram:
                 total[s] += price * budget.chunks_per_round
                 if price:
                     weight[[place[edge] for edge in budget.edges], s] -= price
-        own = (np.maximum(weight, 0) * self._rows.lanes[:, None].astype(object)).sum(axis=0)
-        return [Fraction(int(own[s]) + total[s], scale) for s in range(self.steps)]
+        link_totals = (np.maximum(weight, 0) * self._rows.lanes[:, None].astype(object)).sum(axis=0)
+        return [Fraction(int(link_totals[s]) + total[s], scale) for s in range(self.steps)]
 
-    def _solved_exactly(
+    def _solve_exactly(
         self,
     ) -> tuple[dict[lp.Variable, Fraction], dict[lp.LinearConstraint, Fraction]] | None:
         """Return the values and the duals of the last basis as fractions. None: it is none."""
-        found = self._result.solutions[0].basis
-        if found is None:
+        basis = self._result.solutions[0].basis
+        if basis is None:
             return None
         basic = lp.BasisStatus.BASIC
-        variables = [x for x, status in found.variable_status.items() if status == basic]
-        every = [*self._cuts.values(), *self._limits.values()]
-        tight = [row for row in every if found.constraint_status[row.row] != basic]
-        if len(variables) != len(tight) or len(tight) > _EXACT:
+        variables = [x for x, status in basis.variable_status.items() if status == basic]
+        all_rows = [*self._cuts.values(), *self._limits.values()]
+        tight = [row for row in all_rows if basis.constraint_status[row.row] != basic]
+        if len(variables) != len(tight) or len(tight) > _MAX_EXACT_ROWS:
             return None
         matrix = fmpq_mat(len(tight), len(tight))
         right, costs = fmpq_mat(len(tight), 1), fmpq_mat(len(tight), 1)
@@ -273,15 +276,15 @@ class TimedProgram:
                 if times := row.coefficients.get(x):
                     matrix[i, j] = fmpq(times)
         for i, row in enumerate(tight):
-            right[i, 0] = fmpq(row.least)
+            right[i, 0] = fmpq(row.demand)
         try:
             primal, dual = matrix.solve(right), matrix.transpose().solve(costs)
         except ZeroDivisionError:
             return None
-        duals = {row.row: Fraction(0) for row in every}
-        duals |= {row.row: _fraction(dual[i, 0]) for i, row in enumerate(tight)}
-        return {x: _fraction(primal[j, 0]) for j, x in enumerate(variables)}, duals
+        duals = {row.row: Fraction(0) for row in all_rows}
+        duals |= {row.row: _to_fraction(dual[i, 0]) for i, row in enumerate(tight)}
+        return {x: _to_fraction(primal[j, 0]) for j, x in enumerate(variables)}, duals
 
 
-def _fraction(value: fmpq) -> Fraction:
+def _to_fraction(value: fmpq) -> Fraction:
     return Fraction(int(value.p), int(value.q))

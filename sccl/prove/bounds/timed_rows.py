@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sccl.core.arrays import IntArray
 from sccl.core.collective import Collective
 from sccl.core.topology import Topology
 from sccl.prove.bounds.timed_flow import Labels
-
-Whole = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,25 +40,25 @@ class CutRows:
         self.steps, self._starts = steps, any if collective.combining else all
         self._classes = [
             (tuple(map(int, holders)), tuple(map(int, wanted)), len(chunks))
-            for (holders, wanted), chunks in collective.classes().items()
+            for (holders, wanted), chunks in collective.chunk_classes().items()
         ]
         edges = [link.edge for link in topology.links]
         shared = {edge for budget in topology.budgets for edge in budget.edges}
-        self._ends: Whole = np.array(edges, np.int64).reshape(-1, 2).T
-        self._own = np.array([edge not in shared for edge in edges], np.bool_)
-        self.lanes: Whole = np.array([link.lanes for link in topology.links], np.int64)
-        self.apart: list[int] = np.flatnonzero(~self._own).tolist()
+        self._ends: IntArray = np.array(edges, np.int64).reshape(-1, 2).T
+        self._owners = np.array([edge not in shared for edge in edges], np.bool_)
+        self.lanes: IntArray = np.array([link.lanes for link in topology.links], np.int64)
+        self.apart: list[int] = np.flatnonzero(~self._owners).tolist()
 
     def row(self, labels: Labels) -> CutRow:
         """Return the row of a cut."""
-        begin, end = self.crossing(labels)
+        begin, end = self.crossing_steps(labels)
         crossed = np.zeros(self.steps + 1, np.int64)
-        own = self._own & (begin < end)
-        np.add.at(crossed, begin[own], self.lanes[own])
-        np.add.at(crossed, end[own], -self.lanes[own])
+        mask = self._owners & (begin < end)
+        np.add.at(crossed, begin[mask], self.lanes[mask])
+        np.add.at(crossed, end[mask], -self.lanes[mask])
         return CutRow(tuple(crossed.cumsum()[: self.steps].tolist()), self._demand(labels))
 
-    def crossing(self, labels: Labels) -> tuple[Whole, Whole]:
+    def crossing_steps(self, labels: Labels) -> tuple[IntArray, IntArray]:
         """Return in which steps each link leads outside: from one on, and up to another."""
         time = np.array(labels, np.int64)
         return time[self._ends[0]], time[self._ends[1]] - 1

@@ -72,7 +72,7 @@ class Formula:
     def _holding(self) -> Iterator[Clause]:
         for c in self.chunks:
             holders = self.instance.collective.holders(c)
-            wanted = self.instance.collective.wanted(c)
+            wanted = self.instance.collective.destinations(c)
             for n in self.ranks:
                 start = self.held(c, n, 0)
                 yield (start if n in holders else -start,)
@@ -91,7 +91,7 @@ class Formula:
                     yield (-self.held(c, v, s + 1), self.held(c, v, s), *arrivals)
 
     def _order(self) -> Iterator[Clause]:
-        for (holders, wanted), chunks in self.instance.collective.classes().items():
+        for (holders, wanted), chunks in self.instance.collective.chunk_classes().items():
             missing = sorted(wanted - holders)
             for this, following in pairwise(chunks if missing else []):
                 for t in range(len(self.steps) + 1):
@@ -103,12 +103,12 @@ class Formula:
                 sends = [self.sent(c, edge, s) for c in self.chunks for edge in constraint.edges]
                 yield from self._at_most(sends, constraint.chunks_per_round * self.rounds[s])
 
-    def _at_most(self, literals: list[int], most: int) -> Iterator[Clause]:
-        if len(literals) <= most:
+    def _at_most(self, literals: list[int], limit: int) -> Iterator[Clause]:
+        if len(literals) <= limit:
             return
         before: list[int] = []
         for i, x in enumerate(literals):
-            width = min(i + 1, most)
+            width = min(i + 1, limit)
             counted = list(range(self.variables + 1, self.variables + 1 + width))
             self.variables += width
             yield (-x, counted[0])
@@ -116,7 +116,7 @@ class Formula:
                 yield (-carried, counted[j])
                 if j + 1 < width:
                     yield (-carried, -x, counted[j + 1])
-            if len(before) == most:
+            if len(before) == limit:
                 yield (-before[-1], -x)
             before = counted
 

@@ -23,22 +23,22 @@ from sccl.core.files.claims import (
     UnsatWire,
 )
 from sccl.core.symmetric import AnyAlgorithm
-from sccl.prove.check.cover import Covered, Triple
-from sccl.prove.check.least import floor_of
-from sccl.prove.check.members import is_by_trees, is_composition
-from sccl.prove.check.plain import SEND
-from sccl.prove.check.question import Case
-from sccl.prove.check.trees import Spend
+from sccl.prove.check.case import Case
+from sccl.prove.check.class_membership import is_composition, is_tree_allreduce
+from sccl.prove.check.coverage import CandidateTriple, Coverage
+from sccl.prove.check.orbit_expansion import SEND_OPERATIONS
+from sccl.prove.check.time_claims import claimed_bound
+from sccl.prove.check.timed_trees import Spend
 
 _StepBound = StepsWire | BandwidthWire | LimitClaimWire | EveryWire | UnsatWire
 _TimeBound = TimeWire | TimePointWire
 
 
-def contradicted(
+def find_contradiction(
     case: Case,
     claim: Claim,
     claims: Sequence[Claim],
-    algorithms: Mapping[Triple, Sequence[AnyAlgorithm]],
+    algorithms: Mapping[CandidateTriple, Sequence[AnyAlgorithm]],
     spend: Spend,
 ) -> Claim | None:
     """Return the first of some claims that cannot be true together with another. None: all can.
@@ -50,8 +50,8 @@ def contradicted(
     Raises:
         TooMuchError: It takes too much work to say.
     """
-    for other in claims:
-        for plan, bound in ((claim, other), (other, claim)):
+    for prior in claims:
+        for plan, bound in ((claim, prior), (prior, claim)):
             if isinstance(plan, ScheduleClaimWire) and isinstance(bound, _TimeBound):
                 spend(1)
                 beaten = _is_earlier(plan, bound)
@@ -60,51 +60,54 @@ def contradicted(
             else:
                 continue
             if beaten:
-                return other
+                return prior
     return None
 
 
 def _is_earlier(plan: ScheduleClaimWire, bound: _TimeBound) -> bool:
     """Return whether a schedule takes less than a bound says, which never falls with the size."""
     if isinstance(bound, TimePointWire):
-        least = Fraction(bound.at_least_us) if bound.size_bytes <= plan.size_bytes else Fraction(0)
+        lower_bound = (
+            Fraction(bound.at_least_us) if bound.size_bytes <= plan.size_bytes else Fraction(0)
+        )
     else:
-        least = floor_of(bound).us(plan.size_bytes)
-    return Fraction(plan.finish_us) < least
+        lower_bound = claimed_bound(bound).us(plan.size_bytes)
+    return Fraction(plan.finish_us) < lower_bound
 
 
 def _is_beaten(
     case: Case,
     plan: AlgorithmClaimWire,
     bound: _StepBound,
-    algorithms: Mapping[Triple, Sequence[AnyAlgorithm]],
+    algorithms: Mapping[CandidateTriple, Sequence[AnyAlgorithm]],
     spend: Spend,
 ) -> bool:
     """Return whether an algorithm is of the class of a bound, and below it."""
     triple = (plan.chunks, plan.steps, plan.rounds)
     spend(10 * (1 + plan.steps))
     if isinstance(bound, EveryWire) or (isinstance(bound, LimitClaimWire) and bound.trees):
-        cost, most = Fraction(plan.rounds, plan.chunks), bound.steps
-        if cost >= Fraction(bound.at_least) or (most is not None and plan.steps > most):
+        cost, max_steps = Fraction(plan.rounds, plan.chunks), bound.steps
+        if cost >= Fraction(bound.at_least) or (max_steps is not None and plan.steps > max_steps):
             return False
         return isinstance(bound, EveryWire) or any(
-            is_by_trees(one) for one in _written_out(algorithms.get(triple, ()), spend)
+            is_tree_allreduce(algorithm)
+            for algorithm in _expanded_algorithms(algorithms.get(triple, ()), spend)
         )
-    covered = Covered.of([bound], case.spec, case.phases)
+    covered = Coverage.from_claims([bound], case.spec, case.phases)
     if case.dual.phases == 1:
         return covered.rules_out(plan.chunks, (plan.steps,), (plan.rounds,))
     return any(
         covered.rules_out(plan.chunks, (cut, plan.steps - cut), (sum(halves[0]), sum(halves[1])))
-        and is_composition(one, case.dual, cut)
-        for one in _written_out(algorithms.get(triple, ()), spend)
+        and is_composition(algorithm, case.dual, cut)
+        for algorithm in _expanded_algorithms(algorithms.get(triple, ()), spend)
         for cut in range(1, plan.steps)
-        for halves in [(one.rounds_per_step[:cut], one.rounds_per_step[cut:])]
+        for halves in [(algorithm.rounds_per_step[:cut], algorithm.rounds_per_step[cut:])]
     )
 
 
-def _written_out(algorithms: Sequence[AnyAlgorithm], spend: Spend) -> Iterator[Algorithm]:
+def _expanded_algorithms(algorithms: Sequence[AnyAlgorithm], spend: Spend) -> Iterator[Algorithm]:
     """Yield the algorithms whose class can be seen: those with all of their sends."""
-    for one in algorithms:
-        if isinstance(one, Algorithm):
-            spend(SEND)
-            yield one
+    for algorithm in algorithms:
+        if isinstance(algorithm, Algorithm):
+            spend(SEND_OPERATIONS)
+            yield algorithm

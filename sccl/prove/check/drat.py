@@ -137,8 +137,8 @@ class _Checker:
         first = clause[0]
         self.spend(len(self.clauses))
         others = [c for c in self.clauses.values() if -first in c]
-        for other in others:
-            more = [x for x in other if x != -first]
+        for other_clause in others:
+            more = [x for x in other_clause if x != -first]
             if any(-x in clause for x in more if x != first):
                 continue  # the two together are a tautology
             if self._refute(more, assumed) is not None:

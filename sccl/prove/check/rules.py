@@ -14,8 +14,8 @@ from sccl.core.files.claims import (
     LimitPointWire,
     TimeBandwidthWire,
 )
-from sccl.core.words import counted
-from sccl.prove.check.question import Case
+from sccl.core.formatting import format_count
+from sccl.prove.check.case import Case
 
 Condition = Callable[[Case], str]
 """Returns why a certificate's question does not meet it, as a clause. Empty: it does."""
@@ -27,12 +27,12 @@ def require_rule(case: Case, claim: Claim) -> None:
     Raises:
         ValueError: It does not.
     """
-    for condition in RULES[rule_of(claim)]:
+    for condition in RULES[rule_name(claim)]:
         if why := condition(case):
             raise ValueError(why)
 
 
-def rule_of(claim: Claim) -> str:
+def rule_name(claim: Claim) -> str:
     """Return the name of the rule that proves a claim: its kind, and its class where it has one."""
     kind = str(claim.__struct_config__.tag)
     match claim:
@@ -46,20 +46,20 @@ def rule_of(claim: Claim) -> str:
 # --- conditions ----------------------------------------------------------------------------------
 
 
-def _alike(case: Case) -> str:
+def _unequal_chunks(case: Case) -> str:
     """Steps and rounds are of chunks of one size."""
     if not case.spec.counts:
         return ""
     return "steps and rounds are of chunks of one size, and this collective has counts"
 
 
-def _alike_or_lemma(case: Case) -> str:
+def _unequal_chunks_unless_lemma(case: Case) -> str:
     """As a lemma of a bound on times, R/C counts the bytes of an element."""
     lemma = any(isinstance(claim, TimeBandwidthWire) for claim in case.claims)
-    return "" if lemma else _alike(case)
+    return "" if lemma else _unequal_chunks(case)
 
 
-def _even(case: Case) -> str:
+def _unequal_lanes(case: Case) -> str:
     """A round is the time in which a lane carries one chunk.
 
     If links differ in speed, a round is defined by one chunk on each of their lanes, as the
@@ -67,16 +67,16 @@ def _even(case: Case) -> str:
     """
     machine = case.topology
     lanes = {link.gb_per_s for link in machine.links}
-    own = [b.name for b in machine.budgets if b.gb_per_s is not None and b.gb_per_s not in lanes]
-    if not own:
+    ids = [b.name for b in machine.budgets if b.gb_per_s is not None and b.gb_per_s not in lanes]
+    if not ids:
         return ""
     return (
-        f"rounds count lanes of links, and budget {own[0][:60]!r} states another speed than any of "
+        f"rounds count lanes of links, and budget {ids[0][:60]!r} states another speed than any of "
         "these has"
     )
 
 
-def _allreduce(case: Case) -> str:
+def _not_allreduce(case: Case) -> str:
     return (
         ""
         if is_allreduce(case.spec)
@@ -84,44 +84,44 @@ def _allreduce(case: Case) -> str:
     )
 
 
-def _one_phase(case: Case) -> str:
+def _several_phases(case: Case) -> str:
     return "" if case.dual.phases == 1 else "it is of one phase, and the collective has two"
 
 
-def _shared(case: Case) -> str:
+def _too_few_chunks(case: Case) -> str:
     """With fewer chunks than ranks the owners between the phases would be arbitrary."""
     if case.dual.phases == 1:
         return ""
-    for (held, _), chunks in case.spec.at(case.spec.unit).classes().items():
+    for (held, _), chunks in case.spec.at(case.spec.unit).chunk_classes().items():
         if len(chunks) % len(held):
             return (
                 "in compositions each rank of a group owns equally many chunks between the "
-                f"phases, and here {counted(len(held), 'rank')} reduce "
-                f"{counted(len(chunks), 'chunk')}"
+                f"phases, and here {format_count(len(held), 'rank')} reduce "
+                f"{format_count(len(chunks), 'chunk')}"
             )
     return ""
 
 
-_ROUNDS = (_alike, _even)
-_PHASES = (*_ROUNDS, _shared)
+_ROUND_CONDITIONS = (_unequal_chunks, _unequal_lanes)
+_PHASE_CONDITIONS = (*_ROUND_CONDITIONS, _too_few_chunks)
 
 RULES: dict[str, tuple[Condition, ...]] = {
-    "steps": (_alike, _shared),
-    "bandwidth": (_alike_or_lemma, _even, _shared),
-    "limit": _PHASES,
-    "limit by trees": (_allreduce, *_ROUNDS),
-    "every": (_allreduce, *_ROUNDS),
-    "algorithm": _ROUNDS,
-    "unsat": _PHASES,
-    "pareto": _PHASES,
-    "limit-point": _PHASES,
-    "limit-point by trees": (_allreduce, *_ROUNDS),
-    "limit-point of every class": (_allreduce, *_ROUNDS),
+    "steps": (_unequal_chunks, _too_few_chunks),
+    "bandwidth": (_unequal_chunks_unless_lemma, _unequal_lanes, _too_few_chunks),
+    "limit": _PHASE_CONDITIONS,
+    "limit by trees": (_not_allreduce, *_ROUND_CONDITIONS),
+    "every": (_not_allreduce, *_ROUND_CONDITIONS),
+    "algorithm": _ROUND_CONDITIONS,
+    "unsat": _PHASE_CONDITIONS,
+    "pareto": _PHASE_CONDITIONS,
+    "limit-point": _PHASE_CONDITIONS,
+    "limit-point by trees": (_not_allreduce, *_ROUND_CONDITIONS),
+    "limit-point of every class": (_not_allreduce, *_ROUND_CONDITIONS),
     "time-cut": (),
-    "time-groups": (_allreduce,),
-    "time-bandwidth": (_one_phase,),
-    "time-prices": (_one_phase,),
-    "time-late": (_one_phase,),
+    "time-groups": (_not_allreduce,),
+    "time-bandwidth": (_several_phases,),
+    "time-prices": (_several_phases,),
+    "time-late": (_several_phases,),
     "schedule": (),
     "time-point": (),
 }

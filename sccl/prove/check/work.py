@@ -10,7 +10,7 @@ ClaimState = Literal["ok", "failed", "searched", "unchecked"]
 PER_CLAIM = 40_000_000
 """Elementary operations, of about a tenth of a microsecond to a microsecond each."""
 
-_WHOLE = 400_000_000
+_TOTAL = 400_000_000
 
 
 class TooMuchError(Exception):
@@ -20,12 +20,12 @@ class TooMuchError(Exception):
 class Work:
     """The work left for a claim, and for the certificate as a whole."""
 
-    def __init__(self, whole: int = _WHOLE) -> None:
-        self.whole, self.left = whole, 0
+    def __init__(self, total: int = _TOTAL) -> None:
+        self.total, self.remaining = total, 0
 
     def begin(self) -> None:
         """Begin a claim."""
-        self.left = min(PER_CLAIM, self.whole)
+        self.remaining = min(PER_CLAIM, self.total)
 
     def spend(self, operations: int) -> None:
         """Note that something takes so many operations, best before it is done.
@@ -33,9 +33,9 @@ class Work:
         Raises:
             TooMuchError: that is more than are left.
         """
-        if operations > self.left:
+        if operations > self.remaining:
             raise TooMuchError(
                 "the check exceeds this checker's work limit: the claim stays unchecked"
             )
-        self.left -= operations
-        self.whole -= operations
+        self.remaining -= operations
+        self.total -= operations

@@ -1,21 +1,30 @@
 """The lab: ranks on one machine behind networks of known rates, one for every channel."""
 
-from sccl.runtime.lab.bucket import TokenBucket, bucket_rates
-from sccl.runtime.lab.channels import LabChannel, channels_of, environment_of
-from sccl.runtime.lab.run import Heard, Lab, LabEnd, LabWays, Limiter, check_lab, run_lab, ways_of
+from sccl.runtime.lab.lab_channels import LabChannel, parse_channels, rank_environment
+from sccl.runtime.lab.launcher import (
+    LabEnd,
+    LabMethod,
+    LabRun,
+    Limiter,
+    RankLine,
+    check_lab,
+    choose_method,
+    run_lab,
+)
+from sccl.runtime.lab.token_bucket import TokenBucket, bucket_rates
 
 __all__ = [
-    "Heard",
-    "Lab",
     "LabChannel",
     "LabEnd",
-    "LabWays",
+    "LabMethod",
+    "LabRun",
     "Limiter",
+    "RankLine",
     "TokenBucket",
     "bucket_rates",
-    "channels_of",
     "check_lab",
-    "environment_of",
+    "choose_method",
+    "parse_channels",
+    "rank_environment",
     "run_lab",
-    "ways_of",
 ]

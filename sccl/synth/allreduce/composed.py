@@ -9,50 +9,51 @@ from fractions import Fraction
 from sccl.collectives import Dual, Spec
 from sccl.core.algorithm import Algorithm
 from sccl.core.answer import Origin
-from sccl.core.bounds import Bounds
-from sccl.core.candidate import Range
+from sccl.core.bound import Bounds
+from sccl.core.candidate import SweepRange
 from sccl.core.frontier import COMPOSED, ClassFrontier, Frontier, Point
-from sccl.core.limit import StepLimit
+from sccl.core.step_limit import StepLimit
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology
-from sccl.synth.allreduce.classes import SCOPES
+from sccl.synth.allreduce.families import SCOPES
 from sccl.synth.allreduce.pairs import (
     MAX_SENDS,
     Half,
-    Pair,
+    HalfPair,
     best_pairs,
     compose_pair,
-    is_best,
-    least_sum,
-    turned_round,
+    is_undominated,
+    min_cost_sum,
+    reducescatter_by_reversal,
 )
-from sccl.synth.candidates import EXTRA_STEPS
-from sccl.synth.folder import Folder
-from sccl.topo.symmetry.expand import expand
+from sccl.synth.common.algorithm_folder import AlgorithmFolder
+from sccl.synth.common.candidates import EXTRA_STEPS
+from sccl.topo.symmetry.expansion import expand_algorithm
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class HalfFrontier:
     """The known results of a reducescatter or an allgather, as one half of allreduces.
 
     Attributes:
         frontier: a sweep's or limits, of the half or of the collective that it reverses.
         topology: the machine.
         dual: the dual of the allreduce.
-        gathers: whether it is an allgather, whose C is that of the allreduce divided by the factor.
-        backwards: whether its algorithms are to be reversed.
+        is_allgather: whether it is an allgather, whose C is that of the allreduce divided by the
+            factor.
+        is_reversed: whether its algorithms are to be reversed.
     """
 
     frontier: Frontier
     topology: Topology
     dual: Dual
-    gathers: bool
-    backwards: bool
+    is_allgather: bool
+    is_reversed: bool
 
     @property
-    def factor(self) -> int:
+    def chunk_factor(self) -> int:
         """Return the factor from its C to that of the allreduce."""
-        return self.dual.chunk_factor if self.gathers else 1
+        return self.dual.chunk_factor if self.is_allgather else 1
 
     @property
     def bounds(self) -> Bounds:
@@ -63,52 +64,56 @@ class Side:
     @property
     def bandwidth(self) -> Fraction:
         """Return its lower bound on R/C, in the C of the allreduce."""
-        return self.bounds.bandwidth / self.factor
+        return self.bounds.bandwidth / self.chunk_factor
 
     def halves(self) -> Iterator[Half]:
         """Yield its algorithms, also those that are too large to be written down."""
         for point in self.frontier.points:
-            algorithm = self._written(point.algorithm) if point.algorithm else None
-            chunks = point.chunks * self.factor if point.chunks else 1
-            yield Half(point.steps, point.cost / self.factor, chunks, algorithm)
+            algorithm = self._expand(point.algorithm) if point.algorithm else None
+            chunks = point.chunks * self.chunk_factor if point.chunks else 1
+            yield Half(point.steps, point.cost / self.chunk_factor, chunks, algorithm)
 
-    def _written(self, algorithm: AnyAlgorithm) -> Algorithm | None:
+    def _expand(self, algorithm: AnyAlgorithm) -> Algorithm | None:
         """Return an algorithm send by send. None: it is too large for that."""
         if 2 * algorithm.num_sends > MAX_SENDS:
             return None
-        whole = expand(algorithm)
-        return turned_round(whole, self.topology, self.dual) if self.backwards else whole
+        expanded = expand_algorithm(algorithm)
+        return (
+            reducescatter_by_reversal(expanded, self.topology, self.dual)
+            if self.is_reversed
+            else expanded
+        )
 
-    def missing(self, half: Half) -> str:
+    def missing_reason(self, half: Half) -> str:
         """Return why an algorithm was not sought. Empty: it was, or it is there."""
         points = self.frontier.points
-        return next((point.missing for point in points if point.steps == half.steps), "")
+        return next((point.missing_reason for point in points if point.steps == half.steps), "")
 
-    def least(self, steps: int) -> Fraction | None:
+    def min_cost_in_range(self, steps: int) -> Fraction | None:
         """Return its lower bound on R/C within the k and C of a sweep."""
-        found, bounds = self.frontier, self.bounds
+        frontier, bounds = self.frontier, self.bounds
         if steps < bounds.steps:
             return None
-        if steps > self._last or found.stopped == "interrupted":
+        if steps > self._last_steps or frontier.stop_reason == "interrupted":
             return self.bandwidth
-        every = [*((p.steps, p.cost) for p in found.points)]
-        every += [(o.candidate.steps, o.candidate.cost) for o in found.open]
-        costs = [cost for s, cost in every if s <= steps]
-        return min(costs, default=bounds.bandwidth) / self.factor
+        points = [*((p.steps, p.cost) for p in frontier.points)]
+        points += [(o.candidate.steps, o.candidate.cost) for o in frontier.open]
+        costs = [cost for s, cost in points if s <= steps]
+        return min(costs, default=bounds.bandwidth) / self.chunk_factor
 
     @property
-    def _last(self) -> int:
+    def _last_steps(self) -> int:
         """Return the last S that was swept."""
         asked = self.frontier.covered.max_steps if self.frontier.covered else None
         return self.bounds.steps + EXTRA_STEPS if asked is None else asked
 
-    def least_of_all(self, steps: int) -> Fraction | None:
+    def min_cost(self, steps: int) -> Fraction | None:
         """Return its lower bound on R/C for every k and C."""
         if steps < self.bounds.steps:
             return None
         limits = self.frontier.classes[0].limits
         lower = [limit.lower for limit in limits if limit.steps >= steps]
-        return max([*lower, self.bounds.bandwidth]) / self.factor
+        return max([*lower, self.bounds.bandwidth]) / self.chunk_factor
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,70 +122,72 @@ class Compositions:
 
     Attributes:
         spec: allreduce.
-        last: the largest S.
+        max_steps: the largest S.
         folder: where to keep them. None: nowhere.
     """
 
     spec: Spec
-    first: Side
-    then: Side
-    last: int
-    folder: Folder | None
+    first: HalfFrontier
+    second: HalfFrontier
+    max_steps: int
+    folder: AlgorithmFolder | None
 
     @property
     def bounds(self) -> Bounds:
         """Return the combined bounds of both sides."""
-        first, then = self.first, self.then
+        first, then = self.first, self.second
         steps = first.bounds.steps + then.bounds.steps
         return Bounds(steps, first.bandwidth + then.bandwidth)
 
     @property
-    def complete(self) -> bool:
+    def is_complete(self) -> bool:
         """Return whether both sides are."""
-        return self.first.frontier.complete and self.then.frontier.complete
+        return self.first.frontier.is_complete and self.second.frontier.is_complete
 
-    def swept(self, covered: Range) -> ClassFrontier:
+    def frontier_of_sweeps(self, covered: SweepRange) -> ClassFrontier:
         """Return the frontier of the compositions of two sweeps' points.
 
         Args:
             covered: k and the largest C.
         """
         points: list[Point] = []
-        every = True
+        all_fit = True
         for pairs in self._pairs():
             fit = [p for p in pairs if covered.max_chunks is None or p.chunks <= covered.max_chunks]
-            every &= bool(fit)
-            points += [self._swept_point(fit, covered)] if fit else []
-        whole = every and self.complete and bool(points) and all(p.proved for p in points)
+            all_fit &= bool(fit)
+            points += [self._sweep_point(fit, covered)] if fit else []
+        is_complete = (
+            all_fit and self.is_complete and bool(points) and all(p.is_proved for p in points)
+        )
         restricted = any(p.within for p in points)
-        return self._class(
-            _scope(covered if restricted or not whole else None),
+        return self._family_frontier(
+            _scope_text(covered if restricted or not is_complete else None),
             points,
-            self._limits(points),
-            complete=whole,
+            self._step_limits(points),
+            complete=is_complete,
             within=covered if restricted else None,
         )
 
-    def at_limits(self) -> ClassFrontier:
+    def frontier_of_limits(self) -> ClassFrontier:
         """Return the limit frontier of compositions, from those of both sides."""
         made = [self._limit_point(pairs) for pairs in self._pairs()]
         points, limits = [point for point, _ in made], tuple(limit for _, limit in made)
-        complete = self.complete and bool(points)
-        return self._class(_scope(None), points, limits, complete=complete)
+        complete = self.is_complete and bool(points)
+        return self._family_frontier(_scope_text(None), points, limits, complete=complete)
 
-    def _pairs(self) -> Iterator[list[Pair]]:
-        return best_pairs(self.first.halves(), tuple(self.then.halves()), self.last)
+    def _pairs(self) -> Iterator[list[HalfPair]]:
+        return best_pairs(self.first.halves(), tuple(self.second.halves()), self.max_steps)
 
-    def _class(
+    def _family_frontier(
         self,
         scope: str,
         points: Sequence[Point],
         limits: tuple[StepLimit, ...],
         *,
         complete: bool,
-        within: Range | None = None,
+        within: SweepRange | None = None,
     ) -> ClassFrontier:
-        again = None if self.first.backwards else self.then.frontier.seconds
+        again = None if self.first.is_reversed else self.second.frontier.seconds
         return ClassFrontier(
             COMPOSED,
             scope,
@@ -193,78 +200,83 @@ class Compositions:
             seconds=(self.first.frontier.seconds or 0.0) + (again or 0.0),
         )
 
-    def _limits(self, points: Sequence[Point]) -> tuple[StepLimit, ...]:
+    def _step_limits(self, points: Sequence[Point]) -> tuple[StepLimit, ...]:
         """Return the combined limits of both sides, up to the last point."""
         limits = []
         for steps in range(self.bounds.steps, (points[-1].steps if points else 0) + 1):
-            lower = self._least_of_all(steps)
+            lower = self._min_cost(steps)
             upper = min((p.cost for p in points if p.steps <= steps), default=None)
             if lower and upper:
                 limits.append(StepLimit(steps, lower, upper))
         return tuple(limits)
 
-    def _least_of_all(self, steps: int) -> Fraction | None:
-        return least_sum(self.first.least_of_all, self.then.least_of_all, steps)
+    def _min_cost(self, steps: int) -> Fraction | None:
+        return min_cost_sum(self.first.min_cost, self.second.min_cost, steps)
 
-    def _is_best(self, steps: int, cost: Fraction) -> bool:
+    def _is_undominated(self, steps: int, cost: Fraction) -> bool:
         """Return whether nothing dominates (S, R/C), for every k and C."""
-        return is_best(self.first.least_of_all, self.then.least_of_all, steps, cost)
+        return is_undominated(self.first.min_cost, self.second.min_cost, steps, cost)
 
-    def _swept_point(self, pairs: Sequence[Pair], covered: Range) -> Point:
+    def _sweep_point(self, pairs: Sequence[HalfPair], covered: SweepRange) -> Point:
         """Return the point of the first of some pairs that cost alike, if one can, written down."""
         steps, cost = pairs[0].steps, pairs[0].cost
-        always = self._is_best(steps, cost)
-        proved = always or is_best(self.first.least, self.then.least, steps, cost)
-        at_limit = cost == self._least_of_all(steps) != self.bounds.bandwidth
-        optimal = (*self.bounds.met(steps, cost), *(("limit",) if at_limit else ()))
+        always = self._is_undominated(steps, cost)
+        proved = always or is_undominated(
+            self.first.min_cost_in_range, self.second.min_cost_in_range, steps, cost
+        )
+        at_limit = cost == self._min_cost(steps) != self.bounds.bandwidth
+        optimal = (*self.bounds.bounds_met(steps, cost), *(("limit",) if at_limit else ()))
         within = None if always else covered
-        rests_on = () if always else self._rests_on(proved=proved)
+        rests_on = () if always else self._unverified_origins(proved=proved)
         is_verified = proved and all(origin.is_verified for origin in rests_on)
         claims = (*optimal, *(("pareto",) if is_verified else ()))
         chunks = pairs[0].chunks
         point = Point(steps, cost, chunks, int(chunks * cost), optimal, proved, within, seconds=0.0)
-        point = replace(point, rests_on=rests_on)
-        algorithm = self._composed(pairs)
+        point = replace(point, proof_origins=rests_on)
+        algorithm = self._compose_first(pairs)
         if algorithm is None:
             return point
-        algorithm = replace(algorithm, scope=_scope(within), proved=claims)
+        algorithm = replace(algorithm, scope=_scope_text(within), proved=claims)
         file = self.folder.save(algorithm) if self.folder else None
         point = point.with_algorithm(algorithm, file)
         return replace(point, rounds_per_step=algorithm.rounds_per_step)
 
-    def _rests_on(self, *, proved: bool) -> tuple[Origin, ...]:
+    def _unverified_origins(self, *, proved: bool) -> tuple[Origin, ...]:
         """Return the origins, other than this process, of refutations for both sides."""
-        sides = (self.first.frontier, self.then.frontier)
-        open_ = [one.origin for side in sides for one in side.open]
+        sides = (self.first.frontier, self.second.frontier)
+        open_ = [entry.origin for side in sides for entry in side.open]
         if not proved and None in open_:
             return ()
-        origins = {one.origin for side in sides for one in side.refuted}
+        origins = {entry.origin for side in sides for entry in side.refuted}
         if not proved:
             origins |= {origin for origin in open_ if origin is not None}
-        return tuple(sorted(origins - {Origin.HERE}))
+        return tuple(sorted(origins - {Origin.THIS_PROCESS}))
 
-    def _composed(self, pairs: Sequence[Pair]) -> Algorithm | None:
+    def _compose_first(self, pairs: Sequence[HalfPair]) -> Algorithm | None:
         """Return the composition of the first pair that is not too large."""
         return next(filter(None, (compose_pair(pair, self.spec) for pair in pairs)), None)
 
-    def _limit_point(self, pairs: Sequence[Pair]) -> tuple[Point, StepLimit]:
+    def _limit_point(self, pairs: Sequence[HalfPair]) -> tuple[Point, StepLimit]:
         """Return the point of a number of steps, and its limit."""
         steps, cost = pairs[0].steps, pairs[0].cost
-        lower = self._least_of_all(steps)
+        lower = self._min_cost(steps)
         limit = StepLimit(steps, self.bounds.bandwidth if lower is None else lower, cost)
-        point = replace(Point.at(limit, self.bounds), seconds=0.0)
-        algorithm = self._composed(pairs)
+        point = replace(Point.from_limit(limit, self.bounds), seconds=0.0)
+        algorithm = self._compose_first(pairs)
         if algorithm is None:
-            missing = (self.first.missing(pairs[0].first), self.then.missing(pairs[0].then))
-            return replace(point, missing=max(missing)), limit
-        best = self._is_best(steps, algorithm.bandwidth_cost)
+            missing = (
+                self.first.missing_reason(pairs[0].first),
+                self.second.missing_reason(pairs[0].second),
+            )
+            return replace(point, missing_reason=max(missing)), limit
+        best = self._is_undominated(steps, algorithm.bandwidth_cost)
         claims = (*point.optimal, "pareto") if best else ()
-        algorithm = replace(algorithm, scope=_scope(None), proved=claims)
+        algorithm = replace(algorithm, scope=_scope_text(None), proved=claims)
         file = self.folder.save(algorithm) if self.folder else None
         return point.with_algorithm(algorithm, file), limit
 
 
-def _scope(covered: Range | None) -> str:
+def _scope_text(covered: SweepRange | None) -> str:
     if covered is None:
         return SCOPES[COMPOSED]
     chunks = f" with C <= {covered.max_chunks}" if covered.max_chunks else ""

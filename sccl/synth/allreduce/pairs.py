@@ -20,7 +20,7 @@ from sccl.core.ids import ChunkId
 from sccl.core.topology import Topology
 from sccl.transform import compose, invert
 
-Least = Callable[[int], Fraction | None]
+CostFunction = Callable[[int], Fraction | None]
 """Function from a number of steps to a half's lower bound on R/C. None: it takes more steps."""
 
 MAX_SENDS = 1_100_000
@@ -46,41 +46,41 @@ class Half:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class HalfPair:
     """Two halves of an allreduce."""
 
     first: Half
-    then: Half
+    second: Half
 
     @property
     def steps(self) -> int:
         """Return S."""
-        return self.first.steps + self.then.steps
+        return self.first.steps + self.second.steps
 
     @property
     def cost(self) -> Fraction:
         """Return R/C."""
-        return self.first.cost + self.then.cost
+        return self.first.cost + self.second.cost
 
     @property
     def chunks(self) -> int:
         """Return the fewest chunks that serve both."""
-        return lcm(self.first.chunks, self.then.chunks)
+        return lcm(self.first.chunks, self.second.chunks)
 
 
-def best_pairs(first: Iterable[Half], then: Sequence[Half], last: int) -> Iterator[list[Pair]]:
+def best_pairs(first: Iterable[Half], then: Sequence[Half], last: int) -> Iterator[list[HalfPair]]:
     """Yield, by S up to ``last``, the pairs of least R/C where that improves. Few chunks first."""
-    pairs = [Pair(a, b) for a in first for b in then if a.steps + b.steps <= last]
+    pairs = [HalfPair(a, b) for a in first for b in then if a.steps + b.steps <= last]
     best: Fraction | None = None
     for steps in sorted({pair.steps for pair in pairs}):
-        here = [pair for pair in pairs if pair.steps == steps]
-        cost = min(pair.cost for pair in here)
+        step_pairs = [pair for pair in pairs if pair.steps == steps]
+        cost = min(pair.cost for pair in step_pairs)
         if best is None or cost < best:
             best = cost
-            yield sorted((p for p in here if p.cost == cost), key=lambda pair: pair.chunks)
+            yield sorted((p for p in step_pairs if p.cost == cost), key=lambda pair: pair.chunks)
 
 
-def side_by_side(algorithm: Algorithm, times: int, spec: Spec) -> Algorithm:
+def replicate_chunks(algorithm: Algorithm, times: int, spec: Spec) -> Algorithm:
     """Return an algorithm for ``times`` as many chunks: as many of it, each with its own rounds.
 
     Args:
@@ -101,26 +101,26 @@ def side_by_side(algorithm: Algorithm, times: int, spec: Spec) -> Algorithm:
     )
 
 
-def compose_pair(pair: Pair, spec: Spec) -> Algorithm | None:
+def compose_pair(pair: HalfPair, spec: Spec) -> Algorithm | None:
     """Return the composition of two halves, judged. None: it is too large, or a half is missing.
 
     Args:
         spec: allreduce.
     """
-    first, then = pair.first.algorithm, pair.then.algorithm
+    first, then = pair.first.algorithm, pair.second.algorithm
     if first is None or then is None:
         return None
-    times = [pair.chunks // half.chunks for half in (pair.first, pair.then)]
+    times = [pair.chunks // half.chunks for half in (pair.first, pair.second)]
     sends = sum(n * len(a.sends) for n, a in zip(times, (first, then), strict=True))
     if sends > MAX_SENDS:
         return None
     dual = dual_of(spec)
-    scatter = side_by_side(first, times[0], dual.scattered)
-    gather = side_by_side(then, times[1], dual.spec)
+    scatter = replicate_chunks(first, times[0], dual.first_phase)
+    gather = replicate_chunks(then, times[1], dual.spec)
     return compose(replace(scatter, topology=gather.topology), gather, spec.at(pair.chunks))
 
 
-def turned_round(algorithm: Algorithm, topology: Topology, dual: Dual) -> Algorithm:
+def reducescatter_by_reversal(algorithm: Algorithm, topology: Topology, dual: Dual) -> Algorithm:
     """Return the reducescatter that is an allgather run backwards.
 
     Args:
@@ -128,20 +128,20 @@ def turned_round(algorithm: Algorithm, topology: Topology, dual: Dual) -> Algori
         dual: of the allreduce.
     """
     chunks = algorithm.collective.chunks * dual.chunk_factor
-    return replace(invert(algorithm, dual.scattered.at(chunks)), topology=topology)
+    return replace(invert(algorithm, dual.first_phase.at(chunks)), topology=topology)
 
 
-def least_sum(first: Least, then: Least, steps: int) -> Fraction | None:
+def min_cost_sum(first: CostFunction, then: CostFunction, steps: int) -> Fraction | None:
     """Return the lower bound on R/C of a composition of ``steps`` steps. None: there is none."""
     sums = []
-    for one in range(1, steps):
-        a, b = first(one), then(steps - one)
+    for first_steps in range(1, steps):
+        a, b = first(first_steps), then(steps - first_steps)
         if a is not None and b is not None:
             sums.append(a + b)
     return min(sums, default=None)
 
 
-def is_best(first: Least, then: Least, steps: int, cost: Fraction) -> bool:
+def is_undominated(first: CostFunction, then: CostFunction, steps: int, cost: Fraction) -> bool:
     """Return whether nothing dominates (S, R/C): as many steps give no less, fewer give more."""
-    here, fewer = (least_sum(first, then, s) for s in (steps, steps - 1))
-    return (here is None or here >= cost) and (fewer is None or fewer > cost)
+    bound, fewer = (min_cost_sum(first, then, s) for s in (steps, steps - 1))
+    return (bound is None or bound >= cost) and (fewer is None or fewer > cost)

@@ -12,31 +12,31 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol, cast
 
-from sccl.core.modules import module_names, named_module
+from sccl.core.plugins import load_plugin, plugin_names
 from sccl.errors import CollectiveError, ParameterError, TooLargeError
 from sccl.synth.baselines.pattern import (
-    Maker,
     Pattern,
-    grouped,
+    PatternMaker,
     is_direct,
-    judged,
-    logical,
-    on_machine,
-    scheduled,
+    pattern_in_groups,
+    to_algorithm,
+    to_logical_algorithm,
+    to_schedule,
+    verify_pattern,
 )
-from sccl.synth.contract import Request
+from sccl.synth.common.contract import Request
 
 __all__ = [
     "Baseline",
     "Pattern",
-    "by_size",
     "is_direct",
+    "is_size_dependent",
     "load",
-    "logical",
-    "make",
+    "make_pattern",
     "names",
-    "on_machine",
-    "scheduled",
+    "to_algorithm",
+    "to_logical_algorithm",
+    "to_schedule",
 ]
 
 MAX_RANKS = 4096
@@ -57,12 +57,12 @@ class Baseline(Protocol):
 
     NAME: str
     SOURCE: str
-    COLLECTIVES: Mapping[str, Maker]
+    COLLECTIVES: Mapping[str, PatternMaker]
 
 
 def names() -> tuple[str, ...]:
     """Return the names of the algorithms. None is loaded."""
-    return module_names(__path__)
+    return plugin_names(__path__)
 
 
 def load(name: str) -> Baseline:
@@ -72,11 +72,11 @@ def load(name: str) -> Baseline:
         UnknownNameError: there is none of that name.
     """
     hint = f"the classical algorithms are {', '.join(names())}"
-    module = named_module(__name__, name, "classical algorithm", names(), hint)
+    module = load_plugin(__name__, name, "classical algorithm", names(), hint)
     return cast("Baseline", module)
 
 
-def by_size(name: str) -> bool:
+def is_size_dependent(name: str) -> bool:
     """Return whether the pattern of an algorithm depends on the size of the request.
 
     Raises:
@@ -85,7 +85,7 @@ def by_size(name: str) -> bool:
     return bool(getattr(load(name), "BY_SIZE", False))
 
 
-def make(name: str, request: Request, pieces: int = 1) -> Pattern:
+def make_pattern(name: str, request: Request, pieces: int = 1) -> Pattern:
     """Return the pattern of an algorithm for a collective on a machine, verified.
 
     In process groups each group runs the algorithm separately, on the links of its ranks.
@@ -103,11 +103,11 @@ def make(name: str, request: Request, pieces: int = 1) -> Pattern:
     """
     baseline, spec = load(name), request.spec
 
-    def maker(collective: str) -> Maker:
+    def maker(collective: str) -> PatternMaker:
         """Return who makes the pattern of a collective."""
         if collective not in baseline.COLLECTIVES:
-            known = ", ".join(sorted(baseline.COLLECTIVES))
-            raise CollectiveError(f"{name} does not define {collective}: give one of {known}")
+            choices = ", ".join(sorted(baseline.COLLECTIVES))
+            raise CollectiveError(f"{name} does not define {collective}: give one of {choices}")
         return baseline.COLLECTIVES[collective]
 
     if not spec.parts:
@@ -119,5 +119,5 @@ def make(name: str, request: Request, pieces: int = 1) -> Pattern:
     if not 1 <= pieces <= MAX_PIECES:
         raise ParameterError(f"pieces is {pieces}, expected 1 to {MAX_PIECES}")
     if spec.parts:
-        return judged(grouped(request, maker, pieces))
-    return judged(maker(spec.name)(request, pieces))
+        return verify_pattern(pattern_in_groups(request, maker, pieces))
+    return verify_pattern(maker(spec.name)(request, pieces))

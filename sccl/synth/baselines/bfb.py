@@ -6,12 +6,20 @@ from math import lcm
 
 import numpy as np
 
-from sccl.synth.baselines.pattern import Maker, Pattern, backwards, cut, pattern_of, there_and_back
-from sccl.synth.baselines.pattern.links import check_links
-from sccl.synth.baselines.pattern.noun import Numbers, check_rows
-from sccl.synth.contract import Request
-from sccl.synth.direct.arrivals import arrivals
-from sccl.synth.direct.breadth_first import costs
+from sccl.core.arrays import AnyIntArray
+from sccl.synth.baselines.pattern import (
+    Pattern,
+    PatternMaker,
+    allreduce_maker,
+    build_pattern,
+    inverse_maker,
+    split_chunks,
+)
+from sccl.synth.baselines.pattern.link_capacity import check_links
+from sccl.synth.baselines.pattern.send_pattern import check_rows
+from sccl.synth.common.contract import Request
+from sccl.synth.constructions.bfb import enumerate_arrivals
+from sccl.synth.constructions.bfb_costs import step_costs
 
 NAME = "bfb"
 SOURCE = "Zhao et al., NSDI 2025 (arXiv 2202.03356), breadth-first broadcast"
@@ -23,21 +31,21 @@ MAX_RANKS = 1024
 def _allgather(request: Request, pieces: int) -> Pattern:
     topology = request.topology
     check_links("BFB", topology, MAX_RANKS)
-    least = costs(topology)
-    split = lcm(*(cost.denominator for cost in least))
+    costs_by_step = step_costs(topology)
+    split = lcm(*(cost.denominator for cost in costs_by_step))
     collective = request.spec.at(split)
     check_rows(collective.num_chunks * (topology.ranks - 1), collective)
-    rounds = [int(cost * split) for cost in least]
-    rows: list[Numbers] = []
-    for one in arrivals(topology, range(topology.ranks)):
-        for chunks, senders in one.sends(split, rounds[one.step], topology.ranks):
-            rows.append(np.stack(np.broadcast_arrays(one.step, chunks, senders, one.rank)))
+    rounds = [int(cost * split) for cost in costs_by_step]
+    rows: list[AnyIntArray] = []
+    for arrival in enumerate_arrivals(topology, range(topology.ranks)):
+        for chunks, senders in arrival.chunk_senders(split, rounds[arrival.step], topology.ranks):
+            rows.append(np.stack(np.broadcast_arrays(arrival.step, chunks, senders, arrival.rank)))
     step, chunk, src, dst = np.concatenate(rows, axis=1)
-    return cut(pattern_of(collective, step=step, chunk=chunk, src=src, dst=dst), pieces)
+    return split_chunks(build_pattern(collective, step=step, chunk=chunk, src=src, dst=dst), pieces)
 
 
-COLLECTIVES: dict[str, Maker] = {
+COLLECTIVES: dict[str, PatternMaker] = {
     "allgather": _allgather,
-    "reducescatter": backwards(_allgather),
-    "allreduce": there_and_back(_allgather),
+    "reducescatter": inverse_maker(_allgather),
+    "allreduce": allreduce_maker(_allgather),
 }

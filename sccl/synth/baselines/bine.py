@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import numpy as np
 
+from sccl.core.arrays import AnyIntArray
 from sccl.errors import ParameterError
-from sccl.synth.baselines.pattern import Maker, Pattern, backwards, cut, there_and_back
-from sccl.synth.baselines.pattern.exchanges import butterfly, exchanged, power_of_two
+from sccl.synth.baselines.pattern import (
+    Pattern,
+    PatternMaker,
+    allreduce_maker,
+    inverse_maker,
+    split_chunks,
+)
 from sccl.synth.baselines.pattern.grid import Grid
-from sccl.synth.baselines.pattern.noun import Numbers
-from sccl.synth.baselines.pattern.trees import Tree, dealt, spread
+from sccl.synth.baselines.pattern.pairwise_exchanges import (
+    butterfly_allgather,
+    butterfly_alltoall,
+    require_power_of_two,
+)
+from sccl.synth.baselines.pattern.spanning_trees import SpanningTree, broadcast_down, scatter_down
 from sccl.synth.baselines.swing import peers
-from sccl.synth.contract import Request
+from sccl.synth.common.contract import Request
 
 NAME = "bine"
 SOURCE = "De Sensi et al., SC 2025 (arXiv 2508.17311), as in libbine of HLC-Lab/pico"
@@ -20,17 +30,17 @@ _ODD_BITS = 0xAAAAAAAA
 """The digits that count negatively in base -2."""
 
 
-def negabinary(numbers: Numbers) -> Numbers:
+def negabinary(numbers: AnyIntArray) -> AnyIntArray:
     """Return the digits of numbers in base -2, as bits."""
     return (numbers + _ODD_BITS) ^ _ODD_BITS
 
 
-def from_negabinary(bits: Numbers) -> Numbers:
+def from_negabinary(bits: AnyIntArray) -> AnyIntArray:
     """Return the numbers of which these are the digits in base -2."""
     return (bits ^ _ODD_BITS) - _ODD_BITS
 
 
-def bine_tree(ranks: int) -> Tree:
+def bine_tree(ranks: int) -> SpanningTree:
     """Return the tree of 2^k ranks whose edges become shorter from step to step.
 
     In step s a rank sends to the rank whose last k - s digits are all inverted. It has received its
@@ -44,20 +54,20 @@ def bine_tree(ranks: int) -> Tree:
         ends = np.isin(digits & mask, (0, mask)) & (np.arange(ranks) > 0)
         step[ends] = bits - last
         parent[ends] = (from_negabinary(digits ^ mask) % ranks)[ends]
-    return Tree(parent, step)
+    return SpanningTree(parent, step)
 
 
-def _tree(request: Request) -> Tree:
-    power_of_two("a Bine tree", request.spec.ranks, "binomial-tree takes any")
-    return bine_tree(request.spec.ranks).rooted(request.spec.root or 0)
+def _tree(request: Request) -> SpanningTree:
+    require_power_of_two("a Bine tree", request.spec.ranks, "binomial-tree takes any")
+    return bine_tree(request.spec.ranks).rotate_to_root(request.spec.root or 0)
 
 
 def _broadcast(request: Request, pieces: int) -> Pattern:
-    return cut(spread(request.spec.at(1), _tree(request), 0), pieces)
+    return split_chunks(broadcast_down(request.spec.at(1), _tree(request), 0), pieces)
 
 
 def _scatter(request: Request, pieces: int) -> Pattern:
-    return cut(dealt(request.spec.at(request.spec.unit), _tree(request)), pieces)
+    return split_chunks(scatter_down(request.spec.at(request.spec.unit), _tree(request)), pieces)
 
 
 def _allgather(request: Request, pieces: int) -> Pattern:
@@ -67,22 +77,24 @@ def _allgather(request: Request, pieces: int) -> Pattern:
             f"a Bine butterfly needs an even number of ranks, and there are {ranks}: give another"
         )
     steps = peers(Grid((ranks,)), 0, 1)[::-1]
-    return cut(butterfly(request.spec.at(1), steps, "a Bine butterfly"), pieces)
+    return split_chunks(butterfly_allgather(request.spec.at(1), steps, "a Bine butterfly"), pieces)
 
 
 def _alltoall(request: Request, pieces: int) -> Pattern:
     ranks = request.spec.ranks
-    power_of_two("the alltoall of Bine trees", ranks, "Bruck's algorithm takes any")
-    return cut(exchanged(request.spec.at(ranks), peers(Grid((ranks,)), 0, 1)), pieces)
+    require_power_of_two("the alltoall of Bine trees", ranks, "Bruck's algorithm takes any")
+    return split_chunks(
+        butterfly_alltoall(request.spec.at(ranks), peers(Grid((ranks,)), 0, 1)), pieces
+    )
 
 
-COLLECTIVES: dict[str, Maker] = {
+COLLECTIVES: dict[str, PatternMaker] = {
     "allgather": _allgather,
-    "reducescatter": backwards(_allgather),
-    "allreduce": there_and_back(_allgather),
+    "reducescatter": inverse_maker(_allgather),
+    "allreduce": allreduce_maker(_allgather),
     "alltoall": _alltoall,
     "broadcast": _broadcast,
-    "reduce": backwards(_broadcast),
+    "reduce": inverse_maker(_broadcast),
     "scatter": _scatter,
-    "gather": backwards(_scatter),
+    "gather": inverse_maker(_scatter),
 }

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from sccl.synth.baselines.pattern import Maker, Pattern, backwards, beside, cut, there_and_back
-from sccl.synth.baselines.pattern.dimensions import by_dimensions
-from sccl.synth.baselines.pattern.grid import fully_joined, required_grid
-from sccl.synth.contract import Request
+from sccl.synth.baselines.pattern import (
+    Pattern,
+    PatternMaker,
+    allreduce_maker,
+    inverse_maker,
+    run_in_parallel,
+    split_chunks,
+)
+from sccl.synth.baselines.pattern.dimension_order import gather_by_dimensions
+from sccl.synth.baselines.pattern.grid import is_fully_connected, require_grid
+from sccl.synth.common.contract import Request
 
 NAME = "blueconnect"
 SOURCE = "Cho, Finkler, Serrano, Kung, Hunter, IBM JRD 63(6), 2019; half of the data each way"
@@ -13,16 +20,18 @@ SOURCE = "Cho, Finkler, Serrano, Kung, Hunter, IBM JRD 63(6), 2019; half of the 
 
 def _allgather(request: Request, pieces: int) -> Pattern:
     """Return the second half: the last dimension, whose ranks are nearest, is gathered last."""
-    grid = required_grid("BlueConnect", request.topology)
+    grid = require_grid("BlueConnect", request.topology)
     order = range(len(grid.sides))
-    joined = [fully_joined(request.topology, grid, d) for d in order]
+    joined = [is_fully_connected(request.topology, grid, d) for d in order]
     collective = request.spec.at(1)
-    ways = [by_dimensions(collective, grid, order, joined, way) for way in (1, -1)]
-    return cut(beside(ways), pieces)
+    patterns = [
+        gather_by_dimensions(collective, grid, order, joined, direction) for direction in (1, -1)
+    ]
+    return split_chunks(run_in_parallel(patterns), pieces)
 
 
-COLLECTIVES: dict[str, Maker] = {
+COLLECTIVES: dict[str, PatternMaker] = {
     "allgather": _allgather,
-    "reducescatter": backwards(_allgather),
-    "allreduce": there_and_back(_allgather),
+    "reducescatter": inverse_maker(_allgather),
+    "allreduce": allreduce_maker(_allgather),
 }

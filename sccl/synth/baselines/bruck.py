@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from sccl.synth.baselines.pattern import Maker, Pattern, backwards, cut, pattern_of, there_and_back
-from sccl.synth.contract import Request
+from sccl.synth.baselines.pattern import (
+    Pattern,
+    PatternMaker,
+    allreduce_maker,
+    build_pattern,
+    inverse_maker,
+    split_chunks,
+)
+from sccl.synth.common.contract import Request
 
 NAME = "bruck"
 SOURCE = "Bruck, Ho, Kipnis, Upfal, Weathersby, IEEE TPDS 8(11), 1997, with radix 2"
@@ -16,38 +23,38 @@ def _allgather(request: Request, pieces: int) -> Pattern:
     ranks = request.spec.ranks
     place, rank = np.ogrid[1:ranks, :ranks]
     step = np.floor(np.log2(place)).astype(int)
-    pattern = pattern_of(
+    pattern = build_pattern(
         request.spec.at(1),
         step=step,
         chunk=(rank + place) % ranks,
         src=(rank + 2**step) % ranks,
         dst=rank,
     )
-    return cut(pattern, pieces)
+    return split_chunks(pattern, pieces)
 
 
 def _alltoall(request: Request, pieces: int) -> Pattern:
     """Return the index operation: a chunk goes on by 2^i in step i if its way has bit i."""
     ranks = request.spec.ranks
     bits = (ranks - 1).bit_length()
-    step, way, start = np.ogrid[:bits, :ranks, :ranks]
-    step, way = (a.ravel() for a in np.broadcast_arrays(step[..., 0], way[..., 0]))
-    moves = (way >> step & 1).astype(bool)
-    step, way = step[moves][:, None], way[moves][:, None]
-    src = start[0] + way % 2**step
-    pattern = pattern_of(
+    step, distance, start = np.ogrid[:bits, :ranks, :ranks]
+    step, distance = (a.ravel() for a in np.broadcast_arrays(step[..., 0], distance[..., 0]))
+    moves = (distance >> step & 1).astype(bool)
+    step, distance = step[moves][:, None], distance[moves][:, None]
+    src = start[0] + distance % 2**step
+    pattern = build_pattern(
         request.spec.at(ranks),
         step=step,
-        chunk=start[0] + ranks * ((start[0] + way) % ranks),
+        chunk=start[0] + ranks * ((start[0] + distance) % ranks),
         src=src % ranks,
         dst=(src + 2**step) % ranks,
     )
-    return cut(pattern, pieces)
+    return split_chunks(pattern, pieces)
 
 
-COLLECTIVES: dict[str, Maker] = {
+COLLECTIVES: dict[str, PatternMaker] = {
     "allgather": _allgather,
-    "reducescatter": backwards(_allgather),
-    "allreduce": there_and_back(_allgather),
+    "reducescatter": inverse_maker(_allgather),
+    "allreduce": allreduce_maker(_allgather),
     "alltoall": _alltoall,
 }

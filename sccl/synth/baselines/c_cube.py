@@ -7,10 +7,10 @@ from math import lcm
 import numpy as np
 
 from sccl.errors import TopologyError
-from sccl.synth.baselines.pattern import Maker, Pattern
-from sccl.synth.baselines.pattern.place import places_of
-from sccl.synth.baselines.pattern.trees import both_ways, by_levels
-from sccl.synth.contract import Request
+from sccl.synth.baselines.pattern import Pattern, PatternMaker
+from sccl.synth.baselines.pattern.pattern_conversion import link_indices
+from sccl.synth.baselines.pattern.spanning_trees import reduce_and_broadcast, tree_by_levels
+from sccl.synth.common.contract import Request
 
 NAME = "c-cube"
 SOURCE = "Cho, Son, Kim, HPCA 2023, as in TACOS (MICRO 2024), section V-A; trees are computed"
@@ -26,14 +26,14 @@ def _allreduce(request: Request, pieces: int) -> Pattern:
     parents = np.array(PARENTS)
     machine, ranks = request.topology, len(PARENTS[0])
     children = np.arange(ranks)[None, :]
-    links = places_of(np.broadcast_to(children, parents.shape), parents, machine)
+    links = link_indices(np.broadcast_to(children, parents.shape), parents, machine)
     if machine.ranks != ranks or (links < 0)[parents != children].any():
         raise TopologyError(
             f"the trees of C-Cube are those of a DGX-1, and topology {machine.name!r} lacks their "
             "links: give dgx1"
         )
-    whole = request.spec.at(lcm(request.spec.unit, 2 * pieces))
-    return both_ways(whole, [by_levels(tree) for tree in PARENTS], pieces)
+    collective = request.spec.at(lcm(request.spec.unit, 2 * pieces))
+    return reduce_and_broadcast(collective, [tree_by_levels(tree) for tree in PARENTS], pieces)
 
 
-COLLECTIVES: dict[str, Maker] = {"allreduce": _allreduce}
+COLLECTIVES: dict[str, PatternMaker] = {"allreduce": _allreduce}

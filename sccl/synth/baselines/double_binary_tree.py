@@ -6,15 +6,26 @@ from math import lcm
 
 import numpy as np
 
-from sccl.synth.baselines.pattern import Maker, Pattern, backwards, beside, pipelined
-from sccl.synth.baselines.pattern.trees import Tree, both_ways, by_levels, spread
-from sccl.synth.contract import Request
+from sccl.synth.baselines.pattern import (
+    Pattern,
+    PatternMaker,
+    inverse_maker,
+    pipeline_chunks,
+    run_in_parallel,
+)
+from sccl.synth.baselines.pattern.spanning_trees import (
+    SpanningTree,
+    broadcast_down,
+    reduce_and_broadcast,
+    tree_by_levels,
+)
+from sccl.synth.common.contract import Request
 
 NAME = "double-binary-tree"
 SOURCE = "Sanders, Speck, Traeff, Parallel Computing 35(12), 2009, edges not coloured"
 
 
-def two_trees(ranks: int) -> tuple[Tree, Tree]:
+def two_trees(ranks: int) -> tuple[SpanningTree, SpanningTree]:
     """Return two binary trees of ranks 1, 2, ... in order, with rank 0 above both.
 
     The inner ranks of the first are even. The second is the first mirrored, or shifted by one where
@@ -23,27 +34,29 @@ def two_trees(ranks: int) -> tuple[Tree, Tree]:
     number = np.arange(ranks)
     low = number & -number
     up = number - low | 2 * low
-    first = by_levels(np.where(up < ranks, up, number - low))
+    first = tree_by_levels(np.where(up < ranks, up, number - low))
     if ranks % 2:
         names = (ranks - number) % ranks
     else:
         names = np.where(number > 0, number % max(ranks - 1, 1) + 1, 0)
-    return first, first.moved(names)
+    return first, first.relabel(names)
 
 
 def _broadcast(request: Request, pieces: int) -> Pattern:
     spec = request.spec
-    trees = (tree.rooted(spec.root or 0) for tree in two_trees(spec.ranks))
-    return pipelined(beside([spread(spec.at(1), tree, 0) for tree in trees]), pieces)
+    trees = (tree.rotate_to_root(spec.root or 0) for tree in two_trees(spec.ranks))
+    return pipeline_chunks(
+        run_in_parallel([broadcast_down(spec.at(1), tree, 0) for tree in trees]), pieces
+    )
 
 
 def _allreduce(request: Request, pieces: int) -> Pattern:
     spec = request.spec
-    return both_ways(spec.at(lcm(spec.unit, 2 * pieces)), two_trees(spec.ranks), pieces)
+    return reduce_and_broadcast(spec.at(lcm(spec.unit, 2 * pieces)), two_trees(spec.ranks), pieces)
 
 
-COLLECTIVES: dict[str, Maker] = {
+COLLECTIVES: dict[str, PatternMaker] = {
     "allreduce": _allreduce,
     "broadcast": _broadcast,
-    "reduce": backwards(_broadcast),
+    "reduce": inverse_maker(_broadcast),
 }

@@ -6,9 +6,21 @@ from math import lcm
 
 import numpy as np
 
-from sccl.synth.baselines.pattern import Maker, Pattern, backwards, chained, cut, turned
-from sccl.synth.baselines.pattern.exchanges import doubling, folded, power_of_two, with_surplus
-from sccl.synth.contract import Request
+from sccl.synth.baselines.pattern import (
+    Pattern,
+    PatternMaker,
+    concatenate_patterns,
+    inverse_maker,
+    invert_pattern,
+    split_chunks,
+)
+from sccl.synth.baselines.pattern.pairwise_exchanges import (
+    add_folded_ranks,
+    fold_ranks,
+    recursive_doubling,
+    require_power_of_two,
+)
+from sccl.synth.common.contract import Request
 
 NAME = "halving-doubling"
 SOURCE = "Rabenseifner, ICCS 2004; Thakur, Rabenseifner, Gropp, IJHPCA 19(1), 2005"
@@ -16,20 +28,27 @@ SOURCE = "Rabenseifner, ICCS 2004; Thakur, Rabenseifner, Gropp, IJHPCA 19(1), 20
 
 def _allgather(request: Request, pieces: int) -> Pattern:
     ranks = request.spec.ranks
-    power_of_two("halving-doubling, but for allreduce,", ranks, "Bruck's algorithm takes any")
-    return cut(doubling(request.spec.at(1), np.arange(ranks)), pieces)
+    require_power_of_two(
+        "halving-doubling, but for allreduce,", ranks, "Bruck's algorithm takes any"
+    )
+    return split_chunks(recursive_doubling(request.spec.at(1), np.arange(ranks)), pieces)
 
 
 def _allreduce(request: Request, pieces: int) -> Pattern:
     """Return the halving and doubling of 2^k ranks. The others fold theirs before."""
-    stay, surplus = folded(request.spec.ranks)
-    whole = request.spec.at(lcm(request.spec.unit, len(stay)))
-    spread = doubling(whole, stay)
-    return cut(with_surplus(chained(turned(spread, whole), spread, whole), surplus), pieces)
+    stay, surplus = fold_ranks(request.spec.ranks)
+    collective = request.spec.at(lcm(request.spec.unit, len(stay)))
+    spread = recursive_doubling(collective, stay)
+    return split_chunks(
+        add_folded_ranks(
+            concatenate_patterns(invert_pattern(spread, collective), spread, collective), surplus
+        ),
+        pieces,
+    )
 
 
-COLLECTIVES: dict[str, Maker] = {
+COLLECTIVES: dict[str, PatternMaker] = {
     "allgather": _allgather,
-    "reducescatter": backwards(_allgather),
+    "reducescatter": inverse_maker(_allgather),
     "allreduce": _allreduce,
 }

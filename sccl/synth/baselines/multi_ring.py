@@ -3,35 +3,38 @@
 from __future__ import annotations
 
 from sccl.synth.baselines.pattern import (
-    Maker,
     Pattern,
-    backwards,
-    beside,
-    cut,
-    pipelined,
-    there_and_back,
+    PatternMaker,
+    allreduce_maker,
+    inverse_maker,
+    pipeline_chunks,
+    run_in_parallel,
+    split_chunks,
 )
-from sccl.synth.baselines.pattern.rings import rings_of
-from sccl.synth.baselines.ring import gathered, passed_on
-from sccl.synth.contract import Request
+from sccl.synth.baselines.pattern.rings import find_rings
+from sccl.synth.baselines.ring import ring_allgather, ring_broadcast
+from sccl.synth.common.contract import Request
 
 NAME = "multi-ring"
 SOURCE = "NCCL as described by SCCL (PPoPP 2021), section 5.3 and Table 3"
 
 
 def _allgather(request: Request, pieces: int) -> Pattern:
-    return cut(beside([gathered(request.spec, o) for o in rings_of(request.topology)]), pieces)
+    return split_chunks(
+        run_in_parallel([ring_allgather(request.spec, o) for o in find_rings(request.topology)]),
+        pieces,
+    )
 
 
 def _broadcast(request: Request, pieces: int) -> Pattern:
-    rings = [passed_on(request.spec, order) for order in rings_of(request.topology)]
-    return pipelined(beside(rings), pieces)
+    rings = [ring_broadcast(request.spec, order) for order in find_rings(request.topology)]
+    return pipeline_chunks(run_in_parallel(rings), pieces)
 
 
-COLLECTIVES: dict[str, Maker] = {
+COLLECTIVES: dict[str, PatternMaker] = {
     "allgather": _allgather,
-    "reducescatter": backwards(_allgather),
-    "allreduce": there_and_back(_allgather),
+    "reducescatter": inverse_maker(_allgather),
+    "allreduce": allreduce_maker(_allgather),
     "broadcast": _broadcast,
-    "reduce": backwards(_broadcast),
+    "reduce": inverse_maker(_broadcast),
 }

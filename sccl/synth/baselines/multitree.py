@@ -6,9 +6,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sccl.core.topology import Topology
-from sccl.synth.baselines.pattern import Maker, Pattern, backwards, cut, pattern_of, there_and_back
-from sccl.synth.baselines.pattern.links import check_links
-from sccl.synth.contract import Request
+from sccl.synth.baselines.pattern import (
+    Pattern,
+    PatternMaker,
+    allreduce_maker,
+    build_pattern,
+    inverse_maker,
+    split_chunks,
+)
+from sccl.synth.baselines.pattern.link_capacity import check_links
+from sccl.synth.common.contract import Request
 
 NAME = "multitree"
 SOURCE = "Huang, Majumder, Kim, Muzahid, Yum, Kim, ISCA 2021"
@@ -17,19 +24,19 @@ MAX_RANKS = 2048
 """Beyond, the trees take minutes to build."""
 
 
-def grown(topology: Topology) -> NDArray[np.int32]:
+def tree_edges(topology: Topology) -> NDArray[np.int32]:
     """Return the edges of all trees, as rows (step, root, src, dst).
 
     In each step trees take turns, by their roots, to add one link each, as long as any can: from a
     rank that they had before the step to a new one, over a link with a lane still free in it. Ranks
     that came first are tried first, so that trees stay low.
     """
-    from sccl.synth.baselines.pattern.growing import Bandwidth, Trees, grow  # noqa: PLC0415 - Numba
+    from sccl.synth.baselines.pattern.multitree_loops import GrowingTrees, LinkBandwidth, grow_round  # noqa: PLC0415 - Numba
 
-    trees, bandwidth = Trees.of(topology.ranks), Bandwidth.of(topology)
+    trees, bandwidth = GrowingTrees.of(topology.ranks), LinkBandwidth.of(topology)
     step, parts = 0, []
     while (trees.size < topology.ranks).any():
-        edges = grow(trees, bandwidth)
+        edges = grow_round(trees, bandwidth)
         parts.append(np.insert(edges, 0, step, axis=1))
         step += 1
     return np.concatenate(parts)
@@ -37,13 +44,13 @@ def grown(topology: Topology) -> NDArray[np.int32]:
 
 def _allgather(request: Request, pieces: int) -> Pattern:
     check_links("MultiTree", request.topology, MAX_RANKS)
-    step, chunk, src, dst = grown(request.topology).T
-    pattern = pattern_of(request.spec.at(1), step=step, chunk=chunk, src=src, dst=dst)
-    return cut(pattern, pieces)
+    step, chunk, src, dst = tree_edges(request.topology).T
+    pattern = build_pattern(request.spec.at(1), step=step, chunk=chunk, src=src, dst=dst)
+    return split_chunks(pattern, pieces)
 
 
-COLLECTIVES: dict[str, Maker] = {
+COLLECTIVES: dict[str, PatternMaker] = {
     "allgather": _allgather,
-    "reducescatter": backwards(_allgather),
-    "allreduce": there_and_back(_allgather),
+    "reducescatter": inverse_maker(_allgather),
+    "allreduce": allreduce_maker(_allgather),
 }

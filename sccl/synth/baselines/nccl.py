@@ -9,9 +9,9 @@ from math import log2
 
 from sccl.core.topology import Topology
 from sccl.synth.baselines import double_binary_tree, multi_ring
-from sccl.synth.baselines.pattern import Maker, Pattern
-from sccl.synth.baselines.pattern.rings import rings_of
-from sccl.synth.contract import Request
+from sccl.synth.baselines.pattern import Pattern, PatternMaker
+from sccl.synth.baselines.pattern.rings import find_rings
+from sccl.synth.common.contract import Request
 
 NAME = "nccl"
 SOURCE = "NCCL 2.30, src/graph/tuning.cc: latency by steps, bandwidth by rings, less in trees"
@@ -29,16 +29,16 @@ def times_us(topology: Topology, size_bytes: int) -> tuple[float, float]:
     a node and then by halves of the nodes, up and down, and sends the buffer twice. A ring has the
     rate of the machine's slowest lane.
     """
-    ranks, nodes = topology.ranks, nodes_of(topology)
+    ranks, nodes = topology.ranks, count_nodes(topology)
     slowest = min(link.gb_per_s for link in topology.links)
-    rate = len(rings_of(topology)) * slowest * 1e3  # bytes per microsecond
+    rate = len(find_rings(topology)) * slowest * 1e3  # bytes per microsecond
     ring = 2 * (ranks - 1) * (topology.alpha_us + size_bytes / ranks / rate)
     deep = ranks / nodes - 1 + int(log2(nodes))
     tree = 2 * (deep * topology.alpha_us + size_bytes / (TREE_SHARE * rate))
     return ring, tree
 
 
-def nodes_of(topology: Topology) -> int:
+def count_nodes(topology: Topology) -> int:
     """Return how many nodes NCCL would see: chassis, where links between them cost something else.
 
     Ranks of no chassis are one each.
@@ -58,4 +58,4 @@ def _allreduce(request: Request, pieces: int) -> Pattern:
     return chosen["allreduce"](request, pieces)
 
 
-COLLECTIVES: dict[str, Maker] = {**multi_ring.COLLECTIVES, "allreduce": _allreduce}
+COLLECTIVES: dict[str, PatternMaker] = {**multi_ring.COLLECTIVES, "allreduce": _allreduce}

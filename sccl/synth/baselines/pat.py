@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from sccl.synth.baselines.pattern import Maker, Pattern, backwards, cut, pattern_of, there_and_back
-from sccl.synth.contract import Request
+from sccl.synth.baselines.pattern import (
+    Pattern,
+    PatternMaker,
+    allreduce_maker,
+    build_pattern,
+    inverse_maker,
+    split_chunks,
+)
+from sccl.synth.common.contract import Request
 
 NAME = "pat"
 SOURCE = "Jeaugey, arXiv 2506.20252, as in NCCL 2.23 and later"
@@ -18,7 +25,7 @@ SLOT_BYTES = 2**19
 SLOTS = 8
 
 
-def aggregated(ranks: int, shard_bytes: int) -> int:
+def chunks_per_message(ranks: int, shard_bytes: int) -> int:
     """Return how many chunks a message holds: as many as fit into a slot, and in eight slots.
 
     A power of two, which grows while it is less than half of the ranks.
@@ -33,10 +40,10 @@ def aggregated(ranks: int, shard_bytes: int) -> int:
 
 def depth_first(bits: int) -> list[int]:
     """Return 1 .. 2^bits - 1 in the order of a binomial tree, large branches first."""
-    found: list[int] = []
+    order: list[int] = []
     for bit in range(bits):
-        found = [2**bit, *(2**bit + number for number in found), *found]
-    return found
+        order = [2**bit, *(2**bit + number for number in order), *order]
+    return order
 
 
 def _allgather(request: Request, pieces: int) -> Pattern:
@@ -48,7 +55,7 @@ def _allgather(request: Request, pieces: int) -> Pattern:
     """
     ranks = request.spec.ranks
     bits = (ranks - 1).bit_length()
-    low = bits - (aggregated(ranks, request.size_bytes).bit_length() - 1)
+    low = bits - (chunks_per_message(ranks, request.size_bytes).bit_length() - 1)
     offset, rank = np.ogrid[1:ranks, :ranks]
     lowest = offset & -offset
     tails = np.zeros(2**low, dtype=np.int64)
@@ -56,18 +63,18 @@ def _allgather(request: Request, pieces: int) -> Pattern:
     tail = offset % 2**low
     step = np.where(tail > 0, bits - low + tails[tail], bits - 1 - np.log2(lowest).astype(int))
     steps = np.unique(step)  # some tails have no rank
-    pattern = pattern_of(
+    pattern = build_pattern(
         request.spec.at(1),
         step=np.searchsorted(steps, step),
         chunk=(rank + offset) % ranks,
         src=(rank + lowest) % ranks,
         dst=rank,
     )
-    return cut(pattern, pieces)
+    return split_chunks(pattern, pieces)
 
 
-COLLECTIVES: dict[str, Maker] = {
+COLLECTIVES: dict[str, PatternMaker] = {
     "allgather": _allgather,
-    "reducescatter": backwards(_allgather),
-    "allreduce": there_and_back(_allgather),
+    "reducescatter": inverse_maker(_allgather),
+    "allreduce": allreduce_maker(_allgather),
 }

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from sccl.synth.baselines.pattern import Maker, Pattern, cut
-from sccl.synth.baselines.pattern.exchanges import (
-    doubling,
-    folded,
-    power_of_two,
-    swapping,
-    with_surplus,
+from sccl.synth.baselines.pattern import Pattern, PatternMaker, split_chunks
+from sccl.synth.baselines.pattern.pairwise_exchanges import (
+    add_folded_ranks,
+    exchange_sums,
+    fold_ranks,
+    recursive_doubling,
+    require_power_of_two,
 )
-from sccl.synth.contract import Request
+from sccl.synth.common.contract import Request
 
 NAME = "recursive-doubling"
 SOURCE = "Thakur, Rabenseifner, Gropp, IJHPCA 19(1), 2005"
@@ -20,15 +20,15 @@ SOURCE = "Thakur, Rabenseifner, Gropp, IJHPCA 19(1), 2005"
 
 def _allgather(request: Request, pieces: int) -> Pattern:
     ranks = request.spec.ranks
-    power_of_two("the allgather of recursive doubling", ranks, "Bruck's takes any number")
-    return cut(doubling(request.spec.at(1), np.arange(ranks)), pieces)
+    require_power_of_two("the allgather of recursive doubling", ranks, "Bruck's takes any number")
+    return split_chunks(recursive_doubling(request.spec.at(1), np.arange(ranks)), pieces)
 
 
 def _allreduce(request: Request, pieces: int) -> Pattern:
     """Return the exchange of whole vectors. Ranks beyond a power of two fold theirs before."""
-    stay, surplus = folded(request.spec.ranks)
-    whole = swapping(request.spec.at(request.spec.unit), stay)
-    return cut(with_surplus(whole, surplus), pieces)
+    stay, surplus = fold_ranks(request.spec.ranks)
+    pattern = exchange_sums(request.spec.at(request.spec.unit), stay)
+    return split_chunks(add_folded_ranks(pattern, surplus), pieces)
 
 
-COLLECTIVES: dict[str, Maker] = {"allgather": _allgather, "allreduce": _allreduce}
+COLLECTIVES: dict[str, PatternMaker] = {"allgather": _allgather, "allreduce": _allreduce}

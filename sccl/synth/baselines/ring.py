@@ -6,26 +6,26 @@ import numpy as np
 
 from sccl.collectives import Spec
 from sccl.synth.baselines.pattern import (
-    Maker,
     Pattern,
-    backwards,
-    cut,
-    pattern_of,
-    pipelined,
-    there_and_back,
+    PatternMaker,
+    allreduce_maker,
+    build_pattern,
+    inverse_maker,
+    pipeline_chunks,
+    split_chunks,
 )
-from sccl.synth.baselines.pattern.rings import Order, ring_of
-from sccl.synth.contract import Request
+from sccl.synth.baselines.pattern.rings import RingOrder, find_ring
+from sccl.synth.common.contract import Request
 
 NAME = "ring"
 SOURCE = "Patarasuk and Yuan, JPDC 69(2), 2009; broadcast: SCCL (PPoPP 2021), Table 3"
 
 
-def gathered(spec: Spec, order: Order) -> Pattern:
+def ring_allgather(spec: Spec, order: RingOrder) -> Pattern:
     """Return an allgather: in each step every rank passes on the chunk of the step before."""
     ranks = np.array(order)
     step, place = np.ogrid[: spec.ranks - 1, : spec.ranks]
-    return pattern_of(
+    return build_pattern(
         spec.at(1),
         step=step,
         chunk=ranks[(place - step) % spec.ranks],
@@ -34,27 +34,27 @@ def gathered(spec: Spec, order: Order) -> Pattern:
     )
 
 
-def passed_on(spec: Spec, order: Order) -> Pattern:
+def ring_broadcast(spec: Spec, order: RingOrder) -> Pattern:
     """Return a broadcast: one chunk from the root around the ring."""
     start = order.index(spec.root or 0)
     ranks = np.array(order[start:] + order[:start])
-    return pattern_of(
+    return build_pattern(
         spec.at(1), step=np.arange(spec.ranks - 1), chunk=0, src=ranks[:-1], dst=ranks[1:]
     )
 
 
 def _allgather(request: Request, pieces: int) -> Pattern:
-    return cut(gathered(request.spec, ring_of(request.topology)), pieces)
+    return split_chunks(ring_allgather(request.spec, find_ring(request.topology)), pieces)
 
 
 def _broadcast(request: Request, pieces: int) -> Pattern:
-    return pipelined(passed_on(request.spec, ring_of(request.topology)), pieces)
+    return pipeline_chunks(ring_broadcast(request.spec, find_ring(request.topology)), pieces)
 
 
-COLLECTIVES: dict[str, Maker] = {
+COLLECTIVES: dict[str, PatternMaker] = {
     "allgather": _allgather,
-    "reducescatter": backwards(_allgather),
-    "allreduce": there_and_back(_allgather),
+    "reducescatter": inverse_maker(_allgather),
+    "allreduce": allreduce_maker(_allgather),
     "broadcast": _broadcast,
-    "reduce": backwards(_broadcast),
+    "reduce": inverse_maker(_broadcast),
 }

@@ -3,40 +3,42 @@
 from __future__ import annotations
 
 from sccl.synth.baselines.pattern import (
-    Maker,
     Pattern,
-    backwards,
-    beside,
-    cut,
-    pipelined,
-    there_and_back,
+    PatternMaker,
+    allreduce_maker,
+    inverse_maker,
+    pipeline_chunks,
+    run_in_parallel,
+    split_chunks,
 )
-from sccl.synth.baselines.pattern.rings import Order, ring_of
-from sccl.synth.baselines.ring import gathered, passed_on
-from sccl.synth.contract import Request
+from sccl.synth.baselines.pattern.rings import RingOrder, find_ring
+from sccl.synth.baselines.ring import ring_allgather, ring_broadcast
+from sccl.synth.common.contract import Request
 
 NAME = "ring-both"
 SOURCE = "Patarasuk and Yuan, JPDC 69(2), 2009, with half of the data each way"
 
 
-def _orders(request: Request) -> tuple[Order, Order]:
-    order = ring_of(request.topology)
+def _orders(request: Request) -> tuple[RingOrder, RingOrder]:
+    order = find_ring(request.topology)
     return order, (order[0], *order[:0:-1])
 
 
 def _allgather(request: Request, pieces: int) -> Pattern:
-    return cut(beside([gathered(request.spec, order) for order in _orders(request)]), pieces)
+    return split_chunks(
+        run_in_parallel([ring_allgather(request.spec, order) for order in _orders(request)]), pieces
+    )
 
 
 def _broadcast(request: Request, pieces: int) -> Pattern:
-    ways = [passed_on(request.spec, order) for order in _orders(request)]
-    return pipelined(beside(ways), pieces)
+    patterns = [ring_broadcast(request.spec, order) for order in _orders(request)]
+    return pipeline_chunks(run_in_parallel(patterns), pieces)
 
 
-COLLECTIVES: dict[str, Maker] = {
+COLLECTIVES: dict[str, PatternMaker] = {
     "allgather": _allgather,
-    "reducescatter": backwards(_allgather),
-    "allreduce": there_and_back(_allgather),
+    "reducescatter": inverse_maker(_allgather),
+    "allreduce": allreduce_maker(_allgather),
     "broadcast": _broadcast,
-    "reduce": backwards(_broadcast),
+    "reduce": inverse_maker(_broadcast),
 }

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
+from sccl.core.arrays import AnyIntArray
 from sccl.errors import ParameterError
-from sccl.synth.baselines.pattern import Maker, Pattern, backwards, beside, cut, there_and_back
-from sccl.synth.baselines.pattern.exchanges import butterfly
-from sccl.synth.baselines.pattern.grid import Grid, grid_of
-from sccl.synth.baselines.pattern.noun import Numbers
-from sccl.synth.contract import Request
+from sccl.synth.baselines.pattern import (
+    Pattern,
+    PatternMaker,
+    allreduce_maker,
+    inverse_maker,
+    run_in_parallel,
+    split_chunks,
+)
+from sccl.synth.baselines.pattern.grid import Grid, find_grid
+from sccl.synth.baselines.pattern.pairwise_exchanges import butterfly_allgather
+from sccl.synth.common.contract import Request
 
 NAME = "swing"
 SOURCE = "De Sensi, Bonato, Saam, Hoefler, NSDI 2024 (arXiv 2401.09356)"
@@ -20,14 +27,14 @@ def distance(step: int) -> int:
     return int((1 - (-2) ** (step + 1)) // 3)
 
 
-def peers(grid: Grid, first: int, way: int) -> Numbers:
+def peers(grid: Grid, first: int, direction: int) -> AnyIntArray:
     """Return whom ranks exchange with in each step of a reducescatter.
 
     Dimensions take turns, and each is left out once all of its steps are done.
 
     Args:
         first: the dimension that begins.
-        way: 1, or -1 for the mirrored collective.
+        direction: 1, or -1 for the mirrored collective.
     """
     left = [(side - 1).bit_length() for side in grid.sides]
     rows = []
@@ -35,27 +42,32 @@ def peers(grid: Grid, first: int, way: int) -> Numbers:
         dimension = (first + turn) % len(left)
         step = turn // len(left)
         if step < left[dimension]:
-            forth, back = (grid.shifted(dimension, sign * distance(step)) for sign in (way, -way))
-            rows.append(np.where(grid.at(dimension) % 2 == 0, forth, back))
+            forth, back = (
+                grid.shift(dimension, sign * distance(step)) for sign in (direction, -direction)
+            )
+            rows.append(np.where(grid.coordinates(dimension) % 2 == 0, forth, back))
     return np.stack(rows)
 
 
 def _allgather(request: Request, pieces: int) -> Pattern:
     """Return an allgather for each dimension and way, in the reversed order of steps."""
-    grid = grid_of(request.topology) or Grid((request.spec.ranks,))
+    grid = find_grid(request.topology) or Grid((request.spec.ranks,))
     if odd := [side for side in grid.sides if side % 2]:
         raise ParameterError(
             f"Swing needs an even number of ranks in each dimension, and one has {odd[0]}: give "
             "another topology"
         )
     collective = request.spec.at(1)
-    ways = [(d, way) for d in range(len(grid.sides)) for way in (1, -1)]
-    parts = [butterfly(collective, peers(grid, *way)[::-1], NAME) for way in ways]
-    return cut(beside(parts), pieces)
+    directions = [(d, direction) for d in range(len(grid.sides)) for direction in (1, -1)]
+    parts = [
+        butterfly_allgather(collective, peers(grid, *direction)[::-1], NAME)
+        for direction in directions
+    ]
+    return split_chunks(run_in_parallel(parts), pieces)
 
 
-COLLECTIVES: dict[str, Maker] = {
+COLLECTIVES: dict[str, PatternMaker] = {
     "allgather": _allgather,
-    "reducescatter": backwards(_allgather),
-    "allreduce": there_and_back(_allgather),
+    "reducescatter": inverse_maker(_allgather),
+    "allreduce": allreduce_maker(_allgather),
 }

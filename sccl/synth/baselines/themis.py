@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from sccl.core.topology import Topology
-from sccl.synth.baselines.pattern import Maker, Pattern, backwards, beside, there_and_back
-from sccl.synth.baselines.pattern.dimensions import by_dimensions
-from sccl.synth.baselines.pattern.grid import Grid, fully_joined, required_grid
-from sccl.synth.contract import Request
+from sccl.synth.baselines.pattern import (
+    Pattern,
+    PatternMaker,
+    allreduce_maker,
+    inverse_maker,
+    run_in_parallel,
+)
+from sccl.synth.baselines.pattern.dimension_order import gather_by_dimensions
+from sccl.synth.baselines.pattern.grid import Grid, is_fully_connected, require_grid
+from sccl.synth.common.contract import Request
 
 NAME = "themis"
 SOURCE = "Rashidi, Won, Srinivasan, Sridharan, Krishna, ISCA 2022, without a threshold"
 
 
-def orders(grid: Grid, rates: list[float], pieces: int) -> list[tuple[int, ...]]:
+def dimension_orders(grid: Grid, rates: list[float], pieces: int) -> list[tuple[int, ...]]:
     """Return the order in which each piece of an allgather takes the dimensions.
 
     A stage carries all data gathered before, so the last one carries the most. It is assigned to
@@ -22,21 +28,21 @@ def orders(grid: Grid, rates: list[float], pieces: int) -> list[tuple[int, ...]]
         rates: rate of a rank in each dimension.
     """
     load = [0.0] * len(rates)
-    found = []
+    piece_orders = []
     for _ in range(pieces):
         order = tuple(sorted(range(len(rates)), key=lambda d: -load[d]))  # ties: as they come
         size = 1
         for d in order:
             load[d] += size * (grid.sides[d] - 1) / rates[d]
             size *= grid.sides[d]
-        found.append(order)
-    return found
+        piece_orders.append(order)
+    return piece_orders
 
 
-def rates_of(topology: Topology, grid: Grid) -> list[float]:
+def dimension_rates(topology: Topology, grid: Grid) -> list[float]:
     """Return the GB/s of the links of a rank in each dimension, in the mean of all ranks."""
     rates = [0.0] * len(grid.sides)
-    places = [grid.at(d).tolist() for d in range(len(grid.sides))]
+    places = [grid.coordinates(d).tolist() for d in range(len(grid.sides))]
     for link in topology.links:
         if max(link.edge) < topology.ranks:
             moved = [d for d, at in enumerate(places) if at[link.src] != at[link.dst]]
@@ -46,20 +52,20 @@ def rates_of(topology: Topology, grid: Grid) -> list[float]:
 
 
 def _allgather(request: Request, pieces: int) -> Pattern:
-    grid = required_grid("Themis", request.topology)
-    joined = [fully_joined(request.topology, grid, d) for d in range(len(grid.sides))]
+    grid = require_grid("Themis", request.topology)
+    joined = [is_fully_connected(request.topology, grid, d) for d in range(len(grid.sides))]
     collective = request.spec.at(1)
-    chosen = orders(grid, rates_of(request.topology, grid), pieces)
+    chosen = dimension_orders(grid, dimension_rates(request.topology, grid), pieces)
     made = {
-        (order, way): by_dimensions(collective, grid, order, joined, way)
+        (order, direction): gather_by_dimensions(collective, grid, order, joined, direction)
         for order in set(chosen)
-        for way in (1, -1)
+        for direction in (1, -1)
     }
-    return beside([made[order, way] for order in chosen for way in (1, -1)])
+    return run_in_parallel([made[order, direction] for order in chosen for direction in (1, -1)])
 
 
-COLLECTIVES: dict[str, Maker] = {
+COLLECTIVES: dict[str, PatternMaker] = {
     "allgather": _allgather,
-    "reducescatter": backwards(_allgather),
-    "allreduce": there_and_back(_allgather),
+    "reducescatter": inverse_maker(_allgather),
+    "allreduce": allreduce_maker(_allgather),
 }

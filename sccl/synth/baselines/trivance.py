@@ -7,8 +7,15 @@ from itertools import product
 import numpy as np
 
 from sccl.errors import ParameterError
-from sccl.synth.baselines.pattern import Maker, Pattern, backwards, cut, pattern_of, there_and_back
-from sccl.synth.contract import Request
+from sccl.synth.baselines.pattern import (
+    Pattern,
+    PatternMaker,
+    allreduce_maker,
+    build_pattern,
+    inverse_maker,
+    split_chunks,
+)
+from sccl.synth.common.contract import Request
 
 NAME = "trivance"
 SOURCE = "Trivance, 2026 (arXiv 2602.17254), of 3^k ranks: as many steps as its logarithm by 3"
@@ -25,25 +32,25 @@ def _allgather(request: Request, pieces: int) -> Pattern:
         )
     far = [3 ** (steps - 1 - step) for step in range(steps)]
     rows = [
-        (step, sum(sign * far[i] for i, sign in enumerate(signs)), way * far[step])
+        (step, sum(sign * far[i] for i, sign in enumerate(signs)), shift * far[step])
         for step in range(steps)
         for signs in product((-1, 0, 1), repeat=step)
-        for way in (1, -1)
+        for shift in (1, -1)
     ]
-    step, has, way = np.array(rows).T[:, :, None]
+    step, has, shift = np.array(rows).T[:, :, None]
     rank = np.arange(ranks)
-    pattern = pattern_of(
+    pattern = build_pattern(
         request.spec.at(1),
         step=step,
         chunk=(rank + has) % ranks,
         src=rank,
-        dst=(rank + way) % ranks,
+        dst=(rank + shift) % ranks,
     )
-    return cut(pattern, pieces)
+    return split_chunks(pattern, pieces)
 
 
-COLLECTIVES: dict[str, Maker] = {
+COLLECTIVES: dict[str, PatternMaker] = {
     "allgather": _allgather,
-    "reducescatter": backwards(_allgather),
-    "allreduce": there_and_back(_allgather),
+    "reducescatter": inverse_maker(_allgather),
+    "allreduce": allreduce_maker(_allgather),
 }

@@ -12,10 +12,10 @@ from dataclasses import astuple
 
 from sccl.core.collective import Collective
 from sccl.core.topology import Topology
-from sccl.topo.symmetry.automorphisms import automorphisms, image_of
+from sccl.topo.symmetry.automorphisms import automorphisms, map_ranks
 from sccl.topo.symmetry.orbits import ChunkClass
-from sccl.topo.symmetry.permutations import Permutation, closure, identity_of
-from sccl.topo.symmetry.sampled import semiregular_groups
+from sccl.topo.symmetry.permutations import Permutation, closure, identity_permutation
+from sccl.topo.symmetry.sampled_groups import semiregular_groups
 
 
 def free_symmetries(
@@ -25,40 +25,42 @@ def free_symmetries(
 
     The first element of each is the identity, and so is the only one of the last group.
     """
-    alone = identity_of(topology.ranks + len(topology.switches))
+    identity = identity_permutation(topology.ranks + len(topology.switches))
     generators = automorphisms(topology, collective, costs=True)
-    classes = collective.classes()
+    classes = collective.chunk_classes()
     for group in semiregular_groups(generators, topology.ranks) if generators else ():
-        others = sorted(group - {identity_of(topology.ranks)})
-        if others and all(image_class(one, g) != one for g in others for one in classes):
-            whole = [with_switches(topology, g) for g in others]
-            if all(whole):
-                yield (alone, *(g for g in whole if g))
-    yield (alone,)
+        others = sorted(group - {identity_permutation(topology.ranks)})
+        if others and all(
+            image_class(chunk_class, g) != chunk_class for g in others for chunk_class in classes
+        ):
+            node_images = [extend_to_switches(topology, g) for g in others]
+            if all(node_images):
+                yield (identity, *(g for g in node_images if g))
+    yield (identity,)
 
 
-def few_symmetries(
-    topology: Topology, collective: Collective, most: int
+def bounded_symmetries(
+    topology: Topology, collective: Collective, max_size: int
 ) -> tuple[Permutation, ...]:
-    """Return a group of at most ``most`` symmetries of all nodes, free or not."""
-    ranks, some = topology.ranks, list[Permutation]()
-    group = frozenset([identity_of(ranks)])
+    """Return a group of at most ``max_size`` symmetries of all nodes, free or not."""
+    ranks, chosen = topology.ranks, list[Permutation]()
+    group = frozenset([identity_permutation(ranks)])
     for generator in automorphisms(topology, collective, costs=True):
-        larger = closure([*some, generator], ranks)
-        if larger is not None and len(larger) <= most:
-            some, group = [*some, generator], larger
-    whole = [with_switches(topology, image) for image in sorted(group)]
-    if all(whole):
-        return tuple(image for image in whole if image)
-    return (identity_of(ranks + len(topology.switches)),)
+        larger = closure([*chosen, generator], ranks)
+        if larger is not None and len(larger) <= max_size:
+            chosen, group = [*chosen, generator], larger
+    node_images = [extend_to_switches(topology, image) for image in sorted(group)]
+    if all(node_images):
+        return tuple(image for image in node_images if image)
+    return (identity_permutation(ranks + len(topology.switches)),)
 
 
-def image_class(one: ChunkClass, image: Permutation) -> ChunkClass:
+def image_class(chunk_class: ChunkClass, image: Permutation) -> ChunkClass:
     """Return the class of chunks that a symmetry takes one to."""
-    return (image_of(one[0], image), image_of(one[1], image))
+    return (map_ranks(chunk_class[0], image), map_ranks(chunk_class[1], image))
 
 
-def with_switches(topology: Topology, image: Permutation) -> Permutation | None:
+def extend_to_switches(topology: Topology, image: Permutation) -> Permutation | None:
     """Return a symmetry of the ranks as one of all nodes. None: that is not found.
 
     Switches are told apart by their links, and by who is at these, and so on. Those that are
@@ -67,28 +69,30 @@ def with_switches(topology: Topology, image: Permutation) -> Permutation | None:
     ranks, count = topology.ranks, len(topology.switches)
     if not count:
         return image
-    back = {there: rank for rank, there in enumerate(image)}
+    back = {target: rank for rank, target in enumerate(image)}
     kinds = [astuple(switch)[1:] for switch in topology.switches]
-    here: list[object] = [*range(ranks), *kinds]
-    there: list[object] = [*(back[rank] for rank in range(ranks)), *kinds]
+    source: list[object] = [*range(ranks), *kinds]
+    target: list[object] = [*(back[rank] for rank in range(ranks)), *kinds]
     told_apart = 0
     while True:  # each round tells more of them apart, or is the last
         numbers: dict[object, int] = {}
-        here, there = (_refined(topology, colours, numbers) for colours in (here, there))
+        source, target = (
+            _refine_colors(topology, colours, numbers) for colours in (source, target)
+        )
         if len(numbers) == told_apart:
             break
         told_apart = len(numbers)
     nodes = range(ranks, ranks + count)
-    mine = sorted(nodes, key=lambda node: str(here[node]))
-    theirs = sorted(nodes, key=lambda node: str(there[node]))
+    mine = sorted(nodes, key=lambda node: str(source[node]))
+    theirs = sorted(nodes, key=lambda node: str(target[node]))
     switches = dict(zip(mine, theirs, strict=True))
-    whole = (*image, *(switches[node] for node in nodes))
+    node_image = (*image, *(switches[node] for node in nodes))
     links = {(k.src, k.dst, k.lanes, k.alpha_us, k.gb_per_s) for k in topology.links}
-    moved = {(whole[u], whole[v], *cost) for u, v, *cost in links}
-    return whole if moved == links else None
+    moved = {(node_image[u], node_image[v], *cost) for u, v, *cost in links}
+    return node_image if moved == links else None
 
 
-def _refined(
+def _refine_colors(
     topology: Topology, colours: Sequence[object], numbers: dict[object, int]
 ) -> list[object]:
     """Return colours of switches by their own and those around them. Ranks keep theirs."""
@@ -97,8 +101,8 @@ def _refined(
         cost = (k.lanes, k.alpha_us, k.gb_per_s)
         around.setdefault(k.src, []).append((0, cost, str(colours[k.dst])))
         around.setdefault(k.dst, []).append((1, cost, str(colours[k.src])))
-    found = list(colours)
+    refined = list(colours)
     for node in range(topology.ranks, len(colours)):
         key = (str(colours[node]), tuple(sorted(around.get(node, []))))  # type: ignore[type-var]
-        found[node] = numbers.setdefault(key, len(numbers)) + topology.ranks
-    return found
+        refined[node] = numbers.setdefault(key, len(numbers)) + topology.ranks
+    return refined

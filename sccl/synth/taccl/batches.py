@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from sccl.core.clock import AlphaModel
-from sccl.synth.intervals.posed import ChunkSend, Posed
-from sccl.synth.intervals.ways import Hop
+from sccl.synth.scheduling.problem import ChunkSend, SchedulingProblem
+from sccl.synth.scheduling.resource_uses import ResourceUse
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,67 +20,79 @@ class Batch:
     """Chunks that go a way together. By their start, which is in units."""
 
     start: int
-    way: int
+    route: int
     chunks: tuple[int, ...]
 
 
-def alone(sends: Iterable[ChunkSend]) -> tuple[Batch, ...]:
+def single_batches(sends: Iterable[ChunkSend]) -> tuple[Batch, ...]:
     """Return sends as batches of one chunk each."""
-    return tuple(Batch(s.start, s.way, (s.chunk,)) for s in sends)
+    return tuple(Batch(s.start, s.route, (s.chunk,)) for s in sends)
 
 
 class BatchCosts:
     """The costs of batches on each way, for chunks of one size."""
 
-    def __init__(self, posed: Posed) -> None:
-        self.posed = posed
-        occupies = posed.clock.model is AlphaModel.OCCUPIES
-        alphas = posed.clock.alpha
-        self._more = [
+    def __init__(self, problem: SchedulingProblem) -> None:
+        self.problem = problem
+        occupies = problem.clock.model is AlphaModel.OCCUPIES
+        alphas = problem.clock.alpha
+        self._extra_units = [
             [
-                hop.busy - (alphas[hop.thing] // posed.unit if hop.thing < len(alphas) else 0)
+                hop.busy
+                - (alphas[hop.resource] // problem.unit if hop.resource < len(alphas) else 0)
                 for hop in hops
             ]
-            for hops in posed.hops
+            for hops in problem.route_uses
         ]
-        passes = [True] * posed.ranks + [one.cut_through for one in posed.topology.switches]
-        edges = [link.edge for link in posed.topology.links]
-        self.joins = [
-            occupies and not posed.copied and all(passes[edges[link][1]] for link in path[:-1])
-            for path in posed.paths
+        passes = [True] * problem.ranks + [
+            switch.cut_through for switch in problem.topology.switches
+        ]
+        edges = [link.edge for link in problem.topology.links]
+        self.can_batch = [
+            occupies
+            and not problem.is_multicast
+            and all(passes[edges[link][1]] for link in path[:-1])
+            for path in problem.route_links
         ]
 
-    def more(self, way: int) -> int:
+    def extra_units(self, path: int) -> int:
         """Return the units that each chunk but the first adds: those of the slowest link."""
-        links = len(self.posed.topology.links)
+        links = len(self.problem.topology.links)
         return max(
             more
-            for hop, more in zip(self.posed.hops[way], self._more[way], strict=True)
-            if hop.thing < links
+            for hop, more in zip(
+                self.problem.route_uses[path], self._extra_units[path], strict=True
+            )
+            if hop.resource < links
         )
 
-    def hops(self, way: int, count: int) -> list[Hop]:
+    def batch_uses(self, path: int, count: int) -> list[ResourceUse]:
         """Return the use of resources by a batch on a way, each for as long as the link is busy."""
-        own = self.posed.hops[way]
+        path_hops = self.problem.route_uses[path]
         if count == 1:
-            return list(own)
-        extra = (count - 1) * self.more(way)
-        return [Hop(h.thing, h.offset, h.busy + extra, h.weight, h.stem) for h in own]
+            return list(path_hops)
+        extra = (count - 1) * self.extra_units(path)
+        return [
+            ResourceUse(h.resource, h.offset, h.busy + extra, h.demand, h.multicast_group)
+            for h in path_hops
+        ]
 
-    def cost(self, way: int, count: int) -> int:
+    def cost(self, path: int, count: int) -> int:
         """Return the units until so many chunks have arrived."""
-        return self.posed.cost[way] + (count - 1) * (self.more(way) if count > 1 else 0)
+        return self.problem.route_costs[path] + (count - 1) * (
+            self.extra_units(path) if count > 1 else 0
+        )
 
-    def arrives(self, batch: Batch) -> int:
+    def arrival(self, batch: Batch) -> int:
         """Return the unit by which a batch has arrived."""
-        return batch.start + self.cost(batch.way, len(batch.chunks))
+        return batch.start + self.cost(batch.route, len(batch.chunks))
 
     def finish(self, batches: Iterable[Batch]) -> int:
         """Return the units after which all batches have arrived."""
-        return max((self.arrives(b) for b in batches), default=0)
+        return max((self.arrival(b) for b in batches), default=0)
 
 
-def sends_of(batches: Iterable[Batch]) -> tuple[ChunkSend, ...]:
+def batch_sends(batches: Iterable[Batch]) -> tuple[ChunkSend, ...]:
     """Return the sends of each chunk, without batches."""
-    sends = (ChunkSend(b.start, chunk, b.way) for b in batches for chunk in b.chunks)
-    return tuple(sorted(sends, key=lambda s: (s.start, s.chunk, s.way)))
+    sends = (ChunkSend(b.start, chunk, b.route) for b in batches for chunk in b.chunks)
+    return tuple(sorted(sends, key=lambda s: (s.start, s.chunk, s.route)))

@@ -14,26 +14,26 @@ from collections.abc import Sequence
 from sccl.solvers import cpsat
 from sccl.solvers.cpsat import CpModel, IntervalVar, IntVar
 from sccl.solvers.effort import Effort
-from sccl.synth.intervals.posed import Posed
-from sccl.synth.intervals.ways import Hop
+from sccl.synth.scheduling.problem import SchedulingProblem
+from sccl.synth.scheduling.resource_uses import ResourceUse
 from sccl.synth.taccl.batches import Batch, BatchCosts
 
-MOST = 8_000
+MAX_CHUNK_ROUTES = 8_000
 """Chunks on ways that a model is made of."""
 
 STRATEGY = cpsat.Strategy(conflicts=4000)
 
-_Key = tuple[int, int]
+_ChunkRoute = tuple[int, int]
 
 
-def contiguous(
-    posed: Posed, batches: Sequence[Batch], least: int, effort: Effort
+def optimize_contiguity(
+    problem: SchedulingProblem, batches: Sequence[Batch], lower_bound: int, effort: Effort
 ) -> tuple[tuple[Batch, ...], float]:
     """Return chunks in the order that they have on their ways, in batches where that is faster.
 
     Args:
         batches: a schedule: its order, and the start of the model.
-        least: lower bound on its time, units.
+        lower_bound: lower bound on its time, units.
 
     Returns:
         The schedule, which is the given one if no better one was found, and the effort spent.
@@ -41,127 +41,135 @@ def contiguous(
     Raises:
         KeyboardInterrupt: the user interrupted.
     """
-    if sum(len(b.chunks) for b in batches) > MOST:
+    if sum(len(b.chunks) for b in batches) > MAX_CHUNK_ROUTES:
         return tuple(batches), 0.0
-    model = _Contiguity(posed, batches, least)
-    found = cpsat.solve(model.model, effort, STRATEGY)
-    if not found.found:
-        return tuple(batches), found.units
-    return model.read(found), found.units
+    model = _ContiguityModel(problem, batches, lower_bound)
+    result = cpsat.solve(model.model, effort, STRATEGY)
+    if not result.has_solution:
+        return tuple(batches), result.units
+    return model.read_batches(result), result.units
 
 
-class _Contiguity:
+class _ContiguityModel:
     """The model."""
 
-    def __init__(self, posed: Posed, batches: Sequence[Batch], least: int) -> None:
-        self.posed, self.costs, self.model = posed, BatchCosts(posed), CpModel()
+    def __init__(
+        self, problem: SchedulingProblem, batches: Sequence[Batch], lower_bound: int
+    ) -> None:
+        self.problem, self.costs, self.model = problem, BatchCosts(problem), CpModel()
         self.horizon = self.costs.finish(batches)
-        self.start: dict[_Key, IntVar] = {}
-        self.arrive: dict[_Key, IntVar] = {}
-        self.with_before: dict[_Key, IntVar] = {}
-        self.many: dict[_Key, IntVar] = {}
-        self.last: dict[_Key, IntVar] = {}
+        self.start: dict[_ChunkRoute, IntVar] = {}
+        self.arrival: dict[_ChunkRoute, IntVar] = {}
+        self.joins_previous: dict[_ChunkRoute, IntVar] = {}
+        self.num_before: dict[_ChunkRoute, IntVar] = {}
+        self.is_last: dict[_ChunkRoute, IntVar] = {}
         self.order: dict[int, list[int]] = {}
-        self._begin(batches)
-        for way, chunks in sorted(self.order.items()):
-            self._along(way, chunks)
-        self._after_one_another()
-        self._share()
-        finish = self.model.new_int_var(least, self.horizon, "")
-        self.model.add_max_equality(finish, list(self.arrive.values()))
+        self._add_variables(batches)
+        for path, chunks in sorted(self.order.items()):
+            self._add_route_order(path, chunks)
+        self._add_causality()
+        self._add_resources()
+        finish = self.model.new_int_var(lower_bound, self.horizon, "")
+        self.model.add_max_equality(finish, list(self.arrival.values()))
         self.model.minimize(finish)
 
-    def _begin(self, batches: Sequence[Batch]) -> None:
+    def _add_variables(self, batches: Sequence[Batch]) -> None:
         """Add chunks in the order of their ways, and a schedule to begin from."""
         model = self.model
-        for batch in sorted(batches, key=lambda b: (b.start, b.way)):
-            arrives = self.costs.arrives(batch)
+        for batch in sorted(batches, key=lambda b: (b.start, b.route)):
+            arrives = self.costs.arrival(batch)
             for place, chunk in enumerate(batch.chunks):
-                key = (chunk, batch.way)
-                self.order.setdefault(batch.way, []).append(chunk)
+                key = (chunk, batch.route)
+                self.order.setdefault(batch.route, []).append(chunk)
                 self.start[key] = model.new_int_var(0, self.horizon, "")
-                self.arrive[key] = model.new_int_var(0, self.horizon, "")
-                self.with_before[key] = model.new_bool_var("")
+                self.arrival[key] = model.new_int_var(0, self.horizon, "")
+                self.joins_previous[key] = model.new_bool_var("")
                 model.add_hint(self.start[key], batch.start)
-                model.add_hint(self.arrive[key], arrives)
-                model.add_hint(self.with_before[key], place > 0)
+                model.add_hint(self.arrival[key], arrives)
+                model.add_hint(self.joins_previous[key], place > 0)
 
-    def _along(self, way: int, chunks: list[int]) -> None:
+    def _add_route_order(self, path: int, chunks: list[int]) -> None:
         """Let chunks of a way go one after the other, or together."""
-        model, alone = self.model, self.costs.cost(way, 1)
-        joins = self.costs.joins[way]
-        more = self.costs.more(way) if joins else 0
-        busy = max(hop.busy for hop in self.posed.hops[way])
+        model, single_cost = self.model, self.costs.cost(path, 1)
+        joins = self.costs.can_batch[path]
+        more = self.costs.extra_units(path) if joins else 0
+        busy = max(hop.busy for hop in self.problem.route_uses[path])
         for place, chunk in enumerate(chunks):
-            key = (chunk, way)
-            merged = self.with_before[key]
+            key = (chunk, path)
+            merged = self.joins_previous[key]
             # of those that it goes with, how many are before it
-            many = self.many[key] = model.new_int_var(0, place if joins else 0, "")
+            many = self.num_before[key] = model.new_int_var(0, place if joins else 0, "")
             if not place or not joins:
                 model.add(merged == 0)
             model.add(many == 0).only_enforce_if(~merged)
             if place:
-                before = (chunks[place - 1], way)
-                model.add(many == self.many[before] + 1).only_enforce_if(merged)
+                before = (chunks[place - 1], path)
+                model.add(many == self.num_before[before] + 1).only_enforce_if(merged)
                 model.add(self.start[key] == self.start[before]).only_enforce_if(merged)
-                model.add(self.arrive[key] == self.arrive[before]).only_enforce_if(merged)
-                free = self.start[before] + busy + more * self.many[before]
+                model.add(self.arrival[key] == self.arrival[before]).only_enforce_if(merged)
+                free = self.start[before] + busy + more * self.num_before[before]
                 model.add(self.start[key] >= free).only_enforce_if(~merged)
-            last = self.last[key] = model.new_bool_var("")  # of those that go together
+            last = self.is_last[key] = model.new_bool_var("")  # of those that go together
             if place + 1 < len(chunks):
-                model.add(last == 1 - self.with_before[chunks[place + 1], way])
+                model.add(last == 1 - self.joins_previous[chunks[place + 1], path])
             else:
                 model.add(last == 1)
-            long = self.start[key] + alone + more * many
-            model.add(self.arrive[key] == long).only_enforce_if(last)
+            long = self.start[key] + single_cost + more * many
+            model.add(self.arrival[key] == long).only_enforce_if(last)
 
-    def _after_one_another(self) -> None:
+    def _add_causality(self) -> None:
         """Let a chunk leave a rank once it has come there."""
-        posed = self.posed
-        comes = {(chunk, posed.dst[way]): self.arrive[chunk, way] for chunk, way in self.start}
-        for (chunk, way), start in self.start.items():
-            if (chunk, posed.src[way]) in comes:
-                self.model.add(start >= comes[chunk, posed.src[way]])
+        problem = self.problem
+        comes = {
+            (chunk, problem.dst[path]): self.arrival[chunk, path] for chunk, path in self.start
+        }
+        for (chunk, path), start in self.start.items():
+            if (chunk, problem.src[path]) in comes:
+                self.model.add(start >= comes[chunk, problem.src[path]])
 
-    def _share(self) -> None:
+    def _add_resources(self) -> None:
         """Add the use of resources shared by several ways: the last of a batch holds them."""
-        posed, model, rows = self.posed, self.model, dict[int, list[tuple[Hop, _Key]]]()
+        problem, model, rows = (
+            self.problem,
+            self.model,
+            dict[int, list[tuple[ResourceUse, _ChunkRoute]]](),
+        )
         for key in self.start:
-            for hop in posed.hops[key[1]]:
-                rows.setdefault(hop.thing, []).append((hop, key))
-        for thing, own in sorted(rows.items()):
-            if len({way for _, (_, way) in own}) == 1:
+            for hop in problem.route_uses[key[1]]:
+                rows.setdefault(hop.resource, []).append((hop, key))
+        for thing, uses in sorted(rows.items()):
+            if len({path for _, (_, path) in uses}) == 1:
                 continue  # ordered along the way
-            held = [self._over(hop, key) for hop, key in own]
-            if posed.room[thing] == 1:
+            held = [self._use_interval(hop, key) for hop, key in uses]
+            if problem.capacity[thing] == 1:
                 model.add_no_overlap(held)
             else:
-                model.add_cumulative(held, [hop.weight for hop, _ in own], posed.room[thing])
+                model.add_cumulative(held, [hop.demand for hop, _ in uses], problem.capacity[thing])
 
-    def _over(self, hop: Hop, key: _Key) -> IntervalVar:
+    def _use_interval(self, hop: ResourceUse, key: _ChunkRoute) -> IntervalVar:
         """Return when a transfer holds something."""
         model, begin = self.model, self.start[key] + hop.offset
-        if not self.costs.joins[key[1]]:
+        if not self.costs.can_batch[key[1]]:
             return model.new_fixed_size_interval_var(begin, hop.busy, "")
-        more = self.costs.more(key[1])
+        more = self.costs.extra_units(key[1])
         size = model.new_int_var(hop.busy, hop.busy + more * len(self.order[key[1]]), "")
-        model.add(size == hop.busy + more * self.many[key])
+        model.add(size == hop.busy + more * self.num_before[key])
         end = model.new_int_var(0, 2 * self.horizon, "")
         model.add(end == begin + size)
-        return model.new_optional_interval_var(begin, size, end, self.last[key], "")
+        return model.new_optional_interval_var(begin, size, end, self.is_last[key], "")
 
-    def read(self, found: cpsat.Result) -> tuple[Batch, ...]:
+    def read_batches(self, result: cpsat.Result) -> tuple[Batch, ...]:
         """Return the batches of a solution."""
         batches = []
-        for way, chunks in self.order.items():
+        for path, chunks in self.order.items():
             together: list[int] = []
             for chunk in chunks:
-                if together and not found.value(self.with_before[chunk, way]):
-                    batches.append(self._batch(found, way, together))
+                if together and not result.value(self.joins_previous[chunk, path]):
+                    batches.append(self._read_batch(result, path, together))
                     together = []
                 together.append(chunk)
-            batches.append(self._batch(found, way, together))
-        return tuple(sorted(batches, key=lambda b: (b.start, b.way, b.chunks)))
+            batches.append(self._read_batch(result, path, together))
+        return tuple(sorted(batches, key=lambda b: (b.start, b.route, b.chunks)))
 
-    def _batch(self, found: cpsat.Result, way: int, chunks: list[int]) -> Batch:
-        return Batch(found.value(self.start[chunks[0], way]), way, tuple(sorted(chunks)))
+    def _read_batch(self, result: cpsat.Result, path: int, chunks: list[int]) -> Batch:
+        return Batch(result.value(self.start[chunks[0], path]), path, tuple(sorted(chunks)))

@@ -13,21 +13,30 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Collection
 
-from sccl.synth.intervals.placing import Held, first_fit, together
-from sccl.synth.intervals.posed import ChunkSend, Posed
-from sccl.synth.intervals.ways import Hop
-from sccl.synth.taccl.batches import sends_of
-from sccl.synth.taccl.filling import filled
-from sccl.synth.taccl.trees import Direction, Holds, LinkOrder, Priority, RouteTrees, key_of
+from sccl.synth.scheduling.problem import ChunkSend, SchedulingProblem
+from sccl.synth.scheduling.resource_uses import ResourceUse
+from sccl.synth.scheduling.serial import ResourceTimeline, earliest_common_fit, group_multicasts
+from sccl.synth.taccl.batches import batch_sends
+from sccl.synth.taccl.parallel_schedule import schedule_in_parallel
+from sccl.synth.taccl.route_trees import (
+    DirectedUses,
+    Direction,
+    LinkOrder,
+    Priority,
+    RouteTrees,
+    priority_key,
+)
 
-__all__ = ["ORDERS", "ordered"]
+__all__ = ["LINK_ORDERS", "order_transfers"]
 
-ORDERS = tuple(LinkOrder(direction, priority) for priority in Priority for direction in Direction)
+LINK_ORDERS = tuple(
+    LinkOrder(direction, priority) for priority in Priority for direction in Direction
+)
 """All four."""
 
 
-def ordered(
-    posed: Posed,
+def order_transfers(
+    problem: SchedulingProblem,
     routes: Collection[tuple[int, int]],
     order: LinkOrder,
     pause: Callable[[], None] = lambda: None,
@@ -39,70 +48,70 @@ def ordered(
         pause: called periodically. It may raise to stop.
     """
     if order.priority is Priority.SOONEST:
-        found = list(sends_of(filled(posed, routes, order, 1, pause)))
+        sends = list(batch_sends(schedule_in_parallel(problem, routes, order, 1, pause)))
     else:
-        found = list(_by_distance(posed, routes, order, pause))
+        sends = list(_schedule_by_distance(problem, routes, order, pause))
         if order.direction is Direction.END:
-            finish = posed.finish(found)
-            found = [ChunkSend(finish - posed.arrives(s), s.chunk, s.way) for s in found]
-            found.sort(key=lambda s: (s.start, s.chunk, s.way))
-    return tuple(found) if order.direction is Direction.START else _tight(posed, found)
+            finish = problem.finish(sends)
+            sends = [ChunkSend(finish - problem.arrival(s), s.chunk, s.route) for s in sends]
+            sends.sort(key=lambda s: (s.start, s.chunk, s.route))
+    return tuple(sends) if order.direction is Direction.START else _left_shift(problem, sends)
 
 
-def _tight(posed: Posed, sends: list[ChunkSend]) -> tuple[ChunkSend, ...]:
+def _left_shift(problem: SchedulingProblem, sends: list[ChunkSend]) -> tuple[ChunkSend, ...]:
     """Return sends in their order, each as soon as can be."""
-    held = [Held(room) for room in posed.room]
-    there = {(c, r): 0 for c, own in enumerate(posed.holders) for r in own}
-    found = []
-    for _, chunk, ways in together(posed, sends):
-        hops = _hops_of(posed, chunk, ways)
-        start = first_fit(held, hops, there[chunk, posed.src[ways[0]]])
-        _take(held, hops, start)
-        for way in ways:
-            send = ChunkSend(start, chunk, way)
-            found.append(send)
-            there[chunk, posed.dst[way]] = posed.arrives(send)
-    return tuple(sorted(found, key=lambda s: (s.start, s.chunk, s.way)))
+    held = [ResourceTimeline(room) for room in problem.capacity]
+    ready = {(c, r): 0 for c, holders in enumerate(problem.holders) for r in holders}
+    placed_sends = []
+    for _, chunk, paths in group_multicasts(problem, sends):
+        hops = _multicast_uses(problem, chunk, paths)
+        start = earliest_common_fit(held, hops, ready[chunk, problem.src[paths[0]]])
+        _reserve_uses(held, hops, start)
+        for path in paths:
+            send = ChunkSend(start, chunk, path)
+            placed_sends.append(send)
+            ready[chunk, problem.dst[path]] = problem.arrival(send)
+    return tuple(sorted(placed_sends, key=lambda s: (s.start, s.chunk, s.route)))
 
 
-def _hops_of(posed: Posed, chunk: int, ways: list[int]) -> list[Hop]:
-    of_chunk = posed.hops_of(chunk)
-    return list({hop.stem: hop for way in ways for hop in of_chunk[way]}.values())
+def _multicast_uses(problem: SchedulingProblem, chunk: int, paths: list[int]) -> list[ResourceUse]:
+    of_chunk = problem.uses_of_chunk(chunk)
+    return list({hop.multicast_group: hop for path in paths for hop in of_chunk[path]}.values())
 
 
-def _take(held: list[Held], hops: list[Hop], start: int) -> None:
+def _reserve_uses(held: list[ResourceTimeline], hops: list[ResourceUse], start: int) -> None:
     for h in hops:
-        held[h.thing].take(start + h.offset, h.busy, h.weight)
+        held[h.resource].reserve(start + h.offset, h.busy, h.demand)
 
 
-def _by_distance(
-    posed: Posed,
+def _schedule_by_distance(
+    problem: SchedulingProblem,
     routes: Collection[tuple[int, int]],
     order: LinkOrder,
     pause: Callable[[], None],
 ) -> tuple[ChunkSend, ...]:
     """Return sends, put on links one after the other; backwards: with the last ones first."""
     backwards = order.direction is Direction.END
-    trees, holds = RouteTrees.of(posed, routes), Holds(posed, backwards=backwards)
-    held = [Held(room) for room in posed.room]
-    waits, after = trees.waits(posed, backwards=backwards)
-    ready = {key: 0 for key in trees.to_go if key not in waits}
-    heap = [(key_of(posed, trees, order, key, 0), key) for key in sorted(ready)]
+    trees, holds = RouteTrees.of(problem, routes), DirectedUses(problem, backwards=backwards)
+    held = [ResourceTimeline(room) for room in problem.capacity]
+    waits, after = trees.dependencies(problem, backwards=backwards)
+    ready = {key: 0 for key in trees.remaining_time if key not in waits}
+    heap = [(priority_key(problem, trees, order, key, 0), key) for key in sorted(ready)]
     heapq.heapify(heap)
-    found: list[ChunkSend] = []
+    sends: list[ChunkSend] = []
     while heap:
         _, key = heapq.heappop(heap)
-        chunk, way = key
-        hops = holds.of(chunk, way)
-        start = first_fit(held, hops, ready[key])
-        _take(held, hops, start)
-        found.append(ChunkSend(start, chunk, way))
-        arrives = start + posed.cost_of(chunk)[way]
+        chunk, path = key
+        hops = holds.of_route(chunk, path)
+        start = earliest_common_fit(held, hops, ready[key])
+        _reserve_uses(held, hops, start)
+        sends.append(ChunkSend(start, chunk, path))
+        arrives = start + problem.costs_of_chunk(chunk)[path]
         for then in after.get(key, ()):
             ready[then] = max(ready.get(then, 0), arrives)
             waits[then] -= 1
             if not waits[then]:
-                heapq.heappush(heap, (key_of(posed, trees, order, then, ready[then]), then))
-        if not len(found) % 1024:
+                heapq.heappush(heap, (priority_key(problem, trees, order, then, ready[then]), then))
+        if not len(sends) % 1024:
             pause()
-    return tuple(sorted(found, key=lambda s: (s.start, s.chunk, s.way)))
+    return tuple(sorted(sends, key=lambda s: (s.start, s.chunk, s.route)))

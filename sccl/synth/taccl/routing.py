@@ -22,231 +22,257 @@ from sccl.errors import UnreachableError
 from sccl.solvers import cpsat
 from sccl.solvers.cpsat import CpModel, IntVar
 from sccl.solvers.effort import Effort
-from sccl.synth.intervals.model import Action
-from sccl.synth.intervals.posed import Posed
-from sccl.synth.network.paths import FAR
-from sccl.synth.taccl.growing import Ways, grown, relaxed
+from sccl.synth.network.shortest_paths import UNREACHABLE
+from sccl.synth.scheduling.intervals_cpsat import SymmetryAction
+from sccl.synth.scheduling.problem import SchedulingProblem
+from sccl.synth.taccl.greedy_routes import ChunkRoutes, find_greedy_routes, relaxed_makespan
 
-MOST_ROUTES = 60_000
+MAX_ROUTES = 60_000
 """Ways of first chunks that a model is made of."""
 
-MOST_IMAGES = 4_000_000
+MAX_IMAGES = 4_000_000
 """Limit on routes and their images for a model of routes that attain the bound."""
 
 STRATEGY = cpsat.Strategy(conflicts=4000)
 
-_TIME, _TASTE = 0.7, 0.3
+_TIME_SHARE, _PREFERENCE_SHARE = 0.7, 0.3
 """Fractions of the effort for the minimum time, and for the choice among routes that attain it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Routed:
+class RoutingResult:
     """The ways of chunks.
 
     Attributes:
-        ways: for each first chunk of an orbit, in no order.
-        units: the relaxed time: a lower bound for any order of these routes.
-        least: lower bound on the relaxed time for all routes of this sketch.
-        spent: effort spent.
+        routes: for each first chunk of an orbit, in no order.
+        relaxed_time: the relaxed time: a lower bound for any order of these routes.
+        lower_bound: lower bound on the relaxed time for all routes of this sketch.
+        effort_units: effort spent.
     """
 
-    ways: dict[int, tuple[int, ...]]
-    units: int
-    least: int
-    spent: float
+    routes: dict[int, tuple[int, ...]]
+    relaxed_time: int
+    lower_bound: int
+    effort_units: float
 
-    def all_of(self, action: Action) -> list[tuple[int, int]]:
+    def all_routes(self, action: SymmetryAction) -> list[tuple[int, int]]:
         """Return (chunk, way) of all chunks."""
         return [
-            (chunks[chunk], ways[way])
-            for chunk, own in self.ways.items()
-            for way in own
-            for chunks, ways in zip(action.chunks, action.ways, strict=True)
+            (chunks[chunk], path_images[path])
+            for chunk, chunk_paths in self.routes.items()
+            for path in chunk_paths
+            for chunks, path_images in zip(action.chunks, action.routes, strict=True)
         ]
 
 
-def shortest_ways(posed: Posed, chunk: int) -> frozenset[int]:
+def shortest_routes(problem: SchedulingProblem, chunk: int) -> frozenset[int]:
     """Return the ways on which a chunk is no farther from its source than it need be.
 
     Section 5.1: chunks go through ranks on shortest paths, which are those of the fewest ways.
     """
-    far, reach = _hops(posed, chunk)
-    wanted, found = posed.wanted[chunk], set()
-    for way in sorted(open_ways(posed, chunk)):
-        src, dst = posed.src[way], posed.dst[way]
+    far, reach = _hop_distances(problem, chunk)
+    wanted, shortest = problem.wanted[chunk], set()
+    for path in sorted(allowed_routes(problem, chunk)):
+        src, dst = problem.src[path], problem.dst[path]
         if any(far[src] + 1 + reach[rank][dst] == far[rank] for rank in wanted):
-            found.add(way)
-    return frozenset(found)
+            shortest.add(path)
+    return frozenset(shortest)
 
 
-def open_ways(posed: Posed, chunk: int) -> frozenset[int]:
+def allowed_routes(problem: SchedulingProblem, chunk: int) -> frozenset[int]:
     """Return the ways that a chunk may go."""
-    barred, holders = posed.barred_of(chunk), posed.holders[chunk]
+    barred, holders = problem.forbidden_for(chunk), problem.holders[chunk]
     return frozenset(
-        way for way in range(len(posed.src)) if way not in barred and posed.dst[way] not in holders
+        path
+        for path in range(len(problem.src))
+        if path not in barred and problem.dst[path] not in holders
     )
 
 
-def _hops(posed: Posed, chunk: int) -> tuple[list[int], dict[int, list[int]]]:
+def _hop_distances(
+    problem: SchedulingProblem, chunk: int
+) -> tuple[list[int], dict[int, list[int]]]:
     """Return how many ways each rank is from a chunk's source, and from each to who wants it."""
     into: dict[int, list[int]] = {}
-    for way in sorted(open_ways(posed, chunk)):
-        into.setdefault(posed.dst[way], []).append(posed.src[way])
-    reach = {rank: _spread(into, [rank], posed.ranks) for rank in sorted(posed.wanted[chunk])}
-    return _far(posed, chunk), reach
+    for path in sorted(allowed_routes(problem, chunk)):
+        into.setdefault(problem.dst[path], []).append(problem.src[path])
+    reach = {
+        rank: _bfs_distances(into, [rank], problem.ranks) for rank in sorted(problem.wanted[chunk])
+    }
+    return _source_distances(problem, chunk), reach
 
 
-def _far(posed: Posed, chunk: int) -> list[int]:
+def _source_distances(problem: SchedulingProblem, chunk: int) -> list[int]:
     """Return how many ways each rank is from a chunk's source."""
     out: dict[int, list[int]] = {}
-    for way in sorted(open_ways(posed, chunk)):
-        out.setdefault(posed.src[way], []).append(posed.dst[way])
-    return _spread(out, sorted(posed.holders[chunk]), posed.ranks)
+    for path in sorted(allowed_routes(problem, chunk)):
+        out.setdefault(problem.src[path], []).append(problem.dst[path])
+    return _bfs_distances(out, sorted(problem.holders[chunk]), problem.ranks)
 
 
-def _spread(onward: dict[int, list[int]], begin: Iterable[int], ranks: int) -> list[int]:
-    far = [int(FAR)] * ranks
+def _bfs_distances(onward: dict[int, list[int]], begin: Iterable[int], ranks: int) -> list[int]:
+    far = [int(UNREACHABLE)] * ranks
     front = list(begin)
     for rank in front:
         far[rank] = 0
     while front:
         fresh = []
         for rank in front:
-            for there in onward.get(rank, ()):
-                if far[there] > far[rank] + 1:
-                    far[there] = far[rank] + 1
-                    fresh.append(there)
+            for target in onward.get(rank, ()):
+                if far[target] > far[rank] + 1:
+                    far[target] = far[rank] + 1
+                    fresh.append(target)
         front = fresh
     return far
 
 
-def check_reachable(posed: Posed, where: str) -> None:
+def check_reachable(problem: SchedulingProblem, where: str) -> None:
     """Check that each chunk comes to where it is wanted over ways that it may go.
 
     Raises:
         UnreachableError: one does not.
     """
-    known: dict[tuple[frozenset[int], frozenset[int]], list[int]] = {}
-    for chunk, wanted in enumerate(posed.wanted):
-        barred = posed.barred_of(chunk)
-        kind = (posed.holders[chunk], barred)
-        if kind not in known:
-            known[kind] = _far(posed, chunk) if barred else posed.soonest[chunk].tolist()
-        far = known[kind]
+    distance_cache: dict[tuple[frozenset[int], frozenset[int]], list[int]] = {}
+    for chunk, wanted in enumerate(problem.wanted):
+        barred = problem.forbidden_for(chunk)
+        kind = (problem.holders[chunk], barred)
+        if kind not in distance_cache:
+            distance_cache[kind] = (
+                _source_distances(problem, chunk)
+                if barred
+                else problem.earliest_arrival[chunk].tolist()
+            )
+        far = distance_cache[kind]
         for rank in sorted(wanted):
-            if far[rank] >= FAR:
+            if far[rank] >= UNREACHABLE:
                 raise UnreachableError(
-                    f"{where}: chunk {chunk} of rank {min(posed.holders[chunk])} cannot come to "
+                    f"{where}: chunk {chunk} of rank {min(problem.holders[chunk])} cannot come to "
                     f"rank {rank} over the ways that it leaves: let it out by another sender"
                 )
 
 
-_MOST_LOAD = 2**40
+_MAX_LOAD = 2**40
 
 
-class _Model:
+class _RoutingModel:
     """The model of routes of first chunks."""
 
-    def __init__(self, posed: Posed, action: Action, chosen: dict[int, frozenset[int]]) -> None:
-        self.posed, self.action, self.model = posed, action, CpModel()
-        self.sent: dict[tuple[int, int], IntVar] = {}
-        self.arrive: dict[tuple[int, int], IntVar] = {}
-        self.most = self._horizon()
-        self.time = self.model.new_int_var(0, self.most, "")
-        for chunk in action.firsts:
-            self._route(chunk, chosen[chunk])
-        self._loads()
+    def __init__(
+        self, problem: SchedulingProblem, action: SymmetryAction, chosen: dict[int, frozenset[int]]
+    ) -> None:
+        self.problem, self.action, self.model = problem, action, CpModel()
+        self.is_sent: dict[tuple[int, int], IntVar] = {}
+        self.arrival: dict[tuple[int, int], IntVar] = {}
+        self.horizon = self._horizon()
+        self.makespan = self.model.new_int_var(0, self.horizon, "")
+        for chunk in action.representatives:
+            self._add_chunk(chunk, chosen[chunk])
+        self._add_loads()
 
     def _horizon(self) -> int:
         """Return units that are enough for any routes, if one thing had to carry all."""
-        far = int(self.posed.soonest[self.posed.soonest < FAR].max(initial=1))
-        busy = max(h.busy for own in self.posed.hops for h in own)
-        return max(far * self.posed.ranks, busy * self.posed.chunks * 2)
+        far = int(
+            self.problem.earliest_arrival[self.problem.earliest_arrival < UNREACHABLE].max(
+                initial=1
+            )
+        )
+        busy = max(h.busy for path_hops in self.problem.route_uses for h in path_hops)
+        return max(far * self.problem.ranks, busy * self.problem.chunks * 2)
 
-    def _route(self, chunk: int, chosen: frozenset[int]) -> None:
-        posed, model = self.posed, self.model
-        holders, wanted, costs = posed.holders[chunk], posed.wanted[chunk], posed.cost_of(chunk)
+    def _add_chunk(self, chunk: int, chosen: frozenset[int]) -> None:
+        problem, model = self.problem, self.model
+        holders, wanted, costs = (
+            problem.holders[chunk],
+            problem.wanted[chunk],
+            problem.costs_of_chunk(chunk),
+        )
         entering: dict[int, list[IntVar]] = {}
         leaving: dict[int, list[IntVar]] = {}
-        for rank in {posed.dst[way] for way in chosen}:
-            self.arrive[chunk, rank] = model.new_int_var(0, self.most, "")
-        for way in sorted(chosen):
-            src, dst = posed.src[way], posed.dst[way]
-            if src not in holders and (chunk, src) not in self.arrive:
+        for rank in {problem.dst[path] for path in chosen}:
+            self.arrival[chunk, rank] = model.new_int_var(0, self.horizon, "")
+        for path in sorted(chosen):
+            src, dst = problem.src[path], problem.dst[path]
+            if src not in holders and (chunk, src) not in self.arrival:
                 continue
-            sent = self.sent[chunk, way] = model.new_bool_var("")
+            sent = self.is_sent[chunk, path] = model.new_bool_var("")
             entering.setdefault(dst, []).append(sent)
-            before = 0 if src in holders else self.arrive[chunk, src]
-            model.add(self.arrive[chunk, dst] == before + costs[way]).only_enforce_if(sent)
+            before = 0 if src in holders else self.arrival[chunk, src]
+            model.add(self.arrival[chunk, dst] == before + costs[path]).only_enforce_if(sent)
             if src not in holders:
                 leaving.setdefault(src, []).append(sent)
-        for rank in sorted({rank for one, rank in self.arrive if one == chunk}):
-            own = entering.get(rank, [])
+        for rank in sorted({rank for other_chunk, rank in self.arrival if other_chunk == chunk}):
+            incoming = entering.get(rank, [])
             if rank in wanted:
-                model.add_exactly_one(own)
-                model.add(self.time >= self.arrive[chunk, rank])
+                model.add_exactly_one(incoming)
+                model.add(self.makespan >= self.arrival[chunk, rank])
             else:
-                model.add_at_most_one(own)
+                model.add_at_most_one(incoming)
                 for sent in leaving.get(rank, []):
-                    model.add(sum(own) >= sent)
+                    model.add(sum(incoming) >= sent)
 
-    def _loads(self) -> None:
+    def _add_loads(self) -> None:
         """Bound the time by the load of each resource. Links of an orbit have the first's load."""
-        posed, action, links = self.posed, self.action, len(self.posed.topology.links)
+        problem, action, links = self.problem, self.action, len(self.problem.topology.links)
         firsts = {min(images) for images in zip(*action.links, strict=True)}
         loads: dict[int, dict[int, tuple[IntVar, int]]] = {}
         stems: dict[tuple[int, int, int], IntVar] = {}
-        for (chunk, way), sent in self.sent.items():
-            for which, ways in enumerate(action.ways):
-                for hop in posed.hops[ways[way]]:
-                    if hop.thing < links and hop.thing not in firsts:
+        for (chunk, path), sent in self.is_sent.items():
+            for which, path_images in enumerate(action.routes):
+                for hop in problem.route_uses[path_images[path]]:
+                    if hop.resource < links and hop.resource not in firsts:
                         continue
-                    amount, load = hop.busy * hop.weight, loads.setdefault(hop.thing, {})
-                    if len(posed.stems[hop.stem]) == 1:  # each image is a load of its own
+                    amount, load = hop.busy * hop.demand, loads.setdefault(hop.resource, {})
+                    if (
+                        len(problem.multicast_groups[hop.multicast_group]) == 1
+                    ):  # each image is a load of its own
                         amount += load.get(sent.index, (sent, 0))[1]
                         load[sent.index] = (sent, amount)
                         continue
-                    key = (chunk, which, hop.stem)  # ways of one chunk share it
+                    key = (chunk, which, hop.multicast_group)  # ways of one chunk share it
                     if key not in stems:
                         stems[key] = self.model.new_bool_var("")
                     self.model.add_implication(sent, stems[key])
                     load[stems[key].index] = (stems[key], amount)
         for thing, load in sorted(loads.items()):
             # numbers of 64 bits: what is carried is rounded down, so that routes are no less free
-            most = max(posed.room[thing] * self.most, sum(amount for _, amount in load.values()))
-            scale = max(1, -(-most // _MOST_LOAD))
+            max_load = max(
+                problem.capacity[thing] * self.horizon, sum(amount for _, amount in load.values())
+            )
+            scale = max(1, -(-max_load // _MAX_LOAD))
             total = sum(amount // scale * var for var, amount in load.values())
-            self.model.add(total <= -(-posed.room[thing] // scale) * self.time)
+            self.model.add(total <= -(-problem.capacity[thing] // scale) * self.makespan)
 
-    def hint(self, ways: dict[int, tuple[int, ...]]) -> None:
+    def add_hints(self, routes: dict[int, tuple[int, ...]]) -> None:
         """Begin from routes."""
-        posed = self.posed
-        for (chunk, way), sent in self.sent.items():
-            self.model.add_hint(sent, way in ways[chunk])
-        for chunk, own in ways.items():
-            brings = {posed.dst[way]: way for way in own}
-            costs = posed.cost_of(chunk)
+        problem = self.problem
+        for (chunk, path), sent in self.is_sent.items():
+            self.model.add_hint(sent, path in routes[chunk])
+        for chunk, chunk_paths in routes.items():
+            brings = {problem.dst[path]: path for path in chunk_paths}
+            costs = problem.costs_of_chunk(chunk)
             for rank in brings:
                 at, far = rank, 0
                 while at in brings:
                     far += costs[brings[at]]
-                    at = posed.src[brings[at]]
-                self.model.add_hint(self.arrive[chunk, rank], far)
+                    at = problem.src[brings[at]]
+                self.model.add_hint(self.arrival[chunk, rank], far)
 
-    def connected(self, edges: Iterable[tuple[HyperedgePolicy, list[int]]]) -> list[IntVar | int]:
+    def connection_terms(
+        self, edges: Iterable[tuple[HyperedgePolicy, list[int]]]
+    ) -> list[IntVar | int]:
         """Return terms to minimise for policies of hyperedges: connections, or lacking ones."""
         images: dict[int, list[IntVar]] = {}
-        for (_, way), sent in self.sent.items():
-            for ways in self.action.ways:
-                images.setdefault(ways[way], []).append(sent)
+        for (_, path), sent in self.is_sent.items():
+            for path_images in self.action.routes:
+                images.setdefault(path_images[path], []).append(sent)
         terms: list[IntVar | int] = []
-        for policy, own in edges:
+        for policy, edge_paths in edges:
             if policy is HyperedgePolicy.FREE:
                 continue
-            for way in own:
+            for path in edge_paths:
                 used = self.model.new_bool_var("")
-                sents = images.get(way, [])
-                if policy is HyperedgePolicy.LEAST:
+                sents = images.get(path, [])
+                if policy is HyperedgePolicy.MIN:
                     for sent in sents:
                         self.model.add_implication(sent, used)
                     terms.append(used)
@@ -256,15 +282,15 @@ class _Model:
         return terms
 
 
-def routed(  # noqa: PLR0913, PLR0917 - what is asked
-    posed: Posed,
-    action: Action,
+def solve_routing(  # noqa: PLR0913, PLR0917 - what is asked
+    problem: SchedulingProblem,
+    action: SymmetryAction,
     chosen: dict[int, frozenset[int]],
     edges: Iterable[tuple[HyperedgePolicy, list[int]]],
     effort: Effort,
-    least: int = 0,
-    begun: Ways | None = None,
-) -> Routed:
+    lower_bound: int = 0,
+    begun: ChunkRoutes | None = None,
+) -> RoutingResult:
     """Return routes of the first chunks.
 
     If they are too many for a model, they are the trees that it would begin from.
@@ -272,7 +298,7 @@ def routed(  # noqa: PLR0913, PLR0917 - what is asked
     Args:
         chosen: for each first chunk the allowed ways.
         edges: the ways of each hyperedge, and its policy on their number.
-        least: lower bound for schedules, units.
+        lower_bound: lower bound for schedules, units.
         begun: routes to begin from. None: grown trees.
 
     Raises:
@@ -280,66 +306,68 @@ def routed(  # noqa: PLR0913, PLR0917 - what is asked
     """
     units = effort.units or 1.0
     if begun is None:
-        begun = grown(posed, action, chosen)
-    time, spent, ways = relaxed(posed, action, begun), 0.0, begun
+        begun = find_greedy_routes(problem, action, chosen)
+    time, spent, routes = relaxed_makespan(problem, action, begun), 0.0, begun
     size = sum(map(len, chosen.values()))
-    met = time <= least
-    if size > MOST_ROUTES or (met and size * len(action.ways) > MOST_IMAGES):
-        return Routed(ways, time, 0, spent)
+    met = time <= lower_bound
+    if size > MAX_ROUTES or (met and size * len(action.routes) > MAX_IMAGES):
+        return RoutingResult(routes, time, 0, spent)
     proved = 0
     if not met:
-        first = _Model(posed, action, chosen)
-        first.hint(begun)
-        first.model.minimize(first.time)
-        left = Effort(effort.timeout_s, effort.seed, units * _TIME)
-        found = cpsat.solve(first.model, left, STRATEGY)
-        spent = found.units
-        if found.found and found.value(first.time) < time:
-            time, ways = found.value(first.time), _ways(first, found)
-        if found.optimal:
+        first = _RoutingModel(problem, action, chosen)
+        first.add_hints(begun)
+        first.model.minimize(first.makespan)
+        left = Effort(effort.timeout_s, effort.seed, units * _TIME_SHARE)
+        result = cpsat.solve(first.model, left, STRATEGY)
+        spent = result.units
+        if result.has_solution and result.value(first.makespan) < time:
+            time, routes = result.value(first.makespan), _useful_routes(first, result)
+        if result.is_optimal:
             proved = time
-    again = _Model(posed, action, chosen)
-    again.model.add(again.time <= time)
-    taste = again.connected(edges)
-    again.hint(ways)
-    soon = sum(again.arrive.values())
-    most = len(again.arrive) * again.most + 1
-    again.model.minimize(most * sum(taste) + soon if taste else soon)
-    left = Effort(effort.timeout_s, effort.seed, units * _TASTE)
+    again = _RoutingModel(problem, action, chosen)
+    again.model.add(again.makespan <= time)
+    taste = again.connection_terms(edges)
+    again.add_hints(routes)
+    soon = sum(again.arrival.values())
+    weight = len(again.arrival) * again.horizon + 1
+    again.model.minimize(weight * sum(taste) + soon if taste else soon)
+    left = Effort(effort.timeout_s, effort.seed, units * _PREFERENCE_SHARE)
     better = cpsat.solve(again.model, left, STRATEGY)
     spent += better.units
-    if better.found:
-        ways = _ways(again, better)
-    return Routed(ways, time, proved, spent)
+    if better.has_solution:
+        routes = _useful_routes(again, better)
+    return RoutingResult(routes, time, proved, spent)
 
 
-def _ways(model: _Model, found: cpsat.Result) -> dict[int, tuple[int, ...]]:
+def _useful_routes(model: _RoutingModel, result: cpsat.Result) -> dict[int, tuple[int, ...]]:
     """Return the ways of each chunk that serve somebody."""
-    posed = model.posed
-    ways: dict[int, tuple[int, ...]] = {}
-    for chunk in model.action.firsts:
+    problem = model.problem
+    routes: dict[int, tuple[int, ...]] = {}
+    for chunk in model.action.representatives:
         brings = {
-            posed.dst[way]: way
-            for (one, way), sent in model.sent.items()
-            if one == chunk and found.value(sent)
+            problem.dst[path]: path
+            for (sent_chunk, path), sent in model.is_sent.items()
+            if sent_chunk == chunk and result.value(sent)
         }
         used: set[int] = set()
-        for rank in posed.wanted[chunk]:
+        for rank in problem.wanted[chunk]:
             at = rank
-            while at not in posed.holders[chunk] and brings[at] not in used:
+            while at not in problem.holders[chunk] and brings[at] not in used:
                 used.add(brings[at])
-                at = posed.src[brings[at]]
-        ways[chunk] = tuple(sorted(used))
-    return ways
+                at = problem.src[brings[at]]
+        routes[chunk] = tuple(sorted(used))
+    return routes
 
 
-def loads_of(posed: Posed, routes: Iterable[tuple[int, int]]) -> NDArray[np.int64]:
+def resource_loads(
+    problem: SchedulingProblem, routes: Iterable[tuple[int, int]]
+) -> NDArray[np.int64]:
     """Return of each thing the units that routes keep it busy, were it all of its room."""
-    found = np.zeros(len(posed.room), dtype=np.float64)
+    loads = np.zeros(len(problem.capacity), dtype=np.float64)
     stems: set[tuple[int, int]] = set()
-    for chunk, way in routes:
-        for hop in posed.hops_of(chunk)[way]:
-            if (chunk, hop.stem) not in stems:
-                stems.add((chunk, hop.stem))
-                found[hop.thing] += hop.busy * hop.weight / posed.room[hop.thing]
-    return np.ceil(found).astype(np.int64)
+    for chunk, path in routes:
+        for hop in problem.uses_of_chunk(chunk)[path]:
+            if (chunk, hop.multicast_group) not in stems:
+                stems.add((chunk, hop.multicast_group))
+                loads[hop.resource] += hop.busy * hop.demand / problem.capacity[hop.resource]
+    return np.ceil(loads).astype(np.int64)

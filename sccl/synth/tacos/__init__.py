@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from sccl.core.outcome import Outcome
 from sccl.solvers.effort import Effort
-from sccl.synth.contract import Feature, Notify, Request
+from sccl.synth.common.contract import Feature, Notify, Request
 from sccl.synth.tacos.options import Options
 
 __all__ = ["FEATURES", "NAME", "SOURCE", "Options", "plan"]
@@ -32,6 +32,6 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
         InputError: the options do not fit the request, or the result would be too large.
         KeyboardInterrupt: the user interrupted before there was a schedule.
     """
-    from sccl.synth.tacos import search  # noqa: PLC0415 - loads NumPy and Numba
+    from sccl.synth.tacos import planner  # noqa: PLC0415 - loads NumPy and Numba
 
-    return search.plan(request, options, effort, notify)
+    return planner.plan(request, options, effort, notify)

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from sccl.synth import contract
+from sccl.synth.common import contract
 
 
 class Options(contract.Options, frozen=True, kw_only=True):

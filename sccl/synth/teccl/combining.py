@@ -12,35 +12,44 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sccl.collectives import dual_of, named
+from sccl.collectives import dual_of, named_spec
 from sccl.core.clock import AlphaModel, Clock
 from sccl.core.collective import Collective, RelationKind
-from sccl.core.outcome import Bound, Found, Measure
+from sccl.core.outcome import Bound, Measure, Solution
 from sccl.core.schedule import MAX_TIME, Schedule
 from sccl.core.topology import Topology
 from sccl.errors import TooLargeError
-from sccl.prove.bounds.least_time import MOST_RANKS, least_time
-from sccl.solvers.effort import Spending
-from sccl.synth.contract import Notify, Request
-from sccl.synth.intervals.posed import Posed, pose
-from sccl.synth.network.crossings import Crossings, crossings_of
-from sccl.synth.network.hops import hops_of_sizes, merged, ways_back
-from sccl.synth.network.least import least_of_allreduce
-from sccl.synth.network.machine import net_of
-from sccl.synth.network.sends import Sends
-from sccl.synth.network.turned import joined, turned
-from sccl.synth.teccl.chain_plan import ChainPlan
-from sccl.synth.teccl.chains import chain_of, finish_of, sends_of
-from sccl.synth.teccl.direct import MOST_HOPS, direct, to_all, to_owners
+from sccl.prove.bounds.time_cuts import MAX_RANKS, completion_time_bound
+from sccl.solvers.effort import EffortMeter
+from sccl.synth.common.contract import Notify, Request
+from sccl.synth.network.arrays import build_arrays
+from sccl.synth.network.routes import Routes, build_routes
+from sccl.synth.network.tick_bounds import allreduce_bound_ticks
+from sccl.synth.network.time_reversal import concatenate_schedules, reverse_schedule
+from sccl.synth.network.transfer_rows import (
+    build_sized_transfer_rows,
+    merge_switch_copies,
+    reverse_routes,
+)
+from sccl.synth.network.transfers import Sends
+from sccl.synth.scheduling.problem import SchedulingProblem, build_problem
+from sccl.synth.teccl.chain_search import ChainSearch
+from sccl.synth.teccl.demand_chains import chain_finish, chain_from_sends, chain_to_sends
+from sccl.synth.teccl.direct_demands import (
+    MAX_HOPS,
+    contributions_to_all,
+    contributions_to_owners,
+    schedule_direct,
+)
 from sccl.synth.teccl.options import Options
-from sccl.synth.teccl.phases import EPOCHS, Listeners, PhasePlan
-from sccl.synth.teccl.rooted import rerooted
-from sccl.synth.teccl.varied import rows_of
+from sccl.synth.teccl.phase_search import EPOCH_MODELS, PhaseSearch, ProgressListeners
+from sccl.synth.teccl.rerooting import reroot_chains
+from sccl.synth.teccl.time_varying_problem import schedule_rows
 
 PS_PER_US = 10**6
 
 
-class Combining(StrEnum):
+class CombiningMethod(StrEnum):
     """The method for a combining collective. The first one counts among equal times."""
 
     REVERSAL = "reversal"
@@ -50,53 +59,55 @@ class Combining(StrEnum):
     GATHERED = "gathered"
 
 
-_ORDER = tuple(Combining)
+_PREFERENCE = tuple(CombiningMethod)
 
 
 @dataclass(frozen=True, slots=True)
-class Combined:
+class CombiningChoice:
     """The method of the best schedule of a combining collective."""
 
-    by: Combining
+    by: CombiningMethod
 
 
 @dataclass(frozen=True)
-class Whole:
+class CombinedSchedule:
     """The result of a request.
 
     Attributes:
         finish: the tick by which all has arrived.
-        posed: its first phase.
+        problem: its first phase.
         crossings: of the machine, by size.
         size: by chunk: index of its size in the clock.
         sends: over ways of its crossings.
-        copied: whether switches copy chunks that pass a link together.
+        is_multicast: whether switches copy chunks that pass a link together.
         message: by send, in order, the message that it is a hop of. None: one by itself.
-        least: lower bound in ticks for that scope.
-        spread: of an allreduce, in groups or not, the allgather that comes after the reducescatter.
-        mean: for several tenants, the mean of their finishes by priority, and its lower bound, in
+        lower_bound: lower bound in ticks for that scope.
+        allgather: of an allreduce, in groups or not, the allgather that comes after the
+            reducescatter.
+        weighted_mean: for several tenants, the mean of their finishes by priority, and its lower
+            bound, in
             ticks.
     """
 
     topology: Topology
     collective: Collective
     clock: Clock
-    posed: Posed
-    crossings: tuple[Crossings, ...]
+    problem: SchedulingProblem
+    crossings: tuple[Routes, ...]
     size: tuple[int, ...]
     finish: int
     sends: Sends
-    copied: bool
-    least: Fraction
+    is_multicast: bool
+    lower_bound: Fraction
     scope: str
-    spread: Collective | None = None
+    allgather: Collective | None = None
     message: NDArray[np.int32] | None = None
-    mean: tuple[Fraction, Fraction] | None = None
+    weighted_mean: tuple[Fraction, Fraction] | None = None
 
-    def found(self) -> Found:
+    def to_result(self) -> Solution:
         """Return it as a schedule, with its bound."""
-        hops = rows_of(self.posed, self.sends) or hops_of_sizes(
-            self.sends.ordered(), self.crossings, self.size
+        hops = schedule_rows(self.problem, self.sends) or build_sized_transfer_rows(
+            self.sends.sorted_sends(), self.crossings, self.size
         )
         if self.message is not None:
             message = self.message if hops.message is None else self.message[hops.message]
@@ -104,92 +115,97 @@ class Whole:
         plan = Schedule(
             topology=self.topology,
             collective=self.collective,
-            **(merged(hops) if self.copied else hops)._asdict(),
+            **(merge_switch_copies(hops) if self.is_multicast else hops)._asdict(),
             tick_ps=self.clock.tick_ps,
             chunk_bytes=self.clock.chunk_bytes,
             model=self.clock.model,
         )
         tick = Fraction(self.clock.tick_ps, PS_PER_US)
-        if self.mean is not None:
-            mean, least = (ticks * tick for ticks in self.mean)
-            return Found(plan, Bound(Measure.WEIGHTED_US, mean, least, self.scope))
-        bound = Bound(Measure.TIME_US, self.finish * tick, self.least * tick, self.scope)
-        return Found(plan, bound)
+        if self.weighted_mean is not None:
+            mean, lower_bound = (ticks * tick for ticks in self.weighted_mean)
+            return Solution(plan, Bound(Measure.WEIGHTED_US, mean, lower_bound, self.scope))
+        bound = Bound(Measure.TIME_US, self.finish * tick, self.lower_bound * tick, self.scope)
+        return Solution(plan, bound)
 
 
-def in_phases(
-    request: Request, options: Options, collective: Collective, phases: list[PhasePlan]
-) -> Whole:
+def assemble_phases(
+    request: Request, options: Options, collective: Collective, phases: list[PhaseSearch]
+) -> CombinedSchedule:
     """Return the results of the phases, one after the other."""
-    topology, dual, its = request.topology, dual_of(request.spec), phases[-1].posed.clock
+    topology, dual, its = request.topology, dual_of(request.spec), phases[-1].problem.clock
     model = AlphaModel(options.alpha)
-    clock = Clock.of(topology, its.chunk_bytes, model, its.tick_ps)
+    clock = Clock.from_topology(topology, its.chunk_bytes, model, its.tick_ps)
     crossings = tuple(
-        crossings_of(topology, Clock.of(topology, size, model, its.tick_ps)) for size in its.sizes
+        build_routes(topology, Clock.from_topology(topology, size, model, its.tick_ps))
+        for size in its.sizes
     )
-    finish, sends = phases[-1].ticks, phases[-1].columns()
+    finish, sends = phases[-1].finish_ticks, phases[-1].to_sends()
     if dual.on_reversed or dual.phases > 1:
-        first, columns = phases[0], phases[0].columns()
-        back = ways_back(topology, crossings[0], first.posed.crossings[0])
-        before = turned(columns, first.ticks, first.takes(columns), back, reduce=True)
-        sends = before if dual.on_reversed else joined(before, first.ticks, sends)
-        finish = first.ticks if dual.on_reversed else first.ticks + finish
-    scope = f"{collective.num_chunks} chunks of {_range(clock.sizes)} bytes"
+        first, columns = phases[0], phases[0].to_sends()
+        back = reverse_routes(topology, crossings[0], first.problem.crossings[0])
+        before = reverse_schedule(
+            columns, first.finish_ticks, first.durations(columns), back, reduce=True
+        )
+        sends = (
+            before if dual.on_reversed else concatenate_schedules(before, first.finish_ticks, sends)
+        )
+        finish = first.finish_ticks if dual.on_reversed else first.finish_ticks + finish
+    scope = f"{collective.num_chunks} chunks of {_size_range(clock.sizes)} bytes"
     if model is AlphaModel.OCCUPIES:  # those that are sent together have one alpha
         scope += ", each sent separately"
     if dual.phases > 1:
-        smallest = Clock.of(topology, clock.sizes[0], model, its.tick_ps)
-        net = net_of(topology, smallest, crossings[0])
-        least = Fraction(least_of_allreduce(topology, smallest, net, collective))
-        if topology.ranks <= MOST_RANKS:
-            us = least_time(topology, request.spec, model).us(request.size_bytes)
-            least = max(least, us * PS_PER_US / clock.tick_ps)
+        smallest = Clock.from_topology(topology, clock.sizes[0], model, its.tick_ps)
+        net = build_arrays(topology, smallest, crossings[0])
+        lower_bound = Fraction(allreduce_bound_ticks(topology, smallest, net, collective))
+        if topology.ranks <= MAX_RANKS:
+            us = completion_time_bound(topology, request.spec, model).us(request.size_bytes)
+            lower_bound = max(lower_bound, us * PS_PER_US / clock.tick_ps)
     else:
-        least = Fraction(phases[0].least * phases[0].posed.unit)
-        scope += ", by CP-SAT's search" if phases[0].by_search else ""
+        lower_bound = Fraction(phases[0].lower_bound * phases[0].problem.unit)
+        scope += ", by CP-SAT's search" if phases[0].is_bound_by_search else ""
     mean = None
     if options.priorities:
-        unit = Fraction(phases[0].posed.unit, sum(options.priorities))
-        mean = phases[0].value * unit, phases[0].least * unit
-    return Whole(
+        unit = Fraction(phases[0].problem.unit, sum(options.priorities))
+        mean = phases[0].objective * unit, phases[0].lower_bound * unit
+    return CombinedSchedule(
         topology=topology,
         collective=collective,
         clock=clock,
-        posed=phases[0].posed,
+        problem=phases[0].problem,
         crossings=crossings,
-        size=phases[-1].posed.size,
+        size=phases[-1].problem.size,
         finish=finish,
         sends=sends,
-        copied=phases[-1].posed.copied,
-        least=least,
+        is_multicast=phases[-1].problem.is_multicast,
+        lower_bound=lower_bound,
         scope=scope,
-        spread=phases[-1].posed.collective if dual.phases > 1 else None,
-        mean=mean,
+        allgather=phases[-1].problem.collective if dual.phases > 1 else None,
+        weighted_mean=mean,
     )
 
 
-def _range(sizes: Sequence[int]) -> str:
+def _size_range(sizes: Sequence[int]) -> str:
     return str(sizes[0]) if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
 
 
 @dataclass(frozen=True, slots=True)
-class CombiningAsked:
+class CombiningRequest:
     """The methods for a combining collective, and progress callbacks.
 
     Attributes:
-        last: its last phase.
-        how: allowed methods.
+        last_phase: its last phase.
+        method: allowed methods.
     """
 
-    last: PhasePlan
-    how: Literal["auto", "reversal", "direct"]
-    told: Listeners
+    last_phase: PhaseSearch
+    method: Literal["auto", "reversal", "direct"]
+    listeners: ProgressListeners
     notify: Notify
 
 
-def combined(
-    strict: Whole, asked: CombiningAsked, spending: Spending, units: float
-) -> tuple[Whole, str]:
+def improve_combining(
+    strict: CombinedSchedule, asked: CombiningRequest, spending: EffortMeter, units: float
+) -> tuple[CombinedSchedule, str]:
     """Return a combining schedule, improved as a whole, and why that ended early, if it did.
 
     Args:
@@ -199,86 +215,102 @@ def combined(
     Raises:
         TooLargeError: it has to be direct, and that takes too many messages.
     """
-    best, how, ended = strict, Combining.REVERSAL, ""
+    best, how, ended = strict, CombiningMethod.REVERSAL, ""
     try:
-        if asked.how == "direct":
-            best, how = _only_direct(strict, asked.last)
-        elif asked.how == "auto" and asked.last.options.model not in EPOCHS:
-            best, how = _direct(strict, how, asked.last)
+        if asked.method == "direct":
+            best, how = _require_direct(strict, asked.last_phase)
+        elif asked.method == "auto" and asked.last_phase.options.model not in EPOCH_MODELS:
+            best, how = _try_direct(strict, how, asked.last_phase)
     except KeyboardInterrupt:
         ended = "interrupted"
-    chained = strict.spread is not None and len(strict.crossings) == 1  # of chunks of one size
-    if chained and asked.how != "direct" and not ended:
-        best, how, ended = _chained(strict, (best, how), asked, spending, units)
-    asked.notify(Combined(how))
+    chained = strict.allgather is not None and len(strict.crossings) == 1  # of chunks of one size
+    if chained and asked.method != "direct" and not ended:
+        best, how, ended = _try_chains(strict, (best, how), asked, spending, units)
+    asked.notify(CombiningChoice(how))
     return best, ended
 
 
-def _only_direct(strict: Whole, last: PhasePlan) -> tuple[Whole, Combining]:
-    best, how = _direct(replace(strict, finish=MAX_TIME), Combining.DIRECT, last)
+def _require_direct(
+    strict: CombinedSchedule, last: PhaseSearch
+) -> tuple[CombinedSchedule, CombiningMethod]:
+    best, how = _try_direct(replace(strict, finish=MAX_TIME), CombiningMethod.DIRECT, last)
     if best.finish == MAX_TIME:
         raise TooLargeError(
             f"{strict.collective.name} of {strict.topology.ranks} ranks needs more than "
-            f"{MOST_HOPS} message hops if all contributions are sent directly: give fewer chunks, "
+            f"{MAX_HOPS} message hops if all contributions are sent directly: give fewer chunks, "
             "or combine by reversal"
         )
     return best, how
 
 
-def _direct(best: Whole, how: Combining, last: PhasePlan) -> tuple[Whole, Combining]:
+def _try_direct(
+    best: CombinedSchedule, how: CombiningMethod, last: PhaseSearch
+) -> tuple[CombinedSchedule, CombiningMethod]:
     """Return the better of the known result and direct demands."""
     if len(best.crossings) > 1:  # chunks of several sizes are not sent so
         return best, how
-    spread = best.spread
-    posed = _posed(best) if spread is None else last.posed
+    spread = best.allgather
+    problem = _allgather_problem(best) if spread is None else last.problem
     copies = () if spread is None else last.sends or ()
-    tries = [(Combining.DIRECT, to_owners(best.collective, spread), copies)]
+    tries = [(CombiningMethod.DIRECT, contributions_to_owners(best.collective, spread), copies)]
     if spread is not None:
-        tries.append((Combining.GATHERED, to_all(best.collective), ()))
+        tries.append((CombiningMethod.GATHERED, contributions_to_all(best.collective), ()))
     for by, contributions, after in tries:
-        found = direct(posed, contributions, best.finish, after)
-        if found is not None:
-            best = replace(best, finish=found.ticks, sends=found.sends, message=found.message)
+        direct_sends = schedule_direct(problem, contributions, best.finish, after)
+        if direct_sends is not None:
+            best = replace(
+                best,
+                finish=direct_sends.finish_ticks,
+                sends=direct_sends.sends,
+                message=direct_sends.message,
+            )
             how = by
     return best, how
 
 
-def _posed(whole: Whole) -> Posed:
+def _allgather_problem(best: CombinedSchedule) -> SchedulingProblem:
     """Return an allgather on the machine, of chunks of that size."""
-    ranks = whole.topology.ranks
-    return pose(whole.topology, named("allgather", ranks).at(1), whole.clock)
+    ranks = best.topology.ranks
+    return build_problem(best.topology, named_spec("allgather", ranks).at(1), best.clock)
 
 
-def _chained(
-    strict: Whole,
-    known: tuple[Whole, Combining],
-    asked: CombiningAsked,
-    spending: Spending,
+def _try_chains(
+    strict: CombinedSchedule,
+    incumbent: tuple[CombinedSchedule, CombiningMethod],
+    asked: CombiningRequest,
+    spending: EffortMeter,
     units: float,
-) -> tuple[Whole, Combining, str]:
+) -> tuple[CombinedSchedule, CombiningMethod, str]:
     """Return the better of the known result and chains, its method, and why it ended early."""
-    (best, how), last = known, asked.last
-    posed, ended = last.posed, ""
-    least = ceil(strict.least / posed.unit)
-    chains = ChainPlan(posed, last.options, None, least, least, (least,), asked.told)
-    found = []
+    (best, how), last = incumbent, asked.last_phase
+    problem, ended = last.problem, ""
+    lower_bound = ceil(strict.lower_bound / problem.unit)
+    chains = ChainSearch(
+        problem, last.options, None, lower_bound, lower_bound, (lower_bound,), asked.listeners
+    )
+    candidates = []
     try:
-        chains.overlap(chain_of(strict.sends))
-        found.append((Combining.OVERLAP, chains.ticks, chains.columns()))
+        chains.overlap_phases(chain_from_sends(strict.sends))
+        candidates.append((CombiningMethod.OVERLAP, chains.finish_ticks, chains.to_sends()))
         everywhere = strict.collective.post.kind is RelationKind.ALL  # else roots stay
-        if chains.sends is not None and chains.turns and asked.how == "auto" and everywhere:
-            turned = rerooted(posed, chains.sends, spending.late)
-            ticks = finish_of(posed, turned) * posed.unit
-            found.append((Combining.CHAINS, ticks, sends_of(posed, turned)))
-        left = spending.left(units)
-        if left and everywhere and best.finish > chains.shortest * posed.unit:
-            chains.run_before(min(ticks for _, ticks, _ in found) // posed.unit, left)
+        if (
+            chains.sends is not None
+            and chains.has_root_choice
+            and asked.method == "auto"
+            and everywhere
+        ):
+            turned = reroot_chains(problem, chains.sends, spending.deadline_passed)
+            ticks = chain_finish(problem, turned) * problem.unit
+            candidates.append((CombiningMethod.CHAINS, ticks, chain_to_sends(problem, turned)))
+        left = spending.remaining(units)
+        if left and everywhere and best.finish > chains.min_chain_time * problem.unit:
+            chains.improve_before(min(ticks for _, ticks, _ in candidates) // problem.unit, left)
     except KeyboardInterrupt:
         ended = "interrupted"
-    found.append((Combining.CHAINS, chains.ticks, chains.columns()))
-    for by, ticks, sends in found:
-        if (ticks, _ORDER.index(by)) < (best.finish, _ORDER.index(how)):
+    candidates.append((CombiningMethod.CHAINS, chains.finish_ticks, chains.to_sends()))
+    for by, ticks, sends in candidates:
+        if (ticks, _PREFERENCE.index(by)) < (best.finish, _PREFERENCE.index(how)):
             best, how = replace(strict, finish=ticks, sends=sends), by
-    if not ended and spending.late() and best.finish > strict.least:
-        ended = spending.effort.why_late
+    if not ended and spending.deadline_passed() and best.finish > strict.lower_bound:
+        ended = spending.effort.timeout_reason
     return best, how, ended

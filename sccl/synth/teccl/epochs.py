@@ -5,7 +5,7 @@ begins no earlier than its arrival, wherever in the epoch it started. If a chunk
 than an epoch, it uses the link for several epochs (appendix F). Otherwise a link carries in an
 epoch as many chunks as pass it one after the other. Less than a tenth of an additional epoch is not
 counted, as in the paper's code: a short alpha would otherwise cost a long epoch. So schedules are
-placed again in exact time (:mod:`sccl.synth.intervals.placing`).
+placed again in exact time (:mod:`sccl.synth.scheduling.serial`).
 """
 
 from __future__ import annotations
@@ -17,37 +17,38 @@ from math import ceil
 
 import numpy as np
 
-from sccl.core.words import counted
+from sccl.core.arrays import IntArray
+from sccl.core.formatting import format_count
 from sccl.errors import ParameterError
-from sccl.synth.intervals.posed import Posed, Ticks
-from sccl.synth.intervals.ways import Hop
-from sccl.synth.network.paths import FAR
+from sccl.synth.network.shortest_paths import UNREACHABLE
+from sccl.synth.scheduling.problem import SchedulingProblem
+from sccl.synth.scheduling.resource_uses import ResourceUse
 
 AUTO, FASTEST, SLOWEST = "auto", "fastest", "slowest"
 
-_TENTH = 10
+_TOLERANCE_DIVISOR = 10
 """The part of an epoch that is let go is one of so many."""
 
-MOST = 4096
+MAX_EPOCHS = 4096
 """Epochs of a horizon."""
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class EpochSpan:
     """The use of a resource by a chunk on a way: the epochs, and the amount.
 
     Attributes:
-        first: first epoch, relative to the start.
-        last: last epoch, relative to the start, inclusive.
+        first_epoch: first epoch, relative to the start.
+        last_epoch: last epoch, relative to the start, inclusive.
         load: amount in each of these, out of the resource's capacity in an epoch.
-        stem: ways with one stem use it once for a chunk that starts on them together.
+        multicast_group: ways with one stem use it once for a chunk that starts on them together.
     """
 
-    thing: int
-    first: int
-    last: int
+    resource: int
+    first_epoch: int
+    last_epoch: int
     load: int
-    stem: int
+    multicast_group: int
 
 
 @dataclass(frozen=True)
@@ -58,61 +59,68 @@ class Epochs:
         length: units.
         delay: by way: epochs from that of the send to that from which the chunk is there.
         spans: by way.
-        far: epochs from each rank to each other, without conflicts.
-        first: number of epochs before the first one considered.
+        distance: epochs from each rank to each other, without conflicts.
+        first_epoch: number of epochs before the first one considered.
         sizes: for chunks of several sizes, the epochs of each. Delays here are those of the
             smallest.
     """
 
-    posed: Posed
+    problem: SchedulingProblem
     length: int
     delay: tuple[int, ...]
-    spans: tuple[tuple[Span, ...], ...]
-    far: Ticks
-    first: int = 0
+    spans: tuple[tuple[EpochSpan, ...], ...]
+    distance: IntArray
+    first_epoch: int = 0
     sizes: tuple[Epochs, ...] = ()
 
-    def of(self, chunk: int) -> Epochs:
+    def for_chunk(self, chunk: int) -> Epochs:
         """Return these as a chunk has them, by its size."""
         if not self.sizes:
             return self
-        own = self.sizes[self.posed.size[chunk]]
-        return own if own.first == self.first else replace(own, first=self.first)
+        size_epochs = self.sizes[self.problem.size[chunk]]
+        return (
+            size_epochs
+            if size_epochs.first_epoch == self.first_epoch
+            else replace(size_epochs, first_epoch=self.first_epoch)
+        )
 
     @property
-    def longest(self) -> int:
+    def max_delay(self) -> int:
         """Return the longest delay of all."""
-        return max(max(own.delay) for own in self.sizes or (self,))
+        return max(max(size_epochs.delay) for size_epochs in self.sizes or (self,))
 
     @property
-    def us(self) -> float:
+    def length_us(self) -> float:
         """Return how long one is, microseconds."""
-        return self.length * self.posed.unit * self.posed.clock.tick_ps / 10**6
+        return self.length * self.problem.unit * self.problem.clock.tick_ps / 10**6
 
-    def room(self, thing: int, epoch: int) -> int:  # noqa: ARG002 - others vary
+    def capacity(self, thing: int, epoch: int) -> int:  # noqa: ARG002 - others vary
         """Return the capacity of a resource in an epoch."""
-        return self.posed.room[thing] * self.length
+        return self.problem.capacity[thing] * self.length
 
-    def delay_at(self, way: int, epoch: int) -> int | None:  # noqa: ARG002 - others vary
+    def delay_at(self, route: int, epoch: int) -> int | None:  # noqa: ARG002 - others vary
         """Return the delay of a chunk that sets out in an epoch. None: it never arrives."""
-        return self.delay[way]
+        return self.delay[route]
 
-    def spans_at(self, way: int, epoch: int) -> tuple[Span, ...]:  # noqa: ARG002 - others vary
+    def spans_at(self, route: int, epoch: int) -> tuple[EpochSpan, ...]:  # noqa: ARG002 - others vary
         """Return the uses of resources by a chunk that starts in an epoch."""
-        return self.spans[way]
+        return self.spans[route]
 
-    def soonest(self, chunk: int) -> list[int]:
+    def earliest(self, chunk: int) -> list[int]:
         """Return of each rank the first epoch from which a chunk can be there."""
-        return [int(k) for k in self.of(chunk).far[sorted(self.posed.holders[chunk])].min(axis=0)]
+        return [
+            int(k)
+            for k in self.for_chunk(chunk).distance[sorted(self.problem.holders[chunk])].min(axis=0)
+        ]
 
     @property
-    def least(self) -> int:
+    def min_epochs(self) -> int:
         """Return the fewest epochs after which all can be where it is wanted."""
-        posed = self.posed
-        needed = [self.soonest(c)[r] for c in range(posed.chunks) for r in posed.wanted[c]]
+        problem = self.problem
+        needed = [self.earliest(c)[r] for c in range(problem.chunks) for r in problem.wanted[c]]
         return max(needed, default=0)
 
-    def fewest(self, least: int) -> int:
+    def lower_bound(self, lower_bound: int) -> int:
         """Return a number of epochs that no schedule takes fewer than.
 
         A part of an epoch is let go at every hop, so that a schedule may be over in fewer than
@@ -120,36 +128,42 @@ class Epochs:
         in time as it is: so long they are, each, in the time that a schedule takes in fact.
 
         Args:
-            least: units that no schedule takes less than in exact time.
+            lower_bound: units that no schedule takes less than in exact time.
         """
-        return max(self.least, -(-least // self._in_fact))
+        return max(self.min_epochs, -(-lower_bound // self._effective_length))
 
     @cached_property
-    def _in_fact(self) -> int:
+    def _effective_length(self) -> int:
         """Return how many units an epoch would have to have for all that is said to fit in it."""
-        found = self.length
-        for own in self.sizes or (self,):
-            rows = zip(own.posed.cost, own.posed.hops, own.spans, own.delay, strict=True)
+        units = self.length
+        for size_epochs in self.sizes or (self,):
+            rows = zip(
+                size_epochs.problem.route_costs,
+                size_epochs.problem.route_uses,
+                size_epochs.spans,
+                size_epochs.delay,
+                strict=True,
+            )
             for cost, hops, spans, delay in rows:
-                last = _latest(hops, spans, self.length)
+                last = _latest_departure(hops, spans, self.length)
                 if last and self.sizes:  # behind others of another size
                     last = max(self.length - hop.busy for hop in hops)
-                found = max(found, -(-(cost + last) // delay))
+                units = max(units, -(-(cost + last) // delay))
                 for hop, span in zip(hops, spans, strict=True):
-                    found = max(found, -(-hop.busy // (span.last - span.first + 1)))
-        return found
+                    units = max(units, -(-hop.busy // (span.last_epoch - span.first_epoch + 1)))
+        return units
 
 
-def length_of(posed: Posed, epoch: str, multiplier: int) -> int:
+def epoch_length(problem: SchedulingProblem, epoch: str, multiplier: int) -> int:
     """Return the units of an epoch, at least as long as it is asked for.
 
     Raises:
-        ParameterError: as :func:`length_us` says.
+        ParameterError: as :func:`epoch_length_us` says.
     """
-    return ceil(length_us(posed, epoch, multiplier) / _unit_us(posed))
+    return ceil(epoch_length_us(problem, epoch, multiplier) / _unit_us(problem))
 
 
-def length_us(posed: Posed, epoch: str, multiplier: int) -> Fraction:
+def epoch_length_us(problem: SchedulingProblem, epoch: str, multiplier: int) -> Fraction:
     """Return how long an epoch is, microseconds.
 
     Args:
@@ -160,10 +174,10 @@ def length_us(posed: Posed, epoch: str, multiplier: int) -> Fraction:
     Raises:
         ParameterError: it is neither, or so short that no chunk passes a link in many of them.
     """
-    links = len(posed.topology.links)
-    largest = (hop for hops in posed.holds[-1] for hop in hops if hop.thing < links)
+    links = len(problem.topology.links)
+    largest = (hop for hops in problem.uses[-1] for hop in hops if hop.resource < links)
     busy = [hop.busy for hop in largest if hop.busy]
-    unit_us, quickest = _unit_us(posed), min(busy, default=1)
+    unit_us, quickest = _unit_us(problem), min(busy, default=1)
     if epoch in {AUTO, FASTEST, SLOWEST}:
         return unit_us * multiplier * (max(busy, default=1) if epoch == SLOWEST else quickest)
     try:
@@ -174,81 +188,98 @@ def length_us(posed: Posed, epoch: str, multiplier: int) -> Fraction:
         raise ParameterError(
             f"epoch is {epoch!r}, expected {FASTEST!r}, {SLOWEST!r} or microseconds above 0"
         )
-    if quickest * unit_us > MOST * length:
+    if quickest * unit_us > MAX_EPOCHS * length:
         raise ParameterError(
-            f"epoch is {epoch} us: no link of topology {posed.topology.name!r} passes a chunk in "
-            f"{counted(MOST, 'epoch')}, the most that are modelled; the fastest takes "
+            f"epoch is {epoch} us: no link of topology {problem.topology.name!r} passes a chunk in "
+            f"{format_count(MAX_EPOCHS, 'epoch')}, the most that are modelled; the fastest takes "
             f"{float(quickest * unit_us):g} us: give that, or 'fastest'"
         )
     return length
 
 
-def _unit_us(posed: Posed) -> Fraction:
+def _unit_us(problem: SchedulingProblem) -> Fraction:
     """Return a unit in microseconds."""
-    return Fraction(posed.unit * posed.clock.tick_ps, 10**6)
+    return Fraction(problem.unit * problem.clock.tick_ps, 10**6)
 
 
-def epochs_of(
-    posed: Posed, length: int, *, ports: bool = False, begins: dict[int, int] | None = None
+def build_epochs(
+    problem: SchedulingProblem,
+    length: int,
+    *,
+    ports: bool = False,
+    begins: dict[int, int] | None = None,
 ) -> Epochs:
     """Return a problem's epochs of a length, in units, of chunks of one size.
 
     Args:
         ports: whether a link to or from a switch carries at most one chunk in an epoch, however
             many it could (hyper-edges, appendix C).
-        begins: as :func:`begins_of` has them. None: of these chunks.
+        begins: as :func:`resource_offsets` has them. None: of these chunks.
     """
-    begins = begins_of(posed) if begins is None else begins
-    at_switch = at_switches(posed) if ports else frozenset()
+    begins = resource_offsets(problem) if begins is None else begins
+    at_switch = switch_links(problem) if ports else frozenset()
     spans = tuple(
-        tuple(span_of(h, length, begins[h.thing], alone=h.thing in at_switch) for h in hops)
-        for hops in posed.hops
+        tuple(
+            resource_span(h, length, begins[h.resource], is_exclusive=h.resource in at_switch)
+            for h in hops
+        )
+        for hops in problem.route_uses
     )
     delay = tuple(
-        epochs_in(cost + _latest(hops, own, length), length)
-        for cost, hops, own in zip(posed.cost, posed.hops, spans, strict=True)
+        count_epochs(cost + _latest_departure(hops, route_spans, length), length)
+        for cost, hops, route_spans in zip(
+            problem.route_costs, problem.route_uses, spans, strict=True
+        )
     )
-    return Epochs(posed, length, delay, spans, _far(posed, delay))
+    return Epochs(problem, length, delay, spans, _epoch_distances(problem, delay))
 
 
-def at_switches(posed: Posed) -> frozenset[int]:
+def switch_links(problem: SchedulingProblem) -> frozenset[int]:
     """Return the links to and from switches."""
-    links = enumerate(posed.topology.links)
-    return frozenset(i for i, link in links if max(link.edge) >= posed.ranks)
+    links = enumerate(problem.topology.links)
+    return frozenset(i for i, link in links if max(link.edge) >= problem.ranks)
 
 
-def begins_of(posed: Posed) -> dict[int, int]:
+def resource_offsets(problem: SchedulingProblem) -> dict[int, int]:
     """Return of each thing how much later than the others' its epochs begin, units."""
     begins: dict[int, int] = {}
-    for hop in (hop for holds in posed.holds for hops in holds for hop in hops):
-        begins[hop.thing] = min(hop.offset, begins.get(hop.thing, hop.offset))
+    for hop in (hop for holds in problem.uses for hops in holds for hop in hops):
+        begins[hop.resource] = min(hop.offset, begins.get(hop.resource, hop.offset))
     return begins
 
 
-def epochs_in(units: int, length: int) -> int:
+def count_epochs(units: int, length: int) -> int:
     """Return in how many epochs that is, at least one, but for a small part of one."""
-    return max(1, -(-(units - length // _TENTH) // length))
+    return max(1, -(-(units - length // _TOLERANCE_DIVISOR) // length))
 
 
-def span_of(hop: Hop, length: int, begin: int, *, alone: bool) -> Span:
+def resource_span(hop: ResourceUse, length: int, begin: int, *, is_exclusive: bool) -> EpochSpan:
     """Return the use of a resource whose epochs begin later than others by an offset."""
     first, within = divmod(hop.offset - begin, length)
-    last = first + epochs_in(within + hop.busy, length) - 1
-    whole = alone or 2 * hop.busy > length
-    return Span(hop.thing, first, last, hop.weight * (length if whole else hop.busy), hop.stem)
+    last = first + count_epochs(within + hop.busy, length) - 1
+    is_whole = is_exclusive or 2 * hop.busy > length
+    return EpochSpan(
+        hop.resource,
+        first,
+        last,
+        hop.demand * (length if is_whole else hop.busy),
+        hop.multicast_group,
+    )
 
 
-def _latest(hops: tuple[Hop, ...], spans: tuple[Span, ...], length: int) -> int:
+def _latest_departure(
+    hops: tuple[ResourceUse, ...], spans: tuple[EpochSpan, ...], length: int
+) -> int:
     """Return the last unit of an epoch at which a chunk may set out, others before it."""
-    if any(span.load >= hop.weight * length for hop, span in zip(hops, spans, strict=True)):
+    if any(span.load >= hop.demand * length for hop, span in zip(hops, spans, strict=True)):
         return 0
     return max((length // hop.busy - 1) * hop.busy for hop in hops if hop.busy)
 
 
-def _far(posed: Posed, delay: tuple[int, ...]) -> Ticks:
-    far = np.full((posed.ranks, posed.ranks), FAR, dtype=np.int64)
+def _epoch_distances(problem: SchedulingProblem, delay: tuple[int, ...]) -> IntArray:
+    far = np.full((problem.ranks, problem.ranks), UNREACHABLE, dtype=np.int64)
     np.fill_diagonal(far, 0)
-    np.minimum.at(far, (np.array(posed.src), np.array(posed.dst)), np.array(delay))
-    for middle in range(posed.ranks):  # Floyd and Warshall
+    np.minimum.at(far, (np.array(problem.src), np.array(problem.dst)), np.array(delay))
+    for middle in range(problem.ranks):  # Floyd and Warshall
         np.minimum(far, far[:, [middle]] + far[[middle], :], out=far)
     return far

@@ -6,10 +6,10 @@ import re
 from dataclasses import replace
 from typing import cast
 
-from sccl.core.modules import module_names, named_module
+from sccl.core.plugins import load_plugin, plugin_names
 from sccl.errors import FormatError, InputError
+from sccl.topo.chassis_network import Nic
 from sccl.topo.importers.contract import MAX_BYTES, Hints, Imported, Importer
-from sccl.topo.network import Nic
 
 __all__ = [
     "MAX_BYTES",
@@ -17,13 +17,13 @@ __all__ = [
     "Imported",
     "Importer",
     "Nic",
-    "load",
-    "names",
-    "read",
-    "text_of_bytes",
+    "decode_text",
+    "importer_names",
+    "load_importer",
+    "read_machine",
 ]
 
-NO_IMPORTERS = frozenset(
+SHARED_MODULES = frozenset(
     {
         "contract",
         "gpus",
@@ -32,12 +32,12 @@ NO_IMPORTERS = frozenset(
         "infragraph_paths",
         "nccl_tree",
         "nvidia_matrix",
-        "pairs",
+        "gpu_pairs",
         "plain_xml",
         "plain_yaml",
         "rocm_tables",
         "taccl_nodes",
-        "unused",
+        "unused_fields",
     }
 )
 """Files that readers share."""
@@ -45,27 +45,29 @@ NO_IMPORTERS = frozenset(
 _PREFIX = re.compile(r" {0,9}[A-Za-z0-9][A-Za-z0-9_.-]{0,255}: ?")
 """A prefix that tools print before each line, such as ``node01: `` or, by rank, ``0: ``."""
 
-_MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb\xbf": "utf-8-sig"}
+_BYTE_ORDER_MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb\xbf": "utf-8-sig"}
 """Byte order marks that some editors begin a text with, and the encodings they stand for."""
 
 
-def names() -> tuple[str, ...]:
+def importer_names() -> tuple[str, ...]:
     """Return the names of the formats, as ``--format`` takes them. None is loaded."""
-    return module_names(__path__, NO_IMPORTERS)
+    return plugin_names(__path__, SHARED_MODULES)
 
 
-def load(name: str) -> Importer:
+def load_importer(name: str) -> Importer:
     """Return the reader of a format.
 
     Raises:
         UnknownNameError: there is none of that name.
     """
-    hint = f"the formats are auto, {', '.join(names())}"
-    module = named_module(__name__, name, "format", names(), hint)
+    hint = f"the formats are auto, {', '.join(importer_names())}"
+    module = load_plugin(__name__, name, "format", importer_names(), hint)
     return cast("Importer", module)
 
 
-def read(text: str, hints: Hints, where: str, name: str = "auto") -> tuple[Importer, Imported]:
+def read_machine(
+    text: str, hints: Hints, where: str, name: str = "auto"
+) -> tuple[Importer, Imported]:
     """Return the importer that reads a text, and the machine that the text describes.
 
     Args:
@@ -78,7 +80,7 @@ def read(text: str, hints: Hints, where: str, name: str = "auto") -> tuple[Impor
     prefix = common_prefix(text)
     if prefix:
         text = "\n".join(line[len(prefix) :] for line in text.splitlines())
-    importer = _who_reads(text, where) if name == "auto" else load(name)
+    importer = _detect_importer(text, where) if name == "auto" else load_importer(name)
     try:
         imported = importer.read(text, hints)
     except InputError as error:
@@ -95,38 +97,40 @@ def common_prefix(text: str) -> str:
     Tools that run a command on several machines print it: pdsh, clush, srun --label.
     """
     lines = [line for line in text.splitlines() if line.strip()]
-    found = _PREFIX.match(lines[0]) if len(lines) > 1 else None
-    if found is None:
+    match = _PREFIX.match(lines[0]) if len(lines) > 1 else None
+    if match is None:
         return ""
-    prefix = found[0]
+    prefix = match[0]
     bare = prefix.rstrip()
     return prefix if all(line.startswith(prefix) or line == bare for line in lines) else ""
 
 
-def _who_reads(text: str, where: str) -> Importer:
-    for importer in map(load, names()):
+def _detect_importer(text: str, where: str) -> Importer:
+    for importer in map(load_importer, importer_names()):
         if importer.sniff(text):
             return importer
-    found = [_PREFIX.match(line) for line in text.splitlines() if line.strip()]
-    machines = {one[0].rstrip(": ") for one in found if one}
-    if all(found) and 1 < len(machines) <= len(found) // 2:
+    matches = [_PREFIX.match(line) for line in text.splitlines() if line.strip()]
+    machines = {match[0].rstrip(": ") for match in matches if match}
+    if all(matches) and 1 < len(machines) <= len(matches) // 2:
         raise FormatError(
             f"{where}: lines begin with names of {len(machines)} machines, such as "
             f"{min(machines)[:60]}: give the lines of one"
         )
     raise FormatError(
         f"{where} is no description of a machine that sccl knows: name its format with --format, "
-        f"one of {', '.join(names())}"
+        f"one of {', '.join(importer_names())}"
     )
 
 
-def text_of_bytes(content: bytes, where: str) -> str:
+def decode_text(content: bytes, where: str) -> str:
     """Return the text that some bytes are, whichever editor wrote them.
 
     Raises:
         FormatError: they are no text.
     """
-    encoding = next((name for mark, name in _MARKS.items() if content.startswith(mark)), "utf-8")
+    encoding = next(
+        (name for mark, name in _BYTE_ORDER_MARKS.items() if content.startswith(mark)), "utf-8"
+    )
     try:
         return content.decode(encoding)
     except UnicodeDecodeError as error:

@@ -16,12 +16,12 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from sccl.core.formatting import format_count
 from sccl.core.topology import Link, Switch, Topology, check_cost
-from sccl.core.words import counted
 from sccl.errors import FormatError, TooLargeError
 from sccl.topo.importers.contract import Hints, Imported
-from sccl.topo.importers.plain_yaml import Node, parsed, shaped
-from sccl.topo.importers.unused import unused_fields, unused_line
+from sccl.topo.importers.plain_yaml import Node, parse_yaml, to_struct
+from sccl.topo.importers.unused_fields import unused_field_paths, unused_line
 
 NAME = "astra-sim"
 ABOUT = "network of ASTRA-sim's analytical backend"
@@ -60,7 +60,7 @@ class _File(msgspec.Struct, frozen=True):
     latency: _Numbers
 
 
-class _Older(msgspec.Struct, frozen=True, rename="kebab"):
+class _OlderFile(msgspec.Struct, frozen=True, rename="kebab"):
     topologies_per_dim: _List
     units_count: _Counts
     links_count: _Counts
@@ -100,13 +100,13 @@ def read(text: str, hints: Hints) -> Imported:
     Raises:
         InputError: it is no such network, or larger than is read.
     """
-    node = parsed(text)
+    node = parse_yaml(text)
     older = isinstance(node, dict) and "topologies-per-dim" in node
-    dimensions = _of_older(node) if older else _of_file(node)
+    dimensions = _dimensions_from_older(node) if older else _dimensions_from_file(node)
     ranks = prod(d.size for d in dimensions)
     if ranks > MAX_RANKS:
         raise TooLargeError(f"npus_count makes {ranks} ranks, expected at most {MAX_RANKS}")
-    links, switches = _wired(dimensions, ranks)
+    links, switches = _wire_dimensions(dimensions, ranks)
     first = dimensions[0]
     inner = first.size if len(dimensions) > 1 and first.kind != "Ring" else 0
     starts = range(0, ranks if inner else 0, inner or 1)
@@ -120,14 +120,14 @@ def read(text: str, hints: Hints) -> Imported:
         chassis=tuple(tuple(range(at, at + inner)) for at in starts),
         source=f"imported: {ABOUT}",
     )
-    unused = unused_line(unused_fields(node, _Older if older else _File))
-    understood = (*_understood(dimensions, topology), *unused)
-    return Imported(topology, understood, _assumed(dimensions, older=older))
+    unused = unused_line(unused_field_paths(node, _OlderFile if older else _File))
+    understood = (*_understood_notes(dimensions, topology), *unused)
+    return Imported(topology, understood, _assumption_notes(dimensions, older=older))
 
 
-def _of_file(node: Node) -> tuple[_Dimension, ...]:
-    file = shaped(
-        node, _File, "topology, npus_count, bandwidth and latency: " + _in_a_line(EXAMPLE)
+def _dimensions_from_file(node: Node) -> tuple[_Dimension, ...]:
+    file = to_struct(
+        node, _File, "topology, npus_count, bandwidth and latency: " + _parse_error_text(EXAMPLE)
     )
     kinds = [file.topology] if isinstance(file.topology, str) else file.topology
     _check_lengths(len(kinds), file.npus_count, "npus_count")
@@ -140,8 +140,8 @@ def _of_file(node: Node) -> tuple[_Dimension, ...]:
     )
 
 
-def _of_older(node: Node) -> tuple[_Dimension, ...]:
-    file = shaped(node, _Older, "the fields of ASTRA-sim's JSON of 2020 and 2021")
+def _dimensions_from_older(node: Node) -> tuple[_Dimension, ...]:
+    file = to_struct(node, _OlderFile, "the fields of ASTRA-sim's JSON of 2020 and 2021")
     kinds = file.topologies_per_dim
     for name, values in (
         ("units-count", file.units_count),
@@ -150,7 +150,7 @@ def _of_older(node: Node) -> tuple[_Dimension, ...]:
         ("link-latency", file.link_latency),
     ):
         _check_lengths(len(kinds), values, name)
-    found = []
+    dimensions = []
     for i, kind in enumerate(kinds):
         size, links = file.units_count[i], file.links_count[i]
         neighbours = {"Ring": min(2, size - 1), "Switch": 1}.get(kind, size - 1)
@@ -160,8 +160,8 @@ def _of_older(node: Node) -> tuple[_Dimension, ...]:
                 f"{neighbours} neighbours"
             )
         costs = file.link_latency[i], file.link_bandwidth[i]
-        found.append(_dimension(i, kind, size, links // neighbours, costs))
-    return tuple(found)
+        dimensions.append(_dimension(i, kind, size, links // neighbours, costs))
+    return tuple(dimensions)
 
 
 def _check_lengths(expected: int, values: list[int] | list[float], name: str) -> None:
@@ -184,7 +184,7 @@ def _dimension(i: int, kind: str, size: int, lanes: int, costs: tuple[float, flo
     return _Dimension(_KINDS[kind], size, lanes, latency / 1000, round(bandwidth * _GIB, 9))
 
 
-def _wired(
+def _wire_dimensions(
     dimensions: tuple[_Dimension, ...], ranks: int
 ) -> tuple[tuple[Link, ...], tuple[Switch, ...]]:
     """Return the links and switches of all dimensions.
@@ -221,20 +221,20 @@ def _pairs(dimensions: tuple[_Dimension, ...], ranks: int) -> Iterator[tuple[int
         stride *= d.size
 
 
-def _understood(dimensions: tuple[_Dimension, ...], topology: Topology) -> tuple[str, ...]:
+def _understood_notes(dimensions: tuple[_Dimension, ...], topology: Topology) -> tuple[str, ...]:
     lines = [
         f"dimension {i}: {d.kind} of {d.size}, {d.lanes} of {d.gb_per_s:.6g} GB/s and "
         f"{d.alpha_us:g} us a link and direction"
         for i, d in enumerate(dimensions, 1)
     ]
     lines.append(
-        f"{counted(topology.ranks, 'rank')}, {counted(len(topology.links), 'link')} and "
-        f"{counted(len(topology.switches), 'switch')}"
+        f"{format_count(topology.ranks, 'rank')}, {format_count(len(topology.links), 'link')} and "
+        f"{format_count(len(topology.switches), 'switch')}"
     )
     return tuple(lines)
 
 
-def _assumed(dimensions: tuple[_Dimension, ...], *, older: bool) -> tuple[str, ...]:
+def _assumption_notes(dimensions: tuple[_Dimension, ...], *, older: bool) -> tuple[str, ...]:
     lines = ["a GB/s of the file is 2^30 bytes per second, as ASTRA-sim reads it: 1.073742 GB/s"]
     if any(d.kind == "Switch" for d in dimensions):
         lines.append("a latency is of a link, so the way over a switch takes two, as in ASTRA-sim")
@@ -243,5 +243,5 @@ def _assumed(dimensions: tuple[_Dimension, ...], *, older: bool) -> tuple[str, .
     return tuple(lines)
 
 
-def _in_a_line(text: str) -> str:
+def _parse_error_text(text: str) -> str:
     return "; ".join(line.split("  #")[0] for line in text.splitlines())

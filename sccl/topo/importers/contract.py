@@ -11,9 +11,9 @@ line), ``SOURCE`` (where the format is described), ``EXAMPLE`` (a small text tha
 Texts are untrusted: an importer states its limits at its head, in nodes and in depth, and neither
 hangs nor fails with another exception on any text. It makes no silent assumptions:
 ``Imported.assumed`` lists every value that the machine needs and the text lacks, and numbers that
-no known GPU can have (:func:`~sccl.topo.importers.gpus.link_questions`). ``Imported.understood``
-lists the fields, tables and lines that the importer met and does not use
-(:mod:`~sccl.topo.importers.unused`).
+no known GPU can have (:func:`~sccl.topo.importers.gpus.describe_impossible_links`).
+``Imported.understood`` lists the fields, tables and lines that the importer met and does not use
+(:mod:`~sccl.topo.importers.unused_fields`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from sccl.core.topology import Topology
-from sccl.topo.network import Nic
+from sccl.topo.chassis_network import Nic
 
 MAX_BYTES = 2**26
 """Limit for the size of a file, in bytes."""

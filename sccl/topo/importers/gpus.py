@@ -40,7 +40,7 @@ class Gpu:
     on_switches: bool = False
 
     @property
-    def most_peers(self) -> int:
+    def max_peers(self) -> int:
         """Return the number of GPUs that its links can join it to directly."""
         return self.peers or self.links
 
@@ -106,7 +106,7 @@ GPUS = (
 An architecture's usual GPU comes before its variants.
 """
 
-_USUAL = {
+_DEFAULT_BY_ARCH = {
     "sm_86": "a6000",
     "sm_89": "rtx-4090",
     "gfx90a": "mi250x",
@@ -118,7 +118,7 @@ _OTHER_NAMES = {"gfx910": "gfx90a", "gfx940": "gfx942", "gfx941": "gfx942"}
 """Names of architectures that are not their final ones: that of older RCCL for gfx90a, and those of
 early steppings of gfx942 (LLVM, AMDGPUUsage: gfx940 and gfx941 came before gfx942)."""
 
-_EARLY = {"gfx940": "mi300a"}
+_EARLY_GPUS = {"gfx940": "mi300a"}
 """GPUs of early steppings, where these are not the usual ones of the final architecture."""
 
 PCIE_X16_GB_PER_S = {1: 3.125, 2: 6.25, 3: 12.5, 4: 25.0, 5: 50.0, 6: 100.0}
@@ -146,10 +146,10 @@ _ALPHA_SOURCES = {
     PCIE: "NCCL's model of a step over PCIe, LL protocol (src/graph/tuning.cc)",
 }
 
-NAMES = tuple(sorted(gpu.name for gpu in GPUS))
+GPU_NAMES = tuple(sorted(gpu.name for gpu in GPUS))
 
 
-def gpu_named(text: str) -> Gpu | None:
+def find_gpu(text: str) -> Gpu | None:
     """Return the GPU that somebody or some tool calls so, None where it is not known.
 
     All words of the GPU's name must be in the text, or the text be that name written as one.
@@ -164,47 +164,47 @@ def gpu_named(text: str) -> Gpu | None:
     return max(fits, key=lambda gpu: gpu.name.count("-"), default=None)
 
 
-def gpu_of_user(text: str) -> Gpu:
+def parse_gpu(text: str) -> Gpu:
     """Return the GPU that ``--gpu`` names.
 
     Raises:
         UnknownNameError: none is known by that name.
     """
-    found = gpu_named(text)
-    if found is None:
-        raise unknown_name("GPU", text, NAMES, f"those known are {', '.join(NAMES)}")
-    return found
+    gpu = find_gpu(text)
+    if gpu is None:
+        raise unknown_name("GPU", text, GPU_NAMES, f"those known are {', '.join(GPU_NAMES)}")
+    return gpu
 
 
 def nvidia_gpu(sm: int) -> Gpu | None:
     """Return the usual GPU of a compute capability such as 80, None where it is not known."""
-    return _usual(f"sm_{sm}")
+    return _default_gpu(f"sm_{sm}")
 
 
 def amd_gpu(gcn: str) -> Gpu | None:
     """Return the usual GPU of an architecture: ``gfx942``, or ``906`` as older RCCL writes it."""
     name = gcn if gcn.startswith("gfx") else f"gfx{gcn}"
-    early = _EARLY.get(name)
-    return gpu_named(early) if early else _usual(_OTHER_NAMES.get(name, name))
+    early = _EARLY_GPUS.get(name)
+    return find_gpu(early) if early else _default_gpu(_OTHER_NAMES.get(name, name))
 
 
-def _usual(arch: str) -> Gpu | None:
+def _default_gpu(arch: str) -> Gpu | None:
     fits = [gpu for gpu in GPUS if gpu.arch == arch]
-    usual = [gpu for gpu in fits if gpu.name == _USUAL.get(arch)]
+    usual = [gpu for gpu in fits if gpu.name == _DEFAULT_BY_ARCH.get(arch)]
     return next(iter(usual + fits), None)
 
 
 def same_architecture(gpu: Gpu) -> tuple[Gpu, ...]:
     """Return the GPUs of the architecture of one, itself among them."""
-    return tuple(other for other in GPUS if other.arch == gpu.arch)
+    return tuple(candidate for candidate in GPUS if candidate.arch == gpu.arch)
 
 
-def most_links(kind: str) -> int:
+def max_links(kind: str) -> int:
     """Return the most links of a kind (NVLink, xGMI) that any known GPU has."""
     return max((gpu.links for gpu in GPUS if gpu.link == kind), default=0)
 
 
-def link_questions(
+def describe_impossible_links(
     kind: str, links: Sequence[int], peers: Sequence[int], gpus: Sequence[Gpu]
 ) -> list[str]:
     """Return sentences that name link counts that none of the possible GPUs can have.
@@ -215,18 +215,18 @@ def link_questions(
         peers: number of GPUs that each is linked to directly, not through switches.
         gpus: possible GPU models. Empty: any known model.
     """
-    known = [gpu for gpu in gpus or GPUS if gpu.link == kind]
-    if not known:
+    candidates = [gpu for gpu in gpus or GPUS if gpu.link == kind]
+    if not candidates:
         return []
-    name = f"a GPU {known[0].name} has at most" if gpus else "no known GPU has more than"
+    name = f"a GPU {candidates[0].name} has at most" if gpus else "no known GPU has more than"
     lines = []
-    for verb, what, counts, most in (
-        ("has", f"{kind}s", links, max(gpu.links for gpu in known)),
-        (f"has {kind}s to", "GPUs", peers, max(gpu.most_peers for gpu in known)),
+    for verb, label, counts, limit in (
+        ("has", f"{kind}s", links, max(gpu.links for gpu in candidates)),
+        (f"has {kind}s to", "GPUs", peers, max(gpu.max_peers for gpu in candidates)),
     ):
-        if (worst := max(counts, default=0)) > most:
+        if (worst := max(counts, default=0)) > limit:
             lines.append(
-                f"GPU {list(counts).index(worst)} {verb} {worst} {what}, and {name} {most}"
+                f"GPU {list(counts).index(worst)} {verb} {worst} {label}, and {name} {limit}"
             )
     return lines
 
@@ -264,7 +264,7 @@ def pcie_gb_per_s(generation: int, lanes: int = 16) -> float:
     return PCIE_X16_GB_PER_S[generation] * lanes / 16
 
 
-def alpha_said(link: str) -> str:
+def describe_alpha(link: str) -> str:
     """Return the text of an assumption: the latency of a kind of link and its source."""
     return (
         f"alpha of {link} is {ALPHA_US[link]:g} us ({_ALPHA_SOURCES[link]}); --alpha-us overrides "
@@ -272,6 +272,6 @@ def alpha_said(link: str) -> str:
     )
 
 
-def speed_said(gpu: Gpu) -> str:
+def describe_speed(gpu: Gpu) -> str:
     """Return the text of an assumption: the speed of a GPU's fast links and its source."""
     return f"an {gpu.link} carries {gpu.gb_per_s:g} GB/s per direction ({gpu.source})"

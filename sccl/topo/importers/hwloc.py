@@ -4,8 +4,8 @@ The root is an ``object`` of type Machine that contains sockets, host bridges an
 ``OSDev`` in a PCI device has the data of a library, for example NVML's for a GPU. Matrices beside
 the objects have the total rate of the NVLinks (since hwloc 2.4) or xGMI links of each pair of GPUs,
 in 10^6 bytes per second and direction. Links to NVSwitches become those of
-:mod:`~sccl.topo.importers.pairs`: any pair at the full rate, with budgets for the traffic out of
-and into each GPU.
+:mod:`~sccl.topo.importers.gpu_pairs`: any pair at the full rate, with budgets for the traffic out
+of and into each GPU.
 """
 
 from __future__ import annotations
@@ -15,31 +15,31 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from math import gcd
 
+from sccl.core.formatting import format_count
 from sccl.core.ids import Edge
-from sccl.core.words import counted
 from sccl.errors import FormatError, InputError
 from sccl.topo.importers.contract import Hints, Imported
+from sccl.topo.importers.gpu_pairs import (
+    GpuPairs,
+    Speeds,
+    build_machine,
+    describe_links,
+    describe_nics,
+    merge_switch_links,
+)
 from sccl.topo.importers.gpus import (
     NVLINK,
     XGMI,
     Gpu,
     check_partitions,
-    gpu_named,
-    gpu_of_user,
-    link_questions,
-    speed_said,
+    describe_impossible_links,
+    describe_speed,
+    find_gpu,
+    parse_gpu,
 )
-from sccl.topo.importers.hwloc_tree import CPU, NVSWITCH, Distances, Hardware, tree_of
-from sccl.topo.importers.pairs import (
-    Pairs,
-    Speeds,
-    build,
-    links_said,
-    nics_said,
-    with_switches,
-)
-from sccl.topo.importers.plain_xml import Element, parsed
-from sccl.topo.importers.unused import unused_line
+from sccl.topo.importers.hwloc_tree import CPU, NVSWITCH, Distances, Hardware, parse_tree
+from sccl.topo.importers.plain_xml import Element, parse_xml
+from sccl.topo.importers.unused_fields import unused_line
 
 NAME = "hwloc"
 ABOUT = "topology of hwloc's lstopo in XML"
@@ -80,7 +80,7 @@ _COMMAND = "lstopo --of xml --whole-io topo.xml"
 _RSMI_CONSTANT = 100_000
 """The constant that hwloc writes for any xGMI link, because ROCm SMI reports no speed."""
 
-_SLOWEST_TOLD = 3
+_MAX_SLOWEST_SHOWN = 3
 """The PCIe generation below which a reported speed is that of a GPU in a sleep state."""
 
 _UNKNOWN_PCIE = 4
@@ -104,39 +104,39 @@ def read(text: str, hints: Hints) -> Imported:
     Raises:
         InputError: it is no such file, has no GPUs, or its matrices contradict themselves.
     """
-    tree = tree_of(_topology(parsed(text)))
+    tree = parse_tree(_topology(parse_xml(text)))
     _check_gpus(tree)
-    gpu, by = _gpu(tree, hints)
-    fast = _fast(tree, gpu)
+    gpu, by = _identify_gpu(tree, hints)
+    fast = _fast_links(tree, gpu)
     if fast.direct:
-        check_partitions([one.bus_id for one in tree.gpus])
-    lanes = with_switches(fast.direct, fast.to_switches)
-    places = tuple(one.place for one in tree.gpus)
-    pairs = Pairs(len(tree.gpus), lanes, tree.paths(), places)
-    pcie, told = _pcie(tree, gpu)
-    built = build(
-        pairs, Speeds(fast.kind, fast.lane, pairs.most_links(fast.to_switches), pcie), hints, ABOUT
+        check_partitions([device.bus_id for device in tree.gpus])
+    lanes = merge_switch_links(fast.direct, fast.to_switches)
+    places = tuple(device.socket_key for device in tree.gpus)
+    pairs = GpuPairs(len(tree.gpus), lanes, tree.paths(), places)
+    pcie, assumption = _pcie_generation(tree, gpu)
+    built = build_machine(
+        pairs, Speeds(fast.kind, fast.lane, pairs.max_links(fast.to_switches), pcie), hints, ABOUT
     )
-    topology = replace(built.topology, pci_bus_ids=tuple(one.bus_id for one in tree.gpus))
-    models = sorted({model for one in tree.gpus if (model := one.model())})
+    topology = replace(built.topology, pci_bus_ids=tuple(device.bus_id for device in tree.gpus))
+    models = sorted({model for device in tree.gpus if (model := device.model())})
     of = f" ({', '.join(models)})" if models else ""
-    sockets = counted(len(set(places)), "socket")
+    sockets = format_count(len(set(places)), "socket")
     return Imported(
         topology,
         (
-            f"{counted(len(tree.gpus), 'GPU')}{of} at {sockets}",
+            f"{format_count(len(tree.gpus), 'GPU')}{of} at {sockets}",
             f"ranks are numbered by {tree.order}",
-            *links_said(fast.kind, fast.direct, fast.to_switches),
-            *fast.said,
+            *describe_links(fast.kind, fast.direct, fast.to_switches),
+            *fast.notes,
             *built.understood,
-            *nics_said(tree.cards),
+            *describe_nics(tree.cards),
             *unused_line(tree.unused),
         ),
         (
             *by,
             *fast.assumed,
-            *_questions(pairs.gpus, fast, gpu),
-            *filter(None, [told]),
+            *_link_warnings(pairs.gpus, fast, gpu),
+            *filter(None, [assumption]),
             *built.assumed,
         ),
         tuple(card for card in tree.cards if card.ranks),
@@ -160,45 +160,47 @@ def _check_gpus(tree: Hardware) -> None:
         )
 
 
-def _gpu(tree: Hardware, hints: Hints) -> tuple[Gpu | None, list[str]]:
+def _identify_gpu(tree: Hardware, hints: Hints) -> tuple[Gpu | None, list[str]]:
     """Return the GPU model, from the user or the file, and lines that state its source."""
     if hints.gpu is not None:
-        return gpu_of_user(hints.gpu), []
+        return parse_gpu(hints.gpu), []
     model = tree.gpus[0].model()
-    found = gpu_named(model)
-    vendors = sorted({one.vendor for one in tree.gpus})
+    gpu = find_gpu(model)
+    vendors = sorted({device.vendor for device in tree.gpus})
     lines = []
     if len(vendors) > 1:
         lines.append(
             f"the GPUs are of {len(vendors)} vendors (PCI ids {', '.join(vendors)}), and no "
             "library of one of them joins all: taken as one machine"
         )
-    if found is None:
+    if gpu is None:
         said = f" ({model[:60]})" if model else ""
         return None, [*lines, f"the GPU model is not known{said}: --gpu sets it"]
-    kinds = {gpu_named(one.model()) for one in tree.gpus}
+    kinds = {find_gpu(device.model()) for device in tree.gpus}
     others = "" if len(kinds) == 1 else " (by the first: they are of several kinds)"
-    told = f"GPU model: {found.name}{others}, from the names in the file; --gpu overrides it"
-    return found, [*lines, told]
+    assumption = f"GPU model: {gpu.name}{others}, from the names in the file; --gpu overrides it"
+    return gpu, [*lines, assumption]
 
 
-def _questions(gpus: int, fast: _Fast, gpu: Gpu | None) -> list[str]:
+def _link_warnings(gpus: int, fast: _FastLinks, gpu: Gpu | None) -> list[str]:
     """Return, in words, the numbers of links that no GPU of this kind has."""
-    own = [[n for pair, n in fast.direct.items() if rank in pair] for rank in range(gpus)]
-    links = [sum(counts) + fast.to_switches.get(rank, 0) for rank, counts in enumerate(own)]
-    lines = link_questions(fast.kind, links, list(map(len, own)), [gpu] if gpu else [])
+    link_counts = [[n for pair, n in fast.direct.items() if rank in pair] for rank in range(gpus)]
+    links = [sum(counts) + fast.to_switches.get(rank, 0) for rank, counts in enumerate(link_counts)]
+    lines = describe_impossible_links(
+        fast.kind, links, list(map(len, link_counts)), [gpu] if gpu else []
+    )
     return [f"questioned: {line}, by the file's matrices" for line in lines]
 
 
 @dataclass(frozen=True, slots=True)
-class _Fast:
+class _FastLinks:
     """The fast links of a machine.
 
     Attributes:
         lane: rate of one link per direction, 10^9 bytes per second.
         direct: number of links by pair, the lower GPU first.
         to_switches: number of links to switches, by GPU.
-        said: other lines for ``understood``.
+        notes: other lines for ``understood``.
         assumed: lines for unknown values.
     """
 
@@ -206,11 +208,11 @@ class _Fast:
     lane: float
     direct: dict[Edge, int]
     to_switches: dict[int, int]
-    said: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     assumed: tuple[str, ...] = ()
 
 
-def _fast(tree: Hardware, gpu: Gpu | None) -> _Fast:
+def _fast_links(tree: Hardware, gpu: Gpu | None) -> _FastLinks:
     """Return the fast links that matrices tell.
 
     Raises:
@@ -223,15 +225,15 @@ def _fast(tree: Hardware, gpu: Gpu | None) -> _Fast:
             " write the machine's own file, as docs/how-to/machine.md has it"
         )
     if nvlinks := tree.matrices.get("NVLinkBandwidth"):
-        return _of_matrix(NVLINK, nvlinks, _symmetric(nvlinks), gpu)
+        return _links_from_matrix(NVLINK, nvlinks, _symmetric_entries(nvlinks), gpu)
     if xgmi := tree.matrices.get("XGMIBandwidth"):
         hops = tree.matrices.get("XGMIHops")
         near = hops.between_gpus() if hops else {}
-        direct = {pair: n for pair, n in _symmetric(xgmi).items() if near.get(pair, 1) == 1}
+        direct = {pair: n for pair, n in _symmetric_entries(xgmi).items() if near.get(pair, 1) == 1}
         if set(direct.values()) == {_RSMI_CONSTANT}:
             _check_constant(xgmi, direct, len(tree.gpus), gpu)
-        return _of_matrix(XGMI, xgmi, direct, gpu)
-    return _Fast(gpu.link if gpu else NVLINK, 0.0, {}, {}, (), tuple(_none_told(gpu)))
+        return _links_from_matrix(XGMI, xgmi, direct, gpu)
+    return _FastLinks(gpu.link if gpu else NVLINK, 0.0, {}, {}, (), tuple(_no_links_notes(gpu)))
 
 
 def _check_constant(matrix: Distances, direct: dict[Edge, int], gpus: int, gpu: Gpu | None) -> None:
@@ -243,7 +245,7 @@ def _check_constant(matrix: Distances, direct: dict[Edge, int], gpus: int, gpu: 
         InputError: They cannot, or dies in a package are joined by more links than others.
     """
     peers = [sum(rank in pair for pair in direct) for rank in range(gpus)]
-    lines = link_questions(XGMI, peers, peers, [gpu] if gpu else [])
+    lines = describe_impossible_links(XGMI, peers, peers, [gpu] if gpu else [])
     dies = gpu is not None and gpu.peers and gpus > 2 and len(direct) == gpus * (gpus - 1) // 2
     if lines or dies:
         why = lines[0] if lines else f"the dies of {gpu.name if gpu else ''} are joined unequally"
@@ -254,36 +256,40 @@ def _check_constant(matrix: Distances, direct: dict[Edge, int], gpus: int, gpu: 
         )
 
 
-def _symmetric(matrix: Distances) -> dict[Edge, int]:
+def _symmetric_entries(matrix: Distances) -> dict[Edge, int]:
     """Return the numbers of pairs of GPUs that have one, the lower GPU first.
 
     Raises:
         FormatError: another is told for the way back.
     """
-    told = matrix.between_gpus()
-    for (a, b), value in told.items():
-        if told[b, a] != value:
+    values = matrix.between_gpus()
+    for (a, b), value in values.items():
+        if values[b, a] != value:
             raise FormatError(
-                f"line {matrix.line}: {value} from GPU {a} to GPU {b}, and {told[b, a]} back: "
+                f"line {matrix.line}: {value} from GPU {a} to GPU {b}, and {values[b, a]} back: "
                 f"expected as many; write the file anew: '{_COMMAND}'"
             )
-    return {(a, b): value for (a, b), value in told.items() if a < b and value}
+    return {(a, b): value for (a, b), value in values.items() if a < b and value}
 
 
-def _of_matrix(kind: str, matrix: Distances, direct: dict[Edge, int], gpu: Gpu | None) -> _Fast:
+def _links_from_matrix(
+    kind: str, matrix: Distances, direct: dict[Edge, int], gpu: Gpu | None
+) -> _FastLinks:
     """Return the links of a matrix.
 
     Raises:
         InputError: the numbers have no speed in common, or tell none and the GPU is not known.
     """
-    to_switches = matrix.to(NVSWITCH)
-    told = [*direct.values(), *to_switches.values()]
-    left_out = tuple(_left_out(kind, matrix))
-    if not told:
-        return _Fast(kind, 0.0, {}, {}, left_out, () if left_out else tuple(_none_told(gpu)))
-    own = round(1000 * gpu.gb_per_s) if gpu and gpu.link == kind else 0
-    if kind == XGMI and set(told) == {_RSMI_CONSTANT} and own != _RSMI_CONSTANT:
-        if gpu is None or not own:
+    to_switches = matrix.sums_to(NVSWITCH)
+    values = [*direct.values(), *to_switches.values()]
+    left_out = tuple(_omitted_notes(kind, matrix))
+    if not values:
+        return _FastLinks(
+            kind, 0.0, {}, {}, left_out, () if left_out else tuple(_no_links_notes(gpu))
+        )
+    gpu_speed = round(1000 * gpu.gb_per_s) if gpu and gpu.link == kind else 0
+    if kind == XGMI and set(values) == {_RSMI_CONSTANT} and gpu_speed != _RSMI_CONSTANT:
+        if gpu is None or not gpu_speed:
             raise InputError(
                 "the speed of its xGMI links is not in the file (hwloc writes 100 GB/s for any): "
                 "select the GPU with --gpu"
@@ -293,38 +299,41 @@ def _of_matrix(kind: str, matrix: Distances, direct: dict[Edge, int], gpu: Gpu |
             "number nor speed of links, and ROCm SMI prints 1 hop for any distance; the weights "
             "of 'rocm-smi --showtopo' show the distance"
         )
-        return _Fast(
-            kind, gpu.gb_per_s, dict.fromkeys(direct, 1), {}, (), (constant, speed_said(gpu))
+        return _FastLinks(
+            kind, gpu.gb_per_s, dict.fromkeys(direct, 1), {}, (), (constant, describe_speed(gpu))
         )
-    known = own and not any(value % own for value in told)
-    lane = own if known else gcd(*told)
-    if max(told) > lane * MAX_LANES:
+    is_multiple = gpu_speed and not any(value % gpu_speed for value in values)
+    lane = gpu_speed if is_multiple else gcd(*values)
+    if max(values) > lane * MAX_LANES:
         raise InputError(
             f"line {matrix.line}: the numbers of {matrix.name!r} are not multiples of the speed "
             f"of one {kind}: select the GPU with --gpu"
         )
-    return _Fast(
+    return _FastLinks(
         kind,
         lane / 1000,
         {pair: value // lane for pair, value in direct.items()},
-        {one: value // lane for one, value in to_switches.items()},
+        {rank: value // lane for rank, value in to_switches.items()},
         left_out,
         (
-            speed_said(gpu)
-            if gpu and known
+            describe_speed(gpu)
+            if gpu and is_multiple
             else f"an {kind} carries {lane / 1000:g} GB/s per direction; all numbers in the file "
             "are multiples of it",
         ),
     )
 
 
-def _left_out(kind: str, matrix: Distances) -> Iterable[str]:
-    for what, said in ((CPU, "CPUs"), (None, "devices outside the file")):
-        if found := matrix.to(what):
-            yield f"{kind}s of {counted(len(found), 'GPU')} to {said} left out: they join no GPUs"
+def _omitted_notes(kind: str, matrix: Distances) -> Iterable[str]:
+    for target, said in ((CPU, "CPUs"), (None, "devices outside the file")):
+        if counts := matrix.sums_to(target):
+            yield (
+                f"{kind}s of {format_count(len(counts), 'GPU')} to {said} left out: they join no "
+                f"GPUs"
+            )
 
 
-def _none_told(gpu: Gpu | None) -> Iterable[str]:
+def _no_links_notes(gpu: Gpu | None) -> Iterable[str]:
     if gpu is not None and gpu.links:
         tool = "nvidia-smi topo -m" if gpu.link == NVLINK else "rocm-smi --showtopo"
         yield (
@@ -333,11 +342,11 @@ def _none_told(gpu: Gpu | None) -> Iterable[str]:
         )
 
 
-def _pcie(tree: Hardware, gpu: Gpu | None) -> tuple[int, str]:
+def _pcie_generation(tree: Hardware, gpu: Gpu | None) -> tuple[int, str]:
     """Return the generation of PCIe, and how it is known."""
-    told = max(one.generation() for one in tree.gpus)
-    if told >= _SLOWEST_TOLD:
-        return told, ""
-    found = gpu.pcie if gpu else _UNKNOWN_PCIE
-    slow = "slower than PCIe 3, as GPUs that sleep are" if told else "not in the file"
-    return found, f"the speed of the slots is {slow}: taken as of generation {found}"
+    slowest = max(device.generation() for device in tree.gpus)
+    if slowest >= _MAX_SLOWEST_SHOWN:
+        return slowest, ""
+    generation = gpu.pcie if gpu else _UNKNOWN_PCIE
+    slow = "slower than PCIe 3, as GPUs that sleep are" if slowest else "not in the file"
+    return generation, f"the speed of the slots is {slow}: taken as of generation {generation}"

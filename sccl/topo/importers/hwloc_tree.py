@@ -7,10 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, islice
 
-from sccl.core.bus_ids import plain_bus_id
+from sccl.core.bus_ids import normalize_bus_id
 from sccl.core.ids import Edge
 from sccl.errors import FormatError, TooLargeError
-from sccl.topo.importers.pairs import (
+from sccl.topo.chassis_network import Nic
+from sccl.topo.importers.gpu_pairs import (
     BRIDGE,
     NODE,
     SOCKETS,
@@ -18,11 +19,10 @@ from sccl.topo.importers.pairs import (
     SWITCHES,
     check_cards,
     check_gpus,
-    nics,
+    nearest_nics,
 )
 from sccl.topo.importers.plain_xml import Element
-from sccl.topo.importers.unused import unused_attributes
-from sccl.topo.network import Nic
+from sccl.topo.importers.unused_fields import unused_attributes
 
 MAX_OBJECTS = 512
 """In a matrix."""
@@ -54,7 +54,7 @@ _ATTRIBUTES = {
 }
 """The attributes of each element (open-mpi/hwloc, hwloc2.dtd and topology-xml.c)."""
 
-_NOT_LOOKED_AT = frozenset({"support", "memattr", "cpukind", "userdata", "diff"})
+_IGNORED_TAGS = frozenset({"support", "memattr", "cpukind", "userdata", "diff"})
 """Elements about other parts of a machine than its GPUs and their links."""
 
 NVSWITCH, CPU = -1, -2
@@ -88,42 +88,46 @@ class PciDevice:
         bus_id: as ``0000:0a:00.0``. Empty: unknown.
         kind: its PCI class, ``0302``. Empty: unknown.
         vendor: its PCI vendor number, ``10de``.
-        above: its socket, or else the element that contains it in the file, then the bridges above.
+        ancestors: its socket, or else the element that contains it in the file, then the bridges
+            above.
     """
 
     element: Element
     bus_id: str
     kind: str
     vendor: str
-    above: tuple[Element, ...]
+    ancestors: tuple[Element, ...]
 
     @property
-    def place(self) -> str:
+    def socket_key(self) -> str:
         """Return a key that distinguishes its socket from others."""
-        return f"{self.above[0].get('type')} {self.above[0].line}"
+        return f"{self.ancestors[0].get('type')} {self.ancestors[0].line}"
 
-    def parts(self) -> list[Element]:
+    def os_devices(self) -> list[Element]:
         """Return its system devices: one for each library or driver that reports it."""
         return [child for child in self.element.children if child.get("type") == "OSDev"]
 
-    def is_told_a_gpu(self) -> bool:
+    def is_reported_gpu(self) -> bool:
         """Return whether a library told of it as of a GPU."""
-        return any(_GPU.fullmatch(part.get("name")) for part in self.parts())
+        return any(_GPU.fullmatch(part.get("name")) for part in self.os_devices())
 
     def number(self, library: str) -> int | None:
         """Return its number by a library, None where that does not tell of it."""
-        found = (_GPU.fullmatch(part.get("name")) for part in self.parts())
-        return next((int(m[2]) for m in found if m is not None and m[1] == library), None)
+        matches = (_GPU.fullmatch(part.get("name")) for part in self.os_devices())
+        return next((int(m[2]) for m in matches if m is not None and m[1] == library), None)
 
     def model(self) -> str:
         """Return its model name, empty if the file has none."""
-        told = [_info(part, "GPUModel") for part in self.parts()]
-        return next(filter(None, (*told, _info(self.element, "PCIDevice"))), "")
+        names = [_info(part, "GPUModel") for part in self.os_devices()]
+        return next(filter(None, (*names, _info(self.element, "PCIDevice"))), "")
 
     def generation(self) -> int:
         """Return the PCIe generation whose 16 lanes are as fast as the slowest on its way up."""
-        ways = (self.element, *(one for one in self.above if one.get("type") == "Bridge"))
-        return min(filter(None, map(_generation, ways)), default=0)
+        path = (
+            self.element,
+            *(bridge for bridge in self.ancestors if bridge.get("type") == "Bridge"),
+        )
+        return min(filter(None, map(_generation, path)), default=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,29 +136,29 @@ class Distances:
 
     Attributes:
         name: as ``NVLinkBandwidth``.
-        of: the GPU of each row, or :data:`NVSWITCH`, :data:`CPU`, None: no object of the file.
+        objects: the GPU of each row, or :data:`NVSWITCH`, :data:`CPU`, None: no object of the file.
         values: by row.
     """
 
     name: str
     line: int
-    of: tuple[int | None, ...]
+    objects: tuple[int | None, ...]
     values: tuple[tuple[int, ...], ...]
 
     def between_gpus(self) -> dict[Edge, int]:
         """Return the numbers of pairs of GPUs, of which a pair is told once in each direction."""
         return {
             (a, b): value
-            for a, row in zip(self.of, self.values, strict=True)
-            for b, value in zip(self.of, row, strict=True)
+            for a, row in zip(self.objects, self.values, strict=True)
+            for b, value in zip(self.objects, row, strict=True)
             if a is not None and b is not None and min(a, b) >= 0 and a != b
         }
 
-    def to(self, what: int | None) -> dict[int, int]:
+    def sums_to(self, target: int | None) -> dict[int, int]:
         """Return the sum that each GPU has with all that is no GPU and so; 0 is left out."""
         sums = {
-            gpu: sum(n for n, other in zip(row, self.of, strict=True) if other == what)
-            for gpu, row in zip(self.of, self.values, strict=True)
+            gpu: sum(n for n, peer in zip(row, self.objects, strict=True) if peer == target)
+            for gpu, row in zip(self.objects, self.values, strict=True)
             if gpu is not None and gpu >= 0
         }
         return {gpu: total for gpu, total in sums.items() if total}
@@ -181,33 +185,33 @@ class Hardware:
     def paths(self) -> dict[Edge, int]:
         """Return how far the PCIe path of each pair of GPUs goes."""
         return {
-            (a, b): path_of(one.above, other.above)
-            for (a, one), (b, other) in combinations(enumerate(self.gpus), 2)
+            (a, b): path_kind(first.ancestors, second.ancestors)
+            for (a, first), (b, second) in combinations(enumerate(self.gpus), 2)
         }
 
 
-def path_of(one: tuple[Element, ...], other: tuple[Element, ...]) -> int:
+def path_kind(first: tuple[Element, ...], second: tuple[Element, ...]) -> int:
     """Return the distance class of the path between two devices, from the elements above each."""
-    shared = _shared(one, other)
+    shared = _shared_ancestors(first, second)
     if shared <= 2:
         return (SOCKETS, NODE, BRIDGE)[shared]
-    return SWITCH if max(len(one), len(other)) <= shared + 1 else SWITCHES
+    return SWITCH if max(len(first), len(second)) <= shared + 1 else SWITCHES
 
 
-def _shared(one: tuple[Element, ...], other: tuple[Element, ...]) -> int:
+def _shared_ancestors(first: tuple[Element, ...], second: tuple[Element, ...]) -> int:
     """Return the number of common elements above two devices, from the outermost."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((i for i, (a, b) in pairs if a is not b), min(len(one), len(other)))
+    pairs = enumerate(zip(first, second, strict=False))
+    return next((i for i, (a, b) in pairs if a is not b), min(len(first), len(second)))
 
 
-def tree_of(root: Element) -> Hardware:
+def parse_tree(root: Element) -> Hardware:
     """Return the content of a file from its root element.
 
     Raises:
         InputError: two GPUs have the same bus id, or a matrix is invalid or too large.
     """
     devices = list(_devices(root))
-    gpus, order = _ordered(_gpus(devices))
+    gpus, order = _order_gpus(_gpus(devices))
     check_gpus(len(gpus))
     _check_distinct(gpus)
     matrices: dict[str, Distances] = {}
@@ -220,11 +224,13 @@ def tree_of(root: Element) -> Hardware:
         elif child.tag in _DISTANCES:
             unused.append(f"{'second ' * (name in matrices)}matrix {name[:40]}")
     ranks = {id(gpu.element) for gpu in gpus}
-    others = sum(one.kind in _GPU_CLASSES and id(one.element) not in ranks for one in devices)
+    others = sum(
+        device.kind in _GPU_CLASSES and id(device.element) not in ranks for device in devices
+    )
     if others:
         unused.append(f"{others} PCI devices of GPU class that no library names")
-    unused += unused_attributes(root, _ATTRIBUTES, _NOT_LOOKED_AT)
-    return Hardware(gpus, order, nics(list(_cards(devices, gpus))), matrices, tuple(unused))
+    unused += unused_attributes(root, _ATTRIBUTES, _IGNORED_TAGS)
+    return Hardware(gpus, order, nearest_nics(list(_cards(devices, gpus))), matrices, tuple(unused))
 
 
 def _devices(root: Element) -> Iterable[PciDevice]:
@@ -234,9 +240,9 @@ def _devices(root: Element) -> Iterable[PciDevice]:
         element, above = waiting.pop()
         kind = element.get("type")
         if kind == "PCIDev":
-            found = _PCI_TYPE.match(element.get("pci_type").lower())
-            about = (found[1], found[2]) if found else ("", "")
-            yield PciDevice(element, plain_bus_id(element.get("pci_busid")), *about, above)
+            match = _PCI_TYPE.match(element.get("pci_type").lower())
+            about = (match[1], match[2]) if match else ("", "")
+            yield PciDevice(element, normalize_bus_id(element.get("pci_busid")), *about, above)
         below = above
         if kind == "Bridge":
             below = (*above, element)
@@ -249,15 +255,19 @@ def _devices(root: Element) -> Iterable[PciDevice]:
 def _gpus(devices: list[PciDevice]) -> list[PciDevice]:
     """Return the GPUs: by the data of libraries, or else by their PCI classes."""
     return (
-        [one for one in devices if one.is_told_a_gpu()]
-        or [one for one in devices if one.kind in _GPU_CLASSES]
-        or [one for one in devices if one.kind == _DISPLAY and one.vendor in _GPU_VENDORS]
+        [device for device in devices if device.is_reported_gpu()]
+        or [device for device in devices if device.kind in _GPU_CLASSES]
+        or [
+            device
+            for device in devices
+            if device.kind == _DISPLAY and device.vendor in _GPU_VENDORS
+        ]
     )
 
 
 def _info(element: Element, name: str) -> str:
-    told = (child for child in element.children if child.tag == "info")
-    return next((one.get("value") for one in told if one.get("name") == name), "")
+    infos = (child for child in element.children if child.tag == "info")
+    return next((info.get("value") for info in infos if info.get("name") == name), "")
 
 
 def _generation(element: Element) -> int:
@@ -268,13 +278,13 @@ def _generation(element: Element) -> int:
     return max((g for g, raw in _RAW_GB_PER_S.items() if raw <= speed * 1.02), default=1)
 
 
-def _ordered(gpus: list[PciDevice]) -> tuple[tuple[PciDevice, ...], str]:
+def _order_gpus(gpus: list[PciDevice]) -> tuple[tuple[PciDevice, ...], str]:
     """Return GPUs by the numbers of the first library that numbers all, else as the file has."""
     for library in _NUMBERED:
         numbers = [gpu.number(library) for gpu in gpus]
-        known = [number for number in numbers if number is not None]
-        if gpus and len(set(known)) == len(gpus):
-            each = sorted(zip(known, gpus, strict=True), key=lambda pair: pair[0])
+        known_numbers = [number for number in numbers if number is not None]
+        if gpus and len(set(known_numbers)) == len(gpus):
+            each = sorted(zip(known_numbers, gpus, strict=True), key=lambda pair: pair[0])
             return tuple(gpu for _, gpu in each), f"{library}0, {library}1, ..."
     return tuple(gpus), "the order of the file"
 
@@ -302,31 +312,35 @@ def _cards(
     """Yield the NICs that are more than Ethernet, and how far each is from the GPUs."""
     seen = 0
     for device in devices:
-        parts = device.parts()
+        parts = device.os_devices()
         names = [part.get("name") for part in parts if _info(part, "NodeGUID")]
         if not names and device.kind == _NIC_CLASS:
             names = [device.bus_id]
         seen += len(names)
         check_cards(seen)
         far = tuple(
-            (path_of(device.above, gpu.above), -_shared(device.above, gpu.above)) for gpu in gpus
+            (
+                path_kind(device.ancestors, gpu.ancestors),
+                -_shared_ancestors(device.ancestors, gpu.ancestors),
+            )
+            for gpu in gpus
         )
         yield from ((name, None, far) for name in names)
 
 
 def _objects(root: Element, gpus: tuple[PciDevice, ...]) -> dict[str, int]:
     """Return, by object number in the file, its GPU or the number of its other kind."""
-    found: dict[str, int] = {}
-    for element in root.below():
+    objects: dict[str, int] = {}
+    for element in root.descendants():
         kind, index = element.get("type"), element.get("gp_index")
         if kind == "PCIDev" and element.get("subtype") == "NVSwitch":
-            found[index] = NVSWITCH
+            objects[index] = NVSWITCH
         elif kind in _SOCKETS or kind == "NUMANode":
-            found[index] = CPU
+            objects[index] = CPU
     for rank, gpu in enumerate(gpus):
-        for element in (gpu.element, *gpu.parts()):
-            found[element.get("gp_index")] = rank
-    return found
+        for element in (gpu.element, *gpu.os_devices()):
+            objects[element.get("gp_index")] = rank
+    return objects
 
 
 def _matrix(element: Element, objects: Mapping[str, int]) -> Distances:
@@ -342,26 +356,27 @@ def _matrix(element: Element, objects: Mapping[str, int]) -> Distances:
         raise FormatError(f"{where} has nbobjs {text[:40]!r}, expected the number of its objects")
     if size > MAX_OBJECTS:
         raise TooLargeError(f"{where} is of {size} objects, and matrices are read to {MAX_OBJECTS}")
-    indexes = [_INDEX.fullmatch(word) for word in _words(element, "indexes", size)]
-    values = [_VALUE.fullmatch(word) for word in _words(element, "u64values", size * size)]
-    for said, found, wanted in (("indexes", indexes, size), ("u64values", values, size * size)):
-        if len(found) != wanted or not all(found):
+    indexes = [_INDEX.fullmatch(word) for word in _element_words(element, "indexes", size)]
+    values = [_VALUE.fullmatch(word) for word in _element_words(element, "u64values", size * size)]
+    for said, hits, wanted in (("indexes", indexes, size), ("u64values", values, size * size)):
+        if len(hits) != wanted or not all(hits):
             raise FormatError(
-                f"{where} has {_counted(found, wanted)} numbers in {said}, expected {wanted}: was "
+                f"{where} has {_count_text(hits, wanted)} numbers in {said}, expected {wanted}: "
+                "was "
                 "it cut off?"
             )
-    of = tuple(objects.get(found[1]) for found in indexes if found)
-    flat = [int(found[0]) for found in values if found]
+    of = tuple(objects.get(hits[1]) for hits in indexes if hits)
+    flat = [int(hits[0]) for hits in values if hits]
     rows = tuple(tuple(flat[i * size : (i + 1) * size]) for i in range(size))
     return Distances(name, element.line, of, rows)
 
 
-def _counted(found: Sequence[object], wanted: int) -> str:
-    return f"more than {wanted}" if len(found) > wanted else str(sum(map(bool, found)))
+def _count_text(hits: Sequence[object], wanted: int) -> str:
+    return f"more than {wanted}" if len(hits) > wanted else str(sum(map(bool, hits)))
 
 
-def _words(element: Element, tag: str, most: int) -> Iterator[str]:
+def _element_words(element: Element, tag: str, limit: int) -> Iterator[str]:
     """Yield the words in elements of a kind, and one more than the limit if there are too many."""
     texts = (child.text for child in element.children if child.tag == tag)
-    words = (found[0] for text in texts for found in re.finditer(r"\S+", text))
-    return islice(words, most + 1)
+    words = (match[0] for text in texts for match in re.finditer(r"\S+", text))
+    return islice(words, limit + 1)

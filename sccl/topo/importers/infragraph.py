@@ -14,9 +14,10 @@ from math import inf
 
 import msgspec
 
+from sccl.core.formatting import format_count
 from sccl.core.topology import Budget, Link, Switch, Topology
-from sccl.core.words import counted
 from sccl.errors import FormatError, TooLargeError
+from sccl.topo.chassis_network import Nic
 from sccl.topo.importers.contract import Hints, Imported
 from sccl.topo.importers.infragraph_nodes import (
     MAX_EDGES,
@@ -31,10 +32,9 @@ from sccl.topo.importers.infragraph_nodes import (
     LinkKind,
     indices,
 )
-from sccl.topo.importers.infragraph_paths import Cost, Enclosure, Pricing, box
-from sccl.topo.importers.plain_yaml import Node, parsed, shaped
-from sccl.topo.importers.unused import unused_fields, unused_line
-from sccl.topo.network import Nic
+from sccl.topo.importers.infragraph_paths import Cost, EdgePricing, Enclosure, build_enclosure
+from sccl.topo.importers.plain_yaml import Node, parse_yaml, to_struct
+from sccl.topo.importers.unused_fields import unused_field_paths, unused_line
 
 NAME = "infragraph"
 ABOUT = "InfraGraph (YAML or JSON)"
@@ -85,10 +85,10 @@ _CONNECTIONS = re.compile(
 _TYPED = re.compile(r"[\s{,\"']type[\"']?\s*:\s*[\"']?(?:xpu|npu)\b")
 """Components of version 0.1.0 that are GPUs."""
 
-_NAMED_TWICE = frozenset({"choice"})
+_AMBIGUOUS_FIELDS = frozenset({"choice"})
 """Fields that name which of several others is there."""
 
-_Where = tuple[int, int, int]
+_NodeKey = tuple[int, int, int]
 """Which instance, which of its boxes, and which node of that."""
 
 
@@ -97,13 +97,13 @@ class _Attribute(msgspec.Struct, frozen=True):
     value: str | None = None
 
 
-class _Noted(msgspec.Struct, frozen=True):
+class _AnnotatedNode(msgspec.Struct, frozen=True):
     name: str
     attributes: list[_Attribute] = []
 
 
 class _Annotations(msgspec.Struct, frozen=True):
-    nodes: list[_Noted] = []
+    nodes: list[_AnnotatedNode] = []
 
 
 class _Response(msgspec.Struct, frozen=True):
@@ -141,18 +141,18 @@ def read(text: str, hints: Hints) -> Imported:
             "'connections'), expected that of 0.4.0 and later (components have a 'choice' and a "
             "'count', devices have 'edges'): write the file anew for a later version"
         )
-    node = parsed(text)
-    file, ranks = _file(node)
+    node = parse_yaml(text)
+    file, ranks = _decode_file(node)
     alpha_us = _ALPHA_US if hints.alpha_us is None else hints.alpha_us
-    graph = _Graph(file, Pricing(hints.gpu, alpha_us))
+    graph = _Graph(file, EdgePricing(hints.gpu, alpha_us))
     graph.join()
     graph.simplify()
-    imported = graph.imported(hints, ranks)
-    unused = unused_line(unused_fields(node, _shape(node), _NAMED_TWICE))
+    imported = graph.to_imported(hints, ranks)
+    unused = unused_line(unused_field_paths(node, _detect_shape(node), _AMBIGUOUS_FIELDS))
     return replace(imported, understood=(*imported.understood, *unused))
 
 
-def _shape(node: Node) -> type[msgspec.Struct]:
+def _detect_shape(node: Node) -> type[msgspec.Struct]:
     """Return the shape of a text: with annotations, a device alone, or an infrastructure."""
     fields = node if isinstance(node, dict) else {}
     if "infrastructure" in fields:
@@ -160,12 +160,12 @@ def _shape(node: Node) -> type[msgspec.Struct]:
     return Device if "components" in fields else Infrastructure
 
 
-def _file(node: Node) -> tuple[Infrastructure, dict[str, int]]:
+def _decode_file(node: Node) -> tuple[Infrastructure, dict[str, int]]:
     """Return the infrastructure of a text, and the ranks that annotations give to nodes."""
     expected = "an infrastructure with devices, instances and edges, as InfraGraph has them"
     ranks: dict[str, int] = {}
     if isinstance(node, dict) and "infrastructure" in node:
-        response = shaped(node, _Response, expected)
+        response = to_struct(node, _Response, expected)
         for noted in response.annotations.nodes if response.annotations else ():
             for each in noted.attributes:
                 if each.attribute == "rank" and re.fullmatch(r"\d{1,6}", each.value or ""):
@@ -173,43 +173,43 @@ def _file(node: Node) -> tuple[Infrastructure, dict[str, int]]:
                     ranks[path] = int(each.value or "")
         file = response.infrastructure
     elif isinstance(node, dict) and "components" in node:
-        file = Infrastructure(devices=[shaped(node, Device, expected)])
+        file = Infrastructure(devices=[to_struct(node, Device, expected)])
     else:
-        file = shaped(node, Infrastructure, expected)
+        file = to_struct(node, Infrastructure, expected)
     if file.instances:
         return file, ranks
     inner = {component.name for device in file.devices for component in device.components}
     outer = [d.name for d in file.devices if d.name not in inner]
-    alone = [Copies(name, name) for name in outer]
-    return msgspec.structs.replace(file, instances=alone), ranks
+    instances = [Copies(name, name) for name in outer]
+    return msgspec.structs.replace(file, instances=instances), ranks
 
 
 @dataclass(slots=True)
 class _Edge:
     """All that joins two nodes: the cost of each way."""
 
-    ways: list[Cost] = field(default_factory=list)
+    costs: list[Cost] = field(default_factory=list)
 
 
 class _Graph:
     """Nodes by place, and the links between them."""
 
-    def __init__(self, file: Infrastructure, costs: Pricing) -> None:
+    def __init__(self, file: Infrastructure, costs: EdgePricing) -> None:
         self.file, self.costs = file, costs
         self.expansion = Expansion(file)
-        self.parts = [self.expansion.parts(one.device) for one in file.instances]
+        self.parts = [self.expansion.parts(row.device) for row in file.instances]
         total = sum(
-            one.count * len(p.paths) for one, p in zip(file.instances, self.parts, strict=True)
+            row.count * len(p.paths) for row, p in zip(file.instances, self.parts, strict=True)
         )
         if total > MAX_NODES:
             raise TooLargeError(f"{total} components, expected at most {MAX_NODES}")
-        self.numbers = {one.name: i for i, one in enumerate(file.instances)}
-        self.beside: dict[_Where, dict[_Where, _Edge]] = {}
-        self.shared: list[tuple[list[tuple[_Where, _Where]], float]] = []
+        self.numbers = {row.name: i for i, row in enumerate(file.instances)}
+        self.beside: dict[_NodeKey, dict[_NodeKey, _Edge]] = {}
+        self.shared: list[tuple[list[tuple[_NodeKey, _NodeKey]], float]] = []
         self.ranks = [
             (i, at, node)
-            for i, one in enumerate(file.instances)
-            for at in range(one.count)
+            for i, row in enumerate(file.instances)
+            for at in range(row.count)
             for node in self.parts[i].xpus()
         ]
         if not 2 <= len(self.ranks) <= MAX_RANKS:
@@ -221,59 +221,59 @@ class _Graph:
 
     def join(self) -> None:
         """Join all nodes that ranks can see."""
-        pairs: dict[tuple[_Where, _Where], EdgeKind] = {}
+        pairs: dict[tuple[_NodeKey, _NodeKey], EdgeKind] = {}
         links = {link.name: link for link in self.file.links}
         for i, edge in enumerate(self.file.edges):
             where = f"edges[{i}]"
             first, second = self._ends(edge.ep1, where), self._ends(edge.ep2, where)
             kind = EdgeKind(links.get(edge.link or "", LinkKind(edge.link or "")), None)
-            for a, b in self.expansion.joined(edge, first, second, where):
+            for a, b in self.expansion.joined_pairs(edge, first, second, where):
                 pairs[min(a, b), max(a, b)] = kind
         exits: dict[int, set[int]] = {}
         for pair in pairs:
-            for i, _, own in pair:
-                exits.setdefault(i, set()).add(own)
-        for i, one in enumerate(self.file.instances):
-            self.boxes[i] = box(self.parts[i], exits.get(i, ()), self.costs)
+            for i, _, index in pair:
+                exits.setdefault(i, set()).add(index)
+        for i, row in enumerate(self.file.instances):
+            self.boxes[i] = build_enclosure(self.parts[i], exits.get(i, ()), self.costs)
             inside = self.boxes[i].edges
-            if one.count * len(inside) > MAX_EDGES:
+            if row.count * len(inside) > MAX_EDGES:
                 raise TooLargeError(
-                    f"instance {one.name!r} has {one.count * len(inside)} edges, expected at most "
+                    f"instance {row.name!r} has {row.count * len(inside)} edges, expected at most "
                     f"{MAX_EDGES}"
                 )
             for (low, high), cost in inside.items():
-                for at in range(one.count):
+                for at in range(row.count):
                     self._add((i, at, low), (i, at, high), cost)
         for pair, kind in pairs.items():
-            self._between(*pair, self.costs.of_network(kind))
+            self._join_boxes(*pair, self.costs.network_cost(kind))
 
-    def _ends(self, end: Endpoint, where: str) -> list[_Where]:
+    def _ends(self, end: Endpoint, where: str) -> list[_NodeKey]:
         name = (end.instance or "").split("[")[0]
         if name not in self.numbers:
             raise FormatError(f"{where}: instance {name!r} is not listed in instances")
         i = self.numbers[name]
         at = indices(end.instance or "", self.file.instances[i].count, where)
-        nodes = self.expansion.named(self.parts[i], end.component, where)
+        nodes = self.expansion.nodes_named(self.parts[i], end.component, where)
         return [(i, box_at, node) for box_at in at for node in nodes]
 
-    def _between(self, a: _Where, b: _Where, cost: Cost) -> None:
+    def _join_boxes(self, a: _NodeKey, b: _NodeKey, cost: Cost) -> None:
         """Join two boxes; where several ranks leave by one of the ends, they share it."""
-        here, there = (self.boxes[end[0]].exits[end[2]] for end in (a, b))
+        first_exits, second_exits = (self.boxes[end[0]].exits[end[2]] for end in (a, b))
         made = []
-        for one in here:
-            for other in there:
-                ends = (*a[:2], one.node), (*b[:2], other.node)
-                way = one.cost.then(cost).then(other.cost)
-                self._add(*ends, way)
-                made.append((ends, way.gb_per_s))
+        for first in first_exits:
+            for second in second_exits:
+                ends = (*a[:2], first.node), (*b[:2], second.node)
+                path_cost = first.cost.followed_by(cost).followed_by(second.cost)
+                self._add(*ends, path_cost)
+                made.append((ends, path_cost.gb_per_s))
         if len(made) > 1:
             self.shared.append(([ends for ends, _ in made], max(speed for _, speed in made)))
 
-    def _add(self, a: _Where, b: _Where, cost: Cost) -> None:
+    def _add(self, a: _NodeKey, b: _NodeKey, cost: Cost) -> None:
         if a != b:
             edge = self.beside.setdefault(a, {}).setdefault(b, _Edge())
             self.beside.setdefault(b, {})[a] = edge
-            edge.ways.append(cost)
+            edge.costs.append(cost)
 
     def simplify(self) -> None:
         """Remove nodes on no path between ranks, and replace nodes with only two ends by wires."""
@@ -284,41 +284,41 @@ class _Graph:
             if node not in self.beside or len(around) > 2:
                 continue
             if len(around) == 2:
-                first, second = (self.beside[node][other].ways for other in around)
+                first, second = (self.beside[node][neighbor].costs for neighbor in around)
                 if len(first) > 1 or len(second) > 1:
                     continue
-                self._add(around[0], around[1], first[0].then(second[0]))
-            for other in around:
-                del self.beside[other][node]
+                self._add(around[0], around[1], first[0].followed_by(second[0]))
+            for neighbor in around:
+                del self.beside[neighbor][node]
             del self.beside[node]
-            queue += [other for other in around if other not in kept]
-        reached = self._reached()
+            queue += [neighbor for neighbor in around if neighbor not in kept]
+        reached = self._reachable_nodes()
         for node in [node for node in self.beside if node not in reached]:
             del self.beside[node]
 
-    def _reached(self) -> set[_Where]:
-        found = set(self.ranks)
+    def _reachable_nodes(self) -> set[_NodeKey]:
+        reached = set(self.ranks)
         queue = list(self.ranks)
         for node in queue:
-            for other in self.beside.get(node, ()):
-                if other not in found:
-                    found.add(other)
-                    queue.append(other)
-        return found
+            for neighbor in self.beside.get(node, ()):
+                if neighbor not in reached:
+                    reached.add(neighbor)
+                    queue.append(neighbor)
+        return reached
 
-    def imported(self, hints: Hints, annotated: dict[str, int]) -> Imported:
+    def to_imported(self, hints: Hints, annotated: dict[str, int]) -> Imported:
         """Return the machine."""
-        ranks = self._in_order(annotated)
+        ranks = self._ordered_ranks(annotated)
         switches = sorted(set(self.beside) - set(ranks))
         number = {node: i for i, node in enumerate((*ranks, *switches))}
         links = tuple(
-            _link(number[a], number[b], edge.ways, self.costs)
+            _link(number[a], number[b], edge.costs, self.costs)
             for a, around in sorted(self.beside.items())
             for b, edge in sorted(around.items())
         )
         if not links:
             raise FormatError("no edge joins two components of choice xpu: list the edges")
-        alone = len(self.file.instances) == 1 and self.file.instances[0].count == 1
+        is_single = len(self.file.instances) == 1 and self.file.instances[0].count == 1
         first = links[0]
         topology = Topology(
             name=self.file.name or hints.name,
@@ -327,35 +327,40 @@ class _Graph:
             alpha_us=first.alpha_us,
             gb_per_s=first.gb_per_s,
             budgets=self._budgets(number),
-            switches=tuple(Switch(self._name(node, alone=alone)) for node in switches),
-            chassis=() if alone else self._chassis(ranks),
-            labels=tuple(self._name(node, alone=alone) for node in ranks),
+            switches=tuple(Switch(self._name(node, is_single=is_single)) for node in switches),
+            chassis=() if is_single else self._chassis(ranks),
+            labels=tuple(self._name(node, is_single=is_single) for node in ranks),
             source=f"imported: {ABOUT}",
         )
         return Imported(
-            topology, self._understood(topology, annotated), self._assumed(), self._nics(number)
+            topology,
+            self._understood_notes(topology, annotated),
+            self._assumption_notes(),
+            self._nics(number),
         )
 
-    def _in_order(self, annotated: dict[str, int]) -> list[_Where]:
-        numbers = [annotated.get(self._name(node, alone=False)) for node in self.ranks]
+    def _ordered_ranks(self, annotated: dict[str, int]) -> list[_NodeKey]:
+        numbers = [annotated.get(self._name(node, is_single=False)) for node in self.ranks]
         if None in numbers or len(set(numbers)) != len(numbers):
             if annotated:
-                self.costs.assume("ranks are in the order of the file: not all are annotated")
+                self.costs.add_assumption(
+                    "ranks are in the order of the file: not all are annotated"
+                )
             return self.ranks
         return [node for _, node in sorted(zip(numbers, self.ranks, strict=True))]
 
-    def _name(self, node: _Where, *, alone: bool) -> str:
-        i, at, own = node
-        path = self.parts[i].paths[own]
-        return path if alone else f"{self.file.instances[i].name}.{at}.{path}"
+    def _name(self, node: _NodeKey, *, is_single: bool) -> str:
+        i, at, index = node
+        path = self.parts[i].paths[index]
+        return path if is_single else f"{self.file.instances[i].name}.{at}.{path}"
 
-    def _chassis(self, ranks: list[_Where]) -> tuple[tuple[int, ...], ...]:
+    def _chassis(self, ranks: list[_NodeKey]) -> tuple[tuple[int, ...], ...]:
         boxes: dict[tuple[int, int], list[int]] = {}
         for rank, (i, at, _) in enumerate(ranks):
             boxes.setdefault((i, at), []).append(rank)
         return tuple(map(tuple, boxes.values())) if len(boxes) < len(ranks) else ()
 
-    def _budgets(self, number: dict[_Where, int]) -> tuple[Budget, ...]:
+    def _budgets(self, number: dict[_NodeKey, int]) -> tuple[Budget, ...]:
         """Return the budgets of ranks that leave by a shared exit; equal ones are merged."""
         alike: Counter[tuple[tuple[tuple[int, int], ...], float]] = Counter()
         for pairs, speed in self.shared:
@@ -368,34 +373,34 @@ class _Graph:
             for i, ((edges, speed), count) in enumerate(sorted(alike.items()))
         )
 
-    def _nics(self, number: dict[_Where, int]) -> tuple[Nic, ...]:
+    def _nics(self, number: dict[_NodeKey, int]) -> tuple[Nic, ...]:
         """Return the network cards of a box that is alone."""
         if len(self.file.instances) != 1 or self.file.instances[0].count != 1 or self.file.edges:
             return ()
         parts = self.parts[0]
         nodes = [node for node, kind in enumerate(parts.kinds) if kind == NIC]
-        found = box(parts, nodes, self.costs)
-        if not found.own_fabric:
+        enclosure = build_enclosure(parts, nodes, self.costs)
+        if not enclosure.has_fabric:
             return ()
         return tuple(
-            Nic(parts.paths[node], tuple(number[0, 0, way.node] for way in ways), None, None)
-            for node, ways in found.exits.items()
-            if ways
+            Nic(parts.paths[node], tuple(number[0, 0, path.node] for path in paths), None, None)
+            for node, paths in enclosure.exits.items()
+            if paths
         )
 
-    def _understood(self, topology: Topology, annotated: dict[str, int]) -> tuple[str, ...]:
+    def _understood_notes(self, topology: Topology, annotated: dict[str, int]) -> tuple[str, ...]:
         lines = [
-            f"{one.count} of instance {one.name!r}, each {one.device!r} with "
-            + counted(len(parts.xpus()), "xpu")
-            for one, parts in zip(self.file.instances, self.parts, strict=True)
+            f"{row.count} of instance {row.name!r}, each {row.device!r} with "
+            + format_count(len(parts.xpus()), "xpu")
+            for row, parts in zip(self.file.instances, self.parts, strict=True)
         ]
         lines.append(
-            f"{counted(topology.ranks, 'rank')}, {counted(len(topology.links), 'link')}, "
-            f"{counted(len(topology.switches), 'switch')} and "
-            f"{counted(len(topology.budgets), 'shared budget')}"
+            f"{format_count(topology.ranks, 'rank')}, {format_count(len(topology.links), 'link')}, "
+            f"{format_count(len(topology.switches), 'switch')} and "
+            f"{format_count(len(topology.budgets), 'shared budget')}"
         )
         for i, parts in enumerate(self.parts):
-            if self.boxes[i].own_fabric:
+            if self.boxes[i].has_fabric:
                 lines.append(
                     f"xpus of {parts.device.name!r} reach one another by links of their own; CPUs "
                     "and PCIe only lead out of the box"
@@ -404,24 +409,24 @@ class _Graph:
             lines.append(f"{len(annotated)} annotations of ranks")
         return tuple(dict.fromkeys(lines))
 
-    def _assumed(self) -> tuple[str, ...]:
+    def _assumption_notes(self) -> tuple[str, ...]:
         if self.costs.without_alpha:
-            self.costs.assume(
+            self.costs.add_assumption(
                 f"alpha of links without one is {self.costs.alpha_us:g} us; --alpha-us overrides it"
             )
         for parts in self.parts:
-            for text in dict.fromkeys(parts.lost):
-                self.costs.assume(
+            for text in dict.fromkeys(parts.unresolved):
+                self.costs.add_assumption(
                     f"edges to {text!r} are left out: {parts.device.name!r} has no such component"
                 )
         return tuple(self.costs.assumed)
 
 
-def _link(src: int, dst: int, ways: list[Cost], costs: Pricing) -> Link:
-    alpha_us = max(way.alpha_us for way in ways)
-    speeds = [way.gb_per_s for way in ways]
+def _link(src: int, dst: int, path_costs: list[Cost], costs: EdgePricing) -> Link:
+    alpha_us = max(path_cost.alpha_us for path_cost in path_costs)
+    speeds = [path_cost.gb_per_s for path_cost in path_costs]
     if inf in speeds:
-        costs.assume("edges of boxes whose bandwidth is not known carry 50 GB/s")
+        costs.add_assumption("edges of boxes whose bandwidth is not known carry 50 GB/s")
         speeds = [min(speed, 50.0) for speed in speeds]
     if len(set(speeds)) == 1:
         return Link(src, dst, len(speeds), alpha_us, speeds[0])

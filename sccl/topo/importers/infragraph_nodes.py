@@ -128,7 +128,7 @@ class Parts:
         paths: the name of each node within it: ``nic.0``, ``cx5.1.port.0``.
         kinds: the kind of each: ``xpu``, ``switch``.
         about: names and descriptions, which may name the GPU model.
-        lost: endpoints that name no component.
+        unresolved: endpoints that name no component.
     """
 
     device: Device
@@ -137,7 +137,7 @@ class Parts:
     about: list[str] = field(default_factory=list)
     edges: dict[tuple[int, int], EdgeKind] = field(default_factory=dict)
     numbers: dict[str, int] = field(default_factory=dict)
-    lost: list[str] = field(default_factory=list)
+    unresolved: list[str] = field(default_factory=list)
 
     def xpus(self) -> list[int]:
         """Return the nodes that are ranks."""
@@ -166,7 +166,7 @@ class Expansion:
         self.devices = {device.name: device for device in file.devices}
         if len(self.devices) != len(file.devices):
             raise FormatError("two devices have one name, expected a name for each")
-        self.known: dict[str, Parts] = {}
+        self.cache: dict[str, Parts] = {}
         self.edges = 0
 
     def parts(self, name: str, nested: int = 0) -> Parts:
@@ -175,8 +175,8 @@ class Expansion:
         Raises:
             InputError: there is none of that name, or it holds itself or more than is read.
         """
-        if name in self.known:
-            return self.known[name]
+        if name in self.cache:
+            return self.cache[name]
         if name not in self.devices:
             raise FormatError(f"device {name!r} is not listed in devices")
         if nested > MAX_NESTED:
@@ -188,11 +188,11 @@ class Expansion:
         links = {link.name: link for link in parts.device.links}
         for i, edge in enumerate(parts.device.edges):
             where = f"device {name!r}, edges[{i}]"
-            ends = [self._of_device(parts, end, where) for end in (edge.ep1, edge.ep2)]
+            ends = [self._device_nodes(parts, end, where) for end in (edge.ep1, edge.ep2)]
             kind = EdgeKind(links.get(edge.link or "", LinkKind(edge.link or "")), name)
-            for a, b in self.joined(edge, ends[0], ends[1], where):
+            for a, b in self.joined_pairs(edge, ends[0], ends[1], where):
                 parts.edges[min(a, b), max(a, b)] = kind
-        self.known[name] = parts
+        self.cache[name] = parts
         return parts
 
     def _add(self, parts: Parts, component: Component, path: str, nested: int) -> None:
@@ -202,16 +202,16 @@ class Expansion:
             return
         inner = self.parts(component.name, nested + 1)
         first = len(parts.paths)
-        for own, kind, about in zip(inner.paths, inner.kinds, inner.about, strict=True):
-            parts.add(f"{path}.{own}", kind, about)
-        self._count(len(inner.edges), f"device {parts.device.name!r}")
+        for inner_path, kind, about in zip(inner.paths, inner.kinds, inner.about, strict=True):
+            parts.add(f"{path}.{inner_path}", kind, about)
+        self._count_edges(len(inner.edges), f"device {parts.device.name!r}")
         parts.edges |= {(a + first, b + first): kind for (a, b), kind in inner.edges.items()}
 
-    def _of_device(self, parts: Parts, end: Endpoint, where: str) -> list[int]:
+    def _device_nodes(self, parts: Parts, end: Endpoint, where: str) -> list[int]:
         text = f"{end.device}.{end.component}" if end.device else end.component
-        return self.named(parts, text, where)
+        return self.nodes_named(parts, text, where)
 
-    def named(self, parts: Parts, text: str, where: str) -> list[int]:
+    def nodes_named(self, parts: Parts, text: str, where: str) -> list[int]:
         """Return the nodes of a device that ``cx5[0:2].port`` names, none where it has none such.
 
         Raises:
@@ -219,14 +219,14 @@ class Expansion:
         """
         paths, device = [""], parts.device
         for word in text.split("."):
-            found = {component.name: component for component in device.components}
+            components = {component.name: component for component in device.components}
             name = word.split("[")[0]
-            component = found.get(name)
+            component = components.get(name)
             if component is None:
-                parts.lost.append(text)
+                parts.unresolved.append(text)
                 return []
             numbers = indices(word, component.count, where)
-            self._count(len(paths) * len(numbers), where)
+            self._count_edges(len(paths) * len(numbers), where)
             paths = [f"{path}{name}.{i}." for path in paths for i in numbers]
             device = self.devices[name] if component.choice == DEVICE else Device(name)
         nodes = [parts.numbers.get(path[:-1]) for path in paths]
@@ -234,7 +234,7 @@ class Expansion:
             raise FormatError(f"{where}: {text!r} is a device: name a component of it")
         return [node for node in nodes if node is not None]
 
-    def joined(
+    def joined_pairs(
         self, edge: Edge, first: Sequence[End], second: Sequence[End], where: str
     ) -> Iterator[tuple[End, End]]:
         """Return the pairs of different nodes that an edge joins.
@@ -244,14 +244,14 @@ class Expansion:
         """
         pairs: Iterable[tuple[End, End]]
         if edge.scheme == "many2many":
-            self._count(len(first) * len(second), where)
+            self._count_edges(len(first) * len(second), where)
             pairs = product(first, second)
         elif edge.scheme in {"one2one", None}:
-            self._count(min(len(first), len(second)), where)
+            self._count_edges(min(len(first), len(second)), where)
             pairs = zip(first, second, strict=False)
         elif edge.scheme == "ring":
             around = list(dict.fromkeys([*first, *second]))
-            self._count(len(around), where)
+            self._count_edges(len(around), where)
             pairs = zip(around, [*around[1:], *around[:1]], strict=True)
         else:
             raise FormatError(
@@ -259,7 +259,7 @@ class Expansion:
             )
         return ((a, b) for a, b in pairs if a != b)
 
-    def _count(self, more: int, where: str) -> None:
+    def _count_edges(self, more: int, where: str) -> None:
         self.edges += more
         if self.edges > MAX_EDGES:
             raise TooLargeError(f"{where}: more than {MAX_EDGES} edges, the most that is read")
@@ -274,8 +274,8 @@ def indices(word: str, count: int, where: str) -> Sequence[int]:
     Raises:
         FormatError: the brackets contain no index or slice, or one out of range.
     """
-    found = _INDEX.fullmatch(word)
-    inner = (found[1] or ":").split(":") if found else []
+    match = _INDEX.fullmatch(word)
+    inner = (match[1] or ":").split(":") if match else []
     if not inner or "-" in inner or (len(inner) == 3 and inner[2] == "0"):
         raise FormatError(f"{where}: {word!r} has no slice such as [0], [0:2] or [1:] at its end")
     if len(inner) == 1:

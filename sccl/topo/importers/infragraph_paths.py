@@ -21,7 +21,7 @@ _PCIE = re.compile(r"pci", re.IGNORECASE)
 _GENERATION = re.compile(r"gen[\s_-]*([1-6])", re.IGNORECASE)
 _LANES = re.compile(r"\bx(1|2|4|8|16)\b", re.IGNORECASE)
 
-Nodes = tuple[int, int]
+NodePair = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,19 +31,19 @@ class Cost:
     gb_per_s: float
     alpha_us: float
 
-    def then(self, after: Cost) -> Cost:
+    def followed_by(self, after: Cost) -> Cost:
         """Return the cost of one way after another."""
         return Cost(min(self.gb_per_s, after.gb_per_s), self.alpha_us + after.alpha_us)
 
 
 @dataclass(slots=True)
-class Pricing:
+class EdgePricing:
     """The costs of edges, and the assumptions made for them, in order.
 
     Attributes:
         gpu: GPU model that the user gives for the XPUs.
         alpha_us: latency of links that state none.
-        known: GPU model of a device's XPUs, by device.
+        gpu_cache: GPU model of a device's XPUs, by device.
     """
 
     gpu: str | None
@@ -51,9 +51,9 @@ class Pricing:
     assumed: dict[str, None] = field(default_factory=dict)
     alphas: set[float] = field(default_factory=set)
     without_alpha: bool = False
-    known: dict[str, gpus.Gpu | None] = field(default_factory=dict)
+    gpu_cache: dict[str, gpus.Gpu | None] = field(default_factory=dict)
 
-    def stated(self, kind: EdgeKind) -> tuple[float | None, float | None]:
+    def stated_costs(self, kind: EdgeKind) -> tuple[float | None, float | None]:
         """Return the GB/s and the us that a link states.
 
         Raises:
@@ -70,27 +70,27 @@ class Pricing:
         )
         return speed, alpha
 
-    def of_host(self, kind: EdgeKind, parts: Parts) -> Cost:
+    def host_cost(self, kind: EdgeKind, parts: Parts) -> Cost:
         """Return the cost of an edge on an exit path. A value that is not given means no limit."""
-        speed, alpha_us = self.stated(kind)
+        speed, alpha_us = self.stated_costs(kind)
         text = f"{kind.link.name} {kind.link.description or ''}"
         if speed is None and _PCIE.search(text):
-            found = _GENERATION.search(text)
-            gpu = self.gpu_of(parts)
-            generation = int(found[1]) if found else (gpu.pcie if gpu else 4)
+            match = _GENERATION.search(text)
+            gpu = self.identify_gpu(parts)
+            generation = int(match[1]) if match else (gpu.pcie if gpu else 4)
             speed = gpus.pcie_gb_per_s(generation)
-            self.assume(
+            self.add_assumption(
                 f"link {kind.link.name!r} is 16 lanes of PCIe {generation}, {speed:g} GB/s per "
                 "direction"
             )
         return Cost(inf if speed is None else speed, alpha_us or 0.0)
 
-    def of_network(self, kind: EdgeKind) -> Cost:
+    def network_cost(self, kind: EdgeKind) -> Cost:
         """Return the cost of an edge between boxes."""
-        speed, alpha_us = self.stated(kind)
+        speed, alpha_us = self.stated_costs(kind)
         if speed is None:
             speed = 50.0
-            self.assume(
+            self.add_assumption(
                 f"link {kind.link.name!r} is 50 GB/s (a NIC of 400 Gb/s): the file has none"
             )
         return Cost(speed, self.alpha(alpha_us))
@@ -102,18 +102,18 @@ class Pricing:
             return self.alpha_us
         return alpha_us
 
-    def assume(self, line: str) -> None:
+    def add_assumption(self, line: str) -> None:
         """Record an assumption, once."""
         self.assumed[" ".join(line.split())] = None
 
-    def gpu_of(self, parts: Parts) -> gpus.Gpu | None:
+    def identify_gpu(self, parts: Parts) -> gpus.Gpu | None:
         """Return which GPU the XPUs of a device are, by the user or by its descriptions."""
         name = parts.device.name
-        if name not in self.known:
-            told = (gpus.gpu_named(parts.about[node]) for node in parts.xpus())
-            own = None if self.gpu is None else gpus.gpu_of_user(self.gpu)
-            self.known[name] = own or next(filter(None, told), None)
-        return self.known[name]
+        if name not in self.gpu_cache:
+            candidates = (gpus.find_gpu(parts.about[node]) for node in parts.xpus())
+            user_gpu = None if self.gpu is None else gpus.parse_gpu(self.gpu)
+            self.gpu_cache[name] = user_gpu or next(filter(None, candidates), None)
+        return self.gpu_cache[name]
 
 
 def _gb_per_s(amount: Amount | None, kind: EdgeKind) -> float | None:
@@ -124,8 +124,8 @@ def _gb_per_s(amount: Amount | None, kind: EdgeKind) -> float | None:
     if amount.gigabits_per_second is not None:
         return amount.gigabits_per_second / 8
     if amount.gigatransfers_per_second is not None:
-        found = _LANES.search(f"{kind.link.name} {kind.link.description or ''}")
-        return amount.gigatransfers_per_second * int(found[1] if found else 16) / 8
+        match = _LANES.search(f"{kind.link.name} {kind.link.description or ''}")
+        return amount.gigatransfers_per_second * int(match[1] if match else 16) / 8
     return None
 
 
@@ -140,7 +140,7 @@ def _alpha_us(amount: Amount | None) -> float | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class ExitRoute:
     """A path to a node of a device: a rank, or a node that forwards."""
 
     node: int
@@ -154,57 +154,58 @@ class Enclosure:
     Attributes:
         edges: edges that forward, with their cost.
         exits: by node that outside edges end at, the paths from it; nodes may share a path.
-        own_fabric: whether XPUs reach one another without the rest of the box.
+        has_fabric: whether XPUs reach one another without the rest of the box.
     """
 
-    edges: dict[Nodes, Cost]
-    exits: dict[int, tuple[Way, ...]]
-    own_fabric: bool
+    edges: dict[NodePair, Cost]
+    exits: dict[int, tuple[ExitRoute, ...]]
+    has_fabric: bool
 
 
-def box(parts: Parts, exits: Iterable[int], costs: Pricing) -> Enclosure:
+def build_enclosure(parts: Parts, exits: Iterable[int], costs: EdgePricing) -> Enclosure:
     """Return the usable part of a device whose nodes ``exits`` are joined to other devices."""
     xpus, ends = parts.xpus(), sorted(set(exits))
     if not xpus:
         first = _components(range(len(parts.paths)), parts.edges)
-        inside = _least(parts, costs)
-        return Enclosure({}, {e: (Way(first[e], inside),) for e in ends}, own_fabric=False)
-    fabric = _fabric(parts)
+        inside = _forwarding_cost(parts, costs)
+        return Enclosure({}, {e: (ExitRoute(first[e], inside),) for e in ends}, has_fabric=False)
+    fabric = _fabric_edges(parts)
     group = _components(range(len(parts.paths)), fabric)
     if len({group[xpu] for xpu in xpus}) == 1:
         edges = _fabric_costs(parts, fabric, costs)
-        return Enclosure(edges, _shared(parts, ends, fabric, costs), own_fabric=True)
+        return Enclosure(edges, _shared_exits(parts, ends, fabric, costs), has_fabric=True)
     edges = _fabric_costs(parts, fabric, costs)
     for pair, kind in parts.edges.items():
         if pair not in edges:
-            cost = costs.of_host(kind, parts)
-            edges[pair] = Cost(cost.gb_per_s, costs.alpha(costs.stated(kind)[1]))
+            cost = costs.host_cost(kind, parts)
+            edges[pair] = Cost(cost.gb_per_s, costs.alpha(costs.stated_costs(kind)[1]))
     through = Cost(inf, 0.0)
-    return Enclosure(edges, {e: (Way(e, through),) for e in ends}, own_fabric=False)
+    return Enclosure(edges, {e: (ExitRoute(e, through),) for e in ends}, has_fabric=False)
 
 
-def _least(parts: Parts, costs: Pricing) -> Cost:
+def _forwarding_cost(parts: Parts, costs: EdgePricing) -> Cost:
     """Return the limit of the slowest link within a box that only forwards, if one is stated."""
     speeds = [
-        costs.stated(kind)[0] for kind in {k.link.name: k for k in parts.edges.values()}.values()
+        costs.stated_costs(kind)[0]
+        for kind in {k.link.name: k for k in parts.edges.values()}.values()
     ]
     return Cost(min((speed for speed in speeds if speed is not None), default=inf), 0.0)
 
 
-def _fabric(parts: Parts) -> dict[Nodes, EdgeKind]:
+def _fabric_edges(parts: Parts) -> dict[NodePair, EdgeKind]:
     """Return the edges of links that join XPUs and switches alone, and some XPU."""
     ends: dict[tuple[str | None, str], set[str]] = {}
     for (a, b), kind in parts.edges.items():
         ends.setdefault((kind.device, kind.link.name), set()).update(
             (parts.kinds[a], parts.kinds[b])
         )
-    own = {key for key, kinds in ends.items() if XPU in kinds and kinds <= {XPU, SWITCH}}
+    names = {key for key, kinds in ends.items() if XPU in kinds and kinds <= {XPU, SWITCH}}
     return {
-        pair: kind for pair, kind in parts.edges.items() if (kind.device, kind.link.name) in own
+        pair: kind for pair, kind in parts.edges.items() if (kind.device, kind.link.name) in names
     }
 
 
-def _components(nodes: Iterable[int], edges: Iterable[Nodes]) -> dict[int, int]:
+def _components(nodes: Iterable[int], edges: Iterable[NodePair]) -> dict[int, int]:
     """Return for every node the first of those that it is joined with."""
     first = {node: node for node in nodes}
 
@@ -215,12 +216,14 @@ def _components(nodes: Iterable[int], edges: Iterable[Nodes]) -> dict[int, int]:
         return node
 
     for a, b in edges:
-        one, other = sorted((root(a), root(b)))
-        first[other] = one
+        low, high = sorted((root(a), root(b)))
+        first[high] = low
     return {node: root(node) for node in first}
 
 
-def _fabric_costs(parts: Parts, fabric: dict[Nodes, EdgeKind], costs: Pricing) -> dict[Nodes, Cost]:
+def _fabric_costs(
+    parts: Parts, fabric: dict[NodePair, EdgeKind], costs: EdgePricing
+) -> dict[NodePair, Cost]:
     """Return the costs of edges between XPUs and their switches.
 
     If a link states no bandwidth, the links of the GPU are spread evenly over its edges, and
@@ -233,44 +236,46 @@ def _fabric_costs(parts: Parts, fabric: dict[Nodes, EdgeKind], costs: Pricing) -
         for node in (a, b):
             count = trunks if between else degree
             count[kind.link.name, node] = count.get((kind.link.name, node), 0) + 1
-    xpus, most = set(parts.xpus()), dict[str, int]()
+    xpus, max_degrees = set(parts.xpus()), dict[str, int]()
     for (name, node), edges in degree.items():
         if node in xpus:
-            most[name] = max(edges, most.get(name, 0))
-    found = {}
+            max_degrees[name] = max(edges, max_degrees.get(name, 0))
+    edge_costs = {}
     for pair, kind in fabric.items():
-        speed, alpha_us = costs.stated(kind)
+        speed, alpha_us = costs.stated_costs(kind)
         if speed is None:
-            each = _of_gpu(parts, kind.link.name, most[kind.link.name], costs)
+            each = _gpu_link_speed(parts, kind.link.name, max_degrees[kind.link.name], costs)
             speed = _assumed_speed(parts, pair, kind.link.name, (degree, trunks), costs, each)
-        found[pair] = Cost(speed, costs.alpha(alpha_us))
-    return found
+        edge_costs[pair] = Cost(speed, costs.alpha(alpha_us))
+    return edge_costs
 
 
-def _of_gpu(parts: Parts, name: str, most: int, costs: Pricing) -> float:
+def _gpu_link_speed(parts: Parts, name: str, max_degree: int, costs: EdgePricing) -> float:
     """Return the rate of each edge of a link, with the links of a GPU spread over its edges.
 
     Args:
-        most: maximum number of edges of the link at an XPU.
+        max_degree: maximum number of edges of the link at an XPU.
     """
-    gpu = costs.gpu_of(parts)
+    gpu = costs.identify_gpu(parts)
     if gpu is None or not gpu.links:
-        costs.assume(f"link {name!r} is 25 GB/s per direction: give --gpu, whose links it has")
+        costs.add_assumption(
+            f"link {name!r} is 25 GB/s per direction: give --gpu, whose links it has"
+        )
         return 25.0
-    each = gpu.links * gpu.gb_per_s / most
-    costs.assume(
+    each = gpu.links * gpu.gb_per_s / max_degree
+    costs.add_assumption(
         f"link {name!r} is {each:g} GB/s per direction: {gpu.links} links of a GPU "
-        f"({gpu.name}) of {gpu.gb_per_s:g} over the {most} edges of each ({gpu.source})"
+        f"({gpu.name}) of {gpu.gb_per_s:g} over the {max_degree} edges of each ({gpu.source})"
     )
     return each
 
 
 def _assumed_speed(  # noqa: PLR0913, PLR0917 - what an edge is of
     parts: Parts,
-    pair: Nodes,
+    pair: NodePair,
     name: str,
     counts: tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]],
-    costs: Pricing,
+    costs: EdgePricing,
     each: float,
 ) -> float:
     if not parts.kinds[pair[0]] == parts.kinds[pair[1]] == SWITCH:
@@ -278,62 +283,64 @@ def _assumed_speed(  # noqa: PLR0913, PLR0917 - what an edge is of
     degree, trunks = counts
     down = max(degree.get((name, node), 0) for node in pair)
     up = max(trunks[name, node] for node in pair)
-    costs.assume(f"switches of link {name!r} pass on all that they take in")
+    costs.add_assumption(f"switches of link {name!r} pass on all that they take in")
     return each * max(1, down) / up
 
 
-def _shared(
-    parts: Parts, exits: Sequence[int], fabric: dict[Nodes, EdgeKind], costs: Pricing
-) -> dict[int, tuple[Way, ...]]:
+def _shared_exits(
+    parts: Parts, exits: Sequence[int], fabric: dict[NodePair, EdgeKind], costs: EdgePricing
+) -> dict[int, tuple[ExitRoute, ...]]:
     """Return, by exit, the XPUs that leave by it and the cost of their path to it."""
     near: dict[int, dict[int, tuple[int, Cost]]] = {}
-    beside: dict[int, list[tuple[int, EdgeKind]]] = {}
+    neighbors: dict[int, list[tuple[int, EdgeKind]]] = {}
     for (a, b), kind in parts.edges.items():
         if (a, b) not in fabric:
-            beside.setdefault(a, []).append((b, kind))
-            beside.setdefault(b, []).append((a, kind))
+            neighbors.setdefault(a, []).append((b, kind))
+            neighbors.setdefault(b, []).append((a, kind))
     xpus = [node for node in exits if parts.kinds[node] == XPU]
     for node in exits:
         if parts.kinds[node] != XPU:
-            near[node] = _nearest(parts, node, beside, costs)
+            near[node] = _nearest_xpus(parts, node, neighbors, costs)
     best: dict[int, int] = {}
-    for found in near.values():
-        for xpu, (hops, _) in found.items():
+    for nearest in near.values():
+        for xpu, (hops, _) in nearest.items():
             best[xpu] = min(hops, best.get(xpu, hops))
     groups: dict[tuple[int, ...], list[int]] = {}
-    for node, found in near.items():
-        own = tuple(sorted(xpu for xpu, (hops, _) in found.items() if hops == best[xpu]))
-        groups.setdefault(own, []).append(node)
-    ways: dict[int, tuple[Way, ...]] = {n: (Way(n, Cost(inf, 0.0)),) for n in xpus}
-    for own, nodes in groups.items():
+    for node, nearest in near.items():
+        group_xpus = tuple(sorted(xpu for xpu, (hops, _) in nearest.items() if hops == best[xpu]))
+        groups.setdefault(group_xpus, []).append(node)
+    exit_paths: dict[int, tuple[ExitRoute, ...]] = {
+        n: (ExitRoute(n, Cost(inf, 0.0)),) for n in xpus
+    }
+    for group_xpus, nodes in groups.items():
         for i, node in enumerate(nodes):
-            mine = _of_group(own, len(nodes), i)
-            ways[node] = tuple(Way(xpu, near[node][xpu][1]) for xpu in mine)
-    return ways
+            mine = _exit_group(group_xpus, len(nodes), i)
+            exit_paths[node] = tuple(ExitRoute(xpu, near[node][xpu][1]) for xpu in mine)
+    return exit_paths
 
 
-def _of_group(xpus: tuple[int, ...], exits: int, i: int) -> tuple[int, ...]:
+def _exit_group(xpus: tuple[int, ...], exits: int, i: int) -> tuple[int, ...]:
     """Return whose exit the i-th of several is that are as near to the same XPUs."""
     if exits >= len(xpus):
         return xpus[i * len(xpus) // exits :][:1]
     return tuple(xpu for j, xpu in enumerate(xpus) if j * exits // len(xpus) == i)
 
 
-def _nearest(
-    parts: Parts, start: int, beside: dict[int, list[tuple[int, EdgeKind]]], costs: Pricing
+def _nearest_xpus(
+    parts: Parts, start: int, neighbors: dict[int, list[tuple[int, EdgeKind]]], costs: EdgePricing
 ) -> dict[int, tuple[int, Cost]]:
     """Return the XPUs that are the fewest edges from a node, how many, and the cost of the way."""
     reached = {start: (0, Cost(inf, 0.0))}
-    queue, found = [start], {}
+    queue, xpus = [start], {}
     for node in queue:  # grows while it is walked: breadth first
         hops, cost = reached[node]
         if parts.kinds[node] == XPU:
-            found[node] = (hops, cost)
+            xpus[node] = (hops, cost)
             continue
-        if found and hops >= min(hop for hop, _ in found.values()):
+        if xpus and hops >= min(hop for hop, _ in xpus.values()):
             break
-        for other, kind in sorted(beside.get(node, ()), key=lambda pair: pair[0]):
-            if other not in reached:
-                reached[other] = (hops + 1, cost.then(costs.of_host(kind, parts)))
-                queue.append(other)
-    return found
+        for neighbor, kind in sorted(neighbors.get(node, ()), key=lambda pair: pair[0]):
+            if neighbor not in reached:
+                reached[neighbor] = (hops + 1, cost.followed_by(costs.host_cost(kind, parts)))
+                queue.append(neighbor)
+    return xpus

@@ -14,12 +14,12 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from sccl.core.formatting import format_count
 from sccl.core.topology import Budget, Link, Topology
-from sccl.core.words import counted
 from sccl.errors import FormatError, TooLargeError
 from sccl.topo.importers import taccl_nodes
 from sccl.topo.importers.contract import Hints, Imported
-from sccl.topo.importers.unused import decoded_json, unused_fields, unused_line
+from sccl.topo.importers.unused_fields import decoded_json, unused_field_paths, unused_line
 
 NAME = "msccl-topology"
 ABOUT = "topology JSON of msccl-tools"
@@ -65,8 +65,8 @@ def read(text: str, hints: Hints) -> Imported:
     if taccl_nodes.is_of_taccl(text):
         return taccl_nodes.read(text, hints)
     try:
-        own = msgspec.json.decode(text, type=_Algorithm).topology
-        file = own or msgspec.json.decode(text, type=_File)
+        embedded = msgspec.json.decode(text, type=_Algorithm).topology
+        file = embedded or msgspec.json.decode(text, type=_File)
     except (msgspec.DecodeError, RecursionError) as error:
         raise FormatError(f"no topology of msccl-tools ({error}); expected {EXAMPLE}") from error
     alpha_us = _ALPHA_US if hints.alpha_us is None else hints.alpha_us
@@ -82,11 +82,11 @@ def read(text: str, hints: Hints) -> Imported:
     )
     lanes = sum(link.lanes for link in links)
     idle = len(file.switches) - len(topology.budgets)
-    names = unused_fields(decoded_json(text), _Algorithm if own else _File, _TYPES)
-    unused = (name for name in names if not own or name.startswith("topology."))
+    names = unused_field_paths(decoded_json(text), _Algorithm if embedded else _File, _TYPES)
+    unused = (name for name in names if not embedded or name.startswith("topology."))
     understood = (
         f"{len(file.links)} ranks and {len(links)} links, {lanes} chunks per round over all",
-        f"{counted(len(file.switches), 'switch')}, each a limit on the chunks per round"
+        f"{format_count(len(file.switches), 'switch')}, each a limit on the chunks per round"
         + (f"; {idle} of them on the way of no link" if idle else ""),
         *unused_line(unused),
     )
@@ -116,7 +116,7 @@ def _budgets(file: _File, edges: set[tuple[int, int]]) -> tuple[Budget, ...]:
 
     A switch between ranks that no link joins limits nothing, as in msccl-tools.
     """
-    found = []
+    budgets = []
     pairs = sum(len(sources) * len(goals) for sources, goals, *_ in file.switches)
     if pairs > MAX_PAIRS:
         raise TooLargeError(f"its switches join {pairs} pairs of ranks, and {MAX_PAIRS} are read")
@@ -125,5 +125,5 @@ def _budgets(file: _File, edges: set[tuple[int, int]]) -> tuple[Budget, ...]:
         if lanes < 1:
             raise FormatError(f"switches[{i}] lets {lanes} chunks pass, expected 1 or more")
         if shared:
-            found.append(Budget(f"{name} {i}", tuple(shared), lanes))
-    return tuple(found)
+            budgets.append(Budget(f"{name} {i}", tuple(shared), lanes))
+    return tuple(budgets)

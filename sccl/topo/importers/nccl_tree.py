@@ -7,21 +7,21 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import combinations
 
-from sccl.core.bus_ids import BusIds, plain_bus_id
+from sccl.core.bus_ids import BusIds, normalize_bus_id
 from sccl.core.ids import Edge
 from sccl.errors import FormatError
-from sccl.topo.importers.gpus import PCIE_X16_GB_PER_S
-from sccl.topo.importers.pairs import (
+from sccl.topo.chassis_network import Nic
+from sccl.topo.importers.gpu_pairs import (
     BRIDGE,
     SOCKETS,
     SWITCH,
     SWITCHES,
     check_cards,
     check_gpus,
-    nics,
+    nearest_nics,
 )
+from sccl.topo.importers.gpus import PCIE_X16_GB_PER_S
 from sccl.topo.importers.plain_xml import Element
-from sccl.topo.network import Nic
 
 SWITCH_CLASS, CPU_CLASS = "0x068000", "0x068001"
 """PCI classes of NVSwitches and of CPUs that have NVLinks, as links to them tell (NVIDIA/nccl,
@@ -58,13 +58,13 @@ Device = tuple[Element, tuple[Element, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class GpuDevice:
     """A PCI device that is a GPU.
 
     Attributes:
         bus_id: as ``0000:0a:00.0``.
         gpu: its ``gpu`` element. None: only its PCI class is known.
-        above: its ``cpu`` and the ``pci`` elements above it, from the outermost.
+        ancestors: its ``cpu`` and the ``pci`` elements above it, from the outermost.
         host: host of its cpu. Empty: unknown.
         speed: speed of the slowest of its slot and the bridges above, as text. Empty: unknown.
         generation: the PCIe generation whose 16 lanes have that speed. 0: unknown.
@@ -72,7 +72,7 @@ class Place:
 
     bus_id: str
     gpu: Element | None
-    above: tuple[Element, ...]
+    ancestors: tuple[Element, ...]
     host: str
     speed: str
     generation: int
@@ -80,7 +80,7 @@ class Place:
     @property
     def numa(self) -> str:
         """Return a key that distinguishes its NUMA node from others."""
-        return f"cpu {self.host} {self.above[0].get('numaid')} {self.above[0].line}"
+        return f"cpu {self.host} {self.ancestors[0].get('numaid')} {self.ancestors[0].line}"
 
     def gpu_children(self) -> list[Element]:
         """Return the elements in its ``gpu`` element."""
@@ -99,7 +99,7 @@ class Place:
             return f"gfx{gcn.removeprefix('gfx')}"
         return f"sm_{int(sm)}" if re.fullmatch("[0-9]{1,3}", sm) else ""
 
-    def is_no_rank(self) -> bool:
+    def has_no_rank(self) -> bool:
         """Return whether the file has it as no rank of the communicator."""
         return self.gpu is not None and self.gpu.get("rank") == "-1"
 
@@ -118,29 +118,30 @@ class Inventory:
         order: description of the order of ranks.
         cards: NICs that are PCI devices.
         virtual: number of network interfaces that are not PCI devices.
-        no_ranks: number of GPUs with rank -1, which are left out.
-        untold: number of PCI devices of a GPU's class without ``gpu``, if others have one.
+        rankless_gpus: number of GPUs with rank -1, which are left out.
+        undescribed_gpus: number of PCI devices of a GPU's class without ``gpu``, if others have
+            one.
     """
 
-    gpus: tuple[Place, ...]
+    gpus: tuple[GpuDevice, ...]
     order: str
     cpus: int
     cards: tuple[Nic, ...]
     virtual: int
-    no_ranks: int
-    untold: int
+    rankless_gpus: int
+    undescribed_gpus: int
 
     def links_to(self, rank: int, tclass: str) -> list[Element]:
         """Return the links of a GPU to devices of a PCI class."""
         return [k for k in self.gpus[rank].links() if k.get("tclass").lower().startswith(tclass)]
 
-    def rank_at(self, place: Place, target: str) -> int | None:
+    def rank_at(self, place: GpuDevice, target: str) -> int | None:
         """Return the GPU of the same host with a bus id, None where there is none."""
-        bus_id = plain_bus_id(target)
+        bus_id = normalize_bus_id(target)
         ranks = (i for i, g in enumerate(self.gpus) if (g.host, g.bus_id) == (place.host, bus_id))
         return next(ranks, None)
 
-    def links_elsewhere(self) -> int:
+    def count_other_links(self) -> int:
         """Return the number of links that lead neither to a GPU of the file nor to a switch."""
         return sum(
             self.rank_at(place, link.get("target")) is None
@@ -152,69 +153,71 @@ class Inventory:
     def paths(self) -> dict[Edge, int]:
         """Return how far the PCIe path of each pair of a host goes."""
         return {
-            (a, b): path_of(one.above, other.above)
-            for (a, one), (b, other) in combinations(enumerate(self.gpus), 2)
-            if one.host == other.host
+            (a, b): path_kind(first.ancestors, second.ancestors)
+            for (a, first), (b, second) in combinations(enumerate(self.gpus), 2)
+            if first.host == second.host
         }
 
     def bus_ids(self) -> BusIds:
         """Return the bus id of each rank, none where several hosts have the same."""
-        found = tuple(place.bus_id for place in self.gpus)
-        return found if len(set(found)) == len(found) else ()
+        ids = tuple(place.bus_id for place in self.gpus)
+        return ids if len(set(ids)) == len(ids) else ()
 
 
-def path_of(one: tuple[Element, ...], other: tuple[Element, ...]) -> int:
+def path_kind(first: tuple[Element, ...], second: tuple[Element, ...]) -> int:
     """Return the distance class of the path between two devices, from the elements above each."""
-    shared = sum(a is b for a, b in zip(one, other, strict=False))
+    shared = sum(a is b for a, b in zip(first, second, strict=False))
     if not shared:
         return SOCKETS
     if shared == 1:
         return BRIDGE
-    return SWITCH if shared == len(one) == len(other) else SWITCHES
+    return SWITCH if shared == len(first) == len(second) else SWITCHES
 
 
-def tree_of(system: Element) -> Inventory:
+def parse_tree(system: Element) -> Inventory:
     """Return the content of a file from its root element.
 
     Raises:
         FormatError: a GPU has no bus id or several ranks, or two of a host have the same bus id.
     """
     cpus = [child for child in system.children if child.tag == "cpu"]
-    devices = [found for cpu in cpus for found in _devices(cpu)]
-    detailed = any(_gpu_in(pci) for pci, _ in devices)
-    every = [_place(pci, above) for pci, above in devices if _is_gpu(pci, detailed=detailed)]
-    places = [place for place in every if not place.is_no_rank()]
+    devices = [device for cpu in cpus for device in _devices(cpu)]
+    detailed = any(_find_gpu(pci) for pci, _ in devices)
+    all_places = [
+        _build_device(pci, above) for pci, above in devices if _is_gpu(pci, detailed=detailed)
+    ]
+    places = [place for place in all_places if not place.has_no_rank()]
     check_gpus(len(places))
     _check_distinct(places, devices)
-    gpus, order = _ordered(places)
+    gpus, order = _order_gpus(places)
     cards = _cards(devices, gpus)
     virtual = sum(net.tag == "net" for cpu in cpus for nic in cpu.children for net in _nets(nic))
-    untold = sum(_is_gpu(pci, detailed=False) and not _gpu_in(pci) for pci, _ in devices)
+    untold = sum(_is_gpu(pci, detailed=False) and not _find_gpu(pci) for pci, _ in devices)
     return Inventory(
         gpus,
         order,
         len(cpus),
         cards,
         virtual,
-        no_ranks=len(every) - len(places),
-        untold=untold if detailed else 0,
+        rankless_gpus=len(all_places) - len(places),
+        undescribed_gpus=untold if detailed else 0,
     )
 
 
 def _devices(cpu: Element) -> list[Device]:
     """Return every PCI device at a cpu, with the elements above it."""
-    found: list[Device] = []
+    devices: list[Device] = []
     waiting: list[Device] = [(cpu, (cpu,))]
     while waiting:
         element, above = waiting.pop()
         below = (child for child in reversed(element.children) if child.tag == "pci")
         waiting.extend((child, (*above, child)) for child in below)
         if element.tag == "pci":
-            found.append((element, above[:-1]))
-    return found
+            devices.append((element, above[:-1]))
+    return devices
 
 
-def _gpu_in(pci: Element) -> Element | None:
+def _find_gpu(pci: Element) -> Element | None:
     """Return the GPU that a device is, None where it is none.
 
     Raises:
@@ -231,25 +234,25 @@ def _gpu_in(pci: Element) -> Element | None:
 
 def _is_gpu(pci: Element, *, detailed: bool) -> bool:
     if detailed:
-        return _gpu_in(pci) is not None
+        return _find_gpu(pci) is not None
     return pci.get("class").lower().startswith(_GPU_CLASSES)
 
 
-def _place(pci: Element, above: tuple[Element, ...]) -> Place:
-    bus_id = plain_bus_id(pci.get("busid"))
+def _build_device(pci: Element, above: tuple[Element, ...]) -> GpuDevice:
+    bus_id = normalize_bus_id(pci.get("busid"))
     if not bus_id:
         raise FormatError(
             f"line {pci.line}: busid of the GPU is {pci.get('busid')[:40]!r}, expected hexadecimal "
             "domain:bus:device.function, such as 0000:0a:00.0"
         )
-    slots = [slot for one in (pci, *above[1:]) if (slot := _slot(one))[1]]
+    slots = [slot for element in (pci, *above[1:]) if (slot := _slot(element))[1]]
     speed, generation = min(slots, key=lambda slot: slot[1], default=("", 0))
-    return Place(bus_id, _gpu_in(pci), above, above[0].get("host_hash"), speed, generation)
+    return GpuDevice(bus_id, _find_gpu(pci), above, above[0].get("host_hash"), speed, generation)
 
 
-def _check_distinct(places: list[Place], devices: list[Device]) -> None:
+def _check_distinct(places: list[GpuDevice], devices: list[Device]) -> None:
     seen: set[tuple[str, str]] = set()
-    lines = {plain_bus_id(pci.get("busid")): pci.line for pci, _ in devices}
+    lines = {normalize_bus_id(pci.get("busid")): pci.line for pci, _ in devices}
     for place in places:
         if (place.host, place.bus_id) in seen:
             raise FormatError(
@@ -259,34 +262,34 @@ def _check_distinct(places: list[Place], devices: list[Device]) -> None:
         seen.add((place.host, place.bus_id))
 
 
-def _ordered(places: list[Place]) -> tuple[tuple[Place, ...], str]:
+def _order_gpus(places: list[GpuDevice]) -> tuple[tuple[GpuDevice, ...], str]:
     """Return GPUs by rank, by ``dev`` where ranks are unknown, else as the file has them."""
     for name, said in (("rank", "'rank'"), ("dev", "'dev', because 'rank' is not unique")):
         numbers = [place.number(name) for place in places]
-        known = [number for number in numbers if number is not None]
-        if places and len(set(known)) == len(places):
-            each = sorted(zip(known, places, strict=True), key=lambda pair: pair[0])
+        known_numbers = [number for number in numbers if number is not None]
+        if places and len(set(known_numbers)) == len(places):
+            each = sorted(zip(known_numbers, places, strict=True), key=lambda pair: pair[0])
             return tuple(place for _, place in each), said
     return tuple(places), "the order of the file"
 
 
-def _cards(devices: list[Device], gpus: tuple[Place, ...]) -> tuple[Nic, ...]:
+def _cards(devices: list[Device], gpus: tuple[GpuDevice, ...]) -> tuple[Nic, ...]:
     """Return the NICs; several ports of a device are one each."""
-    found: list[tuple[str, float | None, tuple[tuple[int, int], ...]]] = []
+    cards: list[tuple[str, float | None, tuple[tuple[int, int], ...]]] = []
     for pci, above in devices:
         nets = [net for nic in pci.children for net in _nets(nic)]
-        check_cards(len(found) + len(nets))
+        check_cards(len(cards) + len(nets))
         far = tuple(_distance(above, gpu) for gpu in gpus)
-        found += [(net.get("name") or pci.get("busid"), _gb_per_s(net), far) for net in nets]
+        cards += [(net.get("name") or pci.get("busid"), _gb_per_s(net), far) for net in nets]
         if not nets and pci.get("class").lower().startswith(_NIC_CLASSES):
-            found.append((pci.get("busid"), None, far))
-    return nics(found)
+            cards.append((pci.get("busid"), None, far))
+    return nearest_nics(cards)
 
 
-def _distance(above: tuple[Element, ...], gpu: Place) -> tuple[int, int]:
+def _distance(above: tuple[Element, ...], gpu: GpuDevice) -> tuple[int, int]:
     """Return how far a NIC is from a GPU: the kind of path, then the bridges that they share."""
-    shared = sum(a is b for a, b in zip(above, gpu.above, strict=False))
-    return path_of(above, gpu.above), -shared
+    shared = sum(a is b for a, b in zip(above, gpu.ancestors, strict=False))
+    return path_kind(above, gpu.ancestors), -shared
 
 
 def _nets(nic: Element) -> Iterable[Element]:
@@ -301,13 +304,13 @@ def _gb_per_s(net: Element) -> float | None:
 
 def _slot(pci: Element) -> tuple[str, int]:
     """Return the slot of a device as text, and the generation whose 16 lanes have its speed."""
-    found, width = _SPEED.match(pci.get("link_speed")), pci.get("link_width")
-    generation = _GT_PER_S.get(float(found[1]), 0) if found else 0
-    told = width in {"1", "2", "4", "8", "16"}
-    lanes = int(width) if told else 16
-    if found is None or not generation:
+    match, width = _SPEED.match(pci.get("link_speed")), pci.get("link_width")
+    generation = _GT_PER_S.get(float(match[1]), 0) if match else 0
+    has_width = width in {"1", "2", "4", "8", "16"}
+    lanes = int(width) if has_width else 16
+    if match is None or not generation:
         return "", 0
     as_fast = max(1, generation + 1 - (16 // lanes).bit_length())
     carries = PCIE_X16_GB_PER_S[as_fast]
-    many = f"{lanes} lanes" if told else "16 lanes, since link_width is missing"
-    return f"{float(found[1]):g} GT/s of {many}, {carries:g} GB/s", as_fast
+    many = f"{lanes} lanes" if has_width else "16 lanes, since link_width is missing"
+    return f"{float(match[1]):g} GT/s of {many}, {carries:g} GB/s", as_fast

@@ -2,8 +2,8 @@
 
 A ``system`` of ``cpu``, each with trees of ``pci``. These contain ``gpu``, which lists ``nvlink``
 or ``xgmi`` by the PCI bus id of the other end, and ``nic`` of ``net``. Links to NVSwitches (PCI
-class 0x068000) become those of :mod:`~sccl.topo.importers.pairs`: any pair at the full rate, with
-budgets for the traffic out of and into each GPU.
+class 0x068000) become those of :mod:`~sccl.topo.importers.gpu_pairs`: any pair at the full rate,
+with budgets for the traffic out of and into each GPU.
 
 NVLinks to CPUs (class 0x068001, of POWER9) join no GPUs.
 
@@ -17,10 +17,18 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 
+from sccl.core.formatting import format_count
 from sccl.core.ids import Edge
-from sccl.core.words import counted
 from sccl.errors import FormatError, InputError
 from sccl.topo.importers.contract import Hints, Imported
+from sccl.topo.importers.gpu_pairs import (
+    GpuPairs,
+    Speeds,
+    build_machine,
+    describe_links,
+    describe_nics,
+    merge_switch_links,
+)
 from sccl.topo.importers.gpus import (
     NVLINK,
     PCIE,
@@ -28,29 +36,15 @@ from sccl.topo.importers.gpus import (
     Gpu,
     amd_gpu,
     check_partitions,
-    gpu_of_user,
-    link_questions,
+    describe_impossible_links,
+    describe_speed,
     nvidia_gpu,
+    parse_gpu,
     same_architecture,
-    speed_said,
 )
-from sccl.topo.importers.nccl_tree import (
-    ATTRIBUTES,
-    CPU_CLASS,
-    SWITCH_CLASS,
-    Inventory,
-    tree_of,
-)
-from sccl.topo.importers.pairs import (
-    Pairs,
-    Speeds,
-    build,
-    links_said,
-    nics_said,
-    with_switches,
-)
-from sccl.topo.importers.plain_xml import Element, parsed
-from sccl.topo.importers.unused import unused_attributes, unused_line
+from sccl.topo.importers.nccl_tree import ATTRIBUTES, CPU_CLASS, SWITCH_CLASS, Inventory, parse_tree
+from sccl.topo.importers.plain_xml import Element, parse_xml
+from sccl.topo.importers.unused_fields import unused_attributes, unused_line
 
 NAME = "nccl-xml"
 ABOUT = "topology of NCCL or RCCL in XML"
@@ -86,8 +80,8 @@ _DUMP = "NCCL_TOPO_DUMP_FILE=topo.xml"
 
 def sniff(text: str) -> bool:
     """Return whether a text has the root of such a file, or of NCCL's graphs."""
-    found = _ROOT.search(text[:65536])
-    return found is not None and text.lstrip("\ufeff \t\r\n").startswith("<")
+    match = _ROOT.search(text[:65536])
+    return match is not None and text.lstrip("\ufeff \t\r\n").startswith("<")
 
 
 def read(text: str, hints: Hints) -> Imported:
@@ -96,37 +90,40 @@ def read(text: str, hints: Hints) -> Imported:
     Raises:
         InputError: it is no such file, has no GPUs, or its links contradict one another.
     """
-    system = _system(parsed(text))
-    tree = tree_of(system)
+    system = _system(parse_xml(text))
+    tree = parse_tree(system)
     _check_count(tree)
-    direct, to_switches = _direct(tree), _to_switches(tree)
-    kind = _kind(tree)
+    direct, to_switches = _direct_links(tree), _switch_links(tree)
+    kind = _link_kind(tree)
     if direct:
         check_partitions(tree.bus_ids())
-    gpu = _gpu(
+    gpu = _identify_gpu(
         tree, hints, max(to_switches.values(), default=0), needed=bool(direct or to_switches)
     )
-    lanes = with_switches(direct, to_switches)
-    pairs = Pairs(len(tree.gpus), lanes, tree.paths(), tuple(g.numa for g in tree.gpus))
+    lanes = merge_switch_links(direct, to_switches)
+    pairs = GpuPairs(len(tree.gpus), lanes, tree.paths(), tuple(g.numa for g in tree.gpus))
     speeds = Speeds(
-        kind, gpu.gb_per_s if gpu else 0.0, pairs.most_links(to_switches), _pcie(tree, gpu)
+        kind,
+        gpu.gb_per_s if gpu else 0.0,
+        pairs.max_links(to_switches),
+        _pcie_generation(tree, gpu),
     )
-    built = build(pairs, speeds, hints, ABOUT)
+    built = build_machine(pairs, speeds, hints, ABOUT)
     topology = replace(built.topology, pci_bus_ids=tree.bus_ids())
-    fast = links_said(kind, direct, to_switches)
+    fast = describe_links(kind, direct, to_switches)
     return Imported(
         topology,
         (
-            *_told(tree),
+            *_understood_notes(tree),
             *fast,
-            *_left_out(tree),
+            *_omitted_notes(tree),
             *built.understood,
-            *_of_nics(tree),
+            *_nic_notes(tree),
             *unused_line(unused_attributes(system, ATTRIBUTES)),
         ),
         (
-            *_of_gpu(tree, gpu, hints, links=bool(fast)),
-            *_questions(tree, direct, to_switches, gpu, hints),
+            *_gpu_notes(tree, gpu, hints, links=bool(fast)),
+            *_link_warnings(tree, direct, to_switches, gpu, hints),
             *built.assumed,
         ),
         tuple(card for card in tree.cards if card.ranks),
@@ -148,9 +145,10 @@ def _system(root: Element) -> Element:
 
 
 def _check_count(tree: Inventory) -> None:
-    if not tree.gpus and tree.no_ranks:
+    if not tree.gpus and tree.rankless_gpus:
         raise FormatError(
-            f"the rank of all of {counted(tree.no_ranks, 'GPU')} is -1, which is no rank: run with "
+            f"the rank of all of {format_count(tree.rankless_gpus, 'GPU')} is -1, which is no "
+            "rank: run with "
             f"{_DUMP} on GPUs that take part, and give that file"
         )
     if not tree.gpus:
@@ -159,43 +157,44 @@ def _check_count(tree: Inventory) -> None:
         )
 
 
-def _direct(tree: Inventory) -> dict[Edge, int]:
+def _direct_links(tree: Inventory) -> dict[Edge, int]:
     """Return the links that join pairs of GPUs, the lower first.
 
     Raises:
         FormatError: a link leads to its own GPU, or the two ends tell different numbers.
     """
-    told: dict[Edge, tuple[int, int]] = {}
+    links: dict[Edge, tuple[int, int]] = {}
     for rank, place in enumerate(tree.gpus):
         for link in place.links():
-            other = tree.rank_at(place, link.get("target"))
-            if other == rank:
+            peer = tree.rank_at(place, link.get("target"))
+            if peer == rank:
                 raise FormatError(
                     f"line {link.line}: <{link.tag}> of the GPU {place.bus_id} leads to that GPU "
                     f"itself: the file was changed, write it anew with {_DUMP}"
                 )
-            if other is not None:
-                before = told.get((rank, other), (0, 0))[0]
-                told[rank, other] = before + _count(link), link.line
-    for (a, b), (lanes, line) in told.items():
-        back = told.get((b, a), (0, 0))[0]
+            if peer is not None:
+                before = links.get((rank, peer), (0, 0))[0]
+                links[rank, peer] = before + _link_count(link), link.line
+    for (a, b), (lanes, line) in links.items():
+        back = links.get((b, a), (0, 0))[0]
         if back != lanes:
             raise FormatError(
-                f"line {line}: {counted(lanes, 'link')} from {tree.gpus[a].bus_id} to "
+                f"line {line}: {format_count(lanes, 'link')} from {tree.gpus[a].bus_id} to "
                 f"{tree.gpus[b].bus_id}, and {back} back: expected as many"
             )
-    return {(a, b): lanes for (a, b), (lanes, _) in told.items() if a < b}
+    return {(a, b): lanes for (a, b), (lanes, _) in links.items() if a < b}
 
 
-def _to_switches(tree: Inventory) -> dict[int, int]:
+def _switch_links(tree: Inventory) -> dict[int, int]:
     """Return how many links of each GPU lead to switches, of GPUs that have such."""
     counts = {
-        rank: sum(map(_count, tree.links_to(rank, SWITCH_CLASS))) for rank in range(len(tree.gpus))
+        rank: sum(map(_link_count, tree.links_to(rank, SWITCH_CLASS)))
+        for rank in range(len(tree.gpus))
     }
     return {rank: count for rank, count in counts.items() if count}
 
 
-def _count(link: Element) -> int:
+def _link_count(link: Element) -> int:
     text = link.get("count")
     count = int(text) if re.fullmatch("[0-9]{1,4}", text) else 0
     if not 1 <= count <= MAX_LINKS:
@@ -205,53 +204,54 @@ def _count(link: Element) -> int:
     return count
 
 
-def _kind(tree: Inventory) -> str:
+def _link_kind(tree: Inventory) -> str:
     return XGMI if any(g.architecture().startswith("gfx") for g in tree.gpus) else NVLINK
 
 
-def _gpu(tree: Inventory, hints: Hints, to_switches: int, *, needed: bool) -> Gpu | None:
+def _identify_gpu(tree: Inventory, hints: Hints, to_switches: int, *, needed: bool) -> Gpu | None:
     """Return which GPU these are, by the user or by their architecture and links to switches.
 
     Raises:
         InputError: they have links, and none is known by it that has.
     """
     if hints.gpu is not None:
-        gpu: Gpu | None = gpu_of_user(hints.gpu)
+        gpu: Gpu | None = parse_gpu(hints.gpu)
     else:
-        gpu = _of_architecture(tree.gpus[0].architecture())
+        gpu = _gpu_by_architecture(tree.gpus[0].architecture())
         alike = same_architecture(gpu) if gpu and gpu.links != to_switches else ()
         gpu = next((g for g in alike if g.on_switches and g.links == to_switches), gpu)
     if needed and (gpu is None or gpu.link == PCIE):
-        what = gpu.name if gpu else tree.gpus[0].architecture() or "none"
+        name = gpu.name if gpu else tree.gpus[0].architecture() or "none"
         raise InputError(
-            f"the GPU {tree.gpus[0].bus_id} has {_kind(tree)}s of unknown speed on {what}: select "
+            f"the GPU {tree.gpus[0].bus_id} has {_link_kind(tree)}s of unknown speed on {name}: "
+            "select "
             "the GPU with --gpu"
         )
     return gpu
 
 
-def _of_architecture(name: str) -> Gpu | None:
+def _gpu_by_architecture(name: str) -> Gpu | None:
     if name.startswith("gfx"):
         return amd_gpu(name.removeprefix("gfx")) or amd_gpu(name)
     return nvidia_gpu(int(name.removeprefix("sm_"))) if name else None
 
 
-def _pcie(tree: Inventory, gpu: Gpu | None) -> int:
+def _pcie_generation(tree: Inventory, gpu: Gpu | None) -> int:
     """Return the generation of PCIe whose 16 lanes are as fast as the slowest way up of a GPU."""
-    told = [place.generation for place in tree.gpus if place.generation]
-    return min(told) if told else (gpu.pcie if gpu else 4)
+    generations = [place.generation for place in tree.gpus if place.generation]
+    return min(generations) if generations else (gpu.pcie if gpu else 4)
 
 
-def _told(tree: Inventory) -> Iterable[str]:
+def _understood_notes(tree: Inventory) -> Iterable[str]:
     kinds = sorted({g.architecture() for g in tree.gpus} - {""})
     of = f" ({', '.join(kinds)})" if kinds else ""
-    yield f"{counted(len(tree.gpus), 'GPU')}{of} at {counted(tree.cpus, 'NUMA node')}"
+    yield f"{format_count(len(tree.gpus), 'GPU')}{of} at {format_count(tree.cpus, 'NUMA node')}"
     yield f"ranks are numbered by {tree.order}"
     if speeds := sorted({g.speed for g in tree.gpus} - {""}):
         yield f"slowest on the way up from a GPU: {', '.join(speeds)}"
 
 
-def _questions(
+def _link_warnings(
     tree: Inventory,
     direct: dict[Edge, int],
     to_switches: dict[int, int],
@@ -260,44 +260,55 @@ def _questions(
 ) -> list[str]:
     """Return, in words, the numbers of links that no GPU of this kind has."""
     each = range(len(tree.gpus))
-    own = [[n for pair, n in direct.items() if rank in pair] for rank in each]
-    links = [sum(counts) + to_switches.get(rank, 0) for rank, counts in enumerate(own)]
+    link_counts = [[n for pair, n in direct.items() if rank in pair] for rank in each]
+    links = [sum(counts) + to_switches.get(rank, 0) for rank, counts in enumerate(link_counts)]
     kinds = () if gpu is None else (gpu,) if hints.gpu else same_architecture(gpu)
-    questions = link_questions(_kind(tree), links, list(map(len, own)), kinds)
+    questions = describe_impossible_links(
+        _link_kind(tree), links, list(map(len, link_counts)), kinds
+    )
     return [f"questioned: {line}: the file counts them so" for line in questions]
 
 
-def _left_out(tree: Inventory) -> Iterable[str]:
-    if tree.no_ranks:
-        yield f"{counted(tree.no_ranks, 'GPU')} with rank -1 left out: no rank of the communicator"
-    if tree.untold:
-        devices = counted(tree.untold, "PCI device")
+def _omitted_notes(tree: Inventory) -> Iterable[str]:
+    if tree.rankless_gpus:
+        yield (
+            f"{format_count(tree.rankless_gpus, 'GPU')} with rank -1 left out: no rank of the "
+            f"communicator"
+        )
+    if tree.undescribed_gpus:
+        devices = format_count(tree.undescribed_gpus, "PCI device")
         yield f"{devices} of a GPU's class left out: the file has no <gpu> in it"
-    to_cpus = [sum(map(_count, tree.links_to(rank, CPU_CLASS))) for rank in range(len(tree.gpus))]
+    to_cpus = [
+        sum(map(_link_count, tree.links_to(rank, CPU_CLASS))) for rank in range(len(tree.gpus))
+    ]
     if any(to_cpus):
-        with_some = counted(sum(map(bool, to_cpus)), "GPU")
-        yield f"{sum(to_cpus)} {_kind(tree)}s of {with_some} to CPUs left out: they join no GPUs"
-    if gone := tree.links_elsewhere():
-        yield f"{counted(gone, 'link')} to nodes that are no ranks of the file left out"
+        with_some = format_count(sum(map(bool, to_cpus)), "GPU")
+        yield (
+            f"{sum(to_cpus)} {_link_kind(tree)}s of {with_some} to CPUs left out: they join no GPUs"
+        )
+    if gone := tree.count_other_links():
+        yield f"{format_count(gone, 'link')} to nodes that are no ranks of the file left out"
     if c2c := sum(child.tag == "c2c" for g in tree.gpus for child in g.gpu_children()):
-        yield f"{counted(c2c, 'GPU')} joined to a CPU by C2C, which joins no GPUs to one another"
+        yield (
+            f"{format_count(c2c, 'GPU')} joined to a CPU by C2C, which joins no GPUs to one another"
+        )
 
 
-def _of_nics(tree: Inventory) -> Iterable[str]:
-    yield from nics_said(tree.cards)
+def _nic_notes(tree: Inventory) -> Iterable[str]:
+    yield from describe_nics(tree.cards)
     if tree.virtual:
-        yield f"{counted(tree.virtual, 'network interface')} without a PCI device left out"
+        yield f"{format_count(tree.virtual, 'network interface')} without a PCI device left out"
 
 
-def _of_gpu(tree: Inventory, gpu: Gpu | None, hints: Hints, *, links: bool) -> Iterable[str]:
+def _gpu_notes(tree: Inventory, gpu: Gpu | None, hints: Hints, *, links: bool) -> Iterable[str]:
     if gpu is not None and links:
         kinds = {place.architecture() for place in tree.gpus}
         first = "" if len(kinds) == 1 else " (by the first: they are of several kinds)"
-        usual = gpu == _of_architecture(tree.gpus[0].architecture())
+        usual = gpu == _gpu_by_architecture(tree.gpus[0].architecture())
         by = "architecture" if usual else "architecture and links to switches"
-        told = f"GPU model: {gpu.name}{first}, by {by}; --gpu overrides it; "
-        named_by = "" if hints.gpu else told
-        yield f"{named_by}{speed_said(gpu)}"
+        assumption = f"GPU model: {gpu.name}{first}, by {by}; --gpu overrides it; "
+        named_by = "" if hints.gpu else assumption
+        yield f"{named_by}{describe_speed(gpu)}"
     if not any(place.gpu is not None for place in tree.gpus):
         yield (
             "the file names GPUs by their PCI class alone and no links of theirs, which NCCL finds "

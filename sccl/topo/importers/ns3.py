@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NoReturn
 
+from sccl.core.formatting import format_count
 from sccl.core.topology import Link, Switch, Topology
-from sccl.core.words import counted
 from sccl.errors import FormatError, TooLargeError
 from sccl.topo.importers.contract import Hints, Imported
-from sccl.topo.importers.gpus import gpu_named
+from sccl.topo.importers.gpus import find_gpu
 
 NAME = "ns3"
 ABOUT = "topology of ns-3, as HPCC, ASTRA-sim and SimAI have it"
@@ -59,7 +59,7 @@ class _Header:
 
 
 @dataclass(frozen=True, slots=True)
-class _Words:
+class _Line:
     """A line of the text that is not empty."""
 
     number: int
@@ -87,12 +87,12 @@ def read(text: str, hints: Hints) -> Imported:
         InputError: it is no such topology, or larger than is read.
     """
     lines = [
-        _Words(number, words)
+        _Line(number, words)
         for number, line in enumerate(text.splitlines(), 1)
         if (words := tuple(line.split("//")[0].split()))
     ]
     if not lines:
-        raise FormatError(f"nothing is written, expected {_in_a_line()}")
+        raise FormatError(f"nothing is written, expected {_format_hint()}")
     header = _header(lines[0])
     switches, rest = _switches(lines[1:], header)
     pairs, lossy = _pairs(rest[: header.links], header)
@@ -118,14 +118,14 @@ def read(text: str, hints: Hints) -> Imported:
         labels=tuple(map(str, ranks)) if ranks != list(range(len(ranks))) else (),
         source=f"imported: {ABOUT}",
     )
-    said = (*_understood(header, topology, pairs), *_behind(rest[header.links :]))
-    assumed = (*_assumed(topology, lossy), *_questions(header, topology))
+    said = (*_understood_notes(header, topology, pairs), *_trailing_notes(rest[header.links :]))
+    assumed = (*_assumption_notes(topology, lossy), *_rate_warnings(header, topology))
     return Imported(topology, said, assumed)
 
 
-def _header(line: _Words) -> _Header:
+def _header(line: _Line) -> _Header:
     if not _HEADER.fullmatch(" ".join(line.words)):
-        line.refuse(f"expected the numbers of nodes, switches and links, such as {_in_a_line()}")
+        line.refuse(f"expected the numbers of nodes, switches and links, such as {_format_hint()}")
     numbers = [int(word) for word in line.words if word.isdigit()]
     nodes, per, nvswitches, switches, links = (
         (numbers[0], 0, 0, *numbers[1:3]) if len(line.words) == 3 else numbers[:5]
@@ -142,34 +142,34 @@ def _header(line: _Words) -> _Header:
     return header
 
 
-def _switches(lines: list[_Words], header: _Header) -> tuple[list[int], list[_Words]]:
+def _switches(lines: list[_Line], header: _Header) -> tuple[list[int], list[_Line]]:
     """Return the nodes that are switches, which may be on several lines, and the lines after."""
-    found: list[int] = []
+    switches: list[int] = []
     for i, line in enumerate(lines):
-        if len(found) == header.switches:
-            return found, lines[i:]
+        if len(switches) == header.switches:
+            return switches, lines[i:]
         for word in line.words:
             if not word.isdigit() or len(word) > 9 or int(word) >= header.nodes:
                 line.refuse(f"switch {word!r}, expected a node from 0 to {header.nodes - 1}")
-            found.append(int(word))
-        if len(found) > header.switches or len(set(found)) != len(found):
+            switches.append(int(word))
+        if len(switches) > header.switches or len(set(switches)) != len(switches):
             line.refuse(
                 f"expected {header.switches} different switches, the number in the first line"
             )
-    if len(found) != header.switches:
-        raise FormatError(f"{len(found)} switches are named, expected {header.switches}")
-    return found, []
+    if len(switches) != header.switches:
+        raise FormatError(f"{len(switches)} switches are named, expected {header.switches}")
+    return switches, []
 
 
 _Pairs = dict[tuple[int, int], tuple[float, float, int]]
 """GB/s of a lane, latency in us and lanes of joined nodes, the lower first."""
 
 
-def _pairs(lines: list[_Words], header: _Header) -> tuple[_Pairs, int]:
+def _pairs(lines: list[_Line], header: _Header) -> tuple[_Pairs, int]:
     """Return the links by pair of nodes, and the number of links that lose packets."""
     if len(lines) != header.links:
         raise FormatError(f"{len(lines)} links are there, expected {header.links} by line 1")
-    found: _Pairs = {}
+    pairs: _Pairs = {}
     lossy = 0
     for line in lines:
         if len(line.words) not in {4, 5}:
@@ -182,43 +182,46 @@ def _pairs(lines: list[_Words], header: _Header) -> tuple[_Pairs, int]:
         if not speed:
             line.refuse("a rate of 0, expected more: leave the link out")
         lossy += _value(line, (*line.words, "0")[4], {"": 1.0}, "error rate from 0 to 1") > 0
-        own = found.setdefault((a, b), (speed, alpha_us, 0))
-        if own[:2] != (speed, alpha_us):
+        entry = pairs.setdefault((a, b), (speed, alpha_us, 0))
+        if entry[:2] != (speed, alpha_us):
             line.refuse(f"nodes {a} and {b} are joined twice, at different costs: leave one out")
-        found[a, b] = (speed, alpha_us, own[2] + 1)
-    return found, lossy
+        pairs[a, b] = (speed, alpha_us, entry[2] + 1)
+    return pairs, lossy
 
 
-def _behind(lines: list[_Words]) -> Iterator[str]:
+def _trailing_notes(lines: list[_Line]) -> Iterator[str]:
     """Yield, in words, the lines after the links, which ns-3 does not read either."""
     if lines:
         links = sum(len(line.words) in {4, 5} and line.words[0].isdigit() for line in lines)
         as_links = f", {links} of which look like links" if links else ""
         yield (
-            f"not used: {counted(len(lines), 'line')} from line {lines[0].number} on{as_links}: "
+            f"not used: {format_count(len(lines), 'line')} from line {lines[0].number} "
+            f"on{as_links}: "
             "line 1 counts fewer links"
         )
 
 
-def _node(line: _Words, word: str, header: _Header) -> int:
+def _node(line: _Line, word: str, header: _Header) -> int:
     if not word.isdigit() or len(word) > 9 or int(word) >= header.nodes:
         line.refuse(f"node {word!r}, expected one from 0 to {header.nodes - 1}")
     return int(word)
 
 
-def _value(line: _Words, word: str, units: dict[str, float], expected: str) -> float:
-    found = _VALUE.fullmatch(word)
-    if found is None or found[2] not in units:
+def _value(line: _Line, word: str, units: dict[str, float], expected: str) -> float:
+    match = _VALUE.fullmatch(word)
+    if match is None or match[2] not in units:
         line.refuse(f"{word!r}, expected a {expected}")
-    return float(found[1]) * units[found[2]]
+    return float(match[1]) * units[match[2]]
 
 
-def _understood(header: _Header, topology: Topology, pairs: _Pairs) -> tuple[str, ...]:
+def _understood_notes(header: _Header, topology: Topology, pairs: _Pairs) -> tuple[str, ...]:
     kinds = Counter((speed, alpha_us) for speed, alpha_us, _ in pairs.values())
-    nodes = f"{counted(topology.ranks, 'rank')}, {counted(len(topology.switches), 'switch')}"
-    lines = [f"{nodes}, {counted(header.links, 'link')}"]
+    nodes = (
+        f"{format_count(topology.ranks, 'rank')}, {format_count(len(topology.switches), 'switch')}"
+    )
+    lines = [f"{nodes}, {format_count(header.links, 'link')}"]
     lines += [
-        f"{counted(count, 'pair')} of nodes joined by {speed:g} GB/s and {alpha_us:g} us"
+        f"{format_count(count, 'pair')} of nodes joined by {speed:g} GB/s and {alpha_us:g} us"
         for (speed, alpha_us), count in sorted(kinds.items(), reverse=True)[:8]
     ]
     if header.gpu:
@@ -226,7 +229,7 @@ def _understood(header: _Header, topology: Topology, pairs: _Pairs) -> tuple[str
     return tuple(lines)
 
 
-def _assumed(topology: Topology, lossy: int) -> tuple[str, ...]:
+def _assumption_notes(topology: Topology, lossy: int) -> tuple[str, ...]:
     lines = ["a link carries its rate both ways at once; two links of a pair are two lanes"]
     if topology.switches:
         lines.append("switches forward and hold nothing")
@@ -235,20 +238,20 @@ def _assumed(topology: Topology, lossy: int) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _questions(header: _Header, topology: Topology) -> Iterator[str]:
+def _rate_warnings(header: _Header, topology: Topology) -> Iterator[str]:
     """Yield, in words, a rate out of a rank that all NVLinks of its GPU do not carry."""
-    gpu = gpu_named(header.gpu)
+    gpu = find_gpu(header.gpu)
     if gpu is None or not gpu.links:
         return
-    most, links = gpu.links * gpu.gb_per_s, (k for k in topology.links if k.src < topology.ranks)
+    limit, links = gpu.links * gpu.gb_per_s, (k for k in topology.links if k.src < topology.ranks)
     fastest = max(links, key=lambda link: link.lanes * link.gb_per_s)
-    if fastest.lanes * fastest.gb_per_s > most:
+    if fastest.lanes * fastest.gb_per_s > limit:
         yield (
             f"questioned: a link of rank {fastest.src} carries "
             f"{fastest.lanes * fastest.gb_per_s:g} GB/s, and all {gpu.link}s of a GPU {gpu.name} "
-            f"{most:g}"
+            f"{limit:g}"
         )
 
 
-def _in_a_line() -> str:
+def _format_hint() -> str:
     return " / ".join(EXAMPLE.splitlines()[:3])

@@ -13,7 +13,7 @@ from itertools import combinations
 
 from sccl.core.ids import Edge
 from sccl.errors import FormatError, TooLargeError
-from sccl.topo.importers.pairs import BRIDGE, MAX_GPUS, NODE, SOCKETS, SWITCH, SWITCHES
+from sccl.topo.importers.gpu_pairs import BRIDGE, MAX_GPUS, NODE, SOCKETS, SWITCH, SWITCHES
 
 MAX_CHARACTERS = 2**20
 """A matrix of 64 GPUs and as many NICs has 70,000."""
@@ -32,7 +32,7 @@ MX = "MX"
 """MetaX has its own links, and prints no number of them."""
 
 _CELL = re.compile(rf"X|NV[0-9]{{1,2}}|{MX}|{'|'.join(PATHS)}")
-_CELLS_IN_ONE = re.compile(rf"(?:{_CELL.pattern})+")
+_JOINED_CELLS = re.compile(rf"(?:{_CELL.pattern})+")
 """Cells without a blank between them, as pastes that lose tabs have them."""
 
 _CELLS = f"X, NV and a number, or one of {', '.join(PATHS)}"
@@ -56,7 +56,7 @@ class Matrix:
         rows: the words of each present row: for each GPU, then for each NIC.
         nics: names of the columns after the GPUs, from the legend if it has them.
         header: whether there is a header.
-        places: the words on CPUs and NUMA nodes in each row. Empty: none.
+        affinities: the words on CPUs and NUMA nodes in each row. Empty: none.
         unread: NICs whose rows do not have a cell for each GPU and NIC.
     """
 
@@ -64,7 +64,7 @@ class Matrix:
     rows: dict[int, tuple[str, ...]]
     nics: tuple[str, ...]
     header: bool
-    places: tuple[str, ...]
+    affinities: tuple[str, ...]
     unread: tuple[str, ...]
 
     @property
@@ -91,12 +91,12 @@ class _Row:
     rest: tuple[str, ...]
 
 
-def shows_gpus(text: str) -> bool:
+def has_gpu_row(text: str) -> bool:
     """Return whether some line is a GPU's and has the X of itself."""
     return _ROW.search(_STYLE.sub("", text[:MAX_CHARACTERS])) is not None
 
 
-def matrix_of(text: str) -> Matrix:
+def parse_matrix(text: str) -> Matrix:
     """Return the content of a matrix, with every word in its place.
 
     Raises:
@@ -108,16 +108,16 @@ def matrix_of(text: str) -> Matrix:
             "output of nvidia-smi topo -m alone"
         )
     lines = [line.strip(_MARGIN) for line in _STYLE.sub("", text).splitlines()]
-    rows = [row for i, line in enumerate(lines) if (row := _row(i + 1, line))]
+    rows = [row for i, line in enumerate(lines) if (row := _parse_row(i + 1, line))]
     if not rows:
         raise FormatError(
             "no row of a GPU has the X of its own column: expected the output of nvidia-smi topo -m"
         )
     header = next((line for line in lines[: rows[0].line - 1] if line.startswith("GPU0")), None)
-    gpus = _seen(rows) if header is None else _named(header)
+    gpus = _count_seen_gpus(rows) if header is None else _count_named_gpus(header)
     if gpus > MAX_GPUS:
         raise TooLargeError(f"it has {gpus} GPUs, and matrices are read to {MAX_GPUS}")
-    by_gpu = _in_order(rows, gpus)
+    by_gpu = _ordered_rows(rows, gpus)
     nics = _nics(header, lines, max(len(row.words) for row in rows) - gpus)
     for row in rows:
         _check_width(row, gpus, len(nics))
@@ -131,23 +131,23 @@ def matrix_of(text: str) -> Matrix:
     )
 
 
-def _row(number: int, line: str) -> _Row | None:
+def _parse_row(number: int, line: str) -> _Row | None:
     """Return the row of a GPU's line: the words up to the first that stands for no link."""
     name, *words = line.split() or [""]
-    found = _GPU.fullmatch(name)
-    words = [cell for word in words for cell in _cells(word)]
-    if found is None or not ("X" in words or (words and _CELL.fullmatch(words[0]))):
+    match = _GPU.fullmatch(name)
+    words = [cell for word in words for cell in _split_cells(word)]
+    if match is None or not ("X" in words or (words and _CELL.fullmatch(words[0]))):
         return None
     joins = next((i for i, word in enumerate(words) if not _CELL.fullmatch(word)), len(words))
-    return _Row(number, int(found[1]), tuple(words[:joins]), tuple(words[joins:]))
+    return _Row(number, int(match[1]), tuple(words[:joins]), tuple(words[joins:]))
 
 
-def _cells(word: str) -> list[str]:
+def _split_cells(word: str) -> list[str]:
     """Return the cells that a word is, where it is some, else the word."""
-    return _CELL.findall(word) if _CELLS_IN_ONE.fullmatch(word) else [word]
+    return _CELL.findall(word) if _JOINED_CELLS.fullmatch(word) else [word]
 
 
-def _named(header: str) -> int:
+def _count_named_gpus(header: str) -> int:
     """Return how many GPUs a header names, its names glued together or not."""
     numbers = [int(number) for number in _GPU.findall(header)]
     if numbers != list(range(len(numbers))):
@@ -158,21 +158,21 @@ def _named(header: str) -> int:
     return len(numbers)
 
 
-def _seen(rows: list[_Row]) -> int:
+def _count_seen_gpus(rows: list[_Row]) -> int:
     """Return how many GPUs there are by the rows and the NVLinks, where no header tells."""
     linked = [i for row in rows for i, word in enumerate(row.words) if word.startswith("NV")]
     return 1 + max(*linked, *(row.gpu for row in rows), 0)
 
 
-def _in_order(rows: list[_Row], gpus: int) -> dict[int, _Row]:
+def _ordered_rows(rows: list[_Row], gpus: int) -> dict[int, _Row]:
     """Return the row of each GPU that has one, all of them checked."""
     by_gpu: dict[int, _Row] = {}
     for row in sorted(rows, key=lambda row: (row.gpu, row.line)):
         _check_row(row, gpus)
-        other = by_gpu.setdefault(row.gpu, row)
-        if other is not row:
+        earlier_row = by_gpu.setdefault(row.gpu, row)
+        if earlier_row is not row:
             raise FormatError(
-                f"lines {other.line} and {row.line} are both of GPU{row.gpu}: give one matrix"
+                f"lines {earlier_row.line} and {row.line} are both of GPU{row.gpu}: give one matrix"
             )
     _check_symmetry(by_gpu)
     return by_gpu
@@ -183,9 +183,9 @@ def _check_row(row: _Row, gpus: int) -> None:
         raise FormatError(f"line {row.line} is of GPU{row.gpu}, and the header ends before that")
     words = row.words[:gpus]
     if len(words) < gpus:
-        given = repr(row.rest[0][:40]) if row.rest else "the end of the line"
+        cell = repr(row.rest[0][:40]) if row.rest else "the end of the line"
         raise FormatError(
-            f"line {row.line}: {given} stands where GPU{row.gpu} and GPU{len(words)} are joined, "
+            f"line {row.line}: {cell} stands where GPU{row.gpu} and GPU{len(words)} are joined, "
             f"expected {_CELLS}: is it the output of nvidia-smi topo -m?"
         )
     if [i for i, word in enumerate(words) if word == "X"] != [row.gpu]:
@@ -222,7 +222,7 @@ def _check_nics(
         name, *words = line.split() or [""]
         if name not in columns:
             continue
-        cells = [cell for word in words for cell in _cells(word)]
+        cells = [cell for word in words for cell in _split_cells(word)]
         if len(cells) != gpus + len(nics) or not all(map(_CELL.fullmatch, cells)):
             yield name
             continue
@@ -236,10 +236,10 @@ def _check_nics(
 
 def _check_symmetry(rows: dict[int, _Row]) -> None:
     for a, b in combinations(sorted(rows), 2):
-        there, back = rows[a].words[b], rows[b].words[a]
-        if there != back:
+        forward, back = rows[a].words[b], rows[b].words[a]
+        if forward != back:
             raise FormatError(
-                f"line {rows[a].line} has {there} for GPU{a} and GPU{b}, line {rows[b].line} has "
+                f"line {rows[a].line} has {forward} for GPU{a} and GPU{b}, line {rows[b].line} has "
                 f"{back}: expected the same word"
             )
 
@@ -251,5 +251,5 @@ def _nics(header: str | None, lines: list[str], columns: int) -> tuple[str, ...]
     last = list(_GPU.finditer(header))[-1]
     names = header[last.end() :].split()
     end = next((i for i, name in enumerate(names) if name in _BEHIND_NICS), len(names))
-    legend = {found[1]: found[2] for line in lines if (found := _LEGEND.fullmatch(line.strip()))}
+    legend = {match[1]: match[2] for line in lines if (match := _LEGEND.fullmatch(line.strip()))}
     return tuple(f"{n} ({legend[n]})" if n in legend else n for n in names[:end])

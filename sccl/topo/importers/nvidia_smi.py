@@ -11,23 +11,15 @@ from dataclasses import replace
 from itertools import combinations
 
 from sccl.core.bus_ids import ASCENDING
+from sccl.core.formatting import format_count
 from sccl.core.ids import Edge
-from sccl.core.words import counted
 from sccl.errors import FormatError, InputError
+from sccl.topo.chassis_network import Nic
 from sccl.topo.importers.contract import Hints, Imported
-from sccl.topo.importers.gpus import (
-    GPUS,
-    METAX,
-    NVLINK,
-    Gpu,
-    gpu_of_user,
-    most_links,
-    speed_said,
-)
-from sccl.topo.importers.nvidia_matrix import MX, PATHS, Matrix, matrix_of, shows_gpus
-from sccl.topo.importers.pairs import Pairs, Speeds, build, check_cards, named
-from sccl.topo.importers.unused import unused_names
-from sccl.topo.network import Nic
+from sccl.topo.importers.gpu_pairs import GpuPairs, Speeds, build_machine, check_cards, gpus_text
+from sccl.topo.importers.gpus import GPUS, METAX, NVLINK, Gpu, describe_speed, max_links, parse_gpu
+from sccl.topo.importers.nvidia_matrix import MX, PATHS, Matrix, has_gpu_row, parse_matrix
+from sccl.topo.importers.unused_fields import unused_names
 
 NAME = "nvidia-smi"
 ABOUT = "matrix of nvidia-smi topo -m"
@@ -40,11 +32,11 @@ GPU2\tSYS\tSYS\t X \tSYS\t20-39\t1
 mlx5_0\tPIX\tPIX\tSYS\t X \t\t
 """
 
-_BY_LINKS = tuple(map(gpu_of_user, ("v100", "h800", "a100", "h100", "b200")))
-_OF_FOUR_LINKS = gpu_of_user("p100"), gpu_of_user("a6000")
+_GPUS_BY_LINKS = tuple(map(parse_gpu, ("v100", "h800", "a100", "h100", "b200")))
+_FOUR_LINK_GPUS = parse_gpu("p100"), parse_gpu("a6000")
 """With four links: where they lead to several GPUs, and where to one over a bridge."""
 
-_MOST_LINKS = most_links(NVLINK)
+_MAX_LINKS = max_links(NVLINK)
 _PAIR, _BOARD = 2, 4
 """GPUs of a pair, and of the boards whose GPUs are joined directly, each with each."""
 
@@ -56,7 +48,7 @@ _METAX_GB_PER_S = 25.0
 
 def sniff(text: str) -> bool:
     """Return whether some line is a GPU's and has the X of itself."""
-    return shows_gpus(text)
+    return has_gpu_row(text)
 
 
 def read(text: str, hints: Hints) -> Imported:
@@ -65,27 +57,29 @@ def read(text: str, hints: Hints) -> Imported:
     Raises:
         InputError: it is none, or rows are missing that are needed.
     """
-    matrix = matrix_of(text)
+    matrix = parse_matrix(text)
     check_cards(len(matrix.nics))
-    gpu = None if hints.gpu is None else gpu_of_user(hints.gpu)
-    pairs, filled = _pairs(matrix, gpu.links if gpu and gpu.links else _MOST_LINKS)
+    gpu = None if hints.gpu is None else parse_gpu(hints.gpu)
+    pairs, filled = _read_pairs(matrix, gpu.links if gpu and gpu.links else _MAX_LINKS)
     if gpu is not None:
         _check_gpu(gpu, matrix)
-    links = _most_links(pairs, gpu)
-    kind = gpu or (None if _is_metax(matrix) else _guessed(pairs, links))
-    built = build(pairs, _speeds(kind, matrix, pairs, links), hints, ABOUT)
+    links = _max_gpu_links(pairs, gpu)
+    kind = gpu or (None if _is_metax(matrix) else _guess_gpu(pairs, links))
+    built = build_machine(pairs, _speeds(kind, matrix, pairs, links), hints, ABOUT)
     topology = replace(built.topology, pci_bus_ids=() if _is_metax(matrix) else ASCENDING)
     assumed = (
-        *_of_rows(matrix, filled),
-        *_of_gpu(kind, matrix, pairs, hints),
-        *_other_reading(pairs, gpu, links),
+        *_row_notes(matrix, filled),
+        *_gpu_notes(kind, matrix, pairs, hints),
+        *_alternative_notes(pairs, gpu, links),
         *built.assumed,
     )
-    nics = tuple(Nic(name, gpus, None, None) for name, gpus in _nearest(matrix).items() if gpus)
-    return Imported(topology, (*_told(matrix), *built.understood), assumed, nics)
+    nics = tuple(
+        Nic(name, gpus, None, None) for name, gpus in _nearest_gpus(matrix).items() if gpus
+    )
+    return Imported(topology, (*_understood_notes(matrix), *built.understood), assumed, nics)
 
 
-def _pairs(matrix: Matrix, links: int) -> tuple[Pairs, tuple[Edge, ...]]:
+def _read_pairs(matrix: Matrix, links: int) -> tuple[GpuPairs, tuple[Edge, ...]]:
     """Return the links of each pair, and the pairs without a row, which switches must join.
 
     Raises:
@@ -94,19 +88,19 @@ def _pairs(matrix: Matrix, links: int) -> tuple[Pairs, tuple[Edge, ...]]:
     words = matrix.words()
     lanes = {pair: _lanes(word) for pair, word in words.items() if word not in PATHS}
     paths = {pair: PATHS[word] for pair, word in words.items() if word in PATHS}
-    pairs = Pairs(matrix.gpus, lanes, paths, matrix.places)
+    pairs = GpuPairs(matrix.gpus, lanes, paths, matrix.affinities)
     filled = tuple(combinations(matrix.missing, 2))
     if not filled:
         return pairs, ()
-    switched = pairs.switched(links)
+    switched = pairs.switched_gpus(links)
     for a, b in filled:
         if a not in switched or b not in switched:
             raise FormatError(
-                f"rows of {named(matrix.missing)} are missing, and no other row has the link "
+                f"rows of {gpus_text(matrix.missing)} are missing, and no other row has the link "
                 f"between GPU{a} and GPU{b}: give the whole output"
             )
-    most = {gpu: max(n for pair, n in lanes.items() if gpu in pair) for gpu in matrix.missing}
-    more = {(a, b): min(most[a], most[b]) for a, b in filled}
+    max_lanes = {gpu: max(n for pair, n in lanes.items() if gpu in pair) for gpu in matrix.missing}
+    more = {(a, b): min(max_lanes[a], max_lanes[b]) for a, b in filled}
     return replace(pairs, lanes=lanes | more), filled
 
 
@@ -119,33 +113,34 @@ def _check_gpu(gpu: Gpu, matrix: Matrix) -> None:
         links = gpu.links if gpu.link == NVLINK else 0
         if word.startswith("NV") and _lanes(word) > links:
             raise InputError(
-                f"GPU{a} and GPU{b} are joined by {counted(_lanes(word), 'NVLink')}, and a GPU of "
+                f"GPU{a} and GPU{b} are joined by {format_count(_lanes(word), 'NVLink')}, and a "
+                "GPU of "
                 f"the kind {gpu.name} has {links}: give another --gpu"
             )
 
 
-def _most_links(pairs: Pairs, gpu: Gpu | None) -> int:
+def _max_gpu_links(pairs: GpuPairs, gpu: Gpu | None) -> int:
     """Return the maximum number of NVLinks of a GPU. If pairs show more, they lead to switches.
 
     If each pair has as many links as a GPU that occurs with NVSwitches has in total, the links lead
     to switches, unless a board of that GPU joins its pairs with as many direct links: a matrix may
     show only some GPUs of a machine.
     """
-    alike = _alike(pairs)
+    alike = _uniform_links(pairs)
     kinds = [gpu] if gpu else list(GPUS)
-    if alike and not _direct_board(alike, kinds) and _switched_kinds(alike, kinds):
+    if alike and not _is_direct_board(alike, kinds) and _switched_kinds(alike, kinds):
         return alike
-    return gpu.links if gpu and gpu.links else _MOST_LINKS
+    return gpu.links if gpu and gpu.links else _MAX_LINKS
 
 
-def _alike(pairs: Pairs) -> int:
+def _uniform_links(pairs: GpuPairs) -> int:
     """Return the number of NVLinks of each pair where all of three or more have it, else 0."""
     counts = {*pairs.lanes.values()}
-    every = len(pairs.lanes) == pairs.gpus * (pairs.gpus - 1) // 2
-    return max(counts) if pairs.gpus > _PAIR and every and len(counts) == 1 else 0
+    is_complete = len(pairs.lanes) == pairs.gpus * (pairs.gpus - 1) // 2
+    return max(counts) if pairs.gpus > _PAIR and is_complete and len(counts) == 1 else 0
 
 
-def _direct_board(lanes: int, kinds: list[Gpu]) -> bool:
+def _is_direct_board(lanes: int, kinds: list[Gpu]) -> bool:
     """Return whether boards of four join each pair directly by so many links: a third of all."""
     return any(kind.link == NVLINK and kind.links // (_BOARD - 1) == lanes for kind in kinds)
 
@@ -155,11 +150,11 @@ def _switched_kinds(lanes: int, kinds: list[Gpu]) -> list[str]:
     return [kind.name for kind in kinds if kind.on_switches and kind.links == lanes]
 
 
-def _other_reading(pairs: Pairs, gpu: Gpu | None, links: int) -> list[str]:
+def _alternative_notes(pairs: GpuPairs, gpu: Gpu | None, links: int) -> list[str]:
     """Return that links can lead to switches, where they are taken as those of a board of four."""
-    alike = _alike(pairs)
+    alike = _uniform_links(pairs)
     others = _switched_kinds(alike, list(GPUS)) if alike and not gpu else []
-    if not others or pairs.switched(links) or pairs.gpus >= _BOARD:
+    if not others or pairs.switched_gpus(links) or pairs.gpus >= _BOARD:
         return []
     line = (
         f"{alike} NVLinks of each pair join it directly, as on boards of four GPUs; {others[0]} "
@@ -168,31 +163,31 @@ def _other_reading(pairs: Pairs, gpu: Gpu | None, links: int) -> list[str]:
     return [line]
 
 
-def _guessed(pairs: Pairs, most: int) -> Gpu | None:
+def _guess_gpu(pairs: GpuPairs, max_links: int) -> Gpu | None:
     """Return a GPU that has as many NVLinks as the matrix shows, None where it shows none."""
     if not pairs.lanes:
         return None
-    links = _links_of_gpu(pairs, most)
+    links = _seen_gpu_links(pairs, max_links)
     if links == 4:
         bridged = len(pairs.lanes) == len({gpu for pair in pairs.lanes for gpu in pair}) // 2
-        return _OF_FOUR_LINKS[bridged]
-    return next((gpu for gpu in _BY_LINKS if gpu.links >= links), _BY_LINKS[-1])
+        return _FOUR_LINK_GPUS[bridged]
+    return next((gpu for gpu in _GPUS_BY_LINKS if gpu.links >= links), _GPUS_BY_LINKS[-1])
 
 
-def _links_of_gpu(pairs: Pairs, most: int) -> int:
+def _seen_gpu_links(pairs: GpuPairs, max_links: int) -> int:
     """Return the most NVLinks that any GPU is seen to have."""
-    if pairs.switched(most):
+    if pairs.switched_gpus(max_links):
         return max(pairs.lanes.values())
-    return max(pairs.links_of(gpu) for gpu in range(pairs.gpus))
+    return max(pairs.count_links(gpu) for gpu in range(pairs.gpus))
 
 
-def _speeds(kind: Gpu | None, matrix: Matrix, pairs: Pairs, most: int) -> Speeds:
+def _speeds(kind: Gpu | None, matrix: Matrix, pairs: GpuPairs, max_links: int) -> Speeds:
     pcie = kind.pcie if kind else _UNKNOWN_PCIE
     if _is_metax(matrix):
         return Speeds(METAX, _METAX_GB_PER_S, pairs.gpus, pcie)
     if kind is None or not kind.links:
-        return Speeds(NVLINK, 0.0, _MOST_LINKS, pcie)
-    links = max(min(kind.links, most), *pairs.lanes.values(), 0)
+        return Speeds(NVLINK, 0.0, _MAX_LINKS, pcie)
+    links = max(min(kind.links, max_links), *pairs.lanes.values(), 0)
     return Speeds(NVLINK, kind.gb_per_s, links, pcie)
 
 
@@ -200,47 +195,49 @@ def _is_metax(matrix: Matrix) -> bool:
     return MX in matrix.words().values()
 
 
-def _told(matrix: Matrix) -> tuple[str, ...]:
+def _understood_notes(matrix: Matrix) -> tuple[str, ...]:
     count = Counter(matrix.words().values())
-    each = ", ".join(f"{counted(n, 'pair')} {word}" for word, n in sorted(count.items()))
-    lines = [f"{counted(matrix.gpus, 'GPU')}: {each}"]
+    each = ", ".join(f"{format_count(n, 'pair')} {word}" for word, n in sorted(count.items()))
+    lines = [f"{format_count(matrix.gpus, 'GPU')}: {each}"]
     if matrix.nics:
-        nearest = _nearest(matrix)
-        near = [f"{name} to {named(gpus)}" for name, gpus in nearest.items() if gpus]
+        nearest = _nearest_gpus(matrix)
+        near = [f"{name} to {gpus_text(gpus)}" for name, gpus in nearest.items() if gpus]
         rest = [name for name, gpus in nearest.items() if not gpus]
         others = f"; to no GPU: {', '.join(rest)}" if rest else ""
         lines.append(
-            f"{counted(len(matrix.nics), 'NIC')}, the nearest are {', '.join(near)}{others}"
+            f"{format_count(len(matrix.nics), 'NIC')}, the nearest are {', '.join(near)}{others}"
         )
     if matrix.unread:
         lines.append(f"not used: rows of {unused_names(matrix.unread)}, which are not whole")
     return tuple(lines)
 
 
-def _nearest(matrix: Matrix) -> dict[str, tuple[int, ...]]:
+def _nearest_gpus(matrix: Matrix) -> dict[str, tuple[int, ...]]:
     """Return the GPUs that have no NIC nearer than each, as far as rows tell."""
-    found: dict[str, list[int]] = {name: [] for name in matrix.nics}
+    nearest_gpus: dict[str, list[int]] = {name: [] for name in matrix.nics}
     for gpu, row in matrix.rows.items():
         words = dict(zip(matrix.nics, row[matrix.gpus :], strict=False))
         paths = {name: PATHS[word] for name, word in words.items() if word in PATHS}
         for name, path in paths.items():
             if path == min(paths.values()):
-                found[name].append(gpu)
-    return {name: tuple(gpus) for name, gpus in found.items()}
+                nearest_gpus[name].append(gpu)
+    return {name: tuple(gpus) for name, gpus in nearest_gpus.items()}
 
 
-def _of_rows(matrix: Matrix, filled: tuple[Edge, ...]) -> list[str]:
+def _row_notes(matrix: Matrix, filled: tuple[Edge, ...]) -> list[str]:
     lines = []
     if not matrix.header:
-        nics = counted(len(matrix.nics), "NIC")
-        lines.append(f"without a header: {counted(matrix.gpus, 'GPU')} and {nics}, by the rows")
+        nics = format_count(len(matrix.nics), "NIC")
+        lines.append(
+            f"without a header: {format_count(matrix.gpus, 'GPU')} and {nics}, by the rows"
+        )
     if matrix.missing:
         said = (
             "switches join these as they join the others"
             if filled
             else "the other rows give its links"
         )
-        lines.append(f"no row for {named(matrix.missing)}: {said}")
+        lines.append(f"no row for {gpus_text(matrix.missing)}: {said}")
     if not _is_metax(matrix):
         lines.append(
             "rank i is the GPU with the i-th lowest PCI bus id: so nvidia-smi numbers them"
@@ -248,7 +245,7 @@ def _of_rows(matrix: Matrix, filled: tuple[Edge, ...]) -> list[str]:
     return lines
 
 
-def _of_gpu(kind: Gpu | None, matrix: Matrix, pairs: Pairs, hints: Hints) -> list[str]:
+def _gpu_notes(kind: Gpu | None, matrix: Matrix, pairs: GpuPairs, hints: Hints) -> list[str]:
     if _is_metax(matrix):
         line = (
             f"a pair with MX has one link of {_METAX_GB_PER_S:g} GB/s per direction; the tool "
@@ -260,15 +257,18 @@ def _of_gpu(kind: Gpu | None, matrix: Matrix, pairs: Pairs, hints: Hints) -> lis
     if not pairs.lanes:
         return []
     if hints.gpu is not None:
-        return [speed_said(kind)]
-    shown = f"as one shows {counted(_links_of_gpu(pairs, _most_links(pairs, None)), 'NVLink')}"
+        return [describe_speed(kind)]
+    shown = (
+        f"as one shows "
+        f"{format_count(_seen_gpu_links(pairs, _max_gpu_links(pairs, None)), 'NVLink')}"
+    )
     return [
-        f"GPU model: {kind.name}, {shown}: {speed_said(kind)}; --gpu overrides it",
-        *_like(kind),
+        f"GPU model: {kind.name}, {shown}: {describe_speed(kind)}; --gpu overrides it",
+        *_similar_gpus(kind),
     ]
 
 
-def _like(kind: Gpu) -> list[str]:
+def _similar_gpus(kind: Gpu) -> list[str]:
     """Return which other GPUs have as many links, of another speed."""
     others: dict[float, list[str]] = {}
     for gpu in GPUS:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from sccl.core.files.json_text import parse
 from sccl.core.files.shapes import TopologyWire
-from sccl.core.files.text import parse
-from sccl.core.files.topologies import topology_of_wire
+from sccl.core.files.topologies import topology_from_wire
 from sccl.core.topology import MAX_RANKS
 from sccl.errors import TooLargeError
 from sccl.topo.importers.contract import Hints, Imported
@@ -32,7 +32,7 @@ def read(text: str, hints: Hints) -> Imported:  # noqa: ARG001 - the text says i
     wire = parse(text, TopologyWire, "the topology")
     if wire.ranks > MAX_RANKS:
         raise TooLargeError(f"{wire.ranks} ranks, expected at most {MAX_RANKS}")
-    machine = topology_of_wire(wire, "the topology")
+    machine = topology_from_wire(wire, "the topology")
     understood = (
         f"{machine.ranks} ranks, {len(machine.links)} links, {len(machine.budgets)} budgets"
     )

@@ -42,7 +42,7 @@ class Element:
         """Return an attribute, empty where it has none of that name."""
         return self.attributes.get(name, "")
 
-    def below(self) -> Iterator[Element]:
+    def descendants(self) -> Iterator[Element]:
         """Yield all elements in it, itself first, in the order of the text."""
         waiting = [self]
         while waiting:
@@ -59,7 +59,7 @@ class _Parser(Protocol):
     def getLineNumber(self) -> int | None: ...  # noqa: N802
 
 
-def parsed(text: str) -> Element:
+def parse_xml(text: str) -> Element:
     """Return the root element of a text in XML.
 
     Raises:
@@ -73,9 +73,9 @@ def parsed(text: str) -> Element:
         parser.feed(text)
         parser.close()
     except SAXParseException as error:
-        what = " ".join(error.getMessage().split())
+        cause = " ".join(error.getMessage().split())
         raise FormatError(
-            f"line {error.getLineNumber()}: not well-formed XML ({what}): give the whole file, as "
+            f"line {error.getLineNumber()}: not well-formed XML ({cause}): give the whole file, as "
             "the program wrote it"
         ) from error
     except DefusedXmlException as error:
@@ -111,13 +111,13 @@ class _Builder(ContentHandler):
         """Take the beginning of an element."""
         self.elements += 1
         line, attributes = self.line(), dict(attrs.items())
-        for count, most, what in (
+        for count, limit, kind in (
             (self.elements, MAX_ELEMENTS, "elements"),
             (len(self.open) + 1, MAX_DEPTH, "elements in one another"),
             (len(attributes), MAX_ATTRIBUTES, "attributes of an element"),
         ):
-            if count > most:
-                raise TooLargeError(f"line {line}: more than {most} {what}, the most that is read")
+            if count > limit:
+                raise TooLargeError(f"line {line}: more than {limit} {kind}, the most that is read")
         element = Element(name, line, attributes)
         if self.open:
             self.open[-1].children.append(element)

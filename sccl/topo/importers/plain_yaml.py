@@ -20,7 +20,7 @@ MAX_NODES = 2**22
 
 Node = str | list["Node"] | dict[str, "Node"] | None
 
-_NOTHING = frozenset({"", "~", "null", "Null", "NULL"})
+_NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 """Words that stand for null, without quotation marks."""
 
 Shape = TypeVar("Shape", bound=msgspec.Struct)
@@ -28,7 +28,7 @@ Shape = TypeVar("Shape", bound=msgspec.Struct)
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast where libyaml is
 
 
-def shaped(node: Node, shape: type[Shape], expected: str) -> Shape:
+def to_struct(node: Node, shape: type[Shape], expected: str) -> Shape:
     """Return a parsed node as a struct; fields that the struct does not have are left out.
 
     Args:
@@ -43,23 +43,23 @@ def shaped(node: Node, shape: type[Shape], expected: str) -> Shape:
         raise FormatError(f"{error}; expected {expected}") from error
 
 
-def parsed(text: str) -> Node:
+def parse_yaml(text: str) -> Node:
     """Parse a text in YAML. Every number stays a word.
 
     Raises:
         InputError: it is not YAML, has anchors, or is too large or too deep.
     """
     try:
-        return _Reader().node_of(text)
+        return _Reader().read_node(text)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = f"line {mark.line + 1}: " if mark else ""
-        raise FormatError(f"{line}no YAML ({_in_a_line(error.problem)})") from error
+        raise FormatError(f"{line}no YAML ({_parse_error_text(error.problem)})") from error
     except (yaml.YAMLError, UnicodeError) as error:
-        raise FormatError(f"no YAML ({_in_a_line(str(error))})") from error
+        raise FormatError(f"no YAML ({_parse_error_text(str(error))})") from error
 
 
-def _in_a_line(text: str | None) -> str:
+def _parse_error_text(text: str | None) -> str:
     return " ".join((text or "not understood").split())
 
 
@@ -72,12 +72,12 @@ class _Reader:
         self.root: list[Node] = []
         self.nodes = 0
 
-    def node_of(self, text: str) -> Node:
+    def read_node(self, text: str) -> Node:
         for event in yaml.parse(text, Loader=_LOADER):
             if isinstance(event, yaml.AliasEvent):
-                raise _refused(event, "aliases (*name) are not supported: repeat the text")
+                raise _refusal(event, "aliases (*name) are not supported: repeat the text")
             if isinstance(event, yaml.ScalarEvent):
-                empty = event.implicit[0] and event.value in _NOTHING
+                empty = event.implicit[0] and event.value in _NULLS
                 self._add(event, None if empty else event.value)
             elif isinstance(event, yaml.SequenceStartEvent):
                 self._begin(event, [])
@@ -115,14 +115,14 @@ class _Reader:
             into[key] = node
             self.keys[-1] = None
         elif not isinstance(node, str):
-            raise _refused(event, "a key is a list, a mapping or nothing: expected a word")
+            raise _refusal(event, "a key is a list, a mapping or nothing: expected a word")
         elif node in into:
-            raise _refused(event, f"key {node!r} is there twice: leave one")
+            raise _refusal(event, f"key {node!r} is there twice: leave one")
         else:
             self.keys[-1] = node
 
 
-def _refused(event: yaml.Event, why: str) -> FormatError:
+def _refusal(event: yaml.Event, why: str) -> FormatError:
     return FormatError(f"line {_line(event)}: {why}")
 
 

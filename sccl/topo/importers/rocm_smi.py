@@ -13,19 +13,27 @@ from collections import Counter
 from dataclasses import replace
 from itertools import combinations
 
+from sccl.core.formatting import format_count
 from sccl.core.ids import Edge
-from sccl.core.words import counted
 from sccl.errors import FormatError, InputError
 from sccl.topo.importers.contract import Hints, Imported
+from sccl.topo.importers.gpu_pairs import (
+    NODE,
+    SOCKETS,
+    SWITCH,
+    GpuPairs,
+    Speeds,
+    build_machine,
+    gpus_text,
+)
 from sccl.topo.importers.gpus import (
     XGMI,
     Gpu,
     check_partitions,
-    gpu_of_user,
-    link_questions,
-    speed_said,
+    describe_impossible_links,
+    describe_speed,
+    parse_gpu,
 )
-from sccl.topo.importers.pairs import NODE, SOCKETS, SWITCH, Pairs, Speeds, build, named
 from sccl.topo.importers.rocm_tables import (
     HOPS,
     LINKS,
@@ -33,9 +41,9 @@ from sccl.topo.importers.rocm_tables import (
     WEIGHT,
     Tables,
     has_titles,
-    tables_of,
+    parse_tables,
 )
-from sccl.topo.importers.unused import unused_names
+from sccl.topo.importers.unused_fields import unused_names
 
 NAME = "rocm-smi"
 ABOUT = "tables of rocm-smi --showtopo, or of amd-smi topology"
@@ -61,13 +69,13 @@ _XGMI, _PCIE, _UNKNOWN = "XGMI", "PCIE", frozenset({"XXXX", "N/A", "UNKNOWN"})
 _HOP = 15
 """Weight of one xGMI link."""
 
-_NONE = (0, 0)
+_NO_BANDWIDTH = (0, 0)
 """Bandwidth of a pair without a link of its own."""
 
 _SAME_SWITCH, _SAME_CPU = 20, 40
 """Weights of a path over PCIe that has one end, and two and nothing between CPUs."""
 
-_PCIE_OF_MOST = 4
+_DEFAULT_PCIE = 4
 """Generation of PCIe where nothing tells which GPUs they are."""
 
 
@@ -82,8 +90,8 @@ def read(text: str, hints: Hints) -> Imported:
     Raises:
         InputError: they do not, or a pair of GPUs is told by no row.
     """
-    tables = tables_of(text)
-    gpu = None if hints.gpu is None else gpu_of_user(hints.gpu)
+    tables = parse_tables(text)
+    gpu = None if hints.gpu is None else parse_gpu(hints.gpu)
     if gpu is not None and gpu.link != XGMI:
         raise InputError(f"{gpu.name} is no GPU of AMD, whose tables these are: give another --gpu")
     links = _links(tables)
@@ -91,25 +99,25 @@ def read(text: str, hints: Hints) -> Imported:
     bus_ids = tables.gpus if ":" in tables.gpus[0] else ()
     if lanes:
         check_partitions(bus_ids)
-    counts = Pairs(len(tables.gpus), lanes, {}, ())
-    kind = gpu or _guessed(counts, links)
+    counts = GpuPairs(len(tables.gpus), lanes, {}, ())
+    kind = gpu or _guess_gpu(counts, links)
     if lanes and not lane:
         _check_links(counts, gpu)
     speeds = Speeds(
         XGMI,
         lane or (kind.gb_per_s if kind else 0.0),
         sum(lanes.values()),
-        kind.pcie if kind else _PCIE_OF_MOST,
+        kind.pcie if kind else _DEFAULT_PCIE,
     )
     places = tuple(tables.numa.get(gpu, "") for gpu in range(len(tables.gpus)))
-    pairs = Pairs(len(tables.gpus), lanes, _paths(tables, links), places)
-    built = build(pairs, speeds, hints, ABOUT)
+    pairs = GpuPairs(len(tables.gpus), lanes, _paths(tables, links), places)
+    built = build_machine(pairs, speeds, hints, ABOUT)
     return Imported(
         replace(built.topology, pci_bus_ids=bus_ids),
-        (*_told(tables, links, lanes), *built.understood),
+        (*_understood_notes(tables, links, lanes), *built.understood),
         (
-            *_assumed(tables, lanes, kind, lane, hints),
-            *(f"questioned: {line}" for line in _questions(counts, [gpu] if gpu else [])),
+            *_assumption_notes(tables, lanes, kind, lane, hints),
+            *(f"questioned: {line}" for line in _link_warnings(counts, [gpu] if gpu else [])),
             *built.assumed,
         ),
     )
@@ -130,22 +138,23 @@ def _links(tables: Tables) -> dict[Edge, str]:
             "rocm-smi --showtopo"
         )
     words = tables.words(LINKS) or tables.words(WEIGHT)
-    found = {pair: _link(word, pair) for pair, word in words.items()}
-    untold = [pair for pair in combinations(range(len(tables.gpus)), 2) if pair not in found]
+    links = {pair: _parse_link(word, pair) for pair, word in words.items()}
+    untold = [pair for pair in combinations(range(len(tables.gpus)), 2) if pair not in links]
     if untold:
         a, b = untold[0]
         missing = sorted({gpu for pair in untold for gpu in pair})
         raise FormatError(
-            f"rows of {named(missing)} are missing, and no other row has the link between GPU{a} "
+            f"rows of {gpus_text(missing)} are missing, and no other row has the link between "
+            f"GPU{a} "
             f"and GPU{b}: give the whole output"
         )
-    return found
+    return links
 
 
-def _link(word: str, pair: Edge) -> str:
+def _parse_link(word: str, pair: Edge) -> str:
     if word in {_XGMI, _PCIE} or word in _UNKNOWN:
         return word
-    weight = _number(word)
+    weight = _parse_number(word)
     if weight is None:
         raise FormatError(
             f"{word[:40]!r} stands where GPU{pair[0]} and GPU{pair[1]} are joined, expected "
@@ -154,13 +163,13 @@ def _link(word: str, pair: Edge) -> str:
     return _PCIE if weight % _HOP else _XGMI
 
 
-def _number(word: str) -> int | None:
+def _parse_number(word: str) -> int | None:
     return int(word) if len(word) < 7 and word.isascii() and word.isdigit() else None
 
 
 def _weights(tables: Tables) -> dict[Edge, int]:
     """Return the weights of pairs, where the table has them."""
-    words = {pair: _number(word) for pair, word in tables.words(WEIGHT).items()}
+    words = {pair: _parse_number(word) for pair, word in tables.words(WEIGHT).items()}
     return {pair: weight for pair, weight in words.items() if weight is not None}
 
 
@@ -171,11 +180,15 @@ def _lanes(tables: Tables, links: dict[Edge, str]) -> tuple[dict[Edge, int], flo
     """
     speeds = _bandwidths(tables)
     direct = [pair for pair, link in links.items() if link == _XGMI and _is_direct(tables, pair)]
-    lows = [speeds[pair][0] or speeds[pair][1] for pair in direct if speeds.get(pair, _NONE)[1]]
+    lows = [
+        speeds[pair][0] or speeds[pair][1] for pair in direct if speeds.get(pair, _NO_BANDWIDTH)[1]
+    ]
     if not lows:
         return dict.fromkeys(direct, 1), 0.0
     lane = min(lows)
-    return {pair: max(1, round(speeds.get(pair, _NONE)[1] / lane)) for pair in direct}, lane / 1000
+    return {
+        pair: max(1, round(speeds.get(pair, _NO_BANDWIDTH)[1] / lane)) for pair in direct
+    }, lane / 1000
 
 
 def _is_direct(tables: Tables, pair: Edge) -> bool:
@@ -183,49 +196,49 @@ def _is_direct(tables: Tables, pair: Edge) -> bool:
     weight, speed = _weights(tables).get(pair), _bandwidths(tables).get(pair)
     if weight is not None:
         return weight <= _HOP
-    return speed is None or speed != _NONE
+    return speed is None or speed != _NO_BANDWIDTH
 
 
 def _bandwidths(tables: Tables) -> dict[Edge, tuple[int, int]]:
     """Return the ranges of bandwidths of pairs, MB/s. Empty: no pair has one."""
     words = tables.words(SPEEDS)
-    found = {pair: _range(word) for pair, word in words.items()}
-    known = {pair: speed for pair, speed in found.items() if speed is not None}
-    return known if any(speed != _NONE for speed in known.values()) else {}
+    ranges = {pair: _parse_range(word) for pair, word in words.items()}
+    speeds = {pair: speed for pair, speed in ranges.items() if speed is not None}
+    return speeds if any(speed != _NO_BANDWIDTH for speed in speeds.values()) else {}
 
 
-def _range(word: str) -> tuple[int, int] | None:
+def _parse_range(word: str) -> tuple[int, int] | None:
     """Return the ends of ``50000-100000``, MB/s; None where it is no range."""
     low, dash, high = word.partition("-")
-    ends = _number(low), _number(high)
+    ends = _parse_number(low), _parse_number(high)
     return (ends[0], ends[1]) if dash and ends[0] is not None and ends[1] is not None else None
 
 
-def _guessed(pairs: Pairs, links: dict[Edge, str]) -> Gpu | None:
+def _guess_gpu(pairs: GpuPairs, links: dict[Edge, str]) -> Gpu | None:
     """Return a GPU that can be joined so, None where no xGMI is."""
     if not pairs.lanes:
         return None
     far = list(links.values()).count(_XGMI) > len(pairs.lanes)
     names = ("mi250x", "mi50") if far and pairs.gpus >= 8 else ("mi50",) if far else ()
-    kinds = [gpu_of_user(name) for name in (*names, "mi210", "mi300x", "mi250x", "mi300a")]
-    fits = (kind for kind in kinds if not _questions(pairs, [kind]))
+    kinds = [parse_gpu(name) for name in (*names, "mi210", "mi300x", "mi250x", "mi300a")]
+    fits = (kind for kind in kinds if not _link_warnings(pairs, [kind]))
     return next(fits, kinds[0])
 
 
-def _questions(pairs: Pairs, gpus: list[Gpu]) -> list[str]:
+def _link_warnings(pairs: GpuPairs, gpus: list[Gpu]) -> list[str]:
     each = range(pairs.gpus)
-    links = [pairs.links_of(gpu) for gpu in each]
+    links = [pairs.count_links(gpu) for gpu in each]
     peers = [sum(gpu in pair for pair in pairs.lanes) for gpu in each]
-    return link_questions(XGMI, links, peers, gpus)
+    return describe_impossible_links(XGMI, links, peers, gpus)
 
 
-def _check_links(pairs: Pairs, gpu: Gpu | None) -> None:
+def _check_links(pairs: GpuPairs, gpu: Gpu | None) -> None:
     """Check that no GPU has more links than exist, where the tables do not tell their number.
 
     Raises:
         InputError: One has.
     """
-    for question in _questions(pairs, [gpu] if gpu else []):
+    for question in _link_warnings(pairs, [gpu] if gpu else []):
         advice = (
             "give another --gpu"
             if gpu
@@ -238,25 +251,25 @@ def _check_links(pairs: Pairs, gpu: Gpu | None) -> None:
 def _paths(tables: Tables, links: dict[Edge, str]) -> dict[Edge, int]:
     """Return how far the paths of pairs over PCIe go: by weight, hops, or NUMA nodes."""
     weights = _weights(tables)
-    hops = {pair: _number(word) for pair, word in tables.words(HOPS).items()}
-    found = {}
+    hops = {pair: _parse_number(word) for pair, word in tables.words(HOPS).items()}
+    paths = {}
     for pair in (pair for pair, link in links.items() if link == _PCIE):
         a, b = (tables.numa.get(gpu) for gpu in pair)
         far = weights.get(pair) or (hops.get(pair) or 0) * _SAME_SWITCH
         if not far:
             far = _SAME_CPU + (a != b)
-        found[pair] = NODE if far <= _SAME_CPU else SOCKETS
+        paths[pair] = NODE if far <= _SAME_CPU else SOCKETS
         if far <= _SAME_SWITCH:
-            found[pair] = SWITCH
-    return found
+            paths[pair] = SWITCH
+    return paths
 
 
-def _told(tables: Tables, links: dict[Edge, str], lanes: dict[Edge, int]) -> list[str]:
+def _understood_notes(tables: Tables, links: dict[Edge, str], lanes: dict[Edge, int]) -> list[str]:
     count = ", ".join(
-        f"{counted(n, 'pair')} {w}" for w, n in sorted(Counter(links.values()).items())
+        f"{format_count(n, 'pair')} {w}" for w, n in sorted(Counter(links.values()).items())
     )
     lines = [
-        f"{counted(len(tables.gpus), 'GPU')}: {count}",
+        f"{format_count(len(tables.gpus), 'GPU')}: {count}",
         f"tables of {', '.join(tables.rows)}" + (", NUMA nodes" if tables.numa else ""),
     ]
     through = list(links.values()).count(_XGMI) - len(lanes)
@@ -264,20 +277,20 @@ def _told(tables: Tables, links: dict[Edge, str], lanes: dict[Edge, int]) -> lis
         by = f"weight {_HOP}" if _weights(tables) else "some bandwidth"
         others = "of more" if _weights(tables) else "of none"
         lines.append(
-            f"{counted(len(lanes), 'pair')} of {by}, joined directly; {through} {others}, "
+            f"{format_count(len(lanes), 'pair')} of {by}, joined directly; {through} {others}, "
             "which pass other GPUs and have no link of their own"
         )
     if tables.errors:
-        lines.append(f"{counted(tables.errors, 'line')} of errors, ignored")
+        lines.append(f"{format_count(tables.errors, 'line')} of errors, ignored")
     if tables.unused:
         lines.append(f"not used: {unused_names(tables.unused)}")
     if tables.unread:
-        many, first = counted(len(tables.unread), "line"), tables.unread[0]
+        many, first = format_count(len(tables.unread), "line"), tables.unread[0]
         lines.append(f"not used: {many} within tables that are no rows, the first is line {first}")
     return lines
 
 
-def _assumed(
+def _assumption_notes(
     tables: Tables,
     lanes: dict[Edge, int],
     kind: Gpu | None,
@@ -293,26 +306,31 @@ def _assumed(
     untold = [pair for pair in lanes if pair not in weights and pair not in speeds]
     if untold:
         lines.append(
-            f"{counted(len(untold), 'pair')} of type XGMI with neither a weight nor a bandwidth "
+            f"{format_count(len(untold), 'pair')} of type XGMI with neither a weight nor a "
+            "bandwidth "
             "assumed to have a direct link"
         )
-    if differ := [p for p in weights if p in speeds and (p in lanes) != (speeds[p] != _NONE)]:
+    if differ := [
+        p for p in weights if p in speeds and (p in lanes) != (speeds[p] != _NO_BANDWIDTH)
+    ]:
         lines.append(
             f"weights and bandwidths differ on which pairs are joined directly ({len(differ)} such "
-            f"pairs, the first is {named(differ[0])}): taken by the weights"
+            f"pairs, the first is {gpus_text(differ[0])}): taken by the weights"
         )
     if lane:
         lines.append(
             f"an xGMI lane is taken to have the lowest bandwidth in the file, {lane:g} GB/s"
         )
-        alone = sum(not speeds.get(pair, _NONE)[1] for pair in lanes)
-        if alone:
-            lines.append(f"{counted(alone, 'pair')} without a bandwidth has one xGMI link")
+        single_links = sum(not speeds.get(pair, _NO_BANDWIDTH)[1] for pair in lanes)
+        if single_links:
+            lines.append(
+                f"{format_count(single_links, 'pair')} without a bandwidth has one xGMI link"
+            )
         return lines
     if lanes:
         lines.append(
             "a pair has one xGMI link: the file does not give the number, change it in the machine"
         )
         guess = "" if hints.gpu else f"GPU model: {kind.name}, by the number of links of each: "
-        lines.append(f"{guess}{speed_said(kind)}; --gpu overrides it")
+        lines.append(f"{guess}{describe_speed(kind)}; --gpu overrides it")
     return lines

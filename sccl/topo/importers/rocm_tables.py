@@ -12,7 +12,7 @@ from itertools import combinations
 
 from sccl.core.ids import Edge
 from sccl.errors import FormatError, TooLargeError
-from sccl.topo.importers.pairs import MAX_GPUS
+from sccl.topo.importers.gpu_pairs import MAX_GPUS
 
 MAX_CHARACTERS = 2**22
 """Eight tables of 64 GPUs by bus id have a tenth of it."""
@@ -36,7 +36,7 @@ _NOTES = ("Format:", '"0-0"')
 """Beginnings of lines that explain a table."""
 
 _TITLE = re.compile(r"=+ *([^=]*?) *=+|([A-Za-z][A-Za-z -]* TABLE:)")
-_SEARCHED = re.compile(rf"^[ \t]*=*[ \t]*(?:{'|'.join(_TITLES)})", re.IGNORECASE | re.MULTILINE)
+_TITLE_LINE = re.compile(rf"^[ \t]*=*[ \t]*(?:{'|'.join(_TITLES)})", re.IGNORECASE | re.MULTILINE)
 
 _BUS_ID = r"(?:[0-9a-fA-F]{1,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]"
 _NAME = re.compile(rf"GPU[0-9]{{1,4}}|{_BUS_ID}")
@@ -75,10 +75,10 @@ class Tables:
 
 def has_titles(text: str) -> bool:
     """Return whether some line is the title of one of the tables."""
-    return _SEARCHED.search(text[:MAX_CHARACTERS]) is not None
+    return _TITLE_LINE.search(text[:MAX_CHARACTERS]) is not None
 
 
-def tables_of(text: str) -> Tables:
+def parse_tables(text: str) -> Tables:
     """Return the content of the tables.
 
     Raises:
@@ -89,9 +89,9 @@ def tables_of(text: str) -> Tables:
             f"it has {len(text)} characters, and tables are read to {MAX_CHARACTERS}: give the "
             "output of rocm-smi --showtopo alone"
         )
-    reading = _Reading()
+    reading = _TableReader()
     for number, line in enumerate(text.splitlines(), start=1):
-        reading.take(number, line.strip())
+        reading.read_line(number, line.strip())
     if not reading.gpus:
         raise FormatError(
             "no table of GPUs: expected the output of rocm-smi --showtopo, or of amd-smi topology"
@@ -101,7 +101,7 @@ def tables_of(text: str) -> Tables:
             _check_symmetry(table, rows)
     return Tables(
         gpus=tuple(reading.gpus),
-        rows={table: dict(sorted(told.items())) for table, told in reading.rows.items()},
+        rows={table: dict(sorted(cells.items())) for table, cells in reading.rows.items()},
         numa=reading.numa,
         errors=reading.errors,
         unused=tuple(reading.unused),
@@ -109,7 +109,7 @@ def tables_of(text: str) -> Tables:
     )
 
 
-class _Reading:
+class _TableReader:
     """The state of reading after some line: the current table, and all tables so far."""
 
     def __init__(self) -> None:
@@ -122,11 +122,11 @@ class _Reading:
         self._table: str | None = None
         self._in_legend = False
 
-    def take(self, number: int, line: str) -> None:
+    def read_line(self, number: int, line: str) -> None:
         """Read a line."""
         words = line.split()
-        if found := _TITLE.fullmatch(line):
-            self._begin((found[1] or found[2] or "").strip())
+        if match := _TITLE.fullmatch(line):
+            self._begin((match[1] or match[2] or "").strip())
         elif line == "Legend:":
             self._table, self._in_legend = None, True
         elif self._in_legend:

@@ -18,13 +18,13 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from sccl.core.formatting import format_count
 from sccl.core.topology import Budget, Link, Topology, check_cost, per_rank_budgets
-from sccl.core.words import counted
 from sccl.errors import FormatError
+from sccl.topo.chassis_network import NetworkCards, Nic, join_chassis
 from sccl.topo.importers.contract import Hints, Imported
-from sccl.topo.importers.gpus import gpu_named
-from sccl.topo.importers.unused import decoded_json, unused_fields, unused_line
-from sccl.topo.network import Cards, Nic, joined
+from sccl.topo.importers.gpus import find_gpu
+from sccl.topo.importers.unused_fields import decoded_json, unused_field_paths, unused_line
 
 NAME = "taccl"
 ABOUT = "profile of a machine for TACCL"
@@ -110,11 +110,11 @@ def read(text: str, hints: Hints) -> Imported:
     Raises:
         InputError: it is no such profile.
     """
-    file = _decoded(text)
+    file = _decode_profile(text)
     check_cost("", file.alpha, 1.0, error=FormatError, names=("alpha", ""))
     units = units_of(file.name, file.alpha)
     _check_left_out(file, units)
-    links, budgets, joined, assumed = _inside(file, units)
+    links, budgets, joined, assumed = _node_links(file, units)
     topology = Topology(
         name=file.name or hints.name,
         ranks=file.gpus_per_node,
@@ -124,13 +124,13 @@ def read(text: str, hints: Hints) -> Imported:
         budgets=budgets,
         source=f"imported: {ABOUT}",
     )
-    nics, remote = _nics(file, units)
+    nics, remote = _read_nics(file, units)
     rates = ", ".join(f"{speed:.4g}" for speed in sorted({k.gb_per_s for k in links}))
     understood = (
         f"{file.gpus_per_node} GPUs, {joined}",
         f"{len(links)} links of {rates} GB/s a lane and {units.alpha_us:g} us",
         *remote,
-        *unused_line(unused_fields(decoded_json(text), _File)),
+        *unused_line(unused_field_paths(decoded_json(text), _File)),
     )
     return Imported(topology, understood, (*units.assumed, *assumed), nics)
 
@@ -147,10 +147,10 @@ def machine_of_profile(text: str, nodes: int, name: str) -> Topology:
     Raises:
         InputError: it is no such profile, or ``nodes`` > 1 and it has no data for other nodes.
     """
-    found = read(text, Hints(name))
+    imported = read(text, Hints(name))
     if nodes == 1:
-        return found.topology
-    file = _decoded(text)
+        return imported.topology
+    file = _decode_profile(text)
     lacking = [
         field
         for field, value in (
@@ -165,14 +165,14 @@ def machine_of_profile(text: str, nodes: int, name: str) -> Topology:
             f"{lacking[0]} is missing, by which {nodes} nodes are joined: add it, or ask for one "
             "node"
         )
-    nic = found.nics[0]
+    nic = imported.nics[0]
     assert nic.gb_per_s is not None
     assert nic.alpha_us is not None
-    cards = Cards(tuple(nic.ranks for nic in found.nics), nic.gb_per_s, nic.alpha_us)
-    return joined(found.topology, nodes, "full", cards)
+    cards = NetworkCards(tuple(nic.ranks for nic in imported.nics), nic.gb_per_s, nic.alpha_us)
+    return join_chassis(imported.topology, nodes, "full", cards)
 
 
-def _decoded(text: str) -> _File:
+def _decode_profile(text: str) -> _File:
     """Return the fields of a profile.
 
     Raises:
@@ -181,7 +181,9 @@ def _decoded(text: str) -> _File:
     try:
         return msgspec.json.decode(text, type=_File)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise FormatError(f"no profile of TACCL ({error}); expected {_in_a_line()}") from error
+        raise FormatError(
+            f"no profile of TACCL ({error}); expected {_parse_error_text()}"
+        ) from error
 
 
 def units_of(name: str, alpha: float) -> Units:
@@ -196,14 +198,14 @@ def units_of(name: str, alpha: float) -> Units:
     """
     named = re.search(r"(\d{1,6})([KMG]B)", name)
     size = int(named[1]) * _SIZES[named[2]] if named else _SIZES["MB"]
-    told = named[0] if named else "1MB"
+    label = named[0] if named else "1MB"
     why = "by its name" if named else "as its name has no size"
-    assumed = [f"costs are of chunks of {told}, {why}, a MB being 10^6 bytes"]
+    assumed = [f"costs are of chunks of {label}, {why}, a MB being 10^6 bytes"]
     if not size:
-        raise FormatError(f"name {name!r} has chunks of {told}, expected a size above 0")
-    scale = _SCALES.get(told, 1.0)
+        raise FormatError(f"name {name!r} has chunks of {label}, expected a size above 0")
+    scale = _SCALES.get(label, 1.0)
     assumed.append(
-        f"costs are microseconds times {scale:g}, as TACCL's profiles of {told} have them: where "
+        f"costs are microseconds times {scale:g}, as TACCL's profiles of {label} have them: where "
         "they are not, change the file that -o writes"
     )
     return Units(size, scale, alpha / scale, tuple(assumed))
@@ -222,13 +224,13 @@ def _check_left_out(file: _File, units: Units) -> None:
             units.gb_per_s(remote, name)
 
 
-_Inside = tuple[tuple[Link, ...], tuple[Budget, ...], str, tuple[str, ...]]
+_NodeLinks = tuple[tuple[Link, ...], tuple[Budget, ...], str, tuple[str, ...]]
 """Links, budgets, a line for ``understood``, and the assumptions."""
 
 
-def _inside(file: _File, units: Units) -> _Inside:
+def _node_links(file: _File, units: Units) -> _NodeLinks:
     if file.links is not None:
-        return _custom(file, units), (), "links from the matrix 'links'", ()
+        return _custom_links(file, units), (), "links from the matrix 'links'", ()
     betas = file.node_betas_list or []
     if not betas:
         raise FormatError(
@@ -245,7 +247,7 @@ def _inside(file: _File, units: Units) -> _Inside:
     if len(betas) == 1:
         edges = list(permutations(range(ranks), 2))
         links = tuple(Link(a, b, 1, units.alpha_us, speeds[0]) for a, b in edges)
-        if gpu := _joined_directly(file.name, ranks):
+        if gpu := _direct_board_gpu(file.name, ranks):
             assumed = f"one beta: that of a link of each pair, as {gpu}s are joined directly"
             return links, (), "each joined with each", (assumed,)
         assumed = "one beta: each GPU's is that of its way to a switch, as in TACCL's DGX2"
@@ -266,14 +268,14 @@ def _inside(file: _File, units: Units) -> _Inside:
     return links, (), "joined as in an NDv2", (assumed,)
 
 
-def _joined_directly(name: str, ranks: int) -> str:
+def _direct_board_gpu(name: str, ranks: int) -> str:
     """Return the GPU that a profile is named after, if boards join it with each other directly."""
-    gpu = gpu_named(name)
+    gpu = find_gpu(name)
     direct = gpu is not None and not gpu.on_switches and ranks - 1 <= (gpu.peers or gpu.links)
     return gpu.name if gpu is not None and direct else ""
 
 
-def _custom(file: _File, units: Units) -> tuple[Link, ...]:
+def _custom_links(file: _File, units: Units) -> tuple[Link, ...]:
     ranks, lanes, betas = file.gpus_per_node, file.links or [], file.betas or []
     for name, matrix in (("links", lanes), ("betas", betas)):
         rows: list[int] = [len(row) for row in matrix]
@@ -288,7 +290,7 @@ def _custom(file: _File, units: Units) -> tuple[Link, ...]:
     )
 
 
-def _nics(file: _File, units: Units) -> tuple[tuple[Nic, ...], tuple[str, ...]]:
+def _read_nics(file: _File, units: Units) -> tuple[tuple[Nic, ...], tuple[str, ...]]:
     """Return the network cards, each with its share of the GPUs, and lines for ``understood``."""
     count, ranks = file.nics_per_node, file.gpus_per_node
     if count < 1 or file.remote_beta is None or file.remote_alpha is None:
@@ -304,9 +306,9 @@ def _nics(file: _File, units: Units) -> tuple[tuple[Nic, ...], tuple[str, ...]]:
         for i in range(count)
         for first in (i * ranks // count // each * each,)
     )
-    line = f"{counted(count, 'NIC')} of {speed:.4g} GB/s and {alpha_us:g} us to other nodes"
+    line = f"{format_count(count, 'NIC')} of {speed:.4g} GB/s and {alpha_us:g} us to other nodes"
     return nics, (f"{line}; --chassis and --network join nodes over them",)
 
 
-def _in_a_line() -> str:
+def _parse_error_text() -> str:
     return " ".join(EXAMPLE.split())

@@ -20,13 +20,13 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from sccl.core.formatting import format_count
 from sccl.core.ids import Edge, Rank
 from sccl.core.topology import Budget, Link, Topology, check_cost, per_rank_budgets
-from sccl.core.words import counted
 from sccl.errors import FormatError, TooLargeError
 from sccl.topo.importers.contract import Hints, Imported
 from sccl.topo.importers.taccl import MAX_RANKS, Units, units_of
-from sccl.topo.importers.unused import decoded_json, unused_fields, unused_line
+from sccl.topo.importers.unused_fields import decoded_json, unused_field_paths, unused_line
 
 MAX_LINKS = 2**20
 """Links that are read, of all nodes together."""
@@ -70,9 +70,9 @@ def read(text: str, hints: Hints) -> Imported:
         InputError: It is no such topology, or is larger than is read.
     """
     node = decoded_json(text)
-    whole = isinstance(node, dict) and "topology" in node
+    is_algorithm = isinstance(node, dict) and "topology" in node
     try:
-        if whole:
+        if is_algorithm:
             file = msgspec.convert(node, _Algorithm).topology
         else:
             file = msgspec.convert(node, _Topology)
@@ -92,11 +92,13 @@ def read(text: str, hints: Hints) -> Imported:
         budgets=tuple(_budgets(file, remote)),
         source="imported: topology of an algorithm of TACCL",
     )
-    names = unused_fields(node, _Algorithm if whole else _Topology, frozenset({"sccl_type"}))
-    unused = (name for name in names if not whole or name.startswith("topology."))
+    names = unused_field_paths(
+        node, _Algorithm if is_algorithm else _Topology, frozenset({"sccl_type"})
+    )
+    unused = (name for name in names if not is_algorithm or name.startswith("topology."))
     understood = (
-        f"{counted(file.copies, 'node')} of {counted(file.ngpus_per_node, 'GPU')}",
-        f"{counted(len(local), 'link')} within nodes, {len(remote)} between them",
+        f"{format_count(file.copies, 'node')} of {format_count(file.ngpus_per_node, 'GPU')}",
+        f"{format_count(len(local), 'link')} within nodes, {len(remote)} between them",
         *unused_line(unused),
     )
     assumed = list(units.assumed)
@@ -171,10 +173,10 @@ def _remote(file: _Topology, units: Units) -> Iterator[Link]:
         return
     check_cost("", file.remote_alpha, 1.0, error=FormatError, names=("remote_alpha", ""))
     rate, gpus = units.gb_per_s(file.remote_beta, "remote_beta"), file.ngpus_per_node
-    for node, other in permutations(range(file.copies), 2):
+    for node, peer_node in permutations(range(file.copies), 2):
         for source, others in file.internode_conn.items():
             for goal in dict.fromkeys(others):
-                src, dst = node * gpus + int(source), other * gpus + goal
+                src, dst = node * gpus + int(source), peer_node * gpus + goal
                 yield Link(src, dst, 1, file.remote_alpha / units.scale, rate)
 
 

@@ -18,10 +18,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from sccl.core.arrays import FloatArray
 from sccl.core.ids import Edge
-from sccl.core.measurements import LinkTiming, Measurements, Repetitions
+from sccl.core.measurements import LinkTiming, Measurements, RepetitionStatistic
 from sccl.core.topology import check_cost, link_name
 from sccl.errors import ParameterError
 
@@ -30,17 +30,15 @@ MAX_MISFIT = 0.5
 Protocols of MPI that change with the size make 10 to 30 % of it by themselves. Times that do not
 depend on bytes at all make 60 %."""
 
-_LEAST_ROWS = 3
+_MIN_ROWS = 3
 _HUBER = 1.345  # 95 % as good as least squares where errors are normal
-_NORMAL = 1.4826  # the standard deviation in median absolute deviations, of normal errors
-_ROUNDS = 30  # of weights; more change nothing that is shown
-_DRAWS = 200
+_MAD_TO_SIGMA = 1.4826  # the standard deviation in median absolute deviations, of normal errors
+_HUBER_ITERATIONS = 30  # of weights; more change nothing that is shown
+_BOOTSTRAP_DRAWS = 200
 _SEED = 4  # any will do
-_LEVEL = 0.95
-_MOST_SPREAD = 10.0  # of a bandwidth: a wider interval says that bytes hardly count
-_QUIET = 1e-9  # deviation in proportion below which errors are those of arithmetic
-
-_Array = npt.NDArray[np.float64]
+_CONFIDENCE = 0.95
+_MAX_SPREAD = 10.0  # of a bandwidth: a wider interval says that bytes hardly count
+_NOISE_FLOOR = 1e-9  # deviation in proportion below which errors are those of arithmetic
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +53,7 @@ class CostInterval:
     low: float
     high: float
 
-    def widened(self, by: float) -> CostInterval:
+    def widen(self, by: float) -> CostInterval:
         """Return it with ends at least so far from its value, in proportion."""
         low, high = self.value / (1 + by), self.value * (1 + by)
         return CostInterval(self.value, min(self.low, low), max(self.high, high))
@@ -90,10 +88,10 @@ class LinkFit:
         return CostInterval(1e3 / beta.value, 1e3 / beta.high, 1e3 / beta.low)
 
 
-def fitted(
+def fit_links(
     measurements: Measurements,
     max_misfit: float = MAX_MISFIT,
-    take: Repetitions = Repetitions.LEAST,
+    take: RepetitionStatistic = RepetitionStatistic.MIN,
 ) -> tuple[LinkFit, ...]:
     """Return alpha and beta of every link that was measured, ascending.
 
@@ -104,10 +102,10 @@ def fitted(
     Raises:
         ParameterError: those of some links fit no alpha and beta; names them all, and why.
     """
-    found, wrong = [], []
+    fits, wrong = [], []
     for edge, timings in measurements.by_link().items():
         try:
-            found.append(_fit(edge, timings, max_misfit, take))
+            fits.append(_fit_link(edge, timings, max_misfit, take))
         except ParameterError as error:
             wrong.append(str(error))
     if wrong:
@@ -116,11 +114,11 @@ def fitted(
             f"measurements {measurements.name!r} fit no alpha and beta: {shown}; measure again on "
             "a machine that does nothing else, or other sizes"
         )
-    return tuple(found)
+    return tuple(fits)
 
 
-def _fit(
-    edge: Edge, timings: Sequence[LinkTiming], max_misfit: float, take: Repetitions
+def _fit_link(
+    edge: Edge, timings: Sequence[LinkTiming], max_misfit: float, take: RepetitionStatistic
 ) -> LinkFit:
     """Return the fit of a link.
 
@@ -128,16 +126,16 @@ def _fit(
         ParameterError: there is none, as a clause.
     """
     name = link_name(edge)
-    a = np.array([t.latencies for t in timings], dtype=float)
+    a = np.array([t.latency_count for t in timings], dtype=float)
     b = np.array([t.size_bytes / 1e6 for t in timings], dtype=float)
-    us = np.array([take.of(t.us) for t in timings], dtype=float)
-    ratios = {t.size_bytes / t.latencies for t in timings}  # bytes that come with each latency
-    if len(timings) < _LEAST_ROWS or len(ratios) < 2:
+    us = np.array([take.select(t.us) for t in timings], dtype=float)
+    ratios = {t.size_bytes / t.latency_count for t in timings}  # bytes that come with each latency
+    if len(timings) < _MIN_ROWS or len(ratios) < 2:
         raise ParameterError(
             f"{name} has {len(timings)} timings of {len(ratios)} sizes, expected at least "
-            f"{_LEAST_ROWS}, of chunks of different size"
+            f"{_MIN_ROWS}, of chunks of different size"
         )
-    alpha, beta = _huber(a[None], b[None], us[None])
+    alpha, beta = _huber_fits(a[None], b[None], us[None])
     if beta[0] <= 0:
         raise ParameterError(f"{name} takes no longer for more bytes")
     names = ("alpha", "the bandwidth")
@@ -148,11 +146,12 @@ def _fit(
         raise ParameterError(
             f"{name} is missed by {misfit:.0%} in the median, expected at most {max_misfit:.0%}"
         )
-    spread = _drawn_anew(a, b, us)
+    spread = _bootstrap_fits(a, b, us)
     alphas, betas = (
-        _interval(float(x[0]), own) for x, own in zip((alpha, beta), spread, strict=True)
+        _bootstrap_interval(float(x[0]), samples)
+        for x, samples in zip((alpha, beta), spread, strict=True)
     )
-    if betas.high > _MOST_SPREAD * betas.low:
+    if betas.high > _MAX_SPREAD * betas.low:
         raise ParameterError(
             f"{name} has a bandwidth of {1000.0 / betas.high:.3g} to {1000.0 / betas.low:.3g} "
             "GB/s, an interval that its times do not narrow: measure larger chunks"
@@ -160,40 +159,42 @@ def _fit(
     return LinkFit(*edge, alphas, betas, misfit)
 
 
-def _interval(value: float, draws: _Array) -> CostInterval:
-    tail = (1 - _LEVEL) / 2
+def _bootstrap_interval(value: float, draws: FloatArray) -> CostInterval:
+    tail = (1 - _CONFIDENCE) / 2
     low, high = (float(x) for x in np.quantile(draws, [tail, 1 - tail]))
     return CostInterval(value, min(low, value), max(high, value))
 
 
-def _drawn_anew(a: _Array, b: _Array, us: _Array) -> tuple[_Array, _Array]:
+def _bootstrap_fits(a: FloatArray, b: FloatArray, us: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return alpha and beta of fits to rows that are drawn again, where these have both."""
     generator = np.random.Generator(np.random.PCG64(_SEED))
-    rows = generator.integers(0, len(us), size=(_DRAWS, len(us)))
-    alpha, beta = _huber(a[rows], b[rows], us[rows])
+    rows = generator.integers(0, len(us), size=(_BOOTSTRAP_DRAWS, len(us)))
+    alpha, beta = _huber_fits(a[rows], b[rows], us[rows])
     kept = beta > 0
     return alpha[kept], beta[kept]
 
 
-def _huber(a: _Array, b: _Array, us: _Array) -> tuple[_Array, _Array]:
+def _huber_fits(a: FloatArray, b: FloatArray, us: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return alpha >= 0 and beta of several fits at once, a row of the arrays for each.
 
     The error of a time is the logarithm of its ratio to the model's: twice as much counts as half.
     Each round is a step of Gauss and Newton. A beta of 0 or less says that there is no fit.
     """
-    alpha, beta = _weighted(a, b, us, 1 / us**2)
-    for _ in range(_ROUNDS):
+    alpha, beta = _weighted_least_squares(a, b, us, 1 / us**2)
+    for _ in range(_HUBER_ITERATIONS):
         model = a * alpha[:, None] + b * beta[:, None]
         model = np.where(model > 0, model, us)
         error = np.log(us / model)
-        deviation = _NORMAL * np.median(np.abs(error), axis=1, keepdims=True)
-        bound = _HUBER * np.maximum(deviation, _QUIET)
+        deviation = _MAD_TO_SIGMA * np.median(np.abs(error), axis=1, keepdims=True)
+        bound = _HUBER * np.maximum(deviation, _NOISE_FLOOR)
         weight = bound / np.maximum(np.abs(error), bound)
-        alpha, beta = _weighted(a, b, model * (1 + error), weight / model**2)
+        alpha, beta = _weighted_least_squares(a, b, model * (1 + error), weight / model**2)
     return alpha, beta
 
 
-def _weighted(a: _Array, b: _Array, us: _Array, w: _Array) -> tuple[_Array, _Array]:
+def _weighted_least_squares(
+    a: FloatArray, b: FloatArray, us: FloatArray, w: FloatArray
+) -> tuple[FloatArray, FloatArray]:
     """Return the least squares of several fits; where alpha would be negative, that with none."""
     aa, ab, bb = (w * a * a).sum(1), (w * a * b).sum(1), (w * b * b).sum(1)
     at, bt = (w * a * us).sum(1), (w * b * us).sum(1)
@@ -201,7 +202,7 @@ def _weighted(a: _Array, b: _Array, us: _Array, w: _Array) -> tuple[_Array, _Arr
     regular = determinant > 1e-12 * aa * bb
     safe = np.where(regular, determinant, 1)
     alpha = np.where(regular, (at * bb - bt * ab) / safe, 0)
-    none = alpha <= 0
-    alone = np.divide(bt, bb, out=np.zeros_like(bt), where=bb > 0)
-    beta = np.where(none, alone, (bt * aa - at * ab) / safe)
-    return np.where(none, 0, alpha), beta
+    nonpositive = alpha <= 0
+    only_beta = np.divide(bt, bb, out=np.zeros_like(bt), where=bb > 0)
+    beta = np.where(nonpositive, only_beta, (bt * aa - at * ab) / safe)
+    return np.where(nonpositive, 0, alpha), beta

@@ -15,10 +15,10 @@ import statistics
 from collections.abc import Sequence
 from itertools import combinations, pairwise
 
-from sccl.core.pcie import PcieHierarchy, PcieMeasurements, beside_name, copies_name
+from sccl.core.pcie import PcieHierarchy, PcieMeasurements, nic_copy_name, paired_copies_name
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
-from sccl.topo.symmetry.permutations import Permutation, identity_of, then
+from sccl.topo.symmetry.permutations import Permutation, compose, identity_permutation
 
 GAP = math.sqrt(2)
 """Minimum ratio between unshared and shared bandwidths."""
@@ -26,7 +26,7 @@ GAP = math.sqrt(2)
 NEARER = 1.05
 """Minimum ratio between the latencies of the second nearest and the nearest CPU."""
 
-_MOST_SYMMETRIES = 100_000
+_MAX_SYMMETRIES = 100_000
 
 
 def pcie_hierarchy(measurements: PcieMeasurements) -> PcieHierarchy:
@@ -36,13 +36,13 @@ def pcie_hierarchy(measurements: PcieMeasurements) -> PcieHierarchy:
         ParameterError: the measurements contradict one another, or do not tell; names those that
             do not.
     """
-    near = _nearest(measurements)
-    bound = _bound(measurements)
-    switches = _switches(measurements, bound)
-    return PcieHierarchy(near, switches, _switch_of_nic(measurements, switches, bound))
+    near = _nearest_cpu(measurements)
+    bound = _sharing_threshold(measurements)
+    switches = _group_by_switch(measurements, bound)
+    return PcieHierarchy(near, switches, _find_nic_switch(measurements, switches, bound))
 
 
-def _nearest(measurements: PcieMeasurements) -> int:
+def _nearest_cpu(measurements: PcieMeasurements) -> int:
     """Return the CPU with the quickest loopback."""
     medians = [statistics.median(us) for us in measurements.loopback_us]
     first, *others = sorted(range(len(medians)), key=lambda cpu: (medians[cpu], cpu))
@@ -55,54 +55,57 @@ def _nearest(measurements: PcieMeasurements) -> int:
     return first
 
 
-def _bound(measurements: PcieMeasurements) -> float:
+def _sharing_threshold(measurements: PcieMeasurements) -> float:
     """Return the bandwidth that parts copies that share from those that do not. 0: none shares.
 
     Raises:
         ParameterError: all are alike, and nothing says which of both they are.
     """
-    every = sorted(statistics.median(figures) for _, figures in measurements.copies())
-    low, high = max(pairwise(every), key=lambda pair: pair[1] / pair[0])
+    rates = sorted(statistics.median(figures) for _, figures in measurements.copies())
+    low, high = max(pairwise(rates), key=lambda pair: pair[1] / pair[0])
     if high > GAP * low:
         return math.sqrt(low * high)
     if measurements.alone:
         return 0.0
     raise ParameterError(
-        f"{measurements.name}: all copies get about the same, {every[0]:g} to {every[-1]:g} GB/s, "
+        f"{measurements.name}: all copies get about the same, {rates[0]:g} to {rates[-1]:g} GB/s, "
         "so either all of them share something, or none does: add 'alone', the bandwidth of each "
         "GPU by itself"
     )
 
 
-def _switches(measurements: PcieMeasurements, bound: float) -> tuple[tuple[int, ...], ...]:
+def _group_by_switch(measurements: PcieMeasurements, bound: float) -> tuple[tuple[int, ...], ...]:
     """Return the GPUs by switch.
 
     Raises:
         ParameterError: two share with a third, and not with one another.
     """
-    found = {pair.gpus: statistics.median(pair.gb_per_s) for pair in measurements.pairs}
-    shared = {gpus for gpus, rate in found.items() if rate < bound}
+    rates = {pair.gpus: statistics.median(pair.gb_per_s) for pair in measurements.pairs}
+    shared = {gpus for gpus, rate in rates.items() if rate < bound}
     for three in combinations(range(measurements.gpus), 3):
         pairs = list(combinations(three, 2))
         apart = [pair for pair in pairs if pair not in shared]
         if len(apart) == 1:
-            slow = " and ".join(_told(found, pair) for pair in pairs if pair in shared)
+            slow = " and ".join(
+                _describe_bandwidths(rates, pair) for pair in pairs if pair in shared
+            )
             raise ParameterError(
                 f"{measurements.name}: {slow} share a switch by their bandwidth, but "
-                f"{_told(found, apart[0])} do not, so that these contradict one another: measure "
+                f"{_describe_bandwidths(rates, apart[0])} do not, so that these contradict one "
+                "another: measure "
                 "the three again"
             )
     first = [min([a for a in range(gpu) if (a, gpu) in shared], default=gpu)
              for gpu in range(measurements.gpus)]  # fmt: skip
-    groups = [tuple(g for g in range(len(first)) if first[g] == one) for one in sorted({*first})]
+    groups = [tuple(g for g in range(len(first)) if first[g] == head) for head in sorted({*first})]
     return tuple(groups)
 
 
-def _told(found: dict[tuple[int, int], float], gpus: tuple[int, int]) -> str:
-    return f"{copies_name(gpus)} ({found[gpus]:g} GB/s)"
+def _describe_bandwidths(rates: dict[tuple[int, int], float], gpus: tuple[int, int]) -> str:
+    return f"{paired_copies_name(gpus)} ({rates[gpus]:g} GB/s)"
 
 
-def _switch_of_nic(
+def _find_nic_switch(
     measurements: PcieMeasurements, switches: Sequence[tuple[int, ...]], bound: float
 ) -> int | None:
     """Return the place of the switch that the NIC is on. None: none that has GPUs.
@@ -118,17 +121,18 @@ def _switch_of_nic(
     if len(touched) > 1:
         a, b = (min(slow & {*switches[place]}) for place in touched[:2])
         raise ParameterError(
-            f"{measurements.name}: {beside_name(a)} ({rates[a]:g} GB/s) and {beside_name(b)} "
-            f"({rates[b]:g} GB/s) share its switch by their bandwidth, but {copies_name((a, b))} "
+            f"{measurements.name}: {nic_copy_name(a)} ({rates[a]:g} GB/s) and {nic_copy_name(b)} "
+            f"({rates[b]:g} GB/s) share its switch by their bandwidth, but "
+            f"{paired_copies_name((a, b))} "
             "do not share one: measure these three again"
         )
     (place,) = touched
     if left := [gpu for gpu in switches[place] if gpu not in slow]:
         a, b = min(slow), left[0]
         raise ParameterError(
-            f"{measurements.name}: {beside_name(a)} ({rates[a]:g} GB/s) shares its switch by its "
-            f"bandwidth and {beside_name(b)} ({rates[b]:g} GB/s) does not, but "
-            f"{copies_name((min(a, b), max(a, b)))} share one: measure these three again"
+            f"{measurements.name}: {nic_copy_name(a)} ({rates[a]:g} GB/s) shares its switch by its "
+            f"bandwidth and {nic_copy_name(b)} ({rates[b]:g} GB/s) does not, but "
+            f"{paired_copies_name((min(a, b), max(a, b)))} share one: measure these three again"
         )
     return place
 
@@ -162,17 +166,17 @@ def visible_devices(
             "the NIC shares a switch with no GPU, so that none of them is nearest to it: leave "
             "--topo out"
         )
-    fitting = [image for image in _elements(generators, gpus) if image[0] in near]
+    fitting = [image for image in _group_elements(generators, gpus) if image[0] in near]
     if not fitting:
         shown = ", ".join(map(str, near))
         raise ParameterError(
             f"no symmetry of topology {machine.name!r} puts rank 0 on GPU {shown}, near the NIC: "
             "number the ranks of the machine so that its rank 0 can be there"
         )
-    return min(fitting, key=lambda image: (_seen(hierarchy, image), image))
+    return min(fitting, key=lambda image: (_ranks_by_switch(hierarchy, image), image))
 
 
-def _seen(hierarchy: PcieHierarchy, image: Permutation) -> tuple[tuple[int, ...], ...]:
+def _ranks_by_switch(hierarchy: PcieHierarchy, image: Permutation) -> tuple[tuple[int, ...], ...]:
     """Return the ranks by switch, that of the NIC first, if rank r is GPU ``image[r]``."""
     rank = {gpu: r for r, gpu in enumerate(image)}
     near, *others = [
@@ -182,23 +186,23 @@ def _seen(hierarchy: PcieHierarchy, image: Permutation) -> tuple[tuple[int, ...]
     return (near, *sorted(group for group in others if group != near))
 
 
-def _elements(generators: Sequence[Permutation], ranks: int) -> list[Permutation]:
+def _group_elements(generators: Sequence[Permutation], ranks: int) -> list[Permutation]:
     """Return the elements of a group.
 
     Raises:
         ParameterError: there are too many to look at.
     """
-    seen = {identity_of(ranks)}
+    seen = {identity_permutation(ranks)}
     queue = list(seen)
     for element in queue:
         for generator in generators:
-            image = then(element, generator)
+            image = compose(element, generator)
             if image not in seen:
                 seen.add(image)
                 queue.append(image)
-        if len(seen) > _MOST_SYMMETRIES:
+        if len(seen) > _MAX_SYMMETRIES:
             raise ParameterError(
-                f"the machine has more than {_MOST_SYMMETRIES} symmetries: its GPUs are alike, so "
+                f"the machine has more than {_MAX_SYMMETRIES} symmetries: its GPUs are alike, so "
                 "leave --topo out, and put one that is near the NIC first yourself"
             )
     return queue

@@ -13,9 +13,9 @@ from dataclasses import astuple
 from functools import lru_cache
 
 from sccl.core.collective import Collective, RelationKind
+from sccl.core.formatting import format_count
 from sccl.core.ids import Rank
-from sccl.core.topology import Topology, as_ranks
-from sccl.core.words import counted
+from sccl.core.topology import Topology, to_ranks
 from sccl.errors import ParameterError
 from sccl.topo.symmetry.permutations import Permutation
 
@@ -36,11 +36,13 @@ def automorphisms(
     roots = tuple(Rank(r.root) for r in relations if r.root is not None)
     if RelationKind.PAIRS in (r.kind for r in relations):
         return _automorphisms(topology, roots, costs, collective)
-    return _by_roots(topology, roots, costs)
+    return _automorphisms_of_roots(topology, roots, costs)
 
 
 @lru_cache(maxsize=8)
-def _by_roots(topology: Topology, roots: tuple[Rank, ...], costs: bool) -> tuple[Permutation, ...]:
+def _automorphisms_of_roots(
+    topology: Topology, roots: tuple[Rank, ...], costs: bool
+) -> tuple[Permutation, ...]:
     """Return those of any C: sweeps ask for them for every candidate."""
     return _automorphisms(topology, roots, costs, None)
 
@@ -53,45 +55,45 @@ def _automorphisms(
     Args:
         listed: a collective whose pre and post are lists.
     """
-    graph = _Coloured()
+    graph = _ColoredGraph()
     ranks = [graph.vertex(("rank", *(root == r for root in roots))) for r in range(topology.ranks)]
     ranks += [graph.vertex(("switch", *astuple(s)[1:])) for s in topology.switches]
     link = {}
-    for one in topology.links:
-        more: tuple[float, ...] = (one.alpha_us, one.gb_per_s) if costs else ()
-        tail, head = graph.vertex(("tail", one.lanes, *more)), graph.vertex(("head",))
-        graph.join(ranks[one.src], tail)
+    for item in topology.links:
+        more: tuple[float, ...] = (item.alpha_us, item.gb_per_s) if costs else ()
+        tail, head = graph.vertex(("tail", item.lanes, *more)), graph.vertex(("head",))
+        graph.join(ranks[item.src], tail)
         graph.join(tail, head)
-        graph.join(head, ranks[one.dst])
-        link[one.edge] = tail
+        graph.join(head, ranks[item.dst])
+        link[item.edge] = tail
     for budget, speed in zip(topology.budgets, topology.budget_speeds(), strict=True):
         more = (speed,) if costs else ()
         vertex = graph.vertex(("budget", budget.chunks_per_round, *more))
         for edge in budget.edges:
             graph.join(vertex, link[edge])
     if listed:
-        for (holders, wanted), chunks in listed.classes().items():
+        for (holders, wanted), chunks in listed.chunk_classes().items():
             vertex = graph.vertex(("class", *_sizes(listed, chunks)))
             for role, members in (("pre", holders), ("post", wanted)):
                 port = graph.vertex((role,))
                 graph.join(vertex, port)
                 for rank in sorted(members):
                     graph.join(port, ranks[rank])
-    found = {tuple(g[: topology.ranks]) for g in graph.automorphism_generators()}
-    return tuple(sorted(found - {tuple(range(topology.ranks))}))
+    generators = {tuple(g[: topology.ranks]) for g in graph.automorphism_generators()}
+    return tuple(sorted(generators - {tuple(range(topology.ranks))}))
 
 
-class _Coloured:
+class _ColoredGraph:
     """An undirected graph with coloured vertices, for BLISS."""
 
     def __init__(self) -> None:
-        self.colours: list[tuple[object, ...]] = []
+        self.colors: list[tuple[object, ...]] = []
         self.edges: list[tuple[int, int]] = []
 
     def vertex(self, colour: tuple[object, ...]) -> int:
         """Add a vertex, and return its number."""
-        self.colours.append(colour)
-        return len(self.colours) - 1
+        self.colors.append(colour)
+        return len(self.colors) - 1
 
     def join(self, a: int, b: int) -> None:
         """Add an edge between two vertices."""
@@ -101,10 +103,10 @@ class _Coloured:
         """Return permutations of the vertices that generate all symmetries, by BLISS in igraph."""
         import igraph  # noqa: PLC0415 - slow to load, and few commands need it
 
-        number = {colour: i for i, colour in enumerate(sorted(set(self.colours), key=str))}
-        graph = igraph.Graph(n=len(self.colours), edges=self.edges)
-        found: list[list[int]] = graph.automorphism_group(color=[number[c] for c in self.colours])
-        return found
+        number = {colour: i for i, colour in enumerate(sorted(set(self.colors), key=str))}
+        graph = igraph.Graph(n=len(self.colors), edges=self.edges)
+        result: list[list[int]] = graph.automorphism_group(color=[number[c] for c in self.colors])
+        return result
 
 
 def check_symmetry(topology: Topology, collective: Collective, image: Sequence[int]) -> None:
@@ -113,31 +115,35 @@ def check_symmetry(topology: Topology, collective: Collective, image: Sequence[i
     Raises:
         ParameterError: it does not. The message names an object without an image.
     """
-    what = f"symmetry {_short(image)} of {collective.name} on {topology.name!r}"
+    name = f"symmetry {_image_text(image)} of {collective.name} on {topology.name!r}"
     if sorted(image) != list(range(topology.ranks)):
         raise ParameterError(
-            f"{what}: expected each rank from 0 to {topology.ranks - 1} once, as the image of one"
+            f"{name}: expected each rank from 0 to {topology.ranks - 1} once, as the image of one"
         )
     lanes = topology.lanes()
     for (src, dst), width in lanes.items():
-        there = (image[src], image[dst])
-        if lanes.get(there) != width:
-            have = f"has {counted(lanes[there], 'lane')}" if there in lanes else "does not exist"
+        target = (image[src], image[dst])
+        if lanes.get(target) != width:
+            have = (
+                f"has {format_count(lanes[target], 'lane')}"
+                if target in lanes
+                else "does not exist"
+            )
             raise ParameterError(
-                f"{what}: link {src}->{dst} with {counted(width, 'lane')} maps to "
-                f"{there[0]}->{there[1]}, which {have}"
+                f"{name}: link {src}->{dst} with {format_count(width, 'lane')} maps to "
+                f"{target[0]}->{target[1]}, which {have}"
             )
     budgets = Counter((frozenset(b.edges), b.chunks_per_round) for b in topology.budgets)
     for budget in topology.budgets:
         edges = frozenset((image[u], image[v]) for u, v in budget.edges)
         if budgets[edges, budget.chunks_per_round] < 1:
             raise ParameterError(
-                f"{what}: the edges of budget {budget.name!r} go to edges that share no such budget"
+                f"{name}: the edges of budget {budget.name!r} go to edges that share no such budget"
             )
-    _check_demand(collective, image, what)
+    _check_demand(collective, image, name)
 
 
-def _check_demand(collective: Collective, image: Sequence[int], what: str) -> None:
+def _check_demand(collective: Collective, image: Sequence[int], name: str) -> None:
     """Check that every class of chunks is mapped to a class with as many chunks.
 
     All relations except a root and a list are the same under every renaming of ranks.
@@ -146,16 +152,16 @@ def _check_demand(collective: Collective, image: Sequence[int], what: str) -> No
     for root in roots:
         if image[root] != root:
             raise ParameterError(
-                f"{what}: the root {root} maps to rank {image[root]}, which is not the root"
+                f"{name}: the root {root} maps to rank {image[root]}, which is not the root"
             )
     if RelationKind.PAIRS not in (collective.pre.kind, collective.post.kind):
         return
-    classes = collective.classes()
+    classes = collective.chunk_classes()
     for (holders, wanted), chunks in classes.items():
-        other = classes.get((image_of(holders, image), image_of(wanted, image)))
-        if other is None or _sizes(collective, chunks) != _sizes(collective, other):
+        image_chunks = classes.get((map_ranks(holders, image), map_ranks(wanted, image)))
+        if image_chunks is None or _sizes(collective, chunks) != _sizes(collective, image_chunks):
             raise ParameterError(
-                f"{what}: chunk {chunks[0]} (from {sorted(holders)} to {sorted(wanted)}) maps to "
+                f"{name}: chunk {chunks[0]} (from {sorted(holders)} to {sorted(wanted)}) maps to "
                 "a demand that does not exist, or has another number of chunks"
             )
 
@@ -167,11 +173,11 @@ def _sizes(collective: Collective, chunks: Sequence[int]) -> tuple[int, ...]:
     return tuple(sorted(collective.amount([chunk]) for chunk in chunks))
 
 
-def image_of(ranks: Iterable[int], image: Sequence[int]) -> frozenset[Rank]:
+def map_ranks(ranks: Iterable[int], image: Sequence[int]) -> frozenset[Rank]:
     """Return the images of a set of ranks."""
-    return as_ranks(image[r] for r in ranks)
+    return to_ranks(image[r] for r in ranks)
 
 
-def _short(image: Sequence[int]) -> str:
+def _image_text(image: Sequence[int]) -> str:
     shown = ", ".join(str(r) for r in image[:8])
     return f"[{shown}, ...]" if len(image) > 8 else f"[{shown}]"

@@ -13,10 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from sccl.core.arrays import Int32Array
 from sccl.core.collective import Collective
 from sccl.core.symmetric import Symmetry
-
-RankArray = NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,18 +24,18 @@ class ChunkOrbit:
 
     Attributes:
         chunks: the orbit. Its first is the representative.
-        before: of each, the place in ``chunks`` of one before it; of the first its own.
-        by: of each, which symmetry makes it of that one.
-        onward: of each, all symmetries' images of it.
+        parent: of each, the place in ``chunks`` of one before it; of the first its own.
+        generator: of each, which symmetry makes it of that one.
+        children: of each, all symmetries' images of it.
     """
 
     chunks: tuple[int, ...]
-    before: tuple[int, ...]
-    by: tuple[int, ...]
-    onward: tuple[tuple[int, ...], ...]
+    parent: tuple[int, ...]
+    generator: tuple[int, ...]
+    children: tuple[tuple[int, ...], ...]
     symmetries: tuple[Symmetry, ...]
 
-    def ways(self, start: int | None = None) -> Iterator[tuple[int, RankArray]]:
+    def images_from(self, start: int | None = None) -> Iterator[tuple[int, Int32Array]]:
         """Yield each chunk, with the image of the ranks under its symmetry, depth first.
 
         Args:
@@ -44,38 +43,38 @@ class ChunkOrbit:
         """
         images = [np.array(s.ranks, np.int32) for s in self.symmetries]
         after: list[list[int]] = [[] for _ in self.chunks]
-        for place, before in enumerate(self.before[1:], 1):
+        for place, before in enumerate(self.parent[1:], 1):
             after[before].append(place)
         first = np.arange(len(images[0]) if images else 0, dtype=np.int32)
         place = 0 if start is None else self.chunks.index(start)
         back = []
         while place:
-            back.append(images[self.by[place]])
-            place = self.before[place]
+            back.append(images[self.generator[place]])
+            place = self.parent[place]
         for image in reversed(back):
             first = image[first]
-        stack: list[tuple[int, RankArray]] = [(0, np.argsort(first).astype(np.int32))]
+        stack: list[tuple[int, Int32Array]] = [(0, np.argsort(first).astype(np.int32))]
         while stack:  # a chunk's way is made when its turn has come: few are held at a time
-            place, way = stack.pop()
+            place, permutation = stack.pop()
             if place:
-                way = images[self.by[place]][way]
-            yield self.chunks[place], way
-            stack += [(next_place, way) for next_place in reversed(after[place])]
+                permutation = images[self.generator[place]][permutation]
+            yield self.chunks[place], permutation
+            stack += [(next_place, permutation) for next_place in reversed(after[place])]
 
-    def stabiliser(self) -> tuple[tuple[int, ...], ...]:
+    def stabilizer(self) -> tuple[tuple[int, ...], ...]:
         """Return rank permutations of symmetries that keep the representative: generators.
 
         They are Schreier's: for each chunk and symmetry the way there, the symmetry, and the way
         back.
         """
         images = [np.array(s.ranks, np.int32) for s in self.symmetries]
-        ways = dict(self.ways())
+        permutations = dict(self.images_from())
         keep: dict[tuple[int, ...], None] = {}
-        for chunk, onward in zip(self.chunks, self.onward, strict=True):
-            for there, image in zip(onward, images, strict=True):
-                walked = image[ways[chunk]]
-                if not np.array_equal(walked, ways[there]):
-                    keep[tuple(np.argsort(ways[there])[walked].tolist())] = None
+        for chunk, onward in zip(self.chunks, self.children, strict=True):
+            for target, image in zip(onward, images, strict=True):
+                walked = image[permutations[chunk]]
+                if not np.array_equal(walked, permutations[target]):
+                    keep[tuple(np.argsort(permutations[target])[walked].tolist())] = None
         return tuple(keep)
 
 
@@ -85,16 +84,16 @@ def chunk_orbits(collective: Collective, symmetries: Sequence[Symmetry]) -> tupl
     Raises:
         ValueError: a symmetry does not map classes of chunks to classes.
     """
-    images = [s.chunks(collective) for s in symmetries]
+    images = [s.chunk_images(collective) for s in symmetries]
     seen = np.zeros(collective.num_chunks, dtype=bool)
     return tuple(
-        _orbit(first, tuple(symmetries), images, seen)
+        _build_orbit(first, tuple(symmetries), images, seen)
         for first in range(collective.num_chunks)
         if not seen[first]
     )
 
 
-def _orbit(
+def _build_orbit(
     first: int,
     symmetries: tuple[Symmetry, ...],
     images: list[tuple[int, ...]],
@@ -105,10 +104,10 @@ def _orbit(
     seen[first] = True
     for place, chunk in enumerate(chunks):
         onward.append(tuple(image[chunk] for image in images))
-        for number, there in enumerate(onward[-1]):
-            if not seen[there]:
-                seen[there] = True
-                chunks.append(there)
+        for number, target in enumerate(onward[-1]):
+            if not seen[target]:
+                seen[target] = True
+                chunks.append(target)
                 before.append(place)
                 by.append(number)
     return ChunkOrbit(tuple(chunks), tuple(before), tuple(by), tuple(onward), symmetries)

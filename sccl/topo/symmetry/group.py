@@ -19,10 +19,12 @@ class Group:
     name: str
     generators: tuple[Symmetry, ...]
 
-    def turns_chunks(self) -> bool:
+    def shifts_chunks(self) -> bool:
         """Return whether some symmetry turns the chunks of a class."""
-        return any(symmetry.turn for symmetry in self.generators)
+        return any(symmetry.chunk_shift for symmetry in self.generators)
 
     def fits(self, collective: Collective) -> bool:
         """Return whether each class of chunks has whole blocks of every symmetry's period."""
-        return all(collective.alike % symmetry.period == 0 for symmetry in self.generators)
+        return all(
+            collective.class_size_divisor % symmetry.period == 0 for symmetry in self.generators
+        )

@@ -4,72 +4,72 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from sccl.core.algorithm import Algorithm
-from sccl.view.charts.busy import (
-    MOST_LINKS,
+from sccl.view.chart_files import check_picture, save_chart
+from sccl.view.charts.design_scatter import DesignMark, designs_chart
+from sccl.view.charts.failures import FailureBar, failures_chart
+from sccl.view.charts.frontier_chart import frontier_chart
+from sccl.view.charts.frontier_data import FrontierData, frontier_lines
+from sccl.view.charts.grouped_bars import grouped_chart
+from sccl.view.charts.heat_maps import arrival_chart, utilization_chart
+from sccl.view.charts.link_activity import (
+    MAX_LINKS,
+    ActivityShares,
     Bar,
-    BusyLinks,
-    Shares,
-    busy_chart,
+    LinkActivity,
+    link_activity_chart,
     shares_chart,
 )
-from sccl.view.charts.comparison import ComparedSystem, Measured, comparison_chart
-from sccl.view.charts.designs import DesignMark, designs_chart
-from sccl.view.charts.failures import FailureBar, failures_chart
-from sccl.view.charts.frontier import frontier_chart
-from sccl.view.charts.grouped import grouped_chart
-from sccl.view.charts.heat import arrival_chart, utilisation_chart
-from sccl.view.charts.measured import measured_chart
-from sccl.view.charts.searches import searches_chart
-from sccl.view.charts.steps import COMPUTATION, StepBar, StepRows, steps_chart
-from sccl.view.charts.timing import MOST_TIMES, time_chart
-from sccl.view.charts.values import FrontierData, lines_of
-from sccl.view.drawing.logical import LogicalTopology, logical_chart
-from sccl.view.drawing.machine import topology_chart
-from sccl.view.save import check_picture, save
-from sccl.view.theme import stacked
+from sccl.view.charts.measurement_lines import measured_chart
+from sccl.view.charts.search_bars import searches_chart
+from sccl.view.charts.step_gantt import COMPUTATION, StepBar, StepPanel, step_gantt_chart
+from sccl.view.charts.system_times import SystemTimes, TimeMeasure, comparison_chart
+from sccl.view.charts.time_by_size import MAX_TIMES, time_chart
+from sccl.view.drawing.logical_topology import LogicalTopology, logical_chart
+from sccl.view.drawing.topology_drawing import topology_chart
+from sccl.view.theme import stack_charts
 
 if TYPE_CHECKING:
     from altair.typing import ChartType as ChartType
 
 __all__ = [
+    "ALGORITHM_CHARTS",
     "COMPUTATION",
-    "MOST_LINKS",
-    "MOST_TIMES",
-    "OF_ALGORITHMS",
+    "MAX_LINKS",
+    "MAX_TIMES",
+    "ActivityShares",
     "Bar",
-    "BusyLinks",
-    "ComparedSystem",
     "DesignMark",
     "FailureBar",
     "FrontierData",
+    "LinkActivity",
     "LogicalTopology",
-    "Measured",
-    "Shares",
     "StepBar",
-    "StepRows",
+    "StepPanel",
+    "SystemTimes",
+    "TimeMeasure",
     "arrival_chart",
-    "busy_chart",
     "check_picture",
     "comparison_chart",
     "designs_chart",
     "failures_chart",
     "frontier_chart",
+    "frontier_lines",
     "grouped_chart",
-    "lines_of",
+    "link_activity_chart",
     "logical_chart",
     "measured_chart",
-    "save",
+    "save_chart",
     "searches_chart",
     "shares_chart",
-    "stacked",
-    "steps_chart",
+    "stack_charts",
+    "step_gantt_chart",
     "time_chart",
     "topology_chart",
-    "utilisation_chart",
+    "utilization_chart",
 ]
 
-OF_ALGORITHMS: "dict[str, Callable[[Algorithm], ChartType]]" = {
-    "utilisation": utilisation_chart,
+ALGORITHM_CHARTS: "dict[str, Callable[[Algorithm], ChartType]]" = {
+    "utilisation": utilization_chart,
     "arrival": arrival_chart,
     "topology": lambda algorithm: topology_chart(algorithm.topology),
 }

@@ -9,16 +9,16 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from sccl.view import theme
-from sccl.view.charts.known import at_field
-from sccl.view.charts.labels import Frame, Rectangle, dot, text_size
-from sccl.view.libraries import alt
+from sccl.view.charts.label_placement import Frame, Rectangle, dot_area, text_size
+from sccl.view.charts.proved_regions import with_field
+from sccl.view.plot_libraries import alt
 
 if TYPE_CHECKING:
     from altair.typing import ChartType
 
 _HANG = 24  # px from a crossover to its label, at least
-_BESIDE = 6  # px from the line that leads to a label
-_LINE = 84  # characters that fit beneath a title
+_SIDE_GAP = 6  # px from the line that leads to a label
+_LINE_LENGTH = 84  # characters that fit beneath a title
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,50 +48,54 @@ def crossover_layers(
     """
     rows: list[dict[str, Any]] = []
     left_out = []
-    labels = _places(crossings, curves, frame)
-    for one, label in zip(crossings, labels, strict=True):
-        row: dict[str, Any] = {"size": one.size_bytes, "time": one.time_us, "text": ""}
+    labels = _place_labels(crossings, curves, frame)
+    for crossing, label in zip(crossings, labels, strict=True):
+        row: dict[str, Any] = {"size": crossing.size_bytes, "time": crossing.time_us, "text": ""}
         if label:
-            across, upwards = frame.values(*_centre(label))
-            row |= {"text": one.text, "tx": across, "ty": upwards}
+            across, upwards = frame.values(*_center(label))
+            row |= {"text": crossing.text, "tx": across, "ty": upwards}
         else:
-            left_out.append(one.text)
+            left_out.append(crossing.text)
         rows.append(row)
-    base = alt.Chart(theme.rows(rows))
-    places = {"x": at_field(axes["x"], "tx"), "y": at_field(axes["y"], "ty")}
+    base = alt.Chart(theme.chart_rows(rows))
+    places = {"x": with_field(axes["x"], "tx"), "y": with_field(axes["y"], "ty")}
     layers: list[ChartType] = [
-        base.mark_rule(color=theme.GREY).encode(**axes, y2="ty:Q"),
+        base.mark_rule(color=theme.GRAY).encode(**axes, y2="ty:Q"),
         base.mark_point(filled=True, size=70, color=theme.INK, opacity=1).encode(**axes),
         base.mark_text(fontSize=theme.TEXT, fontWeight="bold").encode(**places, text="text:N"),
     ]
-    told = f"Crossovers without a label: {', '.join(left_out)}"
-    return layers, textwrap.wrap(told, _LINE) if left_out else []
+    note = f"Crossovers without a label: {', '.join(left_out)}"
+    return layers, textwrap.wrap(note, _LINE_LENGTH) if left_out else []
 
 
-def _places(
+def _place_labels(
     crossings: Sequence[Crossover], curves: Sequence[Rectangle], frame: Frame
 ) -> list[Rectangle | None]:
     """Return where each label lies: clear of lines, of dots and of one another."""
-    pixels = [frame.pixels(one.size_bytes, one.time_us) for one in crossings]
-    dots = [dot(pixel, 6) for pixel in pixels]
+    pixels = [frame.pixels(crossing.size_bytes, crossing.time_us) for crossing in crossings]
+    dots = [dot_area(pixel, 6) for pixel in pixels]
     labels: list[Rectangle] = []
     leads: list[Rectangle] = []
     paper = Rectangle(0, 0, frame.width, frame.height)
-    found: list[Rectangle | None] = [None] * len(crossings)
+    places: list[Rectangle | None] = [None] * len(crossings)
     order = sorted(range(len(crossings)), key=lambda i: pixels[i], reverse=True)
     for i in order:  # from the right, so that those on the left hang lower
-        apart = [other for other in dots if not other.overlaps(dots[i])]
-        for label, lead in _options(pixels[i], crossings[i].text, frame):
+        apart = [other_dot for other_dot in dots if not other_dot.overlaps(dots[i])]
+        for label, lead in _label_options(pixels[i], crossings[i].text, frame):
             covered = any(map(label.overlaps, [*dots, *labels, *leads, *curves]))
-            if label.within(paper) and not covered and not any(map(lead.overlaps, apart + labels)):
-                found[i] = label
+            if (
+                label.is_within(paper)
+                and not covered
+                and not any(map(lead.overlaps, apart + labels))
+            ):
+                places[i] = label
                 labels.append(label)
                 leads.append(lead)
                 break
-    return found
+    return places
 
 
-def _options(
+def _label_options(
     pixel: tuple[float, float], text: str, frame: Frame
 ) -> Iterator[tuple[Rectangle, Rectangle]]:
     """Yield places of a label with the line that leads there: below, where fewer curves are."""
@@ -100,9 +104,9 @@ def _options(
     for down, level in product((1, -1), range(int(frame.height / height))):
         at = y + down * (_HANG + level * height)
         lead = Rectangle(x - 1, min(y, at), x + 1, max(y, at))
-        for left in (x + _BESIDE, x - _BESIDE - width):
+        for left in (x + _SIDE_GAP, x - _SIDE_GAP - width):
             yield Rectangle(left, at - height / 2, left + width, at + height / 2), lead
 
 
-def _centre(box: Rectangle) -> tuple[float, float]:
+def _center(box: Rectangle) -> tuple[float, float]:
     return (box.left + box.right) / 2, (box.top + box.bottom) / 2

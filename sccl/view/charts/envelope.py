@@ -9,9 +9,9 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from sccl.view import theme
-from sccl.view.charts.known import at_field
-from sccl.view.charts.labels import Frame, Rectangle, text_size
-from sccl.view.libraries import alt
+from sccl.view.charts.label_placement import Frame, Rectangle, text_size
+from sccl.view.charts.proved_regions import with_field
+from sccl.view.plot_libraries import alt
 
 if TYPE_CHECKING:
     from altair.typing import ChartType
@@ -26,14 +26,14 @@ class EnvelopePart:
 
     Attributes:
         family: Name of the algorithm's family.
-        colour: Colour of the family.
+        color: Colour of the family.
         from_bytes: Smallest size.
         to_bytes: Largest size.
         time_us: Time by size.
     """
 
     family: str
-    colour: str
+    color: str
     from_bytes: float
     to_bytes: float
     time_us: Callable[[float], float]
@@ -47,12 +47,12 @@ def envelope_curve(parts: Sequence[EnvelopePart], axes: Mapping[str, Any]) -> Ch
         axes: Channels of ``size`` and ``time``.
     """
     rows = [
-        {"size": size, "time": part.time_us(size), "part": str(i), "colour": part.colour}
+        {"size": size, "time": part.time_us(size), "part": str(i), "colour": part.color}
         for i, part in enumerate(parts)
         for size in _samples(part)
     ]
     return (
-        alt.Chart(theme.rows(rows))
+        alt.Chart(theme.chart_rows(rows))
         .mark_line(strokeWidth=_WIDTH, opacity=0.55, strokeCap="round")
         .encode(**axes, detail="part:N", color=alt.Color("colour:N", scale=None))
     )
@@ -74,17 +74,17 @@ def family_strip(
             {
                 "size": group[0].from_bytes, "until": group[-1].to_bytes, "time": frame.y[0],
                 "top": top, "middle": frame.values((left + right) / 2, 0)[0], "height": middle,
-                "text": family if fits else "", "family": family, "colour": group[0].colour,
+                "text": family if fits else "", "family": family, "colour": group[0].color,
             }
         )  # fmt: skip
-    base = alt.Chart(theme.rows(rows))
+    base = alt.Chart(theme.chart_rows(rows))
     return [
         base.mark_rect(stroke="white", opacity=1).encode(
             **axes, x2="until:Q", y2="top:Q", color=alt.Color("colour:N", scale=None),
             tooltip=["family:N"],
         ),
         base.mark_text(color="white", baseline="middle", fontSize=theme.TEXT).encode(
-            x=at_field(axes["x"], "middle"), y=at_field(axes["y"], "height"), text="text:N"
+            x=with_field(axes["x"], "middle"), y=with_field(axes["y"], "height"), text="text:N"
         ),
     ]  # fmt: skip
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sccl.view import theme
-from sccl.view.libraries import alt
+from sccl.view.plot_libraries import alt
 
 if TYPE_CHECKING:
     from altair.typing import ChartType
@@ -49,21 +49,19 @@ def failures_chart(title: str, bars: Sequence[FailureBar], whole_steps: int) -> 
         }
         for bar in bars
     ]
-    most = max([1.0, *(bar.slowdown or 0 for bar in bars)])
+    max_slowdown = max([1.0, *(bar.slowdown or 0 for bar in bars)])
     steps = max([whole_steps, *(bar.steps or 0 for bar in bars)])
     panels = (
-        _Panel("slowdown", "Time per byte (whole machine: 1)", "said", 1.0, most, 300),
+        _Panel("slowdown", "Time per byte (whole machine: 1)", "said", 1.0, max_slowdown, 300),
         _Panel("steps", "Fewest steps", "least", float(whole_steps), float(steps), 140),
     )
-    data, height = theme.rows(rows), max(len(rows), 1) * _ROW
+    data, height = theme.chart_rows(rows), max(len(rows), 1) * _ROW
     drawn = [
-        panel.drawn(data, down if number == 0 else bare).properties(
-            width=panel.width, height=height
-        )
+        panel.draw(data, down if number == 0 else bare).properties(width=panel.width, height=height)
         for number, panel in enumerate(panels)
     ]
     heading = alt.Title(title, subtitle="dashed: the whole machine; each bar: without that part")
-    return theme.themed(alt.hconcat(*drawn, spacing=24).properties(title=heading))
+    return theme.apply_theme(alt.hconcat(*drawn, spacing=24).properties(title=heading))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,31 +70,31 @@ class _Panel:
 
     Attributes:
         field: field of the number.
-        said: field of the text beside bars.
-        whole: the number of the whole machine.
-        most: the largest number.
+        text_field: field of the text beside bars.
+        baseline: the number of the whole machine.
+        max_value: the largest number.
         width: pixels.
     """
 
     field: str
     title: str
-    said: str
-    whole: float
-    most: float
+    text_field: str
+    baseline: float
+    max_value: float
     width: int
 
-    def drawn(self, data: alt.Data, down: alt.Y) -> alt.LayerChart:
+    def draw(self, data: alt.Data, down: alt.Y) -> alt.LayerChart:
         """Return the bars, the text beside them, and a line for the whole machine."""
         across = alt.X(f"{self.field}:Q", title=self.title,
-                       scale=alt.Scale(domain=[0, self.most * 1.2], nice=False),
+                       scale=alt.Scale(domain=[0, self.max_value * 1.2], nice=False),
                        axis=alt.Axis(grid=False, tickCount=4))  # fmt: skip
         base = alt.Chart(data)
-        bars = base.mark_bar(color=theme.COLOURS[0], height={"band": 0.7}).encode(x=across, y=down)
+        bars = base.mark_bar(color=theme.COLORS[0], height={"band": 0.7}).encode(x=across, y=down)
         text = base.mark_text(align="left", dx=4, fontSize=11, font=theme.FONT)
-        said = text.encode(x=across, y=down, text=f"{self.said}:N")
+        said = text.encode(x=across, y=down, text=f"{self.text_field}:N")
         line = (
-            alt.Chart(theme.rows([{self.field: self.whole}]))
-            .mark_rule(strokeWidth=1.5, strokeDash=[4, 3], color=theme.COLOURS[1])
+            alt.Chart(theme.chart_rows([{self.field: self.baseline}]))
+            .mark_rule(strokeWidth=1.5, strokeDash=[4, 3], color=theme.COLORS[1])
             .encode(x=across)
         )
         return alt.LayerChart(layer=[bars, said, line])

@@ -10,21 +10,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sccl.core.measurements import LinkTiming, Pacing, Repetitions
+from sccl.core.measurements import LinkTiming, Pacing, RepetitionStatistic
 from sccl.errors import ParameterError
 from sccl.view import theme
-from sccl.view.charts.timing import size_axis
-from sccl.view.libraries import alt
+from sccl.view.charts.time_by_size import size_axis
+from sccl.view.plot_libraries import alt
 
 if TYPE_CHECKING:
     from altair.typing import ChartType
 
-MOST_TIMED = 8
+MAX_TIMED = 8
 """Lines that are told apart by their colours."""
 
 _PER_OCTAVE = 2
 _SHAPES = {Pacing.IN_TURN: "circle", Pacing.AT_ONCE: "triangle-up"}
-_WORDS = {Pacing.IN_TURN: "one after another, each", Pacing.AT_ONCE: "at once, together"}
+_PACING_TEXT = {Pacing.IN_TURN: "one after another, each", Pacing.AT_ONCE: "at once, together"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +41,13 @@ class TimedLinks:
     alpha_us: float
     us_per_mb: float
 
-    def us(self, size_bytes: float) -> float:
+    def model_us(self, size_bytes: float) -> float:
         """Return the model's time for a number of bytes, microseconds."""
         return self.alpha_us + self.us_per_mb * size_bytes / 1e6
 
 
 def link_times_chart(
-    links: Sequence[TimedLinks], title: str, take: Repetitions = Repetitions.LEAST
+    links: Sequence[TimedLinks], title: str, take: RepetitionStatistic = RepetitionStatistic.MIN
 ) -> ChartType:
     """Return times against bytes: a point for each timing, a line for each fit.
 
@@ -58,34 +58,36 @@ def link_times_chart(
     Raises:
         ParameterError: there are none, or more than colours.
     """
-    if not 1 <= len(links) <= MOST_TIMED:
-        raise ParameterError(f"there are {len(links)} links to draw, expected 1 to {MOST_TIMED}")
+    if not 1 <= len(links) <= MAX_TIMED:
+        raise ParameterError(f"there are {len(links)} links to draw, expected 1 to {MAX_TIMED}")
     points: list[dict[str, Any]] = [
-        {"bytes": t.size_bytes / t.latencies, "us": take.of(t.us) / t.latencies, "link": one.name,
-         "pacing": _WORDS[t.pacing], "chunks": t.chunks}
-        for one in links for t in one.timings if t.chunk_bytes
+        {"bytes": t.size_bytes / t.latency_count, "us": take.select(t.us) / t.latency_count,
+         "link": link.name, "pacing": _PACING_TEXT[t.pacing], "chunks": t.chunks}
+        for link in links for t in link.timings if t.chunk_bytes
     ]  # fmt: skip
     ends = min(p["bytes"] for p in points), max(p["bytes"] for p in points)
     lines: list[dict[str, Any]] = [
-        {"bytes": size, "us": one.us(size), "link": one.name}
-        for one in links
-        for size in _between(*ends)
+        {"bytes": size, "us": link.model_us(size), "link": link.name}
+        for link in links
+        for size in _sample_sizes(*ends)
     ]
     times = [row["us"] for row in (*points, *lines)]
-    drawn = _layers(points, lines, [one.name for one in links], ends, (min(times), max(times)))
+    drawn = _layers(points, lines, [link.name for link in links], ends, (min(times), max(times)))
     heading = alt.Title(
         title,
         subtitle=f"lines: alpha + beta x bytes, as fitted; points: the {take} of repetitions, by "
         "the bytes that come with an alpha",
     )
-    return theme.themed(drawn.properties(width=theme.WIDTH, height=theme.HEIGHT, title=heading))
+    return theme.apply_theme(
+        drawn.properties(width=theme.WIDTH, height=theme.HEIGHT, title=heading)
+    )
 
 
-def _between(first: float, last: float) -> list[float]:
-    found = [first]
-    while found[-1] * 2 ** (1 / _PER_OCTAVE) < last:
-        found.append(found[-1] * 2 ** (1 / _PER_OCTAVE))
-    return [*found, last]
+def _sample_sizes(first: float, last: float) -> list[float]:
+    sizes = [first]
+    while sizes[-1] * 2 ** (1 / _PER_OCTAVE) < last:
+        sizes.append(sizes[-1] * 2 ** (1 / _PER_OCTAVE))
+    return [*sizes, last]
 
 
 def _layers(
@@ -106,17 +108,17 @@ def _layers(
                    axis=alt.Axis(format=theme.NUMBERS, values=theme.decades(low, high))),
     }  # fmt: skip
     colour = alt.Color("link:N", title=None, legend=theme.series_legend(names),
-                       scale=theme.series_scale(names, theme.COLOURS))  # fmt: skip
-    words = list(_WORDS.values())
+                       scale=theme.series_scale(names, theme.COLORS))  # fmt: skip
+    words = list(_PACING_TEXT.values())
     shape = alt.Shape("pacing:N", title=None, scale=theme.series_scale(words, [*_SHAPES.values()]),
                       legend=alt.Legend(orient="bottom", columns=2))  # fmt: skip
     dots = (
-        alt.Chart(theme.rows(points))
+        alt.Chart(theme.chart_rows(points))
         .mark_point(size=36, opacity=0.75, strokeWidth=1.2)
         .encode(**axes, color=colour, shape=shape,
                 tooltip=["link:N", "pacing:N", "chunks:Q", "bytes:Q", "us:Q"])
     )  # fmt: skip
-    fits = alt.Chart(theme.rows(lines)).mark_line(strokeWidth=2).encode(
+    fits = alt.Chart(theme.chart_rows(lines)).mark_line(strokeWidth=2).encode(
         **axes, color=colour,
         strokeDash=alt.StrokeDash("link:N", legend=None,
                                   scale=theme.series_scale(names, theme.DASHES)),

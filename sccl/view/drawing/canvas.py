@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 from sccl.view import theme
 from sccl.view.drawing.layout import NAME, Layout
-from sccl.view.drawing.links import Line
-from sccl.view.libraries import alt
+from sccl.view.drawing.link_lines import LinkLine
+from sccl.view.plot_libraries import alt
 
 if TYPE_CHECKING:
     from altair.typing import ChartType
 
 OUTLINE = 1.5  # px, of a node
-LEAST_TEXT = 7  # px; smaller texts are left out
-_LEAST_SIDE, _MOST_SIDE = 560, 1200  # px of the layout's square
+MIN_TEXT = 7  # px; smaller texts are left out
+_MIN_SIDE, _MAX_SIDE = 560, 1200  # px of the layout's square
 _MARGIN = 0.01  # around all that is drawn
-_GOOD_TEXT = 10  # px; for numbers of this size a drawing may grow
+_PREFERRED_TEXT = 10  # px; for numbers of this size a drawing may grow
 _DIGIT, _TALL, _INSIDE = 0.56, 0.72, 0.9  # sizes of digits, and the part of a circle for them
 _LETTER, _BELOW = 0.55, 0.65  # width of a letter; part of the room between boxes for their names
 
@@ -63,7 +63,7 @@ class Canvas:
         }
 
 
-def canvas_of(drawn: Layout, lines: Sequence[Line], digits: int, letters: int) -> Canvas:
+def fit_canvas(drawn: Layout, lines: Sequence[LinkLine], digits: int, letters: int) -> Canvas:
     """Return the part to draw: all of the square's width, and more where links leave it.
 
     Args:
@@ -80,15 +80,15 @@ def canvas_of(drawn: Layout, lines: Sequence[Line], digits: int, letters: int) -
         _text_per_px(drawn.radius, digits),
         _text_per_px(drawn.switch_radius, letters),
     )
-    need = (_GOOD_TEXT + OUTLINE) / min(fits)
+    need = (_PREFERRED_TEXT + OUTLINE) / min(fits)
     side = min(
-        max(_LEAST_SIDE, math.ceil(max(need, _GOOD_TEXT / _label_per_px(drawn)))), _MOST_SIDE
+        max(_MIN_SIDE, math.ceil(max(need, _PREFERRED_TEXT / _label_per_px(drawn)))), _MAX_SIDE
     )
     number, name = (min(theme.TEXT + 2, math.floor(per_px * side - OUTLINE / 2)) for per_px in fits)
     return Canvas(
         min(*xs, _MARGIN) - _MARGIN, min(ys) - _MARGIN,
         max(*xs, 1 - _MARGIN) + _MARGIN, max(ys) + _MARGIN, side,
-        number if number >= LEAST_TEXT else 0, name if name >= LEAST_TEXT else 0,
+        number if number >= MIN_TEXT else 0, name if name >= MIN_TEXT else 0,
     )  # fmt: skip
 
 
@@ -116,13 +116,13 @@ def box_layers(drawn: Layout, canvas: Canvas) -> tuple[list[ChartType], list[Cha
         {"x": b.left, "y": b.top, "right": b.right, "bottom": b.bottom, "text": b.label}
         for b in drawn.boxes
     ]
-    base = alt.Chart(theme.rows(rows)).encode(**canvas.axes())
+    base = alt.Chart(theme.chart_rows(rows)).encode(**canvas.axes())
     size = min(theme.TEXT, math.floor(_label_per_px(drawn) * canvas.side))
     frame = base.mark_rect(cornerRadius=8, fill="#f2f2f2", stroke="#9a9a9a")
     frames = [frame.encode(x2="right:Q", y2="bottom:Q")]
-    if size < LEAST_TEXT:
+    if size < MIN_TEXT:
         return frames, []
     texts = base.encode(text="text:N")
     place: dict[str, Any] = {"align": "left", "baseline": "bottom", "dy": -3, "fontSize": size}
     behind = texts.mark_text(**place, stroke="white", strokeWidth=5, strokeJoin="round")
-    return frames, [behind, texts.mark_text(**place, color=theme.GREY)]
+    return frames, [behind, texts.mark_text(**place, color=theme.GRAY)]

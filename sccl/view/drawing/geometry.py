@@ -18,19 +18,19 @@ def on_circle(count: int, turn: float = 0.0) -> list[Position]:
     return [(math.cos(angle), math.sin(angle)) for angle in angles]
 
 
-def spacing(points: Sequence[Position]) -> float:
+def min_distance(points: Sequence[Position]) -> float:
     """Return the smallest distance between two points (1 if there are fewer)."""
     order = sorted(points)
     nearest = math.inf
     for i, (x, y) in enumerate(order):
-        for other in order[i + 1 :]:
-            if other[0] - x >= nearest:
+        for point in order[i + 1 :]:
+            if point[0] - x >= nearest:
                 break
-            nearest = min(nearest, math.dist((x, y), other))
+            nearest = min(nearest, math.dist((x, y), point))
     return nearest if math.isfinite(nearest) else 1.0
 
 
-def to_segment(point: Position, start: Position, end: Position) -> float:
+def segment_distance(point: Position, start: Position, end: Position) -> float:
     """Return the distance of a point from a straight line between two others."""
     dx, dy = end[0] - start[0], end[1] - start[1]
     square = dx * dx + dy * dy

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from sccl.core.topology import Budget, Switch, Topology
-from sccl.view.drawing.budgets import binding
+from sccl.view.drawing.budget_text import binding_budgets
 
-_FEWEST = 3  # ranks at a switch
+_MIN_RANKS = 3  # ranks at a switch
 
 
 def with_hubs(topology: Topology) -> Topology:
@@ -48,13 +48,13 @@ def with_hubs(topology: Topology) -> Topology:
 def _cliques(topology: Topology) -> Iterator[dict[tuple[int, int], Budget]]:
     """Yield groups of fully joined ranks: the budget of each rank by direction (0: out, 1: in)."""
     cliques: dict[frozenset[int], dict[tuple[int, int], Budget]] = {}
-    for budget in binding(topology):
+    for budget in binding_budgets(topology):
         members = frozenset(node for edge in budget.edges for node in edge)
         for end in (0, 1):
             nodes = {edge[end] for edge in budget.edges}
             if len(nodes) == 1 and len(budget.edges) == len(members) - 1:
                 cliques.setdefault(members, {})[end, nodes.pop()] = budget
     for members, sides in cliques.items():
-        whole = len(sides) == 2 * len(members) and len(members) >= _FEWEST
-        if whole and max(members) < topology.ranks:
+        is_complete = len(sides) == 2 * len(members) and len(members) >= _MIN_RANKS
+        if is_complete and max(members) < topology.ranks:
             yield sides

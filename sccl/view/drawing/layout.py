@@ -7,22 +7,28 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from sccl.core.topology import Topology
-from sccl.view.drawing.bends import CLEAR, bends_of, control_points, narrowest, on_curve
-from sccl.view.drawing.forms import Neighbours, natural
-from sccl.view.drawing.geometry import Position, spacing
-from sccl.view.drawing.groups import NodeGroup, arrange, arrange_around, star_by_groups
-from sccl.view.drawing.stress import spread
-from sccl.view.drawing.tiers import in_tiers
+from sccl.view.drawing.geometry import Position, min_distance
+from sccl.view.drawing.graph_forms import Neighbors, recognized_forms
+from sccl.view.drawing.group_layout import NodeGroup, arrange, arrange_around, star_by_groups
+from sccl.view.drawing.link_bends import (
+    CLEAR,
+    compute_bends,
+    control_points,
+    min_clearance,
+    on_curve,
+)
+from sccl.view.drawing.stress_layout import spread_by_stress
+from sccl.view.drawing.tiered_layout import layout_in_tiers
 
-__all__ = ["Box", "Layout", "control_points", "layout", "on_curve"]
+__all__ = ["Box", "Layout", "control_points", "layout_topology", "on_curve"]
 
 MARGIN = 0.08
 NAME = 0.04  # height of the name of a box, above it
 _LARGEST_RADIUS = 0.045
 _DENSE = 9  # links of a rank beyond which bending them makes nothing clearer
 _PLAIN = 2  # likewise, up to which nothing is hidden by large ranks, as in a ring
-_SMALLER = 0.6  # of the usual radius, if links can then stay straight
-_AROUND_SWITCH, _MOST_GROWN = 18, 4.0  # lines around a switch of usual size; its largest size
+_SHRINK_FACTOR = 0.6  # of the usual radius, if links can then stay straight
+_AROUND_SWITCH, _MAX_GROWTH = 18, 4.0  # lines around a switch of usual size; its largest size
 _CROWD = 64  # ranks from which they are drawn smaller, so that links stay visible between them
 
 
@@ -37,10 +43,10 @@ class Box:
     label: str
     ranks: tuple[int, ...]
 
-    def overlaps(self, other: Box) -> bool:
+    def overlaps(self, box: Box) -> bool:
         """Return whether two boxes share some area."""
-        across = self.left < other.right and other.left < self.right
-        return across and self.top < other.bottom and other.top < self.bottom
+        across = self.left < box.right and box.left < self.right
+        return across and self.top < box.bottom and box.top < self.bottom
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +73,7 @@ class Layout:
 
 
 @lru_cache(maxsize=32)  # a machine is drawn in several charts and pages
-def layout(topology: Topology) -> Layout:
+def layout_topology(topology: Topology) -> Layout:
     """Return the places of ranks, switches and links. Equal topologies get equal layouts.
 
     Cycles and vertex-transitive graphs are drawn on a circle, meshes and tori as grids, hypercubes
@@ -79,35 +85,35 @@ def layout(topology: Topology) -> Layout:
     for src, dst in topology.edges:
         neighbours[src].add(dst)
         neighbours[dst].add(src)
-    found, boxes = _place(topology, neighbours)
-    positions = tuple(found[node] for node in nodes)
-    room, edges = spacing(positions), [link.edge for link in topology.links]
+    placed, boxes = _best_drawing(topology, neighbours)
+    positions = tuple(placed[node] for node in nodes)
+    room, edges = min_distance(positions), [link.edge for link in topology.links]
     dense = len(edges) > _DENSE * len(positions)
     plain = len(edges) <= _PLAIN * len(positions)
     share = 0.15 if dense else 0.28 if len(positions) <= _CROWD else 0.34 if plain else 0.2
     radius = min(_LARGEST_RADIUS, share * room)
     if len(positions) <= _CROWD:
-        narrow = 0.999 * narrowest(positions, edges) / CLEAR  # equal links: all bent, or none
-        radius = narrow if _SMALLER * radius <= narrow < radius else radius
-    bends = [0.0] * len(edges) if dense else bends_of(positions, edges, radius, room)
+        narrow = 0.999 * min_clearance(positions, edges) / CLEAR  # equal links: all bent, or none
+        radius = narrow if _SHRINK_FACTOR * radius <= narrow < radius else radius
+    bends = [0.0] * len(edges) if dense else compute_bends(positions, edges, radius, room)
     return Layout(
         tuple((round(x, 6), round(y, 6)) for x, y in positions),
         tuple(round(bend, 6) for bend in bends),
         boxes,
         round(radius, 6),
-        round(radius * _growth(topology, neighbours), 6),
+        round(radius * _switch_scale(topology, neighbours), 6),
     )
 
 
-def _growth(topology: Topology, neighbours: Neighbours) -> float:
+def _switch_scale(topology: Topology, neighbours: Neighbors) -> float:
     """Return how many times as large as a rank a switch is drawn."""
     if len(topology.switches) != 1:
         return 1.0
-    return min(max(1.0, len(neighbours[topology.ranks]) / _AROUND_SWITCH), _MOST_GROWN)
+    return min(max(1.0, len(neighbours[topology.ranks]) / _AROUND_SWITCH), _MAX_GROWTH)
 
 
-def _place(
-    topology: Topology, neighbours: Neighbours
+def _best_drawing(
+    topology: Topology, neighbours: Neighbors
 ) -> tuple[dict[int, Position], tuple[Box, ...]]:
     """Return the best drawing, and its boxes: a known form, if all chassis lie apart in it."""
     nodes = sorted(neighbours)
@@ -116,38 +122,38 @@ def _place(
         NodeGroup((*ranks, *_inner_switches(topology, neighbours, ranks)), f"chassis {i}")
         for i, ranks in enumerate(chassis)
     ]
-    if (tiers := in_tiers(topology, neighbours)) is not None:
-        placed = fitted(tiers)
-        boxes = _boxes(placed, groups)
-        return placed, boxes if _all_clear(placed, boxes) else ()
+    if (tiers := layout_in_tiers(topology, neighbours)) is not None:
+        placed = fit_unit_square(tiers)
+        boxes = _group_boxes(placed, groups)
+        return placed, boxes if _are_boxes_clear(placed, boxes) else ()
     if groups and (star := star_by_groups(nodes, neighbours, groups)):
-        return fitted(star), ()
+        return fit_unit_square(star), ()
     best: tuple[float, dict[int, Position], tuple[Box, ...]] | None = None
-    for drawing in natural(nodes, neighbours):
-        placed = fitted(drawing)
+    for drawing in recognized_forms(nodes, neighbours):
+        placed = fit_unit_square(drawing)
         if not groups:
             return placed, ()
-        boxes = _boxes(placed, groups)
+        boxes = _group_boxes(placed, groups)
         leftmost = round(sum(placed[rank][0] for rank in groups[0].members), 6)
-        if not _any_overlap(boxes) and (best is None or leftmost < best[0]):
+        if not _do_boxes_overlap(boxes) and (best is None or leftmost < best[0]):
             best = leftmost, placed, boxes
     if best:
         return best[1:]
     if groups and {rank for group in groups for rank in group.members} != set(nodes):
-        return _with_others(nodes, neighbours, groups)
+        return _place_outside_nodes(nodes, neighbours, groups)
     arranged, groups = arrange(nodes, neighbours, groups)
-    placed = fitted(arranged)
-    return placed, _boxes(placed, groups)
+    placed = fit_unit_square(arranged)
+    return placed, _group_boxes(placed, groups)
 
 
-def _inner_switches(topology: Topology, neighbours: Neighbours, ranks: Sequence[int]) -> list[int]:
+def _inner_switches(topology: Topology, neighbours: Neighbors, ranks: Sequence[int]) -> list[int]:
     """Return the switches that join ranks of one chassis only."""
     switches = range(topology.ranks, topology.ranks + len(topology.switches))
     return [node for node in switches if neighbours[node] and neighbours[node] <= {*ranks}]
 
 
-def _with_others(
-    nodes: Sequence[int], neighbours: Neighbours, groups: Sequence[NodeGroup]
+def _place_outside_nodes(
+    nodes: Sequence[int], neighbours: Neighbors, groups: Sequence[NodeGroup]
 ) -> tuple[dict[int, Position], tuple[Box, ...]]:
     """Return a drawing with switches, or ranks without a chassis, outside the boxes of chassis.
 
@@ -155,19 +161,21 @@ def _with_others(
     between them. The drawing in which nodes are farther apart is the better one. Without boxes if
     in none of them these are free of one another and of other nodes.
     """
-    plain = fitted(spread(nodes, neighbours))
-    drawn = [(placed, _boxes(placed, groups)) for placed in (
-        plain, fitted(arrange_around(nodes, neighbours, groups)))]  # fmt: skip
-    clear = [(placed, boxes) for placed, boxes in drawn if _all_clear(placed, boxes)]
+    plain = fit_unit_square(spread_by_stress(nodes, neighbours))
+    drawn = [(placed, _group_boxes(placed, groups)) for placed in (
+        plain, fit_unit_square(arrange_around(nodes, neighbours, groups)))]  # fmt: skip
+    clear = [(placed, boxes) for placed, boxes in drawn if _are_boxes_clear(placed, boxes)]
     return max(
-        clear, key=lambda one: round(spacing(tuple(one[0].values())), 6), default=(plain, ())
+        clear,
+        key=lambda candidate: round(min_distance(tuple(candidate[0].values())), 6),
+        default=(plain, ()),
     )
 
 
-def _all_clear(placed: Mapping[int, Position], boxes: Sequence[Box]) -> bool:
+def _are_boxes_clear(placed: Mapping[int, Position], boxes: Sequence[Box]) -> bool:
     """Return whether boxes hold their own nodes only, and no other touches one."""
-    around = min(_LARGEST_RADIUS, 0.3 * spacing(tuple(placed.values())))
-    return not _any_overlap(boxes) and not any(
+    around = min(_LARGEST_RADIUS, 0.3 * min_distance(tuple(placed.values())))
+    return not _do_boxes_overlap(boxes) and not any(
         box.overlaps(Box(x - around, y - around, x + around, y + around, "", (node,)))
         for box in boxes
         for node, (x, y) in placed.items()
@@ -175,7 +183,7 @@ def _all_clear(placed: Mapping[int, Position], boxes: Sequence[Box]) -> bool:
     )
 
 
-def fitted(drawing: Mapping[int, Position], margin: float = MARGIN) -> dict[int, Position]:
+def fit_unit_square(drawing: Mapping[int, Position], margin: float = MARGIN) -> dict[int, Position]:
     """Return a drawing moved and scaled into the unit square, its proportions kept."""
     xs, ys = [x for x, _ in drawing.values()], [y for _, y in drawing.values()]
     across, down = max(xs) - min(xs), max(ys) - min(ys)
@@ -187,22 +195,22 @@ def fitted(drawing: Mapping[int, Position], margin: float = MARGIN) -> dict[int,
     }
 
 
-def _boxes(placed: Mapping[int, Position], groups: Sequence[NodeGroup]) -> tuple[Box, ...]:
+def _group_boxes(placed: Mapping[int, Position], groups: Sequence[NodeGroup]) -> tuple[Box, ...]:
     """Return boxes around groups, with as much room around the ranks as there is between them."""
-    around = 0.55 * spacing(tuple(placed.values()))
+    around = 0.55 * min_distance(tuple(placed.values()))
     for pad in (min(0.07, around * part) for part in (1.0, 0.75, 0.5)):
-        boxes = tuple(_box([placed[r] for r in g.members], g, pad) for g in groups)
+        boxes = tuple(_group_box([placed[r] for r in g.members], g, pad) for g in groups)
         named = [replace(box, top=box.top - NAME) for box in boxes]
-        if not _any_overlap(named) and _all_clear(placed, boxes):
+        if not _do_boxes_overlap(named) and _are_boxes_clear(placed, boxes):
             break
     return boxes
 
 
-def _any_overlap(boxes: Sequence[Box]) -> bool:
+def _do_boxes_overlap(boxes: Sequence[Box]) -> bool:
     return any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
 
 
-def _box(points: Sequence[Position], group: NodeGroup, pad: float) -> Box:
+def _group_box(points: Sequence[Position], group: NodeGroup, pad: float) -> Box:
     xs, ys = [x for x, _ in points], [y for _, y in points]
     edges = (min(xs) - pad, min(ys) - pad, max(xs) + pad, max(ys) + pad)
     left, top, right, bottom = (round(edge, 6) for edge in edges)

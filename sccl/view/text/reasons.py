@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from sccl.collectives import Dual, Spec, dual_of
-from sccl.core.answer import Answer, Origin, Sat, Unknown, Unsat, made_by
-from sccl.core.bounds import Bounds, Counted, Priced
-from sccl.core.words import counted, runs_of
-from sccl.view.shown import Bounds as Shown
+from sccl.core.answer import Answer, Origin, Sat, Unknown, Unsat, describe_solver
+from sccl.core.bound import Bounds, CountProof, PriceProof
+from sccl.core.formatting import format_count, format_runs
+from sccl.view.explorer_input import BoundSummary as Shown
 
 _READABLE = 32  # runs of ranks; --json has every rank
 
 
-def in_words(bounds: Bounds, spec: Spec) -> Shown:
+def describe_bounds(bounds: Bounds, spec: Spec) -> Shown:
     """Return bounds as people read them.
 
     Args:
@@ -19,12 +19,12 @@ def in_words(bounds: Bounds, spec: Spec) -> Shown:
     """
     reasons = [
         f"S ≥ {bounds.steps}: {explain_steps(bounds, spec)}.",
-        f"R/C ≥ {bounds.bandwidth}: {explain(bounds, spec)}.",
+        f"R/C ≥ {bounds.bandwidth}: {explain_bandwidth(bounds, spec)}.",
     ]
     match bounds.evidence:
-        case Counted():
+        case CountProof():
             reasons.append("They hold for every class of algorithms.")
-        case Priced(problem=problem) if not dual_of(spec).is_identity:
+        case PriceProof(problem=problem) if not dual_of(spec).is_identity:
             reasons.append(
                 f"Both follow from its dual, {problem}, to which chunks and rounds refer."
             )
@@ -37,102 +37,104 @@ def explain_steps(bounds: Bounds, spec: Spec) -> str:
     """Return why no algorithm has fewer steps, as a sentence."""
     far = bounds.distance
     assert far is not None
-    away, sources = counted(far.steps, "link"), ", ".join(map(str, far.sources))
-    if isinstance(bounds.evidence, Counted):
+    away, sources = format_count(far.steps, "link"), ", ".join(map(str, far.sources))
+    if isinstance(bounds.evidence, CountProof):
         return f"rank {far.rank} needs the contribution of rank {sources}, {away} away"
     twice = ", twice" if dual_of(spec).phases == 2 else ""
     return f"chunk {far.chunk} starts on rank {sources} and rank {far.rank} is {away} away{twice}"
 
 
-def explain(bounds: Bounds, spec: Spec) -> str:
+def explain_bandwidth(bounds: Bounds, spec: Spec) -> str:
     """Return why no algorithm has a smaller R/C, as a sentence."""
     match bounds.evidence:
-        case Counted() as sends:
-            return _of_sends(sends, spec)
-        case Priced(cuts=()) as lengths:
+        case CountProof() as sends:
+            return _explain_sends(sends, spec)
+        case PriceProof(cuts=()) as lengths:
             why = "the shortest paths of all chunks, at the prices below, cost "
             why += f"{lengths.rounds} times the capacity of one round"
-        case Priced() as crossed:
-            why = _of_cuts(crossed)
+        case PriceProof() as crossed:
+            why = _explain_cuts(crossed)
         case None:
             return "its file has no reason"
-    return f"with C={bounds.evidence.chunks}, {why}{_to_original(dual_of(spec))}"
+    return f"with C={bounds.evidence.chunks}, {why}{_duality_note(dual_of(spec))}"
 
 
-def _of_sends(found: Counted, spec: Spec) -> str:
+def _explain_sends(bound: CountProof, spec: Spec) -> str:
     """Return why no allreduce of any class has a smaller R/C."""
-    most, grouped = found.chunks_per_round, bool(spec.post.pattern)
-    if found.ranks:
-        whose = f"of {counted(found.sends, 'group')} something of each chunk"
-        words = f"{whose if grouped else 'of each chunk something'} must enter ranks "
-        words += f"{_set(found.ranks)}, and at most {most} can in a round"
-    elif found.groups:
-        named = ", ".join(_set(group) for group in found.groups if len(group) > 1)
-        count, alone = len(found.groups), all(len(group) > 1 for group in found.groups)
+    capacity, grouped = bound.chunks_per_round, bool(spec.post.pattern)
+    if bound.ranks:
+        prefix = f"of {format_count(bound.sends, 'group')} something of each chunk"
+        words = f"{prefix if grouped else 'of each chunk something'} must enter ranks "
+        words += f"{_set_text(bound.ranks)}, and at most {capacity} can in a round"
+    elif bound.groups:
+        named = ", ".join(_set_text(group) for group in bound.groups if len(group) > 1)
+        count, has_no_singles = len(bound.groups), all(len(group) > 1 for group in bound.groups)
         words = f"between the {count} {'sets' if grouped else 'groups'} {named}"
-        words += f"{'' if alone else ' and ranks by themselves'} "
-        words += f"{_told(found, 'set' if grouped else 'group', grouped=grouped)}, "
-        words += f"and links between them carry at most {most} in a round"
+        words += f"{'' if has_no_singles else ' and ranks by themselves'} "
+        words += f"{_send_count_text(bound, 'set' if grouped else 'group', grouped=grouped)}, "
+        words += f"and links between them carry at most {capacity} in a round"
     else:
-        words = f"{_told(found, 'rank', grouped=grouped)}, "
-        words += f"and all links carry at most {most} in a round"
-    if found.approached:
+        words = f"{_send_count_text(bound, 'rank', grouped=grouped)}, "
+        words += f"and all links carry at most {capacity} in a round"
+    if bound.is_asymptotic:
         words += "; more steps approach this bound arbitrarily closely"
     return words
 
 
-def _told(found: Counted, each: str, *, grouped: bool) -> str:
+def _send_count_text(bound: CountProof, each: str, *, grouped: bool) -> str:
     """Return how many sends there are between ranks, or sets of ranks."""
     if not grouped:
-        return f"each chunk takes at least {found.sends} sends, 2 less than two for each {each}"
-    some = "of its ranks" if each == "rank" else f"{each} that has some of its ranks"
-    every = f"a chunk of each group takes two sends for each {some} but one"
-    return f"{every}, together {found.sends}"
+        return f"each chunk takes at least {bound.sends} sends, 2 less than two for each {each}"
+    some_ranks = "of its ranks" if each == "rank" else f"{each} that has some of its ranks"
+    sentence = f"a chunk of each group takes two sends for each {some_ranks} but one"
+    return f"{sentence}, together {bound.sends}"
 
 
-def _of_cuts(found: Priced) -> str:
+def _explain_cuts(bound: PriceProof) -> str:
     """Return the data that must enter some sets of ranks, and the capacity in a round."""
-    several = len(found.cuts) > 1
+    several = len(bound.cuts) > 1
     texts = []
-    for cut in found.cuts:
+    for cut in bound.cuts:
         weight = f" (weight {cut.weight})" if several else ""
-        texts.append(f"{counted(cut.chunks, 'chunk')} must enter ranks {_set(cut.ranks)}{weight}")
-    first = 1 if several else found.cuts[0].weight  # one cut needs no weight
-    capacity = sum(c.weight / first * c.chunks for c in found.cuts) / found.rounds
-    what = "together at most" if several else "at most"
-    return f"{' and '.join(texts)}, {what} {capacity} can in a round"
+        texts.append(
+            f"{format_count(cut.chunks, 'chunk')} must enter ranks {_set_text(cut.ranks)}{weight}"
+        )
+    first = 1 if several else bound.cuts[0].weight  # one cut needs no weight
+    capacity = sum(c.weight / first * c.chunks for c in bound.cuts) / bound.rounds
+    phrase = "together at most" if several else "at most"
+    return f"{' and '.join(texts)}, {phrase} {capacity} can in a round"
 
 
-def _set(ranks: tuple[int, ...]) -> str:
+def _set_text(ranks: tuple[int, ...]) -> str:
     """Return ranks as a set, no more of them than can be read."""
-    runs = runs_of(ranks, through="-")
+    runs = format_runs(ranks, through="-")
     more = [f"..., {len(ranks)} in all"] if len(runs) > _READABLE else []
     return "{" + ", ".join(runs[:_READABLE] + more) + "}"
 
 
-def _to_original(dual: Dual) -> str:
+def _duality_note(dual: Dual) -> str:
     """Return how numbers of a dual become those of its original, after a proof's sentence."""
     times = [f"C is {dual.chunk_factor} times"] if dual.chunk_factor > 1 else []
     times += [f"R {dual.phases} times"] if dual.phases > 1 else []
     return f"; of {dual.original.name}, {' and '.join(times)} that of its dual" if times else ""
 
 
-def reason_of(answer: Answer) -> str:
+def answer_reason(answer: Answer) -> str:
     """Return the reason for an answer as text."""
     match answer:
         case Sat():
             return "verified"
         case Unsat(evidence):
             if answer.trusted:
-                return f"{evidence} (on the word of {answer.origin.words}, not verified here)"
+                return f"{evidence} (on the word of {answer.origin.description}, not verified here)"
             return evidence
         case Unknown(reason):
             return reason
 
 
-def solver_of(answer: Answer) -> str:
+def answer_solver(answer: Answer) -> str:
     """Return which solver gave an answer, and whether that was earlier."""
-    words = made_by(answer)
+    words = describe_solver(answer)
     if isinstance(answer, Unsat) and answer.origin is Origin.CLUSTER:
         words += " on the cluster"
     return f"{words} (from the store)" if answer.from_store else words

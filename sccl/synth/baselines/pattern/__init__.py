@@ -1,36 +1,42 @@
 """Patterns, their construction, and their conversion to plans for a machine."""
 
-from sccl.synth.baselines.pattern.combine import (
-    Maker,
-    backwards,
-    beside,
-    chained,
-    cut,
-    pipelined,
-    there_and_back,
-    together,
-    turned,
+from sccl.synth.baselines.pattern.composition import (
+    PatternMaker,
+    allreduce_maker,
+    concatenate_patterns,
+    inverse_maker,
+    invert_pattern,
+    overlay_patterns,
+    pipeline_chunks,
+    run_in_parallel,
+    split_chunks,
 )
-from sccl.synth.baselines.pattern.groups import grouped
-from sccl.synth.baselines.pattern.noun import Pattern, pattern_of
-from sccl.synth.baselines.pattern.place import is_direct, judged, logical, on_machine, scheduled
+from sccl.synth.baselines.pattern.pattern_conversion import (
+    is_direct,
+    to_algorithm,
+    to_logical_algorithm,
+    to_schedule,
+    verify_pattern,
+)
+from sccl.synth.baselines.pattern.process_groups import pattern_in_groups
+from sccl.synth.baselines.pattern.send_pattern import Pattern, build_pattern
 
 __all__ = [
-    "Maker",
     "Pattern",
-    "backwards",
-    "beside",
-    "chained",
-    "cut",
-    "grouped",
+    "PatternMaker",
+    "allreduce_maker",
+    "build_pattern",
+    "concatenate_patterns",
+    "inverse_maker",
+    "invert_pattern",
     "is_direct",
-    "judged",
-    "logical",
-    "on_machine",
-    "pattern_of",
-    "pipelined",
-    "scheduled",
-    "there_and_back",
-    "together",
-    "turned",
+    "overlay_patterns",
+    "pattern_in_groups",
+    "pipeline_chunks",
+    "run_in_parallel",
+    "split_chunks",
+    "to_algorithm",
+    "to_logical_algorithm",
+    "to_schedule",
+    "verify_pattern",
 ]

@@ -8,13 +8,13 @@ from math import prod
 
 import numpy as np
 
+from sccl.core.arrays import AnyIntArray
 from sccl.core.topology import Topology
 from sccl.errors import TopologyError
-from sccl.synth.baselines.pattern.noun import Numbers
-from sccl.synth.baselines.pattern.place import places_of
+from sccl.synth.baselines.pattern.pattern_conversion import link_indices
 
-_FROM_INSIDE = {"dragonfly", "switch2d", "rfs", "rail"}
-_GRIDS = re.compile(r"([a-z][a-z0-9-]*):([0-9]+(?:x[0-9]+)*)(?:[:@].*)?")
+_INNERMOST_FIRST = {"dragonfly", "switch2d", "rfs", "rail"}
+_GRID_NAME = re.compile(r"([a-z][a-z0-9-]*):([0-9]+(?:x[0-9]+)*)(?:[:@].*)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,17 +36,17 @@ class Grid:
         """Return how far apart neighbours in a dimension are numbered."""
         return prod(self.sides[dimension + 1 :])
 
-    def at(self, dimension: int) -> Numbers:
+    def coordinates(self, dimension: int) -> AnyIntArray:
         """Return the place of each rank in a dimension."""
         return np.arange(self.ranks) // self.stride(dimension) % self.sides[dimension]
 
-    def shifted(self, dimension: int, by: int) -> Numbers:
+    def shift(self, dimension: int, by: int) -> AnyIntArray:
         """Return the rank that lies so far on from each in a dimension, around its end."""
-        at, side = self.at(dimension), self.sides[dimension]
+        at, side = self.coordinates(dimension), self.sides[dimension]
         return np.arange(self.ranks) + ((at + by) % side - at) * self.stride(dimension)
 
 
-def grid_of(topology: Topology) -> Grid | None:
+def find_grid(topology: Topology) -> Grid | None:
     """Return the dimensions of a machine, by its name or its chassis. None: it has none.
 
     On a machine with chassis of one size, with consecutive ranks, they are the chassis and the
@@ -59,13 +59,13 @@ def grid_of(topology: Topology) -> Grid | None:
     return Grid(sides) if sides else None
 
 
-def required_grid(algorithm: str, topology: Topology) -> Grid:
+def require_grid(algorithm: str, topology: Topology) -> Grid:
     """Return the dimensions of a machine.
 
     Raises:
         TopologyError: it has none.
     """
-    grid = grid_of(topology)
+    grid = find_grid(topology)
     if grid is None:
         raise TopologyError(
             f"{algorithm} proceeds dimension by dimension, and topology {topology.name!r} has "
@@ -75,7 +75,7 @@ def required_grid(algorithm: str, topology: Topology) -> Grid:
 
 
 def _named_sides(name: str) -> tuple[int, ...]:
-    match = _GRIDS.fullmatch(re.sub(r"^routed:(?:xy:|shortest:)?", "", name))
+    match = _GRID_NAME.fullmatch(re.sub(r"^routed:(?:xy:|shortest:)?", "", name))
     if not match:
         return (0,)
     numbers = tuple(int(number) for number in match[2].split("x"))
@@ -83,7 +83,7 @@ def _named_sides(name: str) -> tuple[int, ...]:
         return (2,) * min(numbers[0], 32)
     if match[1] == "switch":
         return numbers[:1]  # ranks, then lanes
-    return numbers[::-1] if match[1] in _FROM_INSIDE else numbers
+    return numbers[::-1] if match[1] in _INNERMOST_FIRST else numbers
 
 
 def _chassis_sides(topology: Topology) -> tuple[int, ...]:
@@ -94,8 +94,8 @@ def _chassis_sides(topology: Topology) -> tuple[int, ...]:
     return (len(topology.chassis), sizes.pop())
 
 
-def fully_joined(topology: Topology, grid: Grid, dimension: int) -> bool:
+def is_fully_connected(topology: Topology, grid: Grid, dimension: int) -> bool:
     """Return whether each rank has links to all others of its line in a dimension."""
     ranks = np.arange(grid.ranks)
-    others = [grid.shifted(dimension, by) for by in range(1, grid.sides[dimension])]
-    return all((places_of(ranks, there, topology) >= 0).all() for there in others)
+    others = [grid.shift(dimension, by) for by in range(1, grid.sides[dimension])]
+    return all((link_indices(ranks, neighbors, topology) >= 0).all() for neighbors in others)

@@ -1,0 +1,1 @@
+"""Generated code: an algorithm becomes programs of its ranks and C++, CUDA, or HIP projects."""

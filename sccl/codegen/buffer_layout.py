@@ -1,0 +1,141 @@
+"""Where the chunks of a collective lie in the caller's buffers.
+
+A buffer is a row of *blocks* of ``count`` elements each, as MPI lays them out; every block is cut
+into the same number of *parts*. A chunk is one part of one block.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+from sccl.core.collective import Collective, RelationKind
+
+ALIGNMENT_BYTES = 64
+"""Parts begin at multiples of this within their block, so that copies are of whole cache lines."""
+
+
+@dataclass(frozen=True, slots=True)
+class BufferLayout:
+    """Blocks and parts of the input and output buffers of every rank.
+
+    Chunk ``i * period + p`` is part i of pattern chunk p; a rank's blocks are its pattern chunks in
+    ascending order. For MPI's collectives that is MPI's own order.
+
+    Attributes:
+        parts: the parts of a block.
+        period: the number of pattern chunks.
+        inputs: per rank, the pattern chunks in its input buffer, in order.
+        outputs: per rank, the pattern chunks in its output buffer, in order.
+        aliases: per rank, which input block is which output block when the call is in place.
+    """
+
+    parts: int
+    period: int
+    inputs: tuple[tuple[int, ...], ...]
+    outputs: tuple[tuple[int, ...], ...]
+    aliases: tuple[tuple[tuple[int, int], ...], ...]
+
+    def part(self, chunk: int) -> int:
+        """Return which part of its block a chunk is."""
+        return chunk // self.period
+
+    def input_index(self, rank: int, chunk: int) -> int:
+        """Return ``block * parts + part`` of a chunk in the input buffer of ``rank``."""
+        return self.inputs[rank].index(chunk % self.period) * self.parts + self.part(chunk)
+
+    def output_index(self, rank: int, chunk: int) -> int:
+        """Return ``block * parts + part`` of a chunk in the output buffer of ``rank``."""
+        return self.outputs[rank].index(chunk % self.period) * self.parts + self.part(chunk)
+
+    def chunk_of_input(self, rank: int, index: int) -> int:
+        """Return the chunk at an index of the input buffer."""
+        return self.inputs[rank][index // self.parts] + index % self.parts * self.period
+
+    def chunk_of_output(self, rank: int, index: int) -> int:
+        """Return the chunk at an index of the output buffer."""
+        return self.outputs[rank][index // self.parts] + index % self.parts * self.period
+
+    def aliased(self, rank: int) -> dict[int, int]:
+        """Return, for an in-place call, which output index each input index shares its place with.
+
+        Empty for a rank that has no input, or whose input stays where it is.
+        """
+        return {
+            source * self.parts + part: target * self.parts + part
+            for source, target in self.aliases[rank]
+            for part in range(self.parts)
+        }
+
+    def unmoved_in_place(self, rank: int) -> dict[int, int]:
+        """Return the part of :meth:`aliased` in which input and output are the same chunk."""
+        return {
+            source: target
+            for source, target in self.aliased(rank).items()
+            if self.chunk_of_input(rank, source) == self.chunk_of_output(rank, target)
+        }
+
+
+def build_layout(collective: Collective) -> BufferLayout:
+    """Return the layout of a collective's buffers, MPI's for those that MPI has."""
+    period = _period(collective)
+    ranks = range(collective.ranks)
+    inputs = tuple(
+        tuple(p for p in range(period) if rank in collective.holders(p)) for rank in ranks
+    )
+    outputs = tuple(
+        tuple(p for p in range(period) if rank in collective.destinations(p)) for rank in ranks
+    )
+    aliases = tuple(_aliases(collective, rank) for rank in ranks)
+    return BufferLayout(collective.num_chunks // period, period, inputs, outputs, aliases)
+
+
+def _period(collective: Collective) -> int:
+    longest = 1
+    for relation in (collective.pre, collective.post):
+        match relation.kind:
+            case RelationKind.SCATTERED:
+                longest = max(longest, collective.ranks)
+            case RelationKind.TRANSPOSE:
+                longest = max(longest, collective.ranks**2)
+            case RelationKind.PAIRS:
+                longest = max(longest, len(relation.pattern))
+            case _:
+                pass
+    return longest
+
+
+def _aliases(collective: Collective, rank: int) -> tuple[tuple[int, int], ...]:
+    """Return MPI's meaning of MPI_IN_PLACE (MPI 4.1, chapter 6) as (input, output) blocks."""
+    at_root: dict[str, tuple[int, int]] = {
+        "gather": (0, rank),
+        "scatter": (rank, 0),
+        "broadcast": (0, 0),
+        "reduce": (0, 0),
+    }
+    if collective.root == rank and collective.name in at_root:
+        return (at_root[collective.name],)
+    everywhere: dict[str, tuple[tuple[int, int], ...]] = {
+        "allgather": ((0, rank),),
+        "allreduce": ((0, 0),),
+        "alltoall": tuple((b, b) for b in range(collective.ranks)),
+        "reducescatter": ((0, 0),),
+    }
+    return everywhere.get(collective.name, ())
+
+
+def part_ranges(elements: int, parts: int, element_bytes: int) -> tuple[tuple[int, int], ...]:
+    """Return (first, end) of every part of a block, in elements.
+
+    Parts begin at multiples of :data:`ALIGNMENT_BYTES`; where there are fewer such units than
+    parts, some parts are empty, and nothing is sent for them.
+
+    Args:
+        elements: elements in the block.
+        parts: into how many parts it is cut.
+        element_bytes: bytes of an element.
+    """
+    unit = max(1, ALIGNMENT_BYTES // element_bytes)
+    units = -(-elements // unit)
+    edges = [min(elements, units * part // parts * unit) for part in range(parts)] + [elements]
+    return tuple(pairwise(edges))

@@ -1,0 +1,269 @@
+"""Bundle: the algorithms of one generated project, lowered, and which serves which size."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from sccl.codegen.ir import Landing, Program
+from sccl.codegen.passes import compile_program
+from sccl.codegen.selection import Selection, SwitchPoint
+from sccl.codegen.switch_points import (
+    ModeledProgram,
+    Protocols,
+    choose_switch_points,
+    longest_block,
+)
+from sccl.codegen.targets.codegen_options import gpu_slot_bytes
+from sccl.core.algorithm import Algorithm
+from sccl.core.bus_ids import ASCENDING, BusIds, is_ascending
+from sccl.core.cost import Costs
+from sccl.core.files.disk import shorten_name, slugify
+from sccl.core.topology import Topology
+from sccl.errors import ParameterError
+
+ROOTED = ("broadcast", "gather", "reduce", "scatter")
+NAMED_COLLECTIVES = ("allgather", "allreduce", "alltoall", "reducescatter", *ROOTED)
+
+CostFunction = Callable[[Topology], Costs]
+"""What a step and a byte cost on the machine of an algorithm."""
+
+SAVED_INSTRUCTIONS = 32
+"""Fewest instructions of a thread block that a program of few parts saves: some 16 us."""
+
+_PROTOCOL_RESTRICTIONS = {
+    "a": "a choice by measurement (a), which only host projects",
+    "p": "packets (p), which only kernels of GPU targets",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LoweredAlgorithm:
+    """An algorithm with its two programs.
+
+    Attributes:
+        label: what messages call it; letters, digits, dots and hyphens only.
+    """
+
+    label: str
+    algorithm: Algorithm
+    eager: Program
+    direct: Program
+
+    @property
+    def parts(self) -> int:
+        """Return the parts that a block is cut into."""
+        return self.eager.layout.parts
+
+
+@dataclass(frozen=True, slots=True)
+class BundleEntry:
+    """A collective of a bundle.
+
+    Attributes:
+        identifier: its name in generated code.
+    """
+
+    identifier: str
+    algorithms: tuple[LoweredAlgorithm, ...]
+    switches: tuple[SwitchPoint, ...]
+
+    @property
+    def combining(self) -> bool:
+        """Return whether it reduces."""
+        return self.algorithms[0].algorithm.collective.combining
+
+    @property
+    def rooted(self) -> bool:
+        """Return whether it has a root."""
+        return self.algorithms[0].algorithm.collective.root is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """What a generated project consists of.
+
+    Attributes:
+        bus_ids: which GPU each rank is, as far as the machines of the algorithms say it.
+    """
+
+    ranks: int
+    entries: tuple[BundleEntry, ...]
+    bus_ids: BusIds = ()
+
+    @property
+    def slot_bytes(self) -> int:
+        """Return the bytes of a slot of scratch on GPUs."""
+        return gpu_slot_bytes(
+            _max_slots(lowering for e in self.entries for lowering in e.algorithms)
+        )
+
+    def selection(self) -> Selection:
+        """Return which program serves which size."""
+        return Selection({entry.identifier: entry.switches for entry in self.entries})
+
+
+def build_bundle(
+    algorithms: Sequence[Algorithm],
+    *,
+    serial: bool,
+    protocols: Protocols,
+    costs: CostFunction = Costs.from_topology,
+) -> Bundle:
+    """Return the bundle of some algorithms, for one number of ranks.
+
+    Args:
+        serial: ranks are single threads.
+        protocols: by which protocol parts go, until a measurement says better.
+        costs: what a step and a byte cost on the machine of an algorithm.
+
+    Raises:
+        ParameterError: no algorithm is given, they are for different numbers of ranks or GPUs, or
+            two custom collectives have names that look alike in C.
+        JudgeError: the judge rejects one of them.
+    """
+    if not algorithms:
+        raise ParameterError("no algorithm is given: name at least one file")
+    sizes = sorted({a.topology.ranks for a in algorithms})
+    if len(sizes) > 1:
+        raise ParameterError(
+            f"the algorithms are for {' and '.join(map(str, sizes))} ranks; a bundle is for one "
+            "number of ranks, so make one bundle for each"
+        )
+    by_name: dict[str, list[Algorithm]] = {}
+    for algorithm in algorithms:
+        by_name.setdefault(c_identifier(algorithm.collective.name), []).append(algorithm)
+    lowered: dict[str, list[LoweredAlgorithm]] = {}
+    for name, members in sorted(by_name.items()):
+        if len({a.collective.name for a in members}) > 1:
+            raise ParameterError(
+                f"two custom collectives are both called {name} in C: give one another name"
+            )
+        members.sort(key=lambda a: (a.collective.root or 0, a.steps, a.bandwidth_cost))
+        lowered[name] = [_lower_algorithm(a, serial=serial) for a in members]
+        lowered[name] += [] if serial else _coarsened_programs(lowered[name])
+    slot_bytes = gpu_slot_bytes(
+        _max_slots(lowering for each in lowered.values() for lowering in each)
+    )
+    entries = []
+    for name, each in lowered.items():
+        modelled = [_model_program(lowering, costs, slot_bytes) for lowering in each]
+        entries.append(BundleEntry(name, tuple(each), choose_switch_points(modelled, protocols)))
+    return Bundle(sizes[0], tuple(entries), _common_bus_ids(algorithms))
+
+
+def _max_slots(algorithms: Iterable[LoweredAlgorithm]) -> int:
+    return max(lowering.direct.scratch_slots for lowering in algorithms)
+
+
+def _coarsened_programs(algorithms: Sequence[LoweredAlgorithm]) -> list[LoweredAlgorithm]:
+    """Return programs of few parts for the algorithms of which these save many instructions."""
+    from sccl.codegen.chunk_coarsening import coarsen_chunks  # noqa: PLC0415 - loads NumPy
+
+    labels = {lowering.label for lowering in algorithms}
+    added = []
+    for lowering in algorithms:
+        length = longest_block(lowering.eager)
+        if length < SAVED_INSTRUCTIONS:
+            continue
+        few = _lower_algorithm(coarsen_chunks(lowering.algorithm), serial=False)
+        if few.label not in labels and longest_block(few.eager) <= length - SAVED_INSTRUCTIONS:
+            labels.add(few.label)
+            added.append(few)
+    return added
+
+
+def _common_bus_ids(algorithms: Sequence[Algorithm]) -> BusIds:
+    """Return which GPU each rank is: what the machines say, the bus ids if some give them.
+
+    Raises:
+        ParameterError: two of them contradict each other.
+    """
+    machines = [a.topology for a in algorithms if a.topology.pci_bus_ids]
+    said = {t.pci_bus_ids: repr(t.name) for t in machines}
+    listed = [bus_ids for bus_ids in said if isinstance(bus_ids, tuple)]
+    if len(listed) > 1 or (ASCENDING in said and not all(map(is_ascending, listed))):
+        raise ParameterError(
+            f"the topologies {' and '.join(said.values())} contradict one another: their "
+            "pci_bus_ids make a rank different GPUs; make one bundle for each"
+        )
+    return listed[0] if listed else next(iter(said), ())
+
+
+def with_selection(made: Bundle, selection: Selection, protocols: Protocols) -> Bundle:
+    """Return the bundle with the switch points of a selection for the collectives that it names.
+
+    Args:
+        protocols: those of its target.
+
+    Raises:
+        ParameterError: it names a collective, an algorithm or a protocol that it does not have.
+    """
+    identifiers = [entry.identifier for entry in made.entries]
+    if unknown := sorted(set(selection.switches) - set(identifiers)):
+        raise ParameterError(
+            f"select names {unknown[0]}, but the files are of {', '.join(identifiers)} only"
+        )
+    entries = []
+    for old in made.entries:
+        switches = selection.switches.get(old.identifier, old.switches)
+        if any(s.index >= len(old.algorithms) for s in switches):
+            raise ParameterError(
+                f"select names an algorithm of {old.identifier} beyond the last, "
+                f"expected 0 to {len(old.algorithms) - 1} (by root, steps and R/C)"
+            )
+        usable = "ed" + "".join(letter for letter, _ in protocols if letter not in "ed")
+        if unusable := [s.protocol for s in switches if s.protocol not in usable]:
+            raise ParameterError(
+                f"select names {_PROTOCOL_RESTRICTIONS[unusable[0]]} have: expected "
+                f"{' or '.join(usable)} for "
+                f"{old.identifier}"
+            )
+        by_size = tuple(sorted(switches, key=lambda s: s.from_bytes))
+        entries.append(replace(old, switches=by_size))
+    return replace(made, entries=tuple(entries))
+
+
+def c_identifier(name: str) -> str:
+    """Return the name of a collective in C: MPI's own stay, others get a prefix of their own."""
+    if name in NAMED_COLLECTIVES:
+        return name
+    safe = re.sub(r"[^a-z0-9]+", "_", name.lower())
+    return f"custom_{shorten_name(safe, 40, '_')}"
+
+
+def safe_label(algorithm: Algorithm) -> str:
+    """Return a name for an algorithm that is safe wherever it is printed or compiled."""
+    c = algorithm.collective
+    root = f"-root{c.root}" if c.root else ""
+    return (
+        f"{slugify(c.name)}-{slugify(algorithm.topology.name)}-c{c.chunks}-s{algorithm.steps}"
+        f"-r{algorithm.rounds}{root}"
+    )
+
+
+def _lower_algorithm(algorithm: Algorithm, *, serial: bool) -> LoweredAlgorithm:
+    return LoweredAlgorithm(
+        safe_label(algorithm),
+        algorithm,
+        compile_program(algorithm, Landing.SCRATCH, serial=serial),
+        compile_program(algorithm, Landing.OUTPUT, serial=serial),
+    )
+
+
+def _model_program(
+    lowered: LoweredAlgorithm, costs_of: CostFunction, slot_bytes: int
+) -> ModeledProgram:
+    algorithm = lowered.algorithm
+    instructions = longest_block(lowered.eager)
+    return ModeledProgram(
+        root=algorithm.collective.root or 0,
+        steps=algorithm.steps,
+        rounds=algorithm.rounds,
+        chunks=algorithm.collective.chunks,
+        parts=lowered.parts,
+        costs=costs_of(algorithm.topology),
+        instructions=instructions,
+        slot_bytes=slot_bytes if instructions and lowered.direct.scratch_slots else None,
+    )

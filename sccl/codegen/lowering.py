@@ -1,0 +1,218 @@
+"""From an algorithm to the plainest program that runs it; the passes improve on it.
+
+One block for every end of a link, one more for local copies; every arrival has a slot of scratch of
+its own; a reduction is an instruction beside the one that receives.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from sccl.codegen.buffer_layout import BufferLayout, build_layout
+from sccl.codegen.hazards import find_dependencies, protect_remote_writes
+from sccl.codegen.ir import (
+    Address,
+    Block,
+    Buffer,
+    Instruction,
+    Landing,
+    Op,
+    Program,
+    RankProgram,
+    Slot,
+)
+from sccl.codegen.ssa_values import SsaValue, ValueTrace, trace_values
+from sccl.core.algorithm import Algorithm
+from sccl.judge import require_valid
+
+BlockKey = tuple[str, int]
+"""("send", peer), ("recv", peer) or ("local", 0)."""
+
+
+def lower(algorithm: Algorithm, landing: Landing) -> Program:
+    """Return a program that does what an algorithm says.
+
+    Args:
+        landing: where arrivals that belong into the output are written.
+
+    Raises:
+        JudgeError: the judge rejects the algorithm.
+    """
+    require_valid(algorithm, "the file or its maker")
+    writer = _ProgramWriter(algorithm, landing)
+    writer.write()
+    ranks = tuple(writer.rank_program(r) for r in range(algorithm.topology.ranks))
+    program = Program(
+        name=algorithm.topology.name,
+        collective=algorithm.collective,
+        layout=writer.layout,
+        steps=algorithm.steps,
+        landing=landing,
+        ranks=ranks,
+    )
+    return protect_remote_writes(program)
+
+
+@dataclass(slots=True)
+class _Places:
+    """Where values live.
+
+    Attributes:
+        home: per value, the slot that its users read.
+        landing: per arrival, the slot that its sender writes.
+        scratch: per rank, the slots of scratch given out.
+    """
+
+    home: dict[int, Slot] = field(default_factory=dict)
+    landing: dict[int, Slot] = field(default_factory=dict)
+    scratch: dict[int, int] = field(default_factory=lambda: defaultdict(int))
+
+    def fresh(self, rank: int) -> Slot:
+        """Return a slot of scratch that nothing else uses."""
+        self.scratch[rank] += 1
+        return Slot(Buffer.SCRATCH, self.scratch[rank] - 1)
+
+
+class _ProgramWriter:
+    def __init__(self, algorithm: Algorithm, landing: Landing) -> None:
+        self.algorithm = algorithm
+        self.landing = landing
+        self.layout: BufferLayout = build_layout(algorithm.collective)
+        self.trace: ValueTrace = trace_values(algorithm)
+        self.places = _assign_places(algorithm, self.layout, self.trace, landing)
+        self.code: list[list[tuple[BlockKey, Instruction]]] = [
+            [] for _ in range(algorithm.topology.ranks)
+        ]
+        self.flags: dict[int, int] = defaultdict(int)
+
+    def write(self) -> None:
+        """Write every rank's instructions, in an order that all dependencies follow."""
+        for number, value in enumerate(self.trace.values):
+            if not self.trace.needed[number]:
+                continue
+            if value.arrived_from is not None:
+                self._transfer(number, value, value.arrived_from)
+            elif value.operands is not None:
+                self._reduce(number, value, value.operands)
+        for (chunk, rank), number in sorted(self.trace.final.items()):
+            if rank in self.algorithm.collective.destinations(chunk):
+                self._deliver(number, self.trace.values[number])
+
+    def rank_program(self, rank: int) -> RankProgram:
+        """Return what was written for one rank, cut into blocks."""
+        serial = sorted(self.code[rank], key=lambda item: item[1].order)
+        blocks: dict[BlockKey, list[Instruction]] = {key: [] for key in sorted(dict(serial))}
+        number = {key: b for b, key in enumerate(blocks)}
+        address: list[Address] = []
+        earlier = find_dependencies([i for _, i in serial], self.layout.unmoved_in_place(rank))
+        for (key, instruction), sources in zip(serial, earlier, strict=True):
+            after = sorted(address[s] for s in sources if address[s][0] != number[key])
+            address.append((number[key], len(blocks[key])))
+            blocks[key].append(instruction.with_dependencies(tuple(after)))
+        return RankProgram(
+            tuple(
+                Block(
+                    peer if kind == "send" else None,
+                    peer if kind == "recv" else None,
+                    tuple(instructions),
+                )
+                for (kind, peer), instructions in blocks.items()
+            ),
+            self.places.scratch[rank],
+            self.flags[rank],
+        )
+
+    def _transfer(self, number: int, value: SsaValue, source: int) -> None:
+        src, dst = self.trace.values[source].rank, value.rank
+        flag = self.flags[dst]
+        self.flags[dst] += 1
+        landing = self.places.landing[number]
+        push = Instruction(
+            Op.SEND,
+            value.step,
+            value.chunk,
+            peer=dst,
+            src=self.places.home[source],
+            dst=landing,
+            flag=flag,
+        )
+        self.code[src].append((("send", dst), push))
+        await_ = Instruction(Op.RECV, value.step, value.chunk, peer=src, dst=landing, flag=flag)
+        self.code[dst].append((("recv", src), await_))
+        if self.places.home[number] != landing:
+            copy = Instruction(
+                Op.COPY, value.step, value.chunk, src=landing, dst=self.places.home[number]
+            )
+            self.code[dst].append((("recv", src), copy))
+
+    def _reduce(self, number: int, value: SsaValue, operands: tuple[int, int]) -> None:
+        older, arrival = operands
+        source = self.trace.values[arrival].arrived_from
+        assert source is not None
+        instruction = Instruction(
+            Op.REDUCE,
+            value.step,
+            value.chunk,
+            src=self.places.home[older],
+            other=self.places.home[arrival],
+            dst=self.places.home[number],
+        )
+        sender = self.trace.values[source].rank
+        self.code[value.rank].append((("recv", sender), instruction))
+
+    def _deliver(self, number: int, value: SsaValue) -> None:
+        wanted = Slot(Buffer.OUTPUT, self.layout.output_index(value.rank, value.chunk))
+        home = self.places.home[number]
+        if home != wanted:
+            copy = Instruction(Op.COPY, max(value.step, 0), value.chunk, src=home, dst=wanted)
+            self.code[value.rank].append((("local", 0), copy))
+
+
+def _assign_places(
+    algorithm: Algorithm, layout: BufferLayout, traced: ValueTrace, landing: Landing
+) -> _Places:
+    """Return a home for every needed value, and a landing slot for every arrival."""
+    places = _Places()
+    consumed = {
+        value.operands[1]
+        for value, needed in zip(traced.values, traced.needed, strict=True)
+        if needed and value.operands is not None
+    }
+    last_read = _last_reads(traced)
+    in_output: dict[tuple[int, int], int] = {}  # the last step in which an output slot is read
+    for number, value in enumerate(traced.values):
+        if not traced.needed[number]:
+            continue
+        rank, chunk = value.rank, value.chunk
+        wanted = rank in algorithm.collective.destinations(chunk)
+        output = Slot(Buffer.OUTPUT, layout.output_index(rank, chunk)) if wanted else None
+        if value.operands is not None:
+            home = output or _choose_slot(places, value.operands)
+        elif value.arrived_from is None:
+            home = Slot(Buffer.INPUT, layout.input_index(rank, chunk))
+        else:
+            is_own = number not in consumed and output is not None
+            # A value that is still read in the step of the arrival must not be overwritten by it.
+            direct = landing is Landing.OUTPUT and in_output.get((rank, chunk), -1) < value.step
+            places.landing[number] = output if is_own and direct and output else places.fresh(rank)
+            home = output if is_own and output else places.landing[number]
+        places.home[number] = home
+        if home == output:
+            in_output[rank, chunk] = max(in_output.get((rank, chunk), -1), last_read[number])
+    return places
+
+
+def _choose_slot(places: _Places, operands: tuple[int, int]) -> Slot:
+    """Return where a partial result is kept: in its own former slot, if that may be written."""
+    older, arrival = (places.home[o] for o in operands)
+    return older if older.buffer is Buffer.SCRATCH else arrival
+
+
+def _last_reads(traced: ValueTrace) -> list[int]:
+    last = [-1] * len(traced.values)
+    for number, value in enumerate(traced.values):
+        if traced.needed[number]:
+            for source in value.sources():
+                last[source] = max(last[source], value.step)
+    return last

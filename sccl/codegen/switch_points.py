@@ -1,0 +1,219 @@
+"""Switch points by the cost model (SCCL section 3.6): of a bundle, and of a project on disk."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from sccl.codegen.ir import Program
+from sccl.codegen.selection import Selection, SwitchPoint
+from sccl.codegen.targets.codegen_options import gpu_slot_bytes
+from sccl.core.cost import Costs, fastest_by_size
+from sccl.core.files.programs import (
+    CollectiveProgramsWire,
+    LoweredWire,
+    ProgramWire,
+    ProjectWire,
+)
+from sccl.core.topology import Topology
+from sccl.errors import InputError
+
+INSTRUCTION_US = 0.5
+"""Microseconds of an instruction of a thread block besides its data, by estimate: a wait of a flag
+behind an acquire, or a fence and a flag, each some 0.4 us, and barriers."""
+
+Protocols = Sequence[tuple[str, int]]
+"""Letters of a target's protocols, each with the bytes of a part from which it serves; first 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModeledProgram:
+    """An algorithm as the cost model sees it.
+
+    Attributes:
+        parts: that a block is cut into.
+        costs: what a step and a byte cost where it runs.
+        instructions: Of the busiest thread block, as :func:`longest_block` counts them.
+        slot_bytes: Most bytes of a part in one piece of a call; None: no limit.
+    """
+
+    root: int
+    steps: int
+    rounds: int
+    chunks: int
+    parts: int
+    costs: Costs
+    instructions: int = 0
+    slot_bytes: int | None = None
+
+    @property
+    def blocks(self) -> int:
+        """Return how many blocks make up the buffer of C chunks that the cost model speaks of."""
+        return self.chunks // self.parts or 1
+
+    @property
+    def cost(self) -> Fraction:
+        """Return R/C."""
+        return Fraction(self.rounds, self.chunks)
+
+    def fixed_us(self) -> float:
+        """Return the microseconds of a piece that do not depend on its size."""
+        return self.steps * self.costs.alpha_us + self.instructions * INSTRUCTION_US
+
+    def time_us(self, size_bytes: float) -> float:
+        """Return the time of a call, each of whose pieces takes the fixed time."""
+        piece = (self.slot_bytes or math.inf) * self.parts * self.blocks
+        fixed = self.fixed_us() * max(1.0, size_bytes / piece)
+        return fixed + self.costs.time_us(0, self.cost, size_bytes)
+
+
+def choose_switch_points(
+    algorithms: Sequence[ModeledProgram], protocols: Protocols
+) -> tuple[SwitchPoint, ...]:
+    """Return the switches that the cost model asks for, one root at a time.
+
+    Args:
+        algorithms: of one collective, in the order of their numbers.
+        protocols: by which protocol parts go, until a measurement says better.
+    """
+    switch_points: list[SwitchPoint] = []
+    for root in sorted({algorithm.root for algorithm in algorithms}):
+        indices = [i for i, algorithm in enumerate(algorithms) if algorithm.root == root]
+        points, costs = _comparable_costs([algorithms[i] for i in indices])
+        spans = fastest_by_size(points, costs)
+        starts_at = [0.0 if n == 0 else span.from_bytes for n, span in enumerate(spans)]
+        for n in range(1, len(spans)):
+            before, after = (algorithms[indices[spans[m].index]] for m in (n - 1, n))
+            starts_at[n] = _crossover_size(before, after, starts_at[n - 1], starts_at[n])
+        for n, span in enumerate(spans):
+            index = indices[span.index]
+            blocks = algorithms[index].blocks
+            first = int(starts_at[n] // blocks)
+            end = int(starts_at[n + 1] // blocks) if n + 1 < len(spans) else None
+            starts = [turn * algorithms[index].parts for _, turn in protocols]
+            stops = [*starts[1:], None]
+            for (protocol, _), start, stop in zip(protocols, starts, stops, strict=True):
+                low = max(first, start)
+                if all(limit is None or low < limit for limit in (end, stop)):
+                    switch_points.append(SwitchPoint(low, index, protocol))
+    return tuple(sorted(switch_points, key=lambda s: (s.from_bytes, s.index)))
+
+
+def _crossover_size(
+    before: ModeledProgram, after: ModeledProgram, first: float, last: float
+) -> float:
+    """Return the size from which an algorithm is faster than the one of smaller sizes.
+
+    Args:
+        first: Size from which ``before`` is the fastest.
+        last: Size from which ``after`` is, if calls have one piece.
+    """
+    if before.slot_bytes is None or before.time_us(last) <= after.time_us(last):
+        return last
+    low, high = int(first), int(last)
+    while low < high:
+        middle = (low + high) // 2
+        if after.time_us(middle) <= before.time_us(middle):
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def longest_block(program: Program | ProgramWire) -> int:
+    """Return the instructions of the busiest thread block, waits for other blocks included.
+
+    It is 0 for programs of single threads, as hosts and copy engines run them.
+    """
+    if all(len(rank_program.blocks) <= 1 for rank_program in program.ranks):
+        return 0
+    return max(
+        sum(1 + len(line.after) for line in block.instructions)
+        for rank_program in program.ranks
+        for block in rank_program.blocks
+    )
+
+
+def _comparable_costs(
+    algorithms: Sequence[ModeledProgram],
+) -> tuple[list[tuple[Fraction, Fraction]], Costs]:
+    """Return algorithms as latency in alphas and R/C in lanes of one speed, and the costs.
+
+    They may be for models of a machine whose lanes differ.
+    """
+    costs = [algorithm.costs for algorithm in algorithms]
+    max_costs = Costs(max(c.alpha_us for c in costs), max(c.gb_per_s for c in costs))
+    fastest = Fraction(str(max_costs.gb_per_s))
+    alpha = Fraction(str(max_costs.alpha_us))
+    price = Fraction(str(INSTRUCTION_US)) / alpha if alpha else Fraction(0)
+    return [
+        (
+            algorithm.steps + algorithm.instructions * price,
+            algorithm.cost * fastest / Fraction(str(algorithm.costs.gb_per_s)),
+        )
+        for algorithm in algorithms
+    ], max_costs
+
+
+def select_by_costs(
+    project: ProjectWire, machine: Topology, collectives: Iterable[str] = ()
+) -> Selection:
+    """Return the selection of a project by the costs of a machine, perhaps a measured one.
+
+    It is what the project would be made with for that machine.
+
+    Args:
+        collectives: whose switch points change, by identifier; empty: all.
+
+    Raises:
+        InputError: the project does not tell what its algorithms use.
+        ParameterError: the machine has other ranks, or lacks a link that an algorithm may use.
+    """
+    chosen = dict(Selection.parse(project.selection).switches)
+    wanted = set(collectives)
+    for entry in project.collectives:
+        if not wanted or entry.identifier in wanted:
+            chosen[entry.identifier] = _entry_switches(project, entry, machine)
+    return Selection(chosen)
+
+
+def _entry_switches(
+    project: ProjectWire, entry: CollectiveProgramsWire, machine: Topology
+) -> tuple[SwitchPoint, ...]:
+    if not isinstance(project.protocols, tuple):
+        raise _outdated_error()
+    direct = (algorithm.direct for each in project.collectives for algorithm in each.algorithms)
+    slot_bytes = gpu_slot_bytes(max(program.scratch_slots for program in direct))
+    modelled = [
+        _model_program(algorithm, project.ranks, machine, slot_bytes)
+        for algorithm in entry.algorithms
+    ]
+    return choose_switch_points(modelled, project.protocols)
+
+
+def _model_program(
+    lowered: LoweredWire, ranks: int, machine: Topology, slot_bytes: int
+) -> ModeledProgram:
+    if not isinstance(lowered.links, tuple):
+        raise _outdated_error()
+    instructions = longest_block(lowered.eager)
+    lanes = {(link.src, link.dst): link.lanes for link in lowered.links}
+    return ModeledProgram(
+        root=lowered.root or 0,
+        steps=lowered.eager.steps,
+        rounds=lowered.rounds,
+        chunks=lowered.chunks,
+        parts=lowered.eager.parts,
+        costs=Costs.from_links(lanes, machine, lowered.topology, ranks),
+        instructions=instructions,
+        slot_bytes=slot_bytes if instructions and lowered.direct.scratch_slots else None,
+    )
+
+
+def _outdated_error() -> InputError:
+    return InputError(
+        "the project is of an older sccl and does not tell which links its algorithms use: make it "
+        "again with 'sccl codegen', or leave --topo out, so that its programs are measured"
+    )

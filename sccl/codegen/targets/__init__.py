@@ -1,0 +1,1 @@
+"""Code for each target: MPI on the host, CUDA, and HIP."""

@@ -1,0 +1,53 @@
+"""The ``cuda`` target: one NVIDIA GPU per rank."""
+
+from __future__ import annotations
+
+from sccl.codegen.bundle import Bundle
+from sccl.codegen.switch_points import Protocols
+from sccl.codegen.targets import gpu
+from sccl.codegen.targets.codegen_options import CodegenOptions
+
+SERIAL = False
+PROTOCOLS: Protocols = (("p", 0), ("e", gpu.PACKET_PART_BYTES), ("d", 64 * 1024))
+"""Below the last the second copy costs less than the exchange of addresses before a direct call."""
+
+README = {
+    "target": "cuda",
+    "gpu": "NVIDIA GPU",
+    "target_flag": "cuda",
+    "toolkit_note": "The Makefile builds for those of sm_70, sm_80, sm_90 and sm_100 that nvcc "
+    "lists (`ARCHS=90 make` for one). A V100\n(DGX-1) needs CUDA 12.9 or older and a driver of "
+    "release 580 or older: CUDA 13 dropped sm_70. Where nvcc lacks one of\nthem, the Makefile "
+    "takes the newest toolkit in /usr/local/cuda-* that has all (`TOOLKITS`, `GPUCXX`).",
+}
+
+TEXTS = {
+    "target": "cuda",
+    "api": "cuda",
+    "noinline": "__noinline__",
+    "kernel_parameter": "const __grid_constant__",
+    "captures": "true",
+    "flushes": "false",
+    "counts_blocks": "true",
+    "default_streams": "cudaStreamLegacy, cudaStreamPerThread",
+    "alloc_flags": "cudaMalloc(at, bytes)",
+    "alloc_host": "cudaHostAlloc(at, bytes, cudaHostAllocMapped | cudaHostAllocPortable)",
+    "free_host": "cudaFreeHost",
+    "ticks_per_ms": "1000000",
+    "function_attributes": "cudaFuncAttributes",
+    "pointer_attributes": "cudaPointerAttributes",
+    "pointer_kind": "type",
+    "language_flags": "-x cu",
+    "host_flags": "-x c++",
+    "install_hint": "install the CUDA toolkit (Debian: apt-get install nvidia-cuda-toolkit)",
+}
+
+
+def files(made: Bundle, options: CodegenOptions) -> dict[str, str]:
+    """Return the sources of a bundle by file name."""
+    return gpu.files(made, options, TEXTS, "cudaStream_t")
+
+
+def readme(options: CodegenOptions) -> dict[str, str]:
+    """Return what the README says of this target."""
+    return README | gpu.readme(options)

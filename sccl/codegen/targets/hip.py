@@ -1,0 +1,57 @@
+"""The ``hip`` target: one AMD GPU per rank."""
+
+from __future__ import annotations
+
+from sccl.codegen.bundle import Bundle
+from sccl.codegen.switch_points import Protocols
+from sccl.codegen.targets import gpu
+from sccl.codegen.targets.codegen_options import CodegenOptions
+
+SERIAL = False
+PROTOCOLS: Protocols = (("p", 0), ("e", gpu.PACKET_PART_BYTES))
+"""Never direct by default: a user's buffer is coarse-grained memory, in which a kernel that runs
+need not see what other GPUs write. The windows are fine-grained."""
+
+README = {
+    "target": "hip",
+    "gpu": "AMD GPU",
+    "target_flag": "rocm",
+    "toolkit_note": "The Makefile builds for gfx906 (`ARCHS=gfx90a make` for another). Direct "
+    "programs are chosen only on request: they need\nbuffers from hipExtMallocWithFlags(..., "
+    "hipDeviceMallocFinegrained).\nGPUs reach one another over PCIe with "
+    "HSA_FORCE_FINE_GRAIN_PCIE=1 in the environment.\nBefore gfx90a each process has to see "
+    "all of them: do not set HIP_VISIBLE_DEVICES or ROCR_VISIBLE_DEVICES.",
+}
+
+TEXTS = {
+    "target": "hip",
+    "api": "hip",
+    "noinline": "__attribute__((noinline))",  # to clang, __noinline__ is but a hint
+    "kernel_parameter": "const",
+    "captures": "false",
+    "flushes": "true",
+    "counts_blocks": "false",
+    "default_streams": "hipStream_t{}, hipStreamPerThread",
+    "alloc_flags": "hipExtMallocWithFlags(at, bytes, SCCL_SHARED_MEMORY)",
+    "alloc_host": "hipHostMalloc(at, bytes, hipHostMallocMapped | hipHostMallocPortable | "
+    "hipHostMallocCoherent)",
+    "free_host": "hipHostFree",
+    "ticks_per_ms": "25000",  # of gfx9, where the runtime cannot be asked
+    "function_attributes": "hipFuncAttributes",
+    "pointer_attributes": "hipPointerAttribute_t",
+    "pointer_kind": "SCCL_POINTER_KIND",
+    "language_flags": "-x hip",
+    "host_flags": "-x c++ -D__HIP_PLATFORM_AMD__",
+    "install_hint": "install the HIP compiler (Debian: apt-get install hipcc rocm-device-libs "
+    "libamdhip64-dev)",
+}
+
+
+def files(made: Bundle, options: CodegenOptions) -> dict[str, str]:
+    """Return the sources of a bundle by file name."""
+    return gpu.files(made, options, TEXTS, "hipStream_t")
+
+
+def readme(options: CodegenOptions) -> dict[str, str]:
+    """Return what the README says of this target."""
+    return README | gpu.readme(options)

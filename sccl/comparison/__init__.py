@@ -1,0 +1,1 @@
+"""Comparison of synthesizers and classical algorithms on one machine by size."""

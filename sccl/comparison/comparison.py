@@ -1,0 +1,251 @@
+"""Compare the fastest verified plan of each contender by size, next to a lower bound."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import partial
+from pathlib import Path
+
+from sccl.collectives import Spec
+from sccl.comparison.contenders import (
+    ComparisonProblem,
+    Contender,
+    DeadlineError,
+    SystemKind,
+    TimedPlan,
+)
+from sccl.core.bound_consistency import require_at_least_bound
+from sccl.core.files.disk import check_can_write, make_directory, slugify
+from sccl.core.topology import Topology
+from sccl.errors import InputError, TopologyError
+from sccl.prove.bounds import completion_time_bound
+from sccl.synth.packing.by_time.time_bound_curve import TimeBoundCurve, compute_bound_curve
+from sccl.tasks.files import write_plan
+from sccl.tasks.subject import CollectiveProblem, build_problem, build_spec
+
+NOT_REACHED = "not reached"
+"""Why somebody has no times, where the user interrupted before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """The time of a contender at a size.
+
+    Attributes:
+        plan: Description of the plan.
+    """
+
+    size_bytes: int
+    us: Fraction
+    plan: str
+
+    @property
+    def gb_per_s(self) -> float:
+        """Return the algorithm bandwidth, size / time in 10^9 bytes per second."""
+        return float(self.size_bytes / self.us / 1000) if self.us else 0.0
+
+
+@dataclass(slots=True)
+class SystemResult:
+    """A contender and its results.
+
+    Attributes:
+        seconds: Seconds of its planning.
+        measurements: Results by size.
+        reason: Reason why some or all sizes are missing. Empty: none are.
+    """
+
+    name: str
+    kind: SystemKind
+    about: str
+    seconds: float = 0.0
+    measurements: dict[int, Measurement] = field(default_factory=dict)
+    reason: str = ""
+
+
+@dataclass(slots=True)
+class Comparison:
+    """The times of all contenders.
+
+    Attributes:
+        lower_bounds: Lower bound for every chunk count.
+        end_reason: Reason why the comparison ended early. Empty: it did not.
+        plans: By size: the fastest plan and its contender.
+    """
+
+    problem: ComparisonProblem
+    sizes: tuple[int, ...]
+    lower_bounds: TimeBoundCurve
+    systems: list[SystemResult] = field(default_factory=list)
+    end_reason: str = ""
+    plans: dict[int, tuple[str, TimedPlan]] = field(default_factory=dict)
+
+    def gap(self, row: Measurement) -> float | None:
+        """Return by which part of the least time a row is above it. None: that is 0."""
+        lower_bound = self.lower_bounds.us(row.size_bytes)
+        return float(row.us / lower_bound - 1) if lower_bound else None
+
+    def winner(self, size_bytes: int) -> SystemResult | None:
+        """Return who is fastest at a size, the first of several. None: nobody has a plan."""
+        rows = [system for system in self.systems if size_bytes in system.measurements]
+        return min(rows, key=lambda system: system.measurements[size_bytes].us, default=None)
+
+
+def comparison_subject(
+    machine: Topology, collective: str | Spec, root: str | int | None
+) -> CollectiveProblem:
+    """Return the compared problem, with links instead of switches if they are exactly equivalent.
+
+    Raises:
+        InputError: There is no such collective or root.
+    """
+    try:
+        return build_problem(machine, collective, root)
+    except TopologyError as error:
+        note = f"compared without changes, by contenders that support such machines: {error}"
+        return CollectiveProblem(machine, build_spec(machine, collective, root), (note,))
+
+
+def compare(
+    contest: ComparisonProblem,
+    entrants: Sequence[Contender],
+    sizes: Sequence[int],
+    on_progress: Callable[[str], None] = lambda _: None,
+    *,
+    times_alone: bool = False,
+) -> Comparison:
+    """Return the times of all contenders by size, as far as they were computed.
+
+    Args:
+        on_progress: Function that receives progress.
+        times_alone: Whether only times are needed. Then plans with times are not verified here: the
+            sends and their order already are.
+
+    Raises:
+        InputError: Some destination cannot be reached, or there are too many ranks.
+        JudgeError: A plan fails verification.
+        ContradictionError: A plan is faster than the lower bound of its size.
+    """
+    cuts = completion_time_bound(contest.topology, contest.spec, contest.model)
+    comparison = Comparison(contest, tuple(sizes), TimeBoundCurve(cuts))
+    comparison.systems = [
+        SystemResult(contender.name, contender.kind, contender.about, reason=NOT_REACHED)
+        for contender in entrants
+    ]
+    pairs = zip(entrants, comparison.systems, strict=True)
+    try:
+        on_progress("the lower bound")
+        comparison.lower_bounds = compute_bound_curve(
+            contest.topology, contest.spec, cuts, comparison.sizes
+        )
+        for done, (entrant, system) in enumerate(sorted(pairs, key=_run_order)):
+            system.reason = ""
+            _measure_system(
+                entrant,
+                system,
+                comparison,
+                judged=not times_alone,
+                on_progress=partial(_report, on_progress, f"{done} of {len(entrants)} done"),
+            )
+    except KeyboardInterrupt:
+        comparison.end_reason = "interrupted"
+    _require_consistent(comparison)
+    return comparison
+
+
+def _require_consistent(comparison: Comparison) -> None:
+    """Check that no plan takes less than the lower bound of its size.
+
+    Raises:
+        ContradictionError: one does.
+    """
+    for system in comparison.systems:
+        for row in system.measurements.values():
+            require_at_least_bound(
+                row.us,
+                comparison.lower_bounds.us(row.size_bytes),
+                result=f"the completion time of {system.name} at {row.size_bytes} bytes",
+                limit="the lower bound on it (by "
+                f"{comparison.lower_bounds.bound_source(row.size_bytes)})",
+                unit="us",
+            )
+
+
+def _run_order(pair: tuple[Contender, SystemResult]) -> int:
+    """Return a sort key: fast contenders first, so that an interrupt loses little."""
+    return ("file", "baseline", "synthesiser").index(pair[0].kind)
+
+
+def _report(on_progress: Callable[[str], None], before: str, text: str) -> None:
+    on_progress(f"{before}; {text}")
+
+
+def _measure_system(
+    entrant: Contender,
+    system: SystemResult,
+    comparison: Comparison,
+    on_progress: Callable[[str], None],
+    *,
+    judged: bool,
+) -> None:
+    """Add the times of a contender."""
+    try:
+        for done, size in enumerate(comparison.sizes):
+            on_progress(f"{entrant.name}, {done} of {len(comparison.sizes)} sizes")
+            fastest = entrant.fastest(size)
+            if fastest is not None:
+                timed = fastest.verify(f"{entrant.name!r}") if judged else fastest
+                _add_measurement(timed, size, system, comparison)
+    except (InputError, DeadlineError) as error:
+        system.reason = str(error)
+    except KeyboardInterrupt:
+        system.reason = "interrupted"
+        raise
+    finally:
+        system.seconds = entrant.seconds
+        for size, us in entrant.proved.items():
+            comparison.lower_bounds = comparison.lower_bounds.raise_at(size, us)
+    if not system.measurements and not system.reason:
+        system.reason = _no_plan_reason(entrant)
+
+
+def _no_plan_reason(entrant: Contender) -> str:
+    if entrant.kind == "file":
+        return "it is a schedule of another size, and its times are for that alone"
+    return "it returned no algorithm that can be written"
+
+
+def _add_measurement(
+    timed: TimedPlan, size: int, system: SystemResult, comparison: Comparison
+) -> None:
+    """Add a plan, and keep it where it is the fastest so far."""
+    system.measurements[size] = Measurement(size, timed.us, timed.about)
+    if comparison.winner(size) is system:
+        comparison.plans[size] = (system.name, timed)
+
+
+def prepare_folder(directory: Path) -> None:
+    """Make a folder for the fastest plans.
+
+    Raises:
+        InputError: it cannot be made.
+    """
+    make_directory(directory)
+    check_can_write(directory / "probe")
+
+
+def write_fastest(directory: Path, comparison: Comparison) -> dict[int, Path]:
+    """Write the fastest plan of each size, and return the files.
+
+    Raises:
+        InputError: one cannot be written.
+    """
+    files: dict[int, Path] = {}
+    contest = comparison.problem
+    for size, (name, timed) in sorted(comparison.plans.items()):
+        words = f"{contest.spec.name} {contest.topology.name} {size} {Path(name).stem}"
+        files[size] = directory / f"{slugify(words)}.json"
+        write_plan(files[size], timed.schedule)
+    return files

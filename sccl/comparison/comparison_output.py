@@ -1,0 +1,152 @@
+"""Convert comparisons to the output of ``sccl compare --json`` and to data for charts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from sccl.comparison.comparison import Comparison, Measurement, SystemResult
+from sccl.comparison.contender_selection import FilePlan
+from sccl.core.files.fields import Count, FileText, Part, Seconds
+from sccl.tasks.outputs import Alpha, Output, plan_digests, question_digests
+from sccl.tasks.tuner import TunerPart
+from sccl.view.charts import SystemTimes
+
+GbPerS = Annotated[float, Meta(ge=0, description="Size / time, 10^9 bytes/s.")]
+Gap = Annotated[float | None, Meta(description="time_us / bound_us - 1; null: the bound is 0.")]
+
+
+class StandingPart(Part, frozen=True, kw_only=True):
+    """The time of a system at a size."""
+
+    size_bytes: Count
+    time_us: float
+    algorithm_gb_per_s: GbPerS
+    gap: Gap
+    plan: Annotated[str, Meta(description="Description of its fastest plan.")]
+
+
+class ComparedSystemPart(Part, frozen=True, kw_only=True):
+    """A synthesiser, a classical algorithm, or a file."""
+
+    name: str
+    what: Literal["synthesiser", "baseline", "file"]
+    about: Annotated[str, Meta(description="Source or description, in one line.")]
+    seconds: Annotated[
+        Seconds, Meta(description="Seconds of its synthesis, which differ between runs.")
+    ]
+    times: Annotated[
+        tuple[StandingPart, ...],
+        Meta(description="Results by size, for the sizes that it supports."),
+    ]
+    why: Annotated[str, Meta(description="Reason why some or all sizes are missing; or empty.")]
+
+
+class ComparedSizePart(Part, frozen=True, kw_only=True):
+    """The fastest system at a size."""
+
+    size_bytes: Annotated[Count, Meta(description="Size of a rank's buffer, L.")]
+    bound_us: Annotated[float, Meta(description="Lower bound for all chunkings.")]
+    bound_by: Annotated[
+        Literal["cuts", "prices"],
+        Meta(description="Proof: cuts of the machine and R/C, or prices of links in time."),
+    ]
+    winner: Annotated[str | None, Meta(description="The first of several; null: nobody has one.")]
+    time_us: float | None
+    algorithm_gb_per_s: GbPerS | None
+    gap: Gap
+    plan: str
+    file: FileText | None
+
+
+class CompareOutput(Output, frozen=True, kw_only=True):
+    """The JSON output of 'sccl compare'."""
+
+    kind: Literal["compare"] = "compare"
+    collective: str
+    topology: str
+    alpha: Annotated[Alpha, Meta(description="Whether alpha occupies the link or travels.")]
+    seed: Annotated[int, Meta(ge=0)]
+    sizes: tuple[ComparedSizePart, ...]
+    systems: tuple[ComparedSystemPart, ...]
+    ended: Annotated[str, Meta(description="Reason why it ended early; or empty.")]
+    plot: FileText | None
+    tuner: Annotated[TunerPart | None, Meta(description="Rules for NCCL's tuner, if asked for.")]
+
+
+def compare_output(
+    comparison: Comparison,
+    files: Mapping[str, FilePlan],
+    kept: Mapping[int, Path],
+    plot: Path | None,
+    tuner: TunerPart | None,
+) -> CompareOutput:
+    """Return the JSON output.
+
+    Args:
+        kept: Files of the fastest plan of each size.
+    """
+    contest = comparison.problem
+    digests = question_digests(contest.topology, contest.spec)
+    return CompareOutput(
+        inputs=digests | plan_digests(files),
+        collective=contest.spec.name,
+        topology=contest.topology.name,
+        alpha="travels" if contest.model == "travels" else "occupies",
+        seed=contest.seed,
+        sizes=tuple(_size_part(comparison, size, kept) for size in comparison.sizes),
+        systems=tuple(_system_part(comparison, system) for system in comparison.systems),
+        ended=comparison.end_reason,
+        plot=str(plot) if plot else None,
+        tuner=tuner,
+    )
+
+
+def _size_part(comparison: Comparison, size: int, kept: Mapping[int, Path]) -> ComparedSizePart:
+    winner = comparison.winner(size)
+    row = winner.measurements[size] if winner else None
+    return ComparedSizePart(
+        size_bytes=size,
+        bound_us=float(comparison.lower_bounds.us(size)),
+        bound_by=comparison.lower_bounds.bound_source(size),
+        winner=winner.name if winner else None,
+        time_us=float(row.us) if row else None,
+        algorithm_gb_per_s=row.gb_per_s if row else None,
+        gap=comparison.gap(row) if row else None,
+        plan=row.plan if row else "",
+        file=str(kept[size]) if size in kept else None,
+    )
+
+
+def _system_part(comparison: Comparison, system: SystemResult) -> ComparedSystemPart:
+    return ComparedSystemPart(
+        name=system.name,
+        what=system.kind,
+        about=system.about,
+        seconds=round(system.seconds, 3),
+        times=tuple(_measurement_part(comparison, row) for row in system.measurements.values()),
+        why=system.reason,
+    )
+
+
+def _measurement_part(comparison: Comparison, row: Measurement) -> StandingPart:
+    return StandingPart(
+        size_bytes=row.size_bytes,
+        time_us=float(row.us),
+        algorithm_gb_per_s=row.gb_per_s,
+        gap=comparison.gap(row),
+        plan=row.plan,
+    )
+
+
+def chart_data(shown: CompareOutput) -> tuple[list[SystemTimes], list[tuple[int, float]]]:
+    """Return the systems that have times, as they are drawn, and the bound by size."""
+    systems = [
+        SystemTimes(system.name, tuple((row.size_bytes, row.time_us) for row in system.times))
+        for system in shown.systems
+        if system.times
+    ]
+    return systems, [(size.size_bytes, size.bound_us) for size in shown.sizes]

@@ -1,0 +1,255 @@
+"""Select the contenders of a comparison: synthesizers and classical algorithms, all or by name."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from sccl.collectives import named_spec
+from sccl.comparison.contenders import (
+    AlgorithmContender,
+    ClassicalContender,
+    ComparisonProblem,
+    Contender,
+    GatherContender,
+    ScheduleContender,
+    SynthesizerContender,
+    cost_text,
+)
+from sccl.core.algorithm import Algorithm, KSynchronousPlan
+from sccl.core.candidate import SweepRange
+from sccl.core.frontier import Frontier
+from sccl.core.schedule import Schedule
+from sccl.core.sweep_events import LimitStarted, QueryStarted
+from sccl.errors import InputError, ParameterError, TooLargeError, unknown_name
+from sccl.solvers.effort import Effort
+from sccl.synth import baselines
+from sccl.synth.common import registry
+from sccl.synth.common.contract import check_request
+from sccl.synth.common.settings import Settings
+from sccl.synth.syncoll import solve
+from sccl.tasks.baseline import describe_baselines
+from sccl.tasks.files import LoadedPlan, load_plans
+from sccl.tasks.limits import find_limits
+from sccl.tasks.pareto import find_frontier
+from sccl.tasks.simulate import build_source
+from sccl.topo.symmetry.expansion import expand_algorithm
+
+FilePlan = Algorithm | Schedule
+"""The plan in a file, with all its sends."""
+
+EFFORT_UNITS = 3.0
+"""Budget of each query of a sweep. The result does not depend on the load."""
+
+MAX_LIMIT_RANKS = 10
+"""Whose limits are looked for where no timeout is given."""
+
+MAX_LIMITS = 4
+"""Numbers of steps whose limits are looked for: three more than the fewest."""
+
+
+GATHERED = "gathered"
+"""Allreduce by gathering all buffers everywhere, as the smallest are done best."""
+
+
+def contender_names() -> tuple[str, ...]:
+    """Return the names of all who may take part, synthesisers first."""
+    return (*registry.names(), GATHERED, *baselines.names())
+
+
+def select_names(only: Iterable[str], without: Iterable[str]) -> tuple[str, ...]:
+    """Return the names of the contenders.
+
+    Args:
+        only: Names to include. Empty: all.
+        without: Names to exclude.
+
+    Raises:
+        UnknownNameError: A name is unknown.
+        ParameterError: No contender remains.
+    """
+    all_names, wanted, unwanted = contender_names(), set(only), set(without)
+    for name in sorted(wanted | unwanted):
+        if name not in all_names:
+            raise unknown_name("system", name, all_names, f"there are {', '.join(all_names)}")
+    names = tuple(n for n in all_names if n not in unwanted and (n in wanted or not wanted))
+    if not names:
+        raise ParameterError(
+            "nobody is left to be compared: --only and --without name the same; name others"
+        )
+    return names
+
+
+def build_contenders(
+    contest: ComparisonProblem,
+    names: Iterable[str],
+    files: Mapping[str, FilePlan],
+    on_progress: Callable[[str], None],
+) -> list[Contender]:
+    """Return the contenders in this order, with files last.
+
+    Args:
+        on_progress: Function that receives progress.
+    """
+    synthesisers, entrants = registry.names(), list[Contender]()
+    for name in names:
+        if name in synthesisers:
+            entrants.append(_synthesizer_contender(contest, name, on_progress))
+        else:
+            entrants.append(
+                _gather_contender(contest)
+                if name == GATHERED
+                else _classical_contender(contest, name)
+            )
+    return [*entrants, *(_file_contender(contest, name, plan) for name, plan in files.items())]
+
+
+def _synthesizer_contender(
+    contest: ComparisonProblem, name: str, on_progress: Callable[[str], None]
+) -> Contender:
+    synthesizer = registry.load(name)
+    about = synthesizer.SOURCE
+    finders: dict[str, Callable[[ComparisonProblem], Sequence[Algorithm]]] = {
+        "ksync": partial(sweep_algorithms, on_progress=on_progress),
+        "limit": limit_algorithms,
+    }
+    if name not in finders:
+        return SynthesizerContender(contest, name, "synthesiser", about, synthesizer)
+
+    def find() -> Sequence[Algorithm]:
+        """Return algorithms that are computed once for all sizes."""
+        check_request(synthesizer, contest.request_for(1))
+        return finders[name](contest)
+
+    return AlgorithmContender(contest, name, "synthesiser", about, find)
+
+
+def _gather_contender(contest: ComparisonProblem) -> Contender:
+    """Return who gathers all buffers, by the synthesiser that serves every machine."""
+    gather_contest = replace(contest, spec=named_spec("allgather", contest.topology.ranks))
+    synthesizer = registry.load("tacos")
+    gather = SynthesizerContender(
+        gather_contest, "tacos", "synthesiser", synthesizer.SOURCE, synthesizer
+    )
+    about = "tacos gathers all buffers everywhere, and every rank adds them up"
+    return GatherContender(contest, GATHERED, "synthesiser", about, gather)
+
+
+def _classical_contender(contest: ComparisonProblem, name: str) -> Contender:
+    return ClassicalContender(contest, name, "baseline", describe_baselines((name,))[0].about)
+
+
+def _file_contender(contest: ComparisonProblem, name: str, plan: FilePlan) -> Contender:
+    if isinstance(plan, Schedule):
+        about = f"a schedule, alpha {plan.model}"
+        return ScheduleContender(contest, name, "file", about, plan)
+    return AlgorithmContender(contest, name, "file", cost_text(plan), lambda: (plan,))
+
+
+def load_file_plans(contest: ComparisonProblem, files: Sequence[Path]) -> dict[str, FilePlan]:
+    """Return the plans of files by their names, judged.
+
+    Raises:
+        InputError: a file holds no plan, one for another machine, collective or alpha, or one that
+            the judge rejects.
+    """
+    if not files:
+        return {}
+    loaded = load_plans(files)
+    for item in loaded:
+        _check_file(item, contest)
+    plans: dict[str, FilePlan] = {}
+    for item in loaded:
+        plan = build_source(str(item.file), item.plan).plan
+        assert isinstance(plan, Algorithm | Schedule)
+        plans[str(item.file)] = plan
+    return plans
+
+
+def _check_file(item: LoadedPlan, contest: ComparisonProblem) -> None:
+    plan, spec = item.plan, contest.spec
+    c = plan.collective
+    if plan.topology != contest.topology:
+        raise InputError(
+            f"{item.file}: it is for machine {plan.topology.name!r} as it was when it was written, "
+            f"and {contest.topology.name!r} is compared: give a file that is for the same links"
+        )
+    if c.name != spec.name or c.chunks % spec.unit or c != spec.at(c.chunks):
+        root = "" if c.root is None else f" (root {c.root})"
+        raise InputError(
+            f"{item.file}: it is of {c.name}{root}, and {spec.name}"
+            f"{'' if spec.root is None else f' (root {spec.root})'} is compared: give another file"
+        )
+    if not isinstance(plan, KSynchronousPlan) and plan.model is not contest.model:
+        raise InputError(
+            f"{item.file}: its times are for links where alpha {plan.model}, and alpha "
+            f"{contest.model} is compared: give --alpha {plan.model}, or another file"
+        )
+
+
+def sweep_algorithms(
+    contest: ComparisonProblem, on_progress: Callable[[str], None]
+) -> list[Algorithm]:
+    """Return the algorithms of a sweep over k, as far as it comes in the time it has.
+
+    Raises:
+        InputError: the machine or the collective is none that is swept.
+        KeyboardInterrupt: the user interrupted.
+    """
+    began, is_late = time.perf_counter(), False
+    seconds = math.inf if contest.timeout_s is None else contest.timeout_s
+
+    def notify(event: object) -> None:
+        """End the sweep as a user would, where its time has run out."""
+        nonlocal is_late
+        if isinstance(event, QueryStarted | LimitStarted):
+            steps = event.candidate.steps if isinstance(event, QueryStarted) else event.steps
+            on_progress(f"ksync: algorithms of {steps} steps")
+            if time.perf_counter() - began > seconds:
+                is_late = True
+                raise KeyboardInterrupt
+
+    settings = _settings(contest, contest.timeout_s)
+    covered = SweepRange(None, None, None)
+    frontier = find_frontier(contest.topology, contest.spec, covered, settings, notify=notify)
+    if frontier.stop_reason == "interrupted" and not is_late:
+        raise KeyboardInterrupt
+    return frontier_algorithms(frontier)
+
+
+def limit_algorithms(contest: ComparisonProblem) -> list[Algorithm]:
+    """Return the algorithms at the limits of R/C, as far as they come in the time there is.
+
+    Raises:
+        InputError: the machine or the collective is none that has limits, or is too large.
+        KeyboardInterrupt: the user interrupted.
+    """
+    if contest.timeout_s is None and contest.topology.ranks > MAX_LIMIT_RANKS:
+        raise TooLargeError(
+            f"limits of more than {MAX_LIMIT_RANKS} ranks take minutes, and there are "
+            f"{contest.topology.ranks}: give --timeout to have them looked for"
+        )
+    each = None if contest.timeout_s is None else contest.timeout_s / MAX_LIMITS
+    frontier = find_limits(contest.topology, contest.spec, None, _settings(contest, each))
+    if frontier.stop_reason == "interrupted":
+        raise KeyboardInterrupt
+    return frontier_algorithms(frontier)
+
+
+def _settings(contest: ComparisonProblem, timeout_s: float | None) -> Settings:
+    effort = Effort(timeout_s, contest.seed, EFFORT_UNITS)
+    return Settings(solve.DEFAULT_SOLVER, effort, no_store=True)
+
+
+def frontier_algorithms(frontier: Frontier) -> list[Algorithm]:
+    """Return the algorithms of all families of a frontier for its own collective.
+
+    The gathered family of an allreduce is excluded, because its plan is an allgather.
+    """
+    points = [point for part in frontier.classes for point in part.points]
+    algorithms = [point.algorithm for point in points if point.algorithm is not None]
+    return [expand_algorithm(a) for a in algorithms if a.collective.name == frontier.collective]

@@ -1,0 +1,386 @@
+"""Define the contenders of a comparison: synthesizers, classical algorithms, and files.
+
+Each contender returns its fastest plan at a size. Algorithms in steps are timed as soon as
+possible, with chunks divided into the best number of pieces. Schedules are computed for the size.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any, Literal
+
+import msgspec
+
+from sccl.collectives import Spec
+from sccl.core.algorithm import Algorithm
+from sccl.core.clock import AlphaModel
+from sccl.core.outcome import Inconclusive, Infeasible, Plan, Solution
+from sccl.core.packed_schedule import PackedSchedule
+from sccl.core.schedule import Schedule
+from sccl.core.schedule_filter import ScheduleFilter
+from sccl.core.step_alignment import StepAlignment
+from sccl.core.topology import Topology
+from sccl.errors import CollectiveError, TooLargeError
+from sccl.judge import require_valid
+from sccl.solvers.effort import Effort, EffortMeter
+from sccl.synth import baselines
+from sccl.synth.baselines import Pattern
+from sccl.synth.baselines.pattern import build_pattern, split_chunks
+from sccl.synth.common import registry
+from sccl.synth.common.contract import Options, Request, Synthesizer, check_request
+from sccl.tasks.baseline import time_pattern
+from sccl.tasks.simulate import buffer_bytes
+from sccl.topo.symmetry.expansion import expand_algorithm
+
+PIECES = (1, 4, 16, 64)
+"""Into which each chunk is cut, as long as the next of them gains something."""
+
+MIN_GAIN = Fraction(99, 100)
+"""The part of a time that another number of pieces has to come below to count as a gain."""
+
+MAX_SENDS = 40_000
+"""Largest number of sends after division into pieces. Verification of forwarded messages takes
+long.
+"""
+
+CHUNKS = (1, 4, 16)
+"""C by its unit, of synthesisers that are told it."""
+
+MAX_DELIVERIES = 300_000
+"""Pairs of a chunk and a rank that gets it, of synthesisers that are told the chunks."""
+
+FLUID = "fluid"
+"""Whose bounds are of all chunkings: those of others are of the chunks that they have."""
+
+QUICK_UNITS = {"teccl": 0.5, "taccl": 1.0}
+"""Budget per plan of synthesizers that improve their result. Their verbs use more."""
+
+SystemKind = Literal["synthesiser", "baseline", "file"]
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonProblem:
+    """The problem of a comparison.
+
+    Attributes:
+        topology: Machine as synthesis models it.
+        timeout_s: Seconds for each synthesizer. None: only the budget.
+    """
+
+    topology: Topology
+    spec: Spec
+    model: AlphaModel
+    seed: int = 0
+    timeout_s: float | None = None
+
+    def request_for(self, size_bytes: int) -> Request:
+        """Return the request for a size."""
+        return Request(self.topology, self.spec, size_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class TimedPlan:
+    """A plan with its times.
+
+    Attributes:
+        about: which it is, in words.
+        is_verified: whether the judge has accepted it.
+    """
+
+    schedule: Schedule
+    about: str
+    is_verified: bool = False
+
+    @property
+    def us(self) -> Fraction:
+        """Return when the last chunk arrives, microseconds."""
+        return Fraction(self.schedule.finish * self.schedule.tick_ps, 10**6)
+
+    def verify(self, made_by: str) -> TimedPlan:
+        """Return it judged.
+
+        Raises:
+            JudgeError: it fails verification.
+        """
+        if self.is_verified:
+            return self
+        return TimedPlan(require_valid(self.schedule, made_by), self.about, is_verified=True)
+
+
+class DeadlineError(Exception):
+    """The time for a synthesiser has run out. Its text says so."""
+
+
+@dataclass
+class Contender(ABC):
+    """A contender.
+
+    Attributes:
+        name: Name in the comparison.
+        about: Description in one line.
+        seconds: Seconds of planning so far.
+        proved: By size: its proved lower bound for every chunk count.
+    """
+
+    problem: ComparisonProblem
+    name: str
+    kind: SystemKind
+    about: str
+    seconds: float = field(default=0.0, init=False)
+    proved: dict[int, Fraction] = field(default_factory=dict, init=False)
+
+    @abstractmethod
+    def fastest(self, size_bytes: int) -> TimedPlan | None:
+        """Return its fastest plan at a size, not judged. None: it has none.
+
+        Raises:
+            InputError: it does not serve such machines, collectives or sizes.
+            LateError: its time has run out.
+            KeyboardInterrupt: the user interrupted.
+        """
+
+    @contextmanager
+    def count_time(self) -> Iterator[None]:
+        """Count the time that goes by as that of making plans."""
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds += time.perf_counter() - began
+
+    def best_plan(
+        self, size_bytes: int, made: Callable[[int], Pattern | None], about: str
+    ) -> TimedPlan:
+        """Return the fastest division of a pattern into pieces, with more pieces while they help.
+
+        Args:
+            made: Function from a number of pieces to the pattern. None: it is too large.
+        """
+        best: TimedPlan | None = None
+        chunks = 0
+        for pieces in PIECES:
+            pattern = made(pieces)
+            if pattern is None:
+                break
+            if pattern.collective.chunks == chunks:
+                continue  # those that take turns with pieces need some of them for each turn
+            chunks = pattern.collective.chunks
+            contest = self.problem
+            schedule = time_pattern(
+                pattern, contest.request_for(size_bytes), contest.model, StepAlignment.PIPELINED
+            )
+            words = about or f"C={pattern.collective.chunks}"
+            candidate = TimedPlan(schedule, words + (f" in {pieces} pieces" if pieces > 1 else ""))
+            if best is not None and candidate.us > best.us * MIN_GAIN:
+                break
+            best = candidate
+        assert best is not None
+        return best
+
+
+@dataclass
+class ClassicalContender(Contender):
+    """A classical algorithm."""
+
+    patterns: dict[tuple[int, int], Pattern | None] = field(default_factory=dict)
+
+    def fastest(self, size_bytes: int) -> TimedPlan | None:
+        """Return it in the number of pieces that is fastest."""
+        return self.best_plan(size_bytes, lambda pieces: self._pattern(pieces, size_bytes), "")
+
+    def _pattern(self, pieces: int, size_bytes: int) -> Pattern | None:
+        key = (pieces, size_bytes if baselines.is_size_dependent(self.name) else 0)
+        if key not in self.patterns:
+            self.patterns[key] = self._build_pattern(pieces, size_bytes)
+        return self.patterns[key]
+
+    def _build_pattern(self, pieces: int, size_bytes: int) -> Pattern | None:
+        """Return the pattern in so many pieces. None: it has too many sends."""
+        fewer = [number for number in PIECES if number < pieces]
+        if fewer:
+            first, last = (self._pattern(number, size_bytes) for number in (1, fewer[-1]))
+            assert first is not None
+            grows = last is not None and last.num_sends > first.num_sends
+            if last is None or first.num_sends * (pieces if grows else 1) > MAX_SENDS:
+                return None
+        with self.count_time():
+            made = baselines.make_pattern(self.name, self.problem.request_for(size_bytes), pieces)
+        return made if not fewer or made.num_sends <= MAX_SENDS else None
+
+
+@dataclass
+class AlgorithmContender(Contender):
+    """Algorithms in steps.
+
+    Attributes:
+        find: Function that computes them on first use.
+    """
+
+    find: Callable[[], Sequence[Algorithm]]
+    algorithms: list[tuple[str, Pattern]] | None = None
+
+    def fastest(self, size_bytes: int) -> TimedPlan | None:
+        """Return the fastest of them in the number of pieces that is fastest."""
+        if self.algorithms is None:
+            with self.count_time():
+                algorithms = self.find()
+            self.algorithms = [(cost_text(a), pattern_of_algorithm(a)) for a in algorithms]
+        best: TimedPlan | None = None
+        for about, pattern in self.algorithms:
+            made = self.best_plan(size_bytes, lambda n, p=pattern: _cut_pattern(p, n), about)  # type: ignore[misc]
+            if best is None or made.us < best.us:
+                best = made
+        return best
+
+
+def _cut_pattern(pattern: Pattern, pieces: int) -> Pattern | None:
+    """Return a pattern in so many pieces. None: it has too many sends."""
+    few = pieces == 1 or pattern.num_sends * pieces <= MAX_SENDS
+    return split_chunks(pattern, pieces) if few else None
+
+
+def cost_text(algorithm: Algorithm) -> str:
+    """Return a description of an algorithm by its costs."""
+    a = algorithm
+    return f"C={a.collective.chunks} S={a.steps} R={a.rounds}"
+
+
+def pattern_of_algorithm(algorithm: Algorithm) -> Pattern:
+    """Return the sends of an algorithm as columns."""
+    sends = algorithm.sends
+    return build_pattern(
+        algorithm.collective,
+        step=[s.step for s in sends],
+        chunk=[s.chunk for s in sends],
+        src=[s.src for s in sends],
+        dst=[s.dst for s in sends],
+        reduce=[s.reduce for s in sends],
+    )
+
+
+@dataclass
+class ScheduleContender(Contender):
+    """A schedule, which is for the one size that it has."""
+
+    schedule: Schedule
+
+    def fastest(self, size_bytes: int) -> TimedPlan | None:
+        """Return it at its size, and nothing at others."""
+        if buffer_bytes(self.schedule) != size_bytes:
+            return None
+        chunks = self.schedule.collective.chunks
+        return TimedPlan(self.schedule, f"C={chunks}", is_verified=True)
+
+
+@dataclass
+class SynthesizerContender(Contender):
+    """A synthesiser that plans for each size."""
+
+    synthesizer: Synthesizer
+    spending: EffortMeter | None = None
+
+    def fastest(self, size_bytes: int) -> TimedPlan | None:
+        """Return its best plan, among several chunk counts if it has that option."""
+        request = self.problem.request_for(size_bytes)
+        check_request(self.synthesizer, request)
+        self.spending = self.spending or EffortMeter(self._effort(self.problem.timeout_s))
+        best: TimedPlan | None = None
+        for options in self._option_variants():
+            left = self.spending.remaining()
+            if left is None:
+                if best is None:
+                    raise DeadlineError(self.spending.effort.timeout_reason)
+                break
+            try:
+                made = self._plan_once(request, options, left)
+            except TooLargeError:
+                if best is None:
+                    raise
+                break
+            if made is not None and (best is None or made.us < best.us):
+                best = made
+        return best
+
+    def _effort(self, seconds: float | None) -> Effort:
+        return Effort(seconds, self.problem.seed, QUICK_UNITS.get(self.synthesizer.NAME))
+
+    def _option_variants(self) -> Iterator[Options]:
+        """Yield its options to try."""
+        kind = self.synthesizer.Options
+        names = {f.name for f in msgspec.structs.fields(kind)}
+        common_options: dict[str, Any] = (
+            {"alpha": self.problem.model.value} if "alpha" in names else {}
+        )
+        if "chunks" not in names or not kind().chunks:  # it chooses by itself
+            yield kind(**common_options)
+            return
+        spec = self.problem.spec
+        each = spec.at(spec.unit).pair_count
+        for chunks in CHUNKS:
+            if chunks == CHUNKS[0] or each * chunks <= MAX_DELIVERIES:
+                yield kind(**common_options, chunks=chunks)
+
+    def _plan_once(self, request: Request, options: Options, effort: Effort) -> TimedPlan | None:
+        with self.count_time():
+            outcome = registry.plan(self.synthesizer, request, options, effort)
+        result = outcome.best if isinstance(outcome, Inconclusive) else outcome
+        if (
+            self.synthesizer.NAME == FLUID
+            and isinstance(result, Solution)
+            and result.bound.lower_bound
+        ):
+            self.proved[request.size_bytes] = result.bound.lower_bound
+        match outcome:
+            case Solution(plan=plan):
+                return self._time_plan(plan, request)
+            case Inconclusive(reason="interrupted"):
+                raise KeyboardInterrupt
+            case Inconclusive(reason=reason, best=None):
+                raise DeadlineError(reason)
+            case Inconclusive(best=Solution(plan=plan)):
+                return self._time_plan(plan, request)
+            case Infeasible():
+                return None
+        return None
+
+    def _time_plan(self, plan: Plan, request: Request) -> TimedPlan:
+        if isinstance(plan, PackedSchedule):
+            return TimedPlan(plan.partial_schedule(ScheduleFilter()), f"C={plan.collective.chunks}")
+        if isinstance(plan, Schedule):
+            return TimedPlan(plan, f"C={plan.collective.chunks}", is_verified=True)
+        algorithm = expand_algorithm(plan)
+        pattern = pattern_of_algorithm(algorithm)
+        about = cost_text(algorithm)
+        return self.best_plan(
+            request.size_bytes, lambda pieces: _cut_pattern(pattern, pieces), about
+        )
+
+
+@dataclass
+class GatherContender(Contender):
+    """An allreduce that reduces nothing on its way: all buffers are gathered, and added up there.
+
+    The plan is an allgather in which each rank has a whole buffer: twice as few alphas as halves
+    that follow one another, and many more bytes.
+
+    Attributes:
+        gather: makes the allgather.
+    """
+
+    gather: SynthesizerContender
+
+    def fastest(self, size_bytes: int) -> TimedPlan | None:
+        """Return the fastest allgather of buffers of a size."""
+        if self.problem.spec.name != "allreduce":
+            raise CollectiveError(
+                f"{self.name} is a way to do allreduce, not {self.problem.spec.name}: give one of "
+                "allreduce"
+            )
+        with self.count_time():
+            gathered = self.gather.fastest(size_bytes)
+        return gathered and replace(gathered, about=f"allgather, {gathered.about}")

@@ -1,0 +1,134 @@
+"""Lower bounds on S and on R/C, with their proofs, as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from sccl.core.formatting import describe_dual
+
+
+@dataclass(frozen=True, slots=True)
+class DistanceProof:
+    """A chunk with a long path, which proves the lower bound on steps.
+
+    Attributes:
+        collective: the bounded collective: the requested one, or its dual.
+        on_reversed: whether the bound is on the reversed topology.
+        sources: the ranks that hold the chunk before.
+        rank: a rank that wants it.
+        steps: links on a shortest path to it.
+    """
+
+    collective: str
+    on_reversed: bool
+    chunk: int
+    sources: tuple[int, ...]
+    rank: int
+    steps: int
+
+    @property
+    def problem(self) -> str:
+        """Return the bounded problem as text."""
+        return describe_dual(self.collective, on_reversed=self.on_reversed)
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A set of ranks that chunks have to enter.
+
+    Attributes:
+        ranks: the set, ascending.
+        weight: its share in the proof.
+        chunks: how many chunks start outside and are wanted inside.
+    """
+
+    ranks: tuple[int, ...]
+    weight: Fraction
+    chunks: int
+
+
+@dataclass(frozen=True, slots=True)
+class PriceProof:
+    """Prices of links and budgets that prove a lower bound on the rounds.
+
+    Attributes:
+        collective: the bounded collective: the requested one, or its dual.
+        on_reversed: whether the bound is on the reversed topology.
+        chunks: the C at which chunks are counted.
+        rounds: R is at least this for that C.
+        prices: (name of a constraint, price), where there is a price.
+        cuts: cuts that bound the cost of the demand. Empty: by shortest paths.
+    """
+
+    collective: str
+    on_reversed: bool
+    chunks: int
+    rounds: Fraction
+    prices: tuple[tuple[str, Fraction], ...]
+    cuts: tuple[Cut, ...]
+
+    @property
+    def problem(self) -> str:
+        """Return the bounded problem as text."""
+        return describe_dual(self.collective, on_reversed=self.on_reversed)
+
+    @property
+    def kind(self) -> str:
+        """Return ``"cut"``, ``"cuts"`` (weighted) or ``"lengths"``."""
+        return {0: "lengths", 1: "cut"}.get(len(self.cuts), "cuts")
+
+
+@dataclass(frozen=True, slots=True)
+class CountProof:
+    """The number of sends that each chunk of an allreduce of any class needs.
+
+    Attributes:
+        sends: minimum for each chunk, into ``ranks``, or between ``groups``.
+        chunks_per_round: maximum number of such sends in a round.
+        ranks: the ranks of a cut. Empty: the bound is by groups.
+        groups: groups that contain all ranks; also empty: each rank is one, and all sends count.
+        is_asymptotic: whether allreduces of more and more steps come arbitrarily close to the
+            bound.
+    """
+
+    collective: str
+    sends: int
+    chunks_per_round: int
+    ranks: tuple[int, ...]
+    groups: tuple[tuple[int, ...], ...] = ()
+    is_asymptotic: bool = False
+
+    @property
+    def bandwidth(self) -> Fraction:
+        """Return the lower bound on R/C."""
+        return Fraction(self.sends, self.chunks_per_round)
+
+    @property
+    def kind(self) -> str:
+        """Return ``"cut"``, ``"groups"`` or ``"sends"``."""
+        return "cut" if self.ranks else "groups" if self.groups else "sends"
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Lower bounds for all algorithms of a class.
+
+    Attributes:
+        steps: S is at least this.
+        bandwidth: R/C is at least this.
+        scope: the class, as text. Empty: all algorithms.
+        distance: proof of the bound on S. None: not in an older file.
+        evidence: proof of the bound on R/C. None: not in an older file.
+    """
+
+    steps: int
+    bandwidth: Fraction
+    scope: str = ""
+    distance: DistanceProof | None = None
+    evidence: PriceProof | CountProof | None = None
+
+    def bounds_met(self, steps: int, cost: Fraction) -> tuple[str, ...]:
+        """Return which of the two an algorithm meets, of ``"latency"`` and ``"bandwidth"``."""
+        met = (("latency", steps == self.steps), ("bandwidth", cost == self.bandwidth))
+        return tuple(label for label, is_met in met if is_met)

@@ -1,0 +1,39 @@
+"""Find modules by name in a folder of alternatives.
+
+The name of a module ``some_name`` is ``some-name``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Collection, Iterable
+from typing import Any
+
+from sccl.errors import unknown_name
+
+
+def plugin_names(path: Iterable[str], shared: Collection[str] = ()) -> tuple[str, ...]:
+    """Return the names of the modules of a folder, but for those that they share. None is loaded.
+
+    Args:
+        path: the package's ``__path__``.
+    """
+    files = {module.name for module in pkgutil.iter_modules(path) if not module.ispkg}
+    return tuple(sorted(name.replace("_", "-") for name in files.difference(shared)))
+
+
+def load_plugin(package: str, name: str, kind: str, names: Collection[str], hint: str) -> Any:
+    """Return the module of a package with a name.
+
+    Args:
+        kind: kind of module, in the user's terms.
+        names: the existing names.
+        hint: description of the names, as a clause.
+
+    Raises:
+        UnknownNameError: there is none of that name.
+    """
+    if name not in names:
+        raise unknown_name(kind, name, names, hint)
+    return importlib.import_module(f"{package}.{name.replace('-', '_')}")

@@ -1,0 +1,103 @@
+"""Group the hops of a schedule over switches into paths from rank to rank.
+
+A row of a schedule is a hop. Hops over switches are one leg from rank to rank. A rank that passes a
+message on without storing it begins another leg. Chunks that are one transfer on all hops of a leg
+go together. Chunks that part at a switch do not.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sccl.core.schedule import Schedule
+from sccl.errors import ParameterError
+
+_HopRow = tuple[int, int, int, int, bool, int]
+"""(when it starts, when it has arrived, chunk, link, reduce, the first row of its transfer)."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class RouteSegment:
+    """The way of a chunk from rank to rank.
+
+    Attributes:
+        message_chunk: the number that the schedule gives the message, and the chunk.
+        is_forwarded: whether a rank passes it on that keeps nothing of it.
+        is_stored: whether the rank that it comes to keeps it.
+        transfers: that it is a part of, each by its first row: one of each hop.
+        links: of each hop.
+    """
+
+    start: int
+    chunk: int
+    src: int
+    dst: int
+    message_chunk: tuple[int, int]
+    arrival: int
+    reduce: bool
+    is_forwarded: bool
+    is_stored: bool
+    transfers: tuple[int, ...]
+    links: tuple[int, ...]
+
+
+def route_segments(schedule: Schedule) -> Iterator[RouteSegment]:
+    """Yield the ways from rank to rank, in no order that is promised.
+
+    Raises:
+        ParameterError: messages are unknown apart where there are switches, or one leaves a switch
+            more than once.
+    """
+    if schedule.message is None:
+        if schedule.topology.switches:
+            raise ParameterError(
+                "schedule: it has switches, but no column 'message' groups the hops of a message: "
+                "give a schedule with this column, as sccl tacos writes it"
+            )
+        for number, (start, arrives, chunk, link, reduce, first) in enumerate(_hop_rows(schedule)):
+            src, dst = schedule.topology.links[link].edge
+            of, transfers = (number, chunk), (first,)
+            yield RouteSegment(
+                *(start, chunk, src, dst, of, arrives, reduce, False, True, transfers, (link,))
+            )
+        return
+    messages: dict[tuple[int, int], list[_HopRow]] = defaultdict(list)
+    for number, hop in zip(schedule.message.tolist(), _hop_rows(schedule), strict=True):
+        messages[number, hop[2]].append(hop)
+    for key, hops in messages.items():
+        yield from _message_segments(schedule, key, hops)
+
+
+def _hop_rows(schedule: Schedule) -> Iterator[_HopRow]:
+    clock, transfers = schedule.clock, iter(schedule.transfer_starts().tolist())
+    for rows in schedule.batches():
+        columns = (rows.start, rows.end, rows.chunk, rows.link, rows.reduce)
+        for start, end, chunk, link, reduce in zip(*(c.tolist() for c in columns), strict=True):
+            yield start, end + clock.lag(link), chunk, link, reduce, next(transfers)
+
+
+def _message_segments(
+    schedule: Schedule, of: tuple[int, int], hops: list[_HopRow]
+) -> Iterator[RouteSegment]:
+    ranks, links = schedule.topology.ranks, schedule.topology.links
+    begin, src = hops[0][0], links[hops[0][3]].src
+    first, at = src, src
+    transfers: list[int] = []
+    passed: list[int] = []
+    for i, (start, arrives, chunk, link, reduce, transfer) in enumerate(hops):
+        if links[link].src != at:
+            raise ParameterError(
+                f"schedule: message {of[0]} continues from node {links[link].src} but is at node "
+                f"{at}: a copy in a switch needs one message per receiver"
+            )
+        if at < ranks:
+            begin, src, transfers, passed = start, at, [], []
+        at = links[link].dst
+        transfers.append(transfer)
+        passed.append(link)
+        if at < ranks:
+            kept, onward = i + 1 == len(hops), src != first
+            rows, over = tuple(transfers), tuple(passed)
+            yield RouteSegment(begin, chunk, src, at, of, arrives, reduce, onward, kept, rows, over)

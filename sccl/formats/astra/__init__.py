@@ -1,0 +1,1 @@
+"""Networks of ASTRA-sim for its analytical backend and for ns-3."""

@@ -1,0 +1,166 @@
+"""A machine as ASTRA-sim's ns-3 backend takes it: nodes, switches, and links of any speed.
+
+Source: ``astra-sim/network_frontend/ns3`` of ASTRA-sim 518bd51, and ``scratch/common.h`` and
+``scratch/config`` of astra-sim/astra-network-ns3. A topology names nodes, which of them are
+switches, and links, which are the same both ways; of several links between two nodes it takes only
+the last, so lanes are written as one link of all their speed. Ways are of fewest links, which it
+finds itself; ranks forward nothing. What leads one way here carries acknowledgements back there.
+
+A message there is done when its last acknowledgement is back, so that a latency counts both ways:
+links get half of what ours have. It is sent in packets, which share a link with those of others.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+
+from sccl.core.topology import Link, Topology
+from sccl.errors import ParameterError, TopologyError
+from sccl.formats.astra.analytical_network import find_star
+
+BINARY = "ns3.42-AstraSimNetwork-default"
+CONFIG, TOPOLOGY, LOGICAL, FLOWS, TRACED = (
+    "ns3.txt",
+    "topology.txt",
+    "logical.json",
+    "flows.txt",
+    "traced.txt",
+)
+MAX_CHUNK_BYTES = 2**31 - 1
+"""Of a message: it counts what is left of one in 32 bits."""
+
+MIN_PACKET, MAX_PACKET = 1000, 60_000
+"""Bytes of a packet beside its headers: those of its examples, and what 16 bits count."""
+
+PACKET_NS = 40
+"""That a packet is to take at least: parts of a nanosecond are cut off, of each packet."""
+
+_PACKETS = (
+    "messages go in packets, which have headers and are acknowledged, so times are some percent "
+    "above those of sccl simulate"
+)
+_SHARED = (
+    "messages share a link there and do not queue: with awaiting=step those of later steps do not "
+    "slow down earlier ones, and times are to be held against ours with barriers"
+)
+NOTES = (
+    "links have half of alpha, since a message is done there when its acknowledgement is back",
+    _PACKETS,
+    _SHARED,
+)
+
+_KB_PER_GBPS, _MAX_KB = 4, 800
+"""What a queue has before packets are marked, as in its examples: 100 KB at 25 Gb/s."""
+
+_CONFIG = """\
+ENABLE_QCN 1
+USE_DYNAMIC_PFC_THRESHOLD 1
+TRACE_OUTPUT_FILE packets.tr
+FCT_OUTPUT_FILE flow_times.txt
+PFC_OUTPUT_FILE pauses.txt
+SIMULATOR_STOP_TIME 40000000000000.00
+CC_MODE 12
+L2_CHUNK_SIZE 4000
+L2_ACK_INTERVAL 1
+L2_BACK_TO_ZERO 0
+ERROR_RATE_PER_LINK 0.0
+MIN_RATE 100Mb/s
+RATE_AI 50Mb/s
+RATE_HAI 100Mb/s
+RP_TIMER 900
+HAS_WIN 1
+GLOBAL_T 0
+VAR_WIN 1
+FAST_REACT 1
+RATE_BOUND 1
+MULTI_RATE 0
+INT_MULTI 1
+ACK_HIGH_PRIO 0
+LINK_DOWN 0 0 0
+ENABLE_TRACE 0
+BUFFER_SIZE 32
+QLEN_MON_FILE queues.txt
+QLEN_MON_START 0
+QLEN_MON_END 20000
+"""
+"""CC_MODE 12 is none of its congestion controls: packets go as fast as links let them."""
+
+
+def ns3_files(topology: Topology, largest: int) -> dict[str, bytes]:
+    """Return the files of a machine.
+
+    Args:
+        largest: the bytes of the largest message: a chunk, or those that are sent as one.
+
+    Raises:
+        TopologyError: links cost something else back, or budgets are no switch's.
+        ParameterError: messages are larger than it counts.
+    """
+    if largest > MAX_CHUNK_BYTES:
+        raise ParameterError(
+            f"messages of {largest} bytes, and ASTRA-sim's ns-3 counts up to {MAX_CHUNK_BYTES}: "
+            "give a smaller size"
+        )
+    switches, links = _physical_links(topology)
+    nodes = topology.ranks + switches
+    named = " ".join(map(str, range(topology.ranks, nodes)))
+    lines = [f"{nodes} {switches} {len(links)}", named]
+    lines += [f"{k.src} {k.dst} {_gbps(k)!r}Gbps {k.alpha_us * 500!r}ns 0" for k in links]
+    rates = sorted({round(_gbps(k) * 1e9) for k in links})
+    return {
+        TOPOLOGY: ("\n".join(lines) + "\n").encode(),
+        LOGICAL: json.dumps({"logical-dims": [str(topology.ranks)]}).encode() + b"\n",
+        CONFIG: (_config_text(links) + _marking_thresholds(rates)).encode(),
+        FLOWS: b"0\n",
+        TRACED: b"0\n",
+    }
+
+
+def _config_text(links: list[Link]) -> str:
+    """Return what ns-3 is told beside from how much in a queue on packets are marked."""
+    fastest = max(k.lanes * k.gb_per_s for k in links)
+    packet = min(MAX_PACKET, max(MIN_PACKET, math.ceil(PACKET_NS * fastest)))
+    read = f"TOPOLOGY_FILE {TOPOLOGY}\nFLOW_FILE {FLOWS}\nTRACE_FILE {TRACED}\n"
+    return f"{_CONFIG}PACKET_PAYLOAD_SIZE {packet}\n{read}"
+
+
+def _gbps(link: Link) -> float:
+    return link.lanes * link.gb_per_s * 8
+
+
+def _marking_thresholds(rates: list[int]) -> str:
+    """Return from how many KB in a queue on packets are marked, of each rate, and how often."""
+    thresholds = {rate: min(_MAX_KB, max(1, round(_KB_PER_GBPS * rate / 1e9))) for rate in rates}
+    maps = {
+        "KMAX_MAP": {rate: str(4 * kb) for rate, kb in thresholds.items()},
+        "KMIN_MAP": {rate: str(kb) for rate, kb in thresholds.items()},
+        "PMAX_MAP": dict.fromkeys(rates, "0.2"),
+    }
+    return "".join(
+        f"{name} {len(rates)} {' '.join(f'{rate} {of[rate]}' for rate in rates)}\n"
+        for name, of in maps.items()
+    )
+
+
+def _physical_links(topology: Topology) -> tuple[int, list[Link]]:
+    """Return how many switches there are, and links of which each stands for both directions."""
+    if topology.budgets:
+        star = find_star(topology)
+        if star is None:
+            raise TopologyError(
+                f"topology {topology.name!r} has budgets that are not those of a switch, and ns-3 "
+                "has links and switches alone: give a machine of these"
+            )
+        hub = topology.ranks
+        return 1, [Link(r, hub, 1, star.alpha_us, star.gb_per_s) for r in range(hub)]
+    costs = {k.edge: (k.lanes * k.gb_per_s, k.alpha_us) for k in topology.links}
+    for (src, dst), cost in costs.items():
+        if costs.get((dst, src), cost) != cost:
+            raise TopologyError(
+                f"topology {topology.name!r}, link {src}->{dst}: the one that leads back costs "
+                "something else, and links of ns-3 are the same both ways: give a machine of such"
+            )
+    one_way = (k for k in topology.links if (k.dst, k.src) not in costs)
+    both_ways = (k for k in topology.links if k.src < k.dst and (k.dst, k.src) in costs)
+    return len(topology.switches), sorted((*one_way, *both_ways))

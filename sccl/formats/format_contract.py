@@ -1,0 +1,152 @@
+"""Define the contract of foreign formats of plans, which are the modules of this package.
+
+A format defines ``NAME`` (as in ``--format``), ``ABOUT`` (a description in a line), ``SOURCE``
+(description of the format, and its versions), ``TAKES`` (supported kinds of plans, empty: it is
+only read), ``BY_SIZE`` (whether it contains bytes, so that a size is required), ``MIXES`` (whether
+its runtime accepts plans of several collectives together), ``Options`` (a struct with help and
+default of each field), and has
+
+- ``write(plans, options) -> WrittenFiles``: files, and the command that runs them. A limit of the
+  format or its runtime is an :class:`~sccl.errors.InputError` that names the limit and the remedy.
+  Content that a runtime would silently ignore, or fail on, is never written.
+- ``sniff(content) -> bool``: whether bytes are in this format. It is fast, and accepts any bytes.
+  Always False for a format that is only written.
+- ``read(content, where) -> Foreign``: content of a file.
+
+Limits are at the head of the module, each with its source. Files are untrusted: a reader has size
+limits, and must not hang or raise other errors on any bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+
+from sccl.errors import FormatError
+
+if TYPE_CHECKING:
+    from sccl.core.algorithm import Algorithm, Send
+    from sccl.core.schedule import Schedule
+    from sccl.formats.program_graph import StepProgram
+
+MAX_BYTES = 2**28
+"""Largest file that is read, in bytes."""
+
+
+class FormatOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The options of a format. Each field has a default and a help text."""
+
+
+@dataclass(frozen=True, slots=True)
+class SizedPlan:
+    """A plan, judged, and for which buffers.
+
+    Attributes:
+        name: of the plan: letters, digits and hyphens.
+        min_bytes: of a rank's buffer, the C chunks; inclusive.
+        max_bytes: inclusive. None: all that are larger.
+        size_bytes: that times and messages are for. None: unknown.
+        together: of an algorithm's sends that are one transfer with others, which.
+    """
+
+    name: str
+    plan: Algorithm | Schedule
+    min_bytes: int = 0
+    max_bytes: int | None = None
+    size_bytes: int | None = None
+    together: Mapping[Send, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFiles:
+    """The files of an export.
+
+    Attributes:
+        files: Content by name. Several files form a folder.
+        command: Command that runs them. ``{path}`` stands for the file or the folder.
+        notes: Notes for the user, as sentences.
+    """
+
+    files: Mapping[str, bytes]
+    command: str
+    notes: tuple[str, ...] = ()
+
+
+NO_DEMAND_NOTE = (
+    "its final state is not given: verified are termination, that nothing is read before it is "
+    "written, and that no two steps touch a chunk at the same time"
+)
+"""The note on a program whose collective is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignPlan:
+    """The content of a file.
+
+    Attributes:
+        plan: The plan. None: it has none, for example selection rules.
+        about: Description.
+        notes: Problems in some runtimes, and assumptions, as sentences.
+        refused: Reasons why no runtime accepts it, as sentences. Empty: some accept it.
+    """
+
+    plan: Algorithm | Schedule | StepProgram | None
+    about: str
+    notes: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
+
+
+def write_only(why: str) -> tuple[Callable[[bytes], bool], Callable[[bytes, str], ForeignPlan]]:
+    """Return ``sniff`` and ``read`` of a format whose files are not read.
+
+    Args:
+        why: they are not, as a clause.
+    """
+
+    def sniff(content: bytes) -> bool:  # noqa: ARG001 - the contract's
+        """Return False: none is read."""
+        return False
+
+    def read(content: bytes, where: str) -> ForeignPlan:  # noqa: ARG001 - the contract's
+        """Refuse it."""
+        raise FormatError(f"{where}: {why}: there is no plan in it")
+
+    return sniff, read
+
+
+class Format(Protocol):
+    """A module of this room."""
+
+    NAME: str
+    ABOUT: str
+    SOURCE: str
+    TAKES: tuple[type, ...]
+    BY_SIZE: bool
+    MIXES: bool
+    Options: type[FormatOptions]
+
+    def write(self, plans: Sequence[SizedPlan], options: Any) -> WrittenFiles:
+        """Return the files of some plans on one machine. If not ``MIXES``, of one collective.
+
+        Raises:
+            InputError: the format, or who reads it, does not allow them.
+        """
+        ...
+
+    def sniff(self, content: bytes) -> bool:
+        """Return whether bytes are of this format."""
+        ...
+
+    def read(self, content: bytes, where: str) -> ForeignPlan:
+        """Return the content of a file.
+
+        Args:
+            where: Its name, for messages.
+
+        Raises:
+            InputError: It is not in this format, or exceeds a limit.
+        """
+        ...

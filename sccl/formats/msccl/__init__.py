@@ -1,0 +1,1 @@
+"""Programs of MSCCL: model, lowering, rules, and JSON."""

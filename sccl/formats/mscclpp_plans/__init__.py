@@ -1,0 +1,1 @@
+"""Execution plans of MSCCL++: model, lowering, and the rules of its executor."""

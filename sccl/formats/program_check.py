@@ -1,0 +1,338 @@
+"""What goes wrong in a graph of steps, whatever the speed of its thread blocks; nothing is sampled.
+
+Which step is done before which other begins does not depend on the schedule, so that one run in any
+order that keeps to it tells what all runs do: two accesses of a place of which one writes are a
+race unless one of them is certainly first (vector clocks, Lamport 1978, Fidge and Mattern 1988);
+and a circle of waiting is a deadlock in all runs. Without races all runs end alike.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from sccl.errors import TooLargeError
+from sccl.formats.program_graph import (
+    Content,
+    GraphFault,
+    GraphStep,
+    Label,
+    Move,
+    Place,
+    ProgramTransfer,
+    StepGraph,
+)
+
+MAX_CLOCKS = 2**28
+"""Steps times thread blocks: one gigabyte of clocks."""
+
+_MAX_SHOWN = 4
+"""Of what is missing or waits in a circle, so many are named."""
+
+
+@dataclass(slots=True)
+class GraphRun:
+    """What came of a run.
+
+    Attributes:
+        transfers: of the messages that were used.
+    """
+
+    faults: list[GraphFault] = field(default_factory=list)
+    transfers: list[ProgramTransfer] = field(default_factory=list)
+
+
+def run_graph(graph: StepGraph) -> GraphRun:
+    """Return everything that is wrong with a program, and what its messages carried.
+
+    Raises:
+        TooLargeError: it has more steps and thread blocks than are compared.
+    """
+    order, faults = topological_order(graph.steps)
+    if faults:
+        return GraphRun(faults)
+    execution = _Execution(graph, _clocks(graph.steps, order))
+    for number in order:
+        execution.run_step(number)
+    execution.compare_results()
+    return GraphRun(execution.faults, execution.list_transfers())
+
+
+def completed_before(steps: Sequence[GraphStep]) -> list[tuple[int, ...]]:
+    """Return, for every step, those that are done before it begins, its block's last among them."""
+    earlier: list[tuple[int, ...]] = []
+    for number, step in enumerate(steps):
+        follows = number and (steps[number - 1].rank, steps[number - 1].block) == (
+            step.rank,
+            step.block,
+        )
+        earlier.append((number - 1, *step.after) if follows else step.after)
+    return earlier
+
+
+def topological_order(steps: Sequence[GraphStep]) -> tuple[list[int], list[GraphFault]]:
+    """Return the steps in an order that can be run, or why there is none."""
+    before = completed_before(steps)
+    waits = [len(sources) for sources in before]
+    users: list[list[int]] = [[] for _ in steps]
+    for number, sources in enumerate(before):
+        for source in sources:
+            users[source].append(number)
+    ready = [n for n, count in enumerate(waits) if not count and not steps[n].never_reason]
+    order: list[int] = []
+    while ready:
+        number = heapq.heappop(ready)
+        order.append(number)
+        for user in users[number]:
+            waits[user] -= 1
+            if not waits[user] and not steps[user].never_reason:
+                heapq.heappush(ready, user)
+    if len(order) == len(steps):
+        return order, []
+    return order, list(_find_deadlocks(steps, before, set(order)))
+
+
+def _find_deadlocks(
+    steps: Sequence[GraphStep], before: Sequence[tuple[int, ...]], done: set[int]
+) -> Iterator[GraphFault]:
+    """Yield why steps are never done: those that await nothing that comes, or else a circle."""
+    left = [number for number in range(len(steps)) if number not in done]
+    causes = [steps[number] for number in left if steps[number].never_reason]
+    for step in causes:
+        yield _fault("deadlock", step, f"{step.name} {step.never_reason}")
+    if causes:
+        return
+    path: list[int] = []
+    seen: dict[int, int] = {}
+    number = left[0]
+    while number not in seen:
+        seen[number] = len(path)
+        path.append(number)
+        number = next(source for source in before[number] if source not in done)
+    circle = path[seen[number] :]
+    names = [steps[n].name for n in circle[:_MAX_SHOWN]]
+    more = f", and {len(circle) - _MAX_SHOWN} more" if len(circle) > _MAX_SHOWN else ""
+    text = f"{', which waits for '.join(names)}{more}, which waits for the first of them"
+    yield _fault("deadlock", steps[circle[0]], text)
+
+
+def _clocks(steps: Sequence[GraphStep], order: Sequence[int]) -> npt.NDArray[np.int32]:
+    """Return, for every step, how many steps of each thread block are done when it is.
+
+    Raises:
+        TooLargeError: there are too many.
+    """
+    blocks = {key: n for n, key in enumerate(dict.fromkeys((s.rank, s.block) for s in steps))}
+    if len(steps) * len(blocks) > MAX_CLOCKS:
+        raise TooLargeError(
+            f"the program has {len(steps)} steps in {len(blocks)} thread blocks, and up to "
+            f"{MAX_CLOCKS} of the one times the other are compared: give one of fewer chunks"
+        )
+    before = completed_before(steps)
+    clocks = np.zeros((len(steps), max(1, len(blocks))), np.int32)
+    for number in order:
+        row = clocks[number]
+        for source in before[number]:
+            np.maximum(row, clocks[source], out=row)
+        step = steps[number]
+        row[blocks[step.rank, step.block]] = step.index + 1
+    return clocks
+
+
+def _fault(kind: str, step: GraphStep, text: str) -> GraphFault:
+    return GraphFault(kind, text, step.rank, step.block, step.index, step.chunk)
+
+
+@dataclass(slots=True)
+class _PlaceContent:
+    """What a place holds.
+
+    Attributes:
+        messages: numbers of those whose content this is, unchanged.
+    """
+
+    content: Content
+    messages: frozenset[int] = frozenset()
+
+
+@dataclass(slots=True)
+class _Message:
+    """What went from a place of one rank to one of another.
+
+    Attributes:
+        index: of the place that it came to.
+        used: None: it lies where it came to, and nobody has read it.
+    """
+
+    src: int
+    dst: int
+    index: int
+    sent: int
+    content: Content
+    used: int | None = None
+    reduced: bool = False
+
+
+class _Execution:
+    """A run in the middle: what places hold, and who has touched them last."""
+
+    def __init__(self, graph: StepGraph, clocks: npt.NDArray[np.int32]) -> None:
+        self.graph = graph
+        self.clocks = clocks
+        keys = dict.fromkeys((s.rank, s.block) for s in graph.steps)
+        self.column = {key: n for n, key in enumerate(keys)}
+        self.contents = {place: _PlaceContent(content) for place, content in graph.initial.items()}
+        self.writer: dict[Place, int] = {}
+        self.readers: dict[Place, list[int]] = defaultdict(list)
+        self.messages: list[_Message] = []
+        self.faults: list[GraphFault] = []
+        self.racing: set[tuple[int, int]] = set()
+        self.now = 0
+
+    def run_step(self, number: int) -> None:
+        """Run a step: all that it reads, then all that it writes."""
+        step = self.graph.steps[number]
+        for place in dict.fromkeys(place for move in step.moves for place in move.srcs):
+            self._read(number, step, place)
+        for place in dict.fromkeys(move.dst for move in step.moves):
+            self._write(number, place)
+        results = [self._result(step, move) for move in step.moves]
+        for move, result in zip(step.moves, results, strict=True):
+            self.contents[move.dst] = result
+        self.now += 2
+
+    def _result(self, step: GraphStep, move: Move) -> _PlaceContent:
+        """Return what a move makes: added up where its sources are, if these are together."""
+        operands = [self._read_content(source) for source in move.srcs]
+        if len({source[0] for source in move.srcs}) == 1:
+            return self._deliver(self._add_operands(step, operands), move.srcs[0][0], move.dst)
+        came = zip(move.srcs, operands, strict=True)
+        return self._add_operands(
+            step, [self._deliver(held, source[0], move.dst) for source, held in came]
+        )
+
+    def _read_content(self, source: Place) -> _PlaceContent:
+        held = self.contents.get(source, _PlaceContent(frozenset()))
+        for message in (self.messages[number] for number in held.messages):
+            message.used = self.now if message.used is None else message.used
+        return held
+
+    def _deliver(self, held: _PlaceContent, src: int, target: Place) -> _PlaceContent:
+        """Return what comes to a place: a message, if it is another rank's."""
+        if src == target[0]:
+            return held
+        self.messages.append(_Message(src, target[0], target[2], self.now + 1, held.content))
+        return _PlaceContent(held.content, frozenset({len(self.messages) - 1}))
+
+    def _read(self, number: int, step: GraphStep, place: Place) -> None:
+        if place not in self.contents:
+            text = f"{step.name} reads {_format_place(place)}, which nobody has written"
+            self.faults.append(_fault("unwritten", step, text))
+            self.contents[place] = _PlaceContent(frozenset())
+        if place in self.writer:
+            self._check_race(self.writer[place], number, place)
+        self.readers[place].append(number)
+
+    def _write(self, number: int, place: Place) -> None:
+        for earlier in (*self.readers.pop(place, ()), *self._writers(place)):
+            if earlier != number:
+                self._check_race(earlier, number, place)
+        self.writer[place] = number
+
+    def _writers(self, place: Place) -> tuple[int, ...]:
+        return (self.writer[place],) if place in self.writer else ()
+
+    def _check_race(self, first: int, then: int, place: Place) -> None:
+        """Note a race, unless the one is certainly done before the other begins."""
+        a, b = self.graph.steps[first], self.graph.steps[then]
+        if (
+            self.clocks[then, self.column[a.rank, a.block]] > a.index
+            or (first, then) in self.racing
+        ):
+            return
+        self.racing.add((first, then))
+        text = (
+            f"{b.name} and {a.name} both touch {_format_place(place)}, and nothing says which is "
+            f"first"
+        )
+        self.faults.append(_fault("race", b, text))
+
+    def _add_operands(self, step: GraphStep, operands: Sequence[_PlaceContent]) -> _PlaceContent:
+        if len(operands) == 1:
+            return operands[0]
+        content: Content = frozenset()
+        for held in operands:
+            if both := content & held.content:
+                text = f"{step.name} adds {_format_labels(both)} a second time"
+                self.faults.append(_fault("twice", step, text))
+            content |= held.content
+            for message in (self.messages[number] for number in held.messages):
+                if not message.reduced:
+                    message.reduced = True
+                    message.used = max(self.now, message.sent + 1)
+        return _PlaceContent(content)
+
+    def compare_results(self) -> None:
+        """Note where places do not end with what they should."""
+        for place, wanted in sorted(self.graph.demand.items()):
+            got = self.contents.get(place)
+            if got is not None and got.content == wanted:
+                continue
+            step = self.graph.steps[self.writer[place]] if place in self.writer else None
+            by = f", written last by {step.name}" if step else ", which nobody has written"
+            kind, outcome = _describe_difference(
+                wanted, frozenset() if got is None else got.content
+            )
+            self.faults.append(
+                GraphFault(
+                    kind,
+                    f"rank {place[0]}: {_format_place(place)}{by}, ends {outcome}",
+                    place[0],
+                    None if step is None else step.block,
+                    None if step is None else step.index,
+                    place[2],
+                )
+            )
+
+    def list_transfers(self) -> list[ProgramTransfer]:
+        """Return the messages that were used, or are what is wanted where they came to."""
+        final = {
+            number
+            for place in self.graph.demand
+            for number in self.contents.get(place, _PlaceContent(frozenset())).messages
+        }
+        return [
+            ProgramTransfer(
+                *(m.src, m.dst, m.index, m.sent),
+                m.sent + 1 if m.used is None else m.used,
+                m.content,
+                m.reduced,
+            )
+            for number, m in enumerate(self.messages)
+            if m.used is not None or number in final
+        ]
+
+
+def _describe_difference(wanted: Content, got: Content) -> tuple[str, str]:
+    if missing := wanted - got:
+        kind = "missing"
+        text = f"without {_format_labels(missing)}"
+        more = f", and with {_format_labels(got - wanted)} instead" if got - wanted else ""
+        return kind, text + more
+    return "wrong", f"with {_format_labels(got - wanted)} besides"
+
+
+def _format_labels(labels: frozenset[Label]) -> str:
+    ordered = sorted(labels)
+    text = ", ".join(f"chunk {index} of rank {rank}" for rank, index in ordered[:_MAX_SHOWN])
+    return text + (f" and {len(ordered) - _MAX_SHOWN} more" if len(ordered) > _MAX_SHOWN else "")
+
+
+def _format_place(place: Place) -> str:
+    rank, buffer, index = place
+    return f"{buffer} chunk {index} of rank {rank}"

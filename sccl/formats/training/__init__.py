@@ -1,0 +1,1 @@
+"""Training plans in the formats of other tools."""

@@ -1,0 +1,158 @@
+"""Proofs of bandwidth bounds, and their exact check.
+
+A proof prices the members of the bandwidth relation B. The price of an edge, l(e), is the sum of
+the prices of the constraints it is in. In R rounds at most ``R * sum_b price_b * b`` can be bought.
+So if all data that have to be moved cost at least D at these prices, then R >= D / sum_b price_b *
+b. There are two ways to bound the cost:
+
+* cuts: each chunk that starts outside a set of ranks and is wanted inside has to enter it. Weighted
+  cuts whose weights on an edge never exceed l(e) add up. A single cut with unit prices on the edges
+  into it is the classical argument: chunks that must enter, over the capacity into the set.
+* lengths: each chunk has to pass at least the shortest path from its sources to its farthest
+  destination, with l(e) as length: the dual of multicommodity flow.
+
+All arithmetic here is on ``Fraction``. No solver is involved.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import lcm
+
+from sccl.core.bound import Cut
+from sccl.core.collective import Collective
+from sccl.core.ids import Edge, Rank
+from sccl.core.topology import ConstraintKey, Topology, constraint_name
+from sccl.errors import UnreachableError
+from sccl.topo.symmetry.group_choice import orbit_symmetries
+from sccl.topo.symmetry.orbits import rank_orbits
+
+Number = int | Fraction
+
+_FEW_RANKS = 64  # ranks whose shortest paths take less than symmetries do
+
+ConstraintPrices = tuple[tuple[ConstraintKey, Fraction], ...]
+"""(constraint, price), in the order of the constraints' names."""
+
+
+def nonzero_prices(prices: Mapping[ConstraintKey, Fraction]) -> ConstraintPrices:
+    """Return the prices that are not zero, by name."""
+    by_name = sorted(prices.items(), key=lambda item: constraint_name(item[0]))
+    return tuple((key, price) for key, price in by_name if price)
+
+
+@dataclass(frozen=True, slots=True)
+class BandwidthProof:
+    """Prices of constraints, and the cuts that bound the cost of the demand (none: by lengths).
+
+    Attributes:
+        value: the claimed bound on R, for the collective it was made for.
+        prices: (constraint, price), by constraint name, where there is a price.
+        cuts: the weighted cuts; empty if lengths prove the bound.
+    """
+
+    value: Fraction
+    prices: ConstraintPrices
+    cuts: tuple[Cut, ...]
+
+    @property
+    def kind(self) -> str:
+        """Return ``"cut"``, ``"cuts"`` (weighted) or ``"lengths"``."""
+        return {0: "lengths", 1: "cut"}.get(len(self.cuts), "cuts")
+
+
+def check_proof(topology: Topology, collective: Collective, proof: BandwidthProof) -> Fraction:
+    """Return the bound on R that a proof really proves, computed from its prices and cuts.
+
+    Args:
+        collective: a non-combining one.
+
+    Raises:
+        ValueError: a price or weight is negative, a constraint does not exist, the cuts together
+            outweigh the price of an edge, or nothing is priced.
+    """
+    constraints = {c.key: c for c in topology.constraints()}
+    length: dict[Edge, Fraction] = dict.fromkeys(topology.edges, Fraction(0))
+    bought = Fraction(0)
+    for key, price in proof.prices:
+        if price < 0 or key not in constraints:
+            name = constraint_name(key)
+            raise ValueError(f"price {price} of {name!r}: negative, or there is no such constraint")
+        bought += price * constraints[key].chunks_per_round
+        for edge in constraints[key].edges:
+            length[edge] += price
+    if bought <= 0:
+        raise ValueError("nothing has a price")
+    if not proof.cuts:
+        return _shortest_total(topology, collective, length) / bought
+    spent: dict[Edge, Fraction] = dict.fromkeys(topology.edges, Fraction(0))
+    demand = Fraction(0)
+    for cut in proof.cuts:
+        if cut.weight < 0:
+            raise ValueError(f"cut {cut.ranks} has the negative weight {cut.weight}")
+        inside = set(cut.ranks)
+        demand += cut.weight * collective.amount_entering(inside)
+        for src, dst in topology.edges:
+            if dst in inside and src not in inside:
+                spent[src, dst] += cut.weight
+    for edge, weight in spent.items():
+        if weight > length[edge]:
+            raise ValueError(f"the cuts weigh {weight} on edge {edge}, its price is {length[edge]}")
+    return demand / bought
+
+
+def _shortest_total(
+    topology: Topology, collective: Collective, length: dict[Edge, Fraction]
+) -> Fraction:
+    total: Number = 0
+    scale = lcm(*(price.denominator for price in length.values()))
+    scaled = {edge: int(price * scale) for edge, price in length.items()}  # far faster to add
+    successors = topology.successors()
+    if collective.is_alltoall:
+        for source, images in _symmetric_ranks(topology, collective, scaled).items():
+            far = shortest_paths(successors, scaled, [source])
+            if len(far) < topology.ranks:
+                raise UnreachableError(f"from rank {source} some rank cannot be reached")
+            total += len(images) * collective.class_size_divisor * sum(far.values())
+        return Fraction(total) / scale
+    reached: dict[frozenset[Rank], dict[int, Number]] = {}
+    for (sources, wanted), chunks in collective.chunk_classes().items():
+        if sources not in reached:
+            reached[sources] = shortest_paths(successors, scaled, sources)
+        far = reached[sources]
+        if unreached := sorted(r for r in wanted if r not in far):
+            raise UnreachableError(f"chunk {chunks[0]} cannot reach rank {unreached[0]}")
+        total += collective.amount(chunks) * max((far[r] for r in wanted), default=0)
+    return Fraction(total) / scale
+
+
+def _symmetric_ranks(
+    topology: Topology, collective: Collective, length: Mapping[Edge, int]
+) -> dict[int, list[int]]:
+    """Return ranks that are images of one another by symmetries that keep lengths, by the first."""
+    symmetries = [
+        image
+        for image in (orbit_symmetries(topology, collective) if topology.ranks > _FEW_RANKS else ())
+        if all(length[image[u], image[v]] == edge_length for (u, v), edge_length in length.items())
+    ]
+    return rank_orbits(topology, symmetries)
+
+
+def shortest_paths(
+    successors: Sequence[Sequence[int]], length: Mapping[Edge, Number], sources: Iterable[int]
+) -> dict[int, Number]:
+    """Return the length of a shortest path from ``sources`` to each rank it reaches (Dijkstra)."""
+    far: dict[int, Number] = {}
+    queue: list[tuple[Number, int]] = [(0, s) for s in sorted(sources)]
+    while queue:
+        distance, node = heapq.heappop(queue)
+        if node in far:
+            continue
+        far[node] = distance
+        for neighbour in successors[node]:
+            if neighbour not in far:
+                heapq.heappush(queue, (distance + length[node, neighbour], neighbour))
+    return far

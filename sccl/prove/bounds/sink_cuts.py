@@ -1,0 +1,84 @@
+"""The best bound for an allgather by a single cut, exact, by flows to one rank after the other.
+
+The chunks of a set A of ranks must leave it for the ranks outside: R/C is at least |A| over the
+capacity out of A in a round, and pipelined trees attain the maximum of this ratio (so no number of
+steps allows less). It is found by Dinkelbach's method: at a guess a/b let every rank send b from a
+source into the machine, whose links carry a times their lanes. If P b do not reach a rank, it is
+outside of a cut with a greater ratio, which is the next guess. Once all ranks are reached, no cut
+has a greater ratio. Only integers are used.
+
+Source: Zhao et al., ForestColl (arXiv 2402.06787), theorem 1, for the ratio; Dinkelbach, On
+nonlinear fractional programming (1967).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+
+import numpy as np
+
+from sccl.core.collective import Collective
+from sccl.core.topology import Topology
+from sccl.prove.bounds.bandwidth_proof import BandwidthProof
+from sccl.prove.bounds.basic_proofs import price_cut
+from sccl.solvers.network_flow import MaxFlowSolver
+from sccl.topo.symmetry.group_choice import orbit_symmetries
+from sccl.topo.symmetry.orbits import rank_orbits
+
+_MAX_WORK = 20_000_000  # sinks times links: beyond, flows take longer than half a minute
+
+
+def sinks_proof(
+    topology: Topology, collective: Collective, start: BandwidthProof
+) -> BandwidthProof | None:
+    """Return the best cut's proof, or None: no cut is better than ``start``, or it is not sought.
+
+    Args:
+        collective: an allgather, on a machine without budgets.
+        start: the proof of a cut.
+    """
+    sinks = rank_orbits(topology, orbit_symmetries(topology, collective))
+    if len(sinks) * len(topology.links) > _MAX_WORK or not start.cuts:
+        return None
+    _, inside = fullest_cut(topology, sinks, start.value / collective.chunks)
+    return price_cut(topology, inside) if inside else None
+
+
+def fullest_cut(
+    topology: Topology, sinks: Iterable[int], guess: Fraction
+) -> tuple[Fraction, frozenset[int]]:
+    """Return the least R/C of an allgather without budgets, and the ranks that all must enter.
+
+    Args:
+        sinks: of ranks that are images of one another under symmetries one is enough.
+        guess: the ratio of some cut.
+
+    Returns:
+        the ratio, and outside of which ranks the cut is; none: no cut has more than the guess.
+    """
+    ranks = topology.ranks
+    links = np.array([k.edge for k in topology.links], np.int64)
+    lanes = np.array([k.lanes for k in topology.links], np.int64)
+    feeds = np.stack([np.full(ranks, ranks), np.arange(ranks)], axis=1)
+    flows = MaxFlowSolver(np.concatenate([links, feeds]))
+
+    def set_to(ratio: Fraction) -> None:
+        """Set the capacities of links for a guess."""
+        rank_capacities = np.full(ranks, ratio.denominator, dtype=np.int64)
+        flows.set_capacities(np.concatenate([lanes * ratio.numerator, rank_capacities]))
+
+    inside: frozenset[int] = frozenset()
+    left = list(sinks)
+    set_to(guess)
+    while left:
+        if flows.max_flow_value(ranks, left[-1]) == ranks * guess.denominator:
+            left.pop()
+            continue
+        before = np.zeros(ranks + 1, dtype=bool)
+        before[flows.min_cut_source_side()] = True
+        leaving = int(lanes[before[links[:, 0]] & ~before[links[:, 1]]].sum())
+        guess = Fraction(int(before[:ranks].sum()), leaving)
+        inside = frozenset(np.flatnonzero(~before[:ranks]).tolist())
+        set_to(guess)
+    return guess, inside

@@ -1,0 +1,277 @@
+"""The subject of a certificate: its machine, its collective, and checks of both."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from itertools import islice
+from math import gcd
+from pathlib import Path
+from typing import Any
+
+from sccl.collectives import (
+    Dual,
+    DualPhase,
+    Spec,
+    collective_names,
+    dual_of,
+    misnaming_reason,
+    recover_spec,
+)
+from sccl.core.collective import Collective, Relation, RelationKind
+from sccl.core.files.claims import (
+    CLAIMS,
+    CertificateWire,
+    Claim,
+    ScheduleClaimWire,
+    TimePointWire,
+    TimeWire,
+)
+from sccl.core.files.collectives import collective_from_wire, collective_to_wire
+from sccl.core.files.disk import path_exists, read_text
+from sccl.core.files.json_text import digest, parse
+from sccl.core.files.topologies import topology_from_wire, topology_to_wire
+from sccl.core.formatting import format_count
+from sccl.core.topology import Topology
+from sccl.errors import FormatError, InputError
+from sccl.topo.catalogue import catalogue_names, resolve_topology, topology_makers
+from sccl.topo.expansions import expansions
+from sccl.topo.generators import generators
+
+_ROUND_DESCRIPTION = (
+    "in a round each link carries one chunk for each of its lanes, whatever their speed, so claims "
+    "about R prove nothing about time"
+)
+
+_TimedClaim = TimeWire | ScheduleClaimWire | TimePointWire
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A certificate's machine, collective and claims.
+
+    Attributes:
+        phases: the phases that are solved, each with its machine.
+        symmetries: translations, as in the certificate: not checked yet.
+        origin: meaning of the machine's name if it differs from the machine.
+        is_named: whether the collective is one of sccl's named collectives.
+    """
+
+    folder: Path
+    topology: Topology
+    spec: Spec
+    dual: Dual
+    phases: tuple[DualPhase, ...]
+    claims: tuple[Claim, ...]
+    symmetries: tuple[tuple[int, ...], ...]
+    origin: str
+    is_named: bool
+
+    @property
+    def is_timed(self) -> bool:
+        """Return whether all claims are on times, for links with their own alphas and speeds."""
+        return all(isinstance(c, _TimedClaim) for c in self.claims)
+
+    @property
+    def unit(self) -> Collective:
+        """Return the collective that is solved, at its smallest C."""
+        return self.dual.spec.at(self.dual.spec.unit)
+
+    def machine(self, number: int) -> Topology:
+        """Return the machine of a phase, which claims give by its number.
+
+        Raises:
+            ValueError: there is none.
+        """
+        if not 0 <= number < len(self.phases):
+            raise ValueError(f"machine {number} does not exist")
+        return self.phases[number].topology
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the machine and the collective as plain values."""
+        t, c = self.topology, self.spec.at(self.spec.unit)
+        return {
+            "machine": {
+                "name": t.name,
+                "ranks": t.ranks,
+                "links": len(t.links),
+                "lanes": sum(link.lanes for link in t.links),
+                "budgets": len(t.budgets),
+                "digest": digest(topology_to_wire(t)),
+                "origin": self.origin,
+                "rounds": "" if self.is_timed or t.has_uniform_lanes else _ROUND_DESCRIPTION,
+            },
+            "collective": {
+                "name": c.name,
+                "root": c.root,
+                "custom": not self.is_named,
+                "unit": c.chunks,
+                "digest": digest(collective_to_wire(c)),
+            },
+        }
+
+    def description_lines(self) -> list[str]:
+        """Return the machine and the collective in words."""
+        about = self.as_json()
+        m, c = about["machine"], about["collective"]
+        links = f"{format_count(m['links'], 'link')}, {format_count(m['lanes'], 'lane')}"
+        budgets = f", {format_count(m['budgets'], 'budget')}" if m["budgets"] else ""
+        root = f" with root {c['root']}" if c["root"] is not None else ""
+        definition = f"custom, {c['digest']}" if c["custom"] else f"as sccl defines it{root}"
+        multiple = f", C a multiple of {c['unit']}" if c["unit"] > 1 else ""
+        machine = f"{printable(m['name'])}: {format_count(m['ranks'], 'rank')}, {links}{budgets}"
+        if m["rounds"]:
+            machine += f"; its links differ in speed: {m['rounds']}"
+        return [
+            f"machine     {machine}; {m['origin']}, {m['digest']}",
+            f"collective  {printable(c['name'])}: {definition}{multiple}",
+        ]
+
+
+def printable(text: str) -> str:
+    """Return text from a file so that it stays on its line."""
+    cut = text if len(text) <= 200 else f"{text[:200]}..."
+    return cut if cut.isprintable() else ascii(cut)
+
+
+def read_case(folder: Path) -> Case:
+    """Return the subject of the certificate in a folder.
+
+    Raises:
+        InputError: the folder contains none, it cannot be read, or its collective does not match
+            its name or is not at its smallest C.
+    """
+    path = folder / CLAIMS
+    where = str(path)
+    if not path_exists(path):
+        raise InputError(
+            f"cannot read {path}: {folder} holds no certificate; make one with "
+            "'sccl pareto --certify FOLDER'"
+        )
+    wire = parse(read_regular(path), CertificateWire, where)
+    topology = topology_from_wire(wire.topology, f"{where}, $.topology")
+    timed = any(isinstance(claim, _TimedClaim) for claim in wire.claims)
+    if topology.switches and not all(isinstance(claim, _TimedClaim) for claim in wire.claims):
+        raise FormatError(
+            f"{where}: its topology has switch nodes, of which nothing but times can be claimed"
+        )
+    collective = collective_from_wire(wire.collective, where)
+    if collective.ranks != topology.ranks:
+        raise FormatError(f"{where}: collective and topology have different numbers of ranks")
+    spec = _collective_spec(collective, where)
+    dual = dual_of(spec)
+    return Case(
+        folder,
+        topology,
+        spec,
+        dual,
+        dual.phases_on(topology),
+        wire.claims,
+        wire.symmetries,
+        _machine_origin(topology, timed=timed),
+        spec.name in collective_names(),
+    )
+
+
+def read_regular(path: Path) -> str:
+    """Return the text of a file, and wait for no pipe or device.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    if path.exists() and not path.is_file():
+        raise InputError(f"cannot read {path}: it is no regular file; check the path")
+    return read_text(path)
+
+
+def _collective_spec(collective: Collective, where: str) -> Spec:
+    """Return the collective for every number of chunks.
+
+    Raises:
+        FormatError: it is not at its smallest C, or does not match its name.
+    """
+    c = collective
+    if wrong := misnaming_reason(c):
+        raise FormatError(f"{where}, $.collective: {wrong}; nothing is checked")
+    spec = recover_spec(c)
+    if c.chunks != (min_chunks := _smallest_spec(spec)):
+        raise FormatError(
+            f"{where}, $.collective: it has {c.chunks} chunks, expected {min_chunks}, the smallest "
+            "possible number: claims would hold for its multiples only; nothing is checked"
+        )
+    for label, relation in (("pre", c.pre), ("post", c.post)):
+        if c.num_chunks % _period(relation, c.ranks):
+            raise FormatError(
+                f"{where}, $.collective.{label}: it repeats every {_period(relation, c.ranks)} "
+                f"chunks and there are {c.num_chunks}, so that more chunks would be another demand"
+            )
+    return spec
+
+
+def _smallest_spec(spec: Spec) -> int:
+    """Return the least C: less than a collective's own where that is a pattern several times."""
+    solved = dual_of(spec).spec
+    return spec.unit // gcd(solved.at(solved.unit).class_size_divisor, spec.unit)
+
+
+def _period(relation: Relation, ranks: int) -> int:
+    match relation.kind:
+        case RelationKind.SCATTERED:
+            return ranks
+        case RelationKind.TRANSPOSE:
+            return ranks * ranks
+        case RelationKind.PAIRS:
+            return len(relation.pattern)
+        case _:
+            return 1
+
+
+def _machine_origin(topology: Topology, *, timed: bool) -> str:
+    """Return whether a machine is the one that sccl knows by its name, in words.
+
+    Args:
+        timed: whether its alphas and speeds matter.
+    """
+    name = topology.name
+    if name in catalogue_names():
+        reference: Topology | None = resolve_topology(name)
+        owner = "the catalogue's"
+    else:
+        reference, owner = _generated_machine(topology), "the generator's"
+        if reference is None and name.partition(":")[0] not in {m.name for m in topology_makers()}:
+            return "custom: sccl knows no machine of this name"
+    is_same = reference is not None and reference.same_capacities(topology)
+    if timed and is_same and reference is not None and not reference.same_timing(topology):
+        return f"custom: links as {owner}, alphas or speeds NOT"
+    return (
+        f"links and budgets as {owner}" if is_same else f"custom: NOT {owner} machine of this name"
+    )
+
+
+def _generated_machine(topology: Topology) -> Topology | None:
+    """Return the generated machine of a topology's name, unless it is plainly another one."""
+    name, _, arguments = topology.name.partition(":")
+    if name in {e.name for e in expansions()}:
+        return _expanded_machine(topology)
+    make = {g.name: g.make for g in generators()}.get(name)
+    size = re.match(r"[0-9]{1,9}", arguments)  # no machine has fewer ranks than its first number
+    if make is None or size is None or int(size[0]) > topology.ranks:
+        return None
+    try:
+        wiring = make(arguments.partition("@")[0])
+    except (ValueError, InputError):
+        return None
+    pairs = list(islice(wiring.pairs, len(topology.links) + 1))
+    if wiring.ranks != topology.ranks or len(pairs) > len(topology.links):
+        return None
+    return resolve_topology(topology.name) if not topology.name.endswith(".json") else None
+
+
+def _expanded_machine(topology: Topology) -> Topology | None:
+    """Return the machine that a topology's name says it was made of others as, none of a file."""
+    if ".json" in topology.name:
+        return None
+    try:
+        return resolve_topology(topology.name)
+    except InputError:
+        return None

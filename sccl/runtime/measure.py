@@ -1,0 +1,143 @@
+"""Comparing: several projects and the MPI library's own collectives in one interleaved run."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from sccl.errors import InputError, ToolError
+from sccl.runtime.mpi import Mpi
+from sccl.runtime.project import Project, bench_lines
+
+
+@dataclass(frozen=True, slots=True)
+class ContenderTiming:
+    """How long one contender took for one collective at one size.
+
+    Attributes:
+        size_bytes: the bytes of a block, as in the OSU benchmarks.
+        us: microseconds of a call, one figure for each repetition: the mean over ranks and calls.
+    """
+
+    collective: str
+    size_bytes: int
+    contender: str
+    us: tuple[float, ...]
+
+    @property
+    def median_us(self) -> float:
+        """Return the median over repetitions."""
+        return statistics.median(self.us)
+
+
+@dataclass(frozen=True, slots=True)
+class TimingTrial:
+    """Parameters of a benchmark of projects.
+
+    Attributes:
+        sizes: Smallest and largest bytes of a block. Powers of two times the smallest are timed.
+        repeat: Number of repetitions, alternating.
+        collectives: Collectives to time. Empty: all of the first project.
+        against_mpi: Whether to time the MPI library's collectives as well.
+        each: Whether to time every program of the first project separately.
+    """
+
+    sizes: tuple[int, int]
+    repeat: int
+    collectives: tuple[str, ...] = ()
+    against_mpi: bool = False
+    each: bool = False
+
+    def arguments(self) -> list[str]:
+        """Return the arguments of a project's benchmark."""
+        words = [*self.collectives, "--json", "--repeat", str(self.repeat)]
+        words += ["--sizes", f"{self.sizes[0]}:{self.sizes[1]}"]
+        words += ["--against", "mpi"] if self.against_mpi else []
+        return words + (["--each"] if self.each else [])
+
+
+def time_projects(
+    projects: Sequence[Project], mpi: Mpi, trial: TimingTrial
+) -> Iterator[ContenderTiming]:
+    """Time projects in turns, size by size, in one run of one set of processes.
+
+    Before a contender is timed at a size, its data are checked: every byte of every rank's output.
+
+    Args:
+        projects: the first runs the benchmark, the others are loaded into it.
+
+    Raises:
+        InputError: the projects are for different targets or numbers of ranks.
+        ToolError: the run failed, or a contender delivered wrong data.
+    """
+    first = projects[0]
+    for project in projects[1:]:
+        if (project.target, project.ranks) != (first.target, first.ranks):
+            raise InputError(
+                f"{project.directory} is for {project.ranks} ranks ({project.target}), "
+                f"{first.directory} for {first.ranks} ({first.target}): "
+                "compare projects of one target and number of ranks"
+            )
+    arguments = trial.arguments()
+    for project in projects[1:]:
+        arguments += ["--with", str((project.directory / "libsccl.so").resolve())]
+    names = {f"with-{i}": str(p.directory) for i, p in enumerate(projects) if i}
+    if not trial.each:
+        names["sccl"] = str(first.directory)
+    for line in bench_lines(first, mpi, arguments):
+        yield _parse_timing(line, names)
+
+
+def _parse_timing(line: str, names: dict[str, str]) -> ContenderTiming:
+    try:
+        row = json.loads(line)
+        return ContenderTiming(
+            row["collective"],
+            row["size"],
+            names.get(row["contender"], row["contender"]),
+            tuple(row["us"]),
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise ToolError(f"bench printed {line!r}, expected a line of JSON") from error
+
+
+def group_by_collective(
+    timings: Iterable[ContenderTiming],
+) -> dict[str, dict[int, dict[str, ContenderTiming]]]:
+    """Return timings by collective, size and contender."""
+    grouped: dict[str, dict[int, dict[str, ContenderTiming]]] = {}
+    for timing in timings:
+        sizes = grouped.setdefault(timing.collective, {})
+        sizes.setdefault(timing.size_bytes, {})[timing.contender] = timing
+    return grouped
+
+
+def fastest_contenders(
+    sizes: dict[int, dict[str, ContenderTiming]], names: Iterable[str], tolerance: float = 0.03
+) -> list[tuple[int, str]]:
+    """Return from which size on which contender is the fastest.
+
+    A change is worth it only if it gains more than ``tolerance``, so that noise makes no switches.
+    """
+    switches: list[tuple[int, str]] = []
+    contenders = list(names)
+    for size, row in sorted(sizes.items()):
+        best = min((n for n in contenders if n in row), key=lambda n: row[n].median_us)
+        current = switches[-1][1] if switches else None
+        gain = 1.0 if current is None else row[best].median_us / row[current].median_us
+        if current is None or gain < 1 - tolerance:
+            switches.append((size, best))
+    return switches
+
+
+def geometric_speedup(sizes: dict[int, dict[str, ContenderTiming]], name: str, peer: str) -> float:
+    """Return the geometric mean over sizes of how many times faster ``name`` is than ``peer``."""
+    logs = [
+        math.log(row[peer].median_us / row[name].median_us)
+        for row in sizes.values()
+        if name in row and peer in row
+    ]
+    return math.exp(sum(logs) / len(logs)) if logs else math.nan

@@ -1,0 +1,235 @@
+"""Simulations: messages on a machine, by a clock, to a timeline."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sccl.core.arrays import IntArray
+from sccl.core.clock import Clock
+from sccl.core.schedule import MAX_TIME, Schedule
+from sccl.core.topology import Topology
+from sccl.errors import ParameterError
+from sccl.sim.message_routes import MessageRoutes, find_routes
+from sccl.sim.messages import NO_GATE, Messages
+from sccl.sim.segments import Segments, build_segments, chunk_size_indices
+from sccl.sim.service_order import ServiceOrder, find_service_order, unordered_service
+from sccl.sim.state import NONE, Fixed, Rows, State
+from sccl.sim.timeline import Timeline
+
+EVENTS_PER_CALL = 2**20
+"""That happen before signals are heard: a quarter of a second."""
+
+
+def simulate(
+    messages: Messages, topology: Topology, clock: Clock, hops: MessageRoutes | None = None
+) -> Timeline:
+    """Simulate messages over the links of a machine, and return the timeline.
+
+    The rules are those of :mod:`sccl.sim.engine`. The same messages have the same timeline on every
+    computer. Between ranks that no link joins a message takes a shortest path
+    (:mod:`sccl.sim.message_routes`).
+
+    Args:
+        clock: clock of this machine, for the sizes of all chunks.
+        hops: the links of each message, from its source to its destination. None: shortest paths.
+
+    Raises:
+        ParameterError: clock, machine and messages do not fit, the simulation may exceed the range
+            of ticks, or messages wait for one another.
+        UnreachableError: no path leads to a message's destination.
+        TopologyError: a budget counts a chunk twice on its way through a switch that stores
+            nothing.
+    """
+    from sccl.sim.engine import run_events  # noqa: PLC0415 - Numba takes time to load
+
+    if len(clock.alpha) != len(topology.links):
+        raise ParameterError(
+            f"the clock is of {len(clock.alpha)} links, and topology {topology.name!r} has "
+            f"{len(topology.links)}: give the clock of this machine"
+        )
+    size = chunk_size_indices(messages, clock)
+    if hops is None:
+        hops = find_routes(topology, messages.src, messages.dst)
+    parts = build_segments(hops, topology, clock)
+    first_row = np.concatenate(([0], np.cumsum(np.diff(hops.first)[hops.route])))
+    segment = _message_segments(hops.route, parts)
+    links = len(topology.links)
+
+    def run(sent: Messages, turns: ServiceOrder) -> tuple[Rows, State]:
+        """Return the rows of messages, and the state after them."""
+        fixed = _build_fixed(sent, size, hops.route, first_row, parts, turns)
+        _check_length(fixed, sent, clock)
+        out = _empty_rows(int(first_row[-1]))
+        now = _initial_state(fixed, sent, links, parts.left, turns)
+        while run_events(fixed, now, out, EVENTS_PER_CALL):
+            pass  # a signal is heard between calls
+        _check_all_sent(sent, out.arrive[first_row[1:] - 1])
+        return out, now
+
+    turns = unordered_service(len(segment))
+    if messages.has_steps:
+        turns = find_service_order(
+            run(messages.with_barriers(), turns)[1].began, segment, parts, links
+        )
+    out, _ = run(messages, turns)
+    lengths = np.diff(first_row)
+    within = np.arange(len(out.start)) - np.repeat(first_row[:-1], lengths)
+    link = hops.link[np.repeat(hops.first[hops.route], lengths) + within]
+    message = np.repeat(np.arange(len(messages)), lengths)
+    return Timeline(topology, clock, messages, message, link, *out)
+
+
+def replay(schedule: Schedule) -> Timeline:
+    """Return the timeline of a schedule that starts each transfer at its time, or later.
+
+    A transfer starts later only if its link is not free or its chunk has not arrived. That never
+    happens in a schedule that passes verification: the finish is then that of the schedule.
+    """
+    return simulate(Messages.from_schedule(schedule), schedule.topology, schedule.clock)
+
+
+def _message_segments(route: IntArray, parts: Segments) -> IntArray:
+    """Return the segments of the routes of all messages, message after message."""
+    many = np.diff(parts.route_first)[route]
+    within = np.arange(many.sum()) - np.repeat(np.cumsum(many) - many, many)
+    segment: IntArray = np.repeat(parts.route_first[route], many) + within
+    return segment
+
+
+def _build_fixed(  # noqa: PLR0913, PLR0917 - what the engine reads, from six tables
+    messages: Messages,
+    size: IntArray,
+    route: IntArray,
+    first_row: IntArray,
+    parts: Segments,
+    turns: ServiceOrder,
+) -> Fixed:
+    """Return the input of the engine. A gate that counts nothing is open."""
+    waits, onward = _effective_gates(messages)
+    order = np.argsort(waits, kind="stable")
+    gates = np.arange(len(messages.barriers) + 1)
+    gate_first = np.searchsorted(waits[order], gates)  # the last counts nothing
+    free = order[: gate_first[0]]
+    early = free[np.argsort(messages.release[free], kind="stable")]
+    by_gate = np.argsort(onward[0], kind="stable")
+    many = np.diff(parts.route_first)[route]
+    return Fixed(
+        early,
+        messages.release,
+        messages.at_least,
+        messages.arrival_opens,
+        messages.start_opens,
+        messages.barriers,
+        size,
+        route,
+        first_row,
+        gate_first,
+        order,
+        np.searchsorted(onward[0][by_gate], gates),
+        onward[1][by_gate],
+        np.cumsum(many) - many,
+        np.repeat(np.arange(len(route)), many),
+        turns.next_first,
+        turns.next_,
+        *parts[:-1],
+    )
+
+
+def _effective_gates(messages: Messages) -> tuple[IntArray, IntArray]:
+    """Return the gate of each message, and the gates that count gates, without open ones."""
+    waits = messages.waits_for.astype(np.int64)
+    onward = np.stack((messages.opened, messages.counted_at)).astype(np.int64)
+    while True:  # gates that count nothing but such gates are open, too
+        counts = _gate_counts(messages, onward[1])
+        shut = counts[onward[0]] > 0
+        if shut.all():
+            break
+        onward = onward[:, shut]
+    waits[(waits != NO_GATE) & (counts[waits] == 0)] = NO_GATE
+    return waits, onward
+
+
+def _gate_counts(messages: Messages, counted_at: IntArray) -> IntArray:
+    """Return the count of each gate, including gates at ``counted_at``, and a final 0."""
+    counts = np.zeros(len(messages.barriers) + 1, np.int64)
+    for column in (messages.arrival_opens, messages.start_opens, counted_at):
+        counts += np.bincount(column[column != NO_GATE], minlength=len(counts))
+    return counts
+
+
+def _check_length(fixed: Fixed, messages: Messages, clock: Clock) -> None:
+    """Check that no tick and no number of bytes leaves 64 bits, were links to work in turn."""
+    max_ticks = (
+        int(fixed.pace.max(initial=0)) + int(fixed.at_least.max(initial=0)) + 2 * max(clock.alpha)
+    )
+    ticks = int(messages.release.max(initial=0)) + int(fixed.first_row[-1]) * max_ticks
+    if max(ticks, int(fixed.first_row[-1]) * clock.sizes[-1]) >= MAX_TIME:
+        raise ParameterError(
+            f"{len(messages)} messages of {clock.sizes[-1]} bytes may take {ticks} ticks of "
+            f"{clock.tick_ps} ps, expected less than {MAX_TIME}: give smaller chunks or a longer "
+            "tick"
+        )
+
+
+def _empty_rows(count: int) -> Rows:
+    """Return rows in which nothing has happened."""
+    ready, start, free, arrive, by = (np.full(count, NONE) for _ in range(5))
+    return Rows(ready, start, free, arrive, np.zeros(count, np.int8), by)
+
+
+def _initial_state(
+    fixed: Fixed, messages: Messages, links: int, left: IntArray, turns: ServiceOrder
+) -> State:
+    """Return the state before the first tick."""
+    many = len(messages)
+    all_segments = len(fixed.event_of)
+    events = many + all_segments + 1  # each comes, is tried or arrives; and each segment ends
+
+    def none(count: int) -> IntArray:
+        """Return a column of so many that name nothing."""
+        return np.full(count, NONE, np.int64)
+
+    return State(
+        counts=np.zeros(4, np.int64),
+        tick=np.empty(events, np.int64),
+        code=np.empty(events, np.int64),
+        segment=fixed.route_first[fixed.route],
+        place=none(many),
+        came=none(all_segments),
+        came_for=none(all_segments),
+        behind=none(many),
+        beside=none(many),
+        blocked=none(many),
+        ready=none(many),
+        ready_why=np.zeros(many, np.int8),  # the release of those that no gate keeps
+        ready_by=none(many),
+        head=none(links),
+        tail=none(links),
+        free_at=np.zeros(links, np.int64),
+        last_row=none(links),
+        left=left.copy(),
+        waiting=none(len(left)),
+        freed_by=none(len(left)),
+        shut=_gate_counts(messages, fixed.onward),
+        opening=none(len(fixed.onward) + 1),
+        ahead=turns.ahead.copy(),
+        due=none(all_segments),
+        began=none(all_segments),
+    )
+
+
+def _check_all_sent(messages: Messages, arrive: IntArray) -> None:
+    """Check that all messages have arrived, given the ticks at which they do.
+
+    Raises:
+        ParameterError: some wait for one another.
+    """
+    missing = np.flatnonzero(arrive == NONE)
+    if not len(missing):
+        return
+    row = missing[0]
+    raise ParameterError(
+        f"messages: {len(missing)} of {len(messages)} never arrive, since they wait for one "
+        f"another; the first is row {row}, chunk {messages.chunk[row]} from {messages.src[row]} to "
+        f"{messages.dst[row]}: look for a circle of gates, or of switches that are full"
+    )

@@ -1,0 +1,112 @@
+"""Lower bounds for every allreduce of a number of steps, of any class.
+
+* *Sends*, for any S (:func:`sccl.prove.bounds.any_class_bounds`).
+* *Cuts through time*: all contributions must arrive everywhere
+  (:func:`sccl.prove.bounds.timed_cuts.allreduce_bound`).
+* *A broadcast in it.* Follow one rank's contribution to a chunk: the sends that bring it to each
+  rank for the first time are a timed tree out of that rank, for one chunk. So an allreduce contains
+  a broadcast of as many chunks, steps and rounds, from each rank, and its R/C is at least the limit
+  of that, which timed trees give on small machines. Reversed, the same holds for a reduce to each
+  rank.
+
+In process groups all three are about the chunks of each group: a broadcast is then one in every
+group, from ranks at the same place in their group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+from sccl.collectives import Spec, embedded_broadcast
+from sccl.core.bound import Bounds
+from sccl.core.step_limit import LimitProof, StepLimit
+from sccl.core.topology import Topology
+from sccl.prove.bounds import lower_bounds
+from sccl.synth.packing.by_steps.limits_by_steps import step_limit
+from sccl.topo.symmetry.automorphisms import automorphisms
+from sccl.topo.symmetry.orbits import rank_orbits
+
+_MAX_RANKS, _MAX_SYMMETRIC_RANKS = 11, 16
+"""More are not broadcast to by trees, or no more that are all alike: that would take minutes."""
+
+_BROADCAST_UNITS = 2.0  # of effort, for the limit of a broadcast
+
+
+def any_family_bounds(
+    topology: Topology, spec: Spec, bounds: Bounds, points: Sequence[tuple[int, Fraction]]
+) -> tuple[StepLimit, ...]:
+    """Return lower bounds for every allreduce in the steps of each point, and in a step less.
+
+    Args:
+        bounds: bounds for every allreduce.
+        points: (S, R/C) of algorithms. A bound that is attained needs no improvement.
+
+    Raises:
+        SolverError: no solver finds the optimum of a linear program.
+        KeyboardInterrupt: the user interrupted.
+    """
+    limits: list[StepLimit] = []
+    steps = {s for last, _ in points for s in (last - 1, last) if s >= bounds.steps}
+    for each in sorted(steps, reverse=True):  # what holds for more steps holds for fewer
+        target = min((cost for s, cost in points if s <= each), default=None)
+        proof = any_family_proof(topology, spec, bounds, each, target)
+        before = limits[-1:]
+        if before and before[0].lower > proof.bound:
+            proof = before[0].proofs[0]
+        limits.append(StepLimit(each, proof.bound, None, (proof,)))
+    return tuple(reversed(limits))
+
+
+def any_family_proof(
+    topology: Topology, spec: Spec, bounds: Bounds, steps: int, target: Fraction | None = None
+) -> LimitProof:
+    """Return the strongest proof for all allreduces of a number of steps, the simplest if equal.
+
+    Args:
+        bounds: bounds for every allreduce.
+        target: an R/C that some algorithm has.
+
+    Raises:
+        SolverError: no solver finds the optimum of a linear program.
+    """
+    from sccl.prove.bounds.timed_cuts import allreduce_bound  # noqa: PLC0415 - loads the LP solver
+
+    best = LimitProof(spec.name, False, topology.name, steps, bounds.bandwidth, ())  # noqa: FBT003
+    if best.bound == target:
+        return best
+    cuts = allreduce_bound(topology, spec, steps)
+    if cuts is None or cuts.value <= best.bound:
+        return best
+    best = replace(best, bound=cuts.value, prices=cuts.prices, cuts=cuts.cuts)
+    if topology.ranks > _MAX_SYMMETRIC_RANKS or best.bound == target:
+        return best
+    return max([best, *_broadcast_proofs(topology, spec, steps)], key=lambda proof: proof.bound)
+
+
+def _broadcast_proofs(topology: Topology, spec: Spec, steps: int) -> Iterator[LimitProof]:
+    """Yield proofs by trees for a broadcast from, and a reduce to, a rank of each orbit."""
+    unit = spec.at(spec.unit)
+    ranks = rank_orbits(topology, automorphisms(topology, unit))
+    groups = [sorted(map(int, held)) for held, _ in unit.chunk_classes()]
+    root_sets = {
+        tuple(other_group[group.index(rank) % len(other_group)] for other_group in groups)
+        for rank in ranks
+        for group in groups
+        if rank in group
+    }
+    if topology.ranks > _MAX_RANKS and len(root_sets) > 1:
+        return
+    machines = [(topology, False)]
+    if not topology.reversed().same_capacities(topology):
+        machines.append((topology.reversed(), True))
+    for roots in sorted(root_sets):
+        broadcast = embedded_broadcast(spec, roots)
+        for machine, on_reversed in machines:
+            of = lower_bounds(machine, broadcast)
+            (proof,) = step_limit(
+                machine, broadcast, steps, of, effort=_BROADCAST_UNITS
+            ).limit.proofs
+            if proof.prices and not proof.cuts:
+                yield replace(proof, roots=roots, on_reversed=on_reversed)

@@ -1,0 +1,78 @@
+"""The limit frontier of allreduce: that of its halves, then of the classes that they make."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Protocol
+
+from sccl.collectives import Spec
+from sccl.core.frontier import TREES, Frontier, SkippedClass
+from sccl.core.topology import Topology
+from sccl.synth.allreduce.search_space import INTERRUPTED, AllreduceSpace
+from sccl.synth.common.algorithm_folder import AlgorithmFolder
+
+
+class HalfLimitSolver(Protocol):
+    """Finds the limits of a collective on the machine: all else is settled."""
+
+    def __call__(
+        self, spec: Spec, *, max_steps: int | None, folder: AlgorithmFolder | None
+    ) -> Frontier:
+        """Return its limit frontier, as far as it was found."""
+        ...
+
+
+def allreduce_limit_frontier(  # noqa: PLR0913 - a question, who answers it, and where results go
+    topology: Topology,
+    spec: Spec,
+    limits: HalfLimitSolver,
+    trees: Callable[[int | None], Frontier],
+    *,
+    max_steps: int | None = None,
+    folder: AlgorithmFolder | None = None,
+) -> Frontier:
+    """Return the limit frontier of allreduce over its classes.
+
+    Args:
+        spec: allreduce.
+        limits: finds those of the halves.
+        trees: finds those of trees, up to a number of steps.
+        max_steps: last S. None: a few more than the latency bound.
+        folder: where to keep the algorithms of the halves and compositions. None: nowhere.
+
+    Raises:
+        InputError: some rank cannot be reached.
+    """
+    begin = time.perf_counter()
+    space = AllreduceSpace.of(topology, spec, max_steps)
+    if folder:
+        folder.prepare()
+    halves = _half_frontiers(space, limits, folder)
+    both = space.compose_halves(halves, folder)
+    classes = [both.frontier_of_limits()] if both else []
+    classes += space.exchange_families(folder)
+    classes += space.gathered_families(halves[-1])
+    unswept = space.gathered_exclusions()
+    why = space.tree_exclusion_reason(halves, None)
+    if why:
+        return space.frontier(classes, [SkippedClass(TREES, why), *unswept], begin)
+    by_trees = trees(max_steps)
+    frontier = space.frontier([classes[0], *by_trees.classes, *classes[1:]], unswept, begin)
+    return (
+        replace(frontier, stop_reason=INTERRUPTED)
+        if by_trees.stop_reason == INTERRUPTED
+        else frontier
+    )
+
+
+def _half_frontiers(
+    space: AllreduceSpace, limits: HalfLimitSolver, folder: AlgorithmFolder | None
+) -> tuple[Frontier, ...]:
+    """Return the limits of the halves; where links carry alike, of the allgather alone."""
+    dual = space.dual
+    allgather = limits(dual.spec, max_steps=space.requested_steps, folder=folder)
+    if not space.needs_scatter(allgather):
+        return (allgather,)
+    return (limits(dual.first_phase, max_steps=space.max_scatter_steps, folder=None), allgather)

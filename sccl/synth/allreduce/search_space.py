@@ -1,0 +1,184 @@
+"""The search space of allreduce, for sweeps and limit frontiers: halves, classes and steps."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from sccl.collectives import Dual, Spec, dual_of
+from sccl.core.bound import Bounds
+from sccl.core.candidate import SweepRange
+from sccl.core.cost import Costs
+from sccl.core.frontier import GATHERED, ClassFrontier, Frontier, SkippedClass
+from sccl.core.topology import Topology
+from sccl.prove.bounds import any_class_bounds
+from sccl.synth.allreduce.any_family_bound import any_family_bounds
+from sccl.synth.allreduce.composed import Compositions, HalfFrontier
+from sccl.synth.allreduce.families import exchange_family, gathered_family
+from sccl.synth.common.algorithm_folder import AlgorithmFolder
+from sccl.synth.common.candidates import EXTRA_STEPS, check_min_steps
+from sccl.synth.packing.by_steps.allreduce_trees import MAX_RANKS
+
+INTERRUPTED = "interrupted"
+CHUNKS_LIMITED = "--max-chunks is given"
+"""Why a class is not looked at: its algorithms are not counted in the chunks of an allreduce."""
+UNEQUAL_GROUPS = "groups of different sizes, or with ranks in common"
+"""Why gathering is not looked at: the allgathers of compositions have other chunks."""
+
+
+@dataclass(frozen=True, slots=True)
+class AllreduceSpace:
+    """The halves to search on a machine, and their numbers of steps.
+
+    Attributes:
+        bounds: bounds for every allreduce there.
+        requested_steps: the last S requested. None: a few more than the fewest.
+        is_reversible: whether a reversed allgather is a reducescatter there, so that it is both
+            halves.
+    """
+
+    topology: Topology
+    spec: Spec
+    bounds: Bounds
+    requested_steps: int | None
+    is_reversible: bool
+
+    @classmethod
+    def of(cls, topology: Topology, spec: Spec, asked: int | None) -> AllreduceSpace:
+        """Return the space of an allreduce on a machine.
+
+        Raises:
+            InputError: some rank cannot be reached, or no allreduce takes as few steps as asked.
+        """
+        bounds = any_class_bounds(topology, spec)
+        if asked is not None:
+            check_min_steps(asked, spec, bounds)
+        return cls(topology, spec, bounds, asked, topology.reversed().same_capacities(topology))
+
+    @property
+    def dual(self) -> Dual:
+        """Return the dual of the allreduce, with the allgather that is one half."""
+        return dual_of(self.spec)
+
+    def gathered_families(self, gather: Frontier) -> list[ClassFrontier]:
+        """Return the class of gathering, if the allgather that is a half does it."""
+        return [gathered_family(gather)] if self.dual.is_gathering else []
+
+    def exchange_families(
+        self, folder: AlgorithmFolder | None, most_chunks: int | None = None
+    ) -> list[ClassFrontier]:
+        """Return the class of halving and doubling, if the machine has dimensions for that."""
+        of = (self.topology, self.spec, self.bounds, self.requested_steps, most_chunks, folder)
+        return exchange_family(*of)
+
+    def gathered_exclusions(self) -> list[SkippedClass]:
+        """Return that gathering is not looked at, if it is not."""
+        return [] if self.dual.is_gathering else [SkippedClass(GATHERED, UNEQUAL_GROUPS)]
+
+    @property
+    def min_steps(self) -> int:
+        """Return the fewest steps of a composition."""
+        # Turned round, each chunk goes the same ways: the greatest distance is that of both halves.
+        return 2 * self.bounds.steps
+
+    @property
+    def max_steps(self) -> int:
+        """Return the last S of a composition."""
+        return (
+            self.min_steps + 2 * EXTRA_STEPS
+            if self.requested_steps is None
+            else self.requested_steps
+        )
+
+    @property
+    def max_scatter_steps(self) -> int | None:
+        """Return the last S of a reducescatter: the steps that the shortest allgather leaves."""
+        return None if self.requested_steps is None else self.requested_steps - self.bounds.steps
+
+    def needs_scatter(self, gather: Frontier) -> bool:
+        """Return whether a reducescatter is looked for once the allgather is."""
+        reaches = self.max_steps >= self.min_steps
+        return not self.is_reversible and reaches and gather.stop_reason != INTERRUPTED
+
+    def tree_exclusion_reason(self, halves: Iterable[Frontier], covered: SweepRange | None) -> str:
+        """Return why trees are not looked at. Empty: they are.
+
+        Args:
+            covered: of a sweep. None: of limits.
+        """
+        if any(half.stop_reason == INTERRUPTED for half in halves):
+            return INTERRUPTED
+        if self.topology.ranks > MAX_RANKS:
+            return f"more than {MAX_RANKS} ranks"
+        return CHUNKS_LIMITED if covered and covered.max_chunks is not None else ""
+
+    def compose_halves(
+        self, halves: Sequence[Frontier], folder: AlgorithmFolder | None
+    ) -> Compositions | None:
+        """Return the compositions of halves. None: one of them was not searched.
+
+        Args:
+            halves: of a reducescatter and an allgather, or only of the latter if these are alike.
+            folder: where to keep the algorithms. None: nowhere.
+        """
+        if not self.is_reversible and len(halves) == 1:
+            return None
+        of = partial(HalfFrontier, topology=self.topology, dual=self.dual)
+        first = of(halves[0], is_allgather=self.is_reversible, is_reversed=self.is_reversible)
+        then = of(halves[-1], is_allgather=True, is_reversed=False)
+        return Compositions(self.spec, first, then, self.max_steps, folder)
+
+    def frontier(
+        self, classes: Sequence[ClassFrontier], unswept: Iterable[SkippedClass], begin: float
+    ) -> Frontier:
+        """Return the frontier over classes, as one of limits.
+
+        Args:
+            begin: when its first half did, by ``time.perf_counter``.
+        """
+        left = tuple(unswept)
+        ended = all(entry.is_complete for entry in classes)
+        stopped = "bandwidth-bound" if ended else "max-steps"
+        if any(entry.reason == INTERRUPTED for entry in left):
+            stopped = INTERRUPTED
+        frontier = Frontier(
+            self.topology.name,
+            self.spec.name,
+            self.spec.root,
+            Costs.from_topology(self.topology),
+            self.bounds,
+            tuple(map(self._with_bounds, classes)),
+            skipped=left,
+            stop_reason=stopped,
+        )
+        if stopped != INTERRUPTED:
+            points = [(point.steps, point.cost) for point in frontier.points]
+            try:
+                limits = any_family_bounds(self.topology, self.spec, self.bounds, points)
+                frontier = replace(frontier, any_class_limits=limits)
+            except KeyboardInterrupt:
+                frontier = replace(frontier, stop_reason=INTERRUPTED)
+            classes = tuple(_mark_proved(entry, frontier) for entry in frontier.classes)
+            frontier = replace(frontier, classes=classes)
+        return replace(frontier, seconds=time.perf_counter() - begin).require_consistent()
+
+    def _with_bounds(self, class_frontier: ClassFrontier) -> ClassFrontier:
+        """Return a class with bounds that are no weaker than those of all algorithms."""
+        steps = max(class_frontier.steps or 0, self.bounds.steps)
+        bandwidth = max(class_frontier.bandwidth or self.bounds.bandwidth, self.bounds.bandwidth)
+        return replace(class_frontier, steps=steps, bandwidth=bandwidth)
+
+
+def _mark_proved(class_frontier: ClassFrontier, frontier: Frontier) -> ClassFrontier:
+    """Return a class with the points marked that no allreduce of any class dominates."""
+    return replace(
+        class_frontier,
+        points=tuple(
+            replace(point, is_proved=True, within=None, proof_origins=())
+            if frontier.is_undominated(point)
+            else point
+            for point in class_frontier.points
+        ),
+    )

@@ -1,0 +1,67 @@
+"""The links of a machine: their remaining bandwidth, and whether they join all ranks."""
+
+from __future__ import annotations
+
+from sccl.core.ids import Edge
+from sccl.core.topology import UNREACHED, Topology, distances
+from sccl.errors import TooLargeError, TopologyError
+
+
+class RemainingCapacity:
+    """The remaining capacity of a round of the bandwidth relation during placement."""
+
+    def __init__(self, topology: Topology) -> None:
+        constraints = topology.constraints()
+        self._capacity = [c.chunks_per_round for c in constraints]
+        self._free = list(self._capacity)
+        self._constraints_of: dict[Edge, list[int]] = {edge: [] for edge in topology.edges}
+        for number, constraint in enumerate(constraints):
+            for edge in constraint.edges:
+                self._constraints_of[edge].append(number)
+
+    def free_chunks(self, edge: Edge) -> int:
+        """Return how many chunks still fit on a link. 0: none, or there is no such link."""
+        return min((self._free[number] for number in self._constraints_of.get(edge, ())), default=0)
+
+    def reserve(self, edge: Edge) -> None:
+        """Place a chunk on a link."""
+        for number in self._constraints_of[edge]:
+            self._free[number] -= 1
+
+    def release(self, edge: Edge) -> None:
+        """Take a chunk back from a link."""
+        for number in self._constraints_of[edge]:
+            self._free[number] += 1
+
+    def reset(self) -> None:
+        """Begin a round again."""
+        self._free = list(self._capacity)
+
+
+def check_links(algorithm: str, topology: Topology, max_ranks: int) -> None:
+    """Check that an algorithm that goes over a machine's own links can do so.
+
+    Args:
+        max_ranks: ranks that it takes.
+
+    Raises:
+        TopologyError: it has switch nodes, or a rank does not reach another.
+        TooLargeError: it has too many ranks.
+    """
+    where = f"topology {topology.name!r}"
+    if topology.switches:
+        raise TopologyError(
+            f"{where} has switch nodes, and {algorithm} needs links between ranks: "
+            "sccl.topo.machine_model converts them"
+        )
+    if topology.ranks > max_ranks:
+        raise TooLargeError(
+            f"{where} has {topology.ranks} ranks, and this version of {algorithm} takes up to "
+            f"{max_ranks}: give a smaller one"
+        )
+    both = (topology.successors(), topology.reversed().successors())
+    if any(UNREACHED in distances(successors, [0]) for successors in both):
+        raise TopologyError(
+            f"{where} has ranks that do not reach each other, and {algorithm} gathers from all to "
+            "all: give one in which they do"
+        )

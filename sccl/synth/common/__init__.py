@@ -1,0 +1,1 @@
+"""Shared by all synthesizers: contract, registry, step limits, stored answers, settings."""

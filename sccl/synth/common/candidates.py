@@ -1,0 +1,123 @@
+"""The candidates (R, C) that SCCL's Algorithm 1 considers for a number of steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from fractions import Fraction
+from math import ceil, floor
+
+from sccl.collectives import Dual, Spec, dual_of
+from sccl.core.bound import Bounds
+from sccl.core.candidate import Candidate, SweepRange
+from sccl.errors import ParameterError
+
+MAX_CANDIDATES = 1_000_000
+"""Limit for a number of steps. Candidates grow with the square of k."""
+
+DEFAULT_K = 5
+"""The k of SCCL's evaluation (section 5.2)."""
+
+_MAX_DENOMINATOR = (
+    100  # of the fewest chunks: prices of alltoalls may have denominators of millions
+)
+
+EXTRA_STEPS = 3
+"""How far beyond the latency bound a sweep goes if the user names no last step."""
+
+
+ALL_SYNCHRONOUS = "all k-synchronous algorithms"
+
+
+def scope_text(covered: SweepRange | None, composition: str) -> str:
+    """Return the class that a sweep's claims are about, as words; of any k and C if ``None``.
+
+    The last S of a sweep is no part of it: only algorithms with no more steps can dominate a point.
+    """
+    if covered is None:
+        return composition or ALL_SYNCHRONOUS
+    fewer = f" with C <= {covered.max_chunks}" if covered.max_chunks else ""
+    if composition:
+        return f"{composition}, each half {covered.k}-synchronous{fewer}"
+    return f"{covered.k}-synchronous algorithms{fewer}"
+
+
+def enumerate_candidates(
+    dual: Dual, bandwidth: Fraction, steps: int, covered: SweepRange
+) -> Iterator[Candidate]:
+    """Yield the candidates with ``steps`` steps: R <= S + k and R/C >= the bandwidth bound.
+
+    Args:
+        dual: the dual that is solved.
+        bandwidth: the bound on R/C of the requested collective.
+        steps: S of the requested collective.
+        covered: k and the largest C.
+    """
+    k = DEFAULT_K if covered.k is None else covered.k
+    dual_steps, unit = steps // dual.phases, dual.spec.unit * dual.chunk_factor
+    max_rounds = dual_steps + k
+    if (
+        covered.max_chunks is None
+        and max_rounds * dual.phases / bandwidth / unit * k > MAX_CANDIDATES
+    ):
+        raise ParameterError(
+            f"k is {k}: with {steps} steps that makes more than {MAX_CANDIDATES} candidates; give "
+            "a smaller --k, or --max-chunks"
+        )
+    for dual_rounds in range(dual_steps, max_rounds + 1):
+        rounds = dual_rounds * dual.phases
+        cheapest = rounds / bandwidth  # the C at which R/C is the bound
+        last = floor(cheapest) if covered.max_chunks is None else covered.max_chunks
+        for chunks in range(unit, min(floor(cheapest), last) + 1, unit):
+            yield Candidate(Fraction(rounds, chunks), chunks, steps, rounds)
+
+
+def choose_k(covered: SweepRange, dual: Dual, bounds: Bounds) -> SweepRange:
+    """Return ``covered`` with its k.
+
+    If not given, it is 5, or enough to attain the bandwidth bound.
+
+    That is with the fewest chunks for an integral R, in the fewest steps. If that needs too many
+    chunks for any search, k suits the fewest chunks of all.
+    """
+    if covered.k is not None:
+        return covered
+    unit = dual.spec.unit * dual.chunk_factor
+    min_rounds = bounds.bandwidth * unit / dual.phases  # rounds, of the fewest chunks
+    rounds = (
+        min_rounds.numerator
+        if min_rounds.denominator <= _MAX_DENOMINATOR
+        else ceil(min_rounds) + DEFAULT_K
+    )
+    return replace(covered, k=max(DEFAULT_K, rounds - bounds.steps // dual.phases))
+
+
+def last_step(spec: Spec, bounds: Bounds, asked: int | None) -> int:
+    """Return the last S to look at.
+
+    Raises:
+        ParameterError: less than the latency bound is asked for.
+    """
+    if asked is None:
+        return bounds.steps + EXTRA_STEPS * dual_of(spec).phases
+    check_min_steps(asked, spec, bounds)
+    return asked
+
+
+def check_min_steps(steps: int, spec: Spec, bounds: Bounds, option: str = "max-steps") -> None:
+    """Complain of fewer steps than the latency bound.
+
+    Raises:
+        ParameterError: there are fewer.
+    """
+    if steps < bounds.steps:
+        raise ParameterError(
+            f"{option} is {steps}, but {collective_with_scope(spec, bounds)} takes at least "
+            f"{bounds.steps} "
+            "steps here: give at least that many"
+        )
+
+
+def collective_with_scope(spec: Spec, bounds: Bounds) -> str:
+    """Return a collective and the class its bounds hold for, in words."""
+    return f"{spec.name} by {bounds.scope}" if bounds.scope else spec.name

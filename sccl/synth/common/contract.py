@@ -1,0 +1,159 @@
+"""The interface of a synthesiser: a folder here whose ``__init__.py`` offers the names below.
+
+:func:`sccl.synth.common.registry.plan` is the only way to call one: it rejects requests that the
+synthesiser does not take, and verifies every result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Flag, auto
+from typing import Any, Protocol
+
+import msgspec
+
+from sccl.collectives import Spec, collective_names
+from sccl.core.outcome import Outcome
+from sccl.core.topology import Topology
+from sccl.errors import CollectiveError, ParameterError, TopologyError
+from sccl.solvers.effort import Effort
+from sccl.synth.common.step_limits import StepLimitsFactory
+
+MAX_SIZE_BYTES = 2**60
+
+
+class Feature(Flag):
+    """The requests that a synthesiser takes, and the properties of its results."""
+
+    SWITCHES = auto()
+    """Machines with switch nodes, as they are."""
+    UNEQUAL_LINKS = auto()
+    """Lanes that are not equally fast, as they are."""
+    COMBINES = auto()
+    """Collectives that reduce."""
+    CUSTOM = auto()
+    """Collectives of the user's own."""
+    UNEQUAL_CHUNKS = auto()
+    """Chunks of so many elements each, as those of allgatherv and alltoallv."""
+    ANYTIME = auto()
+    """At a limit of effort or time it returns the best so far."""
+    PROVES = auto()
+    """Its bounds may be met, so that a plan is proved to be the best."""
+    STEPS = auto()
+    """Plans are algorithms."""
+    TIMES = auto()
+    """Plans are schedules."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The input of a planner.
+
+    Attributes:
+        size_bytes: L, the buffer of a rank, consisting of its C chunks.
+        limits: source of limits of R/C, for synthesisers that use them. None: none.
+
+    Raises:
+        ParameterError: the size is out of range.
+        CollectiveError: the collective is for another number of ranks.
+    """
+
+    topology: Topology
+    spec: Spec
+    size_bytes: int
+    limits: StepLimitsFactory | None = None
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.size_bytes <= MAX_SIZE_BYTES:
+            raise ParameterError(
+                f"size is {self.size_bytes} bytes, expected 1 to {MAX_SIZE_BYTES}: give another"
+            )
+        if self.spec.ranks != self.topology.ranks:
+            raise CollectiveError(
+                f"collective {self.spec.name!r} is for {self.spec.ranks} ranks, topology "
+                f"{self.topology.name!r} has {self.topology.ranks}"
+            )
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The options of a synthesiser, in addition to the request. Each field has a default.
+
+    Ranges and help are in the ``Meta`` of each field, which verbs, documents and the API use.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class VerificationProgress:
+    """Progress of verification: transfers verified so far, and their total."""
+
+    sends: int
+    total: int
+
+
+Notify = Callable[[object], None]
+"""Called with a synthesizer's own events and with :class:`VerificationProgress`."""
+
+
+class Synthesizer(Protocol):
+    """The interface of a synthesiser's ``__init__.py``. Loading it loads no solver.
+
+    Attributes:
+        NAME: name in user input: that of the folder.
+        SOURCE: the paper, with the section.
+        FEATURES: the requests it takes, and the properties of its results.
+        Options: its subclass of :class:`Options`.
+    """
+
+    NAME: str
+    SOURCE: str
+    FEATURES: Feature
+    Options: type[Any]
+
+    def plan(self, request: Request, options: Any, effort: Effort, notify: Notify) -> Outcome:
+        """Return a plan, or why there is none. The same bytes for the same arguments and seed.
+
+        Args:
+            effort: ``units`` of each query to a solver. Results may depend on these and on the
+                seed. If ``timeout_s`` ends the search, the result is a :class:`Inconclusive`.
+
+        Raises:
+            InputError: the options do not fit the request.
+            KeyboardInterrupt: the user interrupted before anything was found. Later, the result is
+                a :class:`Inconclusive` with the best so far.
+        """
+        ...
+
+
+def check_request(synthesizer: Synthesizer, request: Request) -> None:
+    """Check that a synthesiser takes a request.
+
+    Raises:
+        TopologyError: it does not take such machines.
+        CollectiveError: it does not take such collectives.
+    """
+    name, features = synthesizer.NAME, synthesizer.FEATURES
+    topology, spec = request.topology, request.spec
+    where = f"topology {topology.name!r}"
+    if topology.switches and Feature.SWITCHES not in features:
+        raise TopologyError(
+            f"{where} has switch nodes, which {name} does not take; sccl.topo.machine_model "
+            "makes links with budgets of them"
+        )
+    if not topology.has_uniform_lanes and Feature.UNEQUAL_LINKS not in features:
+        raise TopologyError(
+            f"{where} has lanes of different speeds, which {name} does not take; "
+            "sccl.topo.machine_model makes lanes of one speed of them"
+        )
+    if spec.combining and Feature.COMBINES not in features:
+        raise CollectiveError(f"{spec.name} reduces chunks, which {name} does not: give another")
+    if spec.counts and Feature.UNEQUAL_CHUNKS not in features:
+        raise CollectiveError(
+            f"{spec.name} has chunks of {min(spec.counts)} to {max(spec.counts)} elements, and "
+            f"{name} takes chunks of one size: ask 'sccl teccl', or 'sccl limits --time'"
+        )
+    if spec.name not in collective_names() and Feature.CUSTOM not in features:
+        raise CollectiveError(
+            f"{spec.name} is a collective of your own, and {name} takes "
+            f"{', '.join(collective_names())}"
+        )

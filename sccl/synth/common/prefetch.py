@@ -1,0 +1,112 @@
+"""Answer queries ahead: while one is answered, likely later queries are answered in parallel.
+
+The sweep stays serial: it makes one query after the other and takes the answers in that order, so
+its result is that of a serial run. The only difference is whether an answer is already available.
+Queries that are no longer expected are cancelled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import Executor, Future
+from concurrent.futures import TimeoutError as NotYetError
+from typing import Protocol
+
+import msgspec
+
+from sccl.core.answer import Answer
+from sccl.core.files.answers import answer_from_wire, instance_to_wire
+from sccl.core.files.json_text import parse
+from sccl.core.files.shapes import AnswerWire
+from sccl.core.instance import Instance
+from sccl.errors import InputError, SolverError
+
+JsonWorker = Callable[[str], str]
+"""The function of a worker, from an instance as JSON to an answer as JSON. It must be
+importable.
+"""
+
+
+class Prefetch(Protocol):
+    """Told which instances will be asked next, the likeliest first."""
+
+    def __call__(self, instances: Iterable[Instance]) -> None:
+        """Take note."""
+        ...
+
+
+class Prefetcher:
+    """Answers instances through an executor, several at a time.
+
+    Args:
+        executor: executor of local processes, or of a cluster.
+        worker: function that answers an instance.
+        jobs: number of concurrent queries.
+        check_alive: called periodically while waiting for an answer. It raises if none can come.
+    """
+
+    def __init__(
+        self,
+        executor: Executor,
+        work: JsonWorker,
+        jobs: int,
+        look: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.executor, self.worker, self.jobs, self.check_alive = executor, work, jobs, look
+        self.futures: dict[str, Future[str]] = {}
+
+    def prefetch(self, instances: Iterable[Instance]) -> None:
+        """Have the first of ``instances`` answered, as many as there are jobs; forget others."""
+        expected: set[str] = set()
+        for instance in instances:
+            text = _instance_json(instance)
+            if text not in expected:
+                expected.add(text)
+                self._submit(text)
+            if len(expected) >= self.jobs:
+                break
+        for text in [t for t in self.futures if t not in expected]:
+            _cancel(self.executor, self.futures.pop(text))
+
+    def solve(self, instance: Instance) -> Answer:
+        """Return the answer of an instance; wait for it if need be.
+
+        Raises:
+            SolverError: the worker broke.
+        """
+        text = _instance_json(instance)
+        future = self._submit(text)
+        while True:  # a wait without end cannot be interrupted everywhere
+            try:
+                reply = future.result(timeout=0.2)
+                break
+            except NotYetError:
+                if future.done():
+                    raise
+                self.check_alive()
+        del self.futures[text]
+        try:
+            return answer_from_wire(parse(reply, AnswerWire, "worker"), "worker")
+        except InputError as error:
+            raise SolverError(f"a worker's answer cannot be read: {error}") from error
+
+    def close(self) -> None:
+        """Cancel all queries in progress."""
+        for future in self.futures.values():
+            _cancel(self.executor, future)
+        self.futures.clear()
+
+    def _submit(self, text: str) -> Future[str]:
+        if text not in self.futures:
+            self.futures[text] = self.executor.submit(self.worker, text)
+        return self.futures[text]
+
+
+def _instance_json(instance: Instance) -> str:
+    return msgspec.json.encode(instance_to_wire(instance)).decode()
+
+
+def _cancel(executor: Executor, future: Future[str]) -> None:
+    abandon = getattr(executor, "abandon", None)
+    if not future.cancel() and abandon is not None:
+        abandon(future)

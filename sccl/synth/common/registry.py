@@ -1,0 +1,112 @@
+"""The synthesizers by name, and the function that runs any of them."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
+
+from sccl.core.algorithm import Algorithm
+from sccl.core.outcome import Inconclusive, Outcome, Solution
+from sccl.core.symmetric import SymmetricAlgorithm
+from sccl.errors import JudgeError, UnreachableError, unknown_name
+from sccl.judge import require_valid
+from sccl.solvers.effort import Effort
+from sccl.synth.common.contract import (
+    Notify,
+    Options,
+    Request,
+    Synthesizer,
+    VerificationProgress,
+    check_request,
+)
+from sccl.synth.common.reachability import unreachable_error
+
+if TYPE_CHECKING:
+    from sccl.core.packed_schedule import AnySchedule
+
+_PACKAGES = {
+    "fluid": "sccl.synth.packing.by_time",
+    "ksync": "sccl.synth.syncoll",
+    "limit": "sccl.synth.packing.by_steps",
+    "taccl": "sccl.synth.taccl",
+    "tacos": "sccl.synth.tacos",
+    "teccl": "sccl.synth.teccl",
+}
+"""Packages of the synthesizers, by name."""
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of the synthesizers; none is loaded."""
+    return tuple(_PACKAGES)
+
+
+def load(name: str) -> Synthesizer:
+    """Return a synthesiser.
+
+    Raises:
+        UnknownNameError: there is none of that name.
+    """
+    if name not in names():
+        hint = f"the synthesisers are {', '.join(names())}"
+        raise unknown_name("synthesiser", name, names(), hint)
+    return cast("Synthesizer", importlib.import_module(_PACKAGES[name]))
+
+
+def plan(
+    synthesizer: Synthesizer,
+    request: Request,
+    options: Options | None = None,
+    effort: Effort | None = None,
+    notify: Notify = lambda _: None,
+) -> Outcome:
+    """Return the outcome of a synthesiser for a request. A plan has passed verification.
+
+    Raises:
+        InputError: it does not take the request, or the options do not fit it.
+        JudgeError: it gave a plan that is not valid, or for another topology or collective.
+        ContradictionError: it gave a plan below the lower bound that it proved.
+        KeyboardInterrupt: the user interrupted before anything was found.
+    """
+    check_request(synthesizer, request)
+    effort = effort or Effort()
+    if effort.units is not None and effort.units <= 0:
+        return Inconclusive("no effort is allowed")
+    try:
+        outcome = synthesizer.plan(request, options or synthesizer.Options(), effort, notify)
+    except UnreachableError as error:  # of the machine, or of what an option leaves of it
+        raise unreachable_error(request.topology, request.spec) or error from error
+    match outcome:
+        case Solution():
+            return _verified_result(synthesizer, request, outcome, notify)
+        case Inconclusive(best=Solution() as best):
+            return replace(outcome, best=_verified_result(synthesizer, request, best, notify))
+        case _:
+            return outcome
+
+
+def _verified_result(
+    synthesizer: Synthesizer, request: Request, result: Solution, notify: Notify
+) -> Solution:
+    """Return a result if it is a valid plan for the request.
+
+    Raises:
+        JudgeError: it is not.
+        ContradictionError: it takes less time than the lower bound that the synthesiser states.
+    """
+    made, made_by = result.plan, f"synthesiser {synthesizer.NAME!r}"
+    asked = request.spec.at(made.collective.chunks)
+    if made.topology != request.topology or made.collective != asked:
+        raise JudgeError(f"{made_by} gave a plan of another topology or collective")
+    if not isinstance(made, Algorithm | SymmetricAlgorithm) and not _has_requested_bytes(
+        made, request
+    ):
+        raise JudgeError(f"{made_by} gave a schedule of fewer bytes than asked for")
+    plan = require_valid(made, made_by, lambda done, of: notify(VerificationProgress(done, of)))
+    result.bound.require_holds()
+    return replace(result, plan=plan)
+
+
+def _has_requested_bytes(made: AnySchedule, request: Request) -> bool:
+    """Return whether chunks of each class have the bytes that are asked for."""
+    return made.collective.served_bytes(made.chunk_bytes) >= request.size_bytes

@@ -1,0 +1,75 @@
+"""The interface through which sweeps and certificates get limits of R/C."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from sccl.collectives import Spec
+from sccl.core.bound import Bounds
+from sccl.core.instance import Instance
+from sccl.core.step_limit import StepLimit, StepPrices
+from sccl.core.topology import Topology
+from sccl.transform import Question
+
+SWEEP_LIMIT_UNITS = 8.0
+"""For the limit of a number of steps, which prunes a sweep: units of effort, of one to five seconds
+that no load changes."""
+
+
+class StepLimits(Protocol):
+    """The limits of a collective on a machine."""
+
+    def are_quick(self) -> bool:
+        """Return whether they take less than a query, so that a sweep asks for them first."""
+        ...
+
+    def quick_bound(self, steps: int) -> StepLimit | None:
+        """Return a lower bound for algorithms of S = ``steps``, at little effort. None: unknown.
+
+        Raises:
+            SolverError: its solver failed.
+        """
+        ...
+
+    def step_limit(self, steps: int) -> StepLimit:
+        """Return the limit of R/C for S = ``steps``, or bounds around it.
+
+        Raises:
+            SolverError: its solver broke.
+            TooLargeError: so many ranks, links and steps that it cannot be computed.
+        """
+        ...
+
+    def count_refuted_vectors(self, question: Question) -> int:
+        """Return how many round vectors a bound refutes, if that is all there are. 0: it is not."""
+        ...
+
+    def separating_prices(
+        self, instance: Instance, rounds: tuple[int, ...], units: float
+    ) -> tuple[StepPrices, float]:
+        """Return prices at which all chunks cost more than the rounds of these steps buy.
+
+        Args:
+            units: limit on effort.
+
+        Returns:
+            The prices, empty if there are none, and the effort spent.
+        """
+        ...
+
+
+class StepLimitsFactory(Protocol):
+    """Gives the limits of any collective on any machine.
+
+    For another effort than :data:`SWEEP_LIMIT_UNITS`, use a ``partial`` with its units.
+    """
+
+    def __call__(
+        self, topology: Topology, spec: Spec, bounds: Bounds, units: float = SWEEP_LIMIT_UNITS
+    ) -> StepLimits:
+        """Return the limits of a collective.
+
+        Args:
+            units: of effort, for the limit of a number of steps.
+        """
+        ...

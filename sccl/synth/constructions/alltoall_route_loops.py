@@ -1,0 +1,140 @@
+"""Ways through time from one rank to all, at prices of full links: compiled loops over numbers.
+
+Whole numbers alone, so that no processor rounds them otherwise.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sccl.compiled import compiled
+
+_UNIT_BITS = 20  # bits of what a constraint that is the fullest of its step has
+_NOISE_BITS = 10  # bits
+_INFINITE_COST = 1 << 61
+
+
+@compiled
+def reroute(  # noqa: PLR0913, PLR0917 - compiled code works on arrays
+    machine: Any,
+    source: int,
+    order: Any,
+    batch: int,
+    squarings: int,
+    noise: Any,
+    shake: int,
+    paths: Any,
+    load: Any,
+    scratch: Any,
+) -> None:
+    """Reroute all chunks of a rank, some at a time, each by the cheapest path at current loads.
+
+    A link's price in a step is the share of its constraints' loads in that of the step's fullest,
+    to a power: the derivative of the step's rounds.
+
+    Args:
+        machine: links by the rank they enter (from, links), their sources, constraints of each link
+            (from, numbers), load of a send on each constraint, distances by source row.
+        source: row of the distances, and of ``paths``.
+        order: its chunks. Chunk c is wanted on rank c modulo the ranks.
+        batch: number at a time.
+        squarings: the power is two to this.
+        noise: numbers of ten bits, whose count is prime.
+        shake: maximum increase of a price by noise, in 64ths.
+        paths: by source, chunk and step, the link that is used. -1: none.
+        load: by step and constraint.
+        scratch: prices by step and link, and by constraint, costs and links by time and rank, the
+            place in ``noise``.
+    """
+    in_start, in_link, src, of_start, of, fill, first, rank = machine
+    price, share, cost, through, place = scratch
+    steps, ranks = load.shape[0], first.shape[1]
+    begin = 0
+    while begin < len(order):
+        end = min(begin + batch, len(order))
+        for i in range(begin, end):
+            _add_load(paths[source, order[i]], of_start, of, fill, load, -1)
+        _price_links(of_start, of, fill, load, squarings, noise, shake, (price, share, place))
+        _cheapest_paths(in_start, in_link, src, first[source], rank[source], price, cost, through)
+        for i in range(begin, end):
+            path = paths[source, order[i]]
+            at = order[i] % ranks
+            for time in range(steps, 0, -1):
+                link = through[time, at]
+                path[time - 1] = link
+                if link >= 0:
+                    at = src[link]
+            _add_load(path, of_start, of, fill, load, 1)
+        begin = end
+
+
+@compiled
+def _add_load(  # noqa: PLR0913, PLR0917 - likewise
+    path: Any, of_start: Any, of: Any, fill: Any, load: Any, times: int
+) -> None:
+    """Add a way so many times to the loads."""
+    for step in range(len(path)):
+        if path[step] >= 0:
+            for i in range(of_start[path[step]], of_start[path[step] + 1]):
+                load[step, of[i]] += times * fill[of[i]]
+
+
+@compiled
+def _price_links(  # noqa: PLR0913, PLR0917 - likewise
+    of_start: Any,
+    of: Any,
+    fill: Any,
+    load: Any,
+    squarings: int,
+    noise: Any,
+    shake: int,
+    scratch: Any,
+) -> None:
+    """Set the prices of links by the loads of their constraints."""
+    price, share, place = scratch
+    at = place[0]
+    for step in range(load.shape[0]):
+        fullest = load[step].max()
+        for c in range(load.shape[1]):
+            each = (load[step, c] << _UNIT_BITS) // fullest if fullest else 1 << _UNIT_BITS
+            for _ in range(squarings):
+                each = each * each >> _UNIT_BITS
+            share[c] = (each + 1) * fill[c]
+        for link in range(price.shape[1]):
+            total = 0
+            for i in range(of_start[link], of_start[link + 1]):
+                total += share[of[i]]
+            at = at + 1 if at + 1 < len(noise) else 0
+            price[step, link] = total * ((64 << _NOISE_BITS) + shake * noise[at]) >> _NOISE_BITS
+    place[0] = at
+
+
+@compiled
+def _cheapest_paths(  # noqa: PLR0913, PLR0917 - likewise
+    in_start: Any,
+    in_link: Any,
+    src: Any,
+    first: Any,
+    rank: int,
+    price: Any,
+    cost: Any,
+    through: Any,
+) -> None:
+    """Find the cheapest way from a rank to each (time, rank), and its last link. -1: it stays.
+
+    Args:
+        first: by rank, when it can be reached first.
+    """
+    cost[0, :] = _INFINITE_COST
+    cost[0, rank] = 0
+    for time in range(price.shape[0]):
+        for v in range(len(first)):
+            best, by = cost[time, v], -1
+            if first[v] <= time + 1:
+                for i in range(in_start[v], in_start[v + 1]):
+                    link = in_link[i]
+                    if first[src[link]] <= time:
+                        next_cost = cost[time, src[link]] + price[time, link]
+                        if next_cost < best:
+                            best, by = next_cost, link
+            cost[time + 1, v], through[time + 1, v] = best, by

@@ -1,0 +1,334 @@
+"""Constructed algorithms: by translations, breadth first, and by routes, on any machine."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from sccl.core.algorithm import Algorithm, Send
+from sccl.core.answer import Sat, Unknown
+from sccl.core.collective import Collective
+from sccl.core.instance import Instance
+from sccl.core.symmetric import AnyAlgorithm, SymmetricAlgorithm, Symmetry
+from sccl.core.topology import Topology
+from sccl.judge import require_valid
+from sccl.synth.constructions.costs import ConstructionCost, cost_without_search
+from sccl.topo.symmetry.group import Group
+from sccl.topo.symmetry.group_choice import candidate_groups
+
+if TYPE_CHECKING:
+    from sccl.synth.constructions.product_alltoall import ProductAlltoall
+
+NAME = "direct"
+
+_NamedAlgorithm = tuple[str, AnyAlgorithm | None]
+"""The name of the group that an algorithm is invariant under, and that, or that there is none."""
+
+MAX_ALLTOALL_SEARCH_RANKS = 20
+"""Ranks up to which a search finds fewer chunks of an alltoall than are known without."""
+
+_MAX_SOLVER_SIZE = 2_000_000  # chunks times links times steps, up to which a solver may do better
+
+
+def answer(instance: Instance, among: Sequence[Group]) -> Sat | Unknown | None:
+    """Return an algorithm, not yet judged. None: it takes a search to know whether there is one.
+
+    Unknown: none was found, and a search would take too long.
+
+    Args:
+        among: groups of symmetries. The first that holds translations is used, else the first of
+            which only the identity keeps a rank.
+    """
+    begin = time.perf_counter()
+    collective, plain = instance.collective, not instance.topology.budgets
+    if not (collective.is_alltoall or (collective.is_allgather and plain)):
+        return None
+    algorithm: AnyAlgorithm | None
+    has_translations, algorithm = (
+        _answer_by_translations(instance, among) if plain else (False, None)
+    )
+    name = "translations"
+    best: Fraction | None = None
+    if not has_translations and collective.is_allgather:
+        name, algorithm, best = _best_allgather(instance, among)
+    if collective.is_alltoall and algorithm is None:
+        coloured = cost_without_search(instance.topology, collective) if has_translations else None
+        if coloured is None or not coloured.is_optimal:
+            name, algorithm, best = _best_alltoall(instance, among)
+        if coloured and coloured.steps == instance.steps:
+            best = min(coloured.bandwidth, best or coloured.bandwidth)
+    seconds = time.perf_counter() - begin
+    if algorithm is not None and algorithm.rounds <= instance.rounds:
+        first, *rest = algorithm.rounds_per_step
+        first += instance.rounds - algorithm.rounds
+        return Sat(replace(algorithm, rounds_per_step=(first, *rest)), NAME, seconds, group=name)
+    size = collective.num_chunks * len(instance.topology.links) * instance.steps
+    many = collective.is_alltoall and instance.topology.ranks > MAX_ALLTOALL_SEARCH_RANKS
+    if best is None or (size <= _MAX_SOLVER_SIZE and not many):
+        return None
+    why = (
+        f"without search R/C {best} is known for this number of steps, and a search would take long"
+    )
+    return Unknown(why, NAME, seconds, best=best)
+
+
+def construct_algorithm(
+    topology: Topology, collective: Collective, steps: int
+) -> AnyAlgorithm | None:
+    """Return a verified algorithm of ``steps`` steps without search. None: no construction applies.
+
+    Its C is the one at which the construction attains its R/C, or for routes the smallest C.
+
+    Args:
+        collective: non-combining, at its smallest C.
+    """
+    attainable = cost_without_search(topology, collective)
+    made: _NamedAlgorithm = ("", None)
+    if collective.is_alltoall and not (attainable and attainable.is_optimal):
+        made = "", _construct_alltoall(topology, collective, steps)
+    if attainable is not None and attainable.steps == steps:
+        made = _cheaper(made, ("", _construct_at_chunks(attainable, topology, collective)))
+    return require_valid(made[1], "an answer without search") if made[1] else None
+
+
+def _construct_at_chunks(
+    attainable: ConstructionCost, topology: Topology, collective: Collective
+) -> AnyAlgorithm | None:
+    """Return an algorithm that attains the known values, at the fewest chunks that have one."""
+    for times in attainable.multiples:
+        chunks = collective.chunks * times
+        rounds = attainable.bandwidth * chunks
+        if rounds.denominator == 1 and rounds >= attainable.steps:
+            number = collective.num_chunks * times
+            scaled = replace(collective, chunks=chunks, num_chunks=number)
+            asked = Instance(topology, scaled, attainable.steps, int(rounds))
+            result = answer(asked, _symmetry_groups(topology, collective))
+            if isinstance(result, Sat):
+                return result.algorithm
+    return None
+
+
+@lru_cache(maxsize=4)
+def _construct_alltoall(
+    topology: Topology, collective: Collective, steps: int
+) -> AnyAlgorithm | None:
+    """Return an alltoall of a product, or by routes, whichever is cheaper.
+
+    If factors are equal, routes cannot be cheaper.
+    """
+    product = _product_in_steps(topology, steps)
+    made: _NamedAlgorithm = ("", None)
+    if product is not None:
+        times = len(product.factors)
+        chunks, number = collective.chunks * times, collective.num_chunks * times
+        scaled = replace(collective, chunks=chunks, num_chunks=number)
+        made = _alltoall_of_product(topology, scaled, steps)
+        if made[1] is not None and product.has_equal_rounds:
+            return made[1]
+    routed = _alltoall_by_routes(
+        topology, collective, steps, _symmetry_groups(topology, collective)
+    )
+    return _cheaper(made, routed)[1]
+
+
+def _best_alltoall(
+    instance: Instance, among: Sequence[Group]
+) -> tuple[str, AnyAlgorithm | None, Fraction | None]:
+    """Return an alltoall of a product, else by routes, and the least R/C known at any C.
+
+    Routes are left out where less is asked for than a product of factors that are alike takes.
+    """
+    topology, steps, asked = instance.topology, instance.steps, instance.collective
+    product, candidate = (
+        _product_in_steps(topology, steps),
+        _alltoall_of_product(topology, asked, steps),
+    )
+    cost = product.cost if product else None
+    if candidate[1] is None or candidate[1].rounds > instance.rounds:
+        hopeless = (
+            product and product.has_equal_rounds and instance.rounds <= product.cost * asked.chunks
+        )
+        if not hopeless:
+            candidate = _cheaper(candidate, _alltoall_by_routes(topology, asked, steps, among))
+    costs = [] if cost is None else [cost]
+    costs += [candidate[1].bandwidth_cost] if candidate[1] else []
+    fewest = replace(asked, chunks=topology.ranks, num_chunks=topology.ranks**2)
+    if product is None and asked.chunks > fewest.chunks:  # of more chunks routes may take more
+        smallest = _construct_alltoall(topology, fewest, steps)
+        costs += [smallest.bandwidth_cost] if smallest else []
+    return *candidate, min(costs, default=None)
+
+
+def _cheaper(first: _NamedAlgorithm, second: _NamedAlgorithm) -> _NamedAlgorithm:
+    """Return the cheaper of two algorithms, which may not be there."""
+    if first[1] is None or second[1] is None:
+        return first if second[1] is None else second
+    return first if first[1].bandwidth_cost <= second[1].bandwidth_cost else second
+
+
+@lru_cache(maxsize=4)
+def _symmetry_groups(topology: Topology, collective: Collective) -> tuple[Group, ...]:
+    """Return all groups that are known or found, which takes seconds on large machines."""
+    return candidate_groups(topology, collective, "auto")
+
+
+def _answer_by_translations(
+    instance: Instance, among: Sequence[Group]
+) -> tuple[bool, SymmetricAlgorithm | None]:
+    """Return whether there are translations, and the algorithm that is invariant under them."""
+    from sccl.synth.constructions import abelian_allgather, abelian_alltoall  # noqa: PLC0415 - NumPy is slow to load
+    from sccl.topo.symmetry.regular_groups import (  # noqa: PLC0415
+        as_cayley_machine,
+        split_commuting,
+        translation_group,
+    )
+
+    topology, collective = instance.topology, instance.collective
+    for symmetry_group in among:
+        group = translation_group(symmetry_group.generators)
+        machine = as_cayley_machine(topology, group) if group else None
+        if machine is None:
+            continue
+        if collective.is_allgather:
+            made = abelian_allgather.build_sends(
+                machine, collective.chunks, instance.steps, instance.rounds
+            )
+        else:
+            pieces = collective.chunks // topology.ranks
+            made = abelian_alltoall.build_sends(machine, pieces, instance.steps, instance.rounds)
+        if made is None:
+            return True, None
+        rounds, sends = made
+        kept, _ = split_commuting(symmetry_group.generators)
+        return True, SymmetricAlgorithm(
+            topology, collective, rounds, tuple(kept), tuple(sends), len(sends) * topology.ranks
+        )
+    return False, None
+
+
+def _semiregular_groups(
+    topology: Topology, among: Sequence[Group]
+) -> Iterator[tuple[str, tuple[Symmetry, ...]]]:
+    """Yield the named groups in which only the identity keeps a rank, then the trivial group.
+
+    If a group has turns, its subgroup without turns is used.
+    """
+    from sccl.topo.symmetry.semiregular import find_semiregular_group  # noqa: PLC0415 - NumPy is slow to load
+
+    for symmetry_group in among:
+        kept = tuple(symmetry for symmetry in symmetry_group.generators if not symmetry.chunk_shift)
+        if kept and find_semiregular_group([symmetry.ranks for symmetry in kept], topology.ranks):
+            yield symmetry_group.name, kept
+    yield "", ()
+
+
+def _build_algorithm(
+    topology: Topology,
+    collective: Collective,
+    rounds: tuple[int, ...],
+    kept: tuple[Symmetry, ...],
+    sends: Sequence[Send],
+) -> AnyAlgorithm:
+    """Return an algorithm by the sends of the chunks of a rank of each orbit."""
+    if not kept:
+        return Algorithm(topology, collective, rounds, tuple(sends))
+    firsts = len({send.chunk % topology.ranks for send in sends})
+    number = len(sends) * (topology.ranks // firsts)
+    return SymmetricAlgorithm(topology, collective, rounds, kept, tuple(sends), number)
+
+
+def _best_allgather(
+    instance: Instance, among: Sequence[Group]
+) -> tuple[str, AnyAlgorithm | None, Fraction | None]:
+    """Return an allgather on a machine without translations, and the least R/C known at any C."""
+    candidate = _allgather_on_mesh(instance)
+    if candidate[1] is None:
+        candidate = _allgather_breadth_first(instance, among)
+    attainable = (
+        cost_without_search(instance.topology, instance.collective)
+        if candidate[1] is None
+        else None
+    )
+    best = attainable.bandwidth if attainable and attainable.steps == instance.steps else None
+    return *candidate, best
+
+
+def _allgather_on_mesh(instance: Instance) -> _NamedAlgorithm:
+    """Return an allgather dimension by dimension, where its C is enough for that."""
+    from sccl.synth.constructions import mesh_allgather  # noqa: PLC0415 - NumPy is slow to load
+
+    machine, pieces = mesh_allgather.find_mesh(instance.topology), instance.collective.chunks
+    if machine is None or instance.steps != machine.steps or pieces % machine.pieces:
+        return "", None
+    times = pieces // machine.pieces
+    made = (
+        mesh_allgather.build_sends(machine, pieces)
+        if times * sum(machine.rounds) <= instance.rounds
+        else None
+    )
+    if made is None:
+        return "", None
+    kept, rounds = machine.symmetries(), tuple(times * each for each in machine.rounds)
+    name = "turns of dimensions" if kept else ""
+    return name, _build_algorithm(instance.topology, instance.collective, rounds, kept, made)
+
+
+def _allgather_breadth_first(instance: Instance, among: Sequence[Group]) -> _NamedAlgorithm:
+    """Return an allgather breadth first."""
+    from sccl.synth.constructions.bfb import build_sends  # noqa: PLC0415 - NumPy is slow to load
+    from sccl.topo.symmetry.semiregular import find_semiregular_group  # noqa: PLC0415 - likewise
+
+    topology, collective = instance.topology, instance.collective
+    name, kept = next(_semiregular_groups(topology, among))
+    free = (
+        find_semiregular_group([symmetry.ranks for symmetry in kept], topology.ranks)
+        if kept
+        else None
+    )
+    made = build_sends(topology, free, collective.chunks, instance.steps, instance.rounds)
+    if made is None:
+        return name, None
+    return name, _build_algorithm(topology, collective, made[0], kept, made[1])
+
+
+def _alltoall_by_routes(
+    topology: Topology, collective: Collective, steps: int, among: Sequence[Group]
+) -> _NamedAlgorithm:
+    """Return an alltoall by routes."""
+    from sccl.synth.constructions.alltoall_routes import build_sends, find_routes  # noqa: PLC0415 - NumPy is slow to load
+
+    name, kept = next(_semiregular_groups(topology, among))
+    pieces = collective.chunks // topology.ranks
+    routing = find_routes(topology, tuple(symmetry.ranks for symmetry in kept), pieces, steps)
+    if routing is None:
+        return name, None
+    return name, _build_algorithm(
+        topology, collective, routing.rounds, kept, build_sends(topology, routing)
+    )
+
+
+def _product_in_steps(topology: Topology, steps: int) -> ProductAlltoall | None:
+    """Return the alltoall of a product of so many steps. None: there is none."""
+    from sccl.synth.constructions.product_alltoall import product_alltoall  # noqa: PLC0415 - NumPy is slow to load
+
+    product = product_alltoall(topology)
+    return product if product and len(product.rounds) == steps else None
+
+
+def _alltoall_of_product(topology: Topology, collective: Collective, steps: int) -> _NamedAlgorithm:
+    """Return an alltoall of a product, where each pair of ranks has as many pieces as it takes."""
+    product, pieces = _product_in_steps(topology, steps), collective.chunks // topology.ranks
+    if product is None or pieces % len(product.factors):
+        return "", None
+    sends = product.sends(pieces)
+    if sends is None:
+        return "", None
+    rounds = tuple(r * (pieces // len(product.factors)) for r in product.rounds)
+    kept = product.symmetries
+    return "symmetries of factors" if kept else "", _build_algorithm(
+        topology, collective, rounds, kept, sends
+    )

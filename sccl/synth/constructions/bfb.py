@@ -1,0 +1,138 @@
+"""Allgather breadth first on any machine without budgets: the arrivals at each rank, by link.
+
+In step t - 1 a rank gets the chunks of ranks t links away, split over the links from ranks at t - 1
+such that the maximum load is minimal (:mod:`sccl.synth.constructions.bfb_costs`). Arrivals at other
+ranks, or in other steps, are independent of that. If only the identity of the symmetries keeps a
+rank, the arrivals on one rank of each orbit determine all: a chunk that rank v sends to rank u over
+(w, u) is, once v is mapped to the first of its orbit, one of its chunks, with exactly one such
+image over each of its links.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from math import ceil
+
+import numpy as np
+
+from sccl.core.algorithm import Send, make_send
+from sccl.core.arrays import IntArray
+from sccl.core.topology import Topology
+from sccl.synth.constructions.bfb_costs import MAX_RANKS, all_distances, step_costs
+from sccl.synth.constructions.bipartite_split import DemandClasses, split_demands
+from sccl.topo.symmetry.semiregular import SemiregularGroup
+
+MAX_SENDS = 2**22
+"""Sends that are held one by one: as many as 1,024 ranks with four chunks each have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrivals:
+    """The arrivals at a rank in a step.
+
+    Attributes:
+        sources: by class of roots, those at that distance from the rank, ascending.
+        classes: the links into the rank that each class may use, and its size.
+        link_sources: the ranks at which these links start.
+    """
+
+    step: int
+    rank: int
+    sources: tuple[IntArray, ...]
+    classes: DemandClasses
+    link_sources: tuple[int, ...]
+    lanes: tuple[int, ...]
+
+    def chunk_senders(
+        self, pieces: int, rounds: int, ranks: int
+    ) -> Iterator[tuple[IntArray, IntArray]]:
+        """Yield (chunks, senders): pieces of each class in order, link after link.
+
+        Args:
+            pieces: C.
+            rounds: enough for them.
+        """
+        split = split_demands(self.classes, self.lanes, pieces, rounds)
+        for roots, amounts in zip(self.sources, split, strict=True):
+            chunks = (roots[:, None] + ranks * np.arange(pieces)).ravel()
+            yield chunks, np.repeat(np.array(self.link_sources), amounts)
+
+
+def enumerate_arrivals(topology: Topology, ranks: Iterable[int]) -> Iterator[Arrivals]:
+    """Yield them for each of some ranks and each step.
+
+    Raises:
+        UnreachableError: some rank does not reach another.
+    """
+    far = all_distances(topology)
+    entering: dict[int, list[tuple[int, int]]] = {}
+    for link in topology.links:
+        entering.setdefault(link.dst, []).append((link.src, link.lanes))
+    for rank in ranks:
+        into, lanes = (tuple(column) for column in zip(*entering[rank], strict=True))
+        nearer = far[:, into] == far[:, rank, None] - 1
+        for t in range(1, int(far[:, rank].max()) + 1):
+            roots = np.flatnonzero(far[:, rank] == t)
+            by_mask: dict[int, list[int]] = {}
+            for root, usable in zip(roots.tolist(), nearer[roots].tolist(), strict=True):
+                mask = sum(1 << i for i, may in enumerate(usable) if may)
+                by_mask.setdefault(mask, []).append(root)
+            masks = sorted(by_mask)
+            classes = tuple((mask, len(by_mask[mask])) for mask in masks)
+            sources = tuple(np.array(by_mask[mask]) for mask in masks)
+            yield Arrivals(t - 1, rank, sources, classes, into, lanes)
+
+
+def build_sends(
+    topology: Topology, group: SemiregularGroup | None, pieces: int, steps: int, rounds: int
+) -> tuple[tuple[int, ...], list[Send]] | None:
+    """Return the rounds of each step, and the sends of all chunks that start on firsts of orbits.
+
+    None: there are none, or too many to hold.
+
+    Args:
+        group: of symmetries of the machine. None: each rank is an orbit of its own.
+        pieces: C.
+        steps: that of the farthest pair of ranks, or there are none.
+    """
+    ranks = topology.ranks
+    firsts = group.representatives if group else tuple(range(ranks))
+    if ranks > MAX_RANKS or len(firsts) * (ranks - 1) * pieces > MAX_SENDS:
+        return None
+    min_rounds = [ceil(pieces * cost) for cost in cached_costs(topology, firsts)]
+    if len(min_rounds) != steps or sum(min_rounds) > rounds:
+        return None
+    columns: list[list[IntArray]] = [[] for _ in range(steps)]
+    for arrived in enumerate_arrivals(topology, firsts):
+        for chunks, senders in arrived.chunk_senders(pieces, min_rounds[arrived.step], ranks):
+            columns[arrived.step].append(
+                _move_to_representatives(group, chunks, senders, arrived.rank, ranks)
+            )
+    sent = []
+    for step, parts in enumerate(columns):
+        rows = np.concatenate(parts, axis=1)
+        rows = rows[:, np.lexsort(rows[::-1])]
+        sent += [make_send(c, u, v, step) for c, u, v in zip(*rows.tolist(), strict=True)]
+    return (min_rounds[0] + rounds - sum(min_rounds), *min_rounds[1:]), sent
+
+
+@lru_cache(maxsize=16)
+def cached_costs(topology: Topology, firsts: tuple[int, ...]) -> tuple[Fraction, ...]:
+    """Return the step costs of breadth-first broadcast, which sweeps ask for many times."""
+    return step_costs(topology, firsts)
+
+
+def _move_to_representatives(
+    group: SemiregularGroup | None, chunks: IntArray, senders: IntArray, rank: int, ranks: int
+) -> IntArray:
+    """Return (chunk, from, to) of chunks that reach a rank, moved to the firsts of their orbits."""
+    if group is None:
+        return np.stack([chunks, senders, np.full_like(chunks, rank)])
+    roots = chunks % ranks
+    back = group.element_to[roots]
+    row = np.arange(len(roots))
+    moved = chunks - roots + group.representative[roots]
+    return np.stack([moved, back[row, senders].astype(np.int64), back[:, rank].astype(np.int64)])

@@ -1,0 +1,129 @@
+"""The cost of a breadth-first allgather, on any machine without budgets.
+
+Each chunk reaches each rank as early as possible, over links from ranks that are one nearer to its
+source. So in step t a rank gets the chunks t links away, each over one of some links into it. By
+Hall's theorem the load of the fullest of these is the maximum, over all sets of links, of the
+chunks that only these may carry, over their lanes. Ranks and steps are independent. One rank of
+each orbit is enough. Source: Zhao et al., NSDI 2025 (arXiv 2202.03356), breadth-first broadcast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sccl.core.topology import Topology
+from sccl.errors import UnreachableError
+from sccl.synth.constructions.bipartite_split import min_max_load
+
+MAX_RANKS = 4096
+"""Beyond, the distances of all pairs of ranks take more than some 100 MB."""
+
+_MAX_SUBSET_LINKS = 10  # of a rank: all sets of so many are looked at, of more by flows
+
+
+def step_costs(topology: Topology, ranks: Iterable[int] | None = None) -> tuple[Fraction, ...]:
+    """Return the rounds per chunk of each step: the best of all that use shortest paths only.
+
+    That is exact for machines without shared budgets. With these a step may take longer.
+
+    Args:
+        ranks: those whose arrivals are looked at. None: all.
+
+    Raises:
+        UnreachableError: some rank does not reach another.
+    """
+    far = all_distances(topology)
+    into: list[list[int]] = [[] for _ in range(topology.ranks)]
+    lanes: list[list[int]] = [[] for _ in range(topology.ranks)]
+    for link in topology.links:
+        into[link.dst].append(link.src)
+        lanes[link.dst].append(link.lanes)
+    max_loads: list[Fraction] = []
+    for rank in range(topology.ranks) if ranks is None else ranks:
+        rank_distances = far[:, rank]
+        nearer = far[:, into[rank]] == rank_distances[:, None] - 1
+        take = _loads_by_subsets if len(lanes[rank]) <= _MAX_SUBSET_LINKS else _loads_by_flows
+        loads = take(rank_distances, nearer, lanes[rank], max_loads)
+        max_loads = [max(pair) for pair in zip(loads, max_loads, strict=False)] + [
+            *loads[len(max_loads) :],
+            *max_loads[len(loads) :],
+        ]
+    return tuple(max_loads)
+
+
+@lru_cache(maxsize=2)
+def all_distances(topology: Topology) -> NDArray[np.int16]:
+    """Return how many links each rank (row) is from each.
+
+    Raises:
+        UnreachableError: some rank does not reach another.
+    """
+    unreached = UnreachableError(
+        f"topology {topology.name!r}: some rank does not reach another; add a link"
+    )
+    ranks = topology.ranks
+    src, dst = np.array([k.edge for k in topology.links], np.int64).T
+    order = np.argsort(dst, kind="stable")
+    src, dst = src[order], dst[order]
+    starts = np.searchsorted(dst, np.arange(ranks))
+    if (np.bincount(dst, minlength=ranks) == 0).any():
+        raise unreached
+    reached = np.eye(ranks, dtype=bool)
+    far = np.where(reached, 0, -1).astype(np.int16)
+    steps = 0
+    while (far < 0).any():
+        steps += 1
+        # by column: what a rank is reached by is what those before it are
+        is_new = np.logical_or.reduceat(reached[:, src], starts, axis=1) & (far < 0)
+        if not is_new.any():
+            raise unreached
+        far[is_new] = steps
+        reached |= is_new
+    far.flags.writeable = False
+    return far
+
+
+def _loads_by_subsets(
+    far: NDArray[np.int16], nearer: NDArray[np.bool_], lanes: list[int], max_loads: list[Fraction]
+) -> list[Fraction]:
+    """Return the load of each step on the links into a rank, where it is more than ``max_loads``.
+
+    The chunks that only a set of links may carry are the sum over its subsets, for all sets at
+    once.
+    """
+    links, steps = len(lanes), int(far.max())
+    masks = nearer @ (1 << np.arange(links))
+    table = np.zeros((steps, 1 << links), dtype=np.int64)
+    others = far > 0
+    np.add.at(table, (far[others] - 1, masks[others]), 1)
+    widths = np.zeros(1 << links, dtype=np.int64)
+    for link, width in enumerate(lanes):
+        view = table.reshape(steps, -1, 2, 1 << link)
+        view[:, :, 1] += view[:, :, 0]
+        widths.reshape(-1, 2, 1 << link)[:, 1] += width
+    loads = []
+    for step, row in enumerate(table):
+        load = max_loads[step] if step < len(max_loads) else Fraction(0)
+        while (over := row[1:] * load.denominator > load.numerator * widths[1:]).any():
+            at = 1 + int(np.argmax(np.where(over, row[1:] / widths[1:], -1.0)))
+            load = Fraction(int(row[at]), int(widths[at]))
+        loads.append(load)
+    return loads
+
+
+def _loads_by_flows(
+    far: NDArray[np.int16], nearer: NDArray[np.bool_], lanes: list[int], _most: list[Fraction]
+) -> list[Fraction]:
+    """Return the load of each step on the links into a rank that has many."""
+    loads = []
+    for step in range(1, int(far.max()) + 1):
+        masks, counts = np.unique(nearer[far == step], axis=0, return_counts=True)
+        bits = [sum(1 << i for i in np.flatnonzero(mask).tolist()) for mask in masks]
+        classes = tuple(zip(bits, counts.tolist(), strict=True))
+        loads.append(min_max_load(classes, tuple(lanes)))
+    return loads

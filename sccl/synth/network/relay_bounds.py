@@ -1,0 +1,121 @@
+"""Bound the completion time by the spread of late chunks within a group of ranks.
+
+If every rank needs every chunk, a chunk that enters a group over one of its incoming links must
+spread from there to all ranks of the group, or enter once more. Within t ticks it spreads from a
+rank to at most the ranks of the group within distance t, including itself. So by T, chunks that
+entered at ticks t_1, t_2, ... have reached at most the number of places that all T - t_k allow
+together. The k-th chunk enters no earlier than links can bring k chunks.
+
+Within the last t ticks before T, links within the group can deliver a limited number of chunks. Of
+all D chunks, at most E(T - t) entered before that. Each of the others must reach all n ranks within
+the t ticks, over a link within the group or as it enters. At most E(T) - E(T - t) enter in that
+time, so
+
+    n (D - E(T - t)) <= S(t) + E(T) - E(T - t),
+
+where S(t) is the capacity of links within the group in t ticks. If more chunks entered before,
+fewer remained.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from sccl.core.arrays import IntArray
+from sccl.synth.network.cut_capacity import CutCapacity
+from sccl.synth.network.shortest_paths import UNREACHABLE, ShortestPaths
+
+MAX_PAIRS = 2**22
+"""Largest number of pairs of ranks for the computation of distances."""
+
+MAX_JOINT_RANKS = 64
+"""Ranks of a group of which all links are looked at together."""
+
+
+class RelayDistances:
+    """How far chunks get within groups."""
+
+    def __init__(self, paths: ShortestPaths) -> None:
+        all_nodes = range(paths.nodes)
+        self.far = np.stack(
+            [paths.distances_from([rank]) for rank in all_nodes]
+        )  # from each to each
+
+    def ticks(self, pipes: CutCapacity, links: IntArray, inside: IntArray, chunks: int) -> int:
+        """Return the first tick by which so many chunks can have come to all of a group.
+
+        Args:
+            links: those into the group.
+            inside: its ranks.
+        """
+        ends = pipes.dst[links]
+        entries = inside if ends.max() >= len(self.far) else np.unique(ends)
+        near = np.sort(self.far[np.ix_(entries, inside)], axis=1).min(axis=0)
+        places = chunks * len(inside)  # and each that enters has come to one at least
+        low = pipes.carry_ticks(links, chunks)
+        high = low + int(near[-1])
+        if high >= UNREACHABLE:
+            return low
+        times = pipes.carry_times(links, high, places)
+        while low < high:
+            middle = (low + high) // 2
+            reached = _reachable_counts(times, near, middle)
+            low, high = (low, middle) if reached >= places else (middle + 1, high)
+        return low
+
+
+def first_feasible_tick(  # noqa: PLR0913, PLR0917 - a group, and what is asked of it
+    pipes: CutCapacity, into: IntArray, within: IntArray, ranks: int, chunks: int, low: int
+) -> int:
+    """Return the first tick, from one on, by which links of a group can bring it so many chunks.
+
+    Args:
+        pipes: that know of no ticks in which nothing is there or wanted.
+        into: links that lead into the group.
+        within: those that lead from the group to its ranks.
+        ranks: how many it has.
+    """
+    high, step = low, max(low // 16, 1)
+    while True:
+        times = [pipes.carry_times(links, high, ranks * chunks) for links in (into, within)]
+        if _is_feasible(times, (ranks, chunks), high):
+            break
+        low, high, step = high + 1, high + step, 2 * step
+        if high >= UNREACHABLE:
+            return low
+    while low < high:
+        middle = (low + high) // 2
+        by_then = [
+            link_times[: np.searchsorted(link_times, middle, side="right")] for link_times in times
+        ]
+        is_enough = _is_feasible(by_then, (ranks, chunks), middle)
+        low, high = (low, middle) if is_enough else (middle + 1, high)
+    return low
+
+
+def _is_feasible(times: Sequence[IntArray], of: tuple[int, int], tick: int) -> bool:
+    """Return whether the inequality holds up to some tick, for every while before it.
+
+    It does where n D entered, or were carried within.
+
+    Args:
+        times: by then, of links into the group and of those within.
+    """
+    ranks, chunks = of
+    entries, within = times
+    before = np.searchsorted(entries, entries)  # E(T - t), for the t that begin with an entry
+    missing = np.maximum(chunks - np.append(before, len(entries)), 0)
+    whiles = np.append(tick - entries + 1, 0)
+    carried = np.searchsorted(within, whiles, side="right")
+    room = carried + len(entries) - np.append(before, len(entries))
+    return bool((ranks * missing <= room).all())
+
+
+def _reachable_counts(times: IntArray, near: IntArray, tick: int) -> int:
+    """Return the number of places that chunks entering at given ticks reach by another tick.
+
+    Chunks that enter later reach none.
+    """
+    return int(np.searchsorted(near, tick - times, side="right").sum())

@@ -1,0 +1,370 @@
+"""Compute lower bounds on completion time from cuts, distances, and total link time, in ticks.
+
+Source: the "ideal" of TACOS (MICRO 2024) section V-A: injection and ejection of all chunks at the
+slowest rank, and the diameter. This module returns the largest of these bounds:
+
+- Cuts. For a set of ranks: the first tick by which its incoming links can deliver all chunks that
+  the set needs and does not hold. Each link carries whole chunks one after the other. Links of a
+  bandwidth budget carry no more bytes than the budget allows. The same for outgoing links. The sets
+  are single ranks, groups connected by cheap links, groups made of triangles of links, and all
+  groups of few ranks.
+- Spread. If all ranks need all chunks: time for distribution within a group
+  (:mod:`sccl.synth.network.relay_bounds`).
+- Distance. The longest shortest path from the nearest source of a chunk to its destination.
+- Link time. If each chunk has one source and one destination: the time that all links together need
+  if each chunk takes its shortest path.
+
+For every allreduce: each chunk enters and leaves every group. Between G groups it is sent at least
+2(G-1) times in all (Harary and Schwenk 1974, for gossip: a group does no more than one gossiper).
+Data of every rank reach every other rank. If ranks of the machine reduce in groups, all this holds
+for the ranks that reduce a chunk: other ranks may forward data, which shortens no path and saves no
+send.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sccl.core.arrays import IntArray
+from sccl.core.clock import AlphaModel, Clock
+from sccl.core.collective import Collective, RelationKind
+from sccl.core.topology import Topology
+from sccl.synth.network.adjacency import strong_components
+from sccl.synth.network.arrays import NetworkArrays
+from sccl.synth.network.cut_capacity import CutCapacity
+from sccl.synth.network.relay_bounds import (
+    MAX_JOINT_RANKS,
+    MAX_PAIRS,
+    RelayDistances,
+    first_feasible_tick,
+)
+from sccl.synth.network.shortest_paths import UNREACHABLE, ShortestPaths
+from sccl.synth.network.switch_distances import has_detours, has_overlapping_alphas, nearest_paths
+from sccl.synth.network.transfers import Demand, stalled_error
+
+MAX_LINKS = 10_000
+"""Largest number of links of a machine for the search of triangles."""
+
+MAX_KINDS = 10**7
+"""Largest product of kinds of links and groups for a table of counts."""
+
+MAX_HALVED_RANKS = 8
+"""Ranks that are put in two groups in every way."""
+
+
+def lower_bound_ticks(  # noqa: PLR0913 - a question, and what is known
+    topology: Topology,
+    clock: Clock,
+    net: NetworkArrays,
+    demand: Demand,
+    attained: int,
+    *,
+    backwards: bool = False,
+) -> int:
+    """Return a lower bound on when all that is wanted has arrived.
+
+    Args:
+        backwards: whether the machine is reversed, and schedules on it are read backwards.
+        attained: by a schedule; ways are not looked at where the links alone show that it is best.
+
+    Raises:
+        UnreachableError: something cannot.
+    """
+    paths, lower_bound = nearest_paths(topology, clock, net, backwards=backwards), 0
+    pipes = _build_pipes(topology, clock, paths, demand, backwards=backwards)
+    for group in _groupings(topology, net):
+        crosses = group[pipes.src] != group[pipes.dst]
+        needs = _group_demands(demand, group[: net.nodes])
+        for needed, ends in zip(needs, (pipes.dst, pipes.src), strict=True):
+            lower_bound = max(lower_bound, _carry_ticks(pipes, group[ends], crosses, needed))
+    if lower_bound == attained:
+        return lower_bound
+    if demand.wanted is None:
+        lower_bound = max(lower_bound, _relay_ticks(topology, net, paths, pipes, demand))
+        if _detour_bound(paths, net.nodes) <= lower_bound:  # so no way is longer
+            return lower_bound
+    lower_bound = max(lower_bound, _max_distance(paths, demand))
+    planned = not (has_detours(topology) or has_overlapping_alphas(topology, clock))
+    if demand.is_unicast() and planned:  # no way is quicker than the planned ones
+        lower_bound = max(lower_bound, _total_work_ticks(net, demand))
+    return lower_bound
+
+
+def combined_clock(topology: Topology, clock: Clock) -> Clock | None:
+    """Return a clock whose bounds also hold for chunks that are sent together.
+
+    If alpha occupies links, n chunks that are sent together take one alpha instead of n. Proof:
+    give each chunk its part of the transfer's ticks without alpha, in the order of the bytes, all
+    of it one alpha earlier. Each chunk is then sent separately in the model where alpha travels,
+    starts no earlier than the transfer, and arrives no later. The rate through a budget is
+    unchanged, at times shifted by the same alpha. (With budgets, the part of a chunk may be one
+    tick less than its rounded-up time. Otherwise it is equal.)
+
+    Returns:
+        None if this does not hold: switches cut through and pass bytes on during an alpha, or links
+            of
+        a budget have different alphas, or a chunk takes one tick.
+    """
+    place = {link.edge: i for i, link in enumerate(topology.links)}
+    alphas = [{clock.alpha[place[edge]] for edge in budget.edges} for budget in topology.budgets]
+    if any(len(values) > 1 for values in alphas) or any(s.cut_through for s in topology.switches):
+        return None
+    travels = replace(clock, model=AlphaModel.TRAVELS)
+    if not topology.budgets:
+        return travels
+    beta, shared = (
+        tuple(tuple(ticks - 1 for ticks in values) for values in table)
+        for table in (clock.beta, clock.shared)
+    )
+    if min(min(values) for values in (*beta, *shared)) < 1:
+        return None
+    return replace(travels, beta=beta, shared=shared)
+
+
+def _carry_ticks(
+    pipes: CutCapacity, group: IntArray, crosses: NDArray[np.bool_], needed: IntArray
+) -> int:
+    """Return the first tick by which the links that cross into each group can meet its demand.
+
+    Groups with links of the same kinds and the same demand are computed once.
+    """
+    by_group, groups = _links_by_group(group, crosses, len(needed)), list(range(len(needed)))
+    kinds = int(pipes.kind.max(initial=0)) + 1
+    if not pipes.has_shared_budgets and kinds * len(needed) < MAX_KINDS:
+        number = group[crosses] * kinds + pipes.kind[crosses]
+        table = np.bincount(number, minlength=len(needed) * kinds)[: len(needed) * kinds]
+        alike = np.column_stack([needed, table.reshape(-1, kinds)])
+        groups = np.unique(alike, axis=0, return_index=True)[1].tolist()
+    wanting = [i for i in groups if needed[i]]
+    return max((pipes.carry_ticks(by_group[i], int(needed[i])) for i in wanting), default=0)
+
+
+def _relay_ticks(
+    topology: Topology, net: NetworkArrays, paths: ShortestPaths, pipes: CutCapacity, demand: Demand
+) -> int:
+    """Return by when chunks can have entered groups of ranks, and got to all of these."""
+    if net.nodes**2 > MAX_PAIRS or any(switch.copies for switch in topology.switches):
+        return 0
+    spread, lower_bound = RelayDistances(paths), 0
+    always = np.zeros(net.nodes, dtype=np.int64)
+    plain = CutCapacity(topology, pipes.clock, always, always, backwards=pipes.backwards)
+    to_rank = pipes.dst < net.nodes
+    for group in _groupings(topology, net):
+        for inside in _group_members(group[: net.nodes]):
+            part = np.isin(group, np.unique(group[inside]))  # with its switches
+            links = np.flatnonzero(part[pipes.dst] & ~part[pipes.src])
+            held = np.unique(demand.held[np.isin(demand.held_by, inside)])
+            if chunks := demand.chunks - len(held):
+                lower_bound = max(lower_bound, spread.ticks(pipes, links, inside, chunks))
+                within = np.flatnonzero(part[pipes.src] & part[pipes.dst] & to_rank)
+                if 1 < len(inside) <= MAX_JOINT_RANKS and len(within):
+                    lower_bound = first_feasible_tick(
+                        plain, links, within, len(inside), chunks, lower_bound
+                    )
+    return lower_bound
+
+
+def _group_members(group: IntArray) -> Iterator[IntArray]:
+    """Yield the ranks of each group, and those of all others."""
+    groups = int(group.max()) + 1
+    for number in range(groups):
+        yield np.flatnonzero(group == number)
+        if groups > 2:  # of two, all others are the other
+            yield np.flatnonzero(group != number)
+
+
+def allreduce_bound_ticks(
+    topology: Topology, clock: Clock, net: NetworkArrays, collective: Collective
+) -> int:
+    """Return a lower bound on when all chunks are reduced, on all ranks that have part in them.
+
+    Args:
+        clock: of the machine; where chunks are of several sizes, of the least.
+        collective: an allreduce, or one in each of several groups.
+
+    Raises:
+        UnreachableError: something cannot be reached.
+    """
+    paths, ranks = nearest_paths(topology, clock, net), net.nodes
+    reduced = _reduction_groups(collective)
+    everywhere = np.zeros(ranks, dtype=np.int64)
+    pipes = CutCapacity(topology, clock, everywhere, everywhere)
+    around, lower_bound = _detour_bound(paths, ranks), 0
+    if around >= UNREACHABLE:  # of those that reduce together each may yet reach the others
+        lower_bound = _max_pair_distance(paths, reduced)
+    for group in _groupings(topology, net):
+        crosses, groups = group[pipes.src] != group[pipes.dst], int(group[:ranks].max()) + 1
+        arrive = np.flatnonzero(crosses & (group[pipes.dst] < groups))
+        transfers, needed = 0, np.zeros(groups, dtype=np.int64)
+        for together, chunks in reduced:
+            parts = np.unique(group[together])
+            transfers += 2 * (len(parts) - 1) * chunks
+            if len(parts) > 1:
+                needed[parts] += chunks
+        lower_bound = max(lower_bound, pipes.carry_ticks(arrive, transfers) if transfers else 0)
+        for ends in (pipes.src, pipes.dst):
+            by_group = _links_by_group(group[ends], crosses, groups)
+            for links, chunks in zip(by_group, needed.tolist(), strict=True):
+                lower_bound = max(lower_bound, pipes.carry_ticks(links, chunks) if chunks else 0)
+    return (
+        lower_bound
+        if around <= lower_bound
+        else max(lower_bound, _max_pair_distance(paths, reduced))
+    )
+
+
+def _reduction_groups(collective: Collective) -> list[tuple[IntArray, int]]:
+    """Return the ranks that reduce together, and how many chunks."""
+    if collective.post.kind is RelationKind.ALL:
+        return [(np.arange(collective.ranks), collective.num_chunks)]
+    pattern = Counter(collective.post.pattern)
+    pieces = collective.num_chunks // len(collective.post.pattern)
+    return [(np.array(sorted(group)), pieces * count) for group, count in pattern.items()]
+
+
+def _max_pair_distance(paths: ShortestPaths, reduced: list[tuple[IntArray, int]]) -> int:
+    """Return the longest of the shortest ways between ranks that reduce together, in ticks."""
+    longest = max(
+        int(paths.distances_from([rank])[together].max())
+        for together, _ in reduced
+        for rank in together.tolist()
+    )
+    if longest >= UNREACHABLE:
+        raise stalled_error()
+    return longest
+
+
+def _build_pipes(
+    topology: Topology, clock: Clock, paths: ShortestPaths, demand: Demand, *, backwards: bool
+) -> CutCapacity:
+    """Return the links with their distances from sources and to destinations."""
+    come = paths.distances_from(np.unique(demand.held_by).tolist())
+    if demand.wanted_by is None:
+        return CutCapacity(topology, clock, come, np.zeros_like(come), backwards=backwards)
+    go = paths.distances_to(np.unique(demand.wanted_by).tolist())
+    return CutCapacity(topology, clock, come, go, backwards=backwards)
+
+
+def _total_work_ticks(net: NetworkArrays, demand: Demand) -> int:
+    """Return by when all links together can have carried each chunk over its shortest way."""
+    assert demand.wanted is not None
+    assert demand.wanted_by is not None
+    goal = np.zeros(demand.chunks, dtype=np.int64)
+    goal[demand.wanted] = demand.wanted_by
+    paths, busy = ShortestPaths(net._replace(lag=np.zeros_like(net.lag))), 0
+    for source in np.unique(demand.held_by).tolist():
+        busy += int(
+            paths.distances_from([source])[goal[demand.held[demand.held_by == source]]].sum()
+        )
+    return -(-busy // len(net.src))
+
+
+def _groupings(topology: Topology, net: NetworkArrays) -> Iterator[IntArray]:
+    """Yield the group of every node: each by itself, then ranks that are near, level by level.
+
+    Switches are by themselves. Then those of which all ranks are in one group belong to that.
+    """
+    nodes = net.nodes + len(topology.switches)
+    yield np.arange(nodes)
+    yield from _bipartitions(topology, nodes)
+    yield from _triangle_groups(net, nodes)
+    for row in net.near.reshape(-1, net.nodes)[1:].astype(np.int64):
+        group = np.unique(row, return_inverse=True)[1].reshape(-1).astype(np.int64)
+        if 0 < group.max() < net.nodes - 1:
+            yield np.concatenate([group, np.arange(net.nodes, nodes)])
+            if topology.switches:
+                yield np.concatenate([group, _switch_groups(topology, group)])
+
+
+def _bipartitions(topology: Topology, nodes: int) -> Iterator[IntArray]:
+    """Yield few ranks in two groups in every way there is."""
+    ranks = topology.ranks
+    if ranks <= MAX_HALVED_RANKS and not topology.switches:
+        for subset in range(1, 2 ** (ranks - 1) - 1):
+            group = (subset >> np.arange(nodes)) & 1
+            yield np.unique(group, return_inverse=True)[1].reshape(-1).astype(np.int64)
+
+
+def _triangle_groups(net: NetworkArrays, nodes: int) -> Iterator[IntArray]:
+    """Yield the groups that triangles of links make, as those of a dragonfly, if there are some."""
+    src, dst = net.src.astype(np.int64), net.dst.astype(np.int64)
+    if nodes > net.nodes or len(src) > MAX_LINKS:
+        return
+    out = np.zeros((nodes, -(-nodes // 64)), dtype=np.uint64)
+    np.bitwise_or.at(out, (src, dst >> 6), np.uint64(1) << (dst & 63).astype(np.uint64))
+    inner = np.flatnonzero((out[src] & out[dst]).any(axis=1))
+    if not len(inner):
+        return
+    group = strong_components(src[inner], dst[inner], nodes).astype(np.int64)
+    if 0 < group.max() < nodes - 1:
+        yield np.unique(group, return_inverse=True)[1].reshape(-1).astype(np.int64)
+
+
+def _switch_groups(topology: Topology, group: IntArray) -> IntArray:
+    """Return the group of each switch whose ranks are of one, and of others their own number."""
+    ranks = topology.ranks
+    rank_groups: list[set[int]] = [set() for _ in topology.switches]
+    for link in topology.links:
+        low, high = sorted(link.edge)
+        if low < ranks <= high:
+            rank_groups[high - ranks].add(int(group[low]))
+    groups = [min(g) if len(g) == 1 else ranks + i for i, g in enumerate(rank_groups)]
+    return np.array(groups, dtype=np.int64)
+
+
+def _links_by_group(group: IntArray, chosen: NDArray[np.bool_], groups: int) -> list[IntArray]:
+    """Return the chosen links by the group that they are of."""
+    links = np.flatnonzero(chosen)
+    links = links[np.argsort(group[links], kind="stable")]
+    ends = np.searchsorted(group[links], np.arange(groups + 1))
+    return [links[a:b] for a, b in pairwise(ends.tolist())]
+
+
+def _group_demands(demand: Demand, group: IntArray) -> tuple[IntArray, IntArray]:
+    """Return how many chunks have to enter, and to leave, each group of ranks."""
+    groups, chunks = int(group.max()) + 1, demand.chunks
+    held = np.unique(group[demand.held_by] * chunks + demand.held)
+    only = np.bincount(held % chunks, minlength=chunks) == 1
+    lonely = held[only[held % chunks]]  # held in one group alone
+    if demand.wanted is None or demand.wanted_by is None:
+        into = chunks - np.bincount(held // chunks, minlength=groups)
+        return into, np.bincount(lonely // chunks, minlength=groups)
+    wanted = np.unique(group[demand.wanted_by] * chunks + demand.wanted)
+    missing = np.setdiff1d(wanted, held, assume_unique=True)
+    leaving = lonely[np.isin(lonely % chunks, missing % chunks)]
+    counts = [np.bincount(pairs // chunks, minlength=groups) for pairs in (missing, leaving)]
+    return counts[0], counts[1]
+
+
+def _detour_bound(paths: ShortestPaths, ranks: int) -> int:
+    """Return the longest path through one rank, an upper bound on the longest shortest path.
+
+    Only paths through that rank are computed, because paths of all ranks take longer than the
+    matching.
+    """
+    return int(paths.distances_to([0])[:ranks].max() + paths.distances_from([0])[:ranks].max())
+
+
+def _max_distance(paths: ShortestPaths, demand: Demand) -> int:
+    """Return the longest of the shortest ways, in ticks."""
+    longest = 0
+    sources: dict[int, list[int]] = {}
+    for rank, chunk in zip(demand.held_by.tolist(), demand.held.tolist(), strict=True):
+        sources.setdefault(chunk, []).append(rank)
+    wanted: dict[tuple[int, ...], set[int]] = {}
+    if demand.wanted is None or demand.wanted_by is None:
+        wanted = {tuple(ranks): set(range(paths.nodes)) for ranks in sources.values()}
+    else:
+        for rank, chunk in zip(demand.wanted_by.tolist(), demand.wanted.tolist(), strict=True):
+            wanted.setdefault(tuple(sources[chunk]), set()).add(rank)
+    for ranks, others in wanted.items():
+        longest = max(longest, int(paths.distances_from(list(ranks))[sorted(others)].max()))
+    if longest >= UNREACHABLE:
+        raise stalled_error()
+    return longest

@@ -1,0 +1,179 @@
+"""Allreduce by trees: a larger class than reducescatter followed by allgather, with its limits.
+
+Each chunk goes up timed trees to some rank and down from it, within S steps in total, or up to two
+ranks that exchange their sums in a step, and down from both. The place and time of the turn may
+differ from chunk to chunk, so that nothing waits between two phases. In process groups trees
+contain the ranks of a group, and other ranks that forward.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, replace
+
+from sccl.collectives import Spec
+from sccl.core.algorithm import Algorithm
+from sccl.core.bound import Bounds
+from sccl.core.cost import Costs
+from sccl.core.frontier import TREES, Frontier
+from sccl.core.step_limit import LimitProof, StepLimit
+from sccl.core.topology import UNREACHED, Topology
+from sccl.prove.bounds import any_class_bounds
+from sccl.synth.common.algorithm_folder import AlgorithmFolder
+from sccl.synth.common.candidates import EXTRA_STEPS
+from sccl.synth.packing.by_steps.limit_sweep import NotifyLimit, PackingClass, compute_limits
+from sccl.synth.packing.by_steps.limits_by_steps import LimitWithPacking, packing_proof
+from sccl.synth.packing.by_steps.options import LIMIT_EFFORT_UNITS
+from sccl.synth.packing.by_steps.roots import farthest_distance, root_choices
+from sccl.synth.packing.by_steps.rounding import round_approximately
+
+TREE_SCOPE = "allreduce by timed trees up to a rank, or two that exchange, and down for each chunk"
+MAX_SUBSET_RANKS = 10
+"""Up to so many, trees are priced by dynamic programming over sets of ranks. Then by a search."""
+
+MAX_RANKS = 64
+"""For limits of trees: beyond, a single one is long in coming."""
+
+_SEARCH_EFFORT_UNITS = 10.0  # of effort, for a limit where each tree is searched for
+
+_FEW_CHUNKS = 64  # beyond, an algorithm with fewer is worth a search
+_FEW_CHUNKS_SEARCHED = (
+    16  # likewise where each tree is searched for: trees that come first are others
+)
+
+
+def tree_bounds(topology: Topology, spec: Spec) -> Bounds:
+    """Return lower bounds for every allreduce by trees.
+
+    S: trees go up to some rank, or two that exchange, and down from there. R/C: the bound for every
+    allreduce.
+
+    Args:
+        spec: an allreduce, of all ranks or in process groups.
+    """
+    machines = (topology.reversed(), topology)
+    turns = root_choices(sorted(topology.edges), range(topology.ranks))
+    groups = {frozenset(map(int, held)) for held, _ in spec.at(spec.unit).chunk_classes()}
+    steps = 0
+    for group in groups:
+        turn_legs = (
+            [t.steps, *(farthest_distance(m, t.ranks, group) for m in machines)] for t in turns
+        )
+        steps = max(steps, min(sum(legs) for legs in turn_legs if UNREACHED not in legs))
+    return Bounds(steps, any_class_bounds(topology, spec).bandwidth, TREE_SCOPE)
+
+
+def tree_frontier(  # noqa: PLR0913 - a question, how long, and where results go
+    topology: Topology,
+    spec: Spec,
+    max_steps: int | None = None,
+    *,
+    seconds: float = math.inf,
+    folder: AlgorithmFolder | None = None,
+    notify: NotifyLimit = lambda _: None,
+) -> Frontier:
+    """Return the limit frontier of allreduce by trees, of its one class.
+
+    Args:
+        topology: of at most :data:`MAX_RANKS` ranks.
+        spec: an allreduce, of all ranks or in process groups.
+        max_steps: last S. None: six more than the fewest.
+        seconds: limit for each. By default only effort ends them. If time has run out, nothing is
+            written from a packing, there or for more steps.
+    """
+    begin = time.perf_counter()
+    trees = _TreeClass(
+        topology, tree_bounds(topology, spec), seconds, TREES, TREE_SCOPE, 1, (), spec
+    )
+    last = max_steps or trees.bounds.steps + 2 * EXTRA_STEPS
+    stopped, part = compute_limits(last, trees, folder, notify, begin)
+    return Frontier(
+        topology.name,
+        spec.name,
+        None,
+        Costs.from_topology(topology),
+        None,
+        (part,),
+        stop_reason=stopped,
+        seconds=part.seconds,
+    ).require_consistent()
+
+
+@dataclass(frozen=True, slots=True)
+class _TreeClass(PackingClass):
+    """Allreduces by trees.
+
+    Attributes:
+        spec: of all ranks or in process groups.
+    """
+
+    spec: Spec
+
+    def limit_with_packing(self, steps: int, earlier: LimitWithPacking | None) -> LimitWithPacking:
+        """Return the limit of a number of steps, begun with that of a step less."""
+        from sccl.synth.packing.by_steps.packing_problem import build_allreduce_problem  # noqa: PLC0415
+        from sccl.synth.packing.by_steps.packing_solver import solve_packing  # noqa: PLC0415 - loads the LP solver
+
+        unit = self.spec.at(self.spec.unit)
+        before = earlier.packings[0] if earlier else None
+        problem = build_allreduce_problem(self.topology, unit, steps)
+        few = self.topology.ranks <= MAX_SUBSET_RANKS
+        cuts = None if few else any_class_proof(self.topology, self.spec, steps, self.bounds)
+        packing = solve_packing(
+            problem,
+            cuts.bound if cuts else self.bounds.bandwidth,
+            self.seconds,
+            earlier=before,
+            effort=LIMIT_EFFORT_UNITS if few else _SEARCH_EFFORT_UNITS,
+        )
+        proof = packing_proof(packing, cuts=cuts)
+        return LimitWithPacking(
+            StepLimit(steps, packing.lower, packing.upper, (proof,)), (packing,)
+        )
+
+    def algorithm(
+        self,
+        packed: LimitWithPacking,
+        *,
+        is_known: bool,  # noqa: ARG002
+        is_late: bool,
+    ) -> Algorithm | None:
+        """Return the packing's. If it has many chunks, rather of whole trees, or a palindrome."""
+        from sccl.synth.packing.by_steps.integer_packing import (  # noqa: PLC0415
+            REDUCED_EFFORT_UNITS,
+            TOTAL_EFFORT_UNITS,
+            round_to_few_chunks,
+        )
+        from sccl.synth.packing.by_steps.multiplication import multiply_out  # noqa: PLC0415 - loads solvers
+        from sccl.synth.packing.by_steps.palindromic_trees import round_to_palindrome  # noqa: PLC0415
+
+        if is_late:
+            return None
+        (packing,) = packed.packings
+        algorithm = multiply_out(packing)
+        few = self.topology.ranks <= MAX_SUBSET_RANKS
+        max_chunks = _FEW_CHUNKS if few else _FEW_CHUNKS_SEARCHED
+        if algorithm is None or algorithm.collective.chunks > max_chunks:
+            units = REDUCED_EFFORT_UNITS if algorithm else TOTAL_EFFORT_UNITS
+            fewer = round_to_few_chunks(packing, packed.limit.proofs[0], units)
+            if few and fewer is None:
+                fewer = round_to_palindrome(packing)
+            algorithm = fewer or algorithm or round_approximately(packing)
+        return algorithm and replace(algorithm, scope=self.scope)
+
+
+def any_class_proof(
+    topology: Topology, spec: Spec, steps: int, bounds: Bounds
+) -> LimitProof | None:
+    """Return a proof by cuts through time for all allreduces. None: it is no better than bounds.
+
+    If trees attain it, no tree needs to be priced, and otherwise few.
+    """
+    from sccl.prove.bounds.timed_cuts import allreduce_bound  # noqa: PLC0415 - loads solvers
+
+    cut_bound = allreduce_bound(topology, spec, steps)
+    if cut_bound is None or cut_bound.value <= bounds.bandwidth:
+        return None
+    of = (spec.name, False, topology.name, steps)
+    return LimitProof(*of, cut_bound.value, cut_bound.prices, cut_bound.cuts)

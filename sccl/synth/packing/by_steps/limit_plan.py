@@ -1,0 +1,102 @@
+"""An algorithm of a number of steps at the limit of R/C, or near it."""
+
+from __future__ import annotations
+
+from sccl.collectives import dual_of, is_allreduce
+from sccl.core.outcome import (
+    Bound,
+    DistanceRefutation,
+    Inconclusive,
+    Infeasible,
+    Measure,
+    Outcome,
+    Solution,
+)
+from sccl.errors import ParameterError
+from sccl.prove.bounds import lower_bounds
+from sccl.solvers.effort import Effort
+from sccl.synth.common.contract import Notify, Request
+from sccl.synth.packing.by_steps.allreduce_trees import MAX_RANKS, tree_bounds
+from sccl.synth.packing.by_steps.limits_by_steps import step_limit
+from sccl.synth.packing.by_steps.options import LIMIT_EFFORT_UNITS, Options
+from sccl.synth.packing.by_steps.rounding import round_approximately, round_to_algorithm
+
+_MAX_CHUNKS = 512  # of trees, multiplied out; else near them
+
+
+def plan_at_limit(request: Request, options: Options, effort: Effort, notify: Notify) -> Outcome:
+    """Return an algorithm of S steps that no other of as many has a smaller R/C than, or nearly.
+
+    It is made of a packing alone, without a search for few chunks.
+
+    Raises:
+        InputError: the options do not fit the request.
+        KeyboardInterrupt: the user interrupted.
+    """
+    topology, spec = request.topology, request.spec
+    if options.trees:
+        return _plan_by_trees(request, options, effort, notify)
+    bounds = lower_bounds(topology, spec)
+    notify(bounds)
+    steps = options.steps or bounds.steps
+    if steps < bounds.steps:
+        assert bounds.distance is not None
+        return Infeasible(DistanceRefutation(steps, bounds.distance))
+    units = LIMIT_EFFORT_UNITS if effort.units is None else effort.units
+    packed = step_limit(topology, spec, steps, bounds, effort.seconds, effort=units)
+    limit = packed.limit
+    notify(limit)
+    if packed.is_timed_out:
+        return Inconclusive("timeout")
+    algorithm = round_to_algorithm(packed, dual_of(spec), None)
+    if algorithm is None:
+        return Inconclusive("the packing takes too many chunks to be written down")
+    cost = algorithm.bandwidth_cost
+    result = Solution(algorithm, Bound(Measure.COST, cost, limit.lower, bounds.scope, limit.proofs))
+    return (
+        result
+        if limit.is_exact
+        else Inconclusive("effort ended before the limit was known", result)
+    )
+
+
+def _plan_by_trees(request: Request, options: Options, effort: Effort, notify: Notify) -> Outcome:
+    """Return an allreduce by trees of S steps at the infimum of its class, or near it.
+
+    Raises:
+        ParameterError: it is no allreduce, or of too many ranks.
+        KeyboardInterrupt: the user interrupted.
+    """
+    from sccl.synth.packing.by_steps.multiplication import multiply_out  # noqa: PLC0415
+    from sccl.synth.packing.by_steps.packing_problem import build_allreduce_problem  # noqa: PLC0415 - loads the LP solver
+    from sccl.synth.packing.by_steps.packing_solver import solve_packing  # noqa: PLC0415
+
+    topology, spec = request.topology, request.spec
+    if not is_allreduce(spec) or topology.ranks > MAX_RANKS:
+        raise ParameterError(
+            f"trees are given, but {spec.name} on {topology.ranks} ranks is no allreduce on up to "
+            f"{MAX_RANKS}: leave them out"
+        )
+    bounds = tree_bounds(topology, spec)
+    notify(bounds)
+    steps = options.steps or bounds.steps
+    if steps < bounds.steps:
+        return Inconclusive(f"trees up and down take {bounds.steps} steps")
+    units = LIMIT_EFFORT_UNITS if effort.units is None else effort.units
+    problem = build_allreduce_problem(topology, spec.at(spec.unit), steps)
+    packing = solve_packing(problem, bounds.bandwidth, effort.seconds, effort=units)
+    algorithm = (
+        None
+        if packing.is_timed_out
+        else multiply_out(packing, _MAX_CHUNKS) or round_approximately(packing)
+    )
+    if algorithm is None:
+        reason = "the packing takes too many chunks to be written down"
+        return Inconclusive("timeout" if packing.is_timed_out else reason)
+    cost = Bound(Measure.COST, algorithm.bandwidth_cost, packing.lower, bounds.scope)
+    result = Solution(algorithm, cost)
+    return (
+        result
+        if packing.is_exact
+        else Inconclusive("effort ended before the limit was known", result)
+    )

@@ -1,0 +1,244 @@
+"""Computing a limit frontier: the limit of one number of steps after the other, and its point."""
+
+from __future__ import annotations
+
+import math
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from sccl.collectives import Spec, dual_of
+from sccl.core.bound import Bounds
+from sccl.core.cost import Costs
+from sccl.core.frontier import ClassFrontier, Frontier, Point
+from sccl.core.step_limit import StepLimit
+from sccl.core.symmetric import AnyAlgorithm
+from sccl.core.topology import Topology
+from sccl.prove.bounds import lower_bounds
+from sccl.synth.common.algorithm_folder import AlgorithmFolder
+from sccl.synth.common.candidates import last_step, scope_text
+from sccl.synth.common.reduction import InstanceSolver
+from sccl.synth.packing.by_steps.limits_by_steps import (
+    LimitWithPacking,
+    check_size,
+    extra_broadcast_steps,
+    step_limit,
+)
+from sccl.synth.packing.by_steps.options import MAX_STEPS
+from sccl.synth.packing.by_steps.rounding import round_to_algorithm
+from sccl.transform import build_question
+
+NotifyLimit = Callable[[StepLimit | Point], None]
+"""Called with every limit and every point, for progress."""
+
+
+def limit_frontier(  # noqa: PLR0913 - what a sweep is given, and how it reports
+    topology: Topology,
+    spec: Spec,
+    solve: InstanceSolver,
+    *,
+    max_steps: int | None = None,
+    seconds: float = math.inf,
+    folder: AlgorithmFolder | None = None,
+    notify: NotifyLimit = lambda _: None,
+) -> Frontier:
+    """Return the limit frontier of a collective on a topology.
+
+    Args:
+        solve: answers an instance with little effort, for algorithms of few chunks. Its answers
+            must not depend on the load of the machine.
+        max_steps: last S. None: three steps (of the dual) more than the latency bound, and, for a
+            broadcast of many ranks, those of a scatter and then an allgather, or twice the fewest.
+        seconds: limit for each. By default only effort ends them. If time has run out, nothing is
+            written from a packing, there or for more steps.
+        folder: where to keep the algorithms. None: nowhere.
+        notify: called with every limit and every point, for progress.
+
+    Raises:
+        InputError: the collective does not fit the topology, or some rank cannot be reached.
+    """
+    begin = time.perf_counter()
+    dual = dual_of(spec)
+    build_question(
+        topology, spec, spec.unit, dual.phases, dual.phases
+    )  # complains before anything runs
+    check_size(topology, spec)
+    bounds = lower_bounds(topology, spec)
+    last = last_step(spec, bounds, max_steps)
+    if folder:
+        folder.prepare()
+    scope = scope_text(None, dual.scope)
+    more = None if max_steps else extra_broadcast_steps(topology, spec, bounds.steps)
+    beyond = (more,) if more and more > last else ()
+    packed_class = _CollectiveClass(
+        topology, bounds, seconds, "", scope, dual.phases, beyond, spec, solve
+    )
+    stopped, part = compute_limits(last, packed_class, folder, notify, begin)
+    return Frontier(
+        topology.name,
+        spec.name,
+        spec.root,
+        Costs.from_topology(topology),
+        bounds,
+        (part,),
+        stop_reason=stopped,
+        seconds=part.seconds,
+    ).require_consistent()
+
+
+@dataclass(frozen=True, slots=True)
+class PackingClass(ABC):
+    """A class of algorithms whose limits are those of packings.
+
+    Attributes:
+        topology: the machine.
+        bounds: on S and R/C of the class.
+        seconds: for each limit.
+        name: of the class. Empty: the collective has this class alone.
+        scope: the class, in words.
+        stride: from one S to the next.
+        extra_steps: more S to look at, after the last.
+    """
+
+    topology: Topology
+    bounds: Bounds
+    seconds: float
+    name: str
+    scope: str
+    stride: int
+    extra_steps: tuple[int, ...]
+
+    @abstractmethod
+    def limit_with_packing(self, steps: int, earlier: LimitWithPacking | None) -> LimitWithPacking:
+        """Return the limit of a number of steps, begun with that of fewer."""
+
+    @abstractmethod
+    def algorithm(
+        self, packed: LimitWithPacking, *, is_known: bool, is_late: bool
+    ) -> AnyAlgorithm | None:
+        """Return an algorithm at or near a limit. None: it is too large, or not searched.
+
+        Args:
+            is_known: whether the limits up to this are known.
+            is_late: whether seconds determined the packings: then none is written down.
+        """
+
+
+def compute_limits(
+    last: int, of: PackingClass, folder: AlgorithmFolder | None, notify: NotifyLimit, begin: float
+) -> tuple[str, ClassFrontier]:
+    """Return why the limits of a class end before or at S = ``last``, and the limits.
+
+    They end at :data:`~sccl.synth.packing.by_steps.options.MAX_STEPS` as well.
+
+    Args:
+        begin: start time, by ``time.perf_counter``.
+    """
+    run = _LimitSweep(of, folder, notify)
+    ceiling = max(MAX_STEPS, of.bounds.steps)  # where the first is too large, that is complained of
+    stopped = run.run_until(min(last, ceiling))
+    return stopped, run.frontier(stopped, time.perf_counter() - begin)
+
+
+@dataclass(slots=True)
+class _LimitSweep:
+    """The limits of a class as far as they are computed.
+
+    Attributes:
+        packed: of every S that was looked at.
+    """
+
+    algorithm_class: PackingClass
+    folder: AlgorithmFolder | None
+    notify: NotifyLimit
+    packed: list[LimitWithPacking] = field(default_factory=list)
+    points: list[Point] = field(default_factory=list)
+
+    @property
+    def is_timed_out(self) -> bool:
+        """Return whether seconds determined some packing."""
+        return any(packed.is_timed_out for packed in self.packed)
+
+    @property
+    def is_exact(self) -> bool:
+        """Return whether every limit is known."""
+        return all(packed.limit.is_exact for packed in self.packed)
+
+    def run_until(self, last: int) -> str:
+        """Look at numbers of steps until ``last``; return why it stopped."""
+        bounds = self.algorithm_class.bounds
+        try:
+            for steps in (
+                *range(bounds.steps, last + 1, self.algorithm_class.stride),
+                *self.algorithm_class.extra_steps,
+            ):
+                if self.examine_steps(steps).upper == bounds.bandwidth:
+                    return "bandwidth-bound"
+        except KeyboardInterrupt:
+            return "interrupted"
+        return "max-steps"
+
+    def examine_steps(self, steps: int) -> StepLimit:
+        """Return the limit of a number of steps, with its point if that improves on fewer steps."""
+        started = time.perf_counter()
+        before = self.packed[-1] if self.packed and not self.is_timed_out else None
+        self.packed.append(self.algorithm_class.limit_with_packing(steps, before))
+        limit = self.packed[-1].limit
+        self.notify(limit)
+        if not self.points or limit.required_upper < self.points[-1].cost:
+            point = Point.from_limit(limit, self.algorithm_class.bounds)
+            seconds = time.perf_counter() - started
+            self.points.append(replace(point, missing_reason="interrupted", seconds=seconds))
+            point = self.with_algorithm(point)  # the user may interrupt, which leaves the other
+            self.points[-1] = replace(point, seconds=time.perf_counter() - started)
+            self.notify(self.points[-1])
+        return limit
+
+    def with_algorithm(self, point: Point) -> Point:
+        """Return the latest point with its algorithm, or why there is none."""
+        is_known, is_late = self.is_exact, self.is_timed_out
+        algorithm = self.algorithm_class.algorithm(
+            self.packed[-1], is_known=is_known, is_late=is_late
+        )
+        if algorithm is None:
+            return replace(point, missing_reason="timeout" if is_late else "")
+        if is_known and algorithm.bandwidth_cost == point.cost:
+            claims = (*point.optimal, "pareto")
+            algorithm = replace(algorithm, scope=self.algorithm_class.scope, proved=claims)
+        return point.with_algorithm(
+            algorithm,
+            self.folder.save(algorithm, self.algorithm_class.name) if self.folder else None,
+        )
+
+    def frontier(self, stopped: str, seconds: float) -> ClassFrontier:
+        """Return the frontier so far."""
+        return ClassFrontier(
+            self.algorithm_class.name,
+            self.algorithm_class.scope,
+            self.algorithm_class.bounds.steps,
+            self.algorithm_class.bounds.bandwidth,
+            tuple(self.points),
+            tuple(packed.limit for packed in self.packed),
+            is_complete=stopped == "bandwidth-bound" and self.is_exact,
+            seconds=seconds,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _CollectiveClass(PackingClass):
+    """All algorithms of a collective; of allreduce, compositions of equal halves."""
+
+    spec: Spec
+    solve: InstanceSolver
+
+    def limit_with_packing(self, steps: int, earlier: LimitWithPacking | None) -> LimitWithPacking:
+        """Return the limit of a number of steps, begun with that of a step less."""
+        return step_limit(self.topology, self.spec, steps, self.bounds, self.seconds, earlier)
+
+    def algorithm(
+        self, packed: LimitWithPacking, *, is_known: bool, is_late: bool
+    ) -> AnyAlgorithm | None:
+        """Return one of few chunks, or the packing's; of few only where the limits are certain."""
+        solve = self.solve if is_known or not is_late else None
+        return round_to_algorithm(packed, dual_of(self.spec), solve, from_packing=not is_late)

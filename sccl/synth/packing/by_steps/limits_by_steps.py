@@ -1,0 +1,349 @@
+"""The limit of R/C for one number of steps, and the packings that it is known by."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from sccl.collectives import Dual, DualPhase, Spec, dual_of
+from sccl.core.algorithm import Algorithm
+from sccl.core.bound import Bounds
+from sccl.core.collective import Collective
+from sccl.core.step_limit import LimitProof, StepLimit
+from sccl.core.symmetric import AnyAlgorithm
+from sccl.core.topology import Topology
+from sccl.errors import ParameterError, TooLargeError
+from sccl.prove.bounds import farthest_pair
+from sccl.synth.common.candidates import check_min_steps
+from sccl.synth.constructions import construct_algorithm
+from sccl.synth.packing.by_steps.options import LIMIT_EFFORT_UNITS, MAX_STEPS
+from sccl.topo.symmetry.group_choice import orbit_symmetries
+from sccl.topo.symmetry.orbits import rank_orbits
+
+if TYPE_CHECKING:
+    from sccl.prove.bounds.timed_program import TimedBound
+    from sccl.synth.packing.by_steps.packing_solver import Packing
+
+
+_MAX_SEARCHED_RANKS = 32  # ranks up to which packings find what there is
+_NEAR_RATIO = Fraction(9, 8)  # of a bound
+_MAX_TREE_WORK = 20_000_000  # ranks times links times steps: beyond, a single tree takes minutes
+_MAX_PAIRS_WORK = 5_000_000  # the same times orbits of ranks: mesh:8x8 has 2 and takes 15 s
+
+
+@dataclass(frozen=True, slots=True)
+class LimitWithPacking:
+    """The limit of a number of steps, and the packings that it is known by.
+
+    Attributes:
+        packings: of the dual, by machine it is solved on. None where trees are not packed.
+        direct: then, an algorithm of the dual that was found without.
+    """
+
+    limit: StepLimit
+    packings: tuple[Packing, ...]
+    direct: AnyAlgorithm | None = None
+
+    @property
+    def is_timed_out(self) -> bool:
+        """Return whether seconds ended it: its packing is then another on another day."""
+        return any(packing.is_timed_out for packing in self.packings)
+
+
+def packing_proof(
+    packing: Packing, *, on_reversed: bool = False, cuts: LimitProof | None = None
+) -> LimitProof:
+    """Return the proof of a packing's lower bound.
+
+    Args:
+        cuts: the proof of an earlier bound, which is used if prices prove no more.
+    """
+    of = packing.problem
+    if cuts is not None and not packing.prices:
+        return cuts
+    machine = of.topology.name
+    return LimitProof(
+        of.collective.name, on_reversed, machine, of.steps, packing.lower, packing.prices
+    )
+
+
+def step_bound(topology: Topology, spec: Spec, steps: int, bounds: Bounds) -> StepLimit | None:
+    """Return a lower bound for algorithms of S = ``steps``, by cuts through time and bandwidth.
+
+    None: cuts do not apply to such a collective.
+
+    Args:
+        bounds: of the same collective.
+
+    Raises:
+        ParameterError: fewer steps than the latency bound, or (allreduce) an odd number.
+    """
+    dual = dual_of(spec)
+    _check_steps(spec, steps, bounds, dual.phases)
+    proofs = tuple(
+        _cut_proof(phase, dual, bounds, steps // dual.phases) for phase in dual.phases_on(topology)
+    )
+    known_proofs = [proof for proof in proofs if proof is not None]
+    if len(known_proofs) < len(proofs):
+        return None
+    return StepLimit(
+        steps, max(dual.bandwidth(x.bound) for x in known_proofs), None, tuple(known_proofs)
+    )
+
+
+def _cut_proof(phase: DualPhase, dual: Dual, bounds: Bounds, steps: int) -> LimitProof | None:
+    """Return the proof by cuts through time on a phase's machine, or else by bandwidth.
+
+    None: cuts do not apply to such a collective.
+    """
+    from sccl.prove.bounds.timed_cuts import timed_bound  # noqa: PLC0415 - loads the LP solver
+    from sccl.synth.constructions import scatter_flow  # noqa: PLC0415 - likewise
+
+    unit, floor = dual.spec.at(dual.spec.unit), _dual_bandwidth_bound(dual, bounds, phase)
+    of = (unit.name, phase.on_reversed, phase.topology.name, steps)
+    if scatter_flow.is_attained_by_layers(phase.topology, unit, steps, floor):
+        return LimitProof(*of, floor, ())
+    cut_bound = timed_bound(phase.topology, unit, steps)
+    if cut_bound is None:
+        return None
+    if cut_bound.value <= floor:
+        return LimitProof(*of, floor, ())
+    return LimitProof(*of, cut_bound.value, cut_bound.prices, cut_bound.cuts)
+
+
+def _limit_without_packing(
+    topology: Topology, phase: DualPhase, dual: Dual, proof: LimitProof | None, steps: int
+) -> LimitWithPacking | None:
+    """Return the limit without a packing, if chunks are one flow, or ranks are too many.
+
+    None: a packing gives more.
+
+    Args:
+        proof: proof of a lower bound.
+    """
+    from sccl.prove.bounds.timed_cuts import timed_bound  # noqa: PLC0415 - loads the LP solver
+    from sccl.synth.constructions import scatter_flow  # noqa: PLC0415 - likewise
+
+    if proof is None or dual.phases > 1:
+        return None
+    unit = dual.spec.at(dual.spec.unit)
+    bound = timed_bound(phase.topology, unit, steps)
+    assert bound is not None, "the proof has this bound, or a lower one"
+    algorithm = None
+    if bound.value >= proof.bound:
+        algorithm = scatter_flow.attain_bound(phase.topology, unit, bound)
+    lower, cost = dual.bandwidth(proof.bound), algorithm.bandwidth_cost if algorithm else None
+    if algorithm is None and not has_packing_limits(topology, dual.original):
+        cost, algorithm = _construct_broadcast(phase.topology, unit, bound)
+    if cost is None:
+        return None
+    return LimitWithPacking(StepLimit(steps, lower, dual.bandwidth(cost), (proof,)), (), algorithm)
+
+
+def _limit_by_construction(
+    phase: DualPhase, dual: Dual, bounds: Bounds, steps: int, earlier: LimitWithPacking | None
+) -> LimitWithPacking | None:
+    """Return bounds for an allgather or alltoall on many ranks. None: a packing gives more.
+
+    The lower bound is the bandwidth bound, for any number of steps, and the result for fewer steps
+    is an upper one.
+
+    Raises:
+        TooLargeError: there is no construction, and a packing would be too large.
+    """
+    machine, unit = phase.topology, dual.spec.at(dual.spec.unit)
+    if machine.ranks <= _MAX_SEARCHED_RANKS:
+        return None
+    made = construct_algorithm(machine, unit, steps)
+    upper = dual.bandwidth(made.bandwidth_cost) if made else None
+    if earlier is not None and earlier.limit.upper is not None:
+        upper = min(upper or earlier.limit.upper, earlier.limit.upper)
+    floor = _dual_bandwidth_bound(dual, bounds, phase)
+    if upper != dual.bandwidth(floor) and is_packable(machine, unit, steps):
+        return None
+    if upper is None:
+        raise TooLargeError(
+            f"a limit over all k for {machine.ranks} ranks, {len(machine.links)} links and {steps} "
+            "steps is too large to compute; the bounds and a sweep over k work"
+        )
+    proof = LimitProof(unit.name, phase.on_reversed, machine.name, steps, floor, ())
+    return LimitWithPacking(StepLimit(steps, dual.bandwidth(floor), upper, (proof,)), (), made)
+
+
+def is_packable(topology: Topology, unit: Collective, steps: int) -> bool:
+    """Return whether an allgather or alltoall is small enough for its packing. Others are.
+
+    Trees of allgather are sought one by one, and ways of alltoall for each pair of ranks.
+    """
+    if not (unit.is_allgather or unit.is_alltoall):
+        return True
+    work = topology.ranks * len(topology.links) * steps
+    if unit.is_allgather:
+        return work <= _MAX_TREE_WORK
+    return work * len(rank_orbits(topology, orbit_symmetries(topology, unit))) <= _MAX_PAIRS_WORK
+
+
+def _construct_broadcast(
+    machine: Topology, unit: Collective, bound: TimedBound
+) -> tuple[Fraction, Algorithm | None]:
+    """Return the smallest R/C of broadcast constructions, and the algorithm, if not too long.
+
+    Trees with congestion prices take seconds: they are grown only if others are not near.
+    """
+    from sccl.synth.constructions import rip_up_trees  # noqa: PLC0415 - loads CP-SAT
+    from sccl.synth.constructions.hypercube_tree import hypercube_broadcast  # noqa: PLC0415 - likewise
+    from sccl.synth.constructions.pipelined_trees import disjoint_trees, pipelined_broadcast  # noqa: PLC0415 - likewise
+    from sccl.synth.constructions.scatter_allgather import scatter_then_allgather  # noqa: PLC0415 - likewise
+
+    candidates: list[tuple[Fraction, Algorithm | None]] = []
+    halves, disjoint = scatter_then_allgather(machine, unit), disjoint_trees(machine, unit)
+    if halves is not None and halves.steps == bound.steps:
+        candidates.append((halves.cost, halves.algorithm))
+    turned = hypercube_broadcast(machine, unit)
+    if turned is not None and turned.steps == bound.steps:
+        candidates.append((turned.bandwidth_cost, turned))
+    cost = disjoint.cost(bound.steps) if disjoint else None
+    if cost is not None and all(cost < other_cost for other_cost, _ in candidates):
+        candidates = [(cost, pipelined_broadcast(machine, unit, bound.steps))]
+    if not candidates or (cost == candidates[0][0] and cost > bound.value * _NEAR_RATIO):
+        made = rip_up_trees.approach_bound(machine, unit, bound)
+        candidates.append((made.bandwidth_cost, made))
+    return min(candidates, key=lambda each: each[0])
+
+
+def extra_broadcast_steps(topology: Topology, spec: Spec, fewest: int) -> int | None:
+    """Return more steps of a broadcast that are worth a look. None: none are.
+
+    Those of a scatter and an allgather; where these are not at hand, twice the fewest, in which
+    trees that share no lane may pipeline chunks.
+    """
+    if has_packing_limits(topology, spec):
+        return None
+    from sccl.synth.constructions.pipelined_trees import disjoint_trees  # noqa: PLC0415 - loads OR-Tools
+    from sccl.synth.constructions.scatter_allgather import scatter_then_allgather  # noqa: PLC0415 - loads CP-SAT
+
+    dual = dual_of(spec)
+    (phase,) = dual.phases_on(topology)
+    unit = dual.spec.at(dual.spec.unit)
+    halves = scatter_then_allgather(phase.topology, unit)
+    if halves is not None:
+        return halves.steps
+    return 2 * fewest if disjoint_trees(phase.topology, unit) else None
+
+
+def _dual_bandwidth_bound(dual: Dual, bounds: Bounds, phase: DualPhase) -> Fraction:
+    """Return the bandwidth bound of a phase, per C of the dual.
+
+    On one-way links allreduce has two machines, and the bound may be that of the other one.
+    """
+    is_applicable = dual.phases == 1 or phase.topology.reversed().same_capacities(phase.topology)
+    return bounds.bandwidth * dual.chunk_factor / dual.phases if is_applicable else Fraction(0)
+
+
+def step_limit(  # noqa: PLR0913, PLR0917 - a question, its bounds, its time, and a start
+    topology: Topology,
+    spec: Spec,
+    steps: int,
+    bounds: Bounds,
+    seconds: float = math.inf,
+    earlier: LimitWithPacking | None = None,
+    effort: float = LIMIT_EFFORT_UNITS,
+) -> LimitWithPacking:
+    """Return the limit of R/C for S = ``steps``, and the packings that prove it.
+
+    Args:
+        bounds: of the same collective.
+        seconds: time after which the bounds so far are returned. By default only effort ends it.
+        effort: limit on effort, the same on every machine.
+        earlier: the limit of a step (of the dual) less, to start from.
+
+    Raises:
+        ParameterError: fewer steps than the latency bound, or (allreduce) an odd number.
+        TooLargeError: there are too many ranks, links and steps.
+    """
+    from sccl.synth.packing.by_steps.packing_problem import build_packing_problem  # noqa: PLC0415 - loads the LP solver
+    from sccl.synth.packing.by_steps.packing_solver import solve_packing  # noqa: PLC0415
+
+    dual = dual_of(spec)
+    _check_steps(spec, steps, bounds, dual.phases)
+    unit = dual.spec.at(dual.spec.unit)
+    phases = dual.phases_on(topology)
+    cuts = [_cut_proof(phase, dual, bounds, steps // dual.phases) for phase in phases]
+    direct = _limit_without_packing(topology, phases[0], dual, cuts[0], steps)
+    if dual.phases == 1 and (unit.is_allgather or unit.is_alltoall):
+        direct = _limit_by_construction(phases[0], dual, bounds, steps, earlier)
+    if direct is not None:
+        return direct
+    before = (earlier and earlier.packings) or (None,) * len(phases)
+    packings = tuple(
+        solve_packing(
+            build_packing_problem(phase.topology, unit, steps // dual.phases),
+            proved.bound if proved else _dual_bandwidth_bound(dual, bounds, phase),
+            seconds / len(phases),
+            earlier=start,
+            effort=effort / len(phases),
+        )
+        for phase, start, proved in zip(phases, before, cuts, strict=True)
+    )
+    proofs = tuple(
+        packing_proof(packing, on_reversed=phase.on_reversed, cuts=proved)
+        for phase, packing, proved in zip(phases, packings, cuts, strict=True)
+    )
+    lower = max(dual.bandwidth(packing.lower) for packing in packings)
+    upper = max(dual.bandwidth(packing.upper) for packing in packings)
+    return LimitWithPacking(StepLimit(steps, lower, upper, proofs), packings)
+
+
+def has_packing_limits(topology: Topology, spec: Spec) -> bool:
+    """Return whether limits are those of packings: not where all want the same of too many ranks.
+
+    There trees are grown one after the other, and cuts through time bound them.
+    """
+    from sccl.synth.constructions.rip_up_trees import MAX_TREE_SEARCH_RANKS, has_single_class  # noqa: PLC0415 - loads NumPy
+
+    dual = dual_of(spec)
+    many = topology.ranks > MAX_TREE_SEARCH_RANKS and dual.phases == 1
+    return not (many and has_single_class(dual.spec.at(dual.spec.unit)))
+
+
+def _check_steps(spec: Spec, steps: int, bounds: Bounds, phases: int) -> None:
+    """Complain of a number of steps that no limit is computed for."""
+    check_min_steps(steps, spec, bounds, "steps")
+    if steps % phases:
+        raise ParameterError(
+            f"steps is {steps}, expected an even number: this limit of {spec.name} is that of "
+            f"{bounds.scope}; 'sccl limits' has the limits of all classes, for every S"
+        )
+    _check_max_steps(steps)
+
+
+def _check_max_steps(steps: int) -> None:
+    if steps > MAX_STEPS:
+        raise TooLargeError(f"steps is {steps}, expected at most {MAX_STEPS} for a limit")
+
+
+def check_size(topology: Topology, spec: Spec, steps: int | None = None) -> None:
+    """Check that a limit can be computed, before anything is: bounds alone may take a minute.
+
+    Args:
+        steps: S. None: as few as any algorithm has.
+
+    Raises:
+        UnreachableError: a chunk cannot reach a rank that wants it.
+        TooLargeError: so many ranks, links and steps that it cannot be computed.
+    """
+    from sccl.synth.packing.by_steps.packing_problem import build_packing_problem  # noqa: PLC0415
+    from sccl.synth.packing.by_steps.pricing.pricers import is_priced_without_search, make_pricer  # noqa: PLC0415 - loads NumPy
+
+    dual = dual_of(spec)
+    _check_max_steps(steps or 0)
+    unit = dual.spec.at(dual.spec.unit)
+    for phase in dual.phases_on(topology) if has_packing_limits(topology, spec) else ():
+        of_phase = steps // dual.phases if steps else farthest_pair(phase.topology, unit).steps
+        packable = dual.phases > 1 or is_packable(phase.topology, unit, of_phase)
+        if packable and not is_priced_without_search(phase.topology, unit):
+            problem = build_packing_problem(phase.topology, unit, of_phase)
+            for commodity in problem.commodities:
+                make_pricer(problem, commodity)

@@ -1,0 +1,127 @@
+"""Algorithms that attain a limit of R/C, or are near it: of few chunks, or from a packing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from sccl.collectives import Dual
+from sccl.core.algorithm import Algorithm
+from sccl.core.answer import Sat
+from sccl.core.collective import MAX_CLASSIFIED
+from sccl.core.step_limit import StepLimit
+from sccl.core.symmetric import AnyAlgorithm
+from sccl.core.topology import Topology
+from sccl.errors import TooLargeError
+from sccl.synth.common.reduction import InstanceSolver, solve_question
+from sccl.synth.constructions import construct_algorithm
+from sccl.synth.packing.by_steps.limits_by_steps import LimitWithPacking
+from sccl.topo.symmetry.expansion import MAX_EXPANDED_SENDS, expand_algorithm
+from sccl.transform import build_question
+
+if TYPE_CHECKING:
+    from sccl.synth.packing.by_steps.packing_solver import Packing
+
+_ROUNDED_MULTIPLES = (
+    256,
+    64,
+    16,
+    4,
+)  # C, in units, of what is near a limit too large to write down
+_SOLVED_MULTIPLES = (1, 2)
+_MAX_INVERTED_SENDS = 1_000_000  # sends that are turned round one by one
+
+
+def round_to_algorithm(
+    packed: LimitWithPacking, dual: Dual, solve: InstanceSolver | None, *, from_packing: bool = True
+) -> AnyAlgorithm | None:
+    """Return an algorithm at the limit with few chunks, else multiplied out, else one near it.
+
+    Args:
+        solve: None: no search for few chunks.
+        from_packing: whether the packing may be written down.
+
+    Raises:
+        KeyboardInterrupt: the user interrupted.
+    """
+    from sccl.synth.packing.by_steps.integer_packing import (  # noqa: PLC0415
+        REDUCED_EFFORT_UNITS,
+        TOTAL_EFFORT_UNITS,
+        round_to_few_chunks,
+    )
+    from sccl.synth.packing.by_steps.multiplication import multiply_out  # noqa: PLC0415 - loads the LP solver
+
+    limit, packings, algorithm = packed.limit, packed.packings, packed.direct
+    if algorithm is None and not packings:
+        return None  # it takes too many sends to be written down
+    topology = algorithm.topology if algorithm else packings[0].problem.topology
+    if limit.proofs[0].on_reversed:
+        topology = topology.reversed()
+    if algorithm is not None:  # of as few chunks as flows have, or the best that is known
+        return _recover_original(algorithm, topology, dual)
+    is_single = len(packings) == 1 and from_packing  # not two that have to agree in C and in rounds
+    multiplied = multiply_out(packings[0]) if is_single else None
+    units = REDUCED_EFFORT_UNITS if multiplied else TOTAL_EFFORT_UNITS
+    integral = round_to_few_chunks(packings[0], limit.proofs[0], units) if is_single else None
+    for chunks, rounds in _smallest_candidates(limit, dual):
+        if integral and chunks >= integral.collective.chunks * dual.chunk_factor:
+            break
+        if solve is None or chunks * topology.ranks > MAX_CLASSIFIED:
+            break
+        answer = solve_question(
+            build_question(topology, dual.original, chunks, limit.steps, rounds), solve
+        )
+        if isinstance(answer, Sat):
+            return expand_algorithm(answer.algorithm)
+    if not is_single:
+        return None
+    packing = packings[0]
+    made = integral or multiplied or _construct_directly(packing) or round_approximately(packing)
+    return None if made is None else _recover_original(made, topology, dual)
+
+
+def _construct_directly(packing: Packing) -> AnyAlgorithm | None:
+    """Return an algorithm that needs no search, if there is one with the packing's R/C."""
+    of = packing.problem
+    made = construct_algorithm(of.topology, of.collective, of.steps)
+    return made if made and made.bandwidth_cost == packing.upper else None
+
+
+def _recover_original(
+    algorithm: AnyAlgorithm, topology: Topology, dual: Dual
+) -> AnyAlgorithm | None:
+    """Return the algorithm of the collective that was asked for, from one of its dual.
+
+    One that is large as it is given, by symmetry. None: it would be too large.
+    """
+    if not dual.is_identity and algorithm.num_sends > _MAX_INVERTED_SENDS:
+        return None
+    total_chunks, phases = algorithm.collective.chunks * dual.chunk_factor, dual.phases
+    question = build_question(
+        topology, dual.original, total_chunks, algorithm.steps * phases, algorithm.rounds * phases
+    )
+    try:
+        made = question.recover([algorithm])
+    except TooLargeError:
+        return None
+    return expand_algorithm(made) if made.num_sends <= MAX_EXPANDED_SENDS else made
+
+
+def round_approximately(packing: Packing) -> Algorithm | None:
+    """Return an algorithm near a packing, of as many chunks as can well be written down."""
+    from sccl.synth.packing.by_steps.multiplication import round_to_multiple  # noqa: PLC0415 - loads the LP solver
+
+    return next(
+        filter(None, (round_to_multiple(packing, times) for times in _ROUNDED_MULTIPLES)), None
+    )
+
+
+def _smallest_candidates(limit: StepLimit, dual: Dual) -> Iterator[tuple[int, int]]:
+    """Yield the smallest (C, R) with R/C at the limit."""
+    unit = dual.spec.unit * dual.chunk_factor
+    per_unit = limit.required_upper * unit / dual.phases
+    chunks = unit * per_unit.denominator
+    while chunks * limit.required_upper < limit.steps:
+        chunks += unit * per_unit.denominator
+    for times in _SOLVED_MULTIPLES:
+        yield chunks * times, int(chunks * times * limit.required_upper)

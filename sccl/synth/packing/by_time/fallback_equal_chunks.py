@@ -1,0 +1,216 @@
+"""Schedules of equal chunks, compared with the bound for any chunking, where packings are weak.
+
+An allreduce is more than two phases, one after the other, and on machines of many ranks without
+structure the cheapest trees cannot be computed. List scheduling comes near the bound there as soon
+as chunks are small.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from fractions import Fraction
+
+from sccl.core.algorithm import Algorithm
+from sccl.core.outcome import Bound, Inconclusive, Measure, Outcome, Solution
+from sccl.errors import TooLargeError
+from sccl.prove.bounds import completion_time_bound
+from sccl.solvers.effort import TIMEOUT_REASON, Effort
+from sccl.synth.common import registry
+from sccl.synth.common.contract import Request
+
+_PS_PER_US = 10**6
+
+CHUNK_COUNTS = (1, 4, 16, 64)
+"""Per part, as long as there are not too many sends."""
+
+FINE_CHUNK_COUNTS = (64, 256, 1024)
+"""Numbers of chunks of one rank's data for all, if all ranks forward: finer is nearer to the
+bound.
+"""
+
+_MAX_SENDS = 200_000
+
+_OVERLAP_EFFORT = 0.2
+"""Effort for an allreduce with overlapping phases, if there is one with two phases."""
+
+_TREE_RANKS, _TREE_STEPS, _TREE_UNITS = 16, 3, 1.0
+"""Ranks up to which an allreduce in groups is also looked for by trees, of how many numbers of
+steps, and effort for each. (Of all ranks two phases are as near. In groups trees take less.)"""
+
+
+def plan_overlapping(request: Request, effort: Effort, units: float, seconds: float) -> Outcome:
+    """Return a schedule of which no phase waits for the other, and the bound of any chunks.
+
+    An allreduce of few bytes takes half as long then: all ranks get all contributions, and reduce
+    by themselves.
+
+    Args:
+        seconds: that are left, where time is limited.
+
+    Raises:
+        InputError: the machine is too large.
+        KeyboardInterrupt: the user interrupted before there was a schedule.
+    """
+    teccl = registry.load("teccl")
+    outcome = registry.plan(
+        teccl, request, teccl.Options(alpha="travels"), _partial_effort(effort, units, seconds)
+    )
+    best = outcome.best if isinstance(outcome, Inconclusive) else outcome
+    if not isinstance(best, Solution):
+        return (
+            Inconclusive(_stop_reason(outcome, effort))
+            if isinstance(outcome, Inconclusive)
+            else outcome
+        )
+    result = _with_bound(
+        best, completion_time_bound(request.topology, request.spec).us(request.size_bytes)
+    )
+    return (
+        Inconclusive(_stop_reason(outcome, effort), result)
+        if isinstance(outcome, Inconclusive)
+        else result
+    )
+
+
+def improve_two_phases(
+    request: Request, phases: Solution, effort: Effort, deadline: float
+) -> Solution:
+    """Return the best of two phases, a schedule of which no phase waits for the other, and trees.
+
+    Args:
+        deadline: of ``time.perf_counter()``.
+    """
+    seconds = deadline - time.perf_counter()
+    if seconds <= 0:
+        return phases
+    try:
+        outcome = plan_overlapping(request, effort, _OVERLAP_EFFORT, seconds)
+    except (TooLargeError, KeyboardInterrupt):
+        return phases
+    best = outcome.best if isinstance(outcome, Inconclusive) else outcome
+    grouped = bool(request.spec.post.pattern) and not request.spec.counts
+    candidates = [phases, *([best] if isinstance(best, Solution) else [])]
+    if grouped and request.topology.ranks <= _TREE_RANKS and not request.topology.switches:
+        candidates += _tree_schedules(request, effort, deadline)
+    return min(candidates, key=lambda candidate: candidate.bound.objective)
+
+
+def _tree_schedules(request: Request, effort: Effort, deadline: float) -> Iterator[Solution]:
+    """Yield allreduces by trees of a few steps, each send as soon as it can.
+
+    Args:
+        deadline: of ``time.perf_counter()``.
+    """
+    from sccl.transform.retime import schedule_algorithm  # noqa: PLC0415 - NumPy is slow to load
+
+    limit, steps = registry.load("limit"), 1
+    floor = completion_time_bound(request.topology, request.spec).us(request.size_bytes)
+    for _ in range(_TREE_STEPS):
+        seconds = deadline - time.perf_counter()
+        if seconds <= 0:
+            return
+        options = limit.Options(trees=True, steps=None if steps == 1 else steps)
+        try:
+            outcome = registry.plan(
+                limit, request, options, _partial_effort(effort, _TREE_UNITS, seconds)
+            )
+        except (TooLargeError, KeyboardInterrupt):
+            return
+        best = outcome.best if isinstance(outcome, Inconclusive) else outcome
+        if not isinstance(best, Solution) or not isinstance(best.plan, Algorithm):
+            return
+        chunks, steps = best.plan.collective.chunks, best.plan.steps + 1
+        made = schedule_algorithm(best.plan, -(-request.size_bytes // chunks))
+        took = Fraction(made.finish * made.tick_ps, _PS_PER_US)
+        yield Solution(made, Bound(Measure.TIME_US, took, floor))
+
+
+def refine_chunks(
+    request: Request, packed: Solution, target_us: Fraction, effort: Effort, left: float
+) -> Solution:
+    """Return the better of packings and of many chunks of one rank's data for all.
+
+    If there are several chassis, the packed trees enter each once, and each after another one in
+    turn. A list of chunks may enter anywhere. It takes tenths of a second.
+
+    Args:
+        target_us: microseconds at which to stop.
+        left: seconds.
+    """
+    tacos, best, deadline = registry.load("tacos"), packed, time.perf_counter() + left
+    for chunks in FINE_CHUNK_COUNTS:
+        seconds = deadline - time.perf_counter()
+        many = chunks * request.topology.ranks
+        if best.bound.objective <= target_us or seconds <= 0 or many > _MAX_SENDS:
+            break
+        options = tacos.Options(chunks=chunks, alpha="travels", improve=0.0)
+        try:
+            outcome = registry.plan(tacos, request, options, _partial_effort(effort, None, seconds))
+        except (TooLargeError, KeyboardInterrupt):
+            break
+        candidate = outcome.best if isinstance(outcome, Inconclusive) else outcome
+        if isinstance(candidate, Solution) and candidate.bound.objective < best.bound.objective:
+            assert packed.bound.lower_bound is not None
+            best = _with_bound(candidate, Fraction(packed.bound.lower_bound))
+    return best
+
+
+def plan_by_list_scheduling(
+    request: Request, floor: Fraction, gap: float, effort: Effort, deadline: float
+) -> Outcome:
+    """Return the best list schedule for some numbers of chunks.
+
+    Args:
+        floor: lower bound, microseconds.
+        gap: allowed relative gap to it.
+        deadline: time by ``time.perf_counter()``.
+
+    Raises:
+        InputError: the machine or the collective is not supported.
+        KeyboardInterrupt: the user interrupted before there was a schedule.
+    """
+    tacos, best, ended = registry.load("tacos"), None, ""
+    classes = request.spec.at(request.spec.unit).chunk_classes().items()
+    each = sum(len(class_chunks) * len(post - pre) for (pre, post), class_chunks in classes)
+    for chunks in CHUNK_COUNTS:
+        seconds = deadline - time.perf_counter()
+        if best is not None and (each * chunks > _MAX_SENDS or seconds <= 0):
+            ended = effort.timeout_reason if seconds <= 0 else ""
+            break
+        options = tacos.Options(chunks=chunks, alpha="travels", improve=1.0)
+        try:
+            outcome = registry.plan(
+                tacos, request, options, _partial_effort(effort, None, max(seconds, 1e-3))
+            )
+        except KeyboardInterrupt:
+            if best is None:
+                raise
+            ended = "interrupted"
+            break
+        candidate = outcome.best if isinstance(outcome, Inconclusive) else outcome
+        ended = _stop_reason(outcome, effort) if isinstance(outcome, Inconclusive) else ""
+        if isinstance(candidate, Solution) and (
+            best is None or candidate.bound.objective < best.bound.objective
+        ):
+            best = _with_bound(candidate, floor)
+        if ended or (best is not None and best.bound.objective <= floor * (1 + Fraction(gap))):
+            break
+    if ended or best is None:
+        return Inconclusive(ended or "no schedule", best)
+    return best
+
+
+def _partial_effort(effort: Effort, units: float | None, seconds: float) -> Effort:
+    return Effort(None if effort.timeout_s is None else seconds, effort.seed, units)
+
+
+def _stop_reason(outcome: Inconclusive, effort: Effort) -> str:
+    """Return why it ended, in terms of the user's limit and not of the remaining time."""
+    is_late = outcome.reason.startswith(TIMEOUT_REASON)
+    return effort.timeout_reason if is_late else outcome.reason
+
+
+def _with_bound(result: Solution, floor: Fraction) -> Solution:
+    """Return a schedule with the bound of any chunks instead of its own."""
+    return Solution(result.plan, Bound(Measure.TIME_US, result.bound.objective, floor))

@@ -1,0 +1,163 @@
+"""A lower bound by data that arrive late at a chassis, which are not forwarded twice.
+
+The proof is in :mod:`sccl.prove.check.ingress_relay_check`, where n, m, d, D, a, R, O and Q are
+explained. Here the chassis, the sources and the distance with the strongest bound are searched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import lcm
+
+from sccl.core.topology import Topology
+from sccl.prove.bounds.bandwidth_proof import shortest_paths
+from sccl.synth.packing.schedules.flow_problem import FlowProblem
+
+_DistancePair = tuple[Fraction, tuple[Fraction, ...]]
+"""How far a chunk is from a chassis, and from each of it that wants it."""
+
+
+@dataclass(frozen=True, slots=True)
+class IngressRelayBound:
+    """Data that arrive late somewhere.
+
+    Attributes:
+        us: lower bound.
+        inside: the chassis at which they arrive.
+        sources: only data that these alone hold are counted.
+        apart: minimum distance to the ranks that want them, microseconds.
+    """
+
+    us: Fraction
+    inside: frozenset[int]
+    sources: frozenset[int]
+    apart: Fraction
+
+
+def ingress_relay_us(problem: FlowProblem) -> Fraction:
+    """Return the lower bound in microseconds by data that arrive late. 0: none."""
+    result = strongest_ingress_relay(problem)
+    return result.us if result else Fraction(0)
+
+
+def strongest_ingress_relay(problem: FlowProblem) -> IngressRelayBound | None:
+    """Return the late data with the strongest bound. None: there are none.
+
+    Switches that copy are excluded: one byte out of a rank may be many deliveries.
+    """
+    topology = problem.topology
+    if any(switch.copies for switch in topology.switches):
+        return None
+    images = {image for commodity in problem.commodities for _, image in commodity.members}
+    far_from = _link_distances(topology)
+    distances = [far_from(commodity.holders) for commodity in problem.commodities]
+    done: set[frozenset[int]] = set()
+    candidates: list[IngressRelayBound] = []
+    for chassis in topology.chassis:
+        inside = frozenset(map(int, chassis))
+        if inside not in done:  # of those that are images of one another one says it all
+            done |= {frozenset(image[rank] for rank in inside) for image in images}
+            candidates += _chassis_bounds(problem, inside, distances)
+    return max(candidates, key=lambda candidate: candidate.us, default=None)
+
+
+def _chassis_bounds(
+    problem: FlowProblem, inside: frozenset[int], distances: Sequence[Mapping[int, Fraction]]
+) -> Iterator[IngressRelayBound]:
+    """Yield bounds for a chassis: by all data that come to it, and by data from afar.
+
+    Args:
+        distances: distances of ranks from the first of each commodity.
+    """
+    entering = [w for w, (u, v) in enumerate(problem.edges) if u not in inside and v in inside]
+    gates = {problem.edges[w][1] for w in entering}
+    within = [w for w, (u, v) in enumerate(problem.edges) if u in inside and v in inside]
+    onward = [w for w in within if problem.edges[w][0] in gates]
+    if not entering or not within:
+        return
+    into = _total_rate(problem, {problem.routes[w][-1] for w in entering})
+    out = _total_rate(problem, {problem.routes[w][0] for w in onward})
+    alpha = _min_alpha(problem, inside)
+    near = problem.distances(sorted(inside), backwards=True)
+    sizes = _bytes_by_distance(problem, inside, distances)
+    for soonest in {soonest for soonest, _ in sizes}:
+        later_sizes = {far: size for far, size in sizes.items() if far[0] >= soonest}
+        farther = {r for r, d in near.items() if r not in inside and d >= soonest}
+        for apart in {d for _, each in later_sizes for d in each}:
+            pairs = [
+                (sum(d >= apart for d in each), size) for (_, each), size in later_sizes.items()
+            ]
+            max_count = max(many for many, _ in pairs)
+            first = (
+                min(d for (d, _), (many, _) in zip(later_sizes, pairs, strict=True) if many) + alpha
+            )
+            served = min(out, min(max_count, len(inside) - 1) * into)
+            changes = [
+                (apart, into),
+                (apart + 2 * alpha, -into),
+                (first, served),
+                (first + alpha, max_count * into - served),
+            ]
+            needed = sum((many * size for many, size in pairs), Fraction(0))
+            us = _service_time(sorted(changes), needed)
+            yield IngressRelayBound(us, inside, frozenset(farther), apart)
+
+
+def _min_alpha(problem: FlowProblem, inside: frozenset[int]) -> Fraction:
+    """Return an alpha that no way from one of a chassis to another is below.
+
+    Ways over more switches are none of the problem's, and schedules may go them.
+    """
+    far_from = _link_distances(problem.topology)
+    each = ((rank, far_from([rank])) for rank in sorted(inside))
+    return min(far[to] for rank, far in each for to in inside - {rank} if to in far)
+
+
+def _link_distances(topology: Topology) -> Callable[[Iterable[int]], dict[int, Fraction]]:
+    """Return a function from nodes to the distances of all others, by alphas of links."""
+    alphas = {link.edge: Fraction(str(link.alpha_us)) for link in topology.links}
+    parts = lcm(*(alpha.denominator for alpha in alphas.values()))
+    scaled_lengths = {edge: int(alpha * parts) for edge, alpha in alphas.items()}  # adds up fast
+    out = topology.successors()
+
+    def far_from(sources: Iterable[int]) -> dict[int, Fraction]:
+        far = shortest_paths(out, scaled_lengths, sources)
+        return {node: Fraction(int(length), parts) for node, length in far.items()}
+
+    return far_from
+
+
+def _service_time(changes: list[tuple[Fraction, Fraction]], needed: Fraction) -> Fraction:
+    """Return when all is served, given the changes of the rate, bytes a microsecond."""
+    rate, at = Fraction(0), Fraction(0)
+    for when, more in changes:
+        if rate and needed <= rate * (when - at):
+            break
+        needed -= rate * (when - at)
+        rate, at = rate + more, when
+    return at + needed / rate
+
+
+def _total_rate(problem: FlowProblem, links: Iterable[int]) -> Fraction:
+    """Return how many bytes links carry in a microsecond, all together."""
+    pipes = (problem.topology.links[link] for link in links)
+    return sum((1000 * k.lanes * Fraction(str(k.gb_per_s)) for k in pipes), Fraction(0))
+
+
+def _bytes_by_distance(
+    problem: FlowProblem, inside: frozenset[int], distances: Sequence[Mapping[int, Fraction]]
+) -> dict[_DistancePair, Fraction]:
+    """Return the bytes that some of a chassis want from outside, by how far they are from it."""
+    sizes: dict[_DistancePair, Fraction] = {}
+    for commodity, lengths in zip(problem.commodities, distances, strict=True):
+        for (held, wanted), image in commodity.members:
+            wants = frozenset(map(int, wanted)) & inside
+            if not wants or not inside.isdisjoint(map(int, held)):
+                continue
+            far = {image[rank]: length for rank, length in lengths.items() if rank < len(image)}
+            each = tuple(sorted(far[rank] for rank in wants))
+            farness = (min(far[rank] for rank in inside if rank in far), each)
+            sizes[farness] = sizes.get(farness, Fraction(0)) + commodity.size
+    return sizes

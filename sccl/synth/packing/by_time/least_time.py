@@ -1,0 +1,393 @@
+"""A schedule near the least time of all chunkings, and its bound."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import inf
+
+from sccl.collectives import Dual, Spec, dual_of
+from sccl.core.outcome import Bound, Inconclusive, Measure, Outcome, Solution
+from sccl.errors import ParameterError, TooLargeError, TopologyError
+from sccl.prove.bounds import completion_time_bound
+from sccl.solvers.effort import Effort
+from sccl.synth.common.contract import Notify, Request
+from sccl.synth.packing.by_time.allreduce_packing import is_tree_allreduce, pack_allreduce
+from sccl.synth.packing.by_time.fallback_equal_chunks import (
+    improve_two_phases,
+    plan_by_list_scheduling,
+    plan_overlapping,
+    refine_chunks,
+)
+from sccl.synth.packing.by_time.ingress_relay import ingress_relay_us
+from sccl.synth.packing.by_time.options import Options
+from sccl.synth.packing.by_time.packing_search import PackingSearch
+from sccl.synth.packing.by_time.price_bounds import restricted_search, select_engine
+from sccl.synth.packing.by_time.pricing.tree_pricing import TreePricing
+from sccl.synth.packing.schedules.flow_problem import build_flow_problem
+from sccl.synth.packing.schedules.port_matching import has_ports
+from sccl.synth.packing.schedules.schedule_builder import ScheduleBuilder, forward_or_reversed
+from sccl.synth.packing.schedules.send_plans import plan_sends
+from sccl.synth.packing.schedules.unicast_flow_lp import is_unicast
+
+DEFAULT_EFFORT_UNITS = 0.7
+"""Default effort in units of a few seconds."""
+
+MAX_RANKS = 128
+MAX_COMMODITIES = 5000
+"""Limit on classes that are no images of one another: with more the program becomes slow."""
+
+_PS_PER_US = 10**6
+
+_SHORT_TIME_ALPHAS = 3
+"""Multiple of the longest alpha within which links between chassis cannot forward arrivals."""
+
+_NEAR_RATIO, _EXPENSIVE_EFFORT, _PRICED_SLOTS = 1.03, 0.1, 20
+"""Times the bound, up to which a schedule is not bettered by packings if these are dear: if pricing
+trees of so many slots once takes so much effort."""
+
+_OVERLAP_EFFORT = 2.0
+"""Effort for an allreduce that is not two phases."""
+
+_TIMEOUT, _INTERRUPTED = "late", "interrupted"
+
+
+@dataclass(frozen=True, slots=True)
+class BoundsNarrowed:
+    """No schedule takes less than one time, and one takes the other, microseconds."""
+
+    lower_bound_us: float
+    us: float
+
+
+@dataclass(frozen=True, slots=True)
+class SearchInterrupted:
+    """The user interrupted. The result is kept once its sends are verified."""
+
+    send_count: int
+
+
+class _NoPackingError(Exception):
+    """Packings cannot be looked for, and there is no schedule."""
+
+    def __init__(self, floor: Fraction, why: TooLargeError) -> None:
+        """Keep the lower bound, microseconds, and why there is no packing."""
+        super().__init__(str(why))
+        self.lower_bound, self.error = floor, why
+
+
+@dataclass
+class _PhaseResult:
+    """The result of one phase.
+
+    Attributes:
+        lower_bound: lower bound, microseconds.
+        stop_reason: why it ended before its time. Empty: it did not.
+    """
+
+    builder: ScheduleBuilder
+    lower_bound: Fraction
+    stop_reason: str = ""
+
+    def match(self, gap: float, units: float, on_progress: Callable[[float, float], None]) -> None:
+        """Make schedules of chunks of one size.
+
+        Raises:
+            KeyboardInterrupt: the user interrupted.
+        """
+        floor = float(self.lower_bound)
+        on_progress(floor, inf)
+        few = self.lower_bound < _SHORT_TIME_ALPHAS * max(self.builder.problem.alpha)
+        us = self.builder.schedule_by_matching(floor, gap, floor if few else 0.0, units)
+        on_progress(floor, us if self.builder.plan is not None else inf)
+
+    def pack(
+        self, gap: float, units: float, deadline: float, on_progress: Callable[[float, float], None]
+    ) -> None:
+        """Make schedules of packings, unless one is near enough, and raise the floor.
+
+        Raises:
+            _NoPackingError: packings cannot be looked for, and there is no schedule yet.
+            KeyboardInterrupt: the user interrupted.
+        """
+        problem, placing = self.builder.problem, self.builder
+        try:
+            engine = select_engine(problem)
+        except TooLargeError as why:
+            if few := restricted_search(problem, self.lower_bound, deadline):
+                few.raise_bound()
+                self.lower_bound = few.lower_bound
+            if placing.plan is None:
+                raise _NoPackingError(self.lower_bound, why) from why
+            return
+        search = PackingSearch(
+            problem,
+            engine,
+            self.lower_bound,
+            gap,
+            units,
+            deadline,
+            on_progress,
+            placing.schedule_packing,
+        )
+        if placing.plan is not None:
+            search.schedule_us, search.spent = placing.ticks / _PS_PER_US, placing.effort
+            dear = (
+                isinstance(engine, TreePricing) and engine.effort(_PRICED_SLOTS) > _EXPENSIVE_EFFORT
+            )
+            if dear and search.schedule_us <= _NEAR_RATIO * float(self.lower_bound):
+                return
+        try:
+            search.run()
+        except TooLargeError as why:
+            if placing.plan is None:
+                raise _NoPackingError(search.lower_bound, why) from why
+        except KeyboardInterrupt:
+            if search.best is not None:
+                placing.schedule_packing(search.best, search.target_us, thorough=True)
+            raise
+        finally:
+            self.lower_bound = search.lower_bound
+
+
+def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> Outcome:
+    """Return a schedule near the infimum over all chunkings, with a lower bound.
+
+    Raises:
+        InputError: the options do not fit the request, or the machine is too large.
+        KeyboardInterrupt: the user interrupted before there was a schedule.
+    """
+    if options.alpha != "travels":
+        raise ParameterError(
+            f"alpha is {options.alpha}: the lower bound over all chunkings needs an alpha that "
+            "travels, because an alpha that occupies its link is paid for every chunk; leave it "
+            "out"
+        )
+    topology, dual = request.topology, _solved_dual(request)
+    deadline = time.perf_counter() + effort.seconds
+    if dual.phases > 1 and not topology.reversed().same_timing(topology):
+        _check_size(request)  # one phase read backwards is none of the other, so it is one whole
+        return _plan_overlapping_allreduce(request, options, effort, notify, deadline)
+    if request.spec.combining:
+        _check_read_backwards(request)
+    _check_size(request)
+    ended = ""
+    try:
+        half = _plan_phase(request, dual, options, effort, notify, deadline)
+        floor, ended = half.lower_bound, half.stop_reason
+    except _NoPackingError as error:
+        if request.spec.counts:  # which list scheduling does not take
+            raise error.error from error
+        half, floor = None, error.lower_bound
+    if dual.phases > 1:  # of halves that overlap nothing is known but cuts
+        floor = completion_time_bound(topology, request.spec).us(request.size_bytes)
+    if half is None or half.builder.plan is None:
+        if ended or request.spec.counts:
+            return Inconclusive(
+                effort.timeout_reason if ended == _TIMEOUT else ended or "no schedule"
+            )
+        return plan_by_list_scheduling(request, floor, options.gap, effort, deadline)
+    if ended == _INTERRUPTED:
+        notify(SearchInterrupted(len(half.builder.sends)))
+    schedule = half.builder.schedule(topology, request.spec)
+    attained = Fraction(schedule.finish * schedule.tick_ps, _PS_PER_US)
+    result = Solution(schedule, Bound(Measure.TIME_US, attained, floor))
+    target_us = floor * (1 + Fraction(options.gap))
+    if dual.phases > 1 and not ended and attained > target_us:
+        result, ended = _improve_allreduce(request, result, options, effort, notify, deadline)
+    elif not ended and _has_single_class(request.spec):
+        result = refine_chunks(request, result, target_us, effort, deadline - time.perf_counter())
+    if ended:
+        return Inconclusive(effort.timeout_reason if ended == _TIMEOUT else ended, result)
+    return result
+
+
+def _improve_allreduce(  # noqa: PLR0913, PLR0917 - a question, how well, how long, and who is told
+    request: Request,
+    phases: Solution,
+    options: Options,
+    effort: Effort,
+    notify: Notify,
+    deadline: float,
+) -> tuple[Solution, str]:
+    """Return the best of an allreduce of two phases and of others, and why it ended too soon."""
+    floor = Fraction(phases.bound.lower_bound or 0)
+    result, interrupted = phases, False
+    if is_tree_allreduce(request.topology, request.spec):
+        trees, interrupted = _pack_tree_pairs(
+            request, phases, floor, options, effort, notify, deadline
+        )
+        result = trees or phases
+    if not interrupted and result.bound.objective > floor * (1 + Fraction(options.gap)):
+        result = improve_two_phases(request, result, effort, deadline)
+    return result, _INTERRUPTED if interrupted else ""
+
+
+def _plan_overlapping_allreduce(
+    request: Request, options: Options, effort: Effort, notify: Notify, deadline: float
+) -> Outcome:
+    """Return an allreduce of which no phase is the other one read backwards."""
+    floor = completion_time_bound(request.topology, request.spec).us(request.size_bytes)
+    trees = None
+    if is_tree_allreduce(request.topology, request.spec):
+        trees, interrupted = _pack_tree_pairs(
+            request, None, floor, options, effort, notify, deadline
+        )
+        if trees and interrupted:
+            return Inconclusive(_INTERRUPTED, trees)
+        if trees and trees.bound.objective <= floor * (1 + Fraction(options.gap)):
+            return trees
+    seconds = deadline - time.perf_counter()
+    outcome = plan_overlapping(
+        request, effort, min(_effort_units(effort), _OVERLAP_EFFORT), seconds
+    )
+    best = outcome.best if isinstance(outcome, Inconclusive) else outcome
+    if trees is None or (
+        isinstance(best, Solution) and best.bound.objective <= trees.bound.objective
+    ):
+        return outcome
+    return Inconclusive(outcome.reason, trees) if isinstance(outcome, Inconclusive) else trees
+
+
+def _pack_tree_pairs(  # noqa: PLR0913, PLR0917 - a question, what is known, how well, how long, who is told
+    request: Request,
+    phases: Solution | None,
+    floor: Fraction,
+    options: Options,
+    effort: Effort,
+    notify: Notify,
+    deadline: float,
+) -> tuple[Solution | None, bool]:
+
+    def on_progress(low: float, high: float) -> None:
+        notify(BoundsNarrowed(low, high))
+
+    return pack_allreduce(
+        request, phases, floor, options.gap, _effort_units(effort), deadline, on_progress
+    )
+
+
+def _effort_units(effort: Effort) -> float:
+    return DEFAULT_EFFORT_UNITS if effort.units is None else effort.units
+
+
+def _has_single_class(spec: Spec) -> bool:
+    """Return whether all is wanted by the same ranks, and starts at the same, or contributes so."""
+    return not spec.counts and len(spec.at(spec.unit).chunk_classes()) == 1
+
+
+def _solved_dual(request: Request) -> Dual:
+    """Return the dual that is solved. A gather is a scatter, read backwards.
+
+    Flows into one rank need a separate program for each source. Flows out of it need only one.
+    Budgets are reversed only if necessary.
+    """
+    dual, spec = dual_of(request.spec), request.spec
+    classes = spec.at(spec.unit).chunk_classes()
+    goals = {frozenset(wanted - held) for held, wanted in classes if wanted - held}
+    has_single_holders = all(len(held) == 1 or not wanted - held for held, wanted in classes)
+    single = len(goals) == 1 and len(*goals) == 1
+    if (
+        spec.combining
+        or not single
+        or not has_single_holders
+        or len(classes) == 1
+        or request.topology.budgets
+    ):
+        return dual
+    scattered = replace(spec, name="scatter", pre=spec.post, post=spec.pre)
+    return replace(dual, spec=scattered, on_reversed=True)
+
+
+def _check_read_backwards(request: Request) -> None:
+    """Check that budgets bear schedules that are read backwards.
+
+    Each link's times are then shifted by its own alpha, so are those of a budget, but where a chunk
+    passes it twice on its way through a switch that cuts through.
+
+    Raises:
+        TopologyError: a budget is of links into and out of such a switch.
+    """
+    topology = request.topology
+    through = {topology.ranks + i for i, entry in enumerate(topology.switches) if entry.cut_through}
+    for budget in topology.budgets:
+        twice = {src for src, _ in budget.edges} & {dst for _, dst in budget.edges} & through
+        if twice:
+            switch = topology.switches[min(twice) - topology.ranks].name
+            raise TopologyError(
+                f"topology {topology.name!r}, budget {budget.name!r} is of links into and out of "
+                f"switch {switch!r}, which the lower bound for {request.spec.name} over all "
+                "chunkings does not support: give each direction its own budget, or use 'sccl "
+                "teccl' for a schedule"
+            )
+
+
+def _plan_phase(  # noqa: PLR0913, PLR0917 - a question, how well, how long, and who is told
+    request: Request,
+    dual: Dual,
+    options: Options,
+    effort: Effort,
+    notify: Notify,
+    deadline: float,
+) -> _PhaseResult:
+    """Return the result for a phase.
+
+    Raises:
+        InputError: the machine is too large.
+        KeyboardInterrupt: the user interrupted before there was a schedule.
+    """
+    for switch in request.topology.switches:
+        if not switch.cut_through and switch.buffer_chunks is not None:
+            raise TopologyError(
+                f"topology {request.topology.name!r}, switch {switch.name!r} stores chunks and "
+                f"has places for {switch.buffer_chunks}: the lower bound over all chunkings is "
+                "computed for switches that cut through, or store any number"
+            )
+    machine = request.topology.reversed() if dual.on_reversed else request.topology
+    problem = build_flow_problem(machine, dual, request.size_bytes)
+    time_bound = completion_time_bound(machine, dual.spec, backwards=dual.on_reversed)
+    floor = time_bound.us(Fraction(request.size_bytes, dual.chunk_factor))
+    if (many := len(problem.commodities)) > MAX_COMMODITIES:
+        why = _too_large_error(request, f"{many} kinds of chunks", f"up to {MAX_COMMODITIES}")
+        raise _NoPackingError(floor, why)
+    floor = max(floor, ingress_relay_us(problem))
+    deadline_passed = lambda: time.perf_counter() > deadline  # noqa: E731
+    half = _PhaseResult(
+        ScheduleBuilder(
+            problem, dual, forward_or_reversed(request.topology, dual), deadline_passed
+        ),
+        floor,
+    )
+    if not problem.commodities:
+        half.builder.plan = plan_sends(problem, None, dual, 1)
+        return half
+
+    def on_progress(low: float, high: float) -> None:
+        notify(BoundsNarrowed(low, high))
+
+    units = _effort_units(effort)
+    try:
+        if not is_unicast(problem) and has_ports(problem):
+            half.match(options.gap, units, on_progress)
+        half.pack(options.gap, units, deadline, on_progress)
+    except KeyboardInterrupt:
+        if half.builder.plan is None:
+            raise
+        half.stop_reason = _INTERRUPTED
+    if not half.stop_reason and time.perf_counter() > deadline:
+        half.stop_reason = _TIMEOUT
+    return half
+
+
+def _check_size(request: Request) -> None:
+    if request.topology.ranks > MAX_RANKS:
+        raise _too_large_error(request, f"{request.topology.ranks} ranks", f"up to {MAX_RANKS}")
+
+
+def _too_large_error(request: Request, count: str, limit: str) -> TooLargeError:
+    return TooLargeError(
+        f"topology {request.topology.name!r}: {request.spec.name} has {count}, and the lower bound "
+        f"over all chunkings is computed for {limit}: give fewer ranks, or use 'sccl tacos'"
+    )

@@ -1,0 +1,86 @@
+"""Symmetries that keep who has a chunk and who wants it: a packing is as good as its images' mean.
+
+So links that are images of one another are as full as one another, and a program has one row for
+all of them. What it finds is an equal part of each image of its trees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from sccl.synth.network.symmetries import bounded_symmetries
+from sccl.synth.packing.schedules.flow_problem import (
+    FlowProblem,
+    FlowResource,
+    RouteImages,
+    SlotTree,
+)
+from sccl.synth.packing.schedules.tree_shares import TimedPacking, TreePart
+
+MAX_IMAGES = 4
+"""Of a tree: of more of them chunks become so small that few are sent for each."""
+
+
+@dataclass(frozen=True, slots=True)
+class OrbitReducedProblem:
+    """A problem in which things that are images of one another are one resource.
+
+    Attributes:
+        images: where each symmetry takes each way, the identity too.
+        resource: of each resource of the whole problem the one that it is a part of here.
+    """
+
+    problem: FlowProblem
+    images: tuple[Sequence[int], ...]
+    resource: tuple[int, ...]
+
+    def expand_packing(self, packing: TimedPacking) -> TimedPacking:
+        """Return a packing of the whole problem: an equal part of each image of each tree."""
+        parts: dict[tuple[int, SlotTree], float] = {}
+        for share in packing.shares:
+            for image in self.images:
+                tree = frozenset((image[link], slot) for link, slot in share.tree)
+                weight = parts.get((share.commodity, tree), 0.0)
+                parts[share.commodity, tree] = weight + share.part / len(self.images)
+        shares = tuple(TreePart(c, tree, part) for (c, tree), part in parts.items())
+        prices = packing.prices[np.array(self.resource)]
+        return replace(packing, shares=shares, prices=prices)
+
+
+def reduce_by_orbits(problem: FlowProblem) -> OrbitReducedProblem | None:
+    """Return a problem of one kind of chunk, folded. None: no symmetry keeps who has it."""
+    if len(problem.commodities) != 1 or len(problem.commodities[0].members) != 1:
+        return None
+    images = bounded_symmetries(problem.topology, problem.collective, MAX_IMAGES)
+    if len(images) == 1:
+        return None
+    number = {thing: i for i, r in enumerate(problem.resources) for thing in r.orbit}
+    alike: dict[int, list[int]] = {}
+    for i, resource in enumerate(problem.resources):
+        (thing,) = resource.orbit  # as no symmetry of the problem keeps no rank
+        image_sets = (frozenset((image[u], image[v]) for u, v in thing) for image in images)
+        alike.setdefault(min(map(number.__getitem__, image_sets)), []).append(i)
+    place = {i: k for k, group in enumerate(alike.values()) for i in group}
+    path_images = RouteImages(problem)
+    return OrbitReducedProblem(
+        replace(
+            problem, resources=tuple(_merge_resources(problem, group) for group in alike.values())
+        ),
+        tuple(path_images.images(image) for image in images),
+        tuple(place[i] for i in range(len(problem.resources))),
+    )
+
+
+def _merge_resources(problem: FlowProblem, indices: Sequence[int]) -> FlowResource:
+    """Return resources that are images of one another as one."""
+    each = [problem.resources[i] for i in indices]
+    times: dict[int, int] = {}
+    for link, often in (pair for resource in each for pair in resource.links):
+        times[link] = times.get(link, 0) + often
+    things = tuple(thing for resource in each for thing in resource.orbit)
+    return FlowResource(
+        sum(resource.count for resource in each), each[0].rate, tuple(sorted(times.items())), things
+    )

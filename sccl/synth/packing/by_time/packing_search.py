@@ -1,0 +1,497 @@
+"""The least time over all chunkings, from above by packings and from below by prices."""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import ceil, inf
+
+import numpy as np
+
+from sccl.synth.packing.by_time.critical_targets import (
+    ExtendedTrees,
+    find_critical_targets,
+    restrict_targets,
+)
+from sccl.synth.packing.by_time.orbit_reduction import reduce_by_orbits
+from sccl.synth.packing.by_time.price_bounds import FIRST_BORDERS, MAX_BORDERS, LowerBoundSearch
+from sccl.synth.packing.by_time.pricing.tree_pricing import TreePricing
+from sccl.synth.packing.schedules.flow_problem import SlotTree
+from sccl.synth.packing.schedules.time_slots import (
+    bordered_slots,
+    link_waits,
+    nearest_length,
+    rounded_slots,
+    steady_slots,
+    uniform_slots,
+    variable_slots,
+)
+from sccl.synth.packing.schedules.tree_shares import TimedPacking
+from sccl.synth.packing.schedules.unicast_flow_lp import FlowProgram
+
+MORE_SLOTS = 12
+"""Than a chunk has to go through at least."""
+
+_MAX_SLOTS = 40
+_UNIT_TRIALS, _MAX_IDLE = 2, 3
+"""More slots than the fewest with which all units are tried, and times that nothing is gained."""
+
+_FEW_DISTANCES, _MAX_DISTANCES = 3, 6
+"""Times the farthest way, up to which borders come first, and up to which they are tried."""
+
+_MANY_DISTANCES = 12
+"""Limit up to which slots of about alphas are tried for data of, or for, one rank."""
+
+_EXTRA_EFFORT, _EXPENSIVE_EFFORT = 1.0, 0.01
+"""Of effort for packings where there are schedules of chunks of one size, if it takes more than so
+much to price trees once."""
+
+_ALPHA_SLOT_EFFORT = 1.0
+"""Effort for each number of slots of the least alpha. Later gains are small."""
+
+_EPOCHS = 12
+"""In which the floor is cut."""
+
+_ROUNDED_COUNTS, _OPTIMISTIC_RATIO = (16, 32), Fraction(3, 4)
+"""Slots of which alphas are the nearest numbers, and the part of the floor from which on they are
+tried."""
+
+_MAX_INTERVALS = 24
+"""Intervals of time that are looked at, each with an order of borders of its own."""
+
+
+@dataclass
+class PackingSearch(LowerBoundSearch):
+    """A search for the least time of a problem, and for schedules near it."""
+
+    @property
+    def us(self) -> float:
+        """Return the time of the best packing."""
+        return self.best.us if self.best is not None else inf
+
+    @property
+    def _is_expensive(self) -> bool:
+        """Return whether it takes long to price trees once."""
+        return (
+            isinstance(self.engine, TreePricing)
+            and self.engine.effort(FIRST_BORDERS) > _EXPENSIVE_EFFORT
+        )
+
+    @property
+    def _is_exact(self) -> bool:
+        """Return whether no tree is cheaper than those that are priced."""
+        return not isinstance(self.engine, TreePricing) or self.engine.is_exact
+
+    @property
+    def _has_inter_chassis(self) -> bool:
+        """Return whether something goes from one chassis to another."""
+        holders = self.problem.commodities[0].holders
+        return any(
+            holders.isdisjoint(map(int, chassis)) for chassis in self.problem.topology.chassis
+        )
+
+    def is_done(self) -> bool:
+        """Return whether nothing more is to be done."""
+        if self.schedule_us <= self.target_us or time.perf_counter() > self.deadline:
+            return True
+        return self.schedule_us < inf and self.spent > self.effort
+
+    def run(self) -> None:
+        """Find packings, and raise the floor where they stay above it.
+
+        Raises:
+            KeyboardInterrupt: the user interrupted; ``best`` is the best by then.
+        """
+        if self._pack_critical_targets():
+            return
+        for step in self._strategies():
+            if not self.is_done():
+                step()
+        self._schedule_best()
+
+    def _schedule_best(self) -> None:
+        """Make schedules of the best packing, until one is near enough."""
+        if self.best is not None and self.schedule_us > self.target_us:
+            thorough = True
+            self.schedule_us = self.build_schedules(self.best, self.target_us, thorough)
+
+    def _strategies(self) -> tuple[Callable[[], object], ...]:
+        if (
+            self.schedule_us < inf and self._is_expensive
+        ):  # matched: packings are hardly ever better
+            self.effort = min(self.effort, self.spent + _EXTRA_EFFORT)
+        if isinstance(self.engine, FlowProgram) and self.lower_bound > 0:
+            return (
+                self._pack_epochs,
+                self._pack_free_lengths,
+                self._pack_bordered,
+                self._raise_bound,
+            )
+        first_of_dear = (
+            (self._pack_alpha_slots,) if self._is_expensive and self.schedule_us == inf else ()
+        )
+        if self.lower_bound <= _FEW_DISTANCES * self._max_distance(hops=False):
+            few = len(self._alpha_sums(self.lower_bound * Fraction(5, 4), MAX_BORDERS // 2 + 1))
+            if few <= MAX_BORDERS // 2 and self.problem.is_rigid:
+                first = (
+                    self._pack_bordered,
+                    self._raise_bound,
+                    self._repack_priced_trees,
+                    self._schedule_best,
+                )
+                begin = () if self._is_exact else (self._pack_orbit_reduced,)
+                return (
+                    *begin,
+                    *first,
+                    self._pack_rounded,
+                    self._pack_free_lengths,
+                    self._pack_steady,
+                )
+            then = (
+                self._pack_bordered,
+                self._pack_free_lengths,
+                self._pack_steady,
+                self._raise_bound,
+            )
+            return (*first_of_dear, self._pack_rounded, *then)
+        if any(self.problem.potentials()):
+            if self.lower_bound > _MANY_DISTANCES * self._max_distance(hops=False):
+                return (
+                    self._pack_steady,
+                    self._pack_free_lengths,
+                    self._pack_bordered,
+                    self._raise_bound,
+                )
+            first = (
+                self._pack_orbit_reduced,
+                self._raise_bound,
+                self._pack_rounded,
+                self._pack_free_lengths,
+            )
+            return (*first, self._pack_bordered)
+        return (
+            *first_of_dear,
+            self._pack_free_lengths,
+            self._pack_steady,
+            self._pack_bordered,
+            self._raise_bound,
+        )
+
+    def _consider(self, packing: TimedPacking | None) -> None:
+        """Place a packing that is the best so far, or may become the best schedule."""
+        if packing is None or not packing.is_complete:
+            return
+        if packing.us < self.us:
+            self.best = packing
+        elif not packing.us < min(self.schedule_us, self.target_us):
+            return
+        thorough = packing.us <= float(self.lower_bound) * (1 + self.gap / 2)
+        self.schedule_us = self.build_schedules(packing, self.target_us, thorough)
+
+    # Trees to few ranks, which everyone else joins: all slots can be looked at, on any machine.
+
+    def _pack_critical_targets(self) -> bool:
+        """Pack trees to few ranks, and join all others. Return whether no alternative is better.
+
+        It is done in addition to the limit on effort: if others are as hard to reach, it gives
+        little.
+        """
+        goals = frozenset[int]() if self._is_exact else find_critical_targets(self.problem)
+        if not goals:
+            return False
+        self.raise_by_critical_targets()
+        if not self._has_inter_chassis:
+            return False
+        few, joining, packed = (
+            restrict_targets(self.problem, goals),
+            ExtendedTrees(self.problem, goals),
+            inf,
+        )
+
+        def place(packing: TimedPacking, target_us: float, thorough: bool) -> float:
+            """Make schedules after all ranks have joined."""
+            nonlocal packed
+            if full_packing := joining.extend_packing(packing, packing.us * (1 + self.gap / 8)):
+                packed = min(packed, full_packing.us)
+                self.schedule_us = self.build_schedules(full_packing, target_us, thorough)
+            return self.schedule_us
+
+        callbacks = (self.deadline, self.notify, place)
+        search = PackingSearch(
+            few, TreePricing(few), self.lower_bound, self.gap, self.effort / 2, *callbacks
+        )
+        for step in (
+            search._pack_half_alphas,
+            search._pack_free_lengths,
+            search._pack_steady,
+            search._schedule_best,
+        ):
+            if not search.is_done():
+                step()
+        return packed <= self.target_us
+
+    # Slots of one length: where links are busy all the time, and what goes which way is enough.
+
+    def _pack_epochs(self) -> None:
+        length = self.lower_bound / _EPOCHS
+        for count in range(_EPOCHS, 2 * _EPOCHS):
+            packing = self._search_packing(uniform_slots(self.problem.alpha, length, count))
+            if packing is not None:
+                self._consider(replace(packing, us=float(length * count)))
+                return
+
+    # Slots of any lengths: where bytes take much longer than alphas.
+
+    def _pack_free_lengths(self) -> None:
+        potentials = self.problem.potentials()
+        self._pack_delayed_lengths(potentials)
+        if isinstance(self.engine, FlowProgram) and any(potentials) and not self.is_done():
+            # where links near the end are the narrow ones, they are not to begin later
+            self._pack_delayed_lengths((Fraction(0),) * len(potentials))
+
+    def _pack_delayed_lengths(self, potentials: tuple[Fraction, ...]) -> None:
+        waits = sorted(wait for wait in set(link_waits(self.problem, potentials)) if wait > 0)
+        units = sorted({waits[0], waits[-1]}) if waits else [Fraction(1)]
+        first, idle, mine = self._min_slots(), 0, inf
+        start_trees: dict[Fraction, tuple[tuple[int, SlotTree], ...]] = {}
+        for count in range(first, min(first + MORE_SLOTS, _MAX_SLOTS)):
+            before, took = mine, {}
+            for unit in units:
+                packing = self._search_packing(
+                    variable_slots(self.problem, potentials, unit, count),
+                    target_us=float(self.lower_bound) * (1 + self.gap / 2),
+                    hopeless=self.us * (1 - self.gap / 8),
+                    start=start_trees.get(unit, ()),
+                )
+                if self._is_expensive and packing is not None and packing.is_complete:
+                    start_trees[unit] = shift_trees(packing)
+                self._consider(packing)
+                if self.is_done():
+                    return
+                took[unit] = packing.us if packing is not None and packing.is_complete else inf
+            if count >= first + _UNIT_TRIALS:  # by then it shows which one is the better
+                units = [min(units, key=lambda unit: took[unit])]
+            mine = min(mine, *took.values())
+            idle = idle + 1 if before < inf and before - mine <= self.gap / 8 * mine else 0
+            if idle == _MAX_IDLE:
+                return
+
+    def _min_slots(self) -> int:
+        """Return how many slots a chunk has to go through, each as long as the longest alpha."""
+        return max(1, int(self._max_distance(hops=True)))
+
+    def _max_distance(self, *, hops: bool) -> Fraction:
+        """Return how far something has to go."""
+        goals: dict[frozenset[int], set[int]] = {}
+        for commodity in self.problem.commodities:
+            goals.setdefault(commodity.holders, set()).update(commodity.wanted)
+        return max(
+            max(far[rank] for rank in ranks)
+            for holders, ranks in goals.items()
+            for far in [self.problem.distances(holders, hops=hops)]
+        )
+
+    # Slots of half the least alpha: others are nearly whole numbers of it.
+
+    def _pack_half_alphas(self) -> None:
+        """Pack into as many slots of any lengths as there is time for, and a few less or more."""
+        zeros = (Fraction(0),) * self.problem.topology.ranks
+        unit = min((alpha for alpha in self.problem.alpha if alpha), default=self.lower_bound) / 2
+        limit, near = (
+            int(self.lower_bound / (unit or 1)),
+            float(self.lower_bound) * (1 + self.gap / 4),
+        )
+        for count in (limit - 1, limit, limit - 2) if 2 < limit <= _MAX_SLOTS else ():
+            slots = variable_slots(self.problem, zeros, unit, count)
+            hopeless = self.us * (1 - self.gap / 8)
+            self._consider(self._search_packing(slots, target_us=near, hopeless=hopeless))
+            if self.is_done() or self.us <= near:
+                return
+
+    # Slots of the least alpha, as many as there is time for: in the midst all of them are alike, so
+    # that trees through which bytes flow are good there, at any slot; prices say the rest.
+
+    def _pack_orbit_reduced(self) -> None:
+        """Pack trees without a stop, and from these on others. Links that are alike are one."""
+        fold = reduce_by_orbits(self.problem)
+        if fold is None:
+            self._pack_from_steady()
+            return
+
+        def place(packing: TimedPacking, target_us: float, thorough: bool) -> float:
+            self.schedule_us = self.build_schedules(
+                fold.expand_packing(packing), target_us, thorough
+            )
+            return self.schedule_us
+
+        engine, callbacks = TreePricing(fold.problem), (self.deadline, self.notify, place)
+        search = PackingSearch(
+            fold.problem, engine, self.lower_bound, self.gap, self.effort, *callbacks
+        )
+        search.schedule_us, search.spent = self.schedule_us, self.spent
+        search._pack_from_steady()
+        self.spent = search.spent
+        if search.best is not None and search.us < self.us:
+            self.best = fold.expand_packing(search.best)
+
+    def _pack_from_steady(self) -> None:
+        if not self._is_expensive:  # else it takes all the time there is
+            self._pack_steady(1)
+        self._pack_alpha_slots()
+
+    def _pack_alpha_slots(self) -> None:
+        unit = min((alpha for alpha in self.problem.alpha if alpha), default=None)
+        if unit is None:
+            return
+        start = repeat_trees(self.best) if self.best is not None and self.best.slots.offset else ()
+        zeros = (Fraction(0),) * self.problem.topology.ranks
+        near, us = float(self.lower_bound) * (1 + self.gap / 2), inf
+        first = int(self.lower_bound * (1 + Fraction(self.gap)) / unit) - 1
+        for count in range(max(first, 1), _MAX_SLOTS):
+            slots = variable_slots(self.problem, zeros, unit, count)
+            packing = self._search_packing(
+                slots, target_us=near, start=start, max_effort=_ALPHA_SLOT_EFFORT
+            )
+            self._consider(packing)
+            before, us = us, min(us, packing.us if packing is not None else inf)
+            if self.is_done() or (before < inf and us == before) or us <= (count + 2) * unit:
+                return
+
+    # Slots at about the same time: bytes that flow through their trees.
+
+    def _pack_steady(self, most_idle: int = _MAX_IDLE) -> None:
+        alphas = {alpha for alpha in self.problem.alpha if alpha}
+        unit = min(alphas, default=Fraction(1))
+        first = max(1, ceil(self._max_distance(hops=False) / unit))
+        idle = 0
+        for count in range(first, min(first + MORE_SLOTS, _MAX_SLOTS)):
+            before = self.us
+            self._consider(
+                self._search_packing(
+                    steady_slots(self.problem.alpha, unit, count),
+                    target_us=float(self.lower_bound) * (1 + self.gap / 2),
+                    hopeless=self.us * (1 - self.gap / 8),
+                )
+            )
+            idle = idle + 1 if before - self.us <= self.gap / 8 * self.us else 0
+            if self.is_done() or (self.best is not None and idle == most_idle):
+                return
+
+    # Slots of which alphas are about a number: what is planned too tightly takes turns as well.
+
+    def _pack_rounded(self) -> None:
+        if self.us <= float(self.lower_bound) * (1 + self.gap / 2):
+            return
+        thorough = True
+        for many in _ROUNDED_COUNTS:
+            length = nearest_length(self.problem.alpha, self.lower_bound, many)
+            first, idle = ceil(self.lower_bound * _OPTIMISTIC_RATIO / length), 0
+            for count in range(first, first + many):
+                packing = self._search_packing(rounded_slots(self.problem.alpha, length, count))
+                if packing is None:
+                    continue
+                before = self.schedule_us
+                if packing.is_complete:
+                    self.schedule_us = self.build_schedules(packing, self.target_us, thorough)
+                idle = idle + 1 if self.schedule_us >= before * (1 - self.gap / 8) else 0
+                if self.is_done():
+                    return
+                if count * length > self.schedule_us or idle == _MAX_IDLE:
+                    break
+
+    # Slots between borders: where all takes a few alphas.
+
+    def _pack_bordered(self) -> None:
+        if self.best is not None and self.lower_bound > _MAX_DISTANCES * self._max_distance(
+            hops=False
+        ):
+            return
+        limit = self.lower_bound * Fraction(5, 4)
+        few = self._alpha_sums(limit, MAX_BORDERS // 2 + 1)
+        if len(few) > MAX_BORDERS // 2:
+            return
+        self._consider(self._first_feasible(self._alpha_sums(limit * 2, 2 * MAX_BORDERS)))
+
+    def _first_feasible(self, sums: frozenset[Fraction]) -> TimedPacking | None:
+        """Return a packing of the first times at which everything fits."""
+        points = self._slot_changes(sums)
+        low, high = bisect_right(points, self.lower_bound) - 2, len(points) - 1
+        at, step, has_upper, before = low + 1, 1, False, self.spent
+        best: TimedPacking | None = None
+        for _ in range(_MAX_INTERVALS):
+            if time.perf_counter() > self.deadline or self.spent > before + 2 * self.effort:
+                break
+            begin, end = points[at], points[at + 1]
+            packing = self._pack_interval(sums, begin, end)
+            if packing is not None and packing.is_complete and begin <= packing.us < end:
+                return packing
+            if packing is not None and packing.is_complete and packing.us < begin:
+                best, high, has_upper = _stretch(packing, begin), at, True
+                inside = bisect_right(points, Fraction(packing.us)) - 1
+                at = inside if low < inside < high else (low + high) // 2
+            else:
+                low = at
+                at = (low + high) // 2 if has_upper else min(low + step, len(points) - 2)
+                step *= 2
+            if high - low <= 1 or at in {low, high}:
+                break
+        return best
+
+    def _pack_interval(
+        self, borders: frozenset[Fraction], begin: Fraction, end: Fraction
+    ) -> TimedPacking | None:
+        slots = bordered_slots(self.problem.alpha, borders, borders, (begin + end) / 2, "above")
+        if slots.count > 2 * MAX_BORDERS:
+            return None
+        return self._search_packing(slots, hopeless=float(end))
+
+    def _raise_bound(self) -> None:
+        """Raise the floor, with all of the remaining effort."""
+        if self._is_exact:
+            self.raise_bound()
+        else:
+            self.raise_by_search()
+
+    def _repack_priced_trees(self) -> None:
+        """Pack the trees of the prices that raised the floor, where these say no less of packings.
+
+        So it is where all borders are there that matter.
+        """
+        if self.proof is None:
+            return
+        proof, alpha = self.proof, self.problem.alpha
+        middle = (proof.begin + proof.end) / 2
+        below, above = (
+            bordered_slots(alpha, proof.borders, proof.borders, middle, rule)
+            for rule in ("below", "above")
+        )
+        if above.has_same_slots(below):
+            start = self.trees.get((proof.borders, proof.begin), ())
+            self._consider(self._search_packing(above, hopeless=float(proof.end), start=start))
+
+
+def shift_trees(packing: TimedPacking) -> tuple[tuple[int, SlotTree], ...]:
+    """Return the trees of a packing for a slot more: as they are, and a slot later."""
+    return tuple(
+        (share.commodity, frozenset((link, slot + by) for link, slot in share.tree))
+        for share in packing.shares
+        for by in (0, 1)
+    )
+
+
+def repeat_trees(packing: TimedPacking) -> tuple[tuple[int, SlotTree], ...]:
+    """Return the trees of a packing, each from every slot on."""
+    return tuple(
+        (share.commodity, frozenset((link, slot + by) for link, slot in share.tree))
+        for share in packing.shares
+        for by in range(_MAX_SLOTS)
+    )
+
+
+def _stretch(packing: TimedPacking, us: Fraction) -> TimedPacking:
+    """Return a packing whose slots are those of a longer time."""
+    lengths = packing.slots.lengths(np.array([float(us)]))
+    return replace(packing, us=float(us), lengths=lengths)

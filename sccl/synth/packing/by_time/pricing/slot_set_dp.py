@@ -1,0 +1,233 @@
+"""The cheapest timed tree to every set of ranks, from every node and slot: compiled loops.
+
+Dreyfus and Wagner's dynamic programming (1972), on a network expanded in time. A node that has a
+chunk from some slot on serves a set in one of these ways: it waits. It sends the chunk over a link,
+whose end has it some slots later. It serves two parts of the set separately. It is itself the set.
+
+Nodes lie in groups, one for each chassis. A tree is assumed to enter each group at most once, and
+to serve all of it from there, so another group counts as one goal, however many ranks it has. With
+a single group nothing is assumed.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from sccl.compiled import compiled
+from sccl.core.arrays import IntArray
+
+INFINITE = 1 << 60
+"""Dearer than any tree. The sum of two stays within 64 bits."""
+
+
+class NodeGroups(NamedTuple):
+    """Where nodes and links lie.
+
+    Attributes:
+        nodes: of each group: how many.
+        ranks: of each group: how many of them are to be reached. They come first in it.
+        place: of each group that has such ranks: its number among these; of others -1.
+        first: of each group: where its table begins.
+        group: of each node: its group.
+        local: of each node: its place in its group.
+        links_first: of each group, and one more: where its part of ``links`` begins.
+        links: by the group that they come from.
+        src: of each link.
+        dst: of each link.
+    """
+
+    nodes: IntArray
+    ranks: IntArray
+    place: IntArray
+    first: IntArray
+    group: IntArray
+    local: IntArray
+    links_first: IntArray
+    links: IntArray
+    src: IntArray
+    dst: IntArray
+
+
+@compiled
+def fill_tables(
+    groups: NodeGroups, slots: int, cost: IntArray, arrive: IntArray, table: IntArray
+) -> None:
+    """Fill in the cost of serving each set, from each node, from each slot on.
+
+    Args:
+        cost: shape (links, slots): cost of a send in a slot, 1 or more.
+        arrive: shape (links, slots): the slot from which on it has arrived. -1: it is not sent.
+        table: by group, set, slot (and one after the last) and node. A set is the group's own ranks
+            as bits, and above them the groups that are to be reached, without this one.
+    """
+    many = 0
+    for g in range(len(groups.nodes)):
+        many += groups.place[g] >= 0
+    for others in range(1 << many):
+        for turn in range(2):  # groups without ranks first: others send through them
+            for g in range(len(groups.nodes)):
+                place = groups.place[g]
+                if (place >= 0) != (turn == 1) or (place >= 0 and others >> place & 1):
+                    continue
+                for local_mask in range(1 << groups.ranks[g]):
+                    _fill_row(groups, slots, cost, arrive, table, g, local_mask, others)
+
+
+@compiled
+def _fill_row(  # noqa: PLR0912, PLR0913, PLR0917 - what :func:`fill_tables` takes, and which row
+    groups: NodeGroups,
+    slots: int,
+    cost: IntArray,
+    arrive: IntArray,
+    table: IntArray,
+    g: int,
+    local_mask: int,
+    others: int,
+) -> None:
+    nodes, ranks, begin = groups.nodes[g], groups.ranks[g], groups.first[g]
+    long = (slots + 1) * nodes
+    goal = (others << ranks) | local_mask
+    row = begin + goal * long
+    if goal == 0:
+        for i in range(row, row + long):
+            table[i] = 0
+        return
+    for i in range(row, row + long):
+        table[i] = INFINITE
+    low = goal & -goal
+    part = (goal - 1) & goal
+    while part > 0:
+        if part & low:
+            first_row, two = begin + part * long, begin + (goal ^ part) * long
+            for i in range(long):
+                table[row + i] = min(table[row + i], table[first_row + i] + table[two + i])
+        part = (part - 1) & goal
+    for v in range(ranks):
+        if local_mask >> v & 1:
+            without = begin + (goal ^ (1 << v)) * long
+            for i in range(v, long, nodes):
+                table[row + i] = min(table[row + i], table[without + i])
+    for slot in range(slots - 1, -1, -1):
+        for i in range(row + slot * nodes, row + (slot + 1) * nodes):
+            table[i] = min(table[i], table[i + nodes])
+        again = True
+        while again:  # what is sent on within the slot
+            again = False
+            for k in range(groups.links_first[g], groups.links_first[g + 1]):
+                link = groups.links[k]
+                arrival = arrive[link, slot]
+                if arrival < 0:
+                    continue
+                onward = _forwarding_cost(groups, slots, table, link, arrival, local_mask, others)
+                at = row + slot * nodes + groups.local[groups.src[link]]
+                if onward + cost[link, slot] < table[at]:
+                    table[at] = onward + cost[link, slot]
+                    again = again or arrival == slot
+
+
+@compiled
+def _forwarding_cost(  # noqa: PLR0913, PLR0917 - a table, a link and a set
+    groups: NodeGroups,
+    slots: int,
+    table: IntArray,
+    link: int,
+    arrival: int,
+    local_mask: int,
+    others: int,
+) -> int:
+    """Return the cost of the set from the end of a link, once the chunk is there."""
+    dst = groups.dst[link]
+    g, h = groups.group[groups.src[link]], groups.group[dst]
+    if g != h:
+        if local_mask:
+            return INFINITE
+        if groups.place[h] >= 0:
+            if not others >> groups.place[h] & 1:
+                return INFINITE
+            local_mask, others = (1 << groups.ranks[h]) - 1, others ^ (1 << groups.place[h])
+    goal = (others << groups.ranks[h]) | local_mask
+    nodes = groups.nodes[h]
+    place = (goal * (slots + 1) + arrival) * nodes + groups.local[dst]
+    price: int = table[groups.first[h] + place]
+    return price
+
+
+@compiled
+def extract_tree(  # noqa: PLR0913, PLR0915, PLR0917 - a table, how it was filled, and where to begin
+    groups: NodeGroups,
+    slots: int,
+    cost: IntArray,
+    arrive: IntArray,
+    table: IntArray,
+    node: int,
+    begin_slot: int,
+    local_mask: int,
+    others: int,
+    tree: IntArray,
+) -> int:
+    """Put the (link, slot)s of a cheapest tree into ``tree``; return how many, -1 if none is.
+
+    Args:
+        begin_slot: from which on the node has the chunk.
+    """
+    stack = np.empty((len(tree), 4), np.int64)
+    stack[0] = (node, begin_slot, local_mask, others)
+    high, sends = 1, 0
+    while high:
+        high -= 1
+        node, slot, local_mask, others = stack[high]
+        g = groups.group[node]
+        nodes, ranks = groups.nodes[g], groups.ranks[g]
+        goal = (others << ranks) | local_mask
+        if goal == 0:
+            continue
+        long = (slots + 1) * nodes
+        at = slot * nodes + groups.local[node]
+        begin = groups.first[g] + at
+        lowest_cost = table[begin + goal * long]
+        if lowest_cost >= INFINITE:
+            return -1
+        bit = 1 << groups.local[node]
+        if (
+            groups.local[node] < ranks
+            and local_mask & bit
+            and table[begin + (goal ^ bit) * long] == lowest_cost
+        ):
+            stack[high] = (node, slot, local_mask ^ bit, others)
+            high += 1
+            continue
+        if slot < slots and table[begin + nodes + goal * long] == lowest_cost:
+            stack[high] = (node, slot + 1, local_mask, others)
+            high += 1
+            continue
+        low, part = goal & -goal, (goal - 1) & goal
+        while part > 0:
+            both = table[begin + part * long] + table[begin + (goal ^ part) * long]
+            if part & low and both == lowest_cost:
+                break
+            part = (part - 1) & goal
+        if part > 0:
+            mine = (1 << ranks) - 1
+            stack[high] = (node, slot, part & mine, part >> ranks)
+            stack[high + 1] = (node, slot, (goal ^ part) & mine, (goal ^ part) >> ranks)
+            high += 2
+            continue
+        for k in range(groups.links_first[g], groups.links_first[g + 1]):
+            link = groups.links[k]
+            arrival = arrive[link, slot]
+            if groups.src[link] != node or arrival < 0:
+                continue
+            onward = _forwarding_cost(groups, slots, table, link, arrival, local_mask, others)
+            if onward + cost[link, slot] != lowest_cost:
+                continue
+            tree[sends] = (link, slot)
+            sends += 1
+            h = groups.group[groups.dst[link]]
+            if h != g and groups.place[h] >= 0:
+                local_mask, others = (1 << groups.ranks[h]) - 1, others ^ (1 << groups.place[h])
+            stack[high] = (groups.dst[link], arrival, local_mask, others)
+            high += 1
+            break
+    return sends

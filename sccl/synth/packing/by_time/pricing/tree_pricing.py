@@ -1,0 +1,345 @@
+"""The cheapest timed trees of all commodities at given prices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sccl.core.arrays import IntArray
+from sccl.errors import TooLargeError
+from sccl.synth.packing.by_time.pricing.arborescence_model import ArborescencePricer
+from sccl.synth.packing.by_time.pricing.insertion_heuristic import insert_targets
+from sccl.synth.packing.by_time.pricing.rank_partitions import MAX_RANKS, rank_partitions
+from sccl.synth.packing.by_time.pricing.set_tables import NoTreeError, SetTables, chunk_starts
+from sccl.synth.packing.by_time.pricing.symmetric_group_dp import (
+    InterchangeableGroups,
+    extract_symmetric_tree,
+    fill_symmetric_groups,
+    find_interchangeable_groups,
+)
+from sccl.synth.packing.schedules.flow_problem import FlowCommodity, FlowProblem, SlotTree
+from sccl.synth.packing.schedules.port_matching import has_ports
+
+MAX_WORK = 15 * 10**8
+"""Pairs of sets times slots times nodes: a second for each time that trees are priced."""
+
+MAX_PARTITION_WORK = 3 * 10**8
+"""Likewise, of a machine's ranks in groups: tenths of a second."""
+
+MAX_LIGHT_WORK = 10**6
+"""Likewise, of what is looked at beside other trees: no more than milliseconds."""
+
+_LIGHT_FACTOR = 2
+"""Times the least work of a table: others are looked at when light ones have no better trees."""
+
+_SEED_RANKS = 4
+"""Ranks with which trees are begun at first, where all take long."""
+
+_SEARCH_EFFORT = 0.05
+"""Effort of a searched tree, in units of some seconds."""
+
+_COST_SCALE = 1 << 30
+"""The largest cost of a send as an integer: sums stay far below 64 bits."""
+
+
+class TreePricing:
+    """Tables for the trees of a problem.
+
+    Attributes:
+        is_exact: whether no trees at all are cheaper than it tells. Otherwise none that it looks
+            at.
+        light_tables: of the tables some by which everything is served, in less work.
+        arborescence_pricer: where no tables say of all trees which is the cheapest, and it is asked
+            for.
+
+    Raises:
+        TooLargeError: there are too many sets of ranks to look at.
+    """
+
+    def __init__(
+        self, problem: FlowProblem, *, exactly: bool = False, inserted: bool = False
+    ) -> None:
+        self.problem = problem
+        self.starts = chunk_starts(problem)
+        self.tables: list[_PricingTable] = (
+            [_InsertionTable(problem)] if inserted else _build_tables(problem)
+        )
+        self.is_exact, self.arborescence_pricer = all(part.is_exact for part in self.tables), None
+        if exactly and not self.is_exact:
+            self.is_exact, self.tables = True, [_InsertionTable(problem)]
+            self.arborescence_pricer = ArborescencePricer(problem)
+        self.light_tables = _light_tables(self.tables, len(problem.commodities))
+        self.check_size(2)
+
+    @property
+    def has_heavy_tables(self) -> bool:
+        """Return whether there are trees that are not looked at lightly."""
+        return len(self.light_tables) < len(self.tables) or self.arborescence_pricer is not None
+
+    def check_size(self, slots: int) -> None:
+        """Check that trees of so many slots can be priced.
+
+        Raises:
+            TooLargeError: that would take minutes.
+        """
+        if sum(part.work(slots) for part in self.tables) > MAX_WORK:
+            topology = self.problem.topology
+            raise TooLargeError(
+                f"topology {topology.name!r}: the lower bound over all chunkings enumerates sets "
+                f"of ranks, of which {self.problem.collective.name} among {topology.ranks} has "
+                f"too many; this version supports up to {MAX_RANKS} ranks, or chassis of that "
+                "size"
+            )
+
+    def effort(self, slots: int, *, lightly: bool = False) -> float:
+        """Return the effort for pricing trees in a number of slots, in units of some seconds."""
+        parts = self.light_tables if lightly else self.tables
+        took = 5e-10 * sum(part.work(slots) for part in parts)
+        if self.arborescence_pricer is None or lightly:
+            return took
+        return took + _SEARCH_EFFORT * len(self.problem.commodities)
+
+    def rounding_error(self, prices: NDArray[np.float64]) -> float:
+        """Return by how much a tree that is found may be dearer than another one.
+
+        Sends are priced in whole parts of the dearest one, each rounded down by less than a part,
+        and a send more is a 64th of one: so by no more parts than trees have sends.
+        """
+        sends = 3 * (self.problem.topology.ranks + len(self.starts))
+        return sends * (float(prices.max(initial=0.0)) or 1.0) / _COST_SCALE
+
+    def cheapest(
+        self, prices: NDArray[np.float64], arrive: IntArray, *, lightly: bool = False
+    ) -> list[tuple[float, SlotTree]]:
+        """Return, for each commodity, a tree that is the cheapest but for rounding, and its price.
+
+        Args:
+            prices: shape (links, slots): of a byte.
+            arrive: likewise: from which slot on it is there. -1: it is not sent.
+            lightly: whether only in the light tables.
+
+        Raises:
+            NoTreeError: something has none.
+        """
+        slots, link_count = prices.shape[1], len(self.problem.edges)
+        more = sum(len(holders) for holders in self.starts if len(holders) > 1)
+        prices = np.concatenate([prices, np.zeros((more, slots))])
+        arrive = np.concatenate([arrive, np.tile(np.arange(slots), (more, 1))])
+        dearest = float(prices.max(initial=0.0)) or 1.0
+        # a send costs a little even where it is free: it may cost something later, and ends loops
+        cost = np.floor(prices * (_COST_SCALE / dearest)).astype(np.int64) * 64 + 1
+        results: list[tuple[float, SlotTree] | None] = [None] * len(self.problem.commodities)
+        for part in self.light_tables if lightly else self.tables:
+            part.fill(cost, arrive)
+            for c in part.commodities:
+                entry = self.problem.commodities[c]
+                try:
+                    tree = part.tree(entry, self.starts[entry.holders], cost, arrive)
+                except NoTreeError:  # it may be that others, which enter a group once, come sooner
+                    continue
+                tree = frozenset(use for use in tree if use[0] < link_count)
+                price = float(sum(prices[use] for use in sorted(tree)))
+                best = results[c]
+                if best is None or price < best[0]:
+                    results[c] = (price, tree)
+        if self.arborescence_pricer is not None and not lightly:
+            part_of_price = dearest / _COST_SCALE / 64
+            for c, best in enumerate(results):
+                hint = best[1] if best is not None else None
+                better, lower_bound = self.arborescence_pricer.cheapest(
+                    c, cost[:link_count], arrive[:link_count], hint
+                )
+                better = hint if better is None else better
+                # each send is dearer by 1 than its price
+                price = max(0.0, lower_bound - self.problem.topology.ranks) * part_of_price
+                results[c] = None if better is None else (price, better)
+        trees = [entry for entry in results if entry is not None]
+        if len(trees) < len(results):
+            raise NoTreeError
+        return trees
+
+
+class _PricingTable(Protocol):
+    """A table, and the commodities that it serves."""
+
+    commodities: tuple[int, ...]
+    is_exact: bool
+
+    def work(self, slots: int) -> float:
+        """Return about how many operations filling it takes."""
+        ...
+
+    def fill(self, cost: IntArray, arrive: IntArray) -> None:
+        """Fill it in for some costs."""
+        ...
+
+    def tree(
+        self, commodity: FlowCommodity, start: int, cost: IntArray, arrive: IntArray
+    ) -> SlotTree:
+        """Return a cheapest tree, by the costs that it is filled in for.
+
+        Raises:
+            NoTreeError: there is none.
+        """
+        ...
+
+
+def _light_tables(parts: list[_PricingTable], commodities: int) -> list[_PricingTable]:
+    """Return the tables that take little work, if each serves everything. Otherwise all of them."""
+    if any(len(part.commodities) < commodities for part in parts):
+        return parts
+    min_work = min(part.work(2) for part in parts)
+    return [part for part in parts if part.work(2) <= _LIGHT_FACTOR * min_work]
+
+
+class _SymmetricGroupTable:
+    """Sets of ranks of a group, and how many other groups. See ``symmetric_group_dp``."""
+
+    is_exact = False
+
+    def __init__(
+        self,
+        joined: InterchangeableGroups,
+        links_by_kind: Mapping[tuple[int, int, int], int],
+        commodities: tuple[int, ...],
+    ) -> None:
+        self.joined, self.links, self.commodities = joined, links_by_kind, commodities
+        self._table = np.zeros(0, np.int64)
+        self._tree = np.zeros((4 * joined.nodes * joined.groups + 256, 4), np.int64)
+
+    def work(self, slots: int) -> float:
+        pairs = self.joined.groups * (self.joined.groups + 1) / 2
+        return float(3.0**self.joined.nodes * pairs * self.joined.nodes * (slots + 1) / 2)
+
+    def fill(self, cost: IntArray, arrive: IntArray) -> None:
+        j, slots = self.joined, cost.shape[1]
+        size = (j.groups << j.nodes) * (slots + 1) * j.nodes
+        if len(self._table) != size:
+            self._table = np.zeros(size, np.int64)
+        link_arrays = (cost[j.link], arrive[j.link])
+        fill_symmetric_groups(
+            j.nodes, j.groups, slots, j.src, j.dst, j.inside, *link_arrays, self._table
+        )
+
+    def tree(
+        self, commodity: FlowCommodity, start: int, cost: IntArray, arrive: IntArray
+    ) -> SlotTree:
+        j, slots = self.joined, cost.shape[1]
+        group, node = divmod(start, j.nodes)
+        local_mask = sum(
+            1 << rank % j.nodes
+            for rank in commodity.wanted
+            if rank != start and rank // j.nodes == group
+        )
+        count = extract_symmetric_tree(
+            j.nodes,
+            j.groups,
+            slots,
+            j.src,
+            j.dst,
+            j.inside,
+            cost[j.link],
+            arrive[j.link],
+            self._table,
+            group,
+            node,
+            local_mask,
+            self._tree,
+        )
+        if count < 0:
+            raise NoTreeError
+        return frozenset(
+            (self.links[int(kind), int(source), int(target)], int(slot))
+            for kind, slot, source, target in self._tree[:count]
+        )
+
+
+class _InsertionTable:
+    """No table: a cheap tree of each commodity, see ``insertion_heuristic``."""
+
+    is_exact = False
+
+    def __init__(self, problem: FlowProblem, begun: int = 0) -> None:
+        """Store the demands of a problem.
+
+        Args:
+            begun: number of ranks with which to begin a tree, one after the other. 0: all.
+        """
+        self.problem = problem
+        self.commodities = tuple(range(len(problem.commodities)))
+        self._src, self._dst = np.array(problem.edges, dtype=np.int64).T.copy()
+        self._tree = np.zeros((problem.topology.ranks, 2), np.int64)
+        self._seeds = [
+            _spaced_ranks(problem, commodity, begun) for commodity in problem.commodities
+        ]
+
+    def work(self, slots: int) -> float:
+        begun = sum(int(ranks.sum()) for ranks in self._seeds)
+        return 3.0 * begun * self.problem.topology.ranks * len(self._src) * slots
+
+    def fill(self, cost: IntArray, arrive: IntArray) -> None:
+        """Do nothing: there is no table."""
+
+    def tree(
+        self, commodity: FlowCommodity, start: int, cost: IntArray, arrive: IntArray
+    ) -> SlotTree:
+        del start  # it may be a node of its own, which links lead from to all who hold the chunk
+        since = np.full(self.problem.topology.ranks, -1, np.int64)
+        since[sorted(commodity.holders)] = 0
+        wanted = np.zeros(len(since), np.int64)
+        wanted[sorted(commodity.wanted)] = 1
+        link_count = len(self._src)
+        begun = self._seeds[self.problem.commodities.index(commodity)]
+        ends = (self._src, self._dst)
+        count = insert_targets(
+            *ends, cost[:link_count], arrive[:link_count], since, wanted, begun, self._tree
+        )
+        if count < 0:
+            raise NoTreeError
+        return frozenset((int(e), int(t)) for e, t in self._tree[:count])
+
+
+def _spaced_ranks(problem: FlowProblem, commodity: FlowCommodity, max_count: int) -> IntArray:
+    """Return whether each rank is one of so many that want something, near ones and far. 0: all."""
+    far = problem.distances(commodity.holders)
+    missing = sorted(commodity.wanted - commodity.holders, key=lambda rank: (-far[rank], rank))
+    apart = -(-len(missing) // max_count) if max_count else 1
+    mask = np.zeros(problem.topology.ranks, np.int64)
+    mask[missing[::apart]] = 1
+    return mask
+
+
+def _build_tables(problem: FlowProblem) -> list[_PricingTable]:
+    """Return the tables that are needed: one for each destination, or one for all."""
+    commodities, topology = problem.commodities, problem.topology
+    missing = [c.wanted - c.holders for c in commodities]
+    if all(len(ranks) == 1 for ranks in missing):
+        by_goal: dict[int, list[int]] = {}
+        for i, (goal,) in enumerate(missing):
+            by_goal.setdefault(goal, []).append(i)
+        return [SetTables(problem, [[goal]], tuple(all_)) for goal, all_ in by_goal.items()]
+    all_goals = sorted(frozenset().union(*missing))
+    all_indices = tuple(range(len(commodities)))
+    if len(all_goals) > MAX_RANKS and all(len(c.wanted) == topology.ranks for c in commodities):
+        single = all(len(c.holders) == 1 for c in commodities)
+        alike = find_interchangeable_groups(problem) if single else None
+        groupings = list(rank_partitions(problem))
+        parted: list[_PricingTable] = [
+            SetTables(problem, groups, all_indices) for groups in groupings
+        ]
+        if alike is not None:  # the first partition, by chassis, in less work
+            rest = parted[1:] if len(groupings) > 1 else []
+            few = [part for part in rest if part.work(2) <= MAX_LIGHT_WORK]
+            return [_SymmetricGroupTable(*alike, all_indices), *few]
+        light = [part for part in parted if part.work(2) <= MAX_PARTITION_WORK]
+        large = max(map(len, topology.chassis), default=0) > MAX_RANKS
+        if not topology.chassis or (large and not has_ports(problem)):
+            few = [part for part in light if part.work(2) <= MAX_LIGHT_WORK]
+            inserted = _InsertionTable(problem)
+            dear = inserted.work(2) > MAX_LIGHT_WORK
+            return [*few, *([_InsertionTable(problem, _SEED_RANKS)] if dear else []), inserted]
+        return light or parted[:1]
+    return [SetTables(problem, [all_goals], all_indices)]

@@ -1,0 +1,229 @@
+"""Lower bounds on time by size: cuts, and prices of links in slots from few programs.
+
+Between the sizes of solved programs only proved bounds are used. Let M(T) be the maximum number of
+bytes of a rank's buffer that any chunking can move by T, and T*(L) the minimum time of L bytes
+(``docs/mathematics/time.md``):
+
+- *One program, many sizes.* Between two times the borders of slots keep their order, and so the
+  possible successors of slots. For all T there the same prices give a cost of D a byte for trees,
+  and of w0 + w1 T for all slots: so M(T) <= (w0 + w1 T) / D, and T*(L) >= (D L - w0) / w1, as long
+  as this lies between the two. After the last change that holds for every longer time.
+- *More bytes take no less time*: M grows with T, so a bound for L holds for all larger sizes.
+- *Fewer bytes take at least their fraction of it*: a plan for L' in T can be slowed down to T L /
+  L' for L > L', with every send that much later and slower, where early bytes wait. So T*(L) / L
+  decreases with L, and T*(L') >= T*(L) L' / L.
+
+Prices are about alphas that travel. If
+:func:`sccl.prove.check.time_bounds.is_valid_for_both_alphas` is true of the machine, they bound
+plans in which alphas occupy links, too. Otherwise only cuts are used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from math import inf
+from typing import Literal
+
+import numpy as np
+
+from sccl.collectives import Spec, dual_of
+from sccl.core.clock import AlphaModel
+from sccl.core.topology import Topology
+from sccl.errors import TooLargeError
+from sccl.prove.bounds import CompletionTimeBound
+from sccl.prove.check.time_bounds import is_valid_for_both_alphas
+from sccl.synth.packing.by_time.price_bounds import (
+    LowerBoundSearch,
+    SlotPriceProof,
+    TreesByBorders,
+    build_no_schedules,
+    ignore_progress,
+    select_engine,
+)
+from sccl.synth.packing.schedules.flow_problem import FlowProblem, build_flow_problem
+
+CURVE_EFFORT_UNITS = 0.4
+"""Effort for all sizes: about a second."""
+
+_MAX_PROGRAMS = 4
+"""Each program may take this part of the effort. The next begins with the trees of an unfinished
+one.
+"""
+
+MAX_RANKS = 16
+"""Up to which prices are looked for: more ranks are not posed within a second."""
+
+_MIN_GAIN = 1e-4
+"""Minimum relative gain over the known bound for continuing the search for prices."""
+
+_FLOAT_MARGIN = 1 - Fraction(1, 10**9)
+"""Safety factor on float results, for rounding errors of their sums."""
+
+BoundSource = Literal["cuts", "prices"]
+"""The kind of proof of a bound."""
+
+
+@dataclass(frozen=True, slots=True)
+class PriceBound:
+    """A lower bound for all sizes by prices of links in slots.
+
+    Attributes:
+        begin: microseconds, from which to ``end`` the prices are valid.
+        us_per_byte: slope per byte of a rank's buffer, in between.
+        before_us: part of it that slots pay at any time.
+    """
+
+    begin: Fraction
+    end: Fraction
+    us_per_byte: Fraction
+    before_us: Fraction
+
+    def us(self, size_bytes: int | Fraction) -> Fraction:
+        """Return the microseconds that a rank's buffer of a size takes at least."""
+        line = self.us_per_byte * size_bytes - self.before_us
+        if line < self.begin:
+            return self.begin * size_bytes * self.us_per_byte / (self.begin + self.before_us)
+        return min(line, self.end)
+
+
+@dataclass(frozen=True, slots=True)
+class TimeBoundCurve:
+    """Lower bounds on the time of any plan for a collective on a machine, by size.
+
+    Attributes:
+        price_bounds: bounds in addition to those of cuts.
+    """
+
+    cuts: CompletionTimeBound
+    price_bounds: tuple[PriceBound, ...] = ()
+
+    def us(self, size_bytes: int | Fraction) -> Fraction:
+        """Return it for a rank's buffer of a size, microseconds."""
+        return max(
+            [self.cuts.us(size_bytes), *(floor.us(size_bytes) for floor in self.price_bounds)]
+        )
+
+    def raise_at(self, size_bytes: int, us: Fraction) -> TimeBoundCurve:
+        """Return it with an additional bound for a size, in microseconds."""
+        if us <= self.us(size_bytes):
+            return self
+        point = PriceBound(us, us, us / size_bytes, Fraction(0))
+        return TimeBoundCurve(self.cuts, (*self.price_bounds, point))
+
+    def bound_source(self, size_bytes: int | Fraction) -> BoundSource:
+        """Return the kind of proof of the bound for a size."""
+        return "prices" if self.us(size_bytes) > self.cuts.us(size_bytes) else "cuts"
+
+
+def compute_bound_curve(
+    topology: Topology,
+    spec: Spec,
+    cuts: CompletionTimeBound,
+    sizes: Sequence[int],
+    effort: float = CURVE_EFFORT_UNITS,
+) -> TimeBoundCurve:
+    """Return lower bounds on time, by size: by cuts, and by prices where these are stronger.
+
+    Args:
+        cuts: bounds by cuts of the machine.
+        sizes: bytes of a rank's buffer, ascending, at some of which prices are computed.
+        effort: limit for all of them, in units of some seconds.
+
+    Raises:
+        UnreachableError: a chunk cannot reach a rank that wants it.
+        KeyboardInterrupt: the user interrupted.
+    """
+    if cuts.model is AlphaModel.OCCUPIES and not is_valid_for_both_alphas(topology):
+        return TimeBoundCurve(cuts)
+    search = _CurveSearch(topology, spec, TimeBoundCurve(cuts), effort, effort / _MAX_PROGRAMS)
+    if sizes and search.is_applicable():
+        search.fill(sizes)
+    return search.curve
+
+
+@dataclass(slots=True)
+class _CurveSearch:
+    """A search for floors by prices."""
+
+    topology: Topology
+    spec: Spec
+    curve: TimeBoundCurve
+    effort: float
+    max_program_effort: float
+    trees: TreesByBorders = field(default_factory=dict)
+
+    def is_applicable(self) -> bool:
+        """Return whether prices can say anything: of phases that overlap they do not."""
+        return self.topology.ranks <= MAX_RANKS and dual_of(self.spec).phases == 1
+
+    def fill(self, sizes: Sequence[int]) -> None:
+        """Search at both ends, and in between if the bound at one end is not valid at the other.
+
+        It would be useless if the borders are in one order and one price or one cut gives both
+        bounds: the time by a program is convex in the bytes, so in between it lies below its chord,
+        and a cut's time above its chord.
+        """
+        samples = {0: self._search_at(sizes[0])}
+        if samples[0] is None:
+            return
+        if len(sizes) > 1:
+            samples[len(sizes) - 1] = self._search_at(sizes[-1])
+        waiting = [(0, len(sizes) - 1)]
+        for low, high in waiting:  # grows while it is walked: the widest come first
+            if high - low < 2 or samples[low] == samples[high] or self.effort <= 0:
+                continue
+            middle = (low + high) // 2
+            samples[middle] = self._search_at(sizes[middle])
+            waiting += [(low, middle), (middle, high)]
+
+    def _search_at(self, size: int) -> tuple[Fraction, int] | None:
+        """Search prices at a size. Return the order of borders there and the origin of the bound.
+
+        None: they cannot be computed.
+        """
+        dual = dual_of(self.spec)
+        machine = self.topology.reversed() if dual.on_reversed else self.topology
+        try:
+            problem = build_flow_problem(machine, dual, size)
+            if not problem.commodities:
+                return None
+            engine = select_engine(problem)
+        except TooLargeError:  # cuts alone are known
+            return None
+        floor, max_effort = self.curve.us(size), min(self.max_program_effort, self.effort)
+        search = LowerBoundSearch(
+            problem,
+            engine,
+            floor,
+            0.0,
+            max_effort,
+            inf,
+            ignore_progress,
+            build_no_schedules,
+            trees=self.trees,
+        )
+        begin = search.raise_bound(_MIN_GAIN)
+        self.effort -= search.spent
+        if search.proof is not None:
+            floors = (*self.curve.price_bounds, build_price_bound(problem, search.proof, size))
+            self.curve = TimeBoundCurve(self.curve.cuts, floors)
+        return None if begin is None else (begin, self._binding_source(size))
+
+    def _binding_source(self, size: int) -> int:
+        """Return the number of the cut or the prices that give the bound of a size."""
+        cuts, floors = self.curve.cuts, self.curve.price_bounds
+        times_us = [cuts.us(size), *(cut.us(size) for cut in cuts.cuts)]
+        times_us += [floor.us(size) for floor in floors]
+        return max(range(len(times_us)), key=lambda i: (times_us[i], i))
+
+
+def build_price_bound(problem: FlowProblem, proof: SlotPriceProof, size_bytes: int) -> PriceBound:
+    """Return the bound for all sizes by the prices of a proof for one size."""
+    packing = proof.packing
+    bought = np.array([thing.count for thing in problem.resources]) @ packing.prices
+    each = float(bought @ packing.slots.grows[:, 0])
+    before = Fraction(float(bought @ packing.slots.fixed) / each)
+    us_per_byte = (Fraction(packing.lower_bound_us) + before) / size_bytes * _FLOAT_MARGIN
+    return PriceBound(proof.begin, proof.end, us_per_byte, before)

@@ -1,0 +1,182 @@
+"""Sends that wait for one another, placed in an order: each as soon, or as late, as it can be."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from sccl.synth.scheduling.problem import SchedulingProblem
+from sccl.synth.scheduling.resource_uses import ResourceUse
+from sccl.synth.scheduling.serial import ResourceTimeline
+
+_MAX_PASSES = 8
+"""From the end and from the start again, at the most."""
+
+
+class BusyIntervals:
+    """What is held of a thing by one at a time: spans, those that touch as one.
+
+    So what is dense is passed over at once, as :class:`ResourceTimeline` does not.
+    """
+
+    def __init__(self) -> None:
+        self._begin: list[int] = []
+        self._end: list[int] = []
+
+    def earliest_fit(self, start: int, busy: int, _weight: int) -> int:
+        """Return the first unit from one on from which it is free for so long."""
+        at = bisect_right(self._end, start)
+        while at < len(self._begin) and self._begin[at] < start + busy:
+            start = max(start, self._end[at])
+            at += 1
+        return start
+
+    def reserve(self, start: int, busy: int, _weight: int) -> None:
+        """Note that it is held."""
+        if not busy:
+            return
+        end, at = start + busy, bisect_left(self._end, start)
+        after = at
+        if at < len(self._end) and self._end[at] == start:
+            start, after = self._begin[at], at + 1
+        if after < len(self._begin) and self._begin[after] == end:
+            end, after = self._end[after], after + 1
+        self._begin[at:after], self._end[at:after] = [start], [end]
+
+
+def _empty_timelines(problem: SchedulingProblem) -> list[BusyIntervals | ResourceTimeline]:
+    """Return all things, of which nothing is held; lines are those that no two hold at once."""
+    min_weights = list(problem.capacity)
+    for hops in problem.route_uses:
+        for h in hops:
+            min_weights[h.resource] = min(min_weights[h.resource], h.demand)
+    pairs = zip(min_weights, problem.capacity, strict=True)
+    return [
+        BusyIntervals() if 2 * weight > room else ResourceTimeline(room) for weight, room in pairs
+    ]
+
+
+@dataclass(frozen=True)
+class ProjectSchedule:
+    """What is sent, and what each of it waits for.
+
+    Attributes:
+        routes: of each send: those on which a chunk sets out together, as a switch copies it.
+        predecessors: of each send: pairs (send, way) that have to have arrived when it starts.
+    """
+
+    problem: SchedulingProblem
+    routes: Sequence[Sequence[int]]
+    predecessors: Sequence[Sequence[tuple[int, int]]]
+
+    def __post_init__(self) -> None:
+        assert (
+            self.problem.has_uniform_chunks
+        )  # what each of several sizes holds is not looked at here
+
+    @cached_property
+    def _uses(self) -> list[list[ResourceUse]]:
+        """Return what each send holds."""
+        return [
+            list(
+                {
+                    h.multicast_group: h for path in paths for h in self.problem.route_uses[path]
+                }.values()
+            )
+            for paths in self.routes
+        ]
+
+    @cached_property
+    def _successors(self) -> list[list[tuple[int, int]]]:
+        """Return of each send the pairs (send, way) of those that wait for it to have come so."""
+        waiters: list[list[tuple[int, int]]] = [[] for _ in self.routes]
+        for send, needs in enumerate(self.predecessors):
+            for before, path in needs:
+                waiters[before].append((send, path))
+        return waiters
+
+    def finish(self, starts: Sequence[int]) -> int:
+        """Return the units after which all has arrived."""
+        cost = self.problem.route_costs
+        pairs = zip(starts, self.routes, strict=True)
+        return max((start + cost[path] for start, paths in pairs for path in paths), default=0)
+
+    def forward_backward(self, starts: Sequence[int]) -> list[int]:
+        """Return when each send starts if each starts once it can, in the order of these starts.
+
+        Then again from the end, and from the start, as long as that helps: what could be later
+        gives way to what could not (Li and Willis 1992: forward and backward scheduling).
+        """
+        best = self.earliest_starts(_start_order(starts))
+        for _ in range(_MAX_PASSES):
+            again = self.earliest_starts(
+                _start_order(self.latest_starts(_finish_order(self, best)))
+            )
+            if self.finish(again) >= self.finish(best):
+                break
+            best = again
+        return best
+
+    def earliest_starts(self, order: Iterable[int]) -> list[int]:
+        """Return the starts of sends, each as soon as can be after those before it.
+
+        Args:
+            order: each after those that it needs.
+        """
+        held, cost = _empty_timelines(self.problem), self.problem.route_costs
+        starts = [0] * len(self.routes)
+        for send in order:
+            start, before = 0, -1
+            for other_send, path in self.predecessors[send]:
+                start = max(start, starts[other_send] + cost[path])
+            while start != before:
+                before = start
+                for h in self._uses[send]:
+                    start = (
+                        held[h.resource].earliest_fit(start + h.offset, h.busy, h.demand) - h.offset
+                    )
+            for h in self._uses[send]:
+                held[h.resource].reserve(start + h.offset, h.busy, h.demand)
+            starts[send] = start
+        return starts
+
+    def latest_starts(self, order: Iterable[int]) -> list[int]:
+        """Return the starts of sends, each as late as can be before those after it. The first at 0.
+
+        Args:
+            order: each after those that need it.
+        """
+        held, cost = _empty_timelines(self.problem), self.problem.route_costs
+        left = [0] * len(self.routes)  # from its start to the end of all
+        for send in order:
+            remaining, before = max(cost[path] for path in self.routes[send]), -1
+            for other_send, path in self._successors[send]:
+                remaining = max(remaining, left[other_send] + cost[path])
+            while remaining != before:
+                before = remaining
+                for h in self._uses[send]:
+                    ends = h.offset + h.busy
+                    remaining = (
+                        held[h.resource].earliest_fit(remaining - ends, h.busy, h.demand) + ends
+                    )
+            for h in self._uses[send]:
+                held[h.resource].reserve(remaining - h.offset - h.busy, h.busy, h.demand)
+            left[send] = remaining
+        total = max(left, default=0)
+        return [total - remaining for remaining in left]
+
+
+def _start_order(starts: Sequence[int]) -> list[int]:
+    return sorted(range(len(starts)), key=lambda send: (starts[send], send))
+
+
+def _finish_order(waiting: ProjectSchedule, starts: Sequence[int]) -> list[int]:
+    """Return the sends by when they have come somewhere, the last first: each before its needs."""
+    cost = waiting.problem.route_costs
+    comes = [
+        start + min(cost[w] for w in paths)
+        for start, paths in zip(starts, waiting.routes, strict=True)
+    ]
+    return sorted(range(len(starts)), key=lambda send: (-comes[send], -starts[send], -send))

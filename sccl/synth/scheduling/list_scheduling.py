@@ -1,0 +1,98 @@
+"""A first schedule of chunks of unequal sizes: each takes the fastest ways that are still free.
+
+Each chunk in turn is sent by the tree along which it reaches each rank the soonest, given the uses
+of earlier chunks (Dijkstra's algorithm over arrivals). The largest and farthest come first, then
+some random orders. Models improve the result.
+"""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections.abc import Callable, Sequence
+
+from sccl.synth.network.shortest_paths import UNREACHABLE
+from sccl.synth.scheduling.problem import ChunkSend, SchedulingProblem
+from sccl.synth.scheduling.serial import ResourceTimeline, earliest_common_fit
+
+MAX_ORDERS = 8
+"""That are tried."""
+
+_MAX_RESTART_SIZE = 20_000
+"""Pairs of a chunk and a way: of more, one order is tried."""
+
+
+def list_schedule(
+    problem: SchedulingProblem, seed: int, deadline_passed: Callable[[], bool] = lambda: False
+) -> tuple[ChunkSend, ...] | None:
+    """Return the best of some orders. None: time was over before there was one.
+
+    Args:
+        deadline_passed: whether it is.
+    """
+    farthest = [
+        max((problem.earliest_arrival[c][r] for r in ranks), default=0)
+        for c, ranks in enumerate(problem.wanted)
+    ]
+    wanted = [chunk for chunk, ranks in enumerate(problem.wanted) if ranks]
+    order = sorted(wanted, key=lambda chunk: (-farthest[chunk], chunk))
+    rng = random.Random(seed)  # noqa: S311 - no secret
+    best: tuple[ChunkSend, ...] | None = None
+    for _ in range(MAX_ORDERS if len(order) * len(problem.src) <= _MAX_RESTART_SIZE else 1):
+        sends = _schedule_in_order(problem, order, deadline_passed)
+        if sends is None:
+            break
+        if best is None or problem.finish(sends) < problem.finish(best):
+            best = sends
+        order = sorted(
+            wanted, key=lambda chunk: (-int(farthest[chunk]) * rng.uniform(0.5, 1), chunk)
+        )
+    return best
+
+
+def _schedule_in_order(
+    problem: SchedulingProblem, order: Sequence[int], deadline_passed: Callable[[], bool]
+) -> tuple[ChunkSend, ...] | None:
+    """Return sends of chunks in an order. None: time is over."""
+    held = [ResourceTimeline(room) for room in problem.capacity]
+    sends: list[ChunkSend] = []
+    for chunk in order:
+        if deadline_passed():
+            return None
+        arrivals = dict.fromkeys(problem.holders[chunk], 0)
+        cost, hops = problem.costs_of_chunk(chunk), problem.uses_of_chunk(chunk)
+        for path in _earliest_tree(problem, held, chunk):
+            start = earliest_common_fit(held, hops[path], arrivals[problem.src[path]])
+            for h in hops[path]:
+                held[h.resource].reserve(start + h.offset, h.busy, h.demand)
+            arrivals[problem.dst[path]] = start + cost[path]
+            sends.append(ChunkSend(start, chunk, path))
+    return tuple(sorted(sends, key=lambda s: (s.start, s.chunk, s.route)))
+
+
+def _earliest_tree(
+    problem: SchedulingProblem, held: Sequence[ResourceTimeline], chunk: int
+) -> list[int]:
+    """Return the ways by which a chunk comes to all who want it, each after that before it."""
+    cost, hops = problem.costs_of_chunk(chunk), problem.uses_of_chunk(chunk)
+    soonest = dict.fromkeys(sorted(problem.holders[chunk]), 0)
+    via: dict[int, int] = {}
+    queue, done, missing = [(0, rank) for rank in soonest], list[int](), set(problem.wanted[chunk])
+    while missing:
+        at, rank = heapq.heappop(queue)
+        if rank in done:
+            continue
+        done.append(rank)
+        missing.discard(rank)
+        for path in problem.routes_from[rank]:
+            arrives = earliest_common_fit(held, hops[path], at) + cost[path]
+            if arrives < soonest.get(problem.dst[path], UNREACHABLE):
+                soonest[problem.dst[path]], via[problem.dst[path]] = arrives, path
+                heapq.heappush(queue, (arrives, problem.dst[path]))
+    used: set[int] = set()
+    for rank in problem.wanted[chunk]:
+        node = rank
+        while node not in problem.holders[chunk] and node not in used:
+            used.add(node)
+            node = problem.src[via[node]]
+    return [via[rank] for rank in done if rank in used]

@@ -1,0 +1,404 @@
+"""The scheduling problem: chunks, ways from rank to rank, and their costs in integral units.
+
+A way is a link, or links through switches that do not store a chunk between them
+(:mod:`sccl.synth.network.routes`). A unit is the greatest that divides all costs, so that models
+in integral units lose nothing. If switches copy, ways of one chunk that part at a switch share the
+links before it: their stem.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from math import gcd
+
+import numpy as np
+
+from sccl.core.arrays import IntArray
+from sccl.core.clock import Clock
+from sccl.core.collective import Collective
+from sccl.core.topology import Topology
+from sccl.errors import UnreachableError
+from sccl.synth.network.routes import Routes, build_routes
+from sccl.synth.network.shortest_paths import UNREACHABLE
+from sccl.synth.scheduling.resource_uses import ResourceUse, common_capacities, find_route_uses
+from sccl.synth.scheduling.sketch import MachineSketch
+from sccl.synth.scheduling.time_varying_bandwidth import VaryingRoutes
+from sccl.topo.symmetry.permutations import Permutation
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkSend:
+    """A chunk that goes a way. By its start, which is in units."""
+
+    start: int
+    chunk: int
+    route: int
+
+
+@dataclass(frozen=True)
+class SchedulingProblem:
+    """A collective that does not combine, on its machine.
+
+    Attributes:
+        crossings: by size.
+        unit: ticks of a unit.
+        size: by chunk: index of its size in the clock.
+        src: source of each way.
+        dst: destination of each way.
+        costs: by size and way: units until the chunk has arrived.
+        uses: by size and way. Numbers of stems are the same for all sizes.
+        capacity: by resource: its capacity, 1 for a link. Links come first.
+        holders: holders of each chunk.
+        wanted: by chunk: the ranks that want it, and do not hold it.
+        collective_index: by chunk: its collective among several.
+        priorities: weight of the finish of each of these.
+        varying_routes: by size, the additional time of ways if bandwidth varies. Empty: it does
+            not.
+        forbidden_routes: by chunk, forbidden ways. Empty: none has any.
+        is_backwards: whether the machine is reversed, and schedules on it are read backwards.
+    """
+
+    topology: Topology
+    collective: Collective
+    clock: Clock
+    crossings: tuple[Routes, ...]
+    unit: int
+    size: tuple[int, ...]
+    src: tuple[int, ...]
+    dst: tuple[int, ...]
+    costs: tuple[tuple[int, ...], ...]
+    uses: tuple[tuple[tuple[ResourceUse, ...], ...], ...]
+    capacity: tuple[int, ...]
+    holders: tuple[frozenset[int], ...]
+    wanted: tuple[frozenset[int], ...]
+    collective_index: tuple[int, ...]
+    priorities: tuple[int, ...]
+    varying_routes: tuple[VaryingRoutes, ...] = ()
+    forbidden_routes: tuple[frozenset[int], ...] = ()
+    is_backwards: bool = False
+
+    @property
+    def chunks(self) -> int:
+        """Return how many there are in all."""
+        return len(self.holders)
+
+    @property
+    def ranks(self) -> int:
+        """Return how many there are."""
+        return self.topology.ranks
+
+    @property
+    def has_uniform_chunks(self) -> bool:
+        """Return whether all chunks are of one size."""
+        return len(self.costs) == 1
+
+    @property
+    def route_costs(self) -> tuple[int, ...]:
+        """Return the cost of each way for a chunk of the smallest size."""
+        return self.costs[0]
+
+    @property
+    def route_uses(self) -> tuple[tuple[ResourceUse, ...], ...]:
+        """Return the use of resources by such a chunk on each way."""
+        return self.uses[0]
+
+    def costs_of_chunk(self, chunk: int) -> tuple[int, ...]:
+        """Return the cost of each way for a chunk."""
+        return self.costs[self.size[chunk]]
+
+    def uses_of_chunk(self, chunk: int) -> tuple[tuple[ResourceUse, ...], ...]:
+        """Return the use of resources by a chunk on each way."""
+        return self.uses[self.size[chunk]]
+
+    def problems_by_size(self) -> Iterator[SchedulingProblem]:
+        """Yield the problem as if all chunks were of each size."""
+        for k in range(len(self.costs)):
+            yield replace(
+                self,
+                crossings=(self.crossings[k],),
+                size=(0,) * self.chunks,
+                costs=(self.costs[k],),
+                uses=(self.uses[k],),
+                varying_routes=self.varying_routes[k : k + 1],
+            )
+
+    def forbidden_for(self, chunk: int) -> frozenset[int]:
+        """Return the ways that a chunk does not go."""
+        return self.forbidden_routes[chunk] if self.forbidden_routes else frozenset()
+
+    def uses_at(self, chunk: int, path: int, start: int) -> tuple[ResourceUse, ...]:
+        """Return the use of resources by a chunk that starts on a way at a unit."""
+        hops = self.uses_of_chunk(chunk)[path]
+        if not self.varying_routes:
+            return hops
+        delays = self.varying_routes[self.size[chunk]].use_delays(path, start, len(hops))
+        pairs = zip(hops, delays, strict=True)
+        return tuple(replace(h, offset=h.offset + a, busy=h.busy + b) for h, (a, b) in pairs)
+
+    def idle_units(self, chunk: int, path: int, start: int) -> int:
+        """Return for how many units nothing passes of a chunk that goes a way from a unit on."""
+        return (
+            self.varying_routes[self.size[chunk]].idle_ticks(path, start)
+            if self.varying_routes
+            else 0
+        )
+
+    def arrival(self, send: ChunkSend) -> int:
+        """Return the unit by which a send has arrived."""
+        arrives = send.start + self.costs_of_chunk(send.chunk)[send.route]
+        if self.varying_routes:
+            arrives += self.varying_routes[self.size[send.chunk]].arrival_delay(
+                send.route, send.start
+            )
+        return arrives
+
+    def finish(self, sends: Iterable[ChunkSend]) -> int:
+        """Return the units after which all that is sent has arrived."""
+        return max((self.arrival(s) for s in sends), default=0)
+
+    def finishes(self, sends: Iterable[ChunkSend]) -> list[int]:
+        """Return of each tenant the units after which all that is sent of it has arrived."""
+        finishes = [0] * len(self.priorities)
+        for s in sends:
+            tenant = self.collective_index[s.chunk]
+            finishes[tenant] = max(finishes[tenant], self.arrival(s))
+        return finishes
+
+    def objective(self, sends: Iterable[ChunkSend]) -> int:
+        """Return the objective: the finishes of all tenants, weighted by priority.
+
+        For one tenant that is the last arrival.
+        """
+        return self.weighted_sum(self.finishes(sends))
+
+    def weighted_sum(self, finishes: Iterable[int]) -> int:
+        """Return the weighted sum of the finishes of tenants."""
+        return sum(p * us for p, us in zip(self.priorities, finishes, strict=True))
+
+    @property
+    def is_link_only(self) -> bool:
+        """Return whether ways and their resources model the machine completely.
+
+        Through switches a chunk might wait, be copied, or go a longer way, and it might use a
+        smaller part of a budget for longer. Over links alone the best schedule has none of that:
+        each chunk comes to a rank once, and passes a link at the full rate.
+        """
+        return not self.topology.switches and not self.topology.budgets
+
+    @cached_property
+    def multicast_groups(self) -> dict[int, list[tuple[int, int]]]:
+        """Return the ways of each stem, each with the index of its use."""
+        stems: dict[int, list[tuple[int, int]]] = {}
+        for path, hops in enumerate(self.route_uses):
+            for place, hop in enumerate(hops):
+                stems.setdefault(hop.multicast_group, []).append((path, place))
+        return stems
+
+    @cached_property
+    def is_multicast(self) -> bool:
+        """Return whether ways share resources by a common stem."""
+        return any(len(paths) > 1 for paths in self.multicast_groups.values())
+
+    @cached_property
+    def routes_from(self) -> tuple[tuple[int, ...], ...]:
+        """Return the ways from each rank."""
+        out_paths: list[list[int]] = [[] for _ in range(self.ranks)]
+        for path, rank in enumerate(self.src):
+            out_paths[rank].append(path)
+        return tuple(map(tuple, out_paths))
+
+    @cached_property
+    def routes_to(self) -> tuple[tuple[int, ...], ...]:
+        """Return the ways to each rank."""
+        in_paths: list[list[int]] = [[] for _ in range(self.ranks)]
+        for path, rank in enumerate(self.dst):
+            in_paths[rank].append(path)
+        return tuple(map(tuple, in_paths))
+
+    @cached_property
+    def _distances(self) -> tuple[IntArray, ...]:
+        distances = []
+        for cost in self.costs:
+            far = np.full((self.ranks, self.ranks), UNREACHABLE, dtype=np.int64)
+            np.fill_diagonal(far, 0)
+            np.minimum.at(far, (np.array(self.src), np.array(self.dst)), np.array(cost))
+            for middle in range(self.ranks):  # Floyd and Warshall
+                np.minimum(far, far[:, [middle]] + far[[middle], :], out=far)
+            distances.append(far)
+        return tuple(distances)
+
+    def distances_of(self, chunk: int) -> IntArray:
+        """Return the units of a chunk from each rank to each other, if nothing is in the way."""
+        return self._distances[self.size[chunk]]
+
+    @cached_property
+    def earliest_arrival(self) -> IntArray:
+        """Return by chunk and rank the units after which it can be there at the earliest."""
+        earliest: dict[tuple[int, frozenset[int]], IntArray] = {}
+        kinds = list(zip(self.size, self.holders, strict=True))
+        for size, holders in kinds:
+            if (size, holders) not in earliest:
+                earliest[size, holders] = self._distances[size][sorted(holders)].min(axis=0)
+        return np.array([earliest[kind] for kind in kinds])
+
+    def check_reachable(self) -> None:
+        """Check that every chunk can come to where it is wanted.
+
+        Raises:
+            UnreachableError: one cannot.
+        """
+        for chunk, wanted in enumerate(self.wanted):
+            for rank in sorted(wanted):
+                if self.earliest_arrival[chunk, rank] >= UNREACHABLE:
+                    raise UnreachableError(
+                        f"topology {self.topology.name!r}: no path leads from rank "
+                        f"{min(self.holders[chunk])} to rank {rank}, where {self.collective.name} "
+                        f"needs chunk {chunk}: add links"
+                    )
+
+    def symmetry_images(self, image: Permutation) -> tuple[list[int], list[int], list[int]]:
+        """Return where a symmetry of the nodes takes chunks, ways and links.
+
+        Chunks of a class go to those of its image in their order, by their sizes.
+        """
+        to, (ends, link_order) = np.array(image, dtype=np.int64), self._link_ends
+        links = np.empty(len(ends), dtype=np.int64)
+        links[_lexicographic_order(to[ends])] = link_order  # images of all are all
+        rows, way_order = self._padded_route_links
+        paths = np.empty(len(rows), dtype=np.int64)
+        paths[_lexicographic_order(np.append(links, -1)[rows])] = way_order
+        classes = self.collective.chunk_classes()
+        chunks = [0] * self.chunks
+        image_sets: dict[frozenset[int], frozenset[int]] = {}
+        for (held, wanted), class_chunks in classes.items():
+            for ranks in (held, wanted):
+                if ranks not in image_sets:
+                    image_sets[ranks] = frozenset(image[r] for r in ranks)
+            images = classes[image_sets[held], image_sets[wanted]]  # type: ignore[index]
+            by_size = (
+                sorted(members, key=self.size.__getitem__) for members in (class_chunks, images)
+            )
+            for chunk, image_chunk in zip(*by_size, strict=True):
+                chunks[chunk] = image_chunk
+        return chunks, paths.tolist(), links.tolist()
+
+    @cached_property
+    def _link_ends(self) -> tuple[IntArray, IntArray]:
+        """Return the nodes that each link joins, and the links in the order of these."""
+        ends = np.array([k.edge for k in self.topology.links], dtype=np.int64).reshape(-1, 2)
+        return ends, _lexicographic_order(ends)
+
+    @cached_property
+    def _padded_route_links(self) -> tuple[IntArray, IntArray]:
+        """Return the links of each way, filled up with -1, and the ways in the order of these."""
+        rows = np.full((len(self.route_links), max(map(len, self.route_links))), -1, dtype=np.int64)
+        for index, path in enumerate(self.route_links):
+            rows[index, : len(path)] = path
+        return rows, _lexicographic_order(rows)
+
+    @cached_property
+    def route_links(self) -> tuple[tuple[int, ...], ...]:
+        """Return the links of each way."""
+        links, first = self.crossings[0].link.tolist(), self.crossings[0].first.tolist()
+        return tuple(tuple(links[a:b]) for a, b in pairwise(first))
+
+
+def build_problem(  # noqa: PLR0913, PLR0917 - what is asked
+    topology: Topology,
+    collective: Collective,
+    clock: Clock,
+    tenants: Sequence[int] = (),
+    priorities: Sequence[int] = (),
+    sketched: MachineSketch | None = None,
+    *,
+    together: bool = False,
+    backwards: bool = False,
+) -> SchedulingProblem:
+    """Return the scheduling problem.
+
+    Args:
+        clock: clock of all chunks, or of each.
+        tenants: number of chunks of the pattern for each tenant. Empty: there is one.
+        priorities: priority of each. Empty: there is one tenant.
+        sketched: the allowed ways, by chunk, some of which may have none. None: all, for all.
+        together: whether a unit divides alphas, too, since chunks sent together pay one.
+        backwards: whether the machine is reversed, and schedules on it are read backwards.
+
+    Raises:
+        TooLargeError: there are too many ways through switches.
+        TopologyError: the machine lacks ways that the sketch names.
+        UnreachableError: a chunk cannot reach a rank that wants it.
+    """
+    clocks = [
+        Clock.from_topology(topology, size, clock.model, clock.tick_ps) for size in clock.sizes
+    ]
+    factors = None if sketched is None else sketched.route_factors
+    crossings = tuple(build_routes(topology, chunk_clock, factors) for chunk_clock in clocks)
+    pairs = zip(clocks, crossings, strict=True)
+    holds, room = common_capacities(
+        [find_route_uses(topology, chunk_clock, crossing) for chunk_clock, crossing in pairs]
+    )
+    numbers = {
+        n
+        for hops in holds
+        for path_hops in hops
+        for hop in path_hops
+        for n in (hop.offset, hop.busy)
+    }
+    numbers.update(clock.alpha if together else ())
+    unit = gcd(*numbers, *(cost for crossing in crossings for cost in crossing.cost.tolist())) or 1
+    sizes, indices = clock.chunk_bytes, range(collective.num_chunks)
+    tenant_cycle = [tenant for tenant, count in enumerate(tenants) for _ in range(count)] or [0]
+    held = [frozenset(map(int, collective.holders(c))) for c in range(collective.num_chunks)]
+    problem = SchedulingProblem(
+        topology=topology,
+        collective=collective,
+        clock=clock,
+        crossings=crossings,
+        unit=unit,
+        size=tuple(0 if isinstance(sizes, int) else clock.sizes.index(sizes[c]) for c in indices),
+        src=tuple(crossings[0].src.tolist()),
+        dst=tuple(crossings[0].dst.tolist()),
+        costs=tuple(tuple((crossing.cost // unit).tolist()) for crossing in crossings),
+        uses=tuple(
+            tuple(
+                tuple(replace(h, offset=h.offset // unit, busy=h.busy // unit) for h in path_hops)
+                for path_hops in hops
+            )
+            for hops in holds
+        ),
+        capacity=room,
+        holders=tuple(held),
+        wanted=tuple(
+            frozenset(map(int, collective.destinations(c))) - held[c]
+            for c in range(collective.num_chunks)
+        ),
+        collective_index=tuple(tenant_cycle[c % len(tenant_cycle)] for c in indices)
+        if priorities
+        else (0,) * len(indices),
+        priorities=tuple(priorities) or (1,),
+        is_backwards=backwards,
+    )
+    if sketched is not None:
+        sketched.check_symmetric(np.array(problem.src), np.array(problem.dst))
+        return replace(problem, forbidden_routes=_forbidden_routes(problem, sketched))
+    problem.check_reachable()
+    return problem
+
+
+def _lexicographic_order(rows: IntArray) -> IntArray:
+    """Return the numbers of distinct rows, in the order of their content."""
+    return np.lexsort(rows.T)
+
+
+def _forbidden_routes(
+    problem: SchedulingProblem, sketched: MachineSketch
+) -> tuple[frozenset[int], ...]:
+    """Return of each chunk the ways that it does not go, those of one origin together."""
+    barred: dict[int, frozenset[int]] = {}
+    for origin in sorted({min(ranks) for ranks in problem.holders}):
+        barred[origin] = sketched.forbidden_routes(origin, problem.src, problem.dst)
+    return tuple(barred[min(ranks)] for ranks in problem.holders) if any(barred.values()) else ()

@@ -1,0 +1,115 @@
+"""What ways hold of links, budgets and switches while a chunk goes over them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from math import lcm
+
+import numpy as np
+
+from sccl.core.clock import Clock
+from sccl.core.topology import Topology
+from sccl.synth.network.resources import shared_resources
+from sccl.synth.network.routes import Routes
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceUse:
+    """What a chunk holds of one thing while it goes a way.
+
+    Attributes:
+        resource: a link, or, from the number of links on, something that ways share otherwise.
+        offset: units from the start of the way.
+        busy: units.
+        demand: how much of the thing's room.
+        multicast_group: ways with one stem hold the thing once for a chunk that sets out on them
+            together.
+    """
+
+    resource: int
+    offset: int
+    busy: int
+    demand: int
+    multicast_group: int
+
+
+RouteUses = tuple[list[list[ResourceUse]], tuple[int, ...]]
+"""What each way holds, in ticks, and how much there is of each thing."""
+
+_MAX_CAPACITY = 2**50
+
+
+def common_capacities(
+    of_sizes: Sequence[RouteUses],
+) -> tuple[list[list[list[ResourceUse]]], tuple[int, ...]]:
+    """Return what ways hold for each size, as parts of what there is for all sizes.
+
+    For each size by itself a budget is in units of its own. What is taken is rounded up, where
+    common ones became too fine.
+    """
+    if len(of_sizes) == 1:
+        return [of_sizes[0][0]], of_sizes[0][1]
+    each = zip(*(rooms for _, rooms in of_sizes), strict=True)
+    room = tuple(min(lcm(*rooms), max(_MAX_CAPACITY, *rooms)) for rooms in each)
+    scaled_hops = [
+        [
+            [
+                replace(h, demand=-(-h.demand * room[h.resource] // rooms[h.resource]))
+                for h in path_hops
+            ]
+            for path_hops in hops
+        ]
+        for hops, rooms in of_sizes
+    ]
+    return scaled_hops, room
+
+
+def find_route_uses(topology: Topology, clock: Clock, crossings: Routes) -> RouteUses:
+    """Return what each way holds of each thing, for chunks of one size.
+
+    Links, each for one chunk at a time. Then budgets, and places of switches that store chunks.
+    """
+    first, links = crossings.first.tolist(), len(topology.links)
+    columns = (crossings.link.tolist(), crossings.offset.tolist(), crossings.busy.tolist())
+    rows = list(zip(*columns, strict=True))
+    stem = _MulticastGroups(topology)
+    hops = [stem.link_uses(rows[a:b]) for a, b in pairwise(first)]
+    shared = shared_resources(topology, clock, crossings)
+    of_several = int((np.bincount(crossings.link, minlength=links) > 1).sum())
+    room = [1] * links
+    for thing in range(of_several, len(shared.room)):
+        for at in np.flatnonzero(shared.pipes == thing).tolist():
+            path = int(np.searchsorted(shared.pipes_first, at, side="right")) - 1
+            hold, weight = int(shared.hold[path]), int(shared.weight[at])
+            hops[path].append(ResourceUse(len(room), 0, hold, weight, stem.new_group()))
+        room.append(int(shared.room[thing]))
+    return hops, tuple(room)
+
+
+class _MulticastGroups:
+    """Numbers of stems: of all links of a way up to the next switch that copies, or its end."""
+
+    def __init__(self, topology: Topology) -> None:
+        ranks = topology.ranks
+        self._copies = [
+            link.dst >= ranks and topology.switches[link.dst - ranks].copies
+            for link in topology.links
+        ]
+        self._numbers: dict[object, int] = {}
+
+    def new_group(self) -> int:
+        """Return a number that is nobody else's."""
+        return self._numbers.setdefault(object(), len(self._numbers))
+
+    def link_uses(self, rows: list[tuple[int, int, int]]) -> list[ResourceUse]:
+        """Return what a way holds, of the (link, offset, busy) of its links."""
+        hops: list[ResourceUse] = []
+        ends = [i for i, (link, _, _) in enumerate(rows) if self._copies[link]] + [len(rows) - 1]
+        for i, (link, offset, busy) in enumerate(rows):
+            end = next(e for e in ends if e >= i)
+            key = (i, tuple(rows[: end + 1]))
+            number = self._numbers.setdefault(key, len(self._numbers))
+            hops.append(ResourceUse(link, offset, busy, 1, number))
+        return hops

@@ -1,0 +1,148 @@
+"""Place sends in a given order, each as soon as its chunk is there and its way is free.
+
+From a valid schedule in epochs each send is so placed no later than in its epoch, if ways are
+links: by then its chunk has come, and sends placed before it hold no more than they did.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Sequence
+
+from sccl.synth.scheduling.problem import ChunkSend, SchedulingProblem
+from sccl.synth.scheduling.resource_uses import ResourceUse
+
+
+class ResourceTimeline:
+    """A use of a resource: begin, end, and amount."""
+
+    def __init__(self, room: int) -> None:
+        self.capacity = room
+        self._reservations: list[tuple[int, int, int]] = []
+        self._longest = self._end = 0
+
+    def earliest_fit(self, start: int, busy: int, weight: int) -> int:
+        """Return the first unit from one on from which so much more is free for so long."""
+        while busy and start < self._end:
+            first = bisect_left(self._reservations, (start - self._longest,))
+            last = bisect_left(self._reservations, (start + busy,))
+            over = [entry for entry in self._reservations[first:last] if entry[1] > start]
+            for at in sorted({start, *(begin for begin, _, _ in over if begin > start)}):
+                overlaps = [(end, load) for begin, end, load in over if begin <= at < end]
+                if sum(load for _, load in overlaps) + weight > self.capacity:
+                    start = min(end for end, _ in overlaps)
+                    break
+            else:
+                break
+        return start
+
+    def reserve(self, start: int, busy: int, weight: int) -> None:
+        """Note that so much is held."""
+        if busy:
+            insort(self._reservations, (start, start + busy, weight))
+            self._longest = max(self._longest, busy)
+            self._end = max(self._end, start + busy)
+
+
+def earliest_common_fit(
+    held: Sequence[ResourceTimeline], hops: Iterable[ResourceUse], start: int
+) -> int:
+    """Return the first unit from one on at which all that a way holds is free."""
+    before = -1
+    while start != before:
+        before = start
+        for h in hops:
+            start = held[h.resource].earliest_fit(start + h.offset, h.busy, h.demand) - h.offset
+    return start
+
+
+def serial_schedule(
+    problem: SchedulingProblem, sends: Iterable[ChunkSend], length: int
+) -> tuple[ChunkSend, ...]:
+    """Return when each send is.
+
+    Args:
+        sends: by the epoch in which they start, each after that which brings its chunk. Those of
+            one epoch and chunk that share a stem go together.
+        length: units of an epoch before which none starts. 0: it is as soon as can be.
+    """
+    held = [ResourceTimeline(room) for room in problem.capacity]
+    of_several = max if problem.collective.combining else min  # a sum is sent when all have come
+    available = {(c, r): 0 for c, ranks in enumerate(problem.holders) for r in ranks}
+    sent = []
+    for epoch, chunk, paths in group_multicasts(problem, sends):
+        soonest = max(epoch * length, available[chunk, problem.src[paths[0]]])
+        start, hops = _fit_send(problem, held, chunk, paths, soonest)
+        for h in hops:
+            held[h.resource].reserve(start + h.offset, h.busy, h.demand)
+        for path in paths:
+            sent.append(ChunkSend(start, chunk, path))
+            target, arrives = (chunk, problem.dst[path]), problem.arrival(sent[-1])
+            available[target] = of_several(arrives, available.get(target, arrives))
+    return tuple(sent)
+
+
+def _fit_send(
+    problem: SchedulingProblem,
+    held: Sequence[ResourceTimeline],
+    chunk: int,
+    paths: Sequence[int],
+    soonest: int,
+) -> tuple[int, list[ResourceUse]]:
+    """Return when a chunk can start on ways together, and its use of resources then."""
+    start, before = soonest, -1
+    while True:
+        hops = {
+            hop.multicast_group: hop
+            for path in paths
+            for hop in problem.uses_at(chunk, path, start)
+        }
+        if start == before:
+            break
+        before, start = start, earliest_common_fit(held, list(hops.values()), start)
+        if not problem.varying_routes:
+            break
+    if idle := problem.idle_units(
+        chunk, paths[0], start
+    ):  # it arrives no later, and holds less before
+        start += idle
+        hops = {hop.multicast_group: hop for hop in problem.uses_at(chunk, paths[0], start)}
+    return start, list(hops.values())
+
+
+def group_multicasts(
+    problem: SchedulingProblem, sends: Iterable[ChunkSend]
+) -> list[tuple[int, int, list[int]]]:
+    """Return ways by epoch and chunk, those together that share a stem."""
+    groups: list[tuple[int, int, list[int]]] = []
+    place: dict[tuple[int, int, int], int] = {}
+    for send in sends:
+        keys = [
+            (send.start, send.chunk, hop.multicast_group) for hop in problem.route_uses[send.route]
+        ]
+        at = next((place[key] for key in keys if key in place), len(groups))
+        if at == len(groups):
+            groups.append((send.start, send.chunk, []))
+        groups[at][2].append(send.route)
+        place |= dict.fromkeys(keys, at)
+    return groups
+
+
+def prune_sends(problem: SchedulingProblem, sends: Iterable[ChunkSend]) -> tuple[ChunkSend, ...]:
+    """Return the sends that bring a chunk to where it is wanted, or on its way there.
+
+    TE-CCL, section 3: flows that serve no demand are left out, from the destinations backwards.
+
+    Args:
+        sends: of some chunks. Each comes to a rank once.
+    """
+    rows = tuple(sends)
+    brings = {(send.chunk, problem.dst[send.route]): i for i, send in enumerate(rows)}
+    used: set[int] = set()
+    for chunk in sorted({send.chunk for send in rows}):
+        for rank in problem.wanted[chunk]:
+            at = rank
+            while at not in problem.holders[chunk] and brings[chunk, at] not in used:
+                used.add(brings[chunk, at])
+                at = problem.src[rows[brings[chunk, at]].route]
+    return tuple(send for i, send in enumerate(rows) if i in used)

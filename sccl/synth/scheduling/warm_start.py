@@ -1,0 +1,56 @@
+"""Schedules to begin from: those of TACOS, which matches links with chunks as time goes on."""
+
+from __future__ import annotations
+
+from sccl.core.outcome import Inconclusive, Solution
+from sccl.core.schedule import Schedule
+from sccl.solvers.effort import Effort
+from sccl.synth.common import registry
+from sccl.synth.common.contract import Request
+from sccl.synth.scheduling.problem import ChunkSend, SchedulingProblem
+
+
+class NoScheduleError(Exception):
+    """There is no first schedule: its text says why."""
+
+
+def warm_start_from_tacos(
+    request: Request, chunks: int, alpha: str, effort: Effort, improve: float = 1.0
+) -> tuple[Schedule, str]:
+    """Return the result of list scheduling, and why it ended before its effort was spent.
+
+    Args:
+        improve: effort of improvements, relative to the effort of the schedule.
+
+    Raises:
+        InputError: it does not take the request.
+        NoScheduleError: time ran out before there was one.
+    """
+    listed = registry.load("tacos")
+    options = listed.Options(chunks=chunks, alpha=alpha, improve=improve)
+    outcome = registry.plan(listed, request, options, Effort(effort.timeout_s, effort.seed))
+    result = outcome.best if isinstance(outcome, Inconclusive) else outcome
+    if not isinstance(result, Solution):
+        raise NoScheduleError(getattr(outcome, "reason", "impossible"))
+    assert isinstance(result.plan, Schedule)
+    return result.plan, outcome.reason if isinstance(outcome, Inconclusive) else ""
+
+
+def schedule_to_sends(problem: SchedulingProblem, schedule: Schedule) -> tuple[ChunkSend, ...]:
+    """Return the transfers of a schedule as sends over ways."""
+    starts, chunks, links = (
+        column.tolist() for column in (schedule.start, schedule.chunk, schedule.link)
+    )
+    if schedule.message is None:
+        rows = zip(starts, chunks, links, strict=True)
+        return tuple(ChunkSend(start // problem.unit, *where) for start, *where in rows)
+    number = {path: index for index, path in enumerate(problem.route_links)}
+    hops: dict[int, list[int]] = {}
+    for row, message in enumerate(schedule.message.tolist()):
+        hops.setdefault(message, []).append(row)
+    return tuple(
+        ChunkSend(
+            starts[rows[0]] // problem.unit, chunks[rows[0]], number[tuple(links[r] for r in rows)]
+        )
+        for rows in hops.values()
+    )

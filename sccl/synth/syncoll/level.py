@@ -1,0 +1,153 @@
+"""The state of the candidates of one number of steps, and the next one to solve."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from sccl.core.answer import Answer, Origin, Sat, Unknown, Unsat
+from sccl.core.candidate import Candidate
+from sccl.core.frontier import OpenCandidate, RefutedCandidate
+from sccl.core.step_limit import StepLimit
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """The candidates of one number of steps.
+
+    Attributes:
+        undecided: cheapest first, each cheaper than the best.
+        best: the cheapest that has an algorithm.
+        has_query: whether any has been asked for.
+        has_bound: whether a bound for these steps has been,
+        has_limit: and their limit.
+    """
+
+    steps: int
+    undecided: tuple[Candidate, ...]
+    refuted: tuple[RefutedCandidate, ...] = ()
+    open: tuple[OpenCandidate, ...] = ()
+    best: Candidate | None = None
+    has_query: bool = False
+    has_bound: bool = False
+    has_limit: bool = False
+
+    def next_candidate(self) -> Candidate | None:
+        """Return the cheapest candidate at first, then the middle one. None: all are decided."""
+        return _choose_candidate(self.undecided, asked=self.has_query)
+
+    def upcoming_candidates(self) -> Iterator[Candidate]:
+        """Yield the next candidate, then those that come after it by any answers, breadth first."""
+        queue = [(self.has_query, self.undecided)]
+        seen: set[Candidate] = set()
+        for asked, undecided in queue:
+            candidate = _choose_candidate(undecided, asked=asked)
+            if candidate is None:
+                continue
+            if candidate not in seen:
+                seen.add(candidate)
+                yield candidate
+            queue.append((True, tuple(c for c in undecided if c < candidate)))
+            queue.append((True, tuple(c for c in undecided if not candidate.implies_unsat(c))))
+
+    def record(self, answer: Answer) -> Level:
+        """Return the state after the answer of the next candidate, with all consequences."""
+        candidate = self.next_candidate()
+        assert candidate is not None
+        level = replace(self, has_query=True)
+        match answer:
+            case Sat():
+                cheaper = tuple(c for c in self.undecided if c < candidate)
+                return replace(level, best=candidate, undecided=cheaper)
+            case Unsat() if not answer.is_accepted:
+                return level.mark_unverified(candidate, answer.origin)
+            case Unsat(evidence):
+                why = RefutedCandidate(candidate, evidence, answer.seconds, answer.origin)
+                follows = f"follows from {candidate}: no more rounds, no fewer chunks"
+                without = replace(
+                    level, undecided=self._without(candidate), refuted=(*self.refuted, why)
+                )
+                return without.refute(candidate.implies_unsat, follows, origin=answer.origin)
+            case Unknown(reason):
+                gone = [c for c in self.undecided if answer.best and c.cost < answer.best]
+                still = (OpenCandidate(c, reason) for c in dict.fromkeys((candidate, *gone)))
+                left = tuple(c for c in self.undecided if c != candidate and c not in gone)
+                # what is known of the first is likely to be the cheapest that is left
+                asked = bool(self.open) or answer.best is None
+                return replace(level, has_query=asked, undecided=left, open=(*self.open, *still))
+
+    def record_bound(self, bound: StepLimit | None, seconds: float) -> Level:
+        """Return the state after a bound for these steps. None: there is none."""
+        return replace(self.record_limit(bound, seconds), has_bound=True, has_limit=False)
+
+    def record_limit(self, limit: StepLimit | None, seconds: float) -> Level:
+        """Return the state after the limit, which refutes all candidates below, for any k and C.
+
+        Args:
+            limit: None: it could not be computed.
+            seconds: time it took.
+        """
+        level = replace(self, has_limit=True)
+        if limit is None:
+            return level
+        kind = "limit of R/C" if limit.is_exact else "bound on R/C"
+        why = f"no algorithm of {limit.steps} steps has R/C below {limit.lower} ({kind})"
+        return level.refute(lambda c: c.cost < limit.lower, why, seconds)
+
+    def mark_unverified(self, candidate: Candidate, origin: Origin) -> Level:
+        """Return the state after an unverified origin claims that a candidate is unsat.
+
+        The candidate, and all that would follow from it, stay open: they are not solved again, and
+        no point that they may dominate is proved.
+        """
+        reason = f"unsat according to {origin.description} (not verified here)"
+        gone = [c for c in self.undecided if candidate.implies_unsat(c)]
+        still = (OpenCandidate(c, reason, origin) for c in gone)
+        left = tuple(c for c in self.undecided if c not in gone)
+        return replace(self, undecided=left, open=(*self.open, *still))
+
+    def refute(
+        self,
+        is_refuted: Callable[[Candidate], bool],
+        why: str,
+        seconds: float = 0.0,
+        origin: Origin = Origin.THIS_PROCESS,
+    ) -> Level:
+        """Return the state without these candidates. ``seconds`` are the first one's.
+
+        Refutations of other origins that this process repeats count as its refutations from then
+        on.
+        """
+        again = {
+            r.candidate
+            for r in self.refuted
+            if origin is Origin.THIS_PROCESS
+            and r.origin is not Origin.THIS_PROCESS
+            and is_refuted(r.candidate)
+        }
+        candidates = [*self.undecided, *(o.candidate for o in self.open), *sorted(again)]
+        gone = [c for c in candidates if is_refuted(c)]
+        refuted = (
+            RefutedCandidate(c, why, 0.0 if i else seconds, origin) for i, c in enumerate(gone)
+        )
+        return replace(
+            self,
+            undecided=tuple(c for c in self.undecided if not is_refuted(c)),
+            refuted=(*(r for r in self.refuted if r.candidate not in again), *refuted),
+            open=tuple(o for o in self.open if not is_refuted(o.candidate)),
+        )
+
+    def open_candidates(self) -> tuple[OpenCandidate, ...]:
+        """Return the undecided candidates that would be cheaper than the best."""
+        rest = (OpenCandidate(c, "not tried: interrupted") for c in self.undecided)
+        open_candidates = sorted((*self.open, *rest), key=lambda o: o.candidate)
+        return tuple(
+            o for o in open_candidates if not self.best or o.candidate.cost < self.best.cost
+        )
+
+    def _without(self, candidate: Candidate) -> tuple[Candidate, ...]:
+        return tuple(c for c in self.undecided if c != candidate)
+
+
+def _choose_candidate(undecided: tuple[Candidate, ...], *, asked: bool) -> Candidate | None:
+    return undecided[len(undecided) // 2 if asked else 0] if undecided else None

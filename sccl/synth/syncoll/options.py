@@ -1,0 +1,38 @@
+"""The options of a k-synchronous synthesiser."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from sccl.core.candidate import MAX_K
+from sccl.synth.common import contract
+
+_Count = Annotated[int, Meta(ge=1)]
+
+
+class Options(contract.Options, frozen=True, kw_only=True):
+    """Which algorithm: the best of a sweep at the request's size, or that of (C, S, R)."""
+
+    solver: Annotated[
+        Literal["cpsat", "cadical", "z3"], Meta(description="Solver of each instance.")
+    ] = "cpsat"
+    symmetry: Annotated[
+        str, Meta(description="auto, none, translations, or a file with generators.")
+    ] = "auto"
+    k: Annotated[
+        Annotated[int, Meta(ge=0, le=MAX_K)] | None,
+        Meta(description="R <= S + k is swept; default: 5, or the rounds of the bandwidth bound."),
+    ] = None
+    max_steps: Annotated[
+        _Count | None, Meta(description="Last S of the sweep; default: 3 above the latency bound.")
+    ] = None
+    max_chunks: Annotated[
+        _Count | None, Meta(description="Largest C; default: all that R and the bound allow.")
+    ] = None
+    chunks: Annotated[
+        _Count | None, Meta(description="C of one algorithm to look for, with steps and rounds.")
+    ] = None
+    steps: Annotated[_Count | None, Meta(description="S of it.")] = None
+    rounds: Annotated[_Count | None, Meta(description="R of it.")] = None

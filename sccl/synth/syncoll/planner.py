@@ -1,0 +1,143 @@
+"""An algorithm for a size: the fastest point of a sweep, or the one of given (C, S, R).
+
+Times are those of SCCL section 3.6, exact: ``S * alpha + R/C * L * beta`` with the costs of the
+slowest link.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import partial
+from typing import TYPE_CHECKING
+
+from sccl.core.answer import Sat, Unsat
+from sccl.core.bound import Bounds
+from sccl.core.candidate import Candidate, SweepRange
+from sccl.core.cost import Costs
+from sccl.core.frontier import Frontier
+from sccl.core.outcome import (
+    Bound,
+    Inconclusive,
+    Infeasible,
+    Measure,
+    Outcome,
+    Solution,
+    SolverRefutation,
+)
+from sccl.core.step_limit import StepLimit
+from sccl.errors import ParameterError
+from sccl.prove.bounds import lower_bounds, require_reachable
+from sccl.solvers.effort import Effort
+from sccl.synth.common.contract import Notify, Request
+from sccl.synth.common.oracle import QueryConfig, answer_instance, resolve_symmetry
+from sccl.synth.common.reduction import InstanceSolver, solve_question
+from sccl.synth.common.step_limits import SWEEP_LIMIT_UNITS
+from sccl.synth.syncoll import solve
+from sccl.synth.syncoll.sweep import sweep
+from sccl.transform import build_question
+
+if TYPE_CHECKING:
+    from sccl.synth.syncoll.options import Options
+
+
+def find_fastest(request: Request, options: Options, effort: Effort, notify: Notify) -> Outcome:
+    """Return the point of a sweep that takes the least time for the request's size.
+
+    Raises:
+        InputError: the options do not fit the request.
+        KeyboardInterrupt: the user interrupted before anything was found.
+    """
+    units = SWEEP_LIMIT_UNITS if effort.units is None else min(effort.units, SWEEP_LIMIT_UNITS)
+    frontier = sweep(
+        request.topology,
+        request.spec,
+        _instance_solver(request, options, effort),
+        solver=options.solver,
+        covered=SweepRange(options.k, options.max_steps, options.max_chunks),
+        limits=request.limits and partial(request.limits, units=units),
+        notify=notify,
+    )
+    best = _fastest_point(request, frontier)
+    if frontier.stop_reason == "interrupted":
+        if best is None:
+            raise KeyboardInterrupt
+        return Inconclusive("interrupted", best)
+    if best is not None:
+        return best
+    why = frontier.open[0].reason if frontier.open else "no algorithm in the range that was swept"
+    return Inconclusive(why)
+
+
+def solve_candidate(request: Request, options: Options, effort: Effort) -> Outcome:
+    """Return the algorithm of C chunks, S steps and R rounds that the options ask for.
+
+    Raises:
+        InputError: only some of the three are given, or they do not fit the request.
+        KeyboardInterrupt: the user interrupted.
+    """
+    chunks, steps, rounds = options.chunks, options.steps, options.rounds
+    if chunks is None or steps is None or rounds is None:
+        raise ParameterError(
+            f"chunks is {chunks}, steps is {steps} and rounds is {rounds}: give all three for one "
+            "algorithm, or none for the fastest"
+        )
+    question = build_question(request.topology, request.spec, chunks, steps, rounds)
+    require_reachable(question.instances)
+    result = solve_question(question, _instance_solver(request, options, effort))
+    match result:
+        case Sat(algorithm):
+            bounds = lower_bounds(request.topology, request.spec)
+            time = _time_us(request, steps, algorithm.bandwidth_cost)
+            return Solution(algorithm, _time_bound(request, time, bounds, ()))
+        case Unsat(evidence):
+            candidate = Candidate(Fraction(rounds, chunks), chunks, steps, rounds)
+            return Infeasible(SolverRefutation(candidate, result.solver, evidence))
+        case _:
+            return Inconclusive(result.reason)
+
+
+def _instance_solver(request: Request, options: Options, effort: Effort) -> InstanceSolver:
+    symmetry = resolve_symmetry(request.topology, request.spec, options.symmetry)
+    return partial(answer_instance, QueryConfig(solve.solve, options.solver, symmetry, effort))
+
+
+def _fastest_point(request: Request, frontier: Frontier) -> Solution | None:
+    """Return the fastest point, the one of fewest steps of several. None: there is no point."""
+    if not frontier.points:
+        return None
+    times = [_time_us(request, point.steps, point.cost) for point in frontier.points]
+    best = min(range(len(times)), key=times.__getitem__)
+    algorithm = frontier.points[best].algorithm
+    assert algorithm is not None
+    assert frontier.bounds is not None
+    bound = _time_bound(request, times[best], frontier.bounds, frontier.classes[0].limits)
+    return Solution(algorithm, bound)
+
+
+def _time_bound(
+    request: Request, time_us: Fraction, bounds: Bounds, limits: tuple[StepLimit, ...]
+) -> Bound:
+    """Return a lower bound on time for every k and C.
+
+    The limit of R/C for a number of steps holds for every smaller one, and the bandwidth bound for
+    all: so the minimum time is at the fewest steps, or just beyond one whose limit is known.
+
+    Args:
+        limits: limits by number of steps, ascending.
+    """
+    times = []
+    steps = bounds.steps
+    for limit in limits:
+        times.append(_time_us(request, steps, max(limit.lower, bounds.bandwidth)))
+        steps = limit.steps + 1
+    times.append(_time_us(request, steps, bounds.bandwidth))
+    proofs = tuple(proof for limit in limits for proof in limit.proofs)
+    return Bound(Measure.TIME_US, time_us, min(times), bounds.scope, proofs)
+
+
+def _time_us(request: Request, steps: int, bandwidth_cost: Fraction) -> Fraction:
+    """Return microseconds, of the decimals that the machine states."""
+    costs = Costs.from_topology(request.topology)
+    per_byte = 1 / (Fraction(str(costs.gb_per_s)) * 1000)
+    alpha = Fraction(str(costs.alpha_us))
+    return steps * alpha + bandwidth_cost * request.size_bytes * per_byte

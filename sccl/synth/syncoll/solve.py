@@ -1,0 +1,239 @@
+"""Solvers of instances: the face that everything else uses, and the judge behind each answer.
+
+A backend is a module of this package with a function ``answer(instance, effort) -> Answer``. It is
+imported only when it is asked for.
+"""
+
+from __future__ import annotations
+
+import importlib
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from functools import lru_cache
+from typing import Protocol, cast
+
+from sccl.core.answer import Answer, Sat, Unknown, Unsat
+from sccl.core.collective import Collective
+from sccl.core.instance import Instance
+from sccl.core.symmetric import SymmetricAlgorithm
+from sccl.core.topology import Topology
+from sccl.errors import SolverError, unknown_name
+from sccl.judge import require_valid
+from sccl.prove.bounds import bandwidth_bound, farthest_pair
+from sccl.solvers.effort import MAX_TIMEOUT_S, UNIT_S, Effort, EffortMeter
+from sccl.synth import constructions
+from sccl.synth.syncoll.encoding_time_indexed import MAX_TRANSFERS, count_variables
+from sccl.topo.symmetry.expansion import MAX_EXPANDED_SENDS, expand_algorithm
+from sccl.topo.symmetry.group import Group
+from sccl.transform import prune
+
+__all__ = [
+    "DEFAULT_SOLVER",
+    "MAX_TIMEOUT_S",
+    "UNIT_S",
+    "Backend",
+    "Effort",
+    "check_name",
+    "load",
+    "names",
+    "solve",
+]
+
+DEFAULT_SOLVER = "cpsat"
+_MIN_CONSTRUCTION_RANKS = 12  # below, solvers need no help, and what they say is worth knowing
+_SYMMETRIC_SHARE = 1 / 12  # units by second of a query: a sixth of its time
+_SYMMETRIC_UNITS = 20.0  # units, if there is no timeout
+
+_MODULES = {
+    "cadical": "sccl.synth.syncoll.solve_cadical",
+    "cpsat": "sccl.synth.syncoll.solve_cpsat",
+    "portfolio": "sccl.synth.syncoll.solve_portfolio",
+    "z3": "sccl.synth.syncoll.solve_z3",
+}
+
+
+class Backend(Protocol):
+    """The interface of a module of this package."""
+
+    def answer(self, instance: Instance, effort: Effort) -> Answer:
+        """Return the solver's verdict on ``instance``, not verified yet."""
+        ...
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of the solvers."""
+    return tuple(sorted(_MODULES))
+
+
+def check_name(name: str) -> str:
+    """Return ``name`` if it is a solver's.
+
+    Raises:
+        UnknownNameError: it is not.
+    """
+    if name not in _MODULES:
+        raise unknown_name("solver", name, _MODULES, f"the solvers are {', '.join(names())}")
+    return name
+
+
+def load(solver: str) -> Backend:
+    """Return the module of a solver.
+
+    Raises:
+        UnknownNameError: there is no such solver.
+        SolverError: it is not installed.
+    """
+    try:
+        return cast("Backend", importlib.import_module(_MODULES[check_name(solver)]))
+    except ImportError as error:
+        raise _load_error(solver, error) from error
+
+
+def _load_error(solver: str, error: ImportError) -> SolverError:
+    """Return the error for a solver whose library is missing."""
+    return SolverError(
+        f"solver {solver!r} cannot be loaded ({error}); reinstall sccl with its dependencies"
+    )
+
+
+def solve(
+    instance: Instance,
+    solver: str = DEFAULT_SOLVER,
+    effort: Effort | None = None,
+    groups: Sequence[Group] = (),
+) -> Answer:
+    """Return the verdict of ``solver`` on ``instance``. An algorithm has passed verification.
+
+    Args:
+        groups: groups of symmetries. An algorithm invariant under one of them is sought first,
+            without a search if there is a construction. If none is found, the solver runs.
+
+    Raises:
+        UnknownNameError: there is no such solver.
+        SolverError: it is not installed, or it failed.
+        JudgeError: it gave an algorithm that is not valid.
+        KeyboardInterrupt: the user interrupted. The solver has been stopped.
+    """
+    effort = effort or Effort()
+    backend = load(solver)
+    spending = EffortMeter(effort)
+    why = ""
+    answer = _answer_without_search(instance, groups)
+    if not isinstance(answer, Sat | Unsat) and (answer is not None or _size_refusal(instance)):
+        answer = refute_by_bounds(instance) or answer
+    if answer is not None:
+        return _verify_answer(answer, "an answer without search")
+    if groups:
+        from sccl.synth.syncoll import symmetric_search  # noqa: PLC0415 - loads CP-SAT
+
+        symmetric = symmetric_search.answer(instance, groups, _symmetric_effort(instance, effort))
+        if isinstance(symmetric, Sat):
+            return _verify_answer(symmetric, "symmetric synthesis")
+        why = f"{symmetric.reason}; without symmetry "
+        left = spending.remaining()
+        if left is None:
+            return replace(
+                symmetric, reason=effort.timeout_reason, best=_construction_cost(instance)
+            )
+        effort = left
+    if reason := _size_refusal(instance):
+        return Unknown(
+            why + reason, solver, spending.elapsed_seconds(), best=_construction_cost(instance)
+        )
+    try:
+        answer = backend.answer(instance, effort)
+    except ImportError as error:  # some load what they need when it comes to that
+        raise _load_error(solver, error) from error
+    return _verify_answer(answer, f"solver {solver!r}")
+
+
+def _answer_without_search(instance: Instance, groups: Sequence[Group]) -> Answer | None:
+    """Return an answer that needs no search. None: none is known."""
+    many = instance.topology.ranks >= _MIN_CONSTRUCTION_RANKS
+    if (groups or many) and (answer := constructions.answer(instance, groups)) is not None:
+        return answer
+    if not many:
+        return None
+    from sccl.synth.constructions import pipelined_trees, rip_up_trees, scatter_flow  # noqa: PLC0415 - loads CP-SAT
+
+    by_flow = scatter_flow.answer(instance)
+    return by_flow or pipelined_trees.answer(instance) or rip_up_trees.answer(instance)
+
+
+def refute_by_bounds(instance: Instance) -> Unsat | None:
+    """Return that bounds of steps or of the bandwidth leave no algorithm. None: they leave some."""
+    begin = time.perf_counter()
+    topology, collective = instance.topology, instance.collective
+    why = ""
+    far = farthest_pair(topology, collective)
+    if instance.steps < far.steps:
+        why = f"chunk {far.chunk} starts {far.steps} links away from rank {far.rank}"
+    elif instance.rounds < (min_rounds := _min_rounds(topology, collective)):
+        why = f"R is at least {min_rounds} with so many chunks (bandwidth bound)"
+    return Unsat(why, "bounds", time.perf_counter() - begin) if why else None
+
+
+@lru_cache(maxsize=16)
+def _min_rounds(topology: Topology, collective: Collective) -> Fraction:
+    """Return the bandwidth bound on R; sweeps ask for it again and again."""
+    return bandwidth_bound(topology, collective).value
+
+
+def _construction_cost(instance: Instance) -> Fraction | None:
+    """Return R/C of a construction. None: there is none, or a solver may do better."""
+    if not _size_refusal(instance):
+        return None
+    attained = constructions.cost_without_search(instance.topology, instance.collective)
+    return attained.bandwidth if attained and attained.steps <= instance.steps else None
+
+
+def solve_symmetric(instance: Instance, groups: Sequence[Group], effort: Effort) -> Answer:
+    """Return an algorithm that is invariant under one of some groups, or Unknown. Nothing else.
+
+    Args:
+        groups: as for :func:`solve`.
+
+    Raises:
+        JudgeError: it is not valid.
+        KeyboardInterrupt: the user interrupted. The solver has been stopped.
+    """
+    if (answer := constructions.answer(instance, groups)) is not None:
+        return _verify_answer(answer, "an answer without search")
+    from sccl.synth.syncoll import symmetric_search  # noqa: PLC0415 - loads CP-SAT
+
+    return _verify_answer(symmetric_search.answer(instance, groups, effort), "symmetric synthesis")
+
+
+def _symmetric_effort(instance: Instance, effort: Effort) -> Effort:
+    """Return the effort for symmetric algorithms before a solver runs without symmetry.
+
+    That solver finds other algorithms, so a limit in seconds would make the result depend on the
+    load of the machine.
+    """
+    if effort.units is not None or _size_refusal(instance):
+        return effort
+    seconds = effort.timeout_s
+    units = _SYMMETRIC_UNITS if seconds is None else _SYMMETRIC_SHARE * seconds
+    return replace(effort, units=min(units, _SYMMETRIC_UNITS))
+
+
+def _size_refusal(instance: Instance) -> str:
+    """Return why the model of an instance is not built; empty if it is."""
+    variables = instance.collective.num_chunks * len(instance.topology.links)
+    if variables <= MAX_TRANSFERS:  # a link is useful for a chunk in about one step, or in more
+        variables = count_variables(instance)
+    if variables <= MAX_TRANSFERS:
+        return ""
+    return f"too large: {variables} variables, this version tries up to {MAX_TRANSFERS}"
+
+
+def _verify_answer(answer: Answer, made_by: str) -> Answer:
+    """Return an answer if the judge accepts its algorithm. A small symmetric one written out."""
+    if not isinstance(answer, Sat):
+        return answer
+    algorithm = require_valid(answer.algorithm, made_by)
+    if isinstance(algorithm, SymmetricAlgorithm) and algorithm.num_sends <= MAX_EXPANDED_SENDS:
+        return replace(answer, algorithm=require_valid(prune(expand_algorithm(algorithm)), made_by))
+    return answer

@@ -1,0 +1,138 @@
+"""Algorithms that are invariant under symmetries, on CP-SAT, for up to thousands of ranks.
+
+An algorithm that is found is one for the whole machine, and all of its sends are verified there. If
+none exists under a symmetry, that is reported but refutes nothing: the answer is Unknown.
+
+For each group first only shortest paths without waiting are offered: on tori and hypercubes the
+breadth-first layers alone are a schedule if links are loaded evenly, and finding one takes no time.
+Then shortest paths with waiting, then any. Alltoall and similar collectives begin with waiting,
+without which their links are not full in all steps: 64 ranks under a second, and 10 s lost
+otherwise. Measured (two cores, allgather, C chunks in as many steps as the diameter): 16x16 torus
+with translations alone 4 s, with quarter turns 0.1 s; 32x32 not in 400 s and 0.4 s.
+
+Eight interleaved workers within *deterministic* time find the same algorithm on every run, under
+any load. Tried without success: two free-running workers (no faster, and another algorithm on every
+run). One worker without LP (12 to 20 s on allgather on hypercube:6 and torus:4x4x4, 0.1 s
+interleaved) or with it (alltoall on torus:8x8, torus:4x4x4 and hypercube:6 not in 30 s; 0.3 s
+interleaved).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from sccl.core.answer import Sat, Unknown
+from sccl.core.instance import Instance
+from sccl.core.symmetric import SymmetricAlgorithm, Symmetry
+from sccl.errors import TooLargeError
+from sccl.solvers.cpsat import CpModel, IntVar, LinearExpr, Strategy, solve
+from sccl.solvers.effort import Effort, EffortMeter
+from sccl.synth.syncoll.encoding_symmetric import (
+    OrbitModel,
+    PathRestriction,
+    decode_orbits,
+    encode_orbits,
+)
+from sccl.topo.symmetry.group import Group
+
+_UNITS_BY_PATHS = {
+    PathRestriction.LAYERED: 4.0,
+    PathRestriction.SHORTEST: 16.0,
+    PathRestriction.ANY: 20.0,
+}
+"""Effort of each search, in units."""
+
+_STRATEGY = Strategy(workers=8, is_presolved=False)
+
+
+def answer(instance: Instance, groups: Sequence[Group], effort: Effort) -> Sat | Unknown:
+    """Return a symmetric algorithm, not yet judged, or Unknown.
+
+    Args:
+        groups: of symmetries, to be tried in this order: the largest first.
+    """
+    spending = EffortMeter(effort)
+    single = instance.collective.is_unicast
+    search = _SymmetricSearch(instance, spending)
+    reasons = []
+    for group in groups:
+        reason = ""
+        for paths in (PathRestriction.SHORTEST, PathRestriction.ANY) if single else PathRestriction:
+            if not search.has_budget():
+                reason = reason or search.stop_reason
+                break
+            result = search.attempt(group.generators, paths)
+            if isinstance(result, SymmetricAlgorithm):
+                return Sat(result, "orbits", spending.elapsed_seconds(), group=group.name)
+            reason = result
+        reasons.append(f"{group.name}: {reason}")
+    return Unknown(
+        f"no symmetric algorithm is known ({'; '.join(reasons)}), which "
+        "proves nothing about others",
+        "orbits",
+        spending.elapsed_seconds(),
+    )
+
+
+@dataclass(slots=True)
+class _SymmetricSearch:
+    """Attempts under one group after the other, and their effort."""
+
+    instance: Instance
+    spending: EffortMeter
+    stop_reason: str = field(default="", init=False)
+
+    def has_budget(self) -> bool:
+        """Return whether time and effort are left. If not, ``ended`` says which is not."""
+        if self.spending.deadline_passed():
+            self.stop_reason = "timeout"
+        elif self.spending.is_exhausted():
+            self.stop_reason = "not tried"
+        return not self.stop_reason
+
+    def attempt(
+        self, symmetries: tuple[Symmetry, ...], paths: PathRestriction
+    ) -> SymmetricAlgorithm | str:
+        """Return an algorithm with these symmetries, or in a word why there is none."""
+        try:
+            model = encode_orbits(self.instance, symmetries, paths)
+        except TooLargeError:
+            return "too large"
+        if model.infeasible_reason:
+            return "none exists"
+        cp, chosen, rounds = _build_cp_model(model)
+        left = self.spending.remaining(_UNITS_BY_PATHS[paths])
+        if left is None:
+            return "timeout"
+        result = solve(cp, left, _STRATEGY)
+        self.spending.units += result.units
+        if result.has_solution:
+            return decode_orbits(
+                model, result.true_variables(chosen), [result.value(r) for r in rounds]
+            )
+        if result.is_infeasible:
+            return "none exists"
+        return "timeout" if self.spending.deadline_passed() else "none within this budget"
+
+
+def _build_cp_model(model: OrbitModel) -> tuple[CpModel, list[IntVar], list[IntVar]]:
+    cp = CpModel()
+    instance = model.instance
+    x = [cp.new_bool_var("") for _ in model.transfers]
+    max_rounds = instance.rounds - instance.steps + 1
+    rounds = [cp.new_int_var(1, max_rounds, f"r{s}") for s in range(instance.steps)]
+    cp.add(LinearExpr.sum(rounds) == instance.rounds)
+    for variables, must in model.arrivals:
+        # a variable that stands here twice would deliver a chunk twice: it cannot be true
+        twice = {i for i in variables if variables.count(i) > 1} if len(variables) > 1 else set()
+        for i in twice:
+            cp.add_bool_and([~x[i]])
+        once = [x[i] for i in variables if i not in twice]
+        (cp.add_exactly_one if must else cp.add_at_most_one)(once)
+    for i, providers in model.needs:
+        cp.add_bool_or([~x[i], *(x[j] for j in providers)])
+    for step, width, load in model.capacities:
+        carried = LinearExpr.weighted_sum([x[i] for i, _ in load], [n for _, n in load])
+        cp.add(carried <= width * rounds[step])
+    return cp, x, rounds

@@ -1,0 +1,337 @@
+"""From a request and a sketch to a schedule, and a bound."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import msgspec
+
+from sccl.collectives import dual_of
+from sccl.core.files.sketch_shapes import SketchWire
+from sccl.core.files.sketches import sketch_from_wire, sketch_to_wire
+from sccl.core.outcome import Inconclusive, Outcome, Solution
+from sccl.core.sketch import Sketch
+from sccl.errors import ParameterError, TooLargeError
+from sccl.solvers.effort import Effort, EffortMeter
+from sccl.synth.common.contract import Notify, Request
+from sccl.synth.taccl.options import Options
+from sccl.synth.taccl.phase_assembly import (
+    any_chunks_bound,
+    assemble_schedule,
+    build_phase,
+    phase_directions,
+)
+from sccl.synth.taccl.phase_steps import NEAR_GAP, SketchedPhase
+from sccl.synth.taccl.suggest import suggest_sketches
+
+DEFAULT_UNITS = 4.0
+"""Default effort, in units."""
+
+
+@dataclass(frozen=True, slots=True)
+class SketchIncumbent:
+    """The best schedule so far and the lower bound, for one phase, in microseconds.
+
+    Attributes:
+        sketch: its sketch.
+    """
+
+    us: float
+    least_us: float
+    sketch: str
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseReport:
+    """The result of a phase.
+
+    Attributes:
+        relaxed_us: lower bound for any order of its routes.
+        by: the order or model that found its schedule.
+        tried: time by each order, and each model, microseconds.
+    """
+
+    relaxed_us: float
+    by: str
+    tried: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class SketchReport:
+    """The sketch of a result, and the results of its phases."""
+
+    kept: SketchWire
+    phases: tuple[PhaseReport, ...]
+
+
+def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> Outcome:
+    """Return the best schedule of chunks within a sketch that is found, with a lower bound.
+
+    Raises:
+        InputError: the sketch or the options do not fit the request.
+        KeyboardInterrupt: the user interrupted before there was a schedule.
+    """
+    units = DEFAULT_UNITS if effort.units is None else effort.units
+    effort = Effort(effort.timeout_s, effort.seed, units)
+    if options.sketch is not None:
+        planner = SketchPlan(request, sketch_from_wire(options.sketch), options, notify)
+        return planner.outcome(EffortMeter(Effort(effort.timeout_s, effort.seed)), units)
+    return _plan_suggested(request, options, effort, notify)
+
+
+_LOOK_SHARE = 0.15
+"""Fraction of the effort for a first evaluation of a sketch, with only routes and orders."""
+
+_MAX_IMPROVED = 2
+"""Sketches that are planned with care, in the end."""
+
+
+def _plan_suggested(request: Request, options: Options, effort: Effort, notify: Notify) -> Outcome:
+    """Return the best within sketches that the machine suggests."""
+    search = _SketchSearch(request, options, effort, notify)
+    ended = ""
+    try:
+        search.try_suggestions()
+        search.improve_best()
+    except KeyboardInterrupt:
+        if search.best is None:
+            raise
+        ended = "interrupted"
+    best = search.best
+    if best is None:
+        return Inconclusive(search.failure_reason)
+    best.report()
+    if not ended and search.spending.deadline_passed() and not best.is_done:
+        ended = effort.timeout_reason
+    result = best.assemble()
+    return Inconclusive(ended, result) if ended else result
+
+
+class _SketchSearch:
+    """A search over sketches."""
+
+    def __init__(self, request: Request, options: Options, effort: Effort, notify: Notify) -> None:
+        self.request, self.options, self.notify = request, options, notify
+        self.spending = EffortMeter(
+            Effort(effort.timeout_s, effort.seed)
+        )  # each part has its units
+        self.units = effort.units or DEFAULT_UNITS
+        self.candidates: list[SketchPlan] = []
+        self.tried_sketches: set[Sketch] = set()
+        self.best: SketchPlan | None = None
+
+    @property
+    def is_finished(self) -> bool:
+        """Return whether there is nothing to better, or no time for it."""
+        return self.spending.deadline_passed() or (self.best is not None and self.best.is_done)
+
+    @property
+    def failure_reason(self) -> str:
+        """Return why nothing was found."""
+        is_late = self.spending.deadline_passed()
+        return self.spending.effort.timeout_reason if is_late else "no routes within that budget"
+
+    def try_suggestions(self) -> None:
+        """Evaluate the machine's suggestions quickly, one choice after the other."""
+        choices = suggest_sketches(self.request, symmetric=_is_rank_symmetric(self.request))
+        try:
+            sketches = next(choices)
+            while not self.is_finished:
+                for sketch in sketches:
+                    self._try_sketch(sketch)
+                if self.best is None:
+                    return
+                sketches = choices.send(self.best.sketch)
+        except StopIteration:
+            return
+
+    def _try_sketch(self, sketch: Sketch) -> None:
+        sketch = replace(sketch, chunks=self.options.chunks or sketch.chunks)
+        asked = replace(sketch, name="")
+        if self.is_finished or asked in self.tried_sketches:
+            return
+        self.tried_sketches.add(asked)
+        try:
+            planner = SketchPlan(self.request, sketch, self.options, self.notify)
+            if self.best is None:
+                planner.start()
+                self.best = planner
+            planner.compute_bounds()
+            if self.best is not planner and planner.lower_bound >= self.best.finish:
+                return  # no schedule of such chunks is better
+            self._try_quickly(planner)
+        except TooLargeError:
+            if self.best is None and not self.candidates:
+                raise
+
+    def _try_quickly(self, planner: SketchPlan) -> None:
+        """Evaluate a sketch, and keep its result, even after an interrupt."""
+        try:
+            planner.plan_quickly(self.spending, self.units * _LOOK_SHARE)
+        finally:
+            if planner.has_schedule:
+                self.candidates.append(planner)
+                self._update_best(planner)
+
+    def _update_best(self, planner: SketchPlan) -> None:
+        if self.best is None or planner.finish < self.best.finish:
+            self.best = planner
+
+    def improve_best(self) -> None:
+        """Plan the best of those that were looked at with care."""
+        for planner in sorted(self.candidates, key=lambda planner: planner.finish)[:_MAX_IMPROVED]:
+            assert self.best is not None
+            if self.is_finished or planner.lower_bound >= self.best.finish:
+                continue
+            try:
+                planner.improve(self.spending, self.units / _MAX_IMPROVED)
+            finally:
+                self._update_best(planner)
+
+
+def _is_rank_symmetric(request: Request) -> bool:
+    """Return whether a collective is the same again where ranks stand for one another."""
+    spec = dual_of(request.spec).spec
+    return spec.name in {"allgather", "alltoall"}
+
+
+class SketchPlan:
+    """A request within a sketch: its phases, and their results."""
+
+    def __init__(self, request: Request, sketch: Sketch, options: Options, notify: Notify) -> None:
+        """Pose the phases. Nothing is found yet.
+
+        Raises:
+            InputError: the sketch does not fit the machine or the collective.
+        """
+        self.request, self.sketch, self.notify = request, sketch, notify
+        relays, order = sketch.relays, options.order
+        if relays is not None and relays.local_first and order.endswith("-end"):
+            raise ParameterError(
+                f"order is {order}, and sketch {sketch.name!r} has a sender's own chunks leave "
+                "before others (enforce_ordering), to which orders from the start keep alone: give "
+                "one of these, or best"
+            )
+        self.dual = dual_of(request.spec)
+        self.has_fixed_chunks = bool(options.chunks)
+        self.chunks = options.chunks or sketch.chunks
+        self.options = msgspec.structs.replace(options, chunks=self.chunks)
+        self.phases: list[SketchedPhase] = []
+        self._has_bounds = False
+        for backwards in phase_directions(self.dual):
+            before = self.phases[0] if self.phases else None
+            asked = request, sketch, self.options, self.dual, self._report_improvement
+            self.phases.append(build_phase(*asked, before, backwards=backwards))
+
+    @property
+    def has_schedule(self) -> bool:
+        """Return whether all phases have a schedule."""
+        return all(phase.batches for phase in self.phases)
+
+    @property
+    def finish(self) -> int:
+        """Return the ticks after which all has arrived."""
+        return sum(phase.finish * phase.problem.unit for phase in self.phases)
+
+    @property
+    def lower_bound(self) -> int:
+        """Return the ticks that its phases take at the least."""
+        return sum(phase.lower_bound * phase.problem.unit for phase in self.phases)
+
+    @property
+    def is_done(self) -> bool:
+        """Return whether the result is optimal, or nearly so.
+
+        That is for the requested chunks, or for any number of chunks if none were requested.
+        """
+        if not self.has_schedule:
+            return False
+        lower_bound = (
+            self.lower_bound
+            if self.has_fixed_chunks
+            else sum(p.any_chunks_bound for p in self.phases)
+        )
+        gap = Fraction(self.options.gap)
+        if all(phase.is_too_large for phase in self.phases):  # another sketch takes minutes
+            gap = max(gap, NEAR_GAP)
+        return self.finish <= lower_bound * (1 + gap)
+
+    def start(self) -> None:
+        """Find something at once, to be kept if nothing else is found."""
+        for phase in self.phases:
+            phase.start()
+
+    def compute_bounds(self) -> None:
+        """Compute the lower bound for schedules of any chunks."""
+        for phase in self.phases:
+            phase.raise_bound(any_chunks_bound(phase))
+        self._has_bounds = True
+
+    def plan_quickly(self, spending: EffortMeter, units: float) -> None:
+        """Find something quickly: routes and orders alone."""
+        for phase in self.phases:
+            left = spending.remaining(units / len(self.phases))
+            if left is not None:
+                phase.run(left, quick=True)
+
+    def improve(self, spending: EffortMeter, units: float) -> None:
+        """Run all steps of all phases.
+
+        Raises:
+            KeyboardInterrupt: the user interrupted. Results so far are kept.
+        """
+        for phase in self.phases:
+            left = spending.remaining(units / len(self.phases))
+            if left is not None:
+                phase.run(left)
+
+    def outcome(self, spending: EffortMeter, units: float) -> Outcome:
+        """Return the best within the sketch.
+
+        Raises:
+            KeyboardInterrupt: the user interrupted, and there is nothing to give.
+        """
+        ended = ""
+        try:
+            if not spending.deadline_passed():
+                self.start()
+            self.compute_bounds()
+            self.improve(spending, units)
+        except KeyboardInterrupt:
+            ended = "interrupted"
+            if not self.has_schedule:
+                raise
+        if not self.has_schedule:
+            reason = spending.effort.timeout_reason if spending.deadline_passed() else ""
+            return Inconclusive(reason or "no routes within that budget")
+        self.report()
+        if (
+            not ended
+            and spending.deadline_passed()
+            and not all(phase.is_done for phase in self.phases)
+        ):
+            ended = spending.effort.timeout_reason
+        result = self.assemble()
+        return Inconclusive(ended, result) if ended else result
+
+    def report(self) -> None:
+        """Tell which sketch it is, and how its phases went."""
+        parts = []
+        for phase in self.phases:
+            routes = phase.routes or phase.initial_routes
+            assert routes is not None
+            tried = {by: phase.to_us(units) for by, units in phase.finish_by_method.items()}
+            parts.append(PhaseReport(phase.to_us(routes.relaxed_time), phase.method, tried))
+        sketch = replace(self.sketch, chunks=self.chunks, size_bytes=self.request.size_bytes)
+        if not all(phase.is_symmetric for phase in self.phases):
+            sketch = replace(sketch, rotations=())
+        self.notify(SketchReport(sketch_to_wire(sketch), tuple(parts)))
+
+    def _report_improvement(self, us: float, least_us: float) -> None:
+        self.notify(SketchIncumbent(us, least_us, self.sketch.name))
+
+    def assemble(self) -> Solution:
+        """Return the results of the phases as one schedule."""
+        asked = self.request, self.dual, self.chunks, self.phases
+        return assemble_schedule(*asked, at_once=not self._has_bounds)

@@ -1,0 +1,279 @@
+"""A machine restricted by a sketch, for synthesisers without support for sketches.
+
+TACCL (NSDI 2023), section 3.1: a sketch restricts a machine to a logical topology. Here that is a
+separate machine: the links that ways of the sketch pass, with links of a sender with a part of the
+bandwidth correspondingly slower. Ranks that a switch no longer joins completely are joined by
+several switches in its place, so that only the allowed ways exist. A plan on it passes links of the
+whole machine, where it is verified. Its bound is about the restricted machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sccl.core.arrays import IntArray
+from sccl.core.clock import Clock
+from sccl.core.outcome import Inconclusive, Outcome, Solution
+from sccl.core.packed_schedule import PackedSchedule
+from sccl.core.schedule import Schedule
+from sccl.core.schedule_filter import ScheduleFilter
+from sccl.core.sketch import HyperedgePolicy, Sketch
+from sccl.core.topology import Link, Switch, Topology
+from sccl.errors import ParameterError, TopologyError, UnreachableError
+from sccl.solvers.effort import Effort
+from sccl.synth.common.contract import Feature, Notify, Request, Synthesizer
+from sccl.synth.network.routes import build_routes
+from sccl.synth.scheduling.sketch import MachineSketch
+
+LinkPath = tuple[int, ...]
+"""Links of a machine, one after the other."""
+
+
+@dataclass(frozen=True)
+class RestrictedMachine:
+    """The part of a machine that a sketch allows.
+
+    Raises:
+        ParameterError: it asks for more than that some links are left out, or slower.
+        TopologyError: the machine contradicts it, or has switches that join its ways.
+    """
+
+    sketch: Sketch
+    full_topology: Topology
+
+    def __post_init__(self) -> None:
+        for entry, rule in _unsupported_entries(
+            self.sketch, self.full_topology.ranks // self.sketch.nodes
+        ):
+            raise ParameterError(
+                f"sketch {self.sketch.name}: {entry} asks {rule}, which TACCL alone keeps to: ask "
+                "'sccl taccl', or leave it out"
+            )
+
+    @cached_property
+    def _routes(self) -> tuple[tuple[LinkPath, int], ...]:
+        """Return the ways of the machine that the sketch leaves, and how much slower each is."""
+        crossings = build_routes(self.full_topology, Clock.from_topology(self.full_topology, 1))
+        factors = MachineSketch(self.sketch, self.full_topology).route_factors(
+            crossings.src, crossings.dst
+        )
+        paths = zip(_route_paths(crossings.link, crossings.first), factors.tolist(), strict=True)
+        return tuple((path, factor) for path, factor in paths if factor)
+
+    @cached_property
+    def _joined_links(self) -> dict[int, int]:
+        """Return the links that ways pass, each with one that stands for all that ways join."""
+        root = {link: link for path, _ in self._routes for link in path}
+
+        def found(link: int) -> int:
+            while root[link] != link:
+                link = root[link]
+            return link
+
+        for path, _ in self._routes:
+            for link in path[1:]:
+                a, b = sorted((found(path[0]), found(link)))
+                root[b] = a
+        return {link: found(link) for link in sorted(root)}
+
+    @cached_property
+    def _switches(self) -> dict[tuple[int, int], int]:
+        """Return the number of each switch, of the links that it joins: the first is as it was."""
+        ranks, places = self.full_topology.ranks, set()
+        for link, root in self._joined_links.items():
+            places |= {
+                (node, root) for node in self.full_topology.links[link].edge if node >= ranks
+            }
+        return {place: ranks + number for number, place in enumerate(sorted(places))}
+
+    @cached_property
+    def topology(self) -> Topology:
+        """Return the machine that is left.
+
+        Raises:
+            TopologyError: its switches have ways that the sketch leaves out.
+        """
+        machine, edges = self.full_topology, self._link_edges
+        if not edges:
+            raise TopologyError(
+                f"sketch {self.sketch.name}, on {machine.name!r}: no link is left: give others"
+            )
+        link_numbers = {k.edge: number for number, k in enumerate(machine.links)}
+        slower = self._slowdowns()
+        left = replace(
+            machine,
+            name=f"{machine.name} within sketch {self.sketch.name}",
+            links=tuple(
+                self._scaled_link(machine.links[link], edge, slower[link])
+                for link, edge in edges.items()
+            ),
+            switches=tuple(self._split_switches()),
+            budgets=tuple(
+                replace(budget, edges=kept, gb_per_s=speed)
+                for budget, speed in zip(machine.budgets, machine.budget_speeds(), strict=True)
+                if (
+                    kept := tuple(
+                        edges[link_numbers[e]] for e in budget.edges if link_numbers[e] in edges
+                    )
+                )
+            ),
+        )
+        self._check_routes(left)
+        return left
+
+    @cached_property
+    def _link_edges(self) -> dict[int, tuple[int, int]]:
+        """Return of each link that is left where it leads from and to."""
+        ranks, edges = self.full_topology.ranks, {}
+        for link, root in self._joined_links.items():
+            src, dst = (
+                node if node < ranks else self._switches[node, root]
+                for node in self.full_topology.links[link].edge
+            )
+            edges[link] = (src, dst)
+        return edges
+
+    def _scaled_link(self, link: Link, edge: tuple[int, int], slower: int) -> Link:
+        return replace(link, src=edge[0], dst=edge[1], gb_per_s=link.gb_per_s / slower)
+
+    def _split_switches(self) -> Iterable[Switch]:
+        seen: set[int] = set()
+        for node, root in self._switches:
+            switch = self.full_topology.switches[node - self.full_topology.ranks]
+            yield replace(switch, name=f"{switch.name}, {root}") if node in seen else switch
+            seen.add(node)
+
+    def _slowdowns(self) -> dict[int, int]:
+        """Return of each link how much slower it is: of a way that is, the first.
+
+        Raises:
+            TopologyError: ways that begin with one are not alike.
+        """
+        first: dict[int, set[int]] = {}
+        for path, factor in self._routes:
+            first.setdefault(path[0], set()).add(factor)
+        for link, factors in first.items():
+            if len(factors) > 1:
+                edge = self.full_topology.links[link].edge
+                raise self._sketch_error(
+                    f"internode_sketch.beta_split: link {edge[0]} -> {edge[1]} is on ways of which "
+                    "some are slower, and some are not"
+                )
+        return {link: max(first.get(link, {1})) for link in self._joined_links}
+
+    def _check_routes(self, left: Topology) -> None:
+        """Check that the machine that is left has the ways that the sketch leaves, and no other.
+
+        Raises:
+            TopologyError: it has not.
+        """
+        if not left.switches:
+            return
+        crossings, numbers = build_routes(left, Clock.from_topology(left, 1)), self.full_links(left)
+        allowed_paths = {path for path, _ in self._routes}
+        for path in _route_paths(crossings.link, crossings.first):
+            if tuple(int(numbers[link]) for link in path) not in allowed_paths:
+                src, dst = left.links[path[0]].src, left.links[path[-1]].dst
+                raise self._sketch_error(
+                    f"way {src} -> {dst} is left out, and the switches of those that are left have "
+                    "it, too"
+                )
+
+    def _sketch_error(self, reason: str) -> TopologyError:
+        return TopologyError(
+            f"sketch {self.sketch.name}, on {self.full_topology.name!r}: {reason}, which TACCL "
+            "alone keeps "
+            "apart: ask 'sccl taccl', or give another"
+        )
+
+    def full_links(self, left: Topology) -> NDArray[np.int32]:
+        """Return of each link of the machine that is left which one of the whole it is."""
+        number = {edge: link for link, edge in self._link_edges.items()}
+        return np.array([number[k.edge] for k in left.links], dtype=np.int32)
+
+    def lift_result(self, result: Solution) -> Solution:
+        """Return a result on the restricted machine, converted to the whole one."""
+        plan = result.plan
+        if isinstance(plan, PackedSchedule):
+            plan = plan.partial_schedule(ScheduleFilter())
+        assert isinstance(plan, Schedule)
+        link = self.full_links(plan.topology)[plan.link]
+        order = np.lexsort((link, plan.chunk, plan.start))
+        schedule = replace(
+            plan,
+            topology=self.full_topology,
+            start=plan.start[order],
+            end=plan.end[order],
+            chunk=plan.chunk[order],
+            link=link[order],
+            reduce=plan.reduce[order],
+            message=None if plan.message is None else plan.message[order],
+        )
+        scope = f"{result.bound.scope}, within sketch {self.sketch.name}"
+        return Solution(schedule, replace(result.bound, scope=scope))
+
+
+def _route_paths(link: IntArray, first: IntArray) -> list[LinkPath]:
+    links = link.tolist()
+    return [tuple(links[a:b]) for a, b in pairwise(first.tolist())]
+
+
+def _unsupported_entries(sketch: Sketch, local: int) -> Iterable[tuple[str, str]]:
+    """Yield each entry that no machine can express, with its meaning, except symmetries."""
+    for place, edge in enumerate(sketch.hyperedges):
+        if edge.policy is not HyperedgePolicy.FREE:
+            entry = f"intranode_sketch.switch_hyperedge_strategy[{place}]"
+            yield entry, f"for {edge.policy.value} of connections"
+    relays = sketch.relays
+    if relays is None:
+        return
+    entry = "chunk_to_relay_map" if relays.relay_map else "gpus_to_sender_rev_map"
+    senders = {n for n in range(local) if relays.receivers(n, local)}
+    if any(not senders <= (relays.senders(n) or senders) for n in range(local)):
+        yield f"internode_sketch.{entry}", "the senders of a node"
+    if relays.local_first:
+        yield "internode_sketch.enforce_ordering", "in which order chunks leave a node"
+
+
+class SketchRestriction:
+    """A synthesiser of schedules that obeys a sketch: it plans on the restricted machine."""
+
+    def __init__(self, by: Synthesizer, sketch: Sketch) -> None:
+        """Let one plan."""
+        self.synthesizer, self.sketch = by, sketch
+        self.NAME: str = by.NAME
+        self.SOURCE: str = by.SOURCE
+        self.FEATURES: Feature = by.FEATURES
+        self.Options: type[Any] = by.Options
+
+    def plan(self, request: Request, options: Any, effort: Effort, notify: Notify) -> Outcome:
+        """Return its outcome on the restricted machine, converted to the whole one.
+
+        Raises:
+            InputError: the sketch or the options do not fit the request.
+            KeyboardInterrupt: the user interrupted before there was a schedule.
+        """
+        restricted = RestrictedMachine(self.sketch, request.topology)
+        left = replace(request, topology=restricted.topology)
+        try:
+            outcome = self.synthesizer.plan(left, options, effort, notify)
+        except UnreachableError as error:
+            raise UnreachableError(
+                f"sketch {self.sketch.name}, on {request.topology.name!r}: the ways that it leaves "
+                "do not bring all chunks to where they are wanted: leave more of them in "
+                "intranode_conn and internode_conn"
+            ) from error
+        match outcome:
+            case Solution():
+                return restricted.lift_result(outcome)
+            case Inconclusive(best=Solution() as best):
+                return replace(outcome, best=restricted.lift_result(best))
+            case _:
+                return outcome

@@ -1,0 +1,99 @@
+"""A matching that continues from another one at some tick: earlier transfers are kept."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from sccl.core.arrays import IntArray
+from sccl.synth.network.arrays import NetworkArrays
+from sccl.synth.network.transfers import Sends
+from sccl.synth.tacos.bitsets import ONE
+from sccl.synth.tacos.expanded_network import BUSY, HEADS_PER_KIND, NO_LIMIT, NetworkState
+
+
+class PartialSchedule(NamedTuple):
+    """The starting point of a matching.
+
+    Attributes:
+        sends: transfers that begin before ``tick``, by their start.
+        tick: the tick from which it continues.
+        limit: as in :class:`~sccl.synth.tacos.expanded_network.NetworkState`.
+    """
+
+    sends: Sends
+    tick: int
+    limit: int
+
+
+def empty_schedule(limit: int = NO_LIMIT) -> PartialSchedule:
+    """Return a starting point without kept transfers."""
+    empty = np.zeros(0, dtype=np.int64)
+    link = empty.astype(np.int32)
+    return PartialSchedule(Sends(empty, link, link, empty.astype(np.bool_)), 0, limit)
+
+
+def schedule_before(sends: Sends, tick: int, limit: int) -> PartialSchedule:
+    """Return a starting point that keeps all transfers that begin before a tick."""
+    first = int(np.searchsorted(sends.start, tick))
+    kept = Sends(sends.start[:first], sends.chunk[:first], sends.link[:first], sends.reduce[:first])
+    return PartialSchedule(kept, tick, limit)
+
+
+def arrived_sends(net: NetworkArrays, prior: PartialSchedule) -> IntArray:
+    """Return which of the transfers that are kept have arrived."""
+    kind = net.kind[prior.sends.link].astype(np.int64)
+    return np.flatnonzero(prior.sends.start + (net.busy + net.lag)[kind] <= prior.tick)
+
+
+def resume_from(
+    traffic: NetworkState, net: NetworkArrays, prior: PartialSchedule, place: IntArray
+) -> None:
+    """Set links busy as they are at the tick, and begin the log with the kept transfers.
+
+    Args:
+        traffic: state without transfers. In ``left`` only the count of transfers is changed.
+        place: place of each chunk, as the log counts them.
+    """
+    kept, tick, count = prior.sends, prior.tick, len(prior.sends.start)
+    link, kind = kept.link.astype(np.int64), net.kind[kept.link].astype(np.int64)
+    traffic.now[0], traffic.limit[0], traffic.remaining[1] = tick, prior.limit, count
+    traffic.when[:count], traffic.link[:count] = kept.start, link
+    traffic.chunk[:count] = place[kept.chunk]
+    for number in range(len(net.busy)):
+        _chain_queue(traffic, net, number, np.flatnonzero(kind == number), tick)
+    busy = link[kept.start + net.busy[kind] > tick]
+    traffic.link_status[busy] = BUSY
+    _mark_ready(traffic, net, busy)
+    held = link[kept.start + net.hold[kind] > tick]
+    for path in held.tolist():
+        for at in range(int(net.pipes_first[path]), int(net.pipes_first[path + 1])):
+            traffic.budget_room[net.pipes[at]] -= net.weight[at]
+
+
+def _chain_queue(
+    traffic: NetworkState, net: NetworkArrays, kind: int, rows: IntArray, tick: int
+) -> None:
+    """Let the log be a queue of one kind, with a head for each that is still to happen."""
+    traffic.after[rows[:-1]] = rows[1:] + 1
+    ends = (net.busy[kind], net.busy[kind] + net.lag[kind], net.hold[kind])
+    begin = HEADS_PER_KIND * kind
+    for head, after in enumerate(ends):
+        coming = rows[int(np.searchsorted(traffic.when[rows], tick - after, side="right")) :]
+        traffic.queue_heads[begin + head] = coming[0] + 1 if len(coming) else 0
+    last = rows[-1] + 1 if len(rows) and traffic.queue_heads[begin + 1] else 0
+    traffic.queue_heads[begin + HEADS_PER_KIND - 1] = last
+
+
+def _mark_ready(traffic: NetworkState, net: NetworkArrays, busy: IntArray) -> None:
+    """Let all links be ready but those that are busy."""
+    free = np.ones(len(net.src), dtype=np.bool_)
+    free[busy] = False
+    queue = net.queue.astype(np.int64)
+    links = np.flatnonzero(free)
+    links = links[np.argsort(queue[links], kind="stable")]
+    counts = np.bincount(queue[links], minlength=len(traffic.ready_count))
+    within = np.arange(len(links)) - np.repeat(np.cumsum(counts) - counts, counts)
+    traffic.ready[traffic.ready_first[queue[links]] + within.astype(np.uint64)] = links
+    traffic.ready_count[:] = counts.astype(np.uint64) * ONE

@@ -1,0 +1,166 @@
+"""From a request to a schedule: attempts by seeds, the first to finish of them, and a bound."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as NotYetError
+from contextlib import closing
+from dataclasses import dataclass
+
+from sccl.core.outcome import Inconclusive, Outcome, Solution
+from sccl.solvers.effort import Effort, EffortMeter
+from sccl.synth.common.contract import Notify, Request
+from sccl.synth.tacos.local_improvement import is_close
+from sccl.synth.tacos.matching_problem import MatchingProblem, build_problem
+from sccl.synth.tacos.options import Options
+from sccl.synth.tacos.restarts import AttemptMeter, AttemptResult, run_attempt
+
+_POLL_S = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class MatchingProgress:
+    """Progress: transfers found, and their maximum number, without trials of improvements."""
+
+    sends: int
+    total: int
+
+
+def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> Outcome:
+    """Return the earliest schedule of several seeds, with a lower bound.
+
+    Raises:
+        InputError: the options do not fit the request, or the result would be too large.
+        KeyboardInterrupt: the user interrupted before there was a schedule.
+    """
+    task = build_problem(request, options)
+    attempts = _AttemptQueue(task, options, effort, notify)
+    best = _BestAttempt(task)
+    with closing(attempts):
+        try:
+            for attempt in attempts.results():
+                best.record(attempt)
+                if attempt.stop_reason:
+                    return Inconclusive(attempt.stop_reason, best.result)
+                if best.is_near_optimal:
+                    break
+        except KeyboardInterrupt:
+            for attempt in attempts.interrupt():
+                best.record(attempt)
+            if best.result is None:
+                raise
+            return Inconclusive("interrupted", best.result)
+    assert best.result is not None
+    return best.result
+
+
+class _BestAttempt:
+    """The best of some attempts, and the lower bound."""
+
+    def __init__(self, task: MatchingProblem) -> None:
+        self.task, self.lower_bound, self.finish = task, 0, 0
+        self.result: Solution | None = None
+
+    def record(self, attempt: AttemptResult) -> None:
+        """Take note of an attempt."""
+        if not attempt.schedules and attempt.log is None:
+            return
+        finish, sends = attempt.log or self.task.join_phases(attempt.phases, attempt.schedules)
+        if not self.lower_bound:
+            has_bound = len(attempt.phases) == 1 and attempt.lower_bounds
+            self.lower_bound = (
+                attempt.lower_bounds[0] if has_bound else self.task.lower_bound(finish)
+            )
+        if self.result is None or finish < self.finish:
+            self.finish, self.result = (
+                finish,
+                self.task.build_result(finish, sends, self.lower_bound),
+            )
+
+    @property
+    def is_near_optimal(self) -> bool:
+        """Return whether there is hardly a better one."""
+        return self.result is not None and is_close(self.finish, self.lower_bound)
+
+
+class _AttemptQueue:
+    """Attempts at a task, one per seed. Several jobs run some at a time, with the same results.
+
+    Jobs are threads: most of the time is spent in compiled loops, which release the GIL.
+    """
+
+    def __init__(
+        self, task: MatchingProblem, options: Options, effort: Effort, notify: Notify
+    ) -> None:
+        self.task, self.options, self.effort, self.notify = task, options, effort, notify
+        self._spending, self._spent_units, self._stop_request = EffortMeter(effort), 0.0, ""
+        self._reported_sends = 0
+        self._jobs = min(options.jobs, options.restarts)
+        self._pool = ThreadPoolExecutor(self._jobs) if self._jobs > 1 else None
+        self._futures: deque[Future[AttemptResult]] = deque()
+
+    def close(self) -> None:
+        """End all attempts in progress."""
+        self._stop_request = self._stop_request or "not needed any more"
+        if self._pool:
+            self._pool.shutdown(cancel_futures=True)
+
+    def interrupt(self) -> list[AttemptResult]:
+        """End all attempts in progress after an interrupt. Return their results."""
+        self._stop_request = "interrupted"
+        self.close()
+        return [f.result() for f in self._futures if not f.cancelled() and not f.exception()]
+
+    def results(self) -> Iterator[AttemptResult]:
+        """Yield the attempts by their numbers."""
+        for number in range(self.options.restarts):
+            attempt = self._wait_for(number) if self._pool else None
+            if attempt is None or self._exceeds_budget(attempt):
+                attempt = self._run(number, self._spent_units)
+            self._spent_units += attempt.spent_units
+            yield attempt
+
+    def _exceeds_budget(self, attempt: AttemptResult) -> bool:
+        """Return whether an attempt exceeded the effort that earlier ones left."""
+        units = self.effort.units
+        return units is not None and self._spent_units + attempt.spent_units >= units
+
+    def _wait_for(self, number: int) -> AttemptResult:
+        """Return an attempt once it is made, and let those after it be made, as many as jobs."""
+        assert self._pool is not None
+        ahead = min(number + 2 * self._jobs, self.options.restarts)
+        for later in range(number + len(self._futures), ahead):
+            self._futures.append(self._pool.submit(self._run, later, 0.0))
+        future = self._futures[0]
+        while True:  # a wait without end cannot be interrupted everywhere
+            try:
+                attempt = future.result(timeout=_POLL_S)
+                break
+            except NotYetError:
+                if future.done():
+                    raise
+        self._futures.popleft()
+        return attempt
+
+    def _run(self, number: int, spent: float) -> AttemptResult:
+        """Return an attempt, made after so much has been spent."""
+        seed = (self.effort.seed * 1_000_003 + number) % 2**63
+        meter = AttemptMeter(lambda units: self._stop_reason(spent + units), self._report_sends)
+        return run_attempt(self.task, number, seed, self.options.improve, meter)
+
+    def _stop_reason(self, units: float) -> str:
+        """Return why an attempt is to end after so much has been spent. Empty: it is not."""
+        if self._stop_request:
+            return self._stop_request
+        if self._spending.deadline_passed():
+            return self.effort.timeout_reason
+        if self.effort.units is not None and units >= self.effort.units:
+            return self.effort.exhausted_reason
+        return ""
+
+    def _report_sends(self, sends: int) -> None:
+        total_sends = self.task.min_sends // max(len(self.task.passes), 1) * self.options.restarts
+        self._reported_sends = min(self._reported_sends + sends, total_sends)
+        self.notify(MatchingProgress(self._reported_sends, total_sends))

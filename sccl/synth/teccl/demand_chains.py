@@ -1,0 +1,103 @@
+"""Allreduce as chains of demands: each chunk is reduced on its way to a root, then copied from it.
+
+TE-CCL, section 8: ALLREDUCE is several demands, each a stage of the other. The stages are separate
+for each chunk: a send of a chunk waits for arrivals of that chunk, and for its links, and never for
+other chunks. No rank wants a chunk between the stages, so any rank may be its root.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sccl.synth.network.transfers import Sends
+from sccl.synth.scheduling.justify import ProjectSchedule
+from sccl.synth.scheduling.problem import ChunkSend, SchedulingProblem
+from sccl.synth.scheduling.serial import group_multicasts
+
+
+@dataclass(frozen=True, slots=True)
+class ChainSend(ChunkSend):
+    """A chunk that goes a way, to be reduced there or stored."""
+
+    reduce: bool = False
+
+
+Chain = tuple[ChainSend, ...]
+
+
+def chain_from_sends(sends: Sends) -> Chain:
+    """Return sends as those of chains. Their starts are in ticks, and give the order alone."""
+    columns = (sends.start, sends.chunk, sends.link, sends.reduce)
+    return tuple(ChainSend(*row) for row in zip(*(c.tolist() for c in columns), strict=True))
+
+
+def chain_to_sends(problem: SchedulingProblem, chain: Iterable[ChunkSend]) -> Sends:
+    """Return chains in ticks and by columns."""
+    rows = [(s.start * problem.unit, s.chunk, s.route, is_partial_result(s)) for s in chain]
+    table = np.array(rows, dtype=np.int64).reshape(-1, 4)
+    return Sends(
+        start=table[:, 0].copy(),
+        chunk=table[:, 1].astype(np.int32),
+        link=table[:, 2].astype(np.int32),
+        reduce=table[:, 3].astype(np.bool_),
+    ).sorted_sends()
+
+
+def chain_finish(problem: SchedulingProblem, sends: Iterable[ChunkSend]) -> int:
+    """Return the units after which all has arrived."""
+    return max((s.start + problem.route_costs[s.route] for s in sends), default=0)
+
+
+def is_partial_result(send: ChunkSend) -> bool:
+    """Return whether a send carries a partial result."""
+    return isinstance(send, ChainSend) and send.reduce
+
+
+def tighten_chain(problem: SchedulingProblem, chain: Sequence[ChunkSend]) -> Chain:
+    """Return chains whose sends each start as early as possible in their order, then reversed.
+
+    A rank sends its partial result once all contributions that it reduces have come, and copies the
+    result that it got. The root copies the result that it reduced.
+    """
+    order = sorted(chain, key=lambda s: (s.start, s.chunk, s.route))
+    groups = _group_sends(problem, order)
+    reduced: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
+    stored: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    for send, (chunk, routes, reduce) in enumerate(groups):
+        for route in routes:
+            if reduce:
+                reduced[chunk, problem.dst[route]].append((send, route))
+            else:
+                stored.setdefault((chunk, problem.dst[route]), [(send, route)])
+    needs = []
+    for chunk, routes, reduce in groups:
+        chunk_rank = (chunk, problem.src[routes[0]])
+        comes = reduced.get(chunk_rank, [])
+        needs.append(comes if reduce else stored.get(chunk_rank, comes))
+    waiting = ProjectSchedule(problem, [routes for _, routes, _ in groups], needs)
+    starts = waiting.forward_backward(range(len(groups)))
+    return tuple(
+        ChainSend(start, chunk, route, reduce)
+        for start, (chunk, routes, reduce) in zip(starts, groups, strict=True)
+        for route in routes
+    )
+
+
+def _group_sends(
+    problem: SchedulingProblem, chain: Sequence[ChunkSend]
+) -> list[tuple[int, list[int], bool]]:
+    """Return the chunk and the ways of sends that go together, and whether they reduce.
+
+    Reductions go each way separately, and count as separate chunks here.
+    """
+    rows = [
+        ChunkSend(s.start, s.chunk + problem.chunks * is_partial_result(s), s.route) for s in chain
+    ]
+    return [
+        (n % problem.chunks, routes, n >= problem.chunks)
+        for _, n, routes in group_multicasts(problem, rows)
+    ]

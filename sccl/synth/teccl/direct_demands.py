@@ -1,0 +1,222 @@
+"""Combining collectives by direct demands: contributions go alone to the ranks that reduce them.
+
+TE-CCL, section 8. A reducescatter is an alltoall of contributions: ranks on the path forward them
+and reduce nothing, so that each is one message of several hops. An allreduce is that, and then an
+allgather, or all contributions go to all ranks, and each rank reduces separately, which takes no
+longer than the longest path while chunks are small.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sccl.core.collective import Collective
+from sccl.synth.network.transfers import Sends
+from sccl.synth.scheduling.justify import ProjectSchedule
+from sccl.synth.scheduling.problem import ChunkSend, SchedulingProblem
+
+MAX_HOPS = 2**15
+"""Limit on the hops of all messages: some seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class DirectSchedule:
+    """Sends over ways.
+
+    Attributes:
+        finish_ticks: finish.
+        message: by send, the message that it is a hop of.
+    """
+
+    finish_ticks: int
+    sends: Sends
+    message: NDArray[np.int32]
+
+
+Contribution = tuple[int, int, int]
+"""(chunk, who contributes, who reduces)."""
+
+
+def contributions_to_owners(
+    collective: Collective, spread: Collective | None = None
+) -> list[Contribution]:
+    """Return the contributions of a combining collective in which one rank wants each chunk.
+
+    Args:
+        spread: of an allreduce: the allgather after it, in which one rank holds each chunk.
+    """
+    contributions = []
+    for chunk in range(collective.num_chunks):
+        goal = min(collective.destinations(chunk) if spread is None else spread.holders(chunk))
+        contributions += [
+            (chunk, int(r), int(goal)) for r in collective.holders(chunk) if r != goal
+        ]
+    return sorted(contributions)
+
+
+def contributions_to_all(collective: Collective) -> list[Contribution]:
+    """Return the contributions to all ranks that want a chunk."""
+    return [
+        (chunk, src, dst)
+        for chunk in range(collective.num_chunks)
+        for src in sorted(map(int, collective.holders(chunk)))
+        for dst in sorted(map(int, collective.destinations(chunk)))
+        if src != dst
+    ]
+
+
+class _MessageHop(NamedTuple):
+    """A hop of a message.
+
+    Attributes:
+        predecessors: pairs (hop, way) that have to have arrived when it starts. Empty for a first
+            hop.
+        reduce: whether it is the last hop of a contribution.
+        message: message number.
+        priority: order of placement.
+    """
+
+    chunk: int
+    route: int
+    predecessors: list[tuple[int, int]]
+    reduce: bool
+    message: int
+    priority: tuple[int, ...]
+
+
+def schedule_direct(
+    problem: SchedulingProblem,
+    contributions: Sequence[Contribution],
+    limit: int,
+    copies: Iterable[ChunkSend] = (),
+) -> DirectSchedule | None:
+    """Return a schedule. None: there is none within the time.
+
+    Args:
+        problem: an allgather on the machine, of chunks of that size.
+        limit: ticks.
+        copies: sends of the results, each chunk from where it is reduced. Those of one chunk that
+            share a stem are sent one by one.
+    """
+    paths = _shortest_paths(problem, contributions)
+    if sum(map(len, paths)) > MAX_HOPS or _max_busy_units(problem, paths) * problem.unit >= limit:
+        return None
+    hops: list[_MessageHop] = []
+    comes: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
+    for message, ((chunk, _, goal), path) in enumerate(zip(contributions, paths, strict=True)):
+        before: list[tuple[int, int]] = []
+        for leg, route in enumerate(path):
+            last, rank = leg == len(path) - 1, (leg, leg - len(path), chunk)
+            hops.append(_MessageHop(chunk, route, before, last, message, rank))
+            before = [(len(hops) - 1, route)]
+        comes[chunk, goal] += before
+    stored: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    later = sorted(copies, key=lambda s: (s.start, s.chunk, s.route))
+    max_hops = max(map(len, paths), default=0)
+    for i, send in enumerate(later):
+        chunk_rank = (send.chunk, problem.src[send.route])
+        needs, message = stored.get(chunk_rank, comes[chunk_rank]), len(paths) + i
+        stored.setdefault((send.chunk, problem.dst[send.route]), [(len(hops), send.route)])
+        hops.append(
+            _MessageHop(
+                send.chunk, send.route, needs, reduce=False, message=message, priority=(max_hops, i)
+            )
+        )
+    return _place_hops(problem, hops, limit)
+
+
+def _place_hops(
+    problem: SchedulingProblem, hops: Sequence[_MessageHop], limit: int
+) -> DirectSchedule | None:
+    """Return when each hop is, the best that is right of two ways to place them. None: none is."""
+    waiting = ProjectSchedule(
+        problem, [(hop.route,) for hop in hops], [hop.predecessors for hop in hops]
+    )
+    order = sorted(range(len(hops)), key=lambda number: hops[number].priority)
+    starts = waiting.earliest_starts(order)
+    for placement in (waiting.forward_backward(starts), starts):
+        ticks = waiting.finish(placement) * problem.unit
+        if ticks < limit and _is_contribution_first(problem, hops, placement):
+            return DirectSchedule(ticks, *_to_columns(problem, hops, placement))
+    return None
+
+
+def _is_contribution_first(
+    problem: SchedulingProblem, hops: Sequence[_MessageHop], starts: Sequence[int]
+) -> bool:
+    """Return whether ranks send their contributions before others are reduced into them.
+
+    A rank sends its whole value of a chunk, which would include contributions reduced before.
+    """
+    comes: dict[tuple[int, int], int] = {}
+    for start, hop in zip(starts, hops, strict=True):
+        if hop.reduce:
+            chunk_rank, arrives = (
+                (hop.chunk, problem.dst[hop.route]),
+                start + problem.route_costs[hop.route],
+            )
+            comes[chunk_rank] = min(arrives, comes.get(chunk_rank, arrives))
+    contributed = (
+        (start, (hop.chunk, problem.src[hop.route]))
+        for start, hop in zip(starts, hops, strict=True)
+        if not hop.predecessors
+    )
+    return all(
+        chunk_rank not in comes or start < comes[chunk_rank] for start, chunk_rank in contributed
+    )
+
+
+def _to_columns(
+    problem: SchedulingProblem, hops: Sequence[_MessageHop], starts: Sequence[int]
+) -> tuple[Sends, NDArray[np.int32]]:
+    start = np.array(starts, dtype=np.int64) * problem.unit
+    rows = [(hop.chunk, hop.route, hop.message) for hop in hops]
+    chunk, route, message = np.array(rows, dtype=np.int32).reshape(-1, 3).T
+    reduce = np.array([hop.reduce for hop in hops], dtype=np.bool_)
+    order = np.lexsort((route, chunk, start))
+    return Sends(start[order], chunk[order], route[order], reduce[order]), message[order]
+
+
+def _shortest_paths(
+    problem: SchedulingProblem, contributions: Sequence[Contribution]
+) -> list[list[int]]:
+    """Return over which ways each goes: of the shortest those that are least loaded by then."""
+    far, load, paths = problem.distances_of(0).tolist(), [0] * len(problem.capacity), []
+    for _, src, goal in contributions:
+        path, rank = list[int](), src
+        while rank != goal:
+            routes = [
+                route
+                for route in problem.routes_from[rank]
+                if problem.route_costs[route] + far[problem.dst[route]][goal] == far[rank][goal]
+            ]
+            route = min(routes, key=lambda route: (_route_load(problem, load, route), route))
+            for hop in problem.route_uses[route]:
+                load[hop.resource] += hop.busy * hop.demand
+            path.append(route)
+            rank = problem.dst[route]
+        paths.append(path)
+    return paths
+
+
+def _route_load(problem: SchedulingProblem, load: Sequence[int], route: int) -> float:
+    return max(
+        (load[h.resource] + h.busy * h.demand) / problem.capacity[h.resource]
+        for h in problem.route_uses[route]
+    )
+
+
+def _max_busy_units(problem: SchedulingProblem, paths: Iterable[Sequence[int]]) -> int:
+    """Return the units for which something is held at the least."""
+    load = [0] * len(problem.capacity)
+    for path in paths:
+        for route in path:
+            for hop in problem.route_uses[route]:
+                load[hop.resource] += hop.busy * hop.demand
+    return max((of // room for of, room in zip(load, problem.capacity, strict=True)), default=0)

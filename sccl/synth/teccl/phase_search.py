@@ -1,0 +1,423 @@
+"""One phase of a collective: sends on one machine, improved until the bound is attained.
+
+A combining collective is planned as its dual on the reversed machine, and allreduce as both, one
+after the other (:mod:`sccl.collectives.duals`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import islice
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sccl.collectives import Spec
+from sccl.core.clock import AlphaModel, Clock
+from sccl.core.files.bandwidths import bandwidth_from_wire
+from sccl.core.topology import Topology
+from sccl.errors import TooLargeError
+from sccl.solvers import cpsat
+from sccl.solvers.effort import Effort, EffortMeter
+from sccl.synth.common.contract import Request
+from sccl.synth.network.shortest_paths import UNREACHABLE
+from sccl.synth.network.symmetries import free_symmetries
+from sccl.synth.network.transfers import Sends
+from sccl.synth.scheduling.bounds import chunk_sizes, compute_lower_bound
+from sccl.synth.scheduling.intervals_cpsat import IntervalModel, SymmetryAction
+from sccl.synth.scheduling.list_scheduling import list_schedule
+from sccl.synth.scheduling.neighborhoods import NeighborhoodSearch
+from sccl.synth.scheduling.problem import ChunkSend, SchedulingProblem, build_problem
+from sccl.synth.scheduling.serial import serial_schedule
+from sccl.synth.scheduling.warm_start import (
+    NoScheduleError,
+    schedule_to_sends,
+    warm_start_from_tacos,
+)
+from sccl.synth.teccl.astar import EpochSearch
+from sccl.synth.teccl.epochs import epoch_length
+from sccl.synth.teccl.options import Options
+from sccl.synth.teccl.time_varying_bounds import varying_lower_bound
+from sccl.synth.teccl.time_varying_epochs import build_varying_epochs
+from sccl.synth.teccl.time_varying_problem import with_varying_bandwidth
+
+MAX_SENDS = 2**20
+"""Limit for schedules that models improve."""
+
+MAX_INTERVALS = 12_000
+"""Intervals of a model of all chunks at once."""
+
+_MAX_GROUPS = 3
+"""Groups of symmetries that are tried, the largest that there are."""
+
+EPOCH_MODELS = frozenset({"milp", "astar"})
+"""Models whose time is in epochs."""
+
+LIST_SCHEDULING = "list scheduling"
+"""Name of the method that finds the schedule that models begin with."""
+
+_MIN_ROUND_EPOCHS = 4
+"""Epochs that a round of A* has at least, beside the longest alpha's."""
+
+STRATEGY = cpsat.Strategy(conflicts=4000)
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressListeners:
+    """Progress callbacks.
+
+    Attributes:
+        on_improvement: receives the best finish so far and the bound, microseconds.
+        on_epochs: receives the length of an epoch, microseconds, and the epochs of a schedule.
+    """
+
+    on_improvement: Callable[[float, float], None]
+    on_epochs: Callable[[float, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleOrigin:
+    """The method that found the returned schedule, for collectives that do not combine."""
+
+    found_by: str
+
+
+@dataclass
+class PhaseSearch:
+    """A phase.
+
+    Attributes:
+        options: options of the scheduling.
+        sends: the best. None: there is none yet.
+        lower_bound: lower bound in units for schedules of such chunks, or, for several tenants, on
+            the
+            weighted sum of their finishes.
+        steady_lower_bound: the lower bound at constant bandwidth.
+        earliest_finishes: lower bounds on the finishes of tenants, units.
+        method: method that found the best: list scheduling, or a model. Empty: none yet.
+        is_bound_by_search: whether the lower bound is a result of the solver.
+        is_exhausted: whether the model of all chunks has nothing better.
+        stop_reason: why list scheduling ended before its effort was spent. Empty: it did not.
+    """
+
+    problem: SchedulingProblem
+    options: Options
+    sends: tuple[ChunkSend, ...] | None
+    lower_bound: int
+    steady_lower_bound: int
+    earliest_finishes: tuple[int, ...]
+    listeners: ProgressListeners
+    stop_reason: str = ""
+    method: str = ""
+    is_bound_by_search: bool = False
+    is_exhausted: bool = False
+    model_type: ClassVar[type[IntervalModel]] = IntervalModel
+    intervals_per_route: ClassVar[int] = 1
+    """Number of intervals for a chunk and a way in a model."""
+    max_intervals: ClassVar[int] = MAX_INTERVALS
+    """Intervals of a model of all chunks at once."""
+    min_units: ClassVar[float] = 1e-3
+    """Minimum effort for a neighbourhood."""
+    full_model_units: ClassVar[tuple[float, float]] = (2.0, 1.0)
+    """Effort for all chunks at once, and for one of each orbit."""
+
+    @property
+    def finish(self) -> int:
+        """Return the units after which all has arrived."""
+        if self.sends is None:
+            return UNREACHABLE
+        return self.problem.finish(self.sends)
+
+    @property
+    def objective(self) -> int:
+        """Return the objective: for one tenant the finish."""
+        return UNREACHABLE if self.sends is None else self.problem.objective(self.sends)
+
+    @property
+    def finish_ticks(self) -> int:
+        """Return the ticks after which all has arrived."""
+        return self.finish * self.problem.unit
+
+    @property
+    def target(self) -> int:
+        """Return the units after which a finish is near enough to the bound."""
+        return max(self.lower_bound, int(self.lower_bound * (1 + Fraction(self.options.gap))))
+
+    def to_us(self, units: int) -> float:
+        """Return units in microseconds."""
+        return units * self.problem.unit * self.problem.clock.tick_ps / 10**6
+
+    def durations(self, sends: Sends) -> NDArray[np.int64]:
+        """Return of each transfer the ticks from its start until it has arrived."""
+        costs = np.array(self.problem.costs, dtype=np.int64) * self.problem.unit
+        return costs[np.array(self.problem.size, dtype=np.int64)[sends.chunk], sends.link]
+
+    def to_sends(self) -> Sends:
+        """Return the sends, in ticks and by columns."""
+        rows = [(s.start * self.problem.unit, s.chunk, s.route) for s in self.sends or ()]
+        table = np.array(rows, dtype=np.int64).reshape(-1, 3)
+        return Sends(
+            start=table[:, 0].copy(),
+            chunk=table[:, 1].astype(np.int32),
+            link=table[:, 2].astype(np.int32),
+            reduce=np.zeros(len(rows), dtype=np.bool_),
+        ).sorted_sends()
+
+    def _accept(self, sends: tuple[ChunkSend, ...]) -> None:
+        before, kept = self.objective, (self.sends, self.method)
+        model = self.options.model
+        self.sends, self.method = sends, model if model in EPOCH_MODELS else "continuous"
+        if self.objective < before:
+            self.report()
+        elif self.objective > before:
+            self.sends, self.method = kept
+
+    def report(self) -> None:
+        """Report the best value and the bound: for several tenants the mean."""
+        all_of_it = sum(self.problem.priorities)
+        self.listeners.on_improvement(
+            self.to_us(self.objective) / all_of_it, self.to_us(self.lower_bound) / all_of_it
+        )
+
+    def improve(self, effort: Effort) -> None:
+        """Improve the schedule until it is near enough to the bound, or the effort is spent.
+
+        Raises:
+            ParameterError: the options are contradictory.
+            TooLargeError: a model would be too large.
+            KeyboardInterrupt: the user interrupted. Results so far are kept.
+        """
+        target, spending = self.target, EffortMeter(effort)
+        if self.options.model in EPOCH_MODELS:
+            self._improve_in_epochs(spending, target)
+        else:
+            self._improve_continuously(spending, target)
+
+    def _improve_continuously(self, spending: EffortMeter, target: int) -> None:
+        for action in self._symmetry_actions():
+            if self.objective > target:
+                self._solve_all_chunks(action, spending)
+        if self.objective > target and not self.is_exhausted and self.sends is not None:
+            search = NeighborhoodSearch(
+                self.problem,
+                SymmetryAction.identity(self.problem),
+                self.sends,
+                target,
+                self.earliest_finishes,
+                STRATEGY,
+                self._accept,
+                self.model_type,
+                self.intervals_per_route,
+                self.min_units,
+            )
+            search.run(spending)
+
+    def _improve_in_epochs(self, spending: EffortMeter, target: int) -> None:
+        asked = self.options
+        length = epoch_length(self.problem, asked.epoch, asked.multiplier)
+        epochs = build_varying_epochs(self.problem, length, ports=asked.ports)
+        actions = list(self._symmetry_actions())
+        take = lambda sends, count: self._accept_epochs(sends, epochs.length_us, count)  # noqa: E731
+        if asked.buffers is not None:
+            actions = actions[-1:]
+        search = EpochSearch(
+            epochs, actions, self.steady_lower_bound, asked.buffers, take, asked.solver
+        )
+        if asked.model == "astar":
+            self._improve_in_rounds(
+                search, spending, asked.epochs or max(_MIN_ROUND_EPOCHS, epochs.max_delay) + 1
+            )
+        elif asked.epochs:
+            search.solve_within(asked.epochs, spending)
+        else:
+            search.find_min_epochs(spending, target, None if self.sends is None else self.finish)
+
+    def _improve_in_rounds(self, search: EpochSearch, spending: EffortMeter, count: int) -> None:
+        """Take the result of rounds, even if it is slower.
+
+        If they do not end, keep the earlier one.
+
+        Args:
+            count: epochs of a round.
+        """
+        before = self.sends, self.method
+        self.sends, self.method = None, ""
+        try:
+            search.solve_rounds(spending, count)
+        finally:
+            if self.sends is None:
+                self.sends, self.method = before
+
+    def _accept_epochs(self, sends: tuple[ChunkSend, ...], epoch_us: float, count: int) -> None:
+        before = self.finish
+        self._accept(sends)
+        if self.finish < before:
+            self.listeners.on_epochs(epoch_us, count)
+
+    def _symmetry_actions(self) -> Iterator[SymmetryAction]:
+        """Yield groups of symmetries of which all chunks at once are looked at. The last alone."""
+        problem = self.problem
+        if len(problem.capacity) == len(problem.topology.links) and len(problem.priorities) == 1:
+            for group in islice(free_symmetries(problem.topology, problem.collective), _MAX_GROUPS):
+                if len(group) > 1:
+                    action = SymmetryAction.of(problem, group)
+                    if problem.varying_routes and not all(
+                        map(problem.varying_routes[0].is_invariant, action.links)
+                    ):
+                        continue
+                    yield action
+        yield SymmetryAction.identity(problem)
+
+    def _solve_all_chunks(self, action: SymmetryAction, spending: EffortMeter) -> None:
+        is_single = len(action.chunks) == 1
+        left = spending.remaining(self.full_model_units[0 if is_single else 1])
+        if (
+            self.intervals_per_route * len(action.representatives) * len(self.problem.src)
+            > self.max_intervals
+            or not left
+            or spending.is_exhausted()
+        ):
+            return
+        hint_sends = (self.sends or ()) if is_single else ()
+        model = self.model_type(self.problem, action, self._horizon(), hint_sends)
+        model.minimize_finish(self.lower_bound)
+        result = model.solve(left, STRATEGY)
+        spending.units += result.effort_units
+        if result.sends is not None:
+            self._accept(tuple(action.images(result.sends)))
+        if is_single and (result.optimal or result.refuted):
+            self._mark_exhausted()
+
+    def _cutoff(self) -> int:
+        """Return the units in less than which a model is to finish."""
+        return self.finish
+
+    def _mark_exhausted(self) -> None:
+        """Take note that the model of all chunks has nothing better."""
+        self.is_exhausted = True
+        if self.problem.is_link_only:
+            self.lower_bound, self.is_bound_by_search = self.objective, True
+
+    def _horizon(self) -> int:
+        """Return the units by which all has arrived in any better schedule.
+
+        For several tenants one may be later if the others can compensate with their earliest
+        finishes.
+        """
+        if len(self.earliest_finishes) == 1:
+            return self._cutoff() - 1
+        spare = self.objective - 1 - self.problem.weighted_sum(self.earliest_finishes)
+        pairs = zip(self.earliest_finishes, self.problem.priorities, strict=True)
+        return max(lower_bound + spare // priority for lower_bound, priority in pairs)
+
+
+def build_phase(  # noqa: PLR0913 - what is asked, and how
+    machine: Topology,
+    spec: Spec,
+    options: Options,
+    size_bytes: int,
+    *,
+    effort: Effort,
+    listeners: ProgressListeners,
+    backwards: bool = False,
+) -> PhaseSearch:
+    """Return a phase, with its first schedule if list scheduling supports the options.
+
+    Args:
+        spec: collective of the phase. It does not combine.
+        size_bytes: size of C chunks, or of an element if chunks have counts.
+        backwards: whether the machine is reversed, and schedules on it are read backwards.
+
+    Raises:
+        InputError: the machine or the collective is not supported, or there are too many transfers.
+        NoScheduleError: time ran out before there was one.
+        KeyboardInterrupt: the user interrupted before there was one.
+    """
+    collective = spec.at(spec.unit * options.chunks)
+    wanted = sum(
+        len(members) * len(post - pre)
+        for (pre, post), members in collective.chunk_classes().items()
+    )
+    if wanted > MAX_SENDS:
+        raise TooLargeError(
+            f"{spec.name} of {machine.ranks} ranks with C={collective.chunks} takes {wanted} "
+            f"transfers; models are made of up to {MAX_SENDS}: give fewer chunks, or ask "
+            "'sccl tacos'"
+        )
+    sizes = chunk_sizes(collective, size_bytes)
+    request = Request(machine, spec, size_bytes)
+    model = AlphaModel(options.alpha)
+    first, ended = None, ""
+    alike = not collective.counts  # others TACOS does not take
+    rounds = options.model == "astar"
+    begins = options.buffers is None and (rounds or not options.epochs)
+    if alike and begins:
+        improve = 0.0 if rounds else 1.0  # as it is kept only if rounds do not end
+        first, ended = warm_start_from_tacos(
+            request, options.chunks, options.alpha, effort, improve
+        )
+    tick_ps = 1 if first is None else first.tick_ps
+    clock = Clock.from_topology(machine, sizes, model, tick_ps)
+    parts = [count for _, count in spec.parts] if options.priorities else []
+    problem = build_problem(
+        machine, collective, clock, parts, options.priorities, backwards=backwards
+    )
+    if options.bandwidth is not None:
+        problem = with_varying_bandwidth(problem, bandwidth_from_wire(options.bandwidth))
+    sends = None if first is None else schedule_to_sends(problem, first)
+    if not alike and begins:
+        sends = list_schedule(problem, effort.seed, EffortMeter(effort).deadline_passed)
+        if sends is None:
+            raise NoScheduleError(effort.timeout_reason)
+    attained = UNREACHABLE if first is None else first.finish
+    lower_bound = -(
+        -compute_lower_bound(machine, spec, problem, size_bytes, attained) // problem.unit
+    )
+    steady = lower_bound
+    if problem.varying_routes:
+        lower_bound = max(lower_bound, varying_lower_bound(problem))
+        sends = None if sends is None else serial_schedule(problem, sends, 0)
+        if (
+            sends is not None and problem.finish(sends) >= UNREACHABLE
+        ):  # over links that are out for good
+            sends = None
+    soonest: tuple[int, ...] = (lower_bound,)
+    if options.priorities:
+        soonest = _separate_lower_bounds(machine, spec, problem, size_bytes, options.chunks)
+        lower_bound = _joint_lower_bound(problem.priorities, soonest, lower_bound)
+    phase = PhaseSearch(problem, options, sends, lower_bound, steady, soonest, listeners, ended)
+    if sends is not None:
+        phase.method = LIST_SCHEDULING
+        phase.report()
+    return phase
+
+
+def _separate_lower_bounds(
+    machine: Topology, spec: Spec, problem: SchedulingProblem, size_bytes: int, chunks: int
+) -> tuple[int, ...]:
+    """Return the units that each of several collectives takes at the least, if it is alone."""
+    lower_bounds = []
+    for part in spec.single_specs():
+        collective, its = part.at(part.unit * chunks), problem.clock
+        clock = Clock.from_topology(
+            machine, chunk_sizes(collective, size_bytes), its.model, its.tick_ps
+        )
+        lower_bound = compute_lower_bound(
+            machine, part, build_problem(machine, collective, clock), size_bytes, UNREACHABLE
+        )
+        lower_bounds.append(-(-lower_bound // problem.unit))
+    return tuple(lower_bounds)
+
+
+def _joint_lower_bound(priorities: Sequence[int], soonest: Sequence[int], lower_bound: int) -> int:
+    """Return a lower bound on the weighted sum of finishes.
+
+    None is before the earliest possible finish of its tenant, and the last of them not before the
+    lower bound of all.
+    """
+    value = sum(p * finish for p, finish in zip(priorities, soonest, strict=True))
+    pairs = zip(priorities, soonest, strict=True)
+    return value + min(p * max(0, lower_bound - finish) for p, finish in pairs)

@@ -1,0 +1,248 @@
+"""From a request to a schedule: its phases, each improved, and a lower bound."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from sccl.collectives import Dual, Spec, dual_of
+from sccl.core.formatting import format_count
+from sccl.core.outcome import Inconclusive, Outcome
+from sccl.core.topology import Topology
+from sccl.errors import ParameterError
+from sccl.solvers.effort import Effort, EffortMeter
+from sccl.synth.common.contract import Notify, Request
+from sccl.synth.scheduling.warm_start import NoScheduleError
+from sccl.synth.teccl.combining import (
+    CombiningChoice,
+    CombiningMethod,
+    CombiningRequest,
+    assemble_phases,
+    improve_combining,
+)
+from sccl.synth.teccl.lp import plan_flows
+from sccl.synth.teccl.options import Options
+from sccl.synth.teccl.phase_search import (
+    PhaseSearch,
+    ProgressListeners,
+    ScheduleOrigin,
+    build_phase,
+)
+from sccl.synth.teccl.time_varying_plans import VaryingBandwidthSearch
+
+DEFAULT_UNITS = 2.0
+"""Default effort in units of a few seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class EpochProgress:
+    """The best schedule so far is in so many epochs of so many microseconds, of a model."""
+
+    epoch_us: float
+    epochs: int
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
+class Incumbent:
+    """The best schedule so far and the lower bound, for one phase, in microseconds."""
+
+    us: float
+    least_us: float
+
+
+def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> Outcome:
+    """Return the best schedule of chunks that is found, with a lower bound.
+
+    Raises:
+        InputError: the options do not fit the request, or the result would be too large.
+        KeyboardInterrupt: the user interrupted before there was a schedule.
+    """
+    dual = dual_of(request.spec)
+    topology = request.topology
+    _check_options(options, request.spec)
+    if options.model == "lp":
+        return plan_flows(
+            request,
+            options,
+            effort,
+            lambda us, count: notify(EpochProgress(us, count, options.model)),
+            lambda us, least_us: notify(Incumbent(us, least_us)),
+        )
+    if options.bandwidth is not None and (request.spec.combining or options.model == "auto"):
+        better = lambda us, least_us: notify(Incumbent(us, least_us))  # noqa: E731
+        return VaryingBandwidthSearch(request, options, effort, notify, better, plan).find_best()
+    collective = request.spec.at(request.spec.unit * options.chunks)
+    _check_priorities(request.spec, options)
+    machines = _phase_machines(topology, dual)
+    size_bytes = -(-request.size_bytes // dual.chunk_factor)
+    spending, ended = EffortMeter(effort), ""
+    listeners = ProgressListeners(
+        lambda us, least_us: notify(Incumbent(us, least_us)),
+        lambda us, count: notify(EpochProgress(us, count, options.model)),
+    )
+    phases: list[PhaseSearch] = []
+    try:
+        for machine in machines:
+            phase = build_phase(
+                machine,
+                dual.spec,
+                options,
+                size_bytes,
+                effort=effort,
+                listeners=listeners,
+                backwards=dual.on_reversed,
+            )
+            phases.append(phase)
+            ended = ended or phase.stop_reason
+    except NoScheduleError as why:
+        return Inconclusive(str(why))
+    units = DEFAULT_UNITS if effort.units is None else effort.units
+    share = 1 if dual.phases == 1 else 2  # the other half is for both together
+    is_direct = dual.on_reversed and options.combine == "direct"  # nothing comes of its phase
+    try:
+        for phase in () if ended or is_direct else phases:
+            if left := spending.remaining(units / len(phases) / share):
+                phase.improve(left)
+    except KeyboardInterrupt:
+        ended = "interrupted"
+    if any(phase.sends is None for phase in phases):
+        reason = effort.timeout_reason if spending.deadline_passed() else ""
+        return Inconclusive(ended or reason or f"no schedule within a budget of {units:g}")
+    if (
+        not ended
+        and spending.deadline_passed()
+        and any(phase.objective > phase.lower_bound for phase in phases)
+    ):
+        ended = effort.timeout_reason
+    if not request.spec.combining:
+        notify(ScheduleOrigin(phases[-1].method))
+    composition = assemble_phases(request, options, collective, phases)
+    if request.spec.combining and (ended or options.buffers is not None):
+        notify(CombiningChoice(CombiningMethod.REVERSAL))
+    elif request.spec.combining:
+        asked = CombiningRequest(phases[-1], options.combine, listeners, notify)
+        composition, ended = improve_combining(composition, asked, spending, units / share)
+    result = composition.to_result()
+    return Inconclusive(ended, result) if ended else result
+
+
+SOLVERS_BY_MODEL = {
+    "lp": ("auto", "glop", "highs", "pdlp", "gurobi"),
+    "milp": ("auto", "cp-sat", "highs", "scip", "gurobi"),
+    "astar": ("auto", "cp-sat", "highs", "scip", "gurobi"),
+    "continuous": ("auto", "cp-sat"),
+    "auto": ("auto", "cp-sat"),
+}
+"""Which solve which models; intervals are CP-SAT's alone."""
+
+
+def _check_options(options: Options, spec: Spec) -> None:
+    """Check that options fit one another, and the collective.
+
+    Raises:
+        ParameterError: they do not.
+    """
+    if options.solver not in SOLVERS_BY_MODEL[options.model]:
+        raise ParameterError(
+            f"solver is {options.solver} in model {options.model}, "
+            f"expected {', '.join(SOLVERS_BY_MODEL[options.model])}"
+        )
+    if options.bandwidth is not None and options.model in {"continuous", "lp"}:
+        raise ParameterError(
+            f"bandwidth varies, which model {options.model} does not support, expected milp or "
+            "astar, whose epochs have their own capacity; or auto"
+        )
+    if options.bandwidth is not None and options.combine == "direct":
+        raise ParameterError(
+            "combine is direct, and bandwidth varies: rescheduled messages do not pass ranks that "
+            "keep nothing of them; expected auto or reversal"
+        )
+    if options.bandwidth is not None and options.priorities:
+        raise ParameterError(
+            "priorities are given, and bandwidth varies: finishes of several are weighed at a "
+            "bandwidth that does not; leave one of the two out"
+        )
+    if options.model in {"auto", "continuous"}:
+        _check_no_epochs(options)
+    if options.buffers is not None and options.model != "milp":
+        raise ParameterError(
+            f"buffers are limited to {options.buffers} in model {options.model}, expected milp, "
+            "the only model with the contents of buffers"
+        )
+    if options.combine != "auto" and not spec.combining:
+        raise ParameterError(
+            f"combine is {options.combine}, and {spec.name} reduces nothing: leave it out"
+        )
+    if options.combine == "direct" and options.model not in {"auto", "continuous"}:
+        raise ParameterError(
+            f"combine is direct in model {options.model}, expected continuous: direct sends are "
+            "scheduled in exact time, by no model"
+        )
+    if options.combine == "direct" and len(set(spec.counts)) > 1:
+        raise ParameterError(
+            f"combine is direct, and {spec.name} has chunks of {min(spec.counts)} to "
+            f"{max(spec.counts)} elements: for these it is reversal"
+        )
+
+
+def _check_no_epochs(options: Options) -> None:
+    """Check that no option is about epochs if the method uses none.
+
+    If bandwidth varies, epochs of some length are used after methods without any, and an option may
+    set their number.
+
+    Raises:
+        ParameterError: an option is.
+    """
+    values = {"epoch": options.epoch, "multiplier": options.multiplier, "epochs": options.epochs}
+    defaults = {"epoch": "auto", "multiplier": 1, "epochs": 0}
+    for name in ("epochs",) if options.bandwidth is not None else values:
+        if values[name] != defaults[name]:
+            raise ParameterError(
+                f"{name} is {values[name]} in model {options.model}, whose time is not cut into "
+                "epochs: expected model milp, astar or lp; or leave it out"
+            )
+
+
+def _check_priorities(spec: Spec, options: Options) -> None:
+    """Check that there is a priority for each of several collectives, if there are any.
+
+    Raises:
+        ParameterError: there are not, or they are not served.
+    """
+    if not options.priorities:
+        return
+    parts = len(spec.parts)
+    if len(options.priorities) != parts:
+        detail = (
+            f"expected one for each of {parts}" if parts > 1 else "put several together with '+'"
+        )
+        raise ParameterError(
+            f"priorities are {','.join(map(str, options.priorities))} for {spec.name}, "
+            f"{format_count(max(1, parts), 'collective')}: {detail}"
+        )
+    if spec.combining or options.model not in {"auto", "continuous"}:
+        detail = "what combines" if spec.combining else f"model {options.model}"
+        raise ParameterError(
+            f"priorities are given for {spec.name}, and {detail} has none: finishes of several are "
+            "weighed in model continuous, where nothing is reduced; leave them out"
+        )
+
+
+def _phase_machines(topology: Topology, dual: Dual) -> list[Topology]:
+    """Return the machines of the phases, once if it is the same for both of allreduce."""
+    if not dual.on_reversed and dual.phases == 1:
+        return [topology]
+    forwards = tuple(replace(switch, copies=False) for switch in topology.switches)
+    backwards = replace(topology.reversed(), switches=forwards)  # what copies would reduce
+    is_single = dual.on_reversed or _are_equivalent(backwards, topology)
+    return [backwards] if is_single else [backwards, topology]
+
+
+def _are_equivalent(topology: Topology, other_topology: Topology) -> bool:
+    """Return whether two machines have the same links and budgets. Names may differ."""
+    speeds = topology.budget_speeds() == other_topology.budget_speeds()
+    things = (topology.links, topology.budgets, topology.switches)
+    return (
+        things == (other_topology.links, other_topology.budgets, other_topology.switches) and speeds
+    )

@@ -1,0 +1,328 @@
+"""Chains with other roots: trees modified so that they meet elsewhere, at one rank or at two.
+
+A chunk's trees get another root by reversing the sends between it and the old one. If a neighbour
+sends the root its partial result, and gets the result from there, the two may exchange instead: the
+root sends its value without the neighbour's part, at the same time, and both have all. So the
+longest path consists of both parts, and not of the path there and back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from heapq import heappop, heappush
+
+from sccl.synth.network.shortest_paths import UNREACHABLE
+from sccl.synth.scheduling.justify import ProjectSchedule
+from sccl.synth.scheduling.problem import ChunkSend, SchedulingProblem
+from sccl.synth.teccl.demand_chains import Chain, ChainSend, is_partial_result
+
+MAX_SENDS = 2**12
+"""Limit on chains whose roots are improved."""
+
+_MAX_PLACED_SENDS = 2**16
+"""Sends that are placed in all, as one chunk after the other is tried otherwise: some seconds."""
+
+_MAX_PAIRS = 16
+"""From which trees are grown: those from which the ways are shortest."""
+
+_MAX_ROOTS = 4
+"""Roots that are tried of a chunk: those from which the ways are shortest."""
+
+
+@dataclass(frozen=True, slots=True)
+class RootedTrees:
+    """The trees of a chunk.
+
+    Attributes:
+        up: by rank but the root: the way on which it sends its partial result.
+        down: by rank but the root: the way on which it gets the result.
+        partner: who exchanges with the root. None: nobody does.
+    """
+
+    root: int
+    up: dict[int, int]
+    down: dict[int, int]
+    partner: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _SendTask:
+    """Something sent; ``predecessors`` are tasks of the same chunk, by their places."""
+
+    route: int
+    reduce: bool
+    predecessors: list[int]
+
+
+def chain_trees(problem: SchedulingProblem, chain: Sequence[ChunkSend]) -> list[RootedTrees]:
+    """Return the trees of chains of one root each."""
+    up: list[dict[int, int]] = [{} for _ in range(problem.chunks)]
+    down: list[dict[int, int]] = [{} for _ in range(problem.chunks)]
+    for send in chain:
+        if is_partial_result(send):
+            up[send.chunk][problem.src[send.route]] = send.route
+        else:
+            down[send.chunk][problem.dst[send.route]] = send.route
+    roots = [next(r for r in range(problem.ranks) if r not in parents) for parents in up]
+    return [RootedTrees(*row) for row in zip(roots, up, down, strict=True)]
+
+
+def reroot_chains(
+    problem: SchedulingProblem, chain: Sequence[ChunkSend], deadline_passed: Callable[[], bool]
+) -> Chain:
+    """Return chains with the best roots that are found.
+
+    First all chunks get the root from which their ways are shortest, of trees turned, and of trees
+    grown from pairs that exchange. Then one chunk after the other gets others, while that helps.
+
+    Args:
+        deadline_passed: whether time has run out.
+    """
+    search = _RootSearch(problem, chain_trees(problem, chain), chain)
+    search.run(_MAX_PLACED_SENDS // max(1, len(chain)), deadline_passed)
+    return search.best
+
+
+class _RootSearch:
+    """The best by now."""
+
+    def __init__(
+        self, problem: SchedulingProblem, trees: list[RootedTrees], chain: Sequence[ChunkSend]
+    ) -> None:
+        self.problem, self.trees, self.best = problem, trees, Chain()
+        self._best_key: tuple[int, int] | None = None
+        self._start_of = {(s.chunk, s.route, is_partial_result(s)): s.start for s in chain}
+        self._opposite_route: dict[int, int] = {}
+        number = {(s, d): w for w, (s, d) in enumerate(zip(problem.src, problem.dst, strict=True))}
+        for path, (src, dst) in enumerate(zip(problem.src, problem.dst, strict=True)):
+            if (dst, src) in number:
+                self._opposite_route[path] = number[dst, src]
+        self._grown_trees = list(self._grow_all())
+        turned = [self._candidate_roots(of) for of in trees]
+        self._tree_options = [[*a, b] for a, b in zip(turned, self._grown_trees, strict=True)]
+
+    def run(self, max_tries: int, deadline_passed: Callable[[], bool]) -> None:
+        """Look for better roots, one chunk after the other so many times at the most."""
+        self._try_trees(self.trees)
+        self._try_trees([options[0] for options in self._tree_options])
+        self._try_trees(self._grown_trees)
+        tries, better = 0, True
+        while better and tries < max_tries and not deadline_passed():
+            better = False
+            for chunk, options in enumerate(self._tree_options):
+                for candidate in options:
+                    tries += 1
+                    if (
+                        candidate != self.trees[chunk]
+                        and tries <= max_tries
+                        and not deadline_passed()
+                    ):
+                        better |= self._try_trees(
+                            [*self.trees[:chunk], candidate, *self.trees[chunk + 1 :]]
+                        )
+
+    def _grow_all(self) -> Iterator[RootedTrees]:
+        """Yield of each chunk the trees grown from a pair, for which ways are short and free."""
+        problem, load = self.problem, [0] * len(self.problem.capacity)
+        pairs = sorted((self._pair_time(path), path) for path in self._opposite_route)[:_MAX_PAIRS]
+        for chunk_trees in self.trees:
+            best, least_busy = chunk_trees, UNREACHABLE
+            for around, path in pairs:
+                grown = self._grow_trees(load, path)
+                held = [
+                    h.resource
+                    for w in (*grown.up.values(), *grown.down.values())
+                    for h in problem.route_uses[w]
+                ]
+                if (busy := around + max(load[thing] for thing in held)) < least_busy:
+                    best, least_busy = grown, busy
+            for path in (*best.up.values(), *best.down.values()):
+                for h in problem.route_uses[path]:
+                    load[h.resource] += h.busy * h.demand // problem.capacity[h.resource]
+            yield best
+
+    def _pair_time(self, path: int) -> int:
+        """Return the units of a chunk whose trees grow from the ends of a way."""
+        problem = self.problem
+        far, ends = (
+            problem.earliest_arrival[: problem.ranks],
+            [problem.src[path], problem.dst[path]],
+        )
+        distance = far[:, ends].min(axis=1).max() + far[ends].min(axis=0).max()
+        return int(distance) + max(
+            problem.route_costs[path], problem.route_costs[self._opposite_route[path]]
+        )
+
+    def _grow_trees(self, load: Sequence[int], path: int) -> RootedTrees:
+        """Return the trees of shortest ways into and out of the ends of a way."""
+        src, dst = self.problem.src, self.problem.dst
+        root, twin = dst[path], src[path]
+        up = self._shortest_tree(load, (root, twin), self.problem.routes_to, src)
+        down = self._shortest_tree(load, (root, twin), self.problem.routes_from, dst)
+        return RootedTrees(
+            root, {**up, twin: path}, {**down, twin: self._opposite_route[path]}, twin
+        )
+
+    def _shortest_tree(
+        self,
+        load: Sequence[int],
+        roots: tuple[int, int],
+        paths: Sequence[Sequence[int]],
+        ends: Sequence[int],
+    ) -> dict[int, int]:
+        """Return for each rank but roots the way to it, the least loaded among the shortest."""
+        problem, shortest = self.problem, dict[int, int]()
+        heap = [(0, 0, root, -1) for root in roots]
+        done: set[int] = set()
+        while heap:
+            far, _, rank, by = heappop(heap)
+            if rank in done:
+                continue
+            done.add(rank)
+            if by >= 0:
+                shortest[rank] = by
+            for path in paths[rank]:
+                if ends[path] not in done:
+                    full = max(load[h.resource] for h in problem.route_uses[path])
+                    heappush(heap, (far + problem.route_costs[path], full, ends[path], path))
+        return shortest
+
+    def _candidate_roots(self, trees: RootedTrees) -> list[RootedTrees]:
+        """Return the trees of the roots from which ways are shortest, the best first."""
+        candidates = []
+        for root in range(self.problem.ranks):
+            turned = self._reroot(trees, root)
+            if turned is not None:
+                candidates += [turned, *self._partner_options(turned)]
+        return sorted(candidates, key=lambda of: (self._ideal_time(of), of.root, of.partner or 0))[
+            :_MAX_ROOTS
+        ]
+
+    def _partner_options(self, trees: RootedTrees) -> Iterator[RootedTrees]:
+        """Yield the same trees with each that might exchange with the root."""
+        src, dst = self.problem.src, self.problem.dst
+        for rank, path in trees.up.items():
+            if dst[path] == trees.root and src[trees.down[rank]] == trees.root:
+                yield replace(trees, partner=rank)
+
+    def _reroot(self, trees: RootedTrees, root: int) -> RootedTrees | None:
+        """Return trees with another root. None: some way does not lead back."""
+        up = self._reverse_path(trees.up, self.problem.dst, trees.root, root)
+        down = self._reverse_path(trees.down, self.problem.src, trees.root, root)
+        return None if up is None or down is None else RootedTrees(root, up, down)
+
+    def _reverse_path(
+        self, paths: dict[int, int], towards: Sequence[int], old: int, root: int
+    ) -> dict[int, int] | None:
+        reversed_paths, rank = dict(paths), root
+        while rank != old:
+            path = paths[rank]
+            if path not in self._opposite_route:
+                return None
+            rank = towards[path]
+            reversed_paths[rank] = self._opposite_route[path]
+        reversed_paths.pop(root, None)
+        return reversed_paths
+
+    def _ideal_time(self, trees: RootedTrees) -> int:
+        """Return the units that a chunk takes if nothing is in the way."""
+        tasks = self._send_tasks(trees)
+        starts = self._earliest_starts(tasks)
+        return max(
+            s + self.problem.route_costs[t.route] for s, t in zip(starts, tasks, strict=True)
+        )
+
+    def _earliest_starts(self, tasks: Sequence[_SendTask]) -> list[int]:
+        starts: list[int] = []
+        for task in tasks:
+            starts.append(
+                max(
+                    (
+                        starts[t] + self.problem.route_costs[tasks[t].route]
+                        for t in task.predecessors
+                    ),
+                    default=0,
+                )
+            )
+        return starts
+
+    def _send_tasks(self, trees: RootedTrees) -> list[_SendTask]:
+        """Return the sends of a chunk, each with its predecessors."""
+        problem, tasks = self.problem, list[_SendTask]()
+        into: dict[int, list[int]] = {}
+        for rank in _leaves_first(trees.up, problem.dst, trees.root):
+            path = trees.up[rank]
+            into.setdefault(problem.dst[path], []).append(len(tasks))
+            tasks.append(_SendTask(path, True, into.get(rank, [])))  # noqa: FBT003
+        has = {trees.root: into.get(trees.root, [])}
+        if trees.partner is not None:
+            others = [t for t in has[trees.root] if problem.src[tasks[t].route] != trees.partner]
+            has[trees.partner] = [len(tasks), *into.get(trees.partner, [])]
+            tasks.append(_SendTask(trees.down[trees.partner], True, others))  # noqa: FBT003
+        for rank in reversed(_leaves_first(trees.down, problem.src, trees.root)):
+            if rank != trees.partner:
+                path = trees.down[rank]
+                needs = has[problem.src[path]]
+                has[rank] = [len(tasks)]
+                tasks.append(_SendTask(path, False, needs))  # noqa: FBT003
+        return tasks
+
+    def _try_trees(self, trees: list[RootedTrees]) -> bool:
+        """Place all sends. Return whether that is better, and keep it if so.
+
+        Chunks whose trees stay are placed in their order, others by the earliest possible start of
+        each send.
+        """
+        paths, needs, starts, rows = [], [], list[int](), list[tuple[int, _SendTask]]()
+        for chunk, chunk_trees in enumerate(trees):
+            tasks, first = self._send_tasks(chunk_trees), len(rows)
+            paths += [(task.route,) for task in tasks]
+            needs += [[(first + t, tasks[t].route) for t in task.predecessors] for task in tasks]
+            if chunk_trees is self.trees[chunk]:
+                starts += [self._start_of[chunk, task.route, task.reduce] for task in tasks]
+            else:
+                starts += self._earliest_starts(tasks)
+            rows += [(chunk, task) for task in tasks]
+        placed = ProjectSchedule(self.problem, paths, needs).forward_backward(starts)
+        chain = tuple(
+            ChainSend(start, chunk, task.route, task.reduce)
+            for start, (chunk, task) in zip(placed, rows, strict=True)
+        )
+        ends = [0] * self.problem.chunks
+        for send in chain:
+            ends[send.chunk] = max(
+                ends[send.chunk], send.start + self.problem.route_costs[send.route]
+            )
+        key = (max(ends), sum(ends))
+        if (self._best_key is not None and key >= self._best_key) or not self._is_exchange_valid(
+            trees, chain
+        ):
+            return False
+        self.best, self.trees, self._best_key = chain, trees, key
+        self._start_of = {(s.chunk, s.route, s.reduce): s.start for s in chain}
+        return True
+
+    def _is_exchange_valid(self, trees: Sequence[RootedTrees], chain: Chain) -> bool:
+        """Return whether of two that exchange each sends before the other's part has come."""
+        at = {(s.chunk, s.route): s.start for s in chain if s.reduce}
+        for chunk, chunk_trees in enumerate(trees):
+            if chunk_trees.partner is not None:
+                paths = (chunk_trees.up[chunk_trees.partner], chunk_trees.down[chunk_trees.partner])
+                starts = [at[chunk, path] for path in paths]
+                ends = [s + self.problem.route_costs[w] for s, w in zip(starts, paths, strict=True)]
+                if starts[0] >= ends[1] or starts[1] >= ends[0]:
+                    return False
+        return True
+
+
+def _leaves_first(paths: dict[int, int], towards: Sequence[int], root: int) -> list[int]:
+    """Return all ranks but the root, those that are farther from it in a tree first."""
+    depth = {root: 0}
+    for rank in paths:
+        path = [rank]
+        while path[-1] not in depth:
+            path.append(towards[paths[path[-1]]])
+        for below, parent in zip(path[-2::-1], path[::-1], strict=False):
+            depth[below] = depth[parent] + 1
+    return sorted(paths, key=lambda rank: (-depth[rank], rank))

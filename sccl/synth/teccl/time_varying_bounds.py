@@ -1,0 +1,141 @@
+"""Lower bounds for schedules with varying bandwidth, in addition to those at full bandwidth.
+
+- The first tick at which a chunk can be at a rank: a later start on a way never arrives earlier, so
+  Dijkstra's search by times of arrival finds it. If there is none, there is no schedule.
+- Each chunk that a rank wants and does not hold comes over some link into it, and each chunk that
+  it alone holds and others want leaves it. A link passes chunks one after the other, so by a tick
+  their number is at most the data that its rate allows by then over a chunk's bytes, rounded down.
+  A chunk arrives no earlier than the link's lag after that.
+"""
+
+from __future__ import annotations
+
+import heapq
+from bisect import bisect_left
+from collections.abc import Callable
+
+from sccl.core.clock import MAX_TICKS
+from sccl.core.formatting import format_count
+from sccl.core.schedule import MAX_TIME
+from sccl.errors import UnreachableError
+from sccl.synth.network.shortest_paths import UNREACHABLE
+from sccl.synth.scheduling.problem import ChunkSend, SchedulingProblem
+from sccl.synth.scheduling.time_varying_bandwidth import VaryingRoutes
+
+_MAX_SEARCH_SIZE = 50_000
+"""Ways, times sets of holders, up to which times of arrival are searched for."""
+
+
+def varying_lower_bound(problem: SchedulingProblem) -> int:
+    """Return the ticks that no schedule takes less than. 0: all that is known is told elsewhere.
+
+    Raises:
+        UnreachableError: a chunk cannot come to where it is wanted.
+    """
+    far = latest_arrival(
+        problem, lambda chunk, path, tick: problem.arrival(ChunkSend(tick, chunk, path))
+    )
+    return max(far, _link_bound(problem))
+
+
+def latest_arrival(problem: SchedulingProblem, arrives: Callable[[int, int, int], int]) -> int:
+    """Return the time by which each chunk can be where it is wanted, if nothing is in the way.
+
+    Args:
+        arrives: says of a chunk, a way and a time when what then sets out arrives, at least FAR if
+            it never does; what sets out later arrives no earlier.
+
+    Raises:
+        UnreachableError: a chunk cannot come to where it is wanted.
+    """
+    kinds = list(zip(problem.size, problem.holders, strict=True))
+    if len(set(kinds)) * len(problem.src) > _MAX_SEARCH_SIZE:
+        return 0
+    arrivals: dict[tuple[int, frozenset[int]], dict[int, int]] = {}
+    last = 0
+    for chunk, wanted in enumerate(problem.wanted):
+        if kinds[chunk] not in arrivals:
+            arrivals[kinds[chunk]] = _earliest_arrivals(problem, chunk, arrives)
+        for rank in sorted(wanted):
+            if rank not in arrivals[kinds[chunk]]:
+                max_s = problem.clock.us(MAX_TICKS) / 10**6
+                raise UnreachableError(
+                    f"{problem.varying_routes[0].name}: no data reach rank {rank} from "
+                    f"rank {min(problem.holders[chunk])}, where {problem.collective.name} needs "
+                    "chunk "
+                    f"{chunk}: each path has a link without bandwidth forever, or for more than "
+                    f"{max_s:.0f} s: set the end ('to_us'), or add links"
+                )
+            last = max(last, arrivals[kinds[chunk]][rank])
+    return last
+
+
+def _earliest_arrivals(
+    problem: SchedulingProblem, chunk: int, arrives: Callable[[int, int, int], int]
+) -> dict[int, int]:
+    """Return the first time at which a chunk can be at each rank to which it can come."""
+    arrivals: dict[int, int] = {}
+    heap = [(0, rank) for rank in sorted(problem.holders[chunk])]
+    while heap:
+        time, rank = heapq.heappop(heap)
+        if rank in arrivals:
+            continue
+        arrivals[rank] = time
+        for path in problem.routes_from[rank]:
+            if problem.dst[path] not in arrivals:
+                at = arrives(chunk, path, time)
+                if at < UNREACHABLE:
+                    heapq.heappush(heap, (at, problem.dst[path]))
+    return arrivals
+
+
+def _link_bound(problem: SchedulingProblem) -> int:
+    """Return the tick by which links can have brought to each rank, or from it, what they must.
+
+    Of chunks of several sizes all are counted as if they had the least.
+    """
+    last, links, varied = 0, problem.topology.links, problem.varying_routes[0]
+    for rank in range(problem.ranks):
+        inward = sum(rank in wanted for wanted in problem.wanted)
+        outward = sum(
+            holders == {rank} and bool(wanted)
+            for holders, wanted in zip(problem.holders, problem.wanted, strict=True)
+        )
+        into = [i for i, link in enumerate(links) if link.dst == rank]
+        out = [i for i, link in enumerate(links) if link.src == rank]
+        for chunks, over, where in ((inward, into, "into"), (outward, out, "out of")):
+            by = _first_tick_for(problem, varied, over, chunks)
+            if by is None:
+                name, limit = (
+                    problem.collective.name,
+                    sum(varied.max_chunks(i, MAX_TIME) for i in over),
+                )
+                raise UnreachableError(
+                    f"{varied.name}: {format_count(chunks, 'chunk')} of {name} must go {where} "
+                    "rank "
+                    f"{rank}, and its links carry {limit}, and then nothing forever: set the end "
+                    "of that ('to_us'), or add links"
+                )
+            last = max(last, by)
+    return last
+
+
+def _first_tick_for(
+    problem: SchedulingProblem, varied: VaryingRoutes, links: list[int], chunks: int
+) -> int | None:
+    """Return the first tick by which some links can have passed so many chunks. None: never."""
+    lags = [problem.clock.lag(link) for link in links]
+
+    def enough(tick: int) -> bool:
+        """Return whether so many have arrived by a tick."""
+        pairs = zip(links, lags, strict=True)
+        return (
+            sum(varied.max_chunks(link, tick - lag) for link, lag in pairs if tick > lag) >= chunks
+        )
+
+    last = 1
+    while not enough(last):
+        last *= 2
+        if last > MAX_TIME:
+            return None
+    return bisect_left(range(last + 1), True, key=enough)  # noqa: FBT003 - what is looked for

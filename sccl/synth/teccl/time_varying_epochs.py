@@ -1,0 +1,158 @@
+"""Epochs with varying bandwidth: capacities and delays by epoch (TE-CCL, section 3).
+
+The paper takes a matrix of capacities per epoch, with changes only between epochs. Here the
+capacity of an epoch is the data that pass a link within it, rounded down. A chunk that passes a
+link within an epoch, as one of several, does so. Otherwise it uses the link alone, for as many
+epochs as its bytes take from the epoch's begin on. So no chunk passes a link in an outage, however
+long that is, and a transfer that began before it ends after it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from sccl.synth.network.shortest_paths import UNREACHABLE
+from sccl.synth.scheduling.problem import SchedulingProblem
+from sccl.synth.scheduling.time_varying_bandwidth import VaryingRoutes
+from sccl.synth.teccl.epochs import (
+    Epochs,
+    EpochSpan,
+    build_epochs,
+    count_epochs,
+    resource_offsets,
+    resource_span,
+    switch_links,
+)
+from sccl.synth.teccl.time_varying_bounds import latest_arrival
+
+_Departure = tuple[int | None, tuple[EpochSpan, ...]]
+"""The delay of a chunk (None if it never arrives), and its uses of resources."""
+
+
+@dataclass(frozen=True)
+class VaryingEpochs(Epochs):
+    """A problem's epochs, whose bandwidth varies.
+
+    Attributes:
+        varying_routes: how much longer ways take.
+        offsets: of each thing how much later than the others' its epochs begin.
+        single_chunk_links: links that carry one chunk in an epoch, however many they could.
+    """
+
+    varying_routes: VaryingRoutes = field(kw_only=True)
+    offsets: dict[int, int] = field(kw_only=True)
+    single_chunk_links: frozenset[int] = field(kw_only=True)
+    _capacities: dict[tuple[int, int], int] = field(default_factory=dict, kw_only=True)
+    _departures: dict[tuple[int, int], _Departure] = field(default_factory=dict, kw_only=True)
+
+    def capacity(self, thing: int, epoch: int) -> int:
+        """Return the capacity of a resource in an epoch, at least 1: a single chunk may use it."""
+        if thing >= len(self.problem.topology.links):
+            return super().capacity(thing, epoch)
+        key = thing, self.first_epoch + epoch
+        if key not in self._capacities:
+            begin = key[1] * self.length + self.offsets.get(thing, 0)
+            self._capacities[key] = max(
+                1, self.varying_routes.capacity(thing, begin, begin + self.length)
+            )
+        return self._capacities[key]
+
+    def delay_at(self, path: int, epoch: int) -> int | None:
+        """Return the delay of a chunk that sets out in an epoch. None: it never arrives."""
+        return self._departure(path, epoch)[0]
+
+    def spans_at(self, path: int, epoch: int) -> tuple[EpochSpan, ...]:
+        """Return the uses of resources by a chunk that starts in an epoch."""
+        return self._departure(path, epoch)[1]
+
+    def lower_bound(self, lower_bound: int) -> int:
+        """Return a number of epochs that no schedule takes fewer than.
+
+        Args:
+            lower_bound: units that no schedule takes less than at full bandwidth, in exact time.
+        """
+
+        def arrives(chunk: int, path: int, epoch: int) -> int:
+            """Return the epoch from which a chunk is there that sets out in one."""
+            delay = self.for_chunk(chunk).delay_at(path, epoch)
+            return UNREACHABLE if delay is None else epoch + delay
+
+        return max(super().lower_bound(lower_bound), latest_arrival(self.problem, arrives))
+
+    def _departure(self, path: int, epoch: int) -> _Departure:
+        key = path, self.first_epoch + epoch
+        if key not in self._departures:
+            self._departures[key] = self._compute_departure(path, epoch)
+        return self._departures[key]
+
+    def _compute_departure(self, path: int, epoch: int) -> _Departure:
+        problem, length = self.problem, self.length
+        at, cost, delay = (
+            (self.first_epoch + epoch) * length,
+            problem.route_costs[path],
+            self.delay[path],
+        )
+        if all(
+            self.varying_routes.arrival_delay(path, tick) == 0 for tick in (at, at + length)
+        ) and all(
+            self.capacity(span.resource, epoch + k) == problem.capacity[span.resource] * length
+            for span in self.spans[path]
+            for k in range(span.first_epoch, span.last_epoch + 1)
+        ):
+            return delay, self.spans[path]
+        links = len(problem.topology.links)
+        pairs = zip(problem.route_uses[path], self.spans[path], strict=True)
+        link_spans = [(hop, span) for hop, span in pairs if hop.resource < links]
+        lag = self.varying_routes.arrival_delay(path, at)
+        if all(
+            span.load == hop.busy <= self.capacity(span.resource, epoch + span.first_epoch)
+            for hop, span in link_spans
+        ):
+            last = length - min(hop.busy for hop, _ in link_spans)  # it sets out at the latest
+            return max(delay, count_epochs(cost + max(lag, last), length)), self.spans[path]
+        if lag >= UNREACHABLE // 2:
+            return None, self.spans[path]
+        spans = tuple(
+            resource_span(
+                hop,
+                length,
+                self.offsets[hop.resource],
+                is_exclusive=hop.resource in self.single_chunk_links,
+            )
+            for hop in problem.uses_at(0, path, at)  # as any chunk does
+        )
+        return max(delay, count_epochs(cost + lag, length)), spans
+
+
+def build_varying_epochs(problem: SchedulingProblem, length: int, *, ports: bool = False) -> Epochs:
+    """Return a problem's epochs of a length, in units, whether its bandwidth varies or not.
+
+    Args:
+        ports: as :func:`sccl.synth.teccl.epochs.build_epochs` has it.
+    """
+    if not problem.has_uniform_chunks:
+        sizes = tuple(
+            _epochs_of_size(sized_problem, length, resource_offsets(problem), ports)
+            for sized_problem in problem.problems_by_size()
+        )
+        return replace(sizes[0], problem=problem, sizes=sizes)
+    return _epochs_of_size(problem, length, resource_offsets(problem), ports)
+
+
+def _epochs_of_size(
+    problem: SchedulingProblem, length: int, begins: dict[int, int], ports: bool
+) -> Epochs:
+    """Return the epochs of chunks of one size."""
+    plain = build_epochs(problem, length, ports=ports, begins=begins)
+    if not problem.varying_routes:
+        return plain
+    return VaryingEpochs(
+        problem,
+        length,
+        plain.delay,
+        plain.spans,
+        plain.distance,
+        varying_routes=problem.varying_routes[0],
+        offsets=begins,
+        single_chunk_links=switch_links(problem) if ports else frozenset(),
+    )

@@ -1,0 +1,277 @@
+"""Plans at a bandwidth that does not vary, placed again where it does.
+
+Models without epochs know no bandwidth that varies, and what reduces is planned backwards in time
+from an end that nobody knows yet. So such plans are made as if the bandwidth were what the machine
+says, and then what links have on average until the schedule so far ends, as long as that helps, and
+each send is placed again, in the order of the plan, as soon as its chunk is there and its way free.
+Where nothing reduces, the models in epochs, which do know it, come after these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Literal
+
+import numpy as np
+from msgspec import structs
+
+from sccl.core.clock import Clock
+from sccl.core.files.bandwidths import bandwidth_from_wire
+from sccl.core.outcome import Bound, Inconclusive, Measure, Outcome, Solution
+from sccl.core.schedule import Schedule
+from sccl.core.topology import Topology
+from sccl.errors import TooLargeError, UnreachableError
+from sccl.solvers.effort import Effort, EffortMeter
+from sccl.synth.common.contract import Notify, Request
+from sccl.synth.network.shortest_paths import UNREACHABLE
+from sccl.synth.network.transfers import Sends
+from sccl.synth.scheduling.problem import ChunkSend, SchedulingProblem, build_problem
+from sccl.synth.scheduling.serial import serial_schedule
+from sccl.synth.teccl.combining import CombiningChoice
+from sccl.synth.teccl.epochs import epoch_length
+from sccl.synth.teccl.options import Options
+from sccl.synth.teccl.phase_search import ScheduleOrigin
+from sccl.synth.teccl.time_varying_bounds import varying_lower_bound
+from sccl.synth.teccl.time_varying_problem import schedule_rows, with_varying_bandwidth
+
+DEFAULT_UNITS = 2.0
+"""Of effort, if nothing is said."""
+
+_EFFORT_PARTS = 4
+"""Each plan takes one of so many parts of the effort, and the models in epochs what is left."""
+
+_MIN_MEAN = Fraction(1, 1000)
+"""Of its bandwidth that a link has on average: one without any stays, and is of no use."""
+
+_MAX_AUTO_VARIABLES = 200_000
+"""Variables of a model in epochs for which nobody has asked."""
+
+_MAX_BOUND_MULTIPLE = 100
+"""Bounds that it may take, where the plan of full bandwidth takes for ever."""
+
+_PS_PER_US = 10**6
+
+PlanFunction = Callable[[Request, Options, Effort, Notify], Outcome]
+
+
+@dataclass
+class VaryingBandwidthSearch:
+    """A search for plans where bandwidth varies.
+
+    Attributes:
+        on_improvement: called with what the best takes, and what none takes less than,
+            microseconds.
+        plan_function: what plans at a bandwidth that does not, or in epochs.
+    """
+
+    request: Request
+    options: Options
+    effort: Effort
+    notify: Notify
+    on_improvement: Callable[[float, float], None]
+    plan_function: PlanFunction
+
+    def __post_init__(self) -> None:
+        assert self.options.bandwidth is not None
+        self._bandwidth = bandwidth_from_wire(self.options.bandwidth)
+        self._result: Solution | None = None
+        self._problem: SchedulingProblem | None = None
+        self._lower_bound, self._scope = Fraction(0), ""
+
+    def find_best(self) -> Outcome:
+        """Return the best plan of all.
+
+        Raises:
+            InputError: the options do not fit the request, or nothing can come to where it is
+                wanted.
+            KeyboardInterrupt: the user interrupted before there was a schedule.
+        """
+        self._bandwidth.check_fits(self.request.topology)
+        spending, ended = EffortMeter(self.effort), ""
+        units = DEFAULT_UNITS if self.effort.units is None else self.effort.units
+        try:
+            for outcome in self._candidate_plans(spending, units):
+                if isinstance(outcome, Inconclusive) and (
+                    outcome.best or spending.deadline_passed()
+                ):
+                    ended = outcome.reason
+                if ended or self._is_near_optimal():
+                    break
+        except KeyboardInterrupt:
+            if self._result is None:
+                raise
+            ended = "interrupted"
+        if not ended and spending.deadline_passed() and not self._is_near_optimal():
+            ended = self.effort.timeout_reason
+        if self._result is None and not ended and self._lower_bound:
+            raise UnreachableError(
+                f"{self._bandwidth.name}: every known plan needs a link that has no bandwidth "
+                "from then on: set the end of that ('to_us'), or remove the link ('sccl topo "
+                "without')"
+            )
+        if self._result is None:
+            return Inconclusive(ended or f"no schedule within a budget of {units:g}")
+        bound = replace(self._result.bound, lower_bound=self._lower_bound, scope=self._scope)
+        result = replace(self._result, bound=bound)
+        return Inconclusive(ended, result) if ended else result
+
+    def _is_near_optimal(self) -> bool:
+        gap = 1 + Fraction(self.options.gap)
+        return self._result is not None and self._result.bound.objective <= self._lower_bound * gap
+
+    def _candidate_plans(self, spending: EffortMeter, units: float) -> Iterator[Outcome]:
+        """Yield what is planned, one after the other."""
+        combines, topology = self.request.spec.combining, self.request.topology
+        rounds = _EFFORT_PARTS if combines else _EFFORT_PARTS // 2
+        # of two that exchange one may come later than planned, and be sent back: so trees alone
+        combine: Literal["auto", "reversal"] = "reversal" if combines else "auto"
+        options = structs.replace(self.options, bandwidth=None, combine=combine)
+        if options.model == "auto":  # epochs of some length are those of the plans after these
+            options = structs.replace(options, epoch="auto", multiplier=1)
+        for _ in range(rounds):
+            left, before = spending.remaining(units / _EFFORT_PARTS), self._result
+            if left is None:
+                return
+            events: list[object] = []  # of times that are not those of the schedule, but for this
+            outcome = self.plan_function(
+                replace(self.request, topology=topology),
+                options,
+                left,
+                events.append,
+            )
+            if self._accept_rescheduled(outcome, at_full=topology is self.request.topology):
+                for event in events:
+                    if isinstance(event, CombiningChoice | ScheduleOrigin):
+                        self.notify(event)
+            yield outcome
+            if self._result is before and topology is not self.request.topology:
+                break
+            until = (
+                self._result.bound.objective
+                if self._result
+                else _MAX_BOUND_MULTIPLE * self._lower_bound
+            )
+            if not until:
+                break
+            topology = self._mean_machine(until)
+        if not combines and len(set(self.request.spec.counts)) <= 1:
+            yield from self._plan_in_epochs(spending, units / _EFFORT_PARTS)
+
+    def _plan_in_epochs(self, spending: EffortMeter, units: float) -> Iterator[Outcome]:
+        for model in ("milp", "astar") if self._is_epoch_model_small() else ("astar",):
+            left = spending.remaining(2 * units)
+            if left is None:
+                return
+            events: list[object] = []
+            options = structs.replace(self.options, model=model)
+            try:
+                outcome = self.plan_function(self.request, options, left, events.append)
+            except TooLargeError:
+                continue
+            result = outcome.best if isinstance(outcome, Inconclusive) else outcome
+            if isinstance(result, Solution):
+                self._update_bound(result)
+                if self._accept_if_better(result):
+                    for event in events:
+                        self.notify(event)
+            yield outcome
+            return
+
+    def _is_epoch_model_small(self) -> bool:
+        """Return whether all epochs at once make a model that is soon put together."""
+        if self._problem is None or self._result is None:
+            return True
+        length = epoch_length(self._problem, self.options.epoch, self.options.multiplier)
+        assert isinstance(self._result.plan, Schedule)
+        epochs = -(-self._result.plan.finish // length)
+        return self._problem.chunks * len(self._problem.src) * epochs <= _MAX_AUTO_VARIABLES
+
+    def _update_bound(self, result: Solution) -> None:
+        """Take what nothing is below, where that is more than is known."""
+        assert result.bound.lower_bound is not None
+        if result.bound.lower_bound > self._lower_bound or not self._scope:
+            self._lower_bound, self._scope = result.bound.lower_bound, result.bound.scope
+
+    def _accept_if_better(self, result: Solution) -> bool:
+        """Take a plan, if it is better."""
+        if self._result is None or result.bound.objective < self._result.bound.objective:
+            self._result = result
+            self.on_improvement(float(result.bound.objective), float(self._lower_bound))
+            return True
+        return False
+
+    def _accept_rescheduled(self, outcome: Outcome, *, at_full: bool) -> bool:
+        """Place a plan again and return whether it is the best.
+
+        Of one on the machine as it is the bound holds, too.
+        """
+        result = outcome.best if isinstance(outcome, Inconclusive) else outcome
+        if not isinstance(result, Solution):
+            return False
+        assert isinstance(result.plan, Schedule)
+        clock = result.plan.clock
+        clock = Clock.from_topology(
+            self.request.topology, clock.chunk_bytes, clock.model, clock.tick_ps
+        )
+        problem = build_problem(self.request.topology, result.plan.collective, clock)
+        problem = with_varying_bandwidth(problem, self._bandwidth)
+        us = Fraction(clock.tick_ps, _PS_PER_US)
+        if at_full:
+            self._problem = problem
+            self._update_bound(result)
+            if not self.request.spec.combining:
+                self._lower_bound = max(self._lower_bound, varying_lower_bound(problem) * us)
+        anew = _reschedule(problem, result.plan)
+        if anew is None:
+            return False
+        return self._accept_if_better(
+            Solution(anew, Bound(Measure.TIME_US, anew.finish * us, self._lower_bound))
+        )
+
+    def _mean_machine(self, until_us: Fraction) -> Topology:
+        """Return the machine whose links have what they have on average until a time."""
+        topology = self.request.topology
+        links = []
+        for link in topology.links:
+            mean = max(_MIN_MEAN, self._bandwidth.mean_fraction(link.edge, until_us))
+            links.append(replace(link, gb_per_s=float(f"{link.gb_per_s * float(mean):.6g}")))
+        pairs = zip(topology.budgets, topology.budget_speeds(), strict=True)
+        budgets = tuple(replace(budget, gb_per_s=speed) for budget, speed in pairs)
+        return replace(topology, links=tuple(links), budgets=budgets)
+
+
+def _reschedule(problem: SchedulingProblem, plan: Schedule) -> Schedule | None:
+    """Return a plan in its order at the bandwidth that there is. None: it takes for ever."""
+    rows = _plan_sends(problem, plan)
+    exact = serial_schedule(problem, [send for send, _ in rows], 0)
+    if problem.finish(exact) >= UNREACHABLE:
+        return None
+    table = np.array([(s.start, s.chunk, s.route) for s in exact], dtype=np.int64).reshape(-1, 3)
+    hops = schedule_rows(
+        problem,
+        Sends(
+            start=table[:, 0].copy(),
+            chunk=table[:, 1].astype(np.int32),
+            link=table[:, 2].astype(np.int32),
+            reduce=np.array([reduces for _, reduces in rows], dtype=np.bool_),
+        ),
+    )
+    assert hops is not None
+    return replace(plan, topology=problem.topology, **hops._asdict())
+
+
+def _plan_sends(problem: SchedulingProblem, plan: Schedule) -> list[tuple[ChunkSend, bool]]:
+    """Return what a plan sends over ways, by start, and whether it is reduced where it arrives."""
+    columns = (plan.start, plan.chunk, plan.link, plan.reduce)
+    rows = list(zip(*(column.tolist() for column in columns), strict=True))
+    messages = range(len(rows)) if plan.message is None else plan.message.tolist()
+    of_message: dict[int, list[tuple[int, int, int, bool]]] = {}
+    for message, row in zip(messages, rows, strict=True):
+        of_message.setdefault(message, []).append(row)
+    number = {route: path for path, route in enumerate(problem.route_links)}
+    return [
+        (ChunkSend(hops[0][0], hops[0][1], number[tuple(hop[2] for hop in hops)]), hops[-1][3])
+        for hops in of_message.values()
+    ]

@@ -1,0 +1,1 @@
+"""Calls served by bundles of generated host code."""

@@ -1,0 +1,181 @@
+"""The C API of a bundle for ranks that no MPI has brought together, as ``sccl.h`` says it."""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Generator, Sequence
+from ctypes import c_char_p, c_int, c_size_t, c_void_p
+from dataclasses import dataclass
+from pathlib import Path
+
+from sccl.torch_backend.rendezvous import StoreRendezvous
+
+IN_PLACE = -1
+"""In place of an address: as ``SCCL_IN_PLACE``."""
+
+_NAMES = (
+    *("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"),
+    *("float16", "bfloat16", "float32", "float64"),
+)
+TYPES = {name: number for number, name in enumerate(_NAMES)}
+"""By name; as ``sccl_type``."""
+
+OPS = {"sum": 0, "prod": 1, "min": 2, "max": 3}
+"""By name; as ``sccl_op``."""
+
+_SUCCESS = 0
+_Exchange = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p, c_void_p, c_size_t)
+_Awake = ctypes.CFUNCTYPE(c_int, c_void_p)
+
+
+class JoinError(Exception):
+    """Ranks can't share a communicator. The text says why."""
+
+
+class BundleError(RuntimeError):
+    """A call did not end well: the communicator is of no more use."""
+
+
+@dataclass(frozen=True, slots=True)
+class BundleCall:
+    """A call of a program.
+
+    Attributes:
+        name: of a collective.
+        count: elements of a block.
+        kind: their type.
+    """
+
+    name: bytes
+    count: int
+    kind: int
+    op: int = 0
+    root: int = 0
+
+
+class BundleCommunicator:
+    """A communicator. One thread calls it at a time."""
+
+    def __init__(self, library: ctypes.CDLL, meeting: StoreRendezvous, timeout_s: float) -> None:
+        """Join the others, who do so at once.
+
+        Args:
+            library: loaded.
+
+        Raises:
+            JoinError: it can't be, on all ranks alike.
+        """
+        self.timeout_s = timeout_s
+        self._library = library
+        self._meeting = meeting
+        self._until = time.monotonic() + timeout_s
+        self._closing = False
+        self._raised: BaseException | None = None
+        self._awake = self._waking()
+        next(self._awake)
+        self._comm = c_void_p()
+        # A function would see a signal before its first line, outside of any `try`, where ctypes
+        # drops what the handler raises: a generator goes on within its own.
+        self._callbacks = (_Exchange(self._exchange), _Awake(self._awake.send))
+        code = self._library.sccl_join(
+            meeting.rank, *self._callbacks, None, ctypes.byref(self._comm)
+        )
+        self._check(code, JoinError)
+
+    def call(self, call: BundleCall, send: int, recv: int) -> None:
+        """Make a call of a collective, and wait until it is done.
+
+        Args:
+            send: an address, or :data:`IN_PLACE`.
+            recv: an address.
+
+        Raises:
+            BundleError: it did not end well.
+        """
+        self._until = time.monotonic() + self.timeout_s
+        parameters = (call.count, call.kind, call.op, call.root)
+        code = self._library.sccl_call(call.name, send, recv, *parameters, self._comm)
+        if code:
+            self._check(code, BundleError)
+
+    def straight(
+        self,
+        send: Sequence[int],
+        send_bytes: Sequence[int],
+        recv: Sequence[int],
+        recv_bytes: Sequence[int],
+    ) -> None:
+        """Send blocks to all ranks, and get one from each, and wait until that is done.
+
+        Raises:
+            BundleError: it did not end well.
+        """
+        size = self._meeting.size
+        pointers, lengths = c_void_p * size, c_size_t * size
+        self._until = time.monotonic() + self.timeout_s
+        code = self._library.sccl_straight(
+            pointers(*send), lengths(*send_bytes), pointers(*recv), lengths(*recv_bytes), self._comm
+        )
+        if code:
+            self._check(code, BundleError)
+
+    def end(self) -> None:
+        """End the call that is under way, if there is one, and all that follow."""
+        self._closing = True
+
+    def leave(self) -> None:
+        """Free all shared resources. No call is active, and none follows."""
+        self._closing = True
+        if self._comm:
+            self._library.sccl_leave(self._comm)
+        self._comm = c_void_p()
+
+    def _check(self, code: int, kind: type[Exception]) -> None:
+        raised, self._raised = self._raised, None
+        if raised is not None:
+            raise raised
+        if code != _SUCCESS:
+            note = f"no end after {self.timeout_s:g} s: " if time.monotonic() > self._until else ""
+            raise kind(note + self._library.sccl_explain().decode(errors="replace"))
+
+    def _exchange(self, _context: int, mine: int, gathered: int, size: int) -> int:
+        try:
+            contents = self._meeting.of_all(ctypes.string_at(mine, size))
+            ctypes.memmove(gathered, b"".join(contents), size * self._meeting.size)
+        except BaseException as error:  # noqa: BLE001 - raised when the call is back
+            self._raised = error
+            return 1
+        return 0
+
+    def _waking(self) -> Generator[int, int | None, None]:
+        """Yield whether a wait ends now. It goes on only while this thread is in a call."""
+        ends = 0
+        while True:
+            try:
+                yield ends
+                ends = int(self._closing or time.monotonic() > self._until)
+            except GeneratorExit:
+                return
+            except BaseException as error:  # noqa: BLE001 - raised when the call is back
+                self._raised, ends = error, 1
+
+
+def load_library(path: Path) -> ctypes.CDLL:
+    """Return a library.
+
+    Raises:
+        JoinError: it cannot be loaded.
+    """
+    try:
+        library = ctypes.CDLL(str(path))
+        library.sccl_explain.restype = c_char_p
+        library.sccl_join.argtypes = [c_int, _Exchange, _Awake, c_void_p, c_void_p]
+        library.sccl_leave.argtypes = [c_void_p]
+        library.sccl_straight.argtypes = [c_void_p] * 5
+        library.sccl_call.argtypes = [
+            c_char_p, c_void_p, c_void_p, c_size_t, c_int, c_int, c_int, c_void_p
+        ]  # fmt: skip
+    except (OSError, AttributeError) as error:
+        raise JoinError(f"{path} cannot be loaded ({error})") from error
+    return library

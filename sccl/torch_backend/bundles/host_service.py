@@ -1,0 +1,208 @@
+"""Serve calls of a group with a host bundle, through memory that its ranks share.
+
+All ranks make the same decisions, from equal properties or exchanged data.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+import weakref
+from collections import Counter
+from collections.abc import Callable, Sequence
+from ctypes import CDLL
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import torch.distributed as dist
+
+from sccl.errors import ScclError
+from sccl.torch_backend.bundles.bundle_abi import BundleCommunicator, JoinError, load_library
+from sccl.torch_backend.bundles.bundle_calls import build_job
+from sccl.torch_backend.bundles.host_work import CallContext, HostQueue, HostWork, Job
+from sccl.torch_backend.calls.call_description import CallDescription
+from sccl.torch_backend.peers import format_ranks, process_peers
+from sccl.torch_backend.rendezvous import StoreRendezvous, machine_identity
+
+BUNDLES = "SCCL_BUNDLES"
+_END_S = 1.0
+"""For a call that is ended. It notices within a tenth of that, where gloo has no part in it."""
+
+_CREATED: Counter[tuple[int, ...]] = Counter()
+"""Number of earlier groups of the same ranks, because their messages remain in the store."""
+
+_OPEN: weakref.WeakSet[HostService] = weakref.WeakSet()
+
+
+class HostService:
+    """The bundle service of a group, next to gloo.
+
+    Attributes:
+        refusal: Reason why gloo serves all calls. Empty: the bundle serves some.
+        shown: Its ranks, as text.
+    """
+
+    def __init__(self, store: Any, group: Any, timeout: timedelta, wish: str) -> None:
+        """Create the service, at the same time on all ranks of the group.
+
+        Args:
+            wish: Value of :data:`BUNDLES`.
+        """
+        ranks = group.ranks
+        _CREATED[ranks] += 1
+        self.shown = format_ranks(ranks)
+        self._rank, self._size = group.rank(), len(ranks)
+        self._joined: BundleCommunicator | None = None
+        self._collectives: frozenset[str] = frozenset()
+        self._queue = HostQueue(f"sccl-bundle-{group.group_name}")
+        self._behind, self._counting = 0, threading.Lock()  # calls of gloo that wait for their turn
+        meeting = StoreRendezvous(
+            dist.PrefixStore(f"bundle-{_CREATED[ranks]}", store), self._rank, self._size
+        )
+        self.refusal = self._join(meeting, ranks[:1], timeout, wish)
+        if not self.refusal:
+            _OPEN.add(self)
+
+    def _join(
+        self, meeting: StoreRendezvous, first: Sequence[int], timeout: timedelta, wish: str
+    ) -> str:
+        """Join the others; return why not, which is the same on all ranks.
+
+        Args:
+            first: The global rank that builds the bundle.
+        """
+        if problem := self._apart(meeting, wish):
+            return problem
+        if self._rank:  # a compiler may take longer than calls of the group may
+            meeting.wait_for(0, lambda: not process_peers().gone(first))
+        library, names, problem = meeting.told(
+            _find_library(self._size, wish) if not self._rank else None
+        )[0]
+        if problem:
+            return str(problem)
+        opened: CDLL | None = None
+        try:
+            opened = load_library(Path(library))
+        except JoinError as error:
+            problem = f"rank {self._rank}: {error}"
+        problems = [str(reason) for reason in meeting.told(problem) if reason]
+        if problems or opened is None:
+            return problems[0]
+        try:
+            self._joined = BundleCommunicator(opened, meeting, timeout.total_seconds())
+        except JoinError as error:
+            return str(error)
+        self._collectives = frozenset(names)
+        return ""
+
+    def _apart(self, meeting: StoreRendezvous, wish: str) -> str:
+        """Return why ranks can't share memory, or don't want to."""
+        if self._size == 1:
+            return "there is one rank"
+        answers = meeting.told([wish, *machine_identity()])
+        if any(answer[1:] != answers[0][1:] for answer in answers):
+            return "its ranks are on several machines, or isolated from each other"
+        if any(answer != answers[0] for answer in answers):
+            return f"{BUNDLES} is not the same on all ranks"
+        return f"{BUNDLES} is 0" if wish == "0" else ""
+
+    def call(
+        self, does: str, described: CallDescription, carry: Callable[[], Any], how: CallContext
+    ) -> HostWork | None:
+        """Take a call, and return its work. None: gloo does it.
+
+        Args:
+            does: as in :data:`~sccl.torch_backend.torch_releases.METHOD_NAMES`.
+            carry: lets gloo do it.
+        """
+        if self._joined is None:
+            return None
+        if does == "barrier":  # it comes after all that was called before
+            job = self._in_turn(carry) if self._queue.busy else None
+        else:
+            job = self._job(does, described)
+            if job is None and self._behind:  # gloo's calls have to be in one order on all ranks
+                job = self._in_turn(carry)
+        if job is None:
+            return None
+        work = HostWork(how.naming, list(described.got))
+        return self._queue.put(work, job, at_once=how.waits)
+
+    def _in_turn(self, carry: Callable[[], Any]) -> Job:
+        """Return a call of gloo that is made once all before it have ended."""
+        with self._counting:
+            self._behind += 1
+
+        def job() -> None:
+            try:
+                carry().wait()
+            finally:
+                with self._counting:
+                    self._behind -= 1
+
+        return job
+
+    def _job(self, does: str, described: CallDescription) -> Job | None:
+        assert self._joined is not None
+        name, job = build_job(self._joined, self._size, does, described) or ("", None)
+        return job if not name or name in self._collectives else None
+
+    def set_timeout(self, timeout: timedelta) -> None:
+        """Set after which time a call gives up."""
+        if self._joined is not None:
+            self._joined.timeout_s = timeout.total_seconds()
+
+    def close(self, *, at_once: bool = False) -> None:
+        """Free all shared resources after the end of submitted calls.
+
+        Args:
+            at_once: Whether to end unfinished calls.
+        """
+        _OPEN.discard(self)
+        joined, self._joined = self._joined, None
+        if joined is None:
+            return
+        self.refusal = "it is destroyed"
+        if at_once:
+            joined.end()
+        if self._queue.close(_END_S if at_once else None):  # else they still use what is shared
+            joined.leave()
+
+    def forget(self) -> None:
+        """Take note that this process is a child, forked off one of the group."""
+        self._joined, self.refusal = None, "the process was forked off a rank"
+
+
+def bundle_setting() -> str:
+    """Return the environment's setting for bundles."""
+    return os.environ.get(BUNDLES, "")
+
+
+def _find_library(ranks: int, wish: str) -> tuple[str, tuple[str, ...], str]:
+    """Return a library, its collectives, and an empty text.
+
+    Otherwise the reason why there is none.
+    """
+    from sccl.torch_backend.bundles.host_bundles import find_bundle  # noqa: PLC0415 - one rank of a machine needs it
+
+    try:
+        bundle = find_bundle(ranks, wish)
+    except ScclError as error:
+        return "", (), str(error).partition("\n")[0]
+    return str(bundle.library), bundle.collectives, ""
+
+
+def _close_all() -> None:
+    for service in list(_OPEN):
+        service.close(at_once=True)
+
+
+def _forget_all() -> None:
+    for service in list(_OPEN):
+        service.forget()
+
+
+atexit.register(_close_all)
+os.register_at_fork(after_in_child=_forget_all)

@@ -1,0 +1,157 @@
+"""Wrap works of calls, so that errors name the call and the ranks that are gone."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from sccl.torch_backend.peers import CallError
+
+ErrorFactory = Callable[[BaseException], CallError]
+"""Makes an error that says which call it is of."""
+
+Restore = Callable[[], Any]
+"""Writes a result of a call on a copy to the tensor of the job."""
+
+
+class CarriedWork(dist._Work):  # noqa: SLF001 - what torch's own groups in Python derive from
+    """The work of a call from the group that carries it."""
+
+    def __init__(self, inner: Any) -> None:
+        super().__init__()
+        self._inner = inner
+
+    def wait(self, *args: Any, **kwargs: Any) -> bool:
+        """Wait until results are there."""
+        return bool(self._inner.wait(*args, **kwargs))
+
+    def get_future(self) -> Any:
+        """Return a future of the results."""
+        return self._inner.get_future()
+
+    def is_completed(self) -> bool:
+        """Return whether results are there."""
+        return bool(self._inner.is_completed())
+
+    def is_success(self) -> bool:
+        """Return whether all went well."""
+        return bool(self._inner.is_success())
+
+    def exception(self) -> Any:
+        """Return the error."""
+        return self._inner.exception()
+
+    def result(self) -> Any:
+        """Return the results."""
+        return self._inner.result()
+
+    def synchronize(self) -> None:
+        """Wait for the call."""
+        self._inner.synchronize()
+
+    def source_rank(self) -> int:
+        """Return who sent it."""
+        return int(self._inner.source_rank())
+
+    def _source_rank(self) -> int:
+        return int(self._inner._source_rank())  # noqa: SLF001 - torch's name
+
+
+class NamedWork(CarriedWork):
+    """One whose errors name the call, in one sentence."""
+
+    def __init__(self, inner: Any, naming: ErrorFactory) -> None:
+        super().__init__(inner)
+        self._naming = naming
+
+    def wait(self, *args: Any, **kwargs: Any) -> bool:
+        """Wait until results are there.
+
+        Raises:
+            CallError: they will not be.
+        """
+        try:
+            return bool(self._inner.wait(*args, **kwargs))
+        except RuntimeError as error:
+            raise self._naming(error) from error
+
+    def get_future(self) -> Any:
+        """Return a future of the results."""
+        return self._inner.get_future().then(self._value)
+
+    def _value(self, future: Any) -> Any:
+        try:
+            return future.value()
+        except RuntimeError as error:
+            raise self._naming(error) from error
+
+
+def wrap_named(inner: Any, naming: ErrorFactory) -> NamedWork | None:
+    """Return a work whose errors name the call; None where torch gives none, as it is done.
+
+    That is so of calls that a stream waits for by itself.
+    """
+    return None if inner is None else NamedWork(inner, naming)
+
+
+class CopiedWork(CarriedWork):
+    """The work of a call on copies: it copies the results to the tensors of the job.
+
+    If gloo's work has no future, as for reduce_scatter, waits and tests copy them.
+    """
+
+    def __init__(
+        self, inner: Any, restores: Sequence[Restore], wanted: Sequence[torch.Tensor]
+    ) -> None:
+        super().__init__(inner)
+        self._restores, self._wanted = restores, wanted
+        self._lock = threading.Lock()
+        self._is_filled = False
+        self._future: Any = None
+        with suppress(RuntimeError):
+            self._future = inner.get_future().then(self._filled)
+
+    def wait(self, *args: Any, **kwargs: Any) -> bool:
+        """Wait until results are in place."""
+        self._inner.wait(*args, **kwargs)  # raises what went wrong as it is
+        if self._future is None:
+            self._fill()
+        else:
+            self._future.wait()
+        return True
+
+    def get_future(self) -> Any:
+        """Return a future of the copied results."""
+        return self._inner.get_future() if self._future is None else self._future
+
+    def is_completed(self) -> bool:
+        """Return whether results are in place."""
+        if self._future is not None:
+            return bool(self._future.done())
+        if not self._inner.is_completed():
+            return False
+        if self._inner.is_success():
+            self._fill()
+        return True
+
+    def result(self) -> Any:
+        """Return the results."""
+        return list(self._wanted)
+
+    def _filled(self, future: Any) -> Any:
+        future.value()  # raises what went wrong
+        self._fill()
+        return list(self._wanted)
+
+    def _fill(self) -> None:
+        with self._lock:
+            if self._is_filled:
+                return
+            self._is_filled = True
+            for restore in self._restores:
+                restore()

@@ -1,0 +1,71 @@
+"""Bring running jobs to another plan: decisions, messages, and the moment of the switch.
+
+A rank has a :class:`Follower`. A :class:`Listener` calls it in its own thread. At boundaries
+between iterations the follower contributes to the ranks' agreement. A controller has a
+:class:`Coordinator`. Both use a store, such as the TCPStore of every torchrun job, through a
+:class:`Ledger`, which defines its keys. Nothing here blocks.
+"""
+
+from sccl.torch_backend.control.coordinator import Coordinator, Decision
+from sccl.torch_backend.control.feedback import (
+    FeedbackReader,
+    IterationReport,
+    IterationSummary,
+    MotifTime,
+    ReplanAdvice,
+    ReplanDecision,
+    ReplanPolicy,
+    encode_report,
+    merge_times,
+)
+from sccl.torch_backend.control.follower import Follower, Listener
+from sccl.torch_backend.control.job_stores import (
+    DecisionError,
+    JobStore,
+    MemoryJobStore,
+    RemoteJobStore,
+    StoreError,
+    TorchJobStore,
+    connect_store,
+)
+from sccl.torch_backend.control.ledger import (
+    JobWire,
+    Ledger,
+    RankVote,
+    announce,
+    current_ledger,
+    describe_job,
+)
+from sccl.torch_backend.control.plan_blobs import read_key
+from sccl.torch_backend.control.transitions import RankState
+
+__all__ = [
+    "Coordinator",
+    "Decision",
+    "DecisionError",
+    "FeedbackReader",
+    "Follower",
+    "IterationReport",
+    "IterationSummary",
+    "JobStore",
+    "JobWire",
+    "Ledger",
+    "Listener",
+    "MemoryJobStore",
+    "MotifTime",
+    "RankState",
+    "RankVote",
+    "RemoteJobStore",
+    "ReplanAdvice",
+    "ReplanDecision",
+    "ReplanPolicy",
+    "StoreError",
+    "TorchJobStore",
+    "announce",
+    "connect_store",
+    "current_ledger",
+    "describe_job",
+    "encode_report",
+    "merge_times",
+    "read_key",
+]

@@ -1,0 +1,189 @@
+"""Access the keys and values that all ranks and coordinators of a job share."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, Protocol, TypeVar
+
+from sccl.errors import ParameterError, ToolError
+
+T = TypeVar("T")
+
+MAX_BYTES = 4 << 20
+"""Largest value: torch's store closes the connection of a client that sends 8 MiB."""
+
+
+class StoreError(ToolError):
+    """The store of a job cannot be reached, or has invalid content."""
+
+
+class DecisionError(StoreError):
+    """The store has a decision that no coordinator of the job has written."""
+
+
+class JobStore(Protocol):
+    """A store. Nothing in it waits, and no key is ever deleted.
+
+    Each of these raises :class:`StoreError` if the store cannot be reached.
+    """
+
+    def get(self, key: str) -> bytes | None:
+        """Return a value. None: there is none yet."""
+
+    def set(self, key: str, value: bytes) -> None:
+        """Write a value."""
+
+    def set_if_absent(self, key: str, value: bytes) -> bytes:
+        """Write a value if there is none yet; return the one that is there then."""
+
+    def add(self, key: str, amount: int) -> int:
+        """Add to a number, which begins at 0, and return it."""
+
+
+class MemoryJobStore:
+    """A store within a process."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, bytes] = {}
+        self._lock = threading.Lock()
+
+    def get(self, key: str) -> bytes | None:
+        """Return a value. None: there is none yet."""
+        with self._lock:
+            return self._values.get(key)
+
+    def set(self, key: str, value: bytes) -> None:
+        """Write a value."""
+        with self._lock:
+            self._values[key] = value
+
+    def set_if_absent(self, key: str, value: bytes) -> bytes:
+        """Write a value if there is none yet; return the one that is there then."""
+        with self._lock:
+            return self._values.setdefault(key, value)
+
+    def add(self, key: str, amount: int) -> int:
+        """Add to a number, which begins at 0, and return it."""
+        with self._lock:
+            total = int(self._values.get(key, b"0")) + amount
+            self._values[key] = str(total).encode()
+            return total
+
+
+class TorchJobStore:
+    """A store of ``torch.distributed``, such as the TCPStore that every job of torchrun has.
+
+    It knows neither passwords nor encryption: who reaches its port can write into it. So plans are
+    taken as data, with limits, and may be signed (:mod:`.blobs`).
+
+    Args:
+        store: of torch; of a thread of its own, a clone.
+    """
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+
+    def get(self, key: str) -> bytes | None:
+        """Return a value. None: there is none yet."""
+        value = self._call_store(lambda: self._store.get(key) if self._store.check([key]) else None)
+        return None if value is None else bytes(value)
+
+    def set(self, key: str, value: bytes) -> None:
+        """Write a value."""
+        if len(value) > MAX_BYTES:
+            raise ParameterError(f"{key} has {len(value)} bytes, expected at most {MAX_BYTES}")
+        self._call_store(lambda: self._store.set(key, value))
+
+    def set_if_absent(self, key: str, value: bytes) -> bytes:
+        """Write a value if there is none yet; return the one that is there then."""
+        return bytes(self._call_store(lambda: self._store.compare_set(key, "", value.decode())))
+
+    def add(self, key: str, amount: int) -> int:
+        """Add to a number, which begins at 0, and return it."""
+        return int(self._call_store(lambda: self._store.add(key, amount)))
+
+    def _call_store(self, ask: Any) -> Any:
+        try:
+            return ask()
+        except RuntimeError as error:  # torch's own are of this kind
+            first = str(error).partition("\n")[0][:200]
+            raise StoreError(f"the job's store does not answer ({first})") from error
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """Return host and port of ``"HOST:PORT"``; IPv6 in brackets.
+
+    Raises:
+        ParameterError: it is of another form.
+    """
+    host, _, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or not (port.isascii() and port.isdigit() and 0 < int(port) < 1 << 16):
+        raise ParameterError(
+            f"store is {text!r:.80}, expected HOST:PORT, as MASTER_ADDR and MASTER_PORT of the job"
+        )
+    return host, int(port)
+
+
+class RemoteJobStore:
+    """The store of a running job, connected to when it is first asked, and again after it was lost.
+
+    Args:
+        address: as ``"HOST:PORT"``.
+        seconds: after which nobody is taken to listen there.
+    """
+
+    def __init__(self, address: str, seconds: float = 2.0) -> None:
+        self._address, self._seconds = address, seconds
+        self._store: TorchJobStore | None = None
+
+    def get(self, key: str) -> bytes | None:
+        """Return a value. None: there is none yet."""
+        return self._call_store(lambda store: store.get(key))
+
+    def set(self, key: str, value: bytes) -> None:
+        """Write a value."""
+        self._call_store(lambda store: store.set(key, value))
+
+    def set_if_absent(self, key: str, value: bytes) -> bytes:
+        """Write a value if there is none yet; return the one that is there then."""
+        return self._call_store(lambda store: store.set_if_absent(key, value))
+
+    def add(self, key: str, amount: int) -> int:
+        """Add to a number, which begins at 0, and return it."""
+        return self._call_store(lambda store: store.add(key, amount))
+
+    def _call_store(self, ask: Callable[[TorchJobStore], T]) -> T:
+        if self._store is None:
+            self._store = connect_store(self._address, self._seconds)
+        try:
+            return ask(self._store)
+        except StoreError:
+            self._store = None  # torch's own does not connect again
+            raise
+
+
+def connect_store(address: str, seconds: float = 10.0) -> TorchJobStore:
+    """Return the store of a running job.
+
+    Raises:
+        ParameterError: the address is of another form.
+        StoreError: nobody listens there, or torch is not installed.
+    """
+    host, port = parse_address(address)
+    try:
+        from torch.distributed import TCPStore  # noqa: PLC0415 - takes seconds, and may be missing
+    except ImportError as error:
+        raise StoreError(
+            "torch is not installed here, whose store jobs share: pip install 'sccl[torch]'"
+        ) from error
+    try:
+        store = TCPStore(host, port, is_master=False, timeout=timedelta(seconds=seconds))
+    except RuntimeError as error:
+        raise StoreError(
+            f"no store of a job at {address} within {seconds:g} s: is the job running, and can its "
+            "MASTER_ADDR be reached from here?"
+        ) from error
+    return TorchJobStore(store)

@@ -1,0 +1,291 @@
+"""Define the keys of a job's store: participants, plans by version, votes, and decisions.
+
+All keys contain the run and its generation, which a restart of the job changes. Messages for ranks
+that are gone thus never reach later ones.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+
+import msgspec
+
+from sccl.errors import FormatError
+from sccl.torch_backend.control.job_stores import DecisionError, JobStore, StoreError
+from sccl.torch_backend.control.plan_blobs import KEY, parse_head, seal, sign, unseal, verify_text
+
+CURRENT_JOB_KEY = "sccl/now"
+MAX_VERSIONS = 10_000
+MAX_RANKS = 1 << 16
+RING = 64
+"""Reports of a rank that are kept."""
+
+_MAX_REPORT = 1 << 18
+_MAX_REASON = 400
+_RUN_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
+COMMIT, ABORT = b"commit", b"abort"
+
+
+class JobWire(msgspec.Struct, frozen=True, kw_only=True):
+    """The job of a store, as its rank 0 writes it.
+
+    Attributes:
+        generation: Generation of the job. Each restart of ranks or of their group begins one.
+        plan: Digest of the plan at its start. Empty: none.
+        workload: Digest of the workload of that plan.
+    """
+
+    run: str
+    generation: int
+    ranks: int
+    plan: str = ""
+    workload: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RankVote:
+    """A rank's vote on a plan.
+
+    Attributes:
+        why: Reason of a refusal, as a sentence.
+    """
+
+    yes: bool
+    why: str = ""
+
+
+def describe_job(
+    run: str, generation: int, ranks: int, plan: str = "", workload: str = ""
+) -> JobWire:
+    """Return a job: of a run whose name is no part of a key, by its digest."""
+    run_name = run if _RUN_NAME.fullmatch(run) else hashlib.sha256(run.encode()).hexdigest()[:32]
+    return JobWire(run=run_name, generation=generation, ranks=ranks, plan=plan, workload=workload)
+
+
+def announce(store: JobStore, job: JobWire) -> Ledger:
+    """Write down which job a store belongs to, and return its ledger: rank 0 does, at first."""
+    store.set(CURRENT_JOB_KEY, msgspec.json.encode(job))
+    return Ledger(store, job)
+
+
+def current_ledger(store: JobStore) -> Ledger:
+    """Return the ledger of the job that runs now.
+
+    Raises:
+        StoreError: it cannot be reached, or no job of sccl has written into it.
+    """
+    text = store.get(CURRENT_JOB_KEY)
+    if text is None:
+        raise StoreError(
+            "the store is of a job that takes no plans: call init_process_group('sccl') in it"
+        )
+    try:
+        job = msgspec.json.decode(text, type=JobWire)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise StoreError(f"the store's {CURRENT_JOB_KEY} cannot be read ({error})") from error
+    if not (_RUN_NAME.fullmatch(job.run) and 0 < job.ranks <= MAX_RANKS):
+        raise StoreError(f"the store's {CURRENT_JOB_KEY} names no job: {job!r:.120}")
+    return Ledger(store, job)
+
+
+class Ledger:
+    """The keys of a job, in one generation of it."""
+
+    def __init__(self, store: JobStore, job: JobWire) -> None:
+        self.store, self.job = store, job
+        self.ranks = job.ranks
+        self._prefix = f"sccl/{job.run}/{job.generation}"
+
+    def latest_version(self) -> int:
+        """Return the highest version that was taken. Plans of the last may not be there yet.
+
+        Raises:
+            StoreError: there are more than any job has.
+        """
+        count = self.store.add(f"{self._prefix}/versions", 0)
+        if not 0 <= count <= MAX_VERSIONS:
+            raise StoreError(f"the store counts {count} plans, expected at most {MAX_VERSIONS}")
+        return count
+
+    def mark_watched(self) -> None:
+        """Say that somebody attends to the job: until then its ranks look for nothing else."""
+        self.store.set(f"{self._prefix}/watched", b"1")
+
+    def is_watched(self) -> bool:
+        """Return whether somebody does."""
+        return self.store.get(f"{self._prefix}/watched") is not None
+
+    def lane_prefix(self, version: int) -> str:
+        """Return under which prefix ranks meet to make the connections that a plan needs."""
+        return f"{self._prefix}/lanes/{version}"
+
+    def write_plan(self, content: bytes, key: bytes | None) -> int:
+        """Write a plan, and return its version: it is there for others once its head is.
+
+        Raises:
+            ParameterError: it is too large.
+        """
+        version = self.store.add(f"{self._prefix}/versions", 1)
+        self._write(version, content, key)
+        return version
+
+    def write_initial_plan(self, content: bytes, key: bytes | None) -> None:
+        """Write the plan that the job is started under, as version 0.
+
+        Raises:
+            ParameterError: it is too large.
+        """
+        self._write(0, content, key)
+
+    def _write(self, version: int, content: bytes, key: bytes | None) -> None:
+        head, parts = seal(content, self._plan_key(version), key)
+        for number, part in enumerate(parts):
+            self.store.set(f"{self._plan_key(version)}/{number}", part)
+        self.store.set(self._plan_key(version), head)
+
+    def has_plan(self, version: int) -> bool:
+        """Return whether a plan is there."""
+        return self.store.get(self._plan_key(version)) is not None
+
+    def read_plan(self, version: int, key: bytes | None) -> bytes | None:
+        """Return a plan. None: it is not there yet.
+
+        Raises:
+            FormatError: it is damaged, too large, or not signed.
+        """
+        where = self._plan_key(version)
+        text = self.store.get(where)
+        if text is None:
+            return None
+        head = parse_head(text, where, key)
+        parts = [self.store.get(f"{where}/{number}") for number in range(head.parts)]
+        if None in parts:
+            raise FormatError(f"{where}: part {parts.index(None)} of the plan is missing")
+        return unseal(head, [part for part in parts if part is not None], where)
+
+    def plan_digest(self, version: int, key: bytes | None) -> str:
+        """Return the digest of a plan. Empty: no plan that counts is there."""
+        where = self._plan_key(version)
+        text = self.store.get(where)
+        try:
+            return "" if text is None else parse_head(text, where, key).sha256
+        except FormatError:
+            return ""
+
+    def write_vote(
+        self, version: int, rank: int, vote: RankVote, digest: str = "", key: bytes | None = None
+    ) -> None:
+        """Write down a vote.
+
+        Args:
+            digest: Digest of the plan that the rank has read.
+        """
+        where = self._vote_key(version, rank)
+        text = "yes" if vote.yes else f"no {vote.why[:_MAX_REASON]}"
+        self.store.set(where, sign(text, f"{where} {digest if vote.yes else ''}", key))
+
+    def votes(
+        self, version: int, key: bytes | None = None, digest: str | None = None
+    ) -> dict[int, RankVote]:
+        """Return the votes of a version by rank, without those that the key has not signed.
+
+        Args:
+            digest: Digest of the plan that a yes has to be about. None: of the one in the store.
+        """
+        votes = {}
+        digest = self.plan_digest(version, key) if digest is None else digest
+        for rank in range(self.ranks):
+            where = self._vote_key(version, rank)
+            content = self.store.get(where)
+            for about in (digest, "") if content is not None else ():
+                text = verify_text(content or b"", f"{where} {about}", key)
+                word, _, why = (text or "").partition(" ")
+                if word == "yes" if about else word == "no":
+                    votes[rank] = RankVote(word == "yes", why[:_MAX_REASON])
+                    break
+        return votes
+
+    def log_decision(
+        self, version: int, decision: bytes, digest: str = "", key: bytes | None = None
+    ) -> bytes:
+        """Log a decision unless there is one. Return the logged decision."""
+        where = self._log_key(version)
+        content = self.store.set_if_absent(where, self._sign_decision(where, decision, digest, key))
+        return self._verify_decision(content, where, digest, key)
+
+    def logged_decision(
+        self, version: int, key: bytes | None = None, digest: str | None = None
+    ) -> bytes | None:
+        """Return the logged decision. None: none yet.
+
+        Args:
+            digest: Digest of the plan of a commit. None: that of the plan in the store.
+        """
+        return self._read_decision(self._log_key(version), version, key, digest)
+
+    def announce_decision(
+        self, version: int, decision: bytes, digest: str = "", key: bytes | None = None
+    ) -> None:
+        """Announce a decision to all ranks."""
+        where = self._announcement_key(version)
+        self.store.set(where, self._sign_decision(where, decision, digest, key))
+
+    def announced_decision(
+        self, version: int, key: bytes | None = None, digest: str | None = None
+    ) -> bytes | None:
+        """Return the announced decision. None: none yet."""
+        return self._read_decision(self._announcement_key(version), version, key, digest)
+
+    def write_report(self, rank: int, number: int, report: bytes) -> None:
+        """Write the report of a rank, instead of one long ago."""
+        self.store.set(f"{self._prefix}/report/{rank}/{number % RING}", report)
+        self.store.set(f"{self._prefix}/reports/{rank}", str(number + 1).encode())
+
+    def reports(self, rank: int, since: int) -> tuple[int, list[bytes]]:
+        """Return how many reports a rank has written, and those since some that are still kept."""
+        text = self.store.get(f"{self._prefix}/reports/{rank}") or b"0"
+        count = int(text) if text.isdigit() and len(text) < 16 else 0
+        reports = []
+        for number in range(max(since, count - RING), count):
+            report = self.store.get(f"{self._prefix}/report/{rank}/{number % RING}")
+            if report is not None and len(report) <= _MAX_REPORT:
+                reports.append(report)
+        return max(count, since), reports
+
+    def _plan_key(self, version: int) -> str:
+        return f"{self._prefix}/plan/{version}"
+
+    def _vote_key(self, version: int, rank: int) -> str:
+        return f"{self._prefix}/vote/{version}/{rank}"
+
+    def _log_key(self, version: int) -> str:
+        return f"{self._prefix}/log/{version}"
+
+    def _announcement_key(self, version: int) -> str:
+        return f"{self._prefix}/told/{version}"
+
+    def _read_decision(
+        self, where: str, version: int, key: bytes | None, digest: str | None
+    ) -> bytes | None:
+        content = self.store.get(where)
+        if content is None:
+            return None
+        about = self.plan_digest(version, key) if digest is None else digest
+        return self._verify_decision(content, where, about, key)
+
+    @staticmethod
+    def _sign_decision(where: str, decision: bytes, digest: str, key: bytes | None) -> bytes:
+        about = digest if decision == COMMIT else ""
+        return sign(decision.decode(), f"{where} {about}", key)
+
+    @staticmethod
+    def _verify_decision(content: bytes, where: str, digest: str, key: bytes | None) -> bytes:
+        for decision, about in ((COMMIT, digest), (ABORT, "")):
+            if verify_text(content, f"{where} {about}", key) == decision.decode():
+                return decision
+        signed = "" if key is None else f", signed with the key of {KEY} for this plan"
+        raise DecisionError(
+            f"the store has {content[:20]!r} as a decision, expected commit or abort{signed}"
+        )

@@ -1,0 +1,126 @@
+"""Execute a rank's sends and receives for a motif, step after step.
+
+Receives are posted before their data can arrive. Over gloo, a sender announces data without a
+posted receive, and sends them after the answer, which queues behind all data in flight to the same
+rank. A send waits only for the data that it forwards, and for receives of two messages earlier from
+each rank. So all transfers progress evenly, and none completes while others have barely begun. On
+four ranks over links of 20 to 100 Mb/s, an alltoall of 4 MB takes 1.03 to 1.08 times the time of
+its bytes, in pieces of 32 to 64 KiB. All at once, as gloo sends them: 1.1 to 1.6 times. In rounds
+with a wait for each: 1.01 to 1.9 times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+from sccl.torch_backend.rank_steps import RankStep, ReceiveMessage, SendMessage, build_rank_steps
+from sccl.torch_backend.script import ScriptMotif
+from sccl.torch_backend.tensor_rows import Row
+
+_Combine = Callable[[torch.Tensor, torch.Tensor], Any]
+
+_COMBINE: Mapping[str, _Combine] = {
+    "sum": torch.Tensor.add_,
+    "avg": torch.Tensor.add_,
+    "prod": torch.Tensor.mul_,
+    "min": lambda into, term: torch.minimum(into, term, out=into),
+    "max": lambda into, term: torch.maximum(into, term, out=into),
+}
+"""Functions that reduce the second argument into the first."""
+
+
+_POSTED_AHEAD = 2
+"""Messages from each rank that may be under way: so many go on while a rank has no processor."""
+
+
+class RankExchange:
+    """A motif, as a rank has a part in it.
+
+    Attributes:
+        steps: of which it has one, in order.
+        ahead: how many steps may be under way beside the one in which it sends.
+    """
+
+    def __init__(self, motif: ScriptMotif, rank: int) -> None:
+        rows = [row for row in motif.transfers if rank in row[3:5]]
+        self.steps = build_rank_steps(rows, rank)
+        self.ahead = _POSTED_AHEAD * len({row[3] for row in rows if row[4] == rank})
+
+    def run(self, row: Row, world: Any, reduce: str) -> None:
+        """Execute all steps.
+
+        Args:
+            world: Group of all ranks, over the motif's channel.
+            reduce: Reduction operator. Empty: none.
+        """
+        under_way = _InFlightMessages(row, world, reduce)
+        for number, step in enumerate(self.steps):
+            for upcoming in self.steps[len(under_way.posted) : number + self.ahead + 1]:
+                under_way.post(upcoming)
+            for message in step.sent:
+                under_way.place(message.needs)
+                under_way.send(message)
+            under_way.place(number - self.ahead)
+        under_way.end()
+
+
+class _InFlightMessages:
+    """Messages that are under way."""
+
+    def __init__(self, row: Row, world: Any, reduce: str) -> None:
+        self._row, self._world, self._reduce = row, world, reduce
+        self.posted: list[list[tuple[Any, torch.Tensor | None, ReceiveMessage]]] = []
+        self._placed = 0
+        self._sent: list[tuple[Any, torch.Tensor]] = []  # tensors are kept until they are
+
+    def post(self, step: RankStep) -> None:
+        """Post the receives of a step."""
+        receives = []
+        for message in step.got:
+            places = [self._row.at(*span) for span in message.spans]
+            into, buffer = places[0], None
+            if not message.straight:
+                into = buffer = into.new_empty(sum(place.numel() for place in places))
+            receives.append((self._world.recv([into], message.peer, 0), buffer, message))
+        self.posted.append(receives)
+
+    def send(self, message: SendMessage) -> None:
+        """Send a message."""
+        parts = [self._row.at(*span) for span in message.spans]
+        tensor = parts[0] if len(parts) == 1 else torch.cat(parts)
+        self._sent.append((self._world.send([tensor], message.peer, 0), tensor))
+
+    def place(self, last: int) -> None:
+        """Copy received data of steps up to one to their places, in order."""
+        while self._placed <= last:
+            for work, buffer, message in self.posted[self._placed]:
+                work.wait()
+                if message.after_sent:
+                    self._wait_for_sent()
+                if buffer is not None:
+                    self._put(buffer, message)
+            self._placed += 1
+
+    def end(self) -> None:
+        """Wait for all of it."""
+        self.place(len(self.posted) - 1)
+        self._wait_for_sent()
+
+    def _put(self, buffer: torch.Tensor, message: ReceiveMessage) -> None:
+        at = 0
+        for (first, last), adds in zip(message.spans, message.adds, strict=True):
+            place = self._row.at(first, last)
+            part = buffer[at : at + place.numel()]
+            at += place.numel()
+            if adds:
+                _COMBINE[self._reduce](place, part)
+            else:
+                place.copy_(part)
+
+    def _wait_for_sent(self) -> None:
+        for work, _ in self._sent:
+            work.wait()
+        self._sent.clear()

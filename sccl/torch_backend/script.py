@@ -1,0 +1,193 @@
+"""Define scripts, the form of a plan for ranks: operations of calls, and transfers of motifs.
+
+A script is derived from a plan. A rank needs neither search nor machine models for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from sccl.core.dtypes import ITEM_BYTES
+from sccl.core.files.disk import read_text
+from sccl.core.workload_ops import BLOCK_COLLECTIVES, COLLECTIVES
+from sccl.errors import FormatError
+
+_Number = Annotated[int, Meta(ge=0)]
+Transfer = tuple[_Number, _Number, _Number, _Number, _Number, bool]
+
+
+class _ScriptPart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    pass
+
+
+class ScriptMotif(_ScriptPart, frozen=True, kw_only=True):
+    """A motif, in the form for ranks.
+
+    Attributes:
+        channel: Index of its channel.
+        stream: Stream of that channel.
+        after: Motifs of the same operation that end before it begins.
+        native: Whether gloo's collective does it, on ``part`` of each block. Otherwise transfers
+            do.
+        part: First and last element (exclusive) of each block, or of the whole without blocks.
+        timed: Its row in a table of costs: collective, option, ranks, and bytes. None: none.
+        transfers: Step, first element, last element (exclusive), source, target (global ranks), and
+            whether the target reduces it, ascending by step. Elements are those of the operation's
+            row, the layout of all ranks' data.
+    """
+
+    channel: _Number
+    stream: _Number
+    after: tuple[_Number, ...] = ()
+    native: bool = False
+    part: tuple[_Number, _Number] = (0, 0)
+    timed: tuple[str, str, _Number, _Number] | None = None
+    transfers: tuple[Transfer, ...] = ()
+
+
+class ScriptOp(_ScriptPart, frozen=True, kw_only=True):
+    """A collective, like :class:`~sccl.core.workload_ops.CommOp`, with its motifs.
+
+    Attributes:
+        groups: Groups that run it at the same time, each rank in at most one.
+        count: Elements. For an alltoall with splits: those with blocks of equal size.
+        roots: Global rank of the root of each group. Empty: none.
+        merged: Count of each merged call, in the order of their rows. Empty: it is one call.
+        as_made: Whether calls keep their order, over the lane of the first motif.
+        keeps_blocks: Whether an alltoall keeps whole blocks unless all of them have the planned
+            size, because relaying ranks know only that size.
+    """
+
+    id: str
+    collective: str
+    groups: tuple[tuple[_Number, ...], ...]
+    count: _Number
+    dtype: str
+    motifs: Annotated[tuple[ScriptMotif, ...], Meta(min_length=1)]
+    roots: tuple[_Number, ...] = ()
+    reduce: str = ""
+    merged: tuple[_Number, ...] = ()
+    as_made: bool = False
+    keeps_blocks: bool = False
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Return the count of each call."""
+        return self.merged or (self.count,)
+
+
+class PlanScript(_ScriptPart, frozen=True, kw_only=True):
+    """A plan. Without operations, calls keep their order.
+
+    Attributes:
+        plan: Digest of the plan.
+        workload: Digest of its workload.
+        ranks: Number of ranks of the job.
+        channels: Number of streams of each channel, by name.
+        ops: Operations of the motifs.
+        submits: Calls in the order in which every rank submits them: operation, and index of the
+            call.
+        order: Order of a window: operation, motif, and number of iterations ahead.
+        period_us: Claimed period.
+        given: Text of the plan's file, for planning again. Ranks do not use it.
+    """
+
+    sccl_script: Literal[1] = 1
+    plan: str = ""
+    workload: str = ""
+    ranks: Annotated[int, Meta(ge=1)]
+    channels: tuple[tuple[str, Annotated[int, Meta(ge=1)]], ...] = ()
+    ops: tuple[ScriptOp, ...] = ()
+    submits: tuple[tuple[_Number, _Number], ...] = ()
+    order: tuple[tuple[_Number, _Number, _Number], ...] = ()
+    period_us: float = 0.0
+    given: str = ""
+
+
+def read_script(path: Path) -> PlanScript:
+    """Return a script, checked.
+
+    Raises:
+        FormatError: it is none, or contradicts itself.
+    """
+    return parse_script(read_text(path), str(path))
+
+
+def parse_script(content: str | bytes, where: str) -> PlanScript:
+    """Return the script that a text is, checked.
+
+    Raises:
+        FormatError: it is none, or contradicts itself.
+    """
+    try:
+        script = msgspec.json.decode(content, type=PlanScript)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise FormatError(f"{where}: no script of a plan ({str(error)[:120]})") from error
+    wrong = find_script_fault(script)
+    if wrong:
+        raise FormatError(f"{where}: {wrong}")
+    return script
+
+
+def format_script(script: PlanScript) -> str:
+    """Return a script as its file has it, and as it lies in a job's store."""
+    return msgspec.json.encode(script).decode() + "\n"
+
+
+def find_script_fault(script: PlanScript) -> str:
+    """Return a violation of a script. Empty: none."""
+    motifs = {(k, m) for k, op in enumerate(script.ops) for m in range(len(op.motifs))}
+    pairs = [(op, motif) for op, motif, _ in script.order]
+    if len(set(pairs)) < len(pairs) or set(pairs) != motifs:
+        return "its order has not every motif once"
+    calls = [(k, part) for k, op in enumerate(script.ops) for part in range(len(op.counts))]
+    if sorted(script.submits) != calls:
+        return "ranks do not submit every call once"
+    if script.ops and not script.channels:
+        return "it has no channel"
+    problem = next((wrong for op in script.ops if (wrong := _find_op_fault(script, op))), "")
+    return problem or _find_order_fault(script)
+
+
+def _find_op_fault(script: PlanScript, op: ScriptOp) -> str:
+    if op.collective not in COLLECTIVES or op.dtype not in ITEM_BYTES:
+        return f"operation {op.id!r:.60} is none"
+    members = [rank for group in op.groups for rank in group]
+    if not members or len(set(members)) < len(members) or max(members) >= script.ranks:
+        return f"the groups of {op.id!r:.60} are not of different ranks of {script.ranks}"
+    sizes = {len(group) for group in op.groups} if op.collective in BLOCK_COLLECTIVES else {1}
+    if sum(op.counts) != op.count or any(count % size for count in op.counts for size in sizes):
+        return f"calls of {op.id!r:.60} are not all of it, or not of whole blocks"
+    if op.roots and any(root not in g for root, g in zip(op.roots, op.groups, strict=False)):
+        return f"the root of {op.id!r:.60} is in no group of it"
+    if any(_has_bad_motif(script, number, motif) for number, motif in enumerate(op.motifs)):
+        return f"a motif of {op.id!r:.60} contradicts itself"
+    return ""
+
+
+def _find_order_fault(script: PlanScript) -> str:
+    """Return which motifs come before those that they wait for. Empty: none do."""
+    place = {(op, motif): (-shift, k) for k, (op, motif, shift) in enumerate(script.order)}
+    for number, op in enumerate(script.ops):
+        for motif, entry in enumerate(op.motifs):
+            # What is of more iterations ahead is issued in an earlier window.
+            if any(place[number, prior] > place[number, motif] for prior in entry.after):
+                return f"motifs of {op.id!r:.60} come before those they wait for"
+    return ""
+
+
+def _has_bad_motif(script: PlanScript, number: int, motif: ScriptMotif) -> bool:
+    steps = [row[0] for row in motif.transfers]
+    channels: Mapping[int, int] = dict(enumerate(streams for _, streams in script.channels))
+    return (
+        motif.stream >= channels.get(motif.channel, 0)
+        or any(prior >= number for prior in motif.after)
+        or motif.part[0] > motif.part[1]
+        or steps != sorted(steps)
+        or any(row[1] >= row[2] or max(row[3:5]) >= script.ranks for row in motif.transfers)
+    )

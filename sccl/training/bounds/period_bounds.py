@@ -1,0 +1,252 @@
+"""Compute lower bounds on the period of a step.
+
+Each bound has its proof:
+
+- ``computation``: the ticks of a stream.
+- ``load``: for prices of resources, the mean of their loads in an iteration.
+- ``circle``: a dependency cycle over iterations, each op with its fastest option alone.
+- ``stretches``: such a cycle, also over stretches of a stream that are solved separately
+  (:mod:`sccl.training.bounds.stretch_bounds`).
+- ``spans``: dependencies and loads together, by the spans of a stream, with stretches
+  (:mod:`sccl.training.bounds.span_lp`).
+
+All of them use shares from :mod:`sccl.training.bounds.capacity_tightening`. They may mix options,
+while a plan uses one option of each op in all iterations. Therefore the repetition time of each
+option alone is used as
+well: a plan faster than some limit uses no option with a longer repetition time. The smaller of the
+bound for plans without these options, and the limit, is a bound for all plans.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import islice
+from math import ceil
+
+from sccl.solvers.effort import Effort
+from sccl.training.bounds.capacity_tightening import tighten_capacities
+from sccl.training.bounds.cycle_ratio import Arc, Cycle, find_critical_cycle
+from sccl.training.bounds.span_lp import (
+    SpanPrices,
+    SpanProgram,
+    solve_span_bound,
+    verify_span_bound,
+)
+from sccl.training.bounds.step_bounds import (
+    load_bound,
+    load_prices,
+    min_durations,
+    min_repeat_interval,
+)
+from sccl.training.bounds.stream_spans import list_compute_spans
+from sccl.training.bounds.stretch_bounds import stretch_arcs
+from sccl.training.scheduling.cyclic_problem import CyclicProblem
+from sccl.training.scheduling.step_problem import FULL_SHARE, StepOption, StepProblem
+
+STRETCH_EFFORT = Effort(units=2.0)
+"""For stretches, if nothing else is said."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpanProof:
+    """Prices and flows, with their program."""
+
+    program: SpanProgram
+    prices: SpanPrices
+
+
+@dataclass(frozen=True, slots=True)
+class PeriodBound:
+    """A lower bound of the period.
+
+    Attributes:
+        ticks: that every plan takes for each iteration, on average.
+        binds: ``computation``, ``load``, ``circle``, ``stretches`` or ``spans``.
+        proof: the stream's resource; prices of resources. The circle; prices and flows over
+            spans.
+        limit: ticks: it is of plans without options that take as long alone. 0: of all.
+    """
+
+    ticks: int
+    binds: str
+    proof: int | dict[int, Fraction] | Cycle | SpanProof
+    limit: int = 0
+
+
+def period_lower_bound(problem: CyclicProblem, effort: Effort = STRETCH_EFFORT) -> PeriodBound:
+    """Return the highest of all bounds; of those that are as high, the simplest.
+
+    Args:
+        effort: for stretches, of each stream.
+
+    Raises:
+        KeyboardInterrupt: the user interrupted.
+    """
+    tight = tighten_capacities(problem)
+    best = max(iterate_period_bounds(tight, effort), key=lambda bound: bound.ticks)
+    limit = _best_length_limit(tight, best.ticks)
+    if not limit:
+        return best
+    faster = max(
+        iterate_period_bounds(_drop_slow_options(tight, limit), effort),
+        key=lambda bound: bound.ticks,
+    )
+    faster = replace(faster, ticks=min(faster.ticks, limit), limit=limit)
+    return max(best, faster, key=lambda bound: bound.ticks)
+
+
+def _best_length_limit(problem: CyclicProblem, known_bound: int) -> int:
+    """Return the limit that may give a higher bound than the known one. 0: none.
+
+    A higher limit permits more options below it, and lowers the bound for plans with these options.
+    """
+    option_limits = {
+        min_repeat_interval(option) for op in problem.step.ops for option in op.options
+    }
+    floor = max(min(map(min_repeat_interval, op.options)) for op in problem.step.ops)
+    limits = sorted(limit for limit in option_limits if limit > max(known_bound, floor))
+
+    def bound(limit: int) -> int:
+        return max(
+            proof.ticks
+            for proof in islice(iterate_period_bounds(_drop_slow_options(problem, limit)), 3)
+        )
+
+    first = bisect_left(limits, 1, key=lambda limit: int(bound(limit) <= limit))
+    near = limits[max(first - 1, 0) : first + 1]
+    best = max(near, key=lambda limit: min(bound(limit), limit), default=0)
+    return best if best and bound(best) > known_bound else 0
+
+
+def _drop_slow_options(problem: CyclicProblem, limit: int) -> CyclicProblem:
+    """Return a problem without the options that take so long alone, or longer."""
+    kept_options: dict[int, tuple[StepOption, ...]] = {}
+    ops = []
+    for op in problem.step.ops:
+        if id(op.options) not in kept_options:
+            kept_options[id(op.options)] = tuple(
+                o for o in op.options if min_repeat_interval(o) < limit
+            )
+        ops.append(replace(op, options=kept_options[id(op.options)]))
+    return CyclicProblem(StepProblem(problem.step.resources, tuple(ops)), problem.lagged_waits)
+
+
+def iterate_period_bounds(
+    problem: CyclicProblem, effort: Effort = STRETCH_EFFORT
+) -> Iterator[PeriodBound]:
+    """Yield all bounds.
+
+    Args:
+        effort: for stretches, of each stream.
+
+    Raises:
+        KeyboardInterrupt: the user interrupted.
+    """
+    step = problem.step
+    stream, ticks = _busiest_computation(step)
+    yield PeriodBound(ticks, "computation", stream)
+    never = [0] * len(step.resources)  # a resource need not stand still: iterations overlap
+    prices = load_prices(step, never)
+    yield PeriodBound(load_bound(step, prices, never), "load", prices)
+    lengths = min_durations(step)
+    waits = wait_arcs(problem, lengths)
+    circle = find_critical_cycle(len(step.ops), waits)
+    yield PeriodBound(ceil(circle.ratio), "circle", circle)
+    for spans in list_compute_spans(problem):
+        arcs = stretch_arcs(problem, spans, effort)
+        circle = find_critical_cycle(len(step.ops), [*waits, *arcs])
+        yield PeriodBound(ceil(circle.ratio), "stretches", circle)
+        program = SpanProgram(problem, spans, lengths, tuple(arcs))
+        ticks, multipliers = solve_span_bound(program)
+        yield PeriodBound(ticks, "spans", SpanProof(program, multipliers))
+
+
+def wait_arcs(problem: CyclicProblem, lengths: list[list[int]]) -> list[Arc]:
+    """Return dependencies as arcs, each with the minimal length of the first op.
+
+    An op also depends on its previous execution, by the shortest repetition time of its options.
+    """
+    arcs = [Arc(before, after, min(lengths[before]), lag) for before, after, lag in problem.waits]
+    for number, op in enumerate(problem.step.ops):
+        again = min(map(min_repeat_interval, op.options))
+        arcs.append(Arc(number, number, again, 1))
+    return arcs
+
+
+def find_bound_fault(
+    problem: CyclicProblem, bound: PeriodBound, effort: Effort = STRETCH_EFFORT
+) -> str:
+    """Return a violation of a bound, recomputed from its proof. Empty: none.
+
+    Args:
+        effort: Budget with which stretches were solved. It is used again.
+    """
+    proof, problem = bound.proof, tighten_capacities(problem)
+    if bound.limit:
+        problem = _drop_slow_options(problem, bound.limit)
+    step = problem.step
+    if isinstance(proof, int):
+        ticks = _computation_ticks(step).get(proof, 0)
+    elif isinstance(proof, Cycle):
+        if wrong := _find_cycle_fault(proof) or _find_arc_fault(problem, proof.arcs, effort):
+            return wrong
+        ticks = ceil(proof.ratio)
+    elif isinstance(proof, dict):
+        ticks = load_bound(step, proof, [0] * len(step.resources))
+    else:
+        if wrong := _find_arc_fault(problem, proof.program.arcs, effort):
+            return wrong
+        ticks = verify_span_bound(proof.program, proof.prices)
+    ticks = min(ticks, bound.limit or ticks)
+    return "" if bound.ticks <= ticks else f"it claims {bound.ticks} ticks, and {ticks} are proved"
+
+
+def _find_cycle_fault(circle: Cycle) -> str:
+    for k, arc in enumerate(circle.arcs):
+        if circle.arcs[k - 1].after != arc.before:
+            return f"op {arc.before} does not go on from op {circle.arcs[k - 1].after}"
+    return ""
+
+
+def _find_arc_fault(problem: CyclicProblem, arcs: Sequence[Arc], effort: Effort) -> str:
+    latest = _arc_ticks(wait_arcs(problem, min_durations(problem.step)))
+    if any(arc.ticks > latest.get(arc._replace(ticks=0), -1) for arc in arcs):
+        added = [
+            arc
+            for spans in list_compute_spans(problem)
+            for arc in stretch_arcs(problem, spans, effort)
+        ]
+        latest = _arc_ticks([*wait_arcs(problem, min_durations(problem.step)), *added])
+    for arc in arcs:
+        if arc.ticks > latest.get(arc._replace(ticks=0), -1):
+            return f"op {arc.after} does not begin {arc.ticks} ticks after op {arc.before}"
+    return ""
+
+
+def _arc_ticks(arcs: Iterable[Arc]) -> dict[Arc, int]:
+    """Return by how many ticks something begins after something else, by arcs without ticks."""
+    latest: dict[Arc, int] = {}
+    for arc in arcs:
+        key = arc._replace(ticks=0)
+        latest[key] = max(latest.get(key, 0), arc.ticks)
+    return latest
+
+
+def _computation_ticks(step: StepProblem) -> dict[int, int]:
+    """Return of each resource that has all of a computation's the ticks of these."""
+    ticks: dict[int, int] = {}
+    for op in step.ops:
+        for motif in () if op.communicates else op.options[0].motifs:
+            for resource, part in zip(motif.uses, motif.parts, strict=True):
+                if part == FULL_SHARE:
+                    ticks[resource] = ticks.get(resource, 0) + motif.ticks
+    return ticks
+
+
+def _busiest_computation(step: StepProblem) -> tuple[int, int]:
+    """Return the resource whose computations take most, and their ticks."""
+    rows = sorted(_computation_ticks(step).items(), key=lambda row: (-row[1], row[0]))
+    return rows[0] if rows else (0, 0)

@@ -1,0 +1,1 @@
+"""Simulation of a training step's messages on the links of a fabric."""

@@ -1,0 +1,152 @@
+"""Workloads of models by formulas, one file for each family."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, fields
+from typing import Any
+
+from sccl.core.workload import Workload
+from sccl.errors import ParameterError, unknown_name
+from sccl.training.models.convolutional import ConvolutionalJob, generate_convolutional
+from sccl.training.models.dlrm import DlrmJob, generate_dlrm
+from sccl.training.models.moe import MoeJob, generate_moe
+from sccl.training.models.parallelism import ParallelJob, Processor, option_name, parse_widths
+from sccl.training.models.presets import PRESETS, find_preset
+from sccl.training.models.transformer import RECOMPUTE, TransformerJob, generate_transformer
+
+__all__ = [
+    "FAMILIES",
+    "PRESETS",
+    "RECOMPUTE",
+    "ConvolutionalJob",
+    "DlrmJob",
+    "GeneratedWorkload",
+    "MoeJob",
+    "TransformerJob",
+    "generate_convolutional",
+    "generate_dlrm",
+    "generate_moe",
+    "generate_transformer",
+    "generate_workload",
+    "parse_widths",
+    "resolve_job",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class _ModelFamily:
+    job: type[Processor]
+    make: Callable[..., Workload]
+
+
+FAMILIES: Mapping[str, _ModelFamily] = {
+    "transformer": _ModelFamily(TransformerJob, generate_transformer),
+    "moe": _ModelFamily(MoeJob, generate_moe),
+    "dlrm": _ModelFamily(DlrmJob, generate_dlrm),
+    "convolutional": _ModelFamily(ConvolutionalJob, generate_convolutional),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratedWorkload:
+    """A workload, and the parameters that it was made by.
+
+    Attributes:
+        about: where these are from. Empty: all are the user's.
+    """
+
+    workload: Workload
+    family: str
+    preset: str | None
+    job: Processor
+    about: str
+
+
+def generate_workload(
+    family: str,
+    parameters: Mapping[str, Any],
+    preset_name: str | None = None,
+    name: str | None = None,
+) -> GeneratedWorkload:
+    """Return an iteration of training a model.
+
+    Args:
+        family: one of :data:`FAMILIES`.
+        parameters: parameters by name, before which those of the preset stand back.
+        name: of the workload. None: that of the preset, else the family's.
+
+    Raises:
+        InputError: there is no such family or preset, parameters contradict one another, or no
+            collectives come of them.
+    """
+    job, about = resolve_job(family, parameters, preset_name)
+    made = FAMILIES[family].make(job, name or preset_name or family, about)
+    return GeneratedWorkload(made, family, preset_name, job, about)
+
+
+def resolve_job(
+    family: str, parameters: Mapping[str, Any], preset_name: str | None = None
+) -> tuple[Processor, str]:
+    """Return the parameters of a job, and where they are from.
+
+    Raises:
+        InputError: as :func:`generate_workload` says.
+    """
+    if family not in FAMILIES:
+        hint = f"the families are {', '.join(FAMILIES)}"
+        raise unknown_name("family", family, FAMILIES, hint)
+    about = ""
+    values: dict[str, Any] = {}
+    if preset_name is not None:
+        base = find_preset(preset_name)
+        if base.family != family:
+            raise ParameterError(
+                f"preset {preset_name} is of family {base.family}, and {family} is asked for: "
+                "take that family, or another preset"
+            )
+        values |= base.parameters
+        about = base.about
+        if parameters:
+            about += f". Changed: {', '.join(map(option_name, parameters))}"
+    kind = FAMILIES[family].job
+    job_fields = {field.name: field for field in fields(kind)}
+    ranks = parameters.get("ranks")
+    for name in parameters:
+        if name not in job_fields and name != "ranks":
+            raise ParameterError(
+                f"{option_name(name)} is no parameter of family {family}: leave it out, or take "
+                "another "
+                "family"
+            )
+    values |= parameters
+    if issubclass(kind, ParallelJob) and ranks is not None:
+        del values["ranks"]
+        values = _fit_to_ranks(ranks, values, parameters)
+    missing = [n for n, entry in job_fields.items() if entry.default is MISSING and n not in values]
+    if missing:
+        raise ParameterError(
+            f"{option_name(missing[0])} is not given, and a {family} has no default of it: give "
+            f"--{option_name(missing[0])}, or a --preset"
+        )
+    return kind(**values), about
+
+
+def _fit_to_ranks(
+    ranks: int, values: Mapping[str, Any], parameters: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return parameters with as many replicas as so many ranks make.
+
+    Raises:
+        ParameterError: they make no whole number of them, or another than was given.
+    """
+    tp, pp = (int(values.get(name, 1)) for name in ("tp", "pp"))
+    each = tp * pp
+    dp = int(parameters["dp"]) if "dp" in parameters else ranks // each if each > 0 else 0
+    if each * dp != ranks or ranks < 1:
+        of = f"{tp} * {pp} * {dp}" if "dp" in parameters else f"{tp} * {pp} * dp"
+        raise ParameterError(
+            f"ranks is {ranks}, which is not tp * pp * dp = {of}: change one of them, or leave "
+            "ranks out"
+        )
+    return {**values, "dp": dp}

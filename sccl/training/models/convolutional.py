@@ -1,0 +1,102 @@
+"""Convolutional nets of residual blocks, trained on data of their own by each rank.
+
+A block of width w widens it e times (1x1), goes through convolutions of 3x3 in groups of g, and
+narrows it again (1x1): w' e w + 9 e w g + e w w parameters, w' the width before. Each is used for
+every pixel of the block, so that an image takes 2 operations for each of them and pixel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sccl.core.workload import Workload
+from sccl.errors import ParameterError
+from sccl.training.models.parallelism import (
+    ParallelJob,
+    RankLayout,
+    check_integers,
+    check_size_limit,
+    source_text,
+)
+from sccl.training.models.pipeline_stages import BlockCompute, ModelBlock, generate_stages
+
+_STEM = 32
+"""Width of the first convolution, which halves the picture as each stage does."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvolutionalJob(ParallelJob):
+    """A convolutional net, and its training.
+
+    Attributes:
+        depths: Number of blocks of each stage.
+        widths: Width of each stage, whose first block halves height and breadth.
+        group_width: Channels of a group.
+        expansion: Factor of the width inside a block.
+        picture: Height and breadth in pixels.
+        batch: Pictures per rank.
+        classes: Number of classes.
+    """
+
+    dtype: str = "float32"
+    tflops: float = 15.0
+    depths: tuple[int, ...]
+    widths: tuple[int, ...]
+    group_width: int = 8
+    expansion: int = 4
+    picture: int = 224
+    batch: int = 64
+    classes: int = 1000
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_integers(1, group_width=self.group_width, expansion=self.expansion, batch=self.batch)
+        check_integers(1, picture=self.picture, classes=self.classes)
+        if not self.depths or len(self.depths) != len(self.widths):
+            raise ParameterError(
+                f"depths are of {len(self.depths)} stages and widths of {len(self.widths)}, "
+                "expected as many, one at least"
+            )
+        check_integers(1, depths=min(self.depths), widths=min(self.widths))
+        check_integers(1, depths=max(self.depths), widths=max(self.widths))
+        check_size_limit(sum(self.depths), "blocks,")
+        for name in ("tp", "pp", "microbatches"):
+            if getattr(self, name) != 1:
+                raise ParameterError(f"{name} is {getattr(self, name)}, expected 1 of such a net")
+
+
+def generate_convolutional(
+    job: ConvolutionalJob, name: str = "convolutional", about: str = ""
+) -> Workload:
+    """Return an iteration of training a convolutional net.
+
+    Args:
+        about: where its parameters are from.
+
+    Raises:
+        InputError: no collectives come of it, or too many.
+    """
+    named = name, source_text("a convolutional net", job, about)
+    return generate_stages(job, RankLayout(1, job.dp), [list(_model_blocks(job))], 0, named)
+
+
+def _model_blocks(job: ConvolutionalJob) -> Iterator[ModelBlock]:
+    side = -(-job.picture // 2)
+    yield _conv_block(job, "stem", 27 * _STEM, side)
+    before = _STEM
+    for stage, (depth, width) in enumerate(zip(job.depths, job.widths, strict=True)):
+        side = -(-side // 2)
+        inner = job.expansion * width
+        for number in range(depth):
+            parameters = (before + 9 * job.group_width + width) * inner
+            yield _conv_block(job, f"stage-{stage}-block-{number}", parameters, side)
+            before = width
+    yield _conv_block(job, "classifier", before * job.classes, 1)
+
+
+def _conv_block(job: ConvolutionalJob, name: str, parameters: int, side: int) -> ModelBlock:
+    us = job.compute_us(2 * job.batch * parameters * side**2)
+    return ModelBlock(
+        name, (BlockCompute("", us),), (BlockCompute("", 2 * us),), parameters=parameters
+    )

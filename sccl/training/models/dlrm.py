@@ -1,0 +1,231 @@
+"""Generate recommendation models (DLRM): tables divided among ranks, and replicated perceptrons.
+
+Each of N ranks has T / N of T tables with rows of E elements. Lookups are for the whole batch: B
+samples of each rank, L rows per sample. The results, B T E elements per rank, go to the ranks of
+their samples (all-to-all), and gradients go back. The batch itself, with lengths and indices of its
+lookups (B T and B T L numbers of 8 bytes), is exchanged one iteration ahead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from sccl.core.workload import Workload
+from sccl.core.workload_ops import MAX_JOB_RANKS, CommOp
+from sccl.errors import ParameterError
+from sccl.training.models.parallelism import (
+    OPTIMIZER_BYTES,
+    Processor,
+    check_integers,
+    check_positive,
+    round_up,
+    source_text,
+)
+from sccl.training.models.program_writer import RoleWriter, WorkloadWriter, build_call
+
+INDEX = "int64"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DlrmJob(Processor):
+    """A recommendation model, and its training.
+
+    Attributes:
+        ranks: Number of ranks. Each has its own tables, and all of the perceptrons.
+        batch: Samples per rank.
+        tables: Number of tables.
+        dimension: Elements of a row.
+        pooling: Rows per table and sample, which are summed.
+        bottom: Widths of the perceptron for dense features, from layer to layer.
+        top: Widths of the perceptron for lookups and dense features together.
+        interaction_mflops: 10^6 operations per sample between the two, forward.
+        zero: 3: perceptrons are gathered layer by layer (FSDP). 0: each rank keeps them.
+        prefetch: Number of layers whose parameters are gathered ahead.
+        data_prefetch: Whether the next batch is exchanged during training on this one.
+        overlap_next: Whether each layer waits for its gradients in the next iteration.
+    """
+
+    dtype: str = "float32"
+    tflops: float = 15.0
+    ranks: int
+    batch: int
+    tables: int
+    dimension: int
+    pooling: int
+    bottom: tuple[int, ...]
+    top: tuple[int, ...]
+    interaction_mflops: float = 0.0
+    zero: int = 0
+    prefetch: int = 2
+    data_prefetch: bool = True
+    overlap_next: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_integers(1, batch=self.batch, tables=self.tables, dimension=self.dimension)
+        check_integers(1, pooling=self.pooling)
+        check_integers(0, prefetch=self.prefetch)
+        if not 2 <= self.ranks <= MAX_JOB_RANKS:
+            raise ParameterError(f"ranks is {self.ranks}, expected 2 to {MAX_JOB_RANKS}")
+        if self.tables < self.ranks:
+            raise ParameterError(
+                f"{self.tables} tables are fewer than {self.ranks} ranks, and each is to have one: "
+                "give more tables, or fewer ranks"
+            )
+        for name, widths in (("bottom", self.bottom), ("top", self.top)):
+            if len(widths) < 2:
+                raise ParameterError(
+                    f"{name} has {len(widths)} widths, expected two or more, as in 512/256/64: "
+                    "each with the next is a layer"
+                )
+            check_integers(1, **dict.fromkeys([name], min(widths)))
+            check_integers(1, **dict.fromkeys([name], max(widths)))
+        if self.interaction_mflops:
+            check_positive(interaction_mflops=self.interaction_mflops)
+        if self.zero not in (0, 3):
+            raise ParameterError(f"zero is {self.zero}, expected 0 or 3 of a dlrm")
+        if self.zero and self.overlap_next:
+            raise ParameterError(
+                "overlap-next is for parameters that are kept, and with zero 3 each iteration "
+                "gathers them layer by layer: leave one of both out"
+            )
+
+    @property
+    def rows(self) -> int:
+        """Return B T, the sums of rows that the samples of a rank need, in whole blocks."""
+        return round_up(self.batch * self.tables, self.ranks)
+
+    def lookup_us(self) -> float:
+        """Return how long lookups take: L rows are read for each sum, which is written."""
+        return self.memory_us(self.rows * self.dimension * (self.pooling + 1) * self.item)
+
+    def layer_us(self, parameters: int) -> float:
+        """Return how long a layer takes forward: a product and a sum for each parameter."""
+        return self.compute_us(2 * self.batch * parameters)
+
+    def interaction_us(self) -> float:
+        """Return how long it takes to bring rows and dense features together, forward."""
+        return self.compute_us(self.batch * self.interaction_mflops * 1e6)
+
+
+def layer_parameters(widths: Sequence[int]) -> list[int]:
+    """Return the parameters of each layer of a perceptron."""
+    return [a * b for a, b in pairwise(widths)]
+
+
+def generate_dlrm(job: DlrmJob, name: str = "dlrm", about: str = "") -> Workload:
+    """Return an iteration of training a recommendation model.
+
+    Args:
+        about: where its parameters are from.
+
+    Raises:
+        InputError: there are too many collectives.
+    """
+    writer = WorkloadWriter()
+    _RankProgram(job, writer.add_role("all", tuple(range(job.ranks)))).write()
+    return writer.workload(name, job.ranks, source_text("a dlrm", job, about))
+
+
+class _RankProgram:
+    """The program of all ranks.
+
+    Attributes:
+        bottom: Names and parameters of layers.
+        gathers: Gather of each layer, forward and then backward. Empty: none.
+        visits: Number of layers visited so far.
+    """
+
+    def __init__(self, job: DlrmJob, role: RoleWriter) -> None:
+        self.job = job
+        self.role = role
+        self.group = tuple(range(job.ranks))
+        self.bottom = [(f"bottom-{k}", n) for k, n in enumerate(layer_parameters(job.bottom))]
+        self.top = [(f"top-{k}", n) for k, n in enumerate(layer_parameters(job.top))]
+        self.layers = [*self.bottom, *self.top]
+        self.gathers: list[CommOp] = []
+        if job.zero:
+            self.gathers += [self._gather_op(f"gather-forward/{k}", n) for k, n in self.layers]
+            back = reversed(self.layers)
+            self.gathers += [self._gather_op(f"gather-backward/{k}", n) for k, n in back]
+        self.submitted = self.visits = 0
+
+    def write(self) -> None:
+        """Write the program of an iteration."""
+        job, role = self.job, self.role
+        if job.data_prefetch:
+            role.wait("indices", 1)
+        self._write_alltoall("lengths", job.rows, INDEX, ())
+        if not job.data_prefetch:
+            self._write_index_exchange()
+            role.wait("indices")
+        role.compute("forward/lookup", job.lookup_us())
+        self._write_alltoall("rows-forward", job.rows * job.dimension, job.dtype)
+        for layer in self.bottom:
+            self._write_forward(*layer)
+        role.wait("rows-forward")
+        role.compute("forward/interaction", job.interaction_us())
+        for layer in self.top:
+            self._write_forward(*layer)
+        if job.data_prefetch:
+            self._write_index_exchange()
+        for layer in reversed(self.top):
+            self._write_backward(*layer)
+        role.compute("backward/interaction", 2 * job.interaction_us())
+        self._write_alltoall("rows-backward", job.rows * job.dimension, job.dtype)
+        for layer in reversed(self.bottom):
+            self._write_backward(*layer)
+        role.wait("rows-backward")
+        role.compute("backward/lookup", job.lookup_us())
+        if not job.overlap_next:
+            for name, _ in reversed(self.layers):
+                role.wait(f"reduce/{name}")
+            role.compute("optimizer", self._update_us(sum(n for _, n in self.layers)))
+
+    def _write_alltoall(
+        self, name: str, count: int, dtype: str, needs: tuple[tuple[str, int], ...] | None = None
+    ) -> None:
+        self.role.submit(self._build_op(name, "alltoall", count, dtype), needs)
+
+    def _write_index_exchange(self) -> None:
+        """Exchange indices, whose lengths have to be known for that."""
+        self.role.wait("lengths")
+        self._write_alltoall("indices", self.job.rows * self.job.pooling, INDEX, (("lengths", 0),))
+
+    def _build_op(self, name: str, collective: str, count: int, dtype: str) -> CommOp:
+        return build_call(name, collective, (self.group,), count, dtype)
+
+    def _update_us(self, parameters: int) -> float:
+        shards = self.job.ranks if self.job.zero else 1
+        return self.job.memory_us(OPTIMIZER_BYTES * parameters / shards)
+
+    def _gather_op(self, name: str, parameters: int) -> CommOp:
+        count = round_up(parameters, self.job.ranks)
+        op = self._build_op(name, "allgather", count, self.job.dtype)
+        return replace(op, holds_bytes=op.size_bytes)
+
+    def _prefetch_parameters(self) -> None:
+        """Wait for the parameters of a layer, and have those of some behind it gathered."""
+        if self.gathers:
+            ahead = self.visits + self.job.prefetch + 1
+            for op in self.gathers[self.submitted : ahead]:
+                self.role.submit(op, (("optimizer", 1),))
+            self.submitted = max(self.submitted, ahead)
+            self.role.wait(self.gathers[self.visits].id)
+        self.visits += 1
+
+    def _write_forward(self, name: str, parameters: int) -> None:
+        self._prefetch_parameters()
+        if self.job.overlap_next:
+            self.role.wait(f"reduce/{name}", 1)
+            self.role.compute(f"update/{name}", self._update_us(parameters))
+        self.role.compute(f"forward/{name}", self.job.layer_us(parameters))
+
+    def _write_backward(self, name: str, parameters: int) -> None:
+        self._prefetch_parameters()
+        self.role.compute(f"backward/{name}", 2 * self.job.layer_us(parameters))
+        collective = "reducescatter" if self.job.zero else "allreduce"
+        count = round_up(parameters, self.job.ranks) if self.job.zero else parameters
+        self.role.submit(self._build_op(f"reduce/{name}", collective, count, self.job.dtype))

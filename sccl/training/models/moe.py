@@ -1,0 +1,140 @@
+"""Transformers with experts: of every so many layers one has E perceptrons, k of them for a token.
+
+Experts of a layer are whole, and shared out to ``ep`` ranks of a stage, next to one another. Each
+rank sends its b s / t tokens, k times and with room by the capacity, to whose experts they are
+(dispatch) and gets as much back (combine), forward and backward: b s h k c / t elements each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sccl.core.workload import Workload
+from sccl.errors import ParameterError
+from sccl.training.models.parallelism import (
+    RankLayout,
+    check_divides,
+    check_integers,
+    check_positive,
+    source_text,
+)
+from sccl.training.models.pipeline_stages import (
+    BlockCall,
+    BlockCompute,
+    BlockStep,
+    ModelBlock,
+    RankSet,
+)
+from sccl.training.models.transformer import (
+    TransformerJob,
+    attention_us,
+    backward_steps,
+    build_dense_layer,
+    generate_from_layers,
+    recomputation_steps,
+    tensor_parallel_steps,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MoeJob(TransformerJob):
+    """A transformer with experts, and how it is trained.
+
+    Attributes:
+        experts: of a layer that has some.
+        top_k: to how many of them each token goes.
+        capacity: room for tokens, by which more is sent and computed than there are.
+        ep: ranks that share the experts of a layer.
+        moe_every: of so many layers the last has experts.
+    """
+
+    experts: int
+    top_k: int = 2
+    capacity: float = 1.0
+    ep: int = 1
+    moe_every: int = 2
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_integers(1, experts=self.experts, top_k=self.top_k)
+        check_integers(1, ep=self.ep, moe_every=self.moe_every)
+        check_positive(capacity=self.capacity)
+        check_divides("ep", self.ep, "experts", self.experts)
+        check_divides("ep", self.ep, "tp * dp", self.tp * self.dp)
+        if self.top_k > self.experts:
+            raise ParameterError(
+                f"top-k is {self.top_k} and a layer has {self.experts} experts: a token goes to "
+                f"each at most once, expected 1 to {self.experts}"
+            )
+
+    @property
+    def layout(self) -> RankLayout:
+        """Return the layout of rank groups."""
+        return RankLayout(self.tp, self.dp, self.pp, self.ep)
+
+    @property
+    def dispatched(self) -> int:
+        """Return the elements that a rank sends to experts, and gets back: b s h k c / t."""
+        return round(self.activations // self.tp * self.top_k * self.capacity)
+
+
+def generate_moe(job: MoeJob, name: str = "moe", about: str = "") -> Workload:
+    """Return an iteration of training a transformer with experts.
+
+    Args:
+        about: where its parameters are from.
+
+    Raises:
+        InputError: no collectives come of it, or too many.
+    """
+    layers = tuple(
+        build_dense_layer(job, number)
+        if (number + 1) % job.moe_every
+        else _expert_layer(job, number)
+        for number in range(job.layers)
+    )
+    model = "a transformer with experts"
+    return generate_from_layers(job, layers, job.layout, (name, source_text(model, job, about)))
+
+
+def _expert_layer(job: MoeJob, number: int) -> ModelBlock:
+    weights, itself = attention_us(job)
+    experts = job.compute_us(2 * job.dispatched * (job.mlp_parameters // job.hidden))
+    forward = (
+        *tensor_parallel_steps(
+            job, "attention", (BlockCompute("attention", weights + itself),), backward=False
+        ),
+        _expert_exchange(job, "dispatch"),
+        BlockCompute("experts", experts, experts=True),
+        _expert_exchange(job, "combine"),
+        *_gather_sequence(job, "experts-gather"),
+    )
+    first, *behind = backward_steps(job, "experts", experts, 0.0, experts=True)
+    backward = (
+        _expert_exchange(job, "combine"),
+        first,
+        _expert_exchange(job, "dispatch"),
+        *behind,
+        *_gather_sequence(job, "attention-gather"),
+        *tensor_parallel_steps(
+            job, "attention", backward_steps(job, "attention", weights, itself), backward=True
+        ),
+    )
+    return ModelBlock(
+        f"layer-{number}",
+        forward,
+        (*recomputation_steps(job, forward), *backward),
+        parameters=job.attention_parameters // job.tp,
+        expert_parameters=job.mlp_parameters * job.experts // job.ep,
+    )
+
+
+def _expert_exchange(job: MoeJob, name: str) -> BlockCall:
+    return BlockCall(name, "alltoall", RankSet.EXPERTS, job.dispatched)
+
+
+def _gather_sequence(job: MoeJob, name: str) -> tuple[BlockStep, ...]:
+    """Return the steps that gather the sequence if ranks of a tensor group need all of it."""
+    if job.tp == 1 or job.sequence_parallel:
+        return ()
+    return (BlockCall(name, "allgather", RankSet.TENSORS, job.activations),)

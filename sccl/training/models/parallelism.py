@@ -1,0 +1,274 @@
+"""How a model is trained: over which ranks it is spread, and how fast these compute.
+
+Ranks are numbered as Megatron-LM does: those that share the tensors of a layer are next to one
+another, then come replicas of the data, and stages of the pipeline are farthest apart.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, fields
+from functools import cached_property
+from itertools import groupby
+from math import isfinite
+from typing import Any
+
+from sccl.core.dtypes import ITEM_BYTES
+from sccl.core.workload_ops import MAX_ELEMENTS, MAX_JOB_RANKS
+from sccl.errors import ParameterError, TooLargeError
+
+MAX_MEMBERS = 2**24
+"""A guard against slips of the finger: ranks of the groups of all collectives together."""
+
+MAX_VISITS = 50_000
+"""Largest number of visited layers."""
+
+_MAX_WIDTHS = 10_000
+
+MODEL_VARIANT = {"model variant": True}
+"""Metadata of a parameter that is reported only if it differs from its default."""
+
+OPTIMIZER_BYTES = 28
+"""Bytes that Adam moves per parameter: it reads the gradient, and reads and writes parameter and
+both moments, in 32 bits. With 16 bits, the additional copy and the smaller gradient cancel out.
+"""
+
+
+def check_integers(minimum: int, **values: int) -> None:
+    """Raise a ParameterError unless numbers are whole and not too small or absurdly large."""
+    for name, value in values.items():
+        if not minimum <= value <= MAX_ELEMENTS:
+            raise ParameterError(
+                f"{option_name(name)} is {value}, expected {minimum} to {MAX_ELEMENTS}"
+            )
+
+
+def check_size_limit(number: int, label: str) -> None:
+    """Raise a TooLargeError if there is more of something than is written down."""
+    if number > MAX_VISITS:
+        raise TooLargeError(f"there are {number} {label} and up to {MAX_VISITS} are made")
+
+
+def check_positive(**values: float) -> None:
+    """Raise a ParameterError unless numbers are finite and more than 0."""
+    for name, value in values.items():
+        if not (isfinite(value) and value > 0):
+            raise ParameterError(f"{option_name(name)} is {value:g}, expected a number above 0")
+
+
+def check_divides(part: str, divisor: int, total: str, number: int) -> None:
+    """Raise a ParameterError unless a number is a multiple of another."""
+    if number % divisor:
+        raise ParameterError(
+            f"{option_name(total)} is {number}, which is no multiple of {option_name(part)}, "
+            f"{divisor}: change "
+            "one of both"
+        )
+
+
+def option_name(name: str) -> str:
+    """Return the name of a parameter as users give it."""
+    return name.replace("_", "-")
+
+
+def round_up(number: int, of: int) -> int:
+    """Return a number, rounded up to whole blocks."""
+    return -(-number // of) * of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Processor:
+    """The processor of each rank.
+
+    Attributes:
+        dtype: Type of parameters, gradients, and activations.
+        tflops: Peak rate in 10^12 operations per second.
+        efficiency: Attained fraction of the peak.
+        memory_gb_per_s: Memory bandwidth.
+    """
+
+    dtype: str = "bfloat16"
+    tflops: float = 125.0
+    efficiency: float = 0.5
+    memory_gb_per_s: float = 900.0
+
+    def __post_init__(self) -> None:
+        if self.dtype not in ITEM_BYTES:
+            raise ParameterError(
+                f"dtype is {self.dtype!r:.40}, expected one of {', '.join(ITEM_BYTES)}"
+            )
+        check_positive(tflops=self.tflops, memory_gb_per_s=self.memory_gb_per_s)
+        if not 0 < self.efficiency <= 1:
+            raise ParameterError(
+                f"efficiency is {self.efficiency:g}, expected a part of the peak, above 0 and up "
+                "to 1"
+            )
+
+    @property
+    def item(self) -> int:
+        """Return the bytes of an element."""
+        return ITEM_BYTES[self.dtype]
+
+    def compute_us(self, flops: float) -> float:
+        """Return how long operations take, microseconds: operations / (peak * efficiency)."""
+        return flops / (self.tflops * 1e6 * self.efficiency)
+
+    def memory_us(self, moved: float) -> float:
+        """Return how long it takes to move bytes from or to memory, microseconds."""
+        return moved / (self.memory_gb_per_s * 1e3)
+
+    def list_parameters(self) -> dict[str, Any]:
+        """Return the parameters by option name, without variants of the model that are off."""
+        return {
+            option_name(field.name): value
+            for field in fields(self)
+            if (value := getattr(self, field.name)) != field.default
+            or field.metadata != MODEL_VARIANT
+        }
+
+    def parameters_text(self) -> str:
+        """Return the parameters as text, in the notation of the options."""
+        return ", ".join(
+            f"{name} {_value_text(value)}" for name, value in self.list_parameters().items()
+        )
+
+
+def _value_text(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, tuple):
+        return widths_text(value)
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def widths_text(widths: tuple[int, ...]) -> str:
+    """Return widths as users give them, those that are repeated with how often: ``512x3/64``."""
+    runs = [(width, len(list(run))) for width, run in groupby(widths)]
+    return "/".join(f"{width}x{times}" if times > 1 else str(width) for width, times in runs)
+
+
+def parse_widths(text: str, label: str) -> tuple[int, ...]:
+    """Return widths from text, as in ``512x3/64``: 512 three times, then 64.
+
+    Raises:
+        ParameterError: it is none, or has more of them than anybody means.
+    """
+    widths: list[int] = []
+    for word in text.split("/"):
+        match = re.fullmatch(r"([0-9]{1,9})(?:x([0-9]{1,4}))?", word.strip())
+        times = int(match[2] or 1) if match else 0
+        if match is None or len(widths) + times > _MAX_WIDTHS:
+            raise ParameterError(
+                f"{label} is {text!r:.60}, expected up to {_MAX_WIDTHS} numbers, as in 512x3/64: "
+                "512 three times, then 64"
+            )
+        widths += [int(match[1])] * times
+    return tuple(widths)
+
+
+def source_text(model: str, job: Processor, about: str) -> str:
+    """Return the source of a workload: its model and its parameters."""
+    return f"sccl workload make: {model} of {job.parameters_text()}{'. ' if about else ''}{about}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParallelJob(Processor):
+    """A job of several ranks, with the distribution of model, data, and states.
+
+    Attributes:
+        tp: Ranks that share the tensors of a layer.
+        pp: Stages of the pipeline, with equal numbers of layers.
+        dp: Replicas, each with its own data.
+        zero: Sharding among replicas: 0 none, 1 optimizer states, 2 also gradients, 3 also
+            parameters.
+        microbatches: Microbatches of an iteration, in sequence.
+        sequence_parallel: Whether ranks of a tensor group have a part of the sequence between
+            blocks.
+        bucket_mb: Size from which on gradients of blocks are reduced together, in 10^6 bytes.
+        prefetch: Number of blocks whose parameters are gathered ahead.
+        overlap_next: Whether the next iteration waits for its inputs block by block.
+    """
+
+    tp: int = 1
+    pp: int = 1
+    dp: int = 1
+    zero: int = 0
+    microbatches: int = 1
+    sequence_parallel: bool = False
+    bucket_mb: float = 25.0
+    prefetch: int = 2
+    overlap_next: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_integers(1, tp=self.tp, pp=self.pp, dp=self.dp, microbatches=self.microbatches)
+        check_integers(0, prefetch=self.prefetch)
+        check_positive(bucket_mb=self.bucket_mb)
+        if self.zero not in range(4):
+            raise ParameterError(f"zero is {self.zero}, expected 0 to 3")
+        if self.zero == 3 and self.overlap_next:
+            raise ParameterError(
+                "overlap-next is for parameters that are kept, and with zero 3 each iteration "
+                "gathers them block by block: leave one of both out"
+            )
+        if self.sequence_parallel and self.tp == 1:
+            raise ParameterError(
+                "sequence-parallel is of the ranks that share tensors, and tp is 1: give --tp"
+            )
+        if self.ranks > MAX_JOB_RANKS:
+            raise TooLargeError(
+                f"tp * pp * dp is {self.ranks} ranks, up to {MAX_JOB_RANKS} are made"
+            )
+
+    @property
+    def ranks(self) -> int:
+        """Return how many there are."""
+        return self.tp * self.pp * self.dp
+
+
+Groups = tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
+class RankLayout:
+    """The groups of ranks.
+
+    Attributes:
+        ep: Ranks that share the experts of a layer. They are consecutive in a stage.
+    """
+
+    tp: int
+    dp: int
+    pp: int = 1
+    ep: int = 1
+
+    @cached_property
+    def _stages(self) -> tuple[range, ...]:
+        each = self.tp * self.dp
+        return tuple(range(stage * each, (stage + 1) * each) for stage in range(self.pp))
+
+    def stage_ranks(self, stage: int) -> tuple[int, ...]:
+        """Return the ranks of a stage."""
+        return tuple(self._stages[stage])
+
+    def tensors(self, stage: int) -> Groups:
+        """Return ranks that share the tensors of layers."""
+        ranks = self._stages[stage]
+        return tuple(tuple(ranks[at : at + self.tp]) for at in range(0, len(ranks), self.tp))
+
+    def replicas(self, stage: int) -> Groups:
+        """Return ranks that have the same parameters, and data of their own."""
+        return tuple(tuple(self._stages[stage][at :: self.tp]) for at in range(self.tp))
+
+    def experts(self, stage: int) -> Groups:
+        """Return ranks that share the experts of layers."""
+        ranks = self._stages[stage]
+        return tuple(tuple(ranks[at : at + self.ep]) for at in range(0, len(ranks), self.ep))
+
+    def expert_replicas(self, stage: int) -> Groups:
+        """Return ranks that have the same experts."""
+        return tuple(tuple(self._stages[stage][at :: self.ep]) for at in range(self.ep))
+
+    def pairs(self, giver: int, taker: int) -> Groups:
+        """Return each rank of a stage with that of another in the same place."""
+        return tuple(zip(self._stages[giver], self._stages[taker], strict=True))

@@ -1,0 +1,248 @@
+"""Jobs by name: those of SYNDICATE (NSDI 2023), as far as it tells, and larger ones of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sccl.errors import unknown_name
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """Parameters of a job.
+
+    Attributes:
+        family: Family of models.
+        about: Sources and assumptions.
+    """
+
+    name: str
+    family: str
+    parameters: Mapping[str, object]
+    about: str
+
+
+_TESTBED = (
+    "Testbed: nodes of 8 V100, 120 TFLOPS in 32 bits, 1000 in 16 bits and 7.2 TB/s a node (Table "
+    "1). Assumed: {efficiency} of the peak is reached"
+)
+_MLP = 0.7
+_MLP_PEAK = {"efficiency": _MLP, "tflops": 15.0}
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Table2:
+    """A model of Table 2.
+
+    Attributes:
+        layers: of both perceptrons, with their mean width.
+        bottom: how many are of the bottom one, and their width: ours.
+        top: likewise.
+    """
+
+    batch: int
+    mflops: float
+    dimension: int
+    pooling: int
+    layers: tuple[int, int]
+    tables: int
+    bottom: tuple[int, int]
+    top: tuple[int, int]
+    zero: int = 0
+
+
+def _dlrm_preset(name: str, row: _Table2) -> Preset:
+    (count, width), (count_top, width_top) = row.bottom, row.top
+    layers, mean = row.layers
+    products = 2 * (count * width**2 + count_top * width_top**2) / 1e6
+    sharding = ", its perceptrons under FSDP" if row.zero else ""
+    about = (
+        f"SYNDICATE's model {name}{sharding} (Table 2: batch {row.batch}, rows of "
+        f"{row.dimension}, pooling {row.pooling}, {layers} layers of mean width {mean}, "
+        f"{row.mflops:g} MFLOPs a sample). "
+        f"{_TESTBED.format(efficiency=_MLP)}; the batch is that of each GPU, on 128 of them; "
+        f"MFLOPs are those of the forward pass; there are {row.tables} tables ('about "
+        f"{_table_count_text(row.tables)}'); {count} layers are of the bottom perceptron, {width} "
+        "wide, "
+        f"and {count_top} of the top one, {width_top} wide, which has that mean and "
+        f"{products:.1f} MFLOPs, the rest is what brings rows and dense features "
+        "together; rows are sent in 32 bits"
+    )
+    parameters = {
+        "ranks": 128,
+        "batch": row.batch,
+        "tables": row.tables,
+        "dimension": row.dimension,
+        "pooling": row.pooling,
+        "bottom": (width,) * (count + 1),
+        "top": (width_top,) * (count_top + 1),
+        "interaction_mflops": round(row.mflops - products, 3),
+        "zero": row.zero,
+        **_MLP_PEAK,
+    }
+    return Preset(name, "dlrm", parameters, about)
+
+
+def _table_count_text(tables: int) -> str:
+    return "100s" if tables < 1000 else "1000s"
+
+
+_XLM_R_XL = Preset(
+    "A5",
+    "transformer",
+    {
+        "layers": 36,
+        "hidden": 2560,
+        "heads": 32,
+        "sequence": 512,
+        "vocabulary": 250_880,
+        "batch": 8,
+        "dp": 128,
+        "zero": 3,
+        "recompute": "full",
+        "dtype": "float16",
+        "tflops": 125.0,
+        "efficiency": 0.4,
+    },
+    "SYNDICATE's model A5, XLM-R-XL: 36 layers of width 2560 with 32 heads, 250880 words, as its "
+    f"configuration was published. {_TESTBED.format(efficiency=0.4)}; 8 sequences of 512 tokens a "
+    "GPU, on 128 of them, in 16 bits; under FSDP (ZeRO-3): the paper calls it model parallel, and "
+    "tells of its allgathers and reducescatters; layers are computed again backward",
+)
+
+_REGNETZ = Preset(
+    "A6",
+    "convolutional",
+    {
+        "depths": (2, 6, 14, 6),
+        "widths": (48, 104, 240, 528),
+        "group_width": 8,
+        "expansion": 4,
+        "picture": 224,
+        "batch": 64,
+        "dp": 128,
+        "dtype": "float32",
+        "tflops": 15.0,
+        "efficiency": 0.4,
+    },
+    "SYNDICATE's model A6, RegNetZ: of its sizes that of 4 GF (28 blocks, w0 48, wa 14.5, wm "
+    "2.226, groups of 8, 4 times as wide within), widths rounded to 8. "
+    f"{_TESTBED.format(efficiency=0.4)}; 64 pictures a GPU, on 128 of them; each rank has data of "
+    "its own, and gradients are added up in buckets of 25 MB; squeeze and excitation is left out",
+)
+
+_MOE = {
+    "hidden": 4096,
+    "heads": 32,
+    "sequence": 2048,
+    "batch": 1,
+    "zero": 3,
+    "prefetch": 2,
+    "moe_every": 2,
+    "top_k": 2,
+    "capacity": 1.0,
+    "dtype": "bfloat16",
+    "efficiency": 1.0,
+    "memory_gb_per_s": 2039.0,
+}
+_MOE_ABOUT = (
+    "ours, for searches to be compared on: the teraflops are those that are reached, 156 of them "
+    "half the peak of an A100; memory is that of an A100 of 80 GB"
+)
+
+_PRESET_LIST = (
+    _dlrm_preset(
+        "A1",
+        _Table2(
+            batch=512,
+            mflops=89,
+            dimension=68,
+            pooling=27,
+            layers=(26, 914),
+            tables=256,
+            bottom=(9, 2157),
+            top=(17, 256),
+        ),
+    ),
+    _dlrm_preset(
+        "A2",
+        _Table2(
+            batch=1024,
+            mflops=638,
+            dimension=93,
+            pooling=15,
+            layers=(20, 3375),
+            tables=1024,
+            bottom=(13, 4917),
+            top=(7, 512),
+        ),
+    ),
+    _dlrm_preset(
+        "A3",
+        _Table2(
+            batch=512,
+            mflops=784,
+            dimension=231,
+            pooling=17,
+            layers=(26, 3210),
+            tables=1024,
+            bottom=(16, 4896),
+            top=(10, 512),
+        ),
+    ),
+    _dlrm_preset(
+        "A4",
+        _Table2(
+            batch=4096,
+            mflops=60,
+            dimension=72,
+            pooling=49,
+            layers=(43, 682),
+            tables=1024,
+            bottom=(19, 1220),
+            top=(24, 256),
+            zero=3,
+        ),
+    ),
+    _XLM_R_XL,
+    _REGNETZ,
+    *(
+        Preset(
+            f"moe-{tflops}",
+            "moe",
+            {**_MOE, "layers": 40, "dp": 32, "experts": 32, "ep": 32, "tflops": float(tflops)},
+            f"200 collectives on 32 GPUs, {_MOE_ABOUT}",
+        )
+        for tflops in (156, 600, 1500)
+    ),
+    Preset(
+        "moe-512",
+        "moe",
+        {
+            **_MOE,
+            "hidden": 2048,
+            "heads": 16,
+            "batch": 4,
+            "layers": 96,
+            "dp": 512,
+            "experts": 64,
+            "ep": 64,
+            "microbatches": 2,
+            "tflops": 600.0,
+        },
+        f"1248 collectives on 512 GPUs, {_MOE_ABOUT}",
+    ),
+)
+PRESETS = {preset.name: preset for preset in _PRESET_LIST}
+
+
+def find_preset(name: str) -> Preset:
+    """Return the preset of a name.
+
+    Raises:
+        UnknownNameError: there is none of it.
+    """
+    if name not in PRESETS:
+        raise unknown_name("preset", name, PRESETS, f"the presets are {', '.join(PRESETS)}")
+    return PRESETS[name]

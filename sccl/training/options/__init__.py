@@ -1,0 +1,1 @@
+"""Options of a collective in a training step: motifs, links that carry them, and costs."""

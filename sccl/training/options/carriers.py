@@ -1,0 +1,284 @@
+"""Define carriers: the transfers between ranks that implement a motif, step after step.
+
+Each carrier is a pattern known from frameworks, applied to every group of a motif at once. A step
+sends data that exist before it. In reductions, a transfer is added at its target in all steps
+except those that distribute results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sccl.core.arrays import IntArray
+from sccl.core.motif import Motif, MotifShare
+from sccl.training.motifs.collective_motif import NAMES, even_offsets
+from sccl.training.motifs.extents import cells_of, floor_part, list_exchanges
+from sccl.training.options.ring_orders import rank_order
+
+
+class Transfers(NamedTuple):
+    """Transfers, one per row, step after step.
+
+    Attributes:
+        step: Step, from 0 on, without gaps.
+        start: First element.
+        stop: End of the elements (exclusive). There is at least one.
+        source: Source rank.
+        target: Target rank.
+        reduces: Whether the target reduces it into its own value.
+    """
+
+    step: IntArray
+    start: IntArray
+    stop: IntArray
+    source: IntArray
+    target: IntArray
+    reduces: NDArray[np.bool_]
+
+
+RingOrder = Callable[[IntArray], IntArray]
+"""Return the places of a group, given its ranks, in the order of a ring."""
+
+
+@dataclass(frozen=True, slots=True)
+class MotifCarrier:
+    """A pattern that carries motifs.
+
+    Attributes:
+        collectives: Collectives that it carries.
+        build_transfers: Function from a motif, and the order of ranks in a ring, to its transfers.
+        description: Description, for documents.
+    """
+
+    name: str
+    collectives: tuple[str, ...]
+    build_transfers: Callable[[Motif, RingOrder], Transfers]
+    description: str
+
+
+_Block = tuple[IntArray, ...]
+
+
+def _concatenate_blocks(blocks: Iterable[_Block]) -> Transfers:
+    """Return blocks of rows, each of six columns, in the order of steps."""
+    all_blocks = list(blocks)
+    if not all_blocks:
+        empty = np.empty(0, np.int64)
+        return Transfers(empty, empty, empty, empty, empty, empty.astype(np.bool_))
+    columns = [np.concatenate(pieces) for pieces in zip(*all_blocks, strict=True)]
+    kept = columns[1] < columns[2]
+    columns = [column[kept] for column in columns]
+    few = columns[0].max(initial=0) < 2**16  # then it takes a tenth
+    order = np.argsort(columns[0].astype(np.uint16) if few else columns[0], kind="stable")
+    step = columns[0][order]
+    step = np.cumsum(np.concatenate([[False], step[1:] != step[:-1]])[: len(step)])
+    start, stop, source, target, adds = (column[order] for column in columns[1:])
+    return Transfers(step, start, stop, source, target, adds.astype(np.bool_))
+
+
+def _build_block(
+    step: IntArray, span: IntArray, source: IntArray, target: IntArray, adds: int
+) -> _Block:
+    """Return rows: of spans (rows of two), of steps and of ranks."""
+    return (step, span[:, 0], span[:, 1], source, target, np.full(len(step), adds))
+
+
+def _cell_spans(motif: Motif, share: MotifShare) -> tuple[IntArray, IntArray]:
+    """Return the spans of the cells that a group moves, and the place that owns each. -1: none."""
+    owns = share.owns or ((*range(len(share.cells) - 1),),)
+    place = np.repeat(np.arange(len(owns)) if share.owns else -1, [len(cells) for cells in owns])
+    number = np.array([cell for cells in owns for cell in cells], np.int64)
+    begin = cells_of(share.cells)
+    size = np.diff(begin)[number]
+    spans = np.stack([begin[number] + floor_part(size, part) for part in motif.part], axis=1)
+    return spans, place
+
+
+def _part_spans(motif: Motif, share: MotifShare, count: int) -> IntArray:
+    """Return the spans of equal numbers of parts of each cell of a group: [cell, part, end]."""
+    spans, _ = _cell_spans(motif, share)
+    rows = [even_offsets(start, stop, count) for start, stop in spans.tolist()]
+    ends = np.array(rows, np.int64).reshape(len(spans), -1)
+    return np.stack([ends[:, :-1], ends[:, 1:]], axis=2)
+
+
+def _direct_transfers(motif: Motif, _order: RingOrder = rank_order) -> Transfers:
+    """Return transfers from every rank to every destination, all at once.
+
+    An allreduce is a reducescatter followed by an allgather.
+    """
+    if motif.collective == "alltoall":
+        start, stop, source, target = list_exchanges(motif)
+        zero = np.zeros(len(start), np.int64)
+        return _concatenate_blocks([(zero, start, stop, source, target, zero)])
+    blocks: list[_Block] = []
+    for share in motif.shares:
+        group = np.array(share.group, np.int64)
+        if motif.collective == "allreduce":
+            parts = _part_spans(motif, share, len(group)).transpose(1, 0, 2)
+            for step in range(2):
+                blocks += _owner_blocks(group, list(parts), step, reduces=not step)
+            continue
+        spans, place = _cell_spans(motif, share)
+        if share.root is not None:
+            blocks.append(_root_block(motif, group, share.root, spans, place))
+            continue
+        owned = [spans[place == k] for k in range(len(group))]
+        blocks += _owner_blocks(group, owned, 0, reduces=motif.is_combining)
+    return _concatenate_blocks(blocks)
+
+
+def _owner_blocks(
+    group: IntArray, parts: Sequence[IntArray], step: int, *, reduces: bool
+) -> list[_Block]:
+    """Return the transfers between each place and all others for the parts that it owns."""
+    blocks = []
+    for place, spans in enumerate(parts):
+        others = np.delete(group, place)
+        if not len(spans) or not len(others):
+            continue
+        span = np.repeat(spans, len(others), axis=0)
+        owner, far = np.full(len(span), group[place]), np.tile(others, len(spans))
+        source, target = (far, owner) if reduces else (owner, far)
+        blocks.append(_build_block(np.full(len(span), step), span, source, target, reduces))
+    return blocks
+
+
+def _root_block(
+    motif: Motif, group: IntArray, root: int, spans: IntArray, place: IntArray
+) -> _Block:
+    """Return the direct transfers between a root and all others."""
+    others = np.delete(group, root)
+    if place.min(initial=0) < 0:  # all of it, to or from each
+        span, far = np.repeat(spans, len(others), axis=0), np.tile(others, len(spans))
+    else:
+        away = place != root
+        span, far = spans[away], group[place[away]]
+    roots = np.full(len(far), group[root])
+    outwards = motif.collective in {"broadcast", "scatter"}
+    source, target = (roots, far) if outwards else (far, roots)
+    return _build_block(np.zeros(len(far), np.int64), span, source, target, motif.is_combining)
+
+
+def _ring_transfers(motif: Motif, ring_of: RingOrder = rank_order) -> Transfers:
+    """Return the transfers around a ring of the ranks of each group.
+
+    To or from a root they use a chain, in as many pieces as there are ranks.
+    """
+    blocks: list[_Block] = []
+    for share in motif.shares:
+        group = np.array(share.group, np.int64)
+        order = ring_of(group)  # places
+        if motif.collective in {"broadcast", "reduce"}:
+            assert share.root is not None
+            blocks.append(
+                _chain_block(motif, share, np.roll(order, -int(np.argmax(order == share.root))))
+            )
+            continue
+        ring, count = group[order], len(group)
+        if motif.collective == "allreduce":
+            parts = _part_spans(motif, share, count).transpose(1, 0, 2)
+            owned = [(parts[k], k) for k in range(count)]
+        else:
+            spans, place = _cell_spans(motif, share)
+            at = np.argsort(order, kind="stable")  # of each place, where it is in the ring
+            owned = [(spans[place == k], int(at[k])) for k in range(count)]
+        steps = count - 1
+        gathers = motif.collective != "reducescatter"
+        for span, owner in owned:
+            if motif.is_combining:  # it ends at its owner
+                blocks += [_ring_block(ring, span, owner + 1, 0, adds=1)]
+            if gathers:  # it begins at its owner
+                blocks += [
+                    _ring_block(ring, span, owner, steps if motif.is_combining else 0, adds=0)
+                ]
+    return _concatenate_blocks(blocks)
+
+
+def _ring_block(ring: IntArray, span: IntArray, begin: int, first_step: int, adds: int) -> _Block:
+    """Return the path of a part from a place of a ring, over all hops except the last."""
+    hops = np.arange(len(ring) - 1)
+    source, target = (begin + hops) % len(ring), (begin + hops + 1) % len(ring)
+    many = len(span)
+    return _build_block(
+        np.tile(first_step + hops, many),
+        np.repeat(span, len(hops), axis=0),
+        np.tile(ring[source], many),
+        np.tile(ring[target], many),
+        adds,
+    )
+
+
+def _chain_block(motif: Motif, share: MotifShare, order: IntArray) -> _Block:
+    """Return the transfers from the first of some places to the last, or back, in pieces."""
+    ranks = np.array(share.group, np.int64)[order]
+    pieces = _part_spans(motif, share, len(ranks)).reshape(-1, 2)
+    hops = np.arange(len(ranks) - 1)
+    inwards = motif.collective == "reduce"
+    ranks = ranks[::-1] if inwards else ranks
+    step = (np.arange(len(pieces))[:, None] + hops[None, :]).ravel()
+    span = np.repeat(pieces, len(hops), axis=0)
+    source, target = (np.tile(end, len(pieces)) for end in (ranks[:-1], ranks[1:]))
+    return _build_block(step, span, source, target, inwards)
+
+
+def _tree_transfers(motif: Motif, _order: RingOrder = rank_order) -> Transfers:
+    """Return the transfers of whole buffers along a binomial tree of the ranks of each group.
+
+    From the root, far hops come first, so that a buffer enters each node once.
+    """
+    blocks: list[_Block] = []
+    for share in motif.shares:
+        group = np.array(share.group, np.int64)
+        order = rank_order(group)
+        root = 0 if share.root is None else int(np.argmax(order == share.root))
+        ranks = group[np.roll(order, -root)]
+        spans, _ = _cell_spans(motif, share)
+        steps = (len(ranks) - 1).bit_length()
+        for step in range(steps):
+            if motif.collective != "broadcast":
+                blocks.append(_tree_level_block(ranks, spans, step, 2**step, inwards=True))
+            if motif.collective != "reduce":
+                then = step + (steps if motif.is_combining else 0)
+                blocks.append(
+                    _tree_level_block(ranks, spans, then, 2 ** (steps - 1 - step), inwards=False)
+                )
+    return _concatenate_blocks(blocks)
+
+
+def _tree_level_block(
+    ranks: IntArray, spans: IntArray, step: int, far: int, *, inwards: bool
+) -> _Block:
+    """Return a level of a binomial tree: every other rank of so many, and the one so far on."""
+    near = np.arange(0, len(ranks) - far, 2 * far)
+    ends = (ranks[near], ranks[near + far])
+    source, target = (np.tile(end, len(spans)) for end in (ends[::-1] if inwards else ends))
+    span = np.repeat(spans, len(near), axis=0)
+    return _build_block(np.full(len(span), step), span, source, target, inwards)
+
+
+CARRIERS = (
+    MotifCarrier(
+        "direct",
+        NAMES,
+        _direct_transfers,
+        "from each rank to each destination at once; an allreduce in two steps",
+    ),
+    MotifCarrier(
+        "ring",
+        ("allgather", "allreduce", "broadcast", "reduce", "reducescatter"),
+        _ring_transfers,
+        "around a ring of the ranks: along links, or by number; to or from a root in pieces",
+    ),
+    MotifCarrier(
+        "tree",
+        ("allreduce", "broadcast", "reduce"),
+        _tree_transfers,
+        "along a binomial tree of the ranks by number, whole",
+    ),
+)

@@ -1,0 +1,236 @@
+"""Model the resources that motifs share: links, shared bandwidths, and streams of ranks.
+
+A machine has many of these, but few matter. Resources with equal loads of all motifs are one, and a
+resource whose loads never exceed those of another needs no check. So ranks with the same work share
+resources, and ranks of two pipeline stages have different ones.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from sccl.core.arrays import IntArray
+from sccl.core.fabric import Channel, Fabric
+from sccl.core.ids import Edge
+from sccl.core.topology import Link, Topology
+from sccl.core.training_plan import FULL_LOAD
+
+PipeKind = tuple[object, ...]
+"""Common name of equal pipes, and their common properties."""
+
+_ANY_NUMBER = re.compile(r" ?[0-9]+")
+
+_SAFE_INT = 2**62
+_SCALE = FULL_LOAD * 1000
+"""Capacities are of microseconds, and times in nanoseconds."""
+
+_MAX_SEPARATE_LINK_RANKS = 16
+"""Ranks of a machine, at the most, each of whose links between ranks is looked at by itself."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FabricPipes:
+    """The links of a fabric, its shared bandwidths, and the streams of its ranks.
+
+    Attributes:
+        names: Names of all pipes.
+        kinds: Kinds of all pipes.
+        link: Numbers of links, those of a channel after those of the previous channel ...
+        pipe: ... and a pipe that each belongs to.
+        first_link: First link of each channel, and the total.
+        first_stream: For each channel, the pipe of the streams of rank 0.
+        capacity: Bytes per microsecond of each pipe except streams, as a numerator ...
+        parts: ... and a denominator.
+    """
+
+    names: tuple[str, ...]
+    kinds: tuple[PipeKind, ...]
+    link: IntArray
+    pipe: IntArray
+    first_link: tuple[int, ...]
+    first_stream: tuple[int, ...]
+    capacity: IntArray
+    parts: IntArray
+
+    def pipe_bytes(self, channel: int, of_links: IntArray) -> IntArray:
+        """Return the load of each pipe from the loads of a channel's links."""
+        pairs = self._link_rows(channel)
+        amounts = np.zeros(len(self.capacity), np.int64)
+        np.add.at(amounts, self.pipe[pairs], of_links[self.link[pairs] - self.first_link[channel]])
+        return amounts
+
+    def _link_rows(self, channel: int) -> IntArray:
+        first, end = self.first_link[channel : channel + 2]
+        return np.flatnonzero((self.link >= first) & (self.link < end))
+
+    def loads(self, carried: IntArray, ns: int) -> IntArray:
+        """Return the part that so many bytes in so many nanoseconds are of each pipe.
+
+        Returns:
+            In thousandths, rounded up.
+        """
+        up, down = carried * self.parts, self.capacity * ns
+        if int(up.max(initial=0)) < _SAFE_INT // _SCALE:
+            safe: IntArray = -(-up * _SCALE // down)
+            return safe
+        rows = zip(up.tolist(), down.tolist(), strict=True)
+        return np.array([-(-a * _SCALE // b) for a, b in rows], np.int64)
+
+
+def build_pipes(fabric: Fabric) -> FabricPipes:
+    """Return the pipes of a fabric: links first, then shared bandwidths, then streams."""
+    names, kinds, speeds = list[str](), list[PipeKind](), list[Fraction]()
+    pairs, place, first_link = list[tuple[int, int]](), list[dict[Edge, int]](), [0]
+    for channel in fabric.channels:
+        links = channel.topology.links
+        place.append({item.edge: first_link[-1] + k for k, item in enumerate(links)})
+        first_link.append(first_link[-1] + len(links))
+        pairs += [(k, k) for k in range(*first_link[-2:])]
+        names += [f"{channel.name}: {_link_label(channel.topology, item.edge)}" for item in links]
+        kinds += [_link_kind(channel, item) for item in links]
+        speeds += [item.lanes * _to_fraction(item.gb_per_s) for item in links]
+    numbers = {channel.name: k for k, channel in enumerate(fabric.channels)}
+    together = [
+        (
+            f"{c.name}: {b.name}",
+            [(c.name, e) for e in b.edges],
+            b.chunks_per_round * _to_fraction(speed),
+        )
+        for c in fabric.channels
+        for b, speed in zip(c.topology.budgets, c.topology.budget_speeds(), strict=True)
+    ]
+    together += [(s.name, list(s.links), _to_fraction(s.gb_per_s)) for s in fabric.shared]
+    for name, members, speed in together:
+        link_ids = [place[numbers[channel]][edge] for channel, edge in members]
+        pairs += [(link, len(names)) for link in link_ids]
+        kinds.append(
+            (_ANY_NUMBER.sub("", name), speed, *sorted({str(kinds[link]) for link in link_ids}))
+        )
+        names.append(name)
+        speeds.append(speed)
+    streams = []
+    for channel in fabric.channels:
+        streams.append(len(names))
+        names += [f"{channel.name}: streams of rank {rank}" for rank in range(fabric.ranks)]
+        kinds += [(f"{channel.name}: streams",)] * fabric.ranks
+    link, pipe = np.array(sorted(pairs), np.int64).T
+    return FabricPipes(
+        names=tuple(names),
+        kinds=tuple(kinds),
+        link=link,
+        pipe=pipe,
+        first_link=tuple(first_link),
+        first_stream=tuple(streams),
+        capacity=np.array([(speed * 1000).numerator for speed in speeds], np.int64),
+        parts=np.array([(speed * 1000).denominator for speed in speeds], np.int64),
+    )
+
+
+def stream_load(channel: Channel) -> int:
+    """Return a motif's load of its channel's streams, so that at most all streams are used.
+
+    It is in thousandths. If 1,000 is not divisible by the number of streams, the load is rounded
+    up.
+    """
+    part, left = divmod(FULL_LOAD, channel.streams)
+    return part if part * (channel.streams + 1) > FULL_LOAD else part + bool(left)
+
+
+@dataclass(frozen=True, slots=True)
+class PipeClass:
+    """Pipes that are one resource.
+
+    Attributes:
+        name: of the resource.
+        pipes: which. The resource is loaded as the most loaded of them.
+    """
+
+    name: str
+    pipes: tuple[int, ...]
+
+    def load(self, loads: IntArray) -> int:
+        """Return the load of the resource, from those of all pipes."""
+        return int(loads[list(self.pipes)].max())
+
+
+def group_pipes(
+    pipes: FabricPipes, rows: Sequence[IntArray], used_by: Sequence[int]
+) -> list[PipeClass]:
+    """Return the resources that have to be looked at.
+
+    Pipes of one kind that the same collectives load are one: in a job many ranks do the same at
+    once. That is exact where these are loaded alike, and else allows less than there is room for.
+
+    Args:
+        rows: of each motif that may run, the load of each pipe.
+        used_by: of each motif, the number of its collective.
+    """
+    if not any(row.any() for row in rows):
+        return []
+    loads, users = np.stack(rows), np.array(used_by)
+    loaded = [loads[users == k].any(axis=0) for k in range(int(users.max()) + 1)]
+    marks = np.packbits(np.stack(loaded), axis=0)
+    groups: dict[object, list[int]] = {}
+    for pipe in np.flatnonzero(loads.any(axis=0)).tolist():
+        groups.setdefault((pipes.kinds[pipe], marks[:, pipe].tobytes()), []).append(pipe)
+    members = list(groups.values())
+    max_loads = np.stack([loads[:, group].max(axis=1) for group in members], axis=1)
+    kept = _distinct_columns(max_loads)
+    words = [str(pipes.kinds[members[k][0]][0]) for k in kept]
+    several = Counter(words)
+    return [
+        PipeClass(word if several[word] == 1 else pipes.names[members[k][0]], tuple(members[k]))
+        for k, word in zip(kept, words, strict=True)
+    ]
+
+
+def _distinct_columns(loads: IntArray) -> list[int]:
+    """Return the columns that must be checked: the first of equal ones.
+
+    A column that never exceeds another one is left out: its constraint is implied.
+    """
+    columns, first = np.unique(loads.T, axis=0, return_index=True)
+    kept = []
+    for k, column in enumerate(columns):
+        above = (columns >= column).all(axis=1)
+        above[k] = False
+        if not above.any():
+            kept.append(int(first[k]))
+    return sorted(kept)
+
+
+def _link_kind(channel: Channel, link: Link) -> PipeKind:
+    """Return a key that is equal for links of one kind: costs and types of ends."""
+    topology = channel.topology
+    stems = [_switch_family(topology, node) or "rank" for node in link.edge]
+    name = f"{channel.name}: {' to '.join(stems)}, {link.lanes * link.gb_per_s:g} GB/s"
+    if max(link.edge) < topology.ranks <= _MAX_SEPARATE_LINK_RANKS:
+        return (name, link.edge)
+    return (name, link.alpha_us)
+
+
+def _link_label(topology: Topology, edge: Edge) -> str:
+    """Return the name of a link by its ends."""
+    return " to ".join(
+        f"rank {topology.label(node)}"
+        if node < topology.ranks
+        else topology.switches[node - topology.ranks].name
+        for node in edge
+    )
+
+
+def _switch_family(topology: Topology, node: int) -> str:
+    """Return the name of a switch without its number; of a rank nothing."""
+    if node < topology.ranks:
+        return ""
+    return topology.switches[node - topology.ranks].name.rstrip("0123456789 ")
+
+
+def _to_fraction(number: float) -> Fraction:
+    return Fraction(str(number))

@@ -1,0 +1,403 @@
+"""Finds options of a collective: recipes that are made, judged, and carried over channels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+
+from sccl.core.dtypes import ITEM_BYTES
+from sccl.core.fabric import Fabric
+from sccl.core.motif import Motif
+from sccl.core.training_plan import Option
+from sccl.core.workload_ops import CommOp
+from sccl.errors import InputError, ParameterError
+from sccl.training.motifs import (
+    MERGE,
+    apply_recipe,
+    build_collective_motif,
+    merge_collectives,
+    parse_recipe,
+)
+from sccl.training.options.candidate_options import CandidateOption
+from sccl.training.options.carriers import CARRIERS
+from sccl.training.options.measured_costs import COMPLEMENT_SEPARATOR, CostTable
+from sccl.training.options.motif_costs import MotifCost, MotifCosts, MotifPlanner
+from sccl.training.options.recipe_candidates import (
+    candidate_recipes,
+    lane_recipes,
+    node_level_sizes,
+)
+
+CarryFunction = Callable[[Motif], tuple[int, str, MotifCost]]
+"""Return a motif's channel, its carrier, and its cost."""
+
+_MIN_LAUNCHES = 4
+"""A part of a collective takes at least this multiple of its launch time, or it is not divided."""
+
+_MAX_PLANNED_RANKS = 16
+"""Ranks of a machine for which schedules are planned."""
+
+_CARRIER_NAMES = frozenset(carrier.name for carrier in CARRIERS)
+
+_UNLIMITED_NS = 10**15
+"""Nanoseconds that stand for a collective that no channel carries whole. It may be divided
+freely.
+"""
+
+_NO_RECIPE = "none"
+"""Name of the carrier if collectives have different carriers, or none."""
+
+_MAX_MIXED_CHANNELS = 8
+"""Ways to give phases of a recipe to channels."""
+
+
+@dataclass(frozen=True, slots=True)
+class OptionSettings:
+    """Settings of options.
+
+    Attributes:
+        max_motifs: Largest number of motifs of a recipe.
+        max_options: Largest number of options of a collective.
+        bitwise: Whether only options with the default order of reduction are kept.
+        recipes: Recipes to try. None: chosen by collective.
+        planner: Planner of schedules for small machines with links between ranks. None: none.
+        measured: Measured times instead of modelled ones.
+        complementary: Whether this planner also offers options on remainders of a channel.
+    """
+
+    max_motifs: int = 16
+    max_options: int = 12
+    bitwise: bool = False
+    recipes: tuple[str, ...] | None = None
+    planner: MotifPlanner | None = None
+    measured: CostTable | None = None
+    complementary: bool = True
+
+
+@dataclass
+class OptionEnumerator:
+    """Derives the options of collectives, one after another.
+
+    Attributes:
+        costs: Costs computed so far.
+        refused: For each collective, by id: refused recipes with reasons.
+    """
+
+    fabric: Fabric
+    settings: OptionSettings
+    costs: MotifCosts = field(init=False)
+    refused: dict[str, dict[str, str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.costs = MotifCosts(self.fabric, self.settings.measured)
+
+    def enumerate_options(self, op: CommOp) -> list[CandidateOption]:
+        """Return all options of a collective, the default first.
+
+        Raises:
+            InputError: there is none, or its group is outside.
+        """
+        if (last := max(op.members)) >= self.fabric.ranks:
+            raise ParameterError(
+                f"operation {op.id!r}: rank {last} is in its group, and fabric "
+                f"{self.fabric.name!r} has {self.fabric.ranks} ranks, 0 to {self.fabric.ranks - 1}:"
+                " give a larger fabric"
+            )
+        motif = motif_of(op)
+        if motif is None:
+            return [self._launch_only_candidate(op)]
+        offers, refused = self._try_recipes(op, motif)
+        if not offers:
+            reasons = "; ".join(f"{recipe}: {why}" for recipe, why in refused.items())
+            raise ParameterError(
+                f"operation {op.id!r}, {op.collective} of {len(op.group)} ranks, has no option: "
+                f"{reasons}"
+            )
+        self.refused[op.id] = refused
+        return offers
+
+    def carry_recipe(self, op: CommOp, recipe: str, carry: CarryFunction) -> CandidateOption | None:
+        """Return an option of a recipe, carried as is told. None: none is to be offered.
+
+        Raises:
+            InputError: it is refused, or a motif cannot be carried so.
+        """
+        motif = motif_of(op)
+        if motif is None:
+            return None
+        motifs = self._apply_recipe(op, recipe)
+        parts = tuple(map(carry, motifs))
+        default = self._default_carrier(op, motif, {})
+        carriers = [carrier.partition(COMPLEMENT_SEPARATOR)[0] for _, carrier, _ in parts]
+        bitwise = _is_same_order(op, recipe, motifs, carriers, default)
+        if self.settings.bitwise and not bitwise:
+            return None
+        return CandidateOption(
+            recipe, parts, tuple(piece.after for piece in motifs), bitwise, is_protected=True
+        )
+
+    def keeps_reduction_order(self, op: CommOp, option: Option) -> bool:
+        """Return whether an option reduces in the order in which its collective does as it is.
+
+        Raises:
+            InputError: its recipe is refused.
+        """
+        motif = motif_of(op)
+        if motif is None:
+            return True
+        motifs = self._apply_recipe(op, option.recipe)
+        carriers = [piece.carrier.partition(COMPLEMENT_SEPARATOR)[0] for piece in option.motifs]
+        default = self._default_carrier(op, motif, {})
+        return _is_same_order(op, option.recipe, motifs, carriers, default)
+
+    @staticmethod
+    def _apply_recipe(op: CommOp, recipe: str) -> tuple[Motif, ...]:
+        """Return the motifs of a recipe for a collective that moves data.
+
+        Raises:
+            InputError: The recipe is refused.
+        """
+        wholes = original_motifs(op)
+        assert wholes is not None
+        return apply_recipe(wholes, parse_recipe(recipe), ITEM_BYTES[op.dtype])
+
+    def _launch_only_candidate(self, op: CommOp) -> CandidateOption:
+        """Return the option of a collective that moves nothing: its launch."""
+        cost = self.costs.launch_cost(op.members, 0)
+        return CandidateOption("whole", ((0, CARRIERS[0].name, cost),), ((),), bitwise=True)
+
+    def _try_recipes(
+        self, op: CommOp, motif: Motif
+    ) -> tuple[list[CandidateOption], dict[str, str]]:
+        """Return all options, the default first, and why recipes were refused."""
+        made, refused = list[CandidateOption](), dict[str, str]()
+        default = self._default_carrier(op, motif, refused)
+        for recipe in self._recipes_to_try(op, motif, refused):
+            try:
+                made += self._recipe_candidates(op, recipe, default)
+            except InputError as error:
+                refused[recipe] = str(error)
+        if default == _NO_RECIPE and not op.merged:
+            made.sort(key=lambda offer: offer.ns)
+        return made, refused
+
+    def _default_carrier(self, op: CommOp, motif: Motif, refused: dict[str, str]) -> str:
+        """Return the fastest carrier of the whole on the first channel that joins its ranks.
+
+        If there is none, parts of it may still have carriers, but none is the default. Merged
+        collectives have a common carrier, if it is the same for each of them.
+        """
+        if op.merged:
+            each = {
+                self._default_carrier(member, member_motif, refused)
+                for member in op.merged
+                if (member_motif := motif_of(member)) is not None
+            }
+            return each.pop() if len(each) == 1 else _NO_RECIPE
+        for number, channel in enumerate(self.fabric.channels):
+            try:
+                return self._fastest_carrier(motif, number, op)[0]
+            except InputError as error:
+                refused[f"whole on {channel.name}"] = str(error)
+        return _NO_RECIPE
+
+    def _recipes_to_try(self, op: CommOp, motif: Motif, refused: dict[str, str]) -> list[str]:
+        """Return the recipes that are tried; of others it is said why they are not."""
+        first = MERGE if op.merged else ""
+        if self.settings.recipes is not None:
+            return [_recipe_starting_with(first, recipe) for recipe in self.settings.recipes]
+        machines = [channel.topology for channel in self.fabric.channels]
+        node = node_level_sizes(op.groups, machines)
+        took = {}
+        for number, channel in enumerate(self.fabric.channels):
+            try:
+                took[channel.name] = self._fastest_carrier(motif, number, op)[1].ns
+            except InputError:
+                continue
+        best_ns = min(took.values(), default=_UNLIMITED_NS)
+        launch = min(channel.launch_us for channel in self.fabric.channels) * 1000
+        rules = list(candidate_recipes(motif, node))
+        levels = f"levels({node})"
+        all_recipes = [*rules, *lane_recipes(took, levels if levels in rules else "")]
+        tried = []
+        for recipe in all_recipes:
+            count = _parallel_part_count(recipe)
+            if count == 1 or best_ns >= _MIN_LAUNCHES * launch * count:
+                tried.append(_recipe_starting_with(first, recipe))
+            else:
+                refused[_recipe_starting_with(first, recipe)] = (
+                    f"it divides {best_ns / 1000:.4g} us into {count}, and launching each takes "
+                    f"{launch / 1000:.4g}: expected {_MIN_LAUNCHES} times as much of each"
+                )
+        return tried
+
+    def _recipe_candidates(self, op: CommOp, text: str, default: str) -> list[CandidateOption]:
+        """Return a recipe's options: on each channel by each carrier, and phases mixed.
+
+        Raises:
+            InputError: it is refused.
+        """
+        motifs = self._apply_recipe(op, text)
+        if len(motifs) > self.settings.max_motifs:
+            raise ParameterError(
+                f"it makes {len(motifs)} motifs, expected {self.settings.max_motifs} at the most"
+            )
+        offers: dict[tuple[object, ...], CandidateOption] = {}
+        error: InputError | None = None
+        after = tuple(motif.after for motif in motifs)
+        for channels in self._channel_choices(motifs):
+            for wanted in self._carrier_choices(channels):
+                try:
+                    parts = tuple(
+                        (number, *self._carry_motif(motif, number, op, wanted))
+                        for motif, number in zip(motifs, channels, strict=True)
+                    )
+                except InputError as refused:
+                    error = refused
+                    continue
+                bitwise = _is_same_order(op, text, motifs, [p[1] for p in parts], default)
+                if bitwise or not self.settings.bitwise:
+                    key = tuple((number, id(cost)) for number, _, cost in parts)
+                    offers.setdefault(
+                        key, CandidateOption(str(parse_recipe(text)), parts, after, bitwise)
+                    )
+        if not offers:
+            raise error or ParameterError("it reduces in another order than the whole")
+        return list(offers.values())
+
+    def _carrier_choices(self, channels: Sequence[int]) -> list[str | None]:
+        """Return possible carriers of motifs. None: the fastest for each."""
+        if len(set(channels)) > 1:
+            return [None]
+        names: list[str | None] = [None, *(carrier.name for carrier in CARRIERS)]
+        if self.settings.planner is not None and self.can_plan(channels[0]):
+            names.append(self.settings.planner.name)
+        return names
+
+    def can_plan(self, channel: int) -> bool:
+        """Return whether schedules are planned on a channel: few ranks, which links join."""
+        machine = self.fabric.channels[channel].topology
+        return machine.ranks <= _MAX_PLANNED_RANKS and any(
+            max(link.edge) < machine.ranks for link in machine.links
+        )
+
+    def _channel_choices(self, motifs: Sequence[Motif]) -> list[tuple[int, ...]]:
+        """Return which channels motifs may take: all one, or each phase one of its own."""
+        names = [channel.name for channel in self.fabric.channels]
+        for motif in motifs:
+            if motif.channel:
+                self.fabric.channel(motif.channel)
+        phases = list(dict.fromkeys(_phase_key(motif) for motif in motifs))
+        free = [phase for phase in phases if not phase[0]]
+        choices = list(product(range(len(names)), repeat=len(free)))
+        if len(choices) > _MAX_MIXED_CHANNELS:
+            choices = [choice for choice in choices if len(set(choice)) == 1]
+        assignments = []
+        for choice in choices:
+            of = dict(zip(free, choice, strict=True))
+            assignments.append(
+                tuple(names.index(m.channel) if m.channel else of[_phase_key(m)] for m in motifs)
+            )
+        return assignments
+
+    def _carry_motif(
+        self, motif: Motif, channel: int, op: CommOp, wanted: str | None
+    ) -> tuple[str, MotifCost]:
+        """Return the carrier of a motif: the requested one, if it supports its collective."""
+        planner = self.settings.planner
+        if planner is not None and wanted == planner.name:
+            size = ITEM_BYTES[op.dtype]
+            return planner.name, self.costs.planned_cost(motif, channel, planner.plan, size)
+        names = {carrier.name for carrier in CARRIERS if motif.collective in carrier.collectives}
+        return self._fastest_carrier(motif, channel, op, {wanted} & names or names)
+
+    def _fastest_carrier(
+        self, motif: Motif, channel: int, op: CommOp, among: Iterable[str | None] = _CARRIER_NAMES
+    ) -> tuple[str, MotifCost]:
+        rows, refused = list[tuple[str, MotifCost]](), list[InputError]()
+        for carrier in CARRIERS:
+            if motif.collective in carrier.collectives and carrier.name in among:
+                try:
+                    cost = self.costs.carrier_cost(motif, channel, carrier, ITEM_BYTES[op.dtype])
+                except InputError as error:
+                    refused.append(error)
+                else:
+                    rows.append((carrier.name, cost))
+        if not rows:
+            raise refused[0]
+        return min(rows, key=lambda row: row[1].ns)
+
+
+def motif_of(op: CommOp) -> Motif | None:
+    """Return a collective as one motif, of all of its groups. None: it moves nothing."""
+    wholes = original_motifs(op)
+    return merge_collectives(wholes) if isinstance(wholes, tuple) else wholes
+
+
+def original_motifs(op: CommOp) -> Motif | tuple[Motif, ...] | None:
+    """Return a collective as one motif, or those that it stands for. None: nothing moves."""
+    if op.merged:
+        several = tuple(motif for motif in map(motif_of, op.merged) if motif is not None)
+        return several or None
+    places = len(op.group)
+    if places < 2 or not op.count:
+        return None
+    if op.splits and not any(
+        size for k, row in enumerate(op.splits) for j, size in enumerate(row) if j != k
+    ):
+        return None
+    root = None if op.root is None else op.group.index(op.root)
+    each = [
+        build_collective_motif(
+            op.collective, group, op.count, None if root is None else group[root], op.splits
+        )
+        for group in op.groups
+    ]
+    return replace(each[0], shares=tuple(motif.shares[0] for motif in each))
+
+
+def _recipe_starting_with(first: str, recipe: str) -> str:
+    """Return a recipe that begins with some rule, if there is one."""
+    if not first:
+        return recipe
+    return first if recipe == "whole" else f"{first}.{recipe}"
+
+
+def _phase_key(motif: Motif) -> tuple[object, ...]:
+    """Return a key that is equal for motifs of one phase, which share a channel."""
+    if motif.channel:
+        return (motif.channel,)
+    return ("", motif.collective, tuple(share.group for share in motif.shares))
+
+
+def _parallel_part_count(recipe: str) -> int:
+    """Return into how many parts, one beside the other, a recipe cuts."""
+    count = 1
+    for term in parse_recipe(recipe).terms:
+        if term.name in {"seg", "spline", "sources"}:
+            count *= term.numbers[0][0]
+        elif term.name == "lanes":
+            count *= len(term.channels)
+    return count
+
+
+_ORDER_KEEPING_RULES = frozenset({"seg", "spline", "sources", "lanes", MERGE})
+
+
+def _is_same_order(
+    op: CommOp, text: str, motifs: Sequence[Motif], carriers: Iterable[str], default: str
+) -> bool:
+    """Return whether a recipe reduces in the order in which the default does, to the last bit.
+
+    Directly, and along a tree, each element is reduced in one order wherever it lies; around a ring
+    it begins with another rank for each part.
+    """
+    names = {carrier for carrier, motif in zip(carriers, motifs, strict=True) if motif.is_combining}
+    if not names or op.reduce in {"bitwise", "max", "min"}:
+        return True
+    terms = {term.name for term in parse_recipe(text).terms}
+    if not terms:
+        return names == {default}
+    allowed = _ORDER_KEEPING_RULES | ({"ring", "sag"} if default == "direct" else set())
+    return names == {default} and default != "ring" and terms <= allowed

@@ -1,0 +1,1 @@
+"""Schedules of training steps: problems, list scheduling, annealing, and exact search."""

@@ -1,0 +1,232 @@
+"""Schedule motifs by list scheduling in compiled loops: in an order, or as soon as possible.
+
+No resource is idle while something could use it, for any priorities. Schedules that benefit from
+waiting need serial generation (:mod:`sccl.training.scheduling.serial_generation`).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from sccl.compiled import compiled, compiled_in_place, number
+from sccl.core.arrays import IntArray
+from sccl.training.scheduling.resource_profile import (
+    ResourceProfile,
+    earliest_fit,
+    empty_profile,
+    reserve,
+)
+from sccl.training.scheduling.serial_generation import NEVER, tail_lengths
+from sccl.training.scheduling.step_problem import StepArrays
+
+
+@compiled
+def schedule_in_order(step: StepArrays, choice: IntArray, starts: IntArray) -> int:
+    """Start motifs in the order of submission, each no earlier than all before it.
+
+    This holds for communication. Computations keep the order of their stream.
+    """
+    ops = len(choice)
+    room = empty_profile(step.resources[0], step.share)
+    ended = np.zeros(ops, dtype=np.int64)
+    issued, finish = number(0), number(0)
+    for op in range(ops):
+        ready = number(0)
+        for k in range(step.before_first[op], step.before_first[op + 1]):
+            ready = max(ready, ended[step.before[k]])
+        option = step.option_first[op] + choice[op]
+        for motif in range(step.motif_first[option], step.motif_first[option + 1]):
+            start = max(ready, issued) if step.communicates[op] else ready
+            for k in range(step.wait_first[motif], step.wait_first[motif + 1]):
+                start = max(start, starts[step.wait[k]] + step.ticks[step.wait[k]])
+            if step.ticks[motif]:
+                low, high = step.use_first[motif], step.use_first[motif + 1]
+                at = earliest_fit(room, step.use, step.share, low, high, int(start))
+                reserve(room, step.use, step.share, low, high, at, at + step.ticks[motif])
+                start = number(at)
+            if step.communicates[op]:
+                issued = start
+            starts[motif] = start
+            ended[op] = max(ended[op], start + step.ticks[motif])
+        finish = max(finish, ended[op])
+    return int(finish)
+
+
+class ListWorkspace(NamedTuple):
+    """Work space of list scheduling.
+
+    Attributes:
+        shared: Use of resources.
+        ready: For each op, end of its dependencies. NEVER: unknown.
+        waits: For each op: number of unfinished dependencies.
+        remaining: For each op: number of motifs that have not started.
+        op_ends: For each op: end of the last of its started motifs.
+        blocked: For motifs with the same use: tick before which their resources are full.
+    """
+
+    shared: ResourceProfile
+    ready: IntArray
+    waits: IntArray
+    remaining: IntArray
+    op_ends: IntArray
+    blocked: IntArray
+
+
+@compiled
+def _order_by_urgency(step: StepArrays, choice: IntArray) -> IntArray:
+    """Return the ops, those with the longest rest first."""
+    rest = np.zeros(len(step.ticks), dtype=np.int64)
+    tail_lengths(step, choice, rest)
+    longest = np.zeros(len(choice), dtype=np.int64)
+    for op in range(len(choice)):
+        option = step.option_first[op] + choice[op]
+        for motif in range(step.motif_first[option], step.motif_first[option + 1]):
+            longest[op] = max(longest[op], rest[motif])
+    order, buffer = np.arange(len(choice)), np.empty(len(choice), dtype=np.int64)
+    width = number(1)  # sorted by halves, from below: NumPy's own sorts take a second to compile
+    while width < len(choice):
+        for low in range(0, len(choice), 2 * width):
+            _merge_sorted_rows(longest, order, buffer, low, width)
+        order, buffer = buffer, order
+        width *= 2
+    return order
+
+
+@compiled_in_place
+def _merge_sorted_rows(
+    longest: IntArray, order: IntArray, buffer: IntArray, low: int, width: int
+) -> None:
+    """Write two rows of ops of some width, one after the other, as one: the longest first."""
+    left, right = low, min(low + width, len(order))
+    middle, end = right, min(right + width, len(order))
+    for place in range(low, end):
+        if right == end or (left < middle and longest[order[left]] >= longest[order[right]]):
+            buffer[place] = order[left]
+            left += 1
+        else:
+            buffer[place] = order[right]
+            right += 1
+
+
+@compiled_in_place
+def _earliest_start(  # noqa: PLR0913, PLR0917 - loops
+    step: StepArrays, room: ListWorkspace, starts: IntArray, op: int, motif: int, now: int
+) -> int:
+    """Return the first tick at which a motif could start after those that have started."""
+    at = room.ready[op]
+    for k in range(step.wait_first[motif], step.wait_first[motif + 1]):
+        earlier = step.wait[k]
+        at = max(at, NEVER if starts[earlier] == NEVER else starts[earlier] + step.ticks[earlier])
+    if at > now or step.ticks[motif] == 0:
+        return int(at)
+    # what has started since has left no more room: most motifs need not be looked at again
+    sort = step.sort[motif]
+    if room.blocked[sort] <= now:
+        low, high = step.use_first[motif], step.use_first[motif + 1]
+        room.blocked[sort] = earliest_fit(room.shared, step.use, step.share, low, high, now)
+    return int(max(at, room.blocked[sort]))
+
+
+@compiled_in_place
+def _start_motifs(  # noqa: PLR0913, PLR0917 - loops
+    step: StepArrays, choice: IntArray, room: ListWorkspace, starts: IntArray, op: int, now: int
+) -> int:
+    """Start the motifs of an op that can; return when the first of the others could."""
+    option, soonest = step.option_first[op] + choice[op], NEVER
+    for motif in range(step.motif_first[option], step.motif_first[option + 1]):
+        if starts[motif] < NEVER:
+            continue
+        at = _earliest_start(step, room, starts, op, motif, now)
+        if at > now:
+            soonest = min(soonest, at)
+            continue
+        starts[motif] = now
+        end = now + step.ticks[motif]
+        if end > now:
+            low, high = step.use_first[motif], step.use_first[motif + 1]
+            reserve(room.shared, step.use, step.share, low, high, now, end)
+        room.op_ends[op] = max(room.op_ends[op], end)
+        room.remaining[op] -= 1
+    return soonest
+
+
+@compiled_in_place
+def _release_successors(step: StepArrays, room: ListWorkspace, op: int) -> int:
+    """Note that all motifs of an op have started; return when the first that waits could."""
+    soonest = NEVER
+    for k in range(step.later_first[op], step.later_first[op + 1]):
+        successor = step.later[k]
+        room.waits[successor] -= 1
+        if room.waits[successor] == 0:
+            room.ready[successor] = 0
+            for j in range(step.before_first[successor], step.before_first[successor + 1]):
+                room.ready[successor] = max(room.ready[successor], room.op_ends[step.before[j]])
+            soonest = min(soonest, room.ready[successor])
+    return soonest
+
+
+@compiled
+def list_schedule_by_urgency(
+    step: StepArrays, choice: IntArray, starts: IntArray, limit: int
+) -> int:
+    """Start motifs by list scheduling, the longest remaining path first.
+
+    This is SYNDICATE's optSched, with the outer loop that its listing lacks: computations in their
+    order, communication by critical path.
+
+    Args:
+        limit: Ticks at which it gives up.
+    """
+    return list_schedule(step, choice, _order_by_urgency(step, choice), starts, limit)
+
+
+@compiled
+def list_schedule(
+    step: StepArrays, choice: IntArray, order: IntArray, starts: IntArray, limit: int
+) -> int:
+    """Start motifs by list scheduling, with ops in a given priority order.
+
+    Args:
+        order: Ops, the first with the highest priority.
+        limit: Ticks at which it gives up.
+    """
+    ops = len(choice)
+    room = ListWorkspace(
+        empty_profile(step.resources[0], step.share),
+        np.full(ops, NEVER, dtype=np.int64),
+        np.zeros(ops, dtype=np.int64),
+        np.zeros(ops, dtype=np.int64),
+        np.zeros(ops, dtype=np.int64),
+        np.zeros(len(step.sort) + 1, dtype=np.int64),
+    )
+    for op in range(ops):
+        option = step.option_first[op] + choice[op]
+        room.waits[op] = step.before_first[op + 1] - step.before_first[op]
+        room.remaining[op] = step.motif_first[option + 1] - step.motif_first[option]
+        for motif in range(step.motif_first[option], step.motif_first[option + 1]):
+            starts[motif] = NEVER
+        if room.waits[op] == 0:
+            room.ready[op] = 0
+    now, undone, finish = number(0), ops, number(0)
+    waiting, count = order.copy(), ops
+    while undone and finish <= limit:
+        soonest, total = NEVER, count
+        count = 0
+        for place in range(total):
+            op = waiting[place]
+            if room.ready[op] == NEVER:
+                waiting[count] = op
+                count += 1
+                continue
+            soonest = min(soonest, _start_motifs(step, choice, room, starts, op, now))
+            if room.remaining[op] == 0:
+                undone -= 1
+                finish = max(finish, room.op_ends[op])
+                soonest = min(soonest, _release_successors(step, room, op))
+            else:
+                waiting[count] = op
+                count += 1
+        now = max(soonest, now)
+    return finish if not undone else limit + 1

@@ -1,0 +1,279 @@
+"""Minimize the period of a small step that repeats, with CP-SAT.
+
+The model covers all schedules that restart every motif after the same number of ticks T: in any
+order, any iterations ahead, with overlapping windows. Each motif starts at some tick within T and
+again T later, so a resource is shared cyclically. Feasibility of T depends on starts only. If T is
+feasible, a longer T is feasible (insert ticks at the end of a window, while motifs across the end
+keep their length), so bisection finds the smallest T.
+
+Schedules that repeat only after several iterations may be faster, and are not covered.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from sccl.solvers import cpsat
+from sccl.solvers.effort import Effort, EffortMeter
+from sccl.training.bounds.step_bounds import min_repeat_interval
+from sccl.training.scheduling.cyclic_problem import CyclicPlan, CyclicProblem
+from sccl.training.scheduling.search_strategies import all_choices, search_by_annealing
+from sccl.training.scheduling.step_problem import FULL_SHARE, StepMotif, StepOp, StepProblem
+
+_STRATEGY = cpsat.Strategy(is_presolved=False, conflicts=4000)
+"""Without presolve, which takes seconds on motifs with shared resources that no budget counts."""
+
+
+_MotifKey = tuple[int, int]
+"""An op, and a motif of its option."""
+
+
+class ExactPeriod(NamedTuple):
+    """What CP-SAT finds.
+
+    Attributes:
+        lower_bound: ticks that it proves to be needed; 1 or more, unless nothing takes any time.
+        upper_bound: ticks that are enough.
+        options: of each op, for these. Empty: of what is known to be enough.
+        starts: of each op and motif of its option, of iteration 0.
+    """
+
+    lower_bound: int
+    upper_bound: int
+    options: tuple[int, ...]
+    starts: tuple[tuple[int, ...], ...]
+
+    @property
+    def proved(self) -> bool:
+        """Return whether nothing takes less."""
+        return self.lower_bound == self.upper_bound
+
+    def to_cyclic_plan(self, problem: CyclicProblem) -> CyclicPlan:
+        """Return the plan that issues motifs in this order.
+
+        It repeats after at most these ticks. Motifs are as few iterations ahead as possible. Among
+        motifs that start at the same time, which may have no duration, those that others depend on
+        come first.
+        """
+        motifs = {
+            (op, k): motif
+            for op, choice in enumerate(self.options)
+            for k, motif in enumerate(problem.step.ops[op].options[choice].motifs)
+        }
+        waits = [((op, j), (op, k), 0) for (op, k), m in motifs.items() for j in m.after]
+        waits += [
+            ((source, j), (target, k), lag)
+            for source, target, lag in problem.waits
+            for j in range(len(self.starts[source]))
+            for k in range(len(self.starts[target]))
+        ]
+        window = self._first_windows(motifs, waits)
+        before: dict[_MotifKey, set[_MotifKey]] = {item: set() for item in motifs}
+        for source, target, lag in waits:
+            if window[source] == window[target] + lag:
+                before[target].add(source)
+        order, ahead = self._motifs_by_start(before, max(self.upper_bound, 1)), max(window.values())
+        return CyclicPlan(self.options, order, tuple(ahead - window[item] for item in order))
+
+    def _first_windows(
+        self,
+        motifs: Mapping[_MotifKey, StepMotif],
+        waits: Iterable[tuple[_MotifKey, _MotifKey, int]],
+    ) -> dict[_MotifKey, int]:
+        """Return the window of each motif of iteration 0: the first that waits allow."""
+        period, windows = max(self.upper_bound, 1), dict.fromkeys(motifs, 0)
+        within = {(op, k): self.starts[op][k] % period for op, k in motifs}
+        moved = True
+        while moved:
+            moved = False
+            for source, target, lag in waits:
+                ended = within[source] + motifs[source].ticks + (windows[source] - lag) * period
+                first = -((within[target] - ended) // period)
+                if first > windows[target]:
+                    windows[target], moved = first, True
+        return windows
+
+    def _motifs_by_start(
+        self, before: Mapping[_MotifKey, set[_MotifKey]], period: int
+    ) -> tuple[_MotifKey, ...]:
+        """Return motifs by their starts within a window, each after those before it."""
+        after: dict[_MotifKey, list[_MotifKey]] = {key: [] for key in before}
+        left = {key: len(predecessors) for key, predecessors in before.items()}
+        for key, predecessors in before.items():
+            for item in predecessors:
+                after[item].append(key)
+        ready = [(self.starts[op][k] % period, op, k) for (op, k), n in left.items() if not n]
+        heapq.heapify(ready)
+        order = []
+        while ready:
+            _, op, k = heapq.heappop(ready)
+            order.append((op, k))
+            for item in after[op, k]:
+                left[item] -= 1
+                if not left[item]:
+                    heapq.heappush(ready, (self.starts[item[0]][item[1]] % period, *item))
+        return tuple(order)
+
+
+def solve_period(
+    problem: CyclicProblem, effort: Effort, lower_bound: int = 0, upper_bound: int = 0
+) -> ExactPeriod:
+    """Return the smallest period, or bounds on it within a budget.
+
+    Args:
+        lower_bound: Known lower bound, in ticks.
+        upper_bound: Known upper bound, in ticks. 0: none.
+
+    Raises:
+        KeyboardInterrupt: The user interrupted.
+    """
+    best = ExactPeriod(max(lower_bound, 1), upper_bound, (), ())
+    if not upper_bound:
+        begun = search_by_annealing(problem.step, 0)
+        finish = begun.finish(problem.step)
+        best = ExactPeriod(min(best.lower_bound, finish), finish, begun.options, begun.starts)
+    return _bisect_period(problem, EffortMeter(effort), best)
+
+
+def _bisect_period(problem: CyclicProblem, spending: EffortMeter, best: ExactPeriod) -> ExactPeriod:
+    """Return the bounds after bisection."""
+    unknown = False
+    while best.lower_bound < best.upper_bound and not unknown:
+        left = spending.remaining()
+        if left is None or spending.is_exhausted():
+            break
+        period = (best.lower_bound + best.upper_bound) // 2
+        model = _PeriodModel(problem, period)
+        result = cpsat.solve(model.model, left, _STRATEGY)
+        spending.units += result.units
+        if result.has_solution:
+            best = ExactPeriod(best.lower_bound, period, *model.read_solution(result))
+        elif result.is_infeasible:
+            best = best._replace(lower_bound=period + 1)
+        else:
+            unknown = True
+    return best
+
+
+def solve_period_by_choice(
+    problem: CyclicProblem, effort: Effort, lower_bound: int, upper_bound: int
+) -> ExactPeriod:
+    """Return the smallest period of a step of few collectives, choice by choice of options.
+
+    Choices with the smallest loads come first. Choices that load a resource for longer than the
+    upper bound are skipped. Each choice has half of the remaining budget.
+
+    Args:
+        lower_bound: Known lower bound, in ticks.
+        upper_bound: Known upper bound, in ticks.
+
+    Raises:
+        KeyboardInterrupt: The user interrupted.
+    """
+    best, spending = ExactPeriod(max(lower_bound, 1), upper_bound, (), ()), EffortMeter(effort)
+    rows = []
+    for choice in all_choices(problem.step):
+        taken = tuple(choice.tolist())
+        step = replace(
+            problem.step,
+            ops=tuple(
+                replace(op, options=(op.options[k],))
+                for op, k in zip(problem.step.ops, taken, strict=True)
+            ),
+        )
+        rows.append((_load_lower_bound(step), taken, step))
+    for bound, taken, step in sorted(rows, key=lambda row: row[:2]):
+        left = spending.remaining()
+        if best.proved or bound >= best.upper_bound or left is None or spending.is_exhausted():
+            break
+        assert left.units is not None
+        part = EffortMeter(Effort(left.timeout_s, left.seed, left.units / 2))
+        case = replace(problem, step=step)
+        outcome = _bisect_period(
+            case, part, ExactPeriod(max(best.lower_bound, bound), best.upper_bound, (), ())
+        )
+        spending.units += part.units
+        if outcome.options:
+            best = outcome._replace(lower_bound=best.lower_bound, options=taken)
+    return best
+
+
+def _load_lower_bound(step: StepProblem) -> int:
+    """Return ticks that a step of which each op has one option needs from one to the next."""
+    options = [op.options[0] for op in step.ops]
+    busy: Counter[int] = Counter()
+    for option in options:
+        busy.update(option.resource_ticks())
+    return max(-(-max(busy.values(), default=0) // FULL_SHARE), *map(min_repeat_interval, options))
+
+
+class _PeriodModel:
+    """Whether a step can repeat after so many ticks.
+
+    Attributes:
+        is_selected: of each op and option, whether it is taken.
+        start: of each op, option and motif, of iteration 0.
+    """
+
+    def __init__(self, problem: CyclicProblem, period: int) -> None:
+        self.step, self.period, self.model = problem.step, period, cpsat.CpModel()
+        motifs = sum(max(len(o.motifs) for o in op.options) for op in self.step.ops)
+        self.windows = 2 * motifs  # each wait leads to two windows later at the most
+        self.is_selected: list[list[cpsat.IntVar]] = []
+        self.start: list[list[list[cpsat.IntVar]]] = []
+        self.end: list[cpsat.IntVar] = []
+        self.busy: dict[int, list[tuple[cpsat.IntervalVar, int]]] = {}
+        for op in self.step.ops:
+            self._add_op(op)
+        for before, after, lag in problem.waits:
+            for x, starts in zip(self.is_selected[after], self.start[after], strict=True):
+                for start in starts:
+                    constraint = self.model.add(start + lag * period >= self.end[before])
+                    constraint.only_enforce_if(x)
+        for rows in self.busy.values():
+            intervals, parts = [over for over, _ in rows], [part for _, part in rows]
+            self.model.add_cumulative(intervals, parts, FULL_SHARE)
+
+    def _add_op(self, op: StepOp) -> None:
+        model, last = self.model, (self.windows + 2) * self.period
+        end = model.new_int_var(0, last, "")
+        self.is_selected.append([model.new_bool_var("") for _ in op.options])
+        self.start.append([])
+        self.end.append(end)
+        model.add_exactly_one(self.is_selected[-1])
+        for x, option in zip(self.is_selected[-1], op.options, strict=True):
+            option_starts = list[cpsat.IntVar]()
+            for motif in option.motifs:
+                if motif.ticks > self.period:
+                    model.add(x == 0)  # it follows upon itself
+                start = self._add_motif(motif, x)
+                for k in motif.after:
+                    model.add(start >= option_starts[k] + option.motifs[k].ticks).only_enforce_if(x)
+                model.add(end >= start + motif.ticks).only_enforce_if(x)
+                option_starts.append(start)
+            self.start[-1].append(option_starts)
+
+    def _add_motif(self, motif: StepMotif, x: cpsat.IntVar) -> cpsat.IntVar:
+        model, period = self.model, self.period
+        within, window = (model.new_int_var(0, n, "") for n in (period - 1, self.windows))
+        start = model.new_int_var(0, (self.windows + 1) * period, "")
+        model.add(start == within + period * window)
+        for after in (0, period):
+            at = within + after
+            over = model.new_optional_fixed_size_interval_var(at, motif.ticks, x, "")
+            for resource, part in zip(motif.uses, motif.parts, strict=True):
+                if motif.ticks:
+                    self.busy.setdefault(resource, []).append((over, part))
+        return start
+
+    def read_solution(
+        self, result: cpsat.Result
+    ) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
+        """Return options and starts of a solution."""
+        options = tuple(result.true_variables(variables)[0] for variables in self.is_selected)
+        rows = [self.start[op][choice] for op, choice in enumerate(options)]
+        return options, tuple(tuple(map(result.value, variables)) for variables in rows)

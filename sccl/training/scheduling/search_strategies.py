@@ -1,0 +1,250 @@
+"""Search plans of a step: our search, the published one, and the default order of frameworks."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from sccl.core.arrays import IntArray
+from sccl.training.scheduling.annealing import AnnealingState, anneal, run_markov_chain
+from sccl.training.scheduling.list_scheduling import list_schedule_by_urgency, schedule_in_order
+from sccl.training.scheduling.serial_generation import (
+    NEVER,
+    Workspace,
+    allocate_workspace,
+    serial_schedule,
+    tail_lengths,
+)
+from sccl.training.scheduling.step_problem import StepPlan, StepProblem
+
+_SLICE = 500_000
+"""Motifs of options that are taken, times proposals, between which Ctrl-C is heard."""
+
+_RUNS = 4
+"""From which the search starts again: each cools down by itself."""
+
+_TEMPERATURE, _COOLING_LENGTH = 0.02, 250
+"""By how much annealing may get worse at first, if it has so many proposals for each op: with fewer
+it would not come back from there."""
+
+MAX_RECIPES, MAX_RECIPES_LARGE, LARGE_MOTIF_COUNT = 24, 6, 5000
+"""Recipes that are tried for all ops alike, and of steps of so many motifs, where each takes a
+while."""
+
+_MAX_CHOICES = 500
+"""Options of all ops together that are tried each."""
+
+Told = Callable[[int], None]
+"""Function that receives the best completion time, in ticks."""
+
+PlanFilter = Callable[[StepPlan], bool]
+"""Is given the best by then, now and then and where the user interrupts: is it enough?"""
+
+
+def fastest_options(problem: StepProblem) -> IntArray:
+    """Return of each op the option that is over first, alone."""
+    return np.array(
+        [times.index(min(times)) for times in problem.isolated_durations], dtype=np.int64
+    )
+
+
+def build_fifo_plan(problem: StepProblem) -> StepPlan:
+    """Return the plan in the order of submission, with the fastest option of each op."""
+    choice, starts = fastest_options(problem), np.zeros(len(problem.arrays.ticks), dtype=np.int64)
+    schedule_in_order(problem.arrays, choice, starts)
+    return problem.plan_of(choice, starts)
+
+
+def search_by_markov_chain(
+    problem: StepProblem,
+    proposals: int,
+    seed: int = 0,
+    beta: float = 0.0,
+    kept: PlanFilter = lambda _: False,
+) -> StepPlan:
+    """Return the best plan of SYNDICATE's search.
+
+    Source: SYNDICATE (NSDI 2023) section 4 and its appendix: Metropolis over options, each
+    evaluated by a greedy list schedule.
+
+    Args:
+        beta: Inverse temperature per tick. 0: ln 2 over a thousandth of the first completion time,
+            because the paper gives none.
+        kept: Function that receives better plans, also on interrupts.
+
+    Raises:
+        KeyboardInterrupt: The user interrupted.
+    """
+    step, choice = problem.arrays, fastest_options(problem)
+    starts = np.zeros(len(step.ticks), dtype=np.int64)
+    finish = list_schedule_by_urgency(step, choice, starts, NEVER)
+    best = choice.copy()
+    state = np.array([seed, finish, finish], dtype=np.int64)
+    beta = beta or math.log(2) / max(finish / 1000, 1.0)
+    stride, shown = _proposals_per_slice(problem, _SLICE // 8), finish + 1
+    try:
+        for first in range(0, proposals, stride):
+            if state[2] < shown and kept(problem.plan_of(best, starts)):
+                break
+            shown = int(state[2])
+            run_markov_chain(
+                step, choice, best, starts, state, beta, first, min(first + stride, proposals)
+            )
+    except KeyboardInterrupt:
+        kept(problem.plan_of(best, starts))
+        raise
+    return problem.plan_of(best, starts)
+
+
+def search_by_annealing(  # noqa: PLR0913, PLR0917 - what is told, and when
+    problem: StepProblem,
+    proposals: int,
+    seed: int = 0,
+    target: int = 0,
+    on_progress: Told = lambda _: None,
+    kept: PlanFilter = lambda _: False,
+) -> StepPlan:
+    """Return the best plan of annealing over options and urgencies, by serial generation.
+
+    It begins with the results of rules for all ops alike (:func:`initial_choices`).
+
+    Args:
+        target: Lower bound in ticks, at which it stops.
+        on_progress: Function that receives each improvement.
+        kept: Function that receives better plans, more rarely in longer runs, also on interrupts.
+
+    Raises:
+        KeyboardInterrupt: The user interrupted.
+    """
+    step, alike = problem.arrays, _option_classes(problem)
+    room = allocate_workspace(step)
+    begun = _place_openings(problem, room)
+    best_ticks, _, choice, offset, starts, best_base = begun[0]
+    on_progress(best_ticks)
+    best = AnnealingState(
+        *(choice.copy(), offset.copy(), choice.copy(), offset.copy(), starts),
+        np.zeros(3, dtype=np.int64),
+    )
+    run = -(-proposals // _RUNS)
+    stride = _proposals_per_slice(problem, _SLICE)
+    heat, shown = (
+        _TEMPERATURE * min(1.0, run / (_COOLING_LENGTH * len(problem.ops))) ** 2,
+        best_ticks + 1,
+    )
+    try:
+        for number in range(_RUNS):
+            opening = begun[number % len(begun)] if number % 2 else None
+            best.choice[:] = best.best_choice if opening is None else opening[2]
+            best.offset[:] = best.best_offset if opening is None else opening[3]
+            room.base[:] = best_base if opening is None else opening[5]
+            mixed = (seed * _RUNS + number) * 0x632BE59BD9B4E019 % 2**63
+            best.state[:] = mixed, best_ticks if opening is None else opening[0], best_ticks
+            done = rounds = 0
+            while done < run:
+                if best_ticks < shown and not rounds & (rounds - 1):
+                    if kept(problem.plan_of(best.best_choice, best.best_starts)):
+                        return problem.plan_of(best.best_choice, best.best_starts)
+                    shown = best_ticks
+                rounds += 1
+                last = min(done + stride, run)
+                done = anneal(step, alike, best, room, done, last, run, heat, target)
+                if best.state[2] < best_ticks:
+                    best_ticks, best_base = int(best.state[2]), room.base.copy()
+                    on_progress(best_ticks)
+    except KeyboardInterrupt:
+        kept(problem.plan_of(best.best_choice, best.best_starts))
+        raise
+    return problem.plan_of(best.best_choice, best.best_starts)
+
+
+def _place_openings(
+    problem: StepProblem, room: Workspace
+) -> list[tuple[int, int, IntArray, IntArray, IntArray, IntArray]]:
+    """Return warm starts, the shortest first: ticks, number, options, urgencies, and starts."""
+    begun = []
+    for number, (choice, offset, base) in enumerate(initial_choices(problem)):
+        starts = np.zeros(len(problem.arrays.ticks), dtype=np.int64)
+        room.base[:] = base
+        finish = serial_schedule(problem.arrays, choice, offset, starts, room, NEVER)
+        begun.append((finish, number, choice, offset, starts, base))
+    return sorted(begun, key=lambda row: row[:2])
+
+
+def _proposals_per_slice(problem: StepProblem, placed: int) -> int:
+    """Return how many proposals are made at a time. Fewer where each takes more than its motifs."""
+    motifs = sum(len(op.options[0].motifs) for op in problem.ops)
+    return max(1, placed // (motifs + motifs**2 // 2000 + 1))
+
+
+def _option_classes(problem: StepProblem) -> IntArray:
+    """Return of each op a number that those have in common that have the same options."""
+    numbers: dict[int, int] = {}
+    return np.array([numbers.setdefault(id(op.options), len(numbers)) for op in problem.ops])
+
+
+def initial_choices(problem: StepProblem) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
+    """Yield warm starts: options and urgencies from rules for all ops alike.
+
+    Options: the fastest, those with the smallest load of a resource, and those of one recipe. With
+    few collectives all choices, because annealing may not reach one from another. Orders: the
+    longest remaining path, the last submission first (as for gradients), and the order of a list
+    schedule.
+    """
+    zeros = np.zeros(len(problem.ops), dtype=np.int64)
+    step, room = problem.arrays, allocate_workspace(problem.arrays)
+    plain = np.zeros(len(step.ticks), dtype=np.int64)
+    for choice in itertools.chain(uniform_choices(problem), all_choices(problem)):
+        yield choice, zeros, plain
+        tail_lengths(step, choice, room.tail)
+        first = step.motif_first[step.option_first[:-1] + choice]
+        longest_rest = int(room.tail[first].max(initial=0))
+        place = (
+            np.arange(len(problem.ops), dtype=np.int64) * longest_rest // max(len(problem.ops), 1)
+        )
+        yield choice, np.where(step.communicates == 1, place - room.tail[first], 0), plain
+        starts = np.full(len(step.ticks), -1, dtype=np.int64)
+        finish = list_schedule_by_urgency(step, choice, starts, NEVER)
+        tail_lengths(step, choice, room.tail)
+        urgent = finish - starts - room.tail
+        yield choice, zeros, np.where(starts >= 0, urgent, urgent[first][step.op])
+
+
+def all_choices(problem: StepProblem) -> Iterator[IntArray]:
+    """Yield all options of all ops, if there are not many of them, or none."""
+    counts = [len(op.options) for op in problem.ops]
+    if math.prod(counts) <= _MAX_CHOICES:
+        for taken in itertools.product(*map(range, counts)):
+            yield np.array(taken, dtype=np.int64)
+
+
+def uniform_choices(problem: StepProblem) -> Iterator[IntArray]:
+    """Yield options by one rule for all ops: the fastest, the least loads, or those of a recipe.
+
+    First the fastest as they run alone. Then those that would be if their motifs were not in each
+    other's way: between other collectives' motifs they may be.
+    """
+    base = fastest_options(problem)
+    yield base
+    free = [[option.critical_path_ticks for option in op.options] for op in problem.ops]
+    yield np.array([values.index(min(values)) for values in free], dtype=np.int64)
+    loads = [
+        [max(option.resource_ticks().values(), default=0) for option in op.options]
+        for op in problem.ops
+    ]
+    yield np.array([values.index(min(values)) for values in loads], dtype=np.int64)
+    recipes = {option.name: None for op in problem.ops if op.communicates for option in op.options}
+    motifs = sum(
+        len(op.options[k].motifs) for op, k in zip(problem.ops, base.tolist(), strict=True)
+    )
+    max_recipes = MAX_RECIPES if motifs < LARGE_MOTIF_COUNT else MAX_RECIPES_LARGE
+    for recipe in list(recipes)[:max_recipes]:
+        choice = base.copy()
+        for number, op in enumerate(problem.ops):
+            taken = zip(op.options, problem.isolated_durations[number], strict=True)
+            rows = [(ticks, k) for k, (o, ticks) in enumerate(taken) if o.name == recipe]
+            if rows:
+                choice[number] = min(rows)[1]
+        yield choice

@@ -1,0 +1,349 @@
+"""Serial schedule generation, in compiled loops.
+
+It takes one motif after the other, the most urgent first, and places it in the first gap of all its
+resources, where its shares are free all the while, so it may start before one that was placed
+earlier, and a resource may stand still for one that comes.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from sccl.compiled import compiled, compiled_in_place, number
+from sccl.core.arrays import IntArray
+from sccl.training.scheduling.step_problem import FULL_SHARE, StepArrays
+
+NEVER = 2**62
+
+_KINDS = 32
+"""Number of kinds of motifs, by length and share, for which failed searches are remembered."""
+
+
+@compiled
+def tail_lengths(step: StepArrays, choice: IntArray, rest: IntArray) -> None:
+    """Write of each motif that is taken the ticks from its start to the end of all.
+
+    That is, if nothing is in the way; of the others nothing is written.
+    """
+    ops = len(choice)
+    after = np.zeros(ops, dtype=np.int64)  # from an op's end to the end of all
+    for op in range(ops - 1, -1, -1):
+        option = step.option_first[op] + choice[op]
+        first, last = step.motif_first[option], step.motif_first[option + 1]
+        for motif in range(first, last):
+            rest[motif] = after[op]
+        longest = number(0)
+        for motif in range(last - 1, first - 1, -1):
+            rest[motif] += step.ticks[motif]
+            longest = max(longest, rest[motif])
+            for k in range(step.wait_first[motif], step.wait_first[motif + 1]):
+                rest[step.wait[k]] = max(rest[step.wait[k]], rest[motif])
+        for k in range(step.before_first[op], step.before_first[op + 1]):
+            after[step.before[k]] = max(after[step.before[k]], longest)
+
+
+class Workspace(NamedTuple):
+    """Work space of placing.
+
+    Attributes:
+        busy: By resource: intervals of constant use, in order, as rows of begin, end, and use of
+            the whole.
+        stretches: For each resource: number of intervals.
+        full: By resource: rows of an interval, a minimal length, and a minimal share, by kinds: no
+            such motif can start in it. It stays valid, because no motif is removed.
+        key: For each motif: priority, the smallest first.
+        ready: For each motif: end of its dependencies.
+        waits: For each motif: number of unfinished dependencies, including its op.
+        queue: Ready motifs, as a heap.
+        op_waits: For each op: number of unfinished ops that it depends on.
+        op_ready: For each op: end of these.
+        remaining: For each op: number of unplaced motifs.
+        op_done: For each op: end of the last of its placed motifs.
+        tail: For each motif: remaining path in ticks.
+        base: For each motif: additional urgency in ticks, next to that of its op.
+    """
+
+    busy: IntArray
+    stretches: IntArray
+    full: IntArray
+    key: IntArray
+    ready: IntArray
+    waits: IntArray
+    queue: IntArray
+    op_waits: IntArray
+    op_ready: IntArray
+    remaining: IntArray
+    op_done: IntArray
+    tail: IntArray
+    base: IntArray
+
+
+def allocate_workspace(step: StepArrays) -> Workspace:
+    """Return room for placing."""
+    resources, motifs, ops = int(step.resources[0]), len(step.ticks), len(step.communicates)
+    uses = np.bincount(step.use, minlength=resources)
+    if (step.share < FULL_SHARE).any():
+        uses = 2 * uses  # where any begins or ends another stretch begins
+    table = np.zeros((resources, 3, int(uses.max(initial=0)) + 1), dtype=np.int64)
+    by_motif, by_op = np.zeros((6, motifs), dtype=np.int64), np.zeros((4, ops), dtype=np.int64)
+    return Workspace(
+        busy=table,
+        stretches=np.zeros(resources, dtype=np.int64),
+        full=np.zeros((resources, 4, _KINDS), dtype=np.int64),
+        key=by_motif[0],
+        ready=by_motif[1],
+        waits=by_motif[2],
+        queue=by_motif[3],
+        tail=by_motif[4],
+        base=by_motif[5],
+        op_waits=by_op[0],
+        op_ready=by_op[1],
+        remaining=by_op[2],
+        op_done=by_op[3],
+    )
+
+
+@compiled_in_place
+def _first_gap(busy: IntArray, count: int, start: int, ticks: int, part: int) -> int:
+    """Return the first tick from a start on from which a part is free for so many ticks."""
+    low, high = 0, count
+    while low < high:
+        middle = (low + high) // 2
+        if busy[1, middle] <= start:
+            low = middle + 1
+        else:
+            high = middle
+    while low < count and busy[0, low] < start + ticks:
+        if busy[2, low] + part > FULL_SHARE:
+            start = max(start, busy[1, low])
+        low += 1
+    return start
+
+
+@compiled_in_place
+def _cached_gap(room: Workspace, resource: int, start: int, ticks: int, part: int) -> int:
+    """Return the first gap of a resource, and keep where none was."""
+    full, kind = room.full[resource], (ticks + part) % _KINDS
+    is_cached = full[0, kind] <= start < full[1, kind]
+    if is_cached and full[2, kind] <= ticks and full[3, kind] <= part:
+        at = _first_gap(room.busy[resource], room.stretches[resource], full[1, kind], ticks, part)
+        if full[2, kind] == ticks and full[3, kind] == part:
+            full[1, kind] = at
+        return at
+    at = _first_gap(room.busy[resource], room.stretches[resource], start, ticks, part)
+    if at - start > full[1, kind] - full[0, kind]:
+        full[0, kind], full[1, kind], full[2, kind], full[3, kind] = start, at, ticks, part
+    return at
+
+
+@compiled_in_place
+def _insert_stretch(busy: IntArray, count: int, start: int, stop: int, part: int) -> int:
+    """Enter a stretch in which nothing is in use; return the number of stretches."""
+    place = count
+    while place > 0 and busy[0, place - 1] > start:
+        for k in range(3):
+            busy[k, place] = busy[k, place - 1]
+        place -= 1
+    busy[0, place], busy[1, place], busy[2, place] = start, stop, part
+    return count + 1
+
+
+@compiled_in_place
+def _insert_exclusive(busy: IntArray, count: int, start: int, stop: int) -> int:
+    """Enter that all is in use where nothing is; return the number of stretches.
+
+    Stretches that touch become one, so that few are looked at where gaps are looked for.
+    """
+    place = count
+    while place > 0 and busy[0, place - 1] > start:
+        place -= 1
+    before = place > 0 and busy[1, place - 1] == start and busy[2, place - 1] == FULL_SHARE
+    after = place < count and busy[0, place] == stop and busy[2, place] == FULL_SHARE
+    if before and after:
+        busy[1, place - 1] = busy[1, place]
+        for index in range(place, count - 1):
+            for k in range(3):
+                busy[k, index] = busy[k, index + 1]
+        return count - 1
+    if before:
+        busy[1, place - 1] = stop
+        return count
+    if after:
+        busy[0, place] = start
+        return count
+    return _insert_stretch(busy, count, start, stop, number(FULL_SHARE))
+
+
+@compiled_in_place
+def _insert_shared(busy: IntArray, count: int, start: int, stop: int, part: int) -> int:
+    """Enter that a part is in use, also where others are; return the number of stretches."""
+    place = count
+    while place > 0 and busy[1, place - 1] > start:
+        place -= 1
+    while start < stop:
+        if place == count or busy[0, place] >= stop:
+            return _insert_stretch(busy, count, start, stop, part)
+        if busy[0, place] > start:  # free until then
+            then = busy[0, place]
+            count = _insert_stretch(busy, count, start, then, part)
+        else:
+            if busy[1, place] > stop:  # what is in use goes on without it
+                count = _insert_stretch(busy, count, stop, busy[1, place], busy[2, place])
+                busy[1, place] = stop
+            then = busy[1, place]
+            if busy[0, place] < start:  # what is in use was there before
+                count = _insert_stretch(busy, count, start, then, busy[2, place])
+                busy[1, place] = start
+                place += 1
+            busy[2, place] += part
+        start = then
+        place += 1
+    return count
+
+
+@compiled_in_place
+def _place_motif(step: StepArrays, room: Workspace, motif: int, start: int) -> int:
+    """Take for a motif the first gap of all its resources; return where it starts."""
+    ticks, moved = step.ticks[motif], True
+    first, last = step.use_first[motif], step.use_first[motif + 1]
+    while moved and ticks:
+        moved = False
+        for k in range(first, last):
+            resource = step.use[k]
+            at = _cached_gap(room, resource, start, ticks, step.share[k])
+            if at > start:
+                start, moved = at, True
+    for k in range(first, last if ticks else first):
+        resource, part, stop = step.use[k], step.share[k], start + ticks
+        if part == FULL_SHARE:
+            count = _insert_exclusive(room.busy[resource], room.stretches[resource], start, stop)
+        else:
+            count = _insert_shared(room.busy[resource], room.stretches[resource], start, stop, part)
+        room.stretches[resource] = count
+    return start
+
+
+@compiled_in_place
+def _precedes(room: Workspace, left: int, right: int) -> bool:
+    """Return whether a motif goes before another."""
+    return bool(
+        room.key[left] < room.key[right] or (room.key[left] == room.key[right] and left < right)
+    )
+
+
+@compiled_in_place
+def _push_motif(room: Workspace, count: int, motif: int) -> int:
+    """Put a motif into the queue, a heap; return how many there are."""
+    place = count
+    while place > 0:
+        above = (place - 1) // 2
+        if not _precedes(room, motif, room.queue[above]):
+            break
+        room.queue[place] = room.queue[above]
+        place = above
+    room.queue[place] = motif
+    return count + 1
+
+
+@compiled_in_place
+def _pop_motif(room: Workspace, count: int) -> int:
+    """Take the motif that goes first out of the queue."""
+    first, last = room.queue[0], room.queue[count - 1]
+    place, below = 0, 1
+    while below < count - 1:
+        if below + 1 < count - 1 and _precedes(room, room.queue[below + 1], room.queue[below]):
+            below += 1
+        if not _precedes(room, room.queue[below], last):
+            break
+        room.queue[place] = room.queue[below]
+        place, below = below, 2 * below + 1
+    room.queue[place] = last
+    return int(first)
+
+
+@compiled
+def _initialize(step: StepArrays, choice: IntArray, offset: IntArray, room: Workspace) -> int:
+    """Set out to place everything; return how many motifs wait for nothing."""
+    tail_lengths(step, choice, room.tail)
+    room.stretches[:] = 0
+    room.full[:] = 0
+    room.op_ready[:] = 0
+    room.op_done[:] = 0
+    count = number(0)
+    for op in range(len(choice)):
+        room.op_waits[op] = step.before_first[op + 1] - step.before_first[op]
+        option = step.option_first[op] + choice[op]
+        first, last = step.motif_first[option], step.motif_first[option + 1]
+        room.remaining[op] = last - first
+        for motif in range(first, last):
+            room.key[motif] = -room.tail[motif] - offset[op] - room.base[motif]
+            room.ready[motif] = 0
+            wait_count = step.wait_first[motif + 1] - step.wait_first[motif]
+            room.waits[motif] = wait_count + (room.op_waits[op] > 0)
+            if room.waits[motif] == 0:
+                count = _push_motif(room, count, motif)
+    return count
+
+
+@compiled
+def serial_schedule(  # noqa: PLR0913, PLR0917 - loops
+    step: StepArrays,
+    choice: IntArray,
+    offset: IntArray,
+    starts: IntArray,
+    room: Workspace,
+    limit: int,
+) -> int:
+    """Place all motifs by serial generation: among ready motifs, the longest remaining path first.
+
+    Args:
+        offset: For each op, additional urgency in ticks.
+        starts: Start of each motif of a chosen option. Updated.
+        room: Work space for the step.
+        limit: Ticks at which placing gives up.
+
+    Returns:
+        Tick of the last end. Larger than ``limit``: it gave up.
+    """
+    count, finish = _initialize(step, choice, offset, room), 0
+    while count:
+        motif = _pop_motif(room, count)
+        count -= 1
+        op = step.op[motif]
+        start = _place_motif(step, room, motif, max(room.ready[motif], room.op_ready[op]))
+        if start + room.tail[motif] > limit:
+            return limit + 1
+        starts[motif] = start
+        ended = start + step.ticks[motif]
+        finish = max(finish, ended)
+        for k in range(step.next_first[motif], step.next_first[motif + 1]):
+            successor = step.next[k]
+            room.ready[successor] = max(room.ready[successor], ended)
+            room.waits[successor] -= 1
+            if room.waits[successor] == 0:
+                count = _push_motif(room, count, successor)
+        room.op_done[op] = max(room.op_done[op], ended)
+        room.remaining[op] -= 1
+        if room.remaining[op] == 0:
+            count = _release_successors(step, choice, room, op, count)
+    return int(finish)
+
+
+@compiled_in_place
+def _release_successors(
+    step: StepArrays, choice: IntArray, room: Workspace, op: int, count: int
+) -> int:
+    """Let go those that waited for an op that has ended; return how many wait for nothing."""
+    for k in range(step.later_first[op], step.later_first[op + 1]):
+        successor = step.later[k]
+        room.op_ready[successor] = max(room.op_ready[successor], room.op_done[op])
+        room.op_waits[successor] -= 1
+        if room.op_waits[successor] == 0:
+            option = step.option_first[successor] + choice[successor]
+            for motif in range(step.motif_first[option], step.motif_first[option + 1]):
+                room.waits[motif] -= 1
+                if room.waits[motif] == 0:
+                    count = _push_motif(room, count, motif)
+    return count

@@ -1,0 +1,309 @@
+"""A step of training as it is planned: ops with options, whose motifs take resources for a time.
+
+A resource (a stream of computations, links of a kind) serves as many motifs at a time as have
+shares of it that come to the whole at the most; nobody is slowed down. Times are whole ticks, so
+that nothing is rounded again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from sccl.core.arrays import IntArray
+from sccl.core.training_plan import isolated_finish
+from sccl.errors import ParameterError
+
+FULL_SHARE = 1000
+"""Shares that a resource has."""
+
+MAX_MOTIFS = 10**6
+MAX_TICKS = 2**50
+
+
+@dataclass(frozen=True, slots=True)
+class StepMotif:
+    """A part of an op that is issued as one.
+
+    Attributes:
+        ticks: Its duration.
+        uses: Numbers of the resources that it uses.
+        after: Motifs of the same option that end before it begins.
+        shares: Share of each used resource, in units of 1/:data:`FULL_SHARE`. Empty: all of it.
+    """
+
+    ticks: int
+    uses: tuple[int, ...]
+    after: tuple[int, ...] = ()
+    shares: tuple[int, ...] = ()
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """Return how much of each resource it has, of :data:`FULL_SHARE`."""
+        return self.shares or (FULL_SHARE,) * len(self.uses)
+
+
+@dataclass(frozen=True, slots=True)
+class StepOption:
+    """An alternative for an op.
+
+    Attributes:
+        name: Its recipe and carriers.
+        motifs: Motifs, each after its dependencies.
+    """
+
+    name: str
+    motifs: tuple[StepMotif, ...]
+
+    @property
+    def critical_path_ticks(self) -> int:
+        """Return the ticks that it takes alone, if motifs wait for nothing but one another."""
+        ends: list[int] = []
+        for motif in self.motifs:
+            ends.append(motif.ticks + max((ends[k] for k in motif.after), default=0))
+        return max(ends)
+
+    @property
+    def isolated_duration(self) -> int:
+        """Return the ticks that it takes alone, by the rules of plans, motifs in their order."""
+        return isolated_finish(
+            [motif.ticks for motif in self.motifs],
+            [motif.after for motif in self.motifs],
+            [dict(zip(motif.uses, motif.parts, strict=True)) for motif in self.motifs],
+        )
+
+    def resource_ticks(self) -> dict[int, int]:
+        """Return of each resource that it uses the ticks for which it has it, times its shares."""
+        ticks: dict[int, int] = {}
+        for motif in self.motifs:
+            for resource, part in zip(motif.uses, motif.parts, strict=True):
+                ticks[resource] = ticks.get(resource, 0) + motif.ticks * part
+        return ticks
+
+
+@dataclass(frozen=True, slots=True)
+class StepOp:
+    """A computation or a collective.
+
+    Attributes:
+        options: Alternatives, of which one is chosen.
+        after: Ops that end before it begins.
+        communicates: Whether it is a collective. A computation has one option.
+    """
+
+    name: str
+    options: tuple[StepOption, ...]
+    after: tuple[int, ...] = ()
+    communicates: bool = True
+
+
+class StepArrays(NamedTuple):
+    """A problem for compiled loops: rows of rows, each with where they begin, and the end.
+
+    Attributes:
+        option_first: of each op: its first option.
+        motif_first: of each option: its first motif.
+        ticks: of each motif.
+        use_first: of each motif: its first use.
+        use: resources.
+        share: of each use, of :data:`FULL_SHARE`.
+        sort: of each motif: a number that those have in common that use the same shares.
+        wait_first: of each motif: where those begin that it waits for.
+        wait: motifs of the same option.
+        next_first: of each motif: where those begin that wait for it.
+        next: motifs of the same option.
+        op: of each motif.
+        before_first: of each op: where those begin that it waits for.
+        before: ops.
+        later_first: of each op: where those begin that wait for it.
+        later: ops.
+        communicates: of each op.
+        resources: how many there are, as an array of one number.
+    """
+
+    option_first: IntArray
+    motif_first: IntArray
+    ticks: IntArray
+    use_first: IntArray
+    use: IntArray
+    share: IntArray
+    sort: IntArray
+    wait_first: IntArray
+    wait: IntArray
+    next_first: IntArray
+    next: IntArray
+    op: IntArray
+    before_first: IntArray
+    before: IntArray
+    later_first: IntArray
+    later: IntArray
+    communicates: IntArray
+    resources: IntArray
+
+
+@dataclass(frozen=True)
+class StepProblem:
+    """A step.
+
+    Attributes:
+        resources: Names of the resources.
+        ops: Ops in the order of submission, each after its dependencies.
+
+    Raises:
+        ParameterError: An op depends on a later one, or uses an unknown resource.
+    """
+
+    resources: tuple[str, ...]
+    ops: tuple[StepOp, ...]
+
+    def __post_init__(self) -> None:
+        if not self.ops:
+            raise ParameterError("a step has no ops: expected one at least")
+        motifs = sum(len(option.motifs) for op in self.ops for option in op.options)
+        if motifs > MAX_MOTIFS:
+            raise ParameterError(
+                f"options have {motifs} motifs in all, expected {MAX_MOTIFS} at the most"
+            )
+        for number, op in enumerate(self.ops):
+            if not op.options or (len(op.options) > 1 and not op.communicates):
+                raise ParameterError(
+                    f"op {op.name!r} has {len(op.options)} options, expected one"
+                    + (" or more" if op.communicates else ", as it computes")
+                )
+            if wrong := [k for k in op.after if not 0 <= k < number]:
+                raise ParameterError(f"op {op.name!r} waits for op {wrong[0]}, which is not before")
+            for option in op.options:
+                self._check(op, option)
+        total = sum(max(_total_ticks(option) for option in op.options) for op in self.ops)
+        if total > MAX_TICKS:  # the ticks of thousands of iterations are to fit into 63 bits
+            raise ParameterError(
+                f"all motifs of the step take {total:.3g} ticks one after the other, expected "
+                f"{MAX_TICKS:.3g} at the most"
+            )
+
+    def _check(self, op: StepOp, option: StepOption) -> None:
+        where = f"op {op.name!r}, option {option.name!r}"
+        if not option.motifs:
+            raise ParameterError(f"{where} has no motifs, expected one at least")
+        for number, motif in enumerate(option.motifs):
+            if not 0 <= motif.ticks <= MAX_TICKS:
+                raise ParameterError(
+                    f"{where}: motif {number} takes {motif.ticks} ticks, expected 0 to {MAX_TICKS}"
+                )
+            if any(not 0 <= k < number for k in motif.after):
+                raise ParameterError(f"{where}: motif {number} waits for one that is not before it")
+            uses = set(motif.uses)
+            if len(uses) < len(motif.uses) or not uses <= set(range(len(self.resources))):
+                raise ParameterError(
+                    f"{where}: motif {number} uses resources {list(motif.uses)!s:.60}, expected "
+                    f"different ones from 0 to {len(self.resources) - 1}"
+                )
+            parts = motif.parts
+            if len(parts) != len(motif.uses) or any(not 1 <= part <= FULL_SHARE for part in parts):
+                raise ParameterError(
+                    f"{where}: motif {number} has shares {list(parts)!s:.60} of "
+                    f"{len(motif.uses)} resources, expected one of each, of 1 to {FULL_SHARE}"
+                )
+
+    @cached_property
+    def isolated_durations(self) -> tuple[tuple[int, ...], ...]:
+        """Return the duration of each option of each op alone."""
+        lengths: dict[int, tuple[int, ...]] = {}  # ops that are alike have the same options
+        for op in self.ops:
+            if id(op.options) not in lengths:
+                lengths[id(op.options)] = tuple(option.isolated_duration for option in op.options)
+        return tuple(lengths[id(op.options)] for op in self.ops)
+
+    @cached_property
+    def arrays(self) -> StepArrays:
+        """Return the problem for compiled loops."""
+        options = [option for op in self.ops for option in op.options]
+        motifs = [motif for option in options for motif in option.motifs]
+        first = _row_offsets([len(option.motifs) for option in options])
+        waits = [
+            [int(first[k]) + earlier for earlier in motif.after]
+            for k, option in enumerate(options)
+            for motif in option.motifs
+        ]
+        uses, before = [motif.uses for motif in motifs], [op.after for op in self.ops]
+        later, then = _reverse_waits(before), _reverse_waits(waits)
+        sorts: dict[tuple[tuple[int, ...], tuple[int, ...]], int] = {}
+        sort = [sorts.setdefault((motif.uses, motif.parts), len(sorts)) for motif in motifs]
+        owners = [k for k, op in enumerate(self.ops) for o in op.options for _ in o.motifs]
+        return StepArrays(
+            option_first=_row_offsets([len(op.options) for op in self.ops]),
+            motif_first=first,
+            ticks=_int_row([motif.ticks for motif in motifs]),
+            use_first=_row_offsets([len(row) for row in uses]),
+            use=_int_row([k for row in uses for k in row]),
+            share=_int_row([part for motif in motifs for part in motif.parts]),
+            sort=_int_row(sort),
+            wait_first=_row_offsets([len(row) for row in waits]),
+            wait=_int_row([k for row in waits for k in row]),
+            next_first=_row_offsets([len(row) for row in then]),
+            next=_int_row([k for row in then for k in row]),
+            op=_int_row(owners),
+            before_first=_row_offsets([len(row) for row in before]),
+            before=_int_row([k for row in before for k in row]),
+            later_first=_row_offsets([len(row) for row in later]),
+            later=_int_row([k for row in later for k in row]),
+            communicates=_int_row([int(op.communicates) for op in self.ops]),
+            resources=_int_row([len(self.resources)]),
+        )
+
+    def plan_of(self, choice: IntArray, starts: IntArray) -> StepPlan:
+        """Return the plan from the arrays of compiled loops."""
+        first = self.arrays.motif_first
+        rows = self.arrays.option_first[:-1] + choice
+        spans = zip(first[rows].tolist(), first[rows + 1].tolist(), strict=True)
+        return StepPlan(
+            options=tuple(choice.tolist()),
+            starts=tuple(tuple(starts[a:b].tolist()) for a, b in spans),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class StepPlan:
+    """A plan: the option of each op, and the starts of its motifs.
+
+    Attributes:
+        options: Option of each op.
+        starts: For each op, start ticks of the motifs of that option.
+    """
+
+    options: tuple[int, ...]
+    starts: tuple[tuple[int, ...], ...]
+
+    def finish(self, problem: StepProblem) -> int:
+        """Return the tick by which all has ended."""
+        return max(
+            start + motif.ticks
+            for op, option, starts in zip(problem.ops, self.options, self.starts, strict=True)
+            for motif, start in zip(op.options[option].motifs, starts, strict=True)
+        )
+
+
+def _total_ticks(option: StepOption) -> int:
+    """Return the ticks of all motifs of an option, one after the other."""
+    return sum(motif.ticks for motif in option.motifs)
+
+
+def _reverse_waits(waits: Sequence[Sequence[int]]) -> list[list[int]]:
+    """Return who waits for each, from whom each waits for."""
+    waiters: list[list[int]] = [[] for _ in waits]
+    for number, awaited in enumerate(waits):
+        for k in awaited:
+            waiters[k].append(number)
+    return waiters
+
+
+def _row_offsets(counts: list[int]) -> IntArray:
+    return np.concatenate([[0], np.cumsum(np.array(counts, dtype=np.int64))]).astype(np.int64)
+
+
+def _int_row(numbers: list[int]) -> IntArray:
+    return np.array(numbers, dtype=np.int64)

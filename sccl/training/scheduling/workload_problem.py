@@ -1,0 +1,319 @@
+"""Convert a workload with options to a problem of windows, and its plans back.
+
+Ticks are nanoseconds. Operations are in the order of submission: that of the workload, adjusted to
+dependencies. If ranks submit a collective only after waiting for another one, it depends on that
+one as well, through their computation.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from sccl.core.training_plan import FULL_LOAD, Issue, Option, TrainingPlan
+from sccl.core.workload import Workload, find_cycle
+from sccl.core.workload_ops import CommOp, ComputeOp, Dependency, HostAction
+from sccl.errors import InputError
+from sccl.training.scheduling.cyclic_problem import CyclicPlan, CyclicProblem, LaggedWait
+from sccl.training.scheduling.memory_limits import memory_waits
+from sccl.training.scheduling.step_problem import (
+    FULL_SHARE,
+    StepMotif,
+    StepOp,
+    StepOption,
+    StepProblem,
+)
+
+assert FULL_SHARE == FULL_LOAD
+
+NS_PER_US = 1000
+
+_MAX_SHOWN = 8
+"""Operations of a circle in a message."""
+
+OptionsByCollective = Mapping[str, Sequence[Option]]
+"""Options of each collective, by id."""
+
+
+@dataclass(frozen=True)
+class PlanningJob:
+    """A workload with options of its collectives.
+
+    Attributes:
+        options: Permitted options of each collective, by id.
+        memory_bytes: Limit for held results, enforced by dependencies. 0: none.
+    """
+
+    workload: Workload
+    options: OptionsByCollective
+    memory_bytes: int = 0
+
+    @cached_property
+    def op_ids(self) -> tuple[str, ...]:
+        """Return the ids of operations, in the order of the problem's."""
+        return _submission_order(self.workload, self._waits)
+
+    @cached_property
+    def _waits(self) -> tuple[Dependency, ...]:
+        return all_waits(self.workload, self.memory_bytes)
+
+    @cached_property
+    def problem(self) -> CyclicProblem:
+        """Return the problem.
+
+        Raises:
+            InputError: a collective has no option.
+        """
+        ops = {op.id: op for op in self.workload.ops}
+        place = {name: k for k, name in enumerate(self.op_ids)}
+        waits = self._waits
+        before: dict[str, set[int]] = {name: set() for name in self.op_ids}
+        for wait in waits:
+            if not wait.lag:
+                before[wait.after].add(place[wait.before])
+        resources = _resource_names(self.workload, self.options)
+        number = {name: k for k, name in enumerate(resources)}
+        made: dict[int, tuple[StepOption, ...]] = {}  # of collectives that are alike, once
+        rows = []
+        for name in self.op_ids:
+            op = ops[name]
+            if isinstance(op, CommOp):
+                step_options = self._step_options(op, number, made)
+            else:
+                motif = StepMotif(round(op.duration_us * NS_PER_US), (number[stream_of(op)],))
+                step_options = (StepOption("", (motif,)),)
+            after = tuple(sorted(before[name]))
+            rows.append(StepOp(name, step_options, after, communicates=isinstance(op, CommOp)))
+        lagged = {LaggedWait(place[w.before], place[w.after], w.lag) for w in waits if w.lag}
+        return CyclicProblem(StepProblem(resources, tuple(rows)), tuple(sorted(lagged)))
+
+    def _step_options(
+        self, op: CommOp, number: Mapping[str, int], made: dict[int, tuple[StepOption, ...]]
+    ) -> tuple[StepOption, ...]:
+        options = self.options.get(op.id, ())
+        if not options:
+            raise InputError(f"operation {op.id!r} has no option, expected one at least")
+        if id(options) not in made:
+            made[id(options)] = tuple(_build_step_option(option, number) for option in options)
+        return made[id(options)]
+
+    def export_plan(
+        self, cyclic: CyclicPlan
+    ) -> tuple[tuple[tuple[str, Option], ...], tuple[Issue, ...]]:
+        """Return the options and the order of a plan, as training plans have them."""
+        chosen = dict(zip(self.op_ids, cyclic.options, strict=True))
+        options = tuple(
+            (op.id, self.options[op.id][chosen[op.id]]) for op in self.workload.collectives()
+        )
+        order = tuple(
+            Issue(self.op_ids[op], k, shift)
+            for (op, k), shift in zip(cyclic.order, cyclic.shifts, strict=True)
+        )
+        return options, order
+
+
+def job_of_plan(plan: TrainingPlan) -> tuple[PlanningJob, CyclicPlan]:
+    """Return the job of a training plan, with the plan's options only, and the plan.
+
+    Raises:
+        InputError: It does not plan each operation of its workload exactly once.
+    """
+    options = {name: (option,) for name, option in plan.options}
+    wanted = {op.id for op in plan.workload.collectives()}
+    if len(options) < len(plan.options) or options.keys() != wanted:
+        odd = sorted(options.keys() ^ wanted) or [plan.options[0][0]]
+        raise InputError(f"operation {odd[0]!r:.60} has not one option, expected one of each")
+    job = PlanningJob(plan.workload, options, plan.memory_bytes)
+    place = {name: k for k, name in enumerate(job.op_ids)}
+    for issue in plan.order:
+        if issue.op not in place:
+            raise InputError(f"the order has operation {issue.op!r:.60}, which there is not")
+    issued = {issue.op for issue in plan.order}
+    if missing := [name for name in job.op_ids if name not in issued]:
+        raise InputError(f"the order leaves out operation {missing[0]!r:.60}")
+    return job, CyclicPlan(
+        options=(0,) * len(job.op_ids),
+        order=tuple((place[issue.op], issue.motif) for issue in plan.order),
+        shifts=tuple(issue.shift for issue in plan.order),
+    )
+
+
+def stream_of(op: ComputeOp) -> str:
+    """Return the resource that a computation uses: its role's stream."""
+    return f"{op.role}: {op.stream}"
+
+
+def _resource_names(workload: Workload, options: OptionsByCollective) -> tuple[str, ...]:
+    streams = {stream_of(op): None for op in workload.computation()}
+    used = {
+        name
+        for op_options in options.values()
+        for option in op_options
+        for motif in option.motifs
+        for name, _ in motif.loads
+    }
+    if both := sorted(used & streams.keys()):
+        raise InputError(f"{both[0]!r:.60} names a stream of computation, and links of the fabric")
+    return (*streams, *sorted(used))
+
+
+def _build_step_option(option: Option, number: Mapping[str, int]) -> StepOption:
+    return StepOption(
+        option.recipe,
+        tuple(
+            StepMotif(
+                ticks=motif.ns,
+                uses=tuple(number[name] for name, _ in motif.loads),
+                after=motif.after,
+                shares=tuple(load for _, load in motif.loads),
+            )
+            for motif in option.motifs
+        ),
+    )
+
+
+def all_waits(workload: Workload, memory_bytes: int) -> tuple[Dependency, ...]:
+    """Return all dependencies, including those for memory.
+
+    Args:
+        memory_bytes: Limit for held results. 0: none.
+
+    Raises:
+        InputError: Dependencies form a cycle, or the memory is too small.
+    """
+    waits = workload_waits(workload)
+    gates = memory_waits(workload, _submission_order(workload, waits), memory_bytes)
+    return tuple(dict.fromkeys((*waits, *gates)))
+
+
+def workload_waits(workload: Workload) -> tuple[Dependency, ...]:
+    """Return all that waits: as the workload says, by order of streams, and by host programs.
+
+    A host is one iteration ahead at the most: no stream of a role begins with one before the others
+    have ended the last but one.
+    """
+    waits = dict.fromkeys(workload.deps)
+    first: dict[str, str] = {}
+    last: dict[str, str] = {}
+    for op in workload.computation():
+        stream = stream_of(op)
+        if stream in last:
+            waits[Dependency(last[stream], op.id)] = None
+        first.setdefault(stream, op.id)
+        last[stream] = op.id
+    for stream, name in last.items():
+        if first[stream] != name:
+            waits[Dependency(name, first[stream], 1)] = None
+    role = {op.id: op.role for op in workload.computation()}
+    for begin_stream, begins in first.items():
+        for end_stream, ends in last.items():
+            if begin_stream != end_stream and role[begins] == role[ends]:
+                waits[Dependency(ends, begins, 2)] = None
+    for wait in _host_waits(workload, tuple(waits)):
+        waits[wait] = None
+    return tuple(waits)
+
+
+def _host_waits(workload: Workload, waits: Sequence[Dependency]) -> Iterable[Dependency]:
+    """Yield the dependencies of host programs that nothing else implies.
+
+    An operation depends on everything that its role waited for before submitting it.
+    """
+    names = [op.id for op in workload.ops]
+    place = {name: k for k, name in enumerate(names)}
+    after: list[list[int]] = [[] for _ in names]
+    ahead: dict[tuple[int, int], int] = {}
+    for wait in waits:
+        if wait.lag:
+            key = (place[wait.before], wait.lag)
+            ahead[key] = ahead.get(key, 0) | 1 << place[wait.after]
+        else:
+            after[place[wait.before]].append(place[wait.after])
+    reach = _reachability_bits(after)
+    for program in workload.submits:
+        awaited: dict[tuple[int, int], None] = {}
+        for event in program.events:
+            position = place[event.op]
+            if event.action is HostAction.WAIT:
+                for before, lag in list(awaited):  # for what this one waits for itself
+                    if lag == event.lag and reach[before] >> position & 1:
+                        del awaited[before, lag]
+                awaited[position, event.lag] = None
+                continue
+            for before, lag in awaited:
+                if lag == 0:
+                    implied = reach[before] >> position & 1
+                else:
+                    starts = ahead.get((before, lag), 0)
+                    implied = starts >> position & 1 or any(
+                        starts >> k & 1 and reach[k] >> position & 1 for k in range(len(names))
+                    )
+                if not implied:
+                    yield Dependency(names[before], names[position], lag)
+
+
+def _reachability_bits(after: Sequence[Sequence[int]]) -> list[int]:
+    """Return the descendants of each node of an acyclic graph, as bits."""
+    waits = [0] * len(after)
+    for successors in after:
+        for k in successors:
+            waits[k] += 1
+    order = [k for k, count in enumerate(waits) if not count]
+    for k in order:
+        for successor in after[k]:
+            waits[successor] -= 1
+            if not waits[successor]:
+                order.append(successor)
+    reach = [0] * len(after)
+    for k in reversed(order):
+        for successor in after[k]:
+            reach[k] |= reach[successor] | 1 << successor
+    return reach
+
+
+def _submission_order(workload: Workload, waits: Iterable[Dependency]) -> tuple[str, ...]:
+    """Return operations in the workload's order, as far as waits within an iteration allow.
+
+    Raises:
+        InputError: some wait for one another.
+    """
+    names = [op.id for op in workload.ops]
+    place = {name: k for k, name in enumerate(names)}
+    after: list[list[int]] = [[] for _ in names]
+    left = [0] * len(names)
+    for wait in waits:
+        if not wait.lag:
+            after[place[wait.before]].append(place[wait.after])
+            left[place[wait.after]] += 1
+    ready = [k for k, count in enumerate(left) if not count]
+    heapq.heapify(ready)
+    order = []
+    while ready:
+        k = heapq.heappop(ready)
+        order.append(names[k])
+        for successor in after[k]:
+            left[successor] -= 1
+            if not left[successor]:
+                heapq.heappush(ready, successor)
+    if len(order) < len(names):
+        circle = find_cycle({name: [names[k] for k in after[place[name]]] for name in names})
+        raise InputError(_deadlock_message(workload, circle))
+    return tuple(order)
+
+
+def _deadlock_message(workload: Workload, circle: Sequence[str]) -> str:
+    """Return a message on a cycle of dependencies from host programs."""
+    shown = [*circle[:_MAX_SHOWN], *["..."] * (len(circle) > _MAX_SHOWN), circle[0]]
+    for before, after in zip(circle, [*circle[1:], circle[0]], strict=True):
+        for program in workload.submits:
+            events = [(event.action, event.op) for event in program.events if not event.lag]
+            wait, submit = (HostAction.WAIT, before), (HostAction.SUBMIT, after)
+            if wait in events and submit in events[events.index(wait) :]:
+                return (
+                    f"the program of role {program.role!r} submits {after!r} only after a wait for "
+                    f"{before!r}, which comes after it ({' -> '.join(shown)}): it would wait for "
+                    f"ever; submit {after!r} before that wait"
+                )
+    return f"operations wait for one another for ever: {' -> '.join(shown)}"

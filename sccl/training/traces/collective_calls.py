@@ -1,0 +1,274 @@
+"""Merge the calls of ranks to the collectives of a step.
+
+Ranks of a group call its collectives in the same order, as PyTorch requires. So the k-th call of a
+group is the same operation on each of them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sccl.core.formatting import format_count
+from sccl.core.workload_ops import BLOCK_COLLECTIVES, COMBINING, ROOTED, CommOp
+from sccl.errors import FormatError, InputError, ParameterError, TooLargeError
+from sccl.training.traces.readers.rank_trace import PeerEnd, RankTrace, TracedCall
+
+_MAX_MEMBERS = 2**23
+"""A guard against traces that claim groups of millions for each call."""
+
+_CallKey = tuple[tuple[int, ...], int, bool]
+"""A group, which of its calls, and whether that is a send between two ranks."""
+
+
+@dataclass(frozen=True, slots=True)
+class MergedCalls:
+    """The collectives of a step.
+
+    Attributes:
+        ops: Collectives in order.
+        by_rank: For each traced rank, the operation of each of its calls.
+        assumed: Assumptions, as sentences.
+    """
+
+    ops: tuple[CommOp, ...]
+    by_rank: Mapping[int, tuple[CommOp, ...]]
+    assumed: tuple[str, ...]
+
+
+def merge_calls(traces: Mapping[int, RankTrace], world: int) -> MergedCalls:
+    """Return the collectives of a step.
+
+    Args:
+        traces: by rank.
+        world: how many ranks the job has.
+
+    Raises:
+        InputError: ranks disagree, or a trace does not tell enough.
+    """
+    assumed: dict[str, None] = {}
+    keys = {rank: _call_keys(rank, trace, world, assumed) for rank, trace in traces.items()}
+    calls: dict[_CallKey, dict[int, TracedCall]] = defaultdict(dict)
+    for rank, trace in traces.items():
+        for key, call in zip(keys[rank], trace.calls(), strict=True):
+            calls[key][rank] = call
+    ops: dict[_CallKey, CommOp] = {}
+    for number, (key, of_rank) in enumerate(calls.items()):
+        _check_all_call(key, of_rank, traces)
+        first = min(of_rank)
+        op_id = f"{_call_word(of_rank[first])}-{number}"
+        try:
+            ops[key] = _build_op(op_id, key, of_rank, assumed)
+        except ParameterError as error:
+            raise FormatError(f"{traces[first].source}: {error}") from error
+    return MergedCalls(
+        tuple(ops.values()),
+        {rank: tuple(ops[key] for key in rank_keys) for rank, rank_keys in keys.items()},
+        tuple(assumed),
+    )
+
+
+def _call_keys(rank: int, trace: RankTrace, world: int, assumed: dict[str, None]) -> list[_CallKey]:
+    count: dict[tuple[tuple[int, ...], bool], int] = defaultdict(int)
+    keys: list[_CallKey] = []
+    members = 0
+    for call in trace.calls():
+        members += len(call.group) or call.group_size or world
+        if members > _MAX_MEMBERS:
+            raise TooLargeError(
+                f"{trace.source}: its groups have more than {_MAX_MEMBERS} ranks, those of all "
+                "calls together: trace fewer steps"
+            )
+        if call.end is not None and call.end.in_job:
+            group = _send_pair(rank, call.end, (), trace.source)
+        else:
+            group = _call_group(call, trace, world)
+            if not (call.group or call.group_size or trace.covers_all_ranks) and world > 1:
+                assumed["a collective without ranks in the trace has all ranks"] = None
+            group = group if call.end is None else _send_pair(rank, call.end, group, trace.source)
+        sent = call.end is not None
+        keys.append((group, count[group, sent], sent))
+        count[group, sent] += 1
+    return keys
+
+
+def _call_group(call: TracedCall, trace: RankTrace, world: int) -> tuple[int, ...]:
+    if call.group:
+        return call.group
+    if call.first_stride is not None and call.group_size:
+        first, stride = call.first_stride
+        return tuple(range(first, first + stride * call.group_size, stride))
+    if call.group_size in (0, world):
+        return tuple(range(world))
+    raise FormatError(
+        f"{trace.source}: {call.collective} of a group of {call.group_size} of {world} ranks, and "
+        "the members are not in the trace: trace from the beginning, where groups are created"
+    )
+
+
+def _send_pair(rank: int, end: PeerEnd, group: Sequence[int], where: str) -> tuple[int, ...]:
+    """Return both ends of a send, the giver first."""
+    if not end.in_job and end.rank >= len(group):
+        raise FormatError(
+            f"{where}: rank {rank} sends to, or gets from, place {end.rank} of a group of "
+            f"{len(group)} ranks"
+        )
+    peer = end.rank if end.in_job else group[end.rank]
+    if peer == rank:
+        raise FormatError(f"{where}: rank {rank} sends to itself, expected another rank")
+    return (rank, peer) if end.sends else (peer, rank)
+
+
+def _format_key(key: _CallKey) -> str:
+    group, place, sent = key
+    ranks = ", ".join(map(str, group[:8])) + (", ..." if len(group) > 8 else "")
+    return f"send {place} of ranks ({ranks})" if sent else f"call {place} of group ({ranks})"
+
+
+def _check_all_call(
+    key: _CallKey, of_rank: Mapping[int, TracedCall], traces: Mapping[int, RankTrace]
+) -> None:
+    first = min(of_rank)
+    members = set(key[0])
+    for rank in traces:
+        if rank in members and rank not in of_rank:
+            raise InputError(
+                f"ranks disagree about {_format_key(key)}: rank {first} calls "
+                f"{_describe_call(of_rank[first], len(key[0]))} ({traces[first].source}), and rank "
+                f"{rank} "
+                f"nothing more ({traces[rank].source}): give traces of the same step"
+            )
+        if rank in of_rank:
+            said = [_describe_call(of_rank[r], len(key[0])) for r in (first, rank)]
+            if said[0] != said[1]:
+                raise InputError(
+                    f"ranks disagree about {_format_key(key)}: rank {first} calls {said[0]} "
+                    f"({traces[first].source}), and rank {rank} {said[1]} ({traces[rank].source}): "
+                    "give traces of the same step"
+                )
+
+
+def _describe_call(call: TracedCall, ranks: int) -> str:
+    """Return a description of the properties that must be equal on all ranks of a group."""
+    count = "" if call.collective == "alltoall" else f" of {_buffer_elements(call, ranks)}"
+    root = "" if call.root is None else f" from place {call.root}"
+    return f"{_call_word(call)}{count} {call.dtype}{root if call.end is None else ''}"
+
+
+def _call_word(call: TracedCall) -> str:
+    return call.collective if call.end is None else "send"
+
+
+def _buffer_elements(call: TracedCall, ranks: int) -> int | None:
+    """Return the elements of the largest buffer. See :class:`~sccl.core.workload_ops.CommOp`."""
+    blocks = [
+        None if count is None else count * ranks
+        for count in (call.input_elements, call.output_elements)
+    ]
+    match call.collective:
+        case "allgather" | "gather":
+            return blocks[0] if blocks[0] is not None else call.output_elements
+        case "scatter":
+            return blocks[1] if blocks[1] is not None else call.input_elements
+        case "reducescatter":
+            return call.input_elements if call.input_elements is not None else blocks[1]
+    return call.input_elements if call.input_elements is not None else call.output_elements
+
+
+def _build_op(
+    op_id: str, key: _CallKey, of_rank: Mapping[int, TracedCall], assumed: dict[str, None]
+) -> CommOp:
+    group = key[0]
+    call = of_rank[min(of_rank)]
+    counts = [_buffer_elements(item, len(group)) for item in of_rank.values()]
+    known_counts = [item for item in counts if item is not None]
+    if not known_counts:
+        raise ParameterError(f"{_format_key(key)}: the trace does not give the number of elements")
+    count, splits = max(known_counts), _send_splits(op_id, group, of_rank, assumed)
+    if splits:
+        count = max(map(sum, splits))
+    elif call.collective in BLOCK_COLLECTIVES and count % len(group):
+        assumed[f"{op_id}: each rank sends equal parts to each, rounded up (not in the trace)"] = (
+            None
+        )
+        count = -(-count // len(group)) * len(group)
+    root = call.root
+    if call.collective in ROOTED and root is None:
+        assumed["the root is the first rank of the group (not in the trace)"] = None
+        root = 0
+    if root is not None and root >= len(group):
+        raise ParameterError(f"{_format_key(key)}: its root is place {root} of {len(group)}")
+    reduce = next((item.reduce for item in of_rank.values() if item.reduce), "")
+    if call.collective in COMBINING and not reduce:
+        assumed["the reduction operator is sum (not in the trace)"] = None
+    return CommOp(
+        op_id,
+        call.collective,
+        group,
+        count,
+        call.dtype,
+        root=None if root is None or call.collective not in ROOTED else group[root],
+        reduce=(reduce or "sum") if call.collective in COMBINING else None,
+        splits=splits,
+    )
+
+
+def _send_splits(
+    op_id: str, group: Sequence[int], of_rank: Mapping[int, TracedCall], assumed: dict[str, None]
+) -> tuple[tuple[int, ...], ...]:
+    """Return the elements from each rank to each. Empty: equal parts, or unknown.
+
+    Raises:
+        ParameterError: Ranks contradict one another.
+    """
+    table = {rank: _split_row(call, len(group), op_id) for rank, call in of_rank.items()}
+    if call := next((item for item in of_rank.values() if item.splits_unknown), None):
+        assumed[f"{call.splits_unknown}: equal parts for each"] = None
+    if all(len(set(row)) == 1 for row in table.values()) and len(set(table.values())) <= 1:
+        return ()
+    if any(not row for row in table.values()):
+        return ()
+    if len(table) < len(group):
+        left = format_count(len(group) - len(table), "rank")
+        assumed[
+            f"{op_id}: {left} without a trace send as much to each as rank {min(table)} does"
+        ] = None
+    rows = tuple(table.get(rank, table[min(table)]) for rank in group)
+    for place, rank in enumerate(group):
+        if rank not in of_rank or not of_rank[rank].receive_splits or len(table) < len(group):
+            continue
+        gets = _scale_splits(of_rank[rank].receive_splits, of_rank[rank].output_elements)
+        sent = tuple(row[place] for row in rows)
+        if len(gets) == len(sent) and gets != sent:
+            giver = next(i for i, (a, b) in enumerate(zip(gets, sent, strict=True)) if a != b)
+            raise ParameterError(
+                f"{op_id}: rank {rank} gets {gets[giver]} elements of rank {group[giver]}, which "
+                f"gives it {sent[giver]}: give traces of the same step"
+            )
+    return rows
+
+
+def _split_row(call: TracedCall, ranks: int, op_id: str) -> tuple[int, ...]:
+    """Return a rank's elements for each rank. Empty: unknown, and not equal parts."""
+    if call.collective != "alltoall":
+        return ()
+    if not call.send_splits:
+        is_divisible = call.input_elements is not None and call.input_elements % ranks == 0
+        return (
+            (call.input_elements // ranks,) * ranks
+            if is_divisible and call.input_elements is not None
+            else ()
+        )
+    if len(call.send_splits) != ranks:
+        raise ParameterError(
+            f"{op_id}: it is split into {len(call.send_splits)}, and its group has {ranks} ranks"
+        )
+    return _scale_splits(call.send_splits, call.input_elements)
+
+
+def _scale_splits(parts: tuple[int, ...], elements: int | None) -> tuple[int, ...]:
+    """Return splits in elements: PyTorch tells rows, which may have several."""
+    rows = sum(parts)
+    each = elements // rows if elements and rows and elements % rows == 0 else 1
+    return tuple(part * each for part in parts)

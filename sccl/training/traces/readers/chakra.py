@@ -1,0 +1,271 @@
+"""Read Chakra execution traces (MLCommons), including those of 2023 without a first record.
+
+A node computes or calls a collective, and names the nodes that it depends on. Events are put in a
+valid order: collectives as early as possible. Before each node come waits for the collectives that
+it depends on, also through host nodes. If any node belongs to a device, host nodes take no time.
+Sends and receives are those of two ranks.
+"""
+
+from __future__ import annotations
+
+import heapq
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+
+from sccl.core.formatting import format_count
+from sccl.core.workload_ops import MAX_ELEMENTS, ROOTED
+from sccl.errors import FormatError, TooLargeError
+from sccl.training.traces.readers.chakra_json import is_json_of_chakra, read_json_nodes
+from sccl.training.traces.readers.chakra_nodes import (
+    COLLECTIVE,
+    COMPUTE,
+    METADATA,
+    RECEIVE,
+    SEND,
+    ChakraNode,
+    is_node,
+    read_nodes,
+)
+from sccl.training.traces.readers.protocol_buffers import read_messages
+from sccl.training.traces.readers.rank_trace import (
+    Kernel,
+    PeerEnd,
+    RankTrace,
+    TracedCall,
+    TracedWait,
+    TraceEvent,
+)
+from sccl.training.traces.readers.reader_contract import MAX_RANKS, NO_MARKS, StepSelection
+
+NAME = "chakra"
+ABOUT = "Chakra execution traces of MLCommons (.et, and as JSON)"
+SOURCE = "et_def.proto of MLCommons Chakra, 0.0.4 to 1.0.0, and of 2023"
+
+EXAMPLE = bytes.fromhex(
+    "070a05302e302e342108001209636f6d70757465203018043809520e0a0969735f6370755f6f70d80100"
+    "430801120c636f6c6c656374697665203118072a0100520e0a0969735f6370755f6f70d80100520d0a09"
+    "636f6d6d5f747970654800520d0a09636f6d6d5f73697a654840"
+)
+"""A record of the version, 9 us of computation, and an allreduce of 64 bytes that waits for it."""
+
+_COLLECTIVES = (
+    *("allreduce", "reduce", "allgather", "gather", "scatter", "broadcast", "alltoall"),
+    "reducescatter",
+)
+_CALLS = (SEND, RECEIVE, COLLECTIVE)
+_MAX_DEPENDENCIES = 2**22
+"""Collectives that nodes need, of all nodes together."""
+
+_MAX_SHOWN = 16
+"""Names of attributes, in a line."""
+
+_THREAD = "main"
+_TEXT_WORKLOAD_PREFIX = "COMP_NODE_"
+"""How Chakra's converter of ASTRA-sim's texts begins names."""
+
+_RANK = re.compile(r"\.([0-9]{1,7})\.(et|json)(\.gz)?$")
+
+
+def sniff(content: bytes) -> bool:
+    """Return whether one of the first two messages is a node, with its name and its kind."""
+    if content.lstrip()[:1] in (b"{", b"["):
+        return is_json_of_chakra(content)
+    try:
+        for number, message in enumerate(read_messages(content, "")):
+            if is_node(message, ""):
+                return True
+            if number:
+                break
+    except FormatError:
+        pass
+    return False
+
+
+def read(content: bytes, where: str, wanted: StepSelection) -> RankTrace:
+    """Return the events of a rank from the nodes of its trace.
+
+    Raises:
+        InputError: It is no such trace, is cut off, or is that of an algorithm.
+    """
+    wanted.find_index([], where)
+    as_json = content.lstrip()[:1] in (b"{", b"[")
+    nodes = read_json_nodes(content, where) if as_json else read_nodes(content, where)
+    follows_control = not any(node.data for node in nodes.values())
+    if follows_control:
+        for node in nodes.values():  # those of 2023 have all that they name there
+            node.data = node.control
+    on_device = any(node.kind == COMPUTE and not node.on_host for node in nodes.values())
+    match = _RANK.search(where)
+    rank = int(match[1]) if match and int(match[1]) < MAX_RANKS else None
+    assumed = [NO_MARKS]
+    host = [node for node in nodes.values() if node.on_host and node.kind == COMPUTE]
+    if on_device and any(node.micros for node in host):
+        assumed.append(f"host activity in {format_count(len(host), 'node')} is left out")
+    computing = [
+        node for node in nodes.values() if node.kind == COMPUTE and not (node.on_host and on_device)
+    ]
+    if untimed := sum(not node.micros for node in computing):
+        assumed.append(
+            f"{untimed} of {format_count(len(computing), 'piece')} of computation have no time: "
+            "they "
+            "take 0 us"
+        )
+    if named := sum(node.named_type for node in nodes.values()):
+        assumed.append(f"the collective of {format_count(named, 'node')} is taken from their names")
+    if any(node.name.startswith(_TEXT_WORKLOAD_PREFIX) for node in nodes.values()):
+        assumed.append(
+            "times are microseconds, as Chakra has them; if it was converted from a text of "
+            "ASTRA-sim, as names of its nodes look, they may be the nanoseconds of that"
+        )
+    return RankTrace(
+        source=where,
+        format=NAME,
+        events=tuple(_events(nodes, where, on_device=on_device)),
+        rank=rank,
+        main=_THREAD,
+        has_times=True,
+        assumed=tuple(assumed),
+        unread=tuple(_unused_fields(nodes, follows_control=follows_control)),
+        shared_names=True,
+    )
+
+
+def _unused_fields(nodes: Mapping[int, ChakraNode], *, follows_control: bool) -> Iterator[str]:
+    """Yield unused content of nodes."""
+    names = sorted({name for node in nodes.values() for name in node.unread})
+    if names:
+        shown = ", ".join(f"{name!a:.62}"[1:-1] for name in names[:_MAX_SHOWN])
+        more = f" and {len(names) - _MAX_SHOWN} more" if len(names) > _MAX_SHOWN else ""
+        yield f"attributes of nodes: {shown}{more}"
+    kinds = sum(node.kind not in (*_CALLS, COMPUTE, METADATA) for node in nodes.values())
+    if kinds:
+        yield f"{format_count(kinds, 'node')} of other kinds, such as loads and stores of memory"
+    missing = sum(number not in nodes for node in nodes.values() for number in node.data)
+    if missing:
+        yield f"{format_count(missing, 'name')} of nodes to wait for that are not there"
+    control = 0 if follows_control else sum(len(node.control) for node in nodes.values())
+    if control:
+        yield f"{format_count(control, 'name')} of nodes before others (control dependencies)"
+
+
+def _events(
+    nodes: Mapping[int, ChakraNode], where: str, *, on_device: bool
+) -> Iterator[TraceEvent]:
+    """Yield the events of nodes in an order in which each follows its dependencies."""
+    needs: dict[int, frozenset[int]] = {}
+    named = 0
+    for node in _topological_order(nodes, where):
+        called = frozenset().union(*(needs[number] for number in node.data if number in needs))
+        named += len(called)
+        if named > _MAX_DEPENDENCIES:
+            raise TooLargeError(f"{where}: its nodes need too many collectives: trace fewer steps")
+        calls = node.kind in _CALLS
+        if (node.on_host and (on_device or calls)) or not (calls or node.kind == COMPUTE):
+            needs[node.number] = called
+            continue
+        for number in sorted(called):
+            yield TracedWait(_THREAD, number)
+        if calls:
+            yield _build_call(node, where)
+            needs[node.number] = frozenset((node.number,))
+        else:
+            stream = "host" if node.on_host else str(node.attributes.get("tid", "npu"))
+            yield Kernel(_THREAD, stream, float(node.micros))
+            needs[node.number] = frozenset()
+
+
+def _build_call(node: ChakraNode, where: str) -> TracedCall:
+    kind, size = node.attributes.get("comm_type"), node.attributes.get("comm_size")
+    at = f"{where}: node {node.number}, {node.name!r:.60}"
+    if size is None:
+        raise FormatError(
+            f"{at}: its size is not in the trace (comm_size): give the .et that the trace was "
+            "made of, or its JSON by chakra_jsonizer"
+        )
+    if not 0 <= size <= MAX_ELEMENTS:
+        raise FormatError(f"{at}: its comm_size is {size}, expected bytes")
+    if node.partial:
+        raise FormatError(
+            f"{at}: it is in some dimensions of a machine (involved_dim), and their ranks are not "
+            "in the trace: give a trace whose collectives name their groups (pg_name)"
+        )
+    if node.kind != COLLECTIVE:
+        return _build_send(node, size, at)
+    if kind is None or kind >= len(_COLLECTIVES):
+        kinds = ", ".join(f"{number} {name}" for number, name in enumerate(_COLLECTIVES))
+        raise FormatError(f"{where}: node {node.number}: its comm_type is {kind}, not of {kinds}")
+    took = float(node.micros) if node.micros else None
+    collective, root = _COLLECTIVES[kind], node.attributes.get("root")
+    return TracedCall(
+        _THREAD,
+        collective,
+        "uint8",
+        input_elements=size,
+        output_elements=size,
+        request=node.number,
+        duration_us=took,
+        group=node.group,
+        group_size=len(node.group),
+        group_name=node.group_name,
+        root=root if collective in ROOTED else None,
+    )
+
+
+def _build_send(node: ChakraNode, size: int, where: str) -> TracedCall:
+    if "comm_type" in node.attributes:
+        raise FormatError(
+            f"{where}: it is between two ranks in a collective: give the trace of a training job, "
+            "not that of an algorithm"
+        )
+    name = "comm_dst" if node.kind == SEND else "comm_src"
+    peer = node.attributes.get(name)
+    if peer is None or not 0 <= peer < MAX_RANKS:
+        raise FormatError(f"{where}: its {name} is {peer}, expected a rank")
+    return TracedCall(
+        _THREAD,
+        "broadcast",
+        "uint8",
+        input_elements=size,
+        output_elements=size,
+        request=node.number,
+        duration_us=float(node.micros) if node.micros else None,
+        root=0,
+        end=PeerEnd(peer, sends=node.kind == SEND, in_job=True),
+    )
+
+
+def _topological_order(nodes: Mapping[int, ChakraNode], where: str) -> Iterator[ChakraNode]:
+    """Yield nodes after those that they name, the lowest number first, but collectives at once.
+
+    Raises:
+        FormatError: nodes wait for one another.
+    """
+    before: dict[int, list[int]] = defaultdict(list)
+    waits: dict[int, int] = {}
+    for node in nodes.values():
+        predecessors = {predecessor for predecessor in node.data if predecessor in nodes}
+        waits[node.number] = len(predecessors)
+        for predecessor in predecessors:
+            before[predecessor].append(node.number)
+    ready = [_issue_key(nodes[number]) for number, left in waits.items() if not left]
+    heapq.heapify(ready)
+    done = 0
+    while ready:
+        node = nodes[heapq.heappop(ready)[1]]
+        done += 1
+        yield node
+        for number in before[node.number]:
+            waits[number] -= 1
+            if not waits[number]:
+                heapq.heappush(ready, _issue_key(nodes[number]))
+    if done < len(nodes):
+        left = sorted(number for number, count in waits.items() if count)[:8]
+        raise FormatError(
+            f"{where}: nodes wait for one another, among {', '.join(map(str, left))}: each has to "
+            "come after those that it names"
+        )
+
+
+def _issue_key(node: ChakraNode) -> tuple[bool, int]:
+    return node.kind not in _CALLS or node.on_host, node.number

@@ -1,0 +1,247 @@
+"""Read recordings of running jobs, one file per rank, as the process group ``sccl`` writes them.
+
+Dependencies are not guessed. Computation is the host's work between one line and the next, which on
+a CPU is the job's computation. While the host is blocked in a wait, it does nothing. If the future
+of a call was requested, waits are invisible. Between two lines between which the results of such a
+call arrived, and until an optimizer step, which needs all of them, a thread computes for the time
+of its own clock, or since the arrival of the results.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from statistics import median
+
+import msgspec
+
+from sccl.core.dtypes import ITEM_BYTES
+from sccl.core.files.recording_shapes import (
+    AnyRecord,
+    CallRecord,
+    MarkRecord,
+    RecordingWire,
+    WaitRecord,
+)
+from sccl.core.formatting import format_count
+from sccl.core.workload_ops import COLLECTIVES, REDUCTIONS
+from sccl.errors import FormatError, InputError, TooLargeError
+from sccl.training.traces.readers.rank_trace import (
+    Kernel,
+    PeerEnd,
+    RankTrace,
+    TracedCall,
+    TracedWait,
+    TraceEvent,
+)
+from sccl.training.traces.readers.reader_contract import MAX_EVENTS, MAX_RANKS, StepSelection
+from sccl.training.traces.readers.step_detection import RecordedStep, find_steps
+
+NAME = "recording"
+ABOUT = "recordings of running PyTorch jobs by sccl's own process group, one file a rank"
+SOURCE = "sccl itself: the environment variable SCCL_RECORD, or sccl enforce --record"
+EXAMPLE = b"""{"sccl_recording":1,"rank":0,"world":2,"torch":"2.13.0","events":[
+{"was":"call","thread":0,"begin":5,"end":6,"cpu_begin":5,"cpu_end":6,"number":0,
+"collective":"allreduce","dtype":"float32","given":8,"got":8,"group":[0,1],"reduce":"sum"},
+{"was":"wait","thread":0,"begin":7,"end":9,"cpu_begin":7,"cpu_end":7,"call":0},
+{"was":"call","thread":0,"begin":19,"end":20,"cpu_begin":17,"cpu_end":18,"number":1,
+"collective":"allreduce","dtype":"float32","given":8,"got":8,"group":[0,1],"reduce":"sum"},
+{"was":"wait","thread":0,"begin":21,"end":29,"cpu_begin":19,"cpu_end":19,"call":1}]}
+"""
+
+_HEAD = b'"sccl_recording"'
+_MAIN = "main"
+
+
+def sniff(content: bytes) -> bool:
+    """Return whether bytes look like a recording."""
+    return _HEAD in content[:64]
+
+
+def read(content: bytes, where: str, wanted: StepSelection) -> RankTrace:
+    """Return the events of the rank in a step, with median durations over equal steps.
+
+    Raises:
+        InputError: It is no recording, or has no such step.
+    """
+    recording = _decode(content, where)
+    steps = find_steps(recording.events, where)
+    number = wanted.number
+    if number is not None and not 0 <= number < len(steps):
+        raise InputError(
+            f"{where}: step {number} is not in it: give --step 0 to {len(steps) - 1}, or leave it "
+            "out, and the median of all is taken"
+        )
+    taken = steps if number is None else [steps[number]]
+    first = steps[number or 0]
+    rows = [_measure_step(recording.events, step) for step in taken]
+    assumed = []
+    if len(taken) > 1:
+        steps_alike = f"{format_count(len(taken), 'step')} alike"
+        assumed.append(f"{steps_alike}: each piece of computation as in the middle")
+    if recording.left_out:
+        assumed.append(
+            f"{format_count(recording.left_out, 'call')} of types without a name left out"
+        )
+    return RankTrace(
+        source=where,
+        format=NAME,
+        events=tuple(_step_events(recording.events, first, rows)),
+        rank=recording.rank,
+        world=recording.world,
+        main=_MAIN,
+        step=None,
+        iteration_us=round(median(row.took_us for row in rows), 3),
+        has_times=True,
+        assumed=tuple(assumed),
+    )
+
+
+def _decode(content: bytes, where: str) -> RecordingWire:
+    try:
+        recording = msgspec.json.decode(content, type=RecordingWire)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise FormatError(
+            f"{where}: no recording of a job, or one that is cut off ({str(error)[:120]})"
+        ) from error
+    if len(recording.events) > MAX_EVENTS or recording.world > MAX_RANKS:
+        raise TooLargeError(
+            f"{where}: {len(recording.events)} events of {recording.world} ranks are many: record "
+            "fewer steps"
+        )
+    for number, event in enumerate(recording.events):
+        _check_event(event, recording, f"{where}, event {number}")
+    return recording
+
+
+def _check_event(event: AnyRecord, recording: RecordingWire, where: str) -> None:
+    if event.end < event.begin or event.cpu_end < event.cpu_begin:
+        raise FormatError(f"{where}: it ends before it begins")
+    if not isinstance(event, CallRecord):
+        return
+    if event.collective not in COLLECTIVES or event.dtype not in ITEM_BYTES:
+        raise FormatError(f"{where}: {event.collective:.40} of {event.dtype:.40} is none")
+    if event.reduce and event.reduce not in REDUCTIONS:
+        raise FormatError(f"{where}: it reduces by {event.reduce:.40}, which is none")
+    ranks = len(set(event.group))
+    if not ranks or ranks < len(event.group) or max(event.group) >= recording.world:
+        raise FormatError(f"{where}: its group is not of different ranks of {recording.world}")
+
+
+@dataclass(slots=True)
+class _StepGaps:
+    """The durations of a step: before each of its lines, and in all."""
+
+    gaps: list[float] = field(default_factory=list)
+    took_us: float = 0.0
+
+
+def _measure_step(events: Sequence[AnyRecord], step: RecordedStep) -> _StepGaps:
+    """Return how long the host computed before each line of a step."""
+    row = _StepGaps()
+    main = events[step.start].thread
+    last: dict[int, AnyRecord] = {}
+    for event in events[max(0, step.start - 64) : step.start]:
+        last[event.thread] = event
+    seen = _awaited_calls(events, step)
+    unseen: list[CallRecord] = []
+    for event in events[step.start : step.stop]:
+        before = last.get(event.thread)
+        row.gaps.append(_computation_between(before, event, unseen, is_main=event.thread == main))
+        if isinstance(event, MarkRecord) and event.what == "optimizer":
+            row.gaps[-1] += event.end - event.begin
+            unseen = []
+        elif isinstance(event, CallRecord) and event.in_future and event.number not in seen:
+            unseen.append(event)
+        last[event.thread] = event
+    end = events[step.stop].begin if step.stop < len(events) else events[step.stop - 1].end
+    row.took_us = end - events[step.start].begin
+    return row
+
+
+def _awaited_calls(events: Sequence[AnyRecord], step: RecordedStep) -> frozenset[int]:
+    """Return the calls that are seen to be waited for."""
+    step_events = events[step.start : step.stop]
+    return frozenset(event.call for event in step_events if isinstance(event, WaitRecord))
+
+
+def _computation_between(
+    before: AnyRecord | None, event: AnyRecord, unseen: Sequence[CallRecord], *, is_main: bool
+) -> float:
+    """Return how long a thread computed between two lines of its own."""
+    if before is None:
+        return 0.0
+    wall = max(0.0, event.begin - before.end)
+    ends = [call.done for call in unseen if call.done and before.end < call.done < event.begin]
+    if is_main and not ends:
+        return wall
+    computed = max(0.0, event.cpu_begin - before.cpu_end)
+    return min(wall, max(computed, event.begin - max(ends, default=event.begin)))
+
+
+def _step_events(
+    events: Sequence[AnyRecord], step: RecordedStep, rows: Sequence[_StepGaps]
+) -> list[TraceEvent]:
+    """Return the lines of a step, with computation between them as in the middle of all steps."""
+    trace_events: list[TraceEvent] = []
+    unseen: dict[str, list[int]] = defaultdict(list)
+    main, seen = events[step.start].thread, _awaited_calls(events, step)
+    for place, event in enumerate(events[step.start : step.stop]):
+        thread = _MAIN if event.thread == main else f"thread-{event.thread}"
+        gaps = tuple(row.gaps[place] for row in rows)
+        if any(gaps) and not (isinstance(event, MarkRecord) and unseen):
+            trace_events.append(_build_kernel(thread, gaps))
+        match event:
+            case CallRecord():
+                trace_events.append(_build_call(event, thread))
+                if event.in_future and event.number not in seen:
+                    unseen[thread].append(event.number)
+            case WaitRecord():
+                trace_events.append(TracedWait(thread, event.call))
+            case MarkRecord():
+                trace_events += _optimizer_waits(unseen, gaps)
+    trace_events += _optimizer_waits(unseen, ())
+    return trace_events
+
+
+def _build_kernel(thread: str, gaps: tuple[float, ...]) -> Kernel:
+    """Return the computation of a thread with its duration in each step."""
+    return Kernel(thread, "cpu" if thread == _MAIN else thread, round(median(gaps), 3), gaps)
+
+
+def _optimizer_waits(unseen: dict[str, list[int]], gaps: tuple[float, ...]) -> list[TraceEvent]:
+    """Return waits for calls without a visible wait, and the computation then."""
+    trace_events: list[TraceEvent] = [
+        TracedWait(_MAIN, number) for numbers in unseen.values() for number in numbers
+    ]
+    if unseen and any(gaps):
+        trace_events.append(_build_kernel(_MAIN, gaps))
+    unseen.clear()
+    return trace_events
+
+
+def _has_no_tensor(event: CallRecord, elements: int, rooted: str) -> bool:
+    """Return whether only others have such tensors: the root, or the other end of a send."""
+    return not elements and (event.collective == rooted or event.peer is not None)
+
+
+def _build_call(event: CallRecord, thread: str) -> TracedCall:
+    end = None if event.peer is None else PeerEnd(event.peer, event.sends)
+    took = None if event.done is None else max(0.0, event.done - event.begin)
+    return TracedCall(
+        thread=thread,
+        collective=event.collective,
+        dtype=event.dtype,
+        input_elements=None if _has_no_tensor(event, event.given, "scatter") else event.given,
+        output_elements=None if _has_no_tensor(event, event.got, "gather") else event.got,
+        request=event.number,
+        group=event.group,
+        group_size=len(event.group),
+        root=event.root,
+        reduce=event.reduce,
+        send_splits=event.gives,
+        receive_splits=event.gets,
+        duration_us=took,
+        end=end,
+    )

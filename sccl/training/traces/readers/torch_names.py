@@ -1,0 +1,212 @@
+"""Translate PyTorch's names in traces."""
+
+from __future__ import annotations
+
+import re
+from math import prod
+from typing import Any
+
+import msgspec
+
+from sccl.errors import FormatError
+from sccl.training.traces.readers.reader_contract import MAX_DEPTH
+
+WAIT = "wait"
+COMM_NODE = "record_param_comms"
+BACKENDS = ("nccl:", "gloo:", "mpi:", "ucc:", "rccl:")
+_OTHER_BACKEND = re.compile(r"[A-Za-z]\w{0,31}:\w")
+"""How events of further backends begin, such as ``hccl:allgather`` and ``xccl:all_reduce``."""
+
+_COLLECTIVES = {
+    "allreduce": "allreduce allreducecoalesced",
+    "allgather": "allgather allgatherbase allgatherinto allgatherintotensor allgathersingle "
+    "allgathercoalesced allgatherintotensorcoalesced allgatherv",
+    "reducescatter": "reducescatter reducescatterbase reducescattertensor reducescattersingle "
+    "reducescattercoalesced reducescattertensorcoalesced reducescatterv",
+    "alltoall": "alltoall alltoallv alltoallbase alltoallsingle",
+    "broadcast": "broadcast broadcastoop",
+    "reduce": "reduce reduceoop",
+    "gather": "gather",
+    "scatter": "scatter",
+}
+_COLLECTIVE_BY_WORD = {word: name for name, words in _COLLECTIVES.items() for word in words.split()}
+BARRIER = "barrier"
+"""An allreduce of one element, which NCCL makes of it, too."""
+
+SENDS = {"send": True, "isend": True, "recv": False, "irecv": False}
+"""Names of both ends of a send between two ranks, and whether it sends. It is read as a
+broadcast.
+"""
+
+_DTYPES = {
+    "int8": "signed char|char|int8",
+    "uint8": "unsigned char|byte|uint8",
+    "int16": "short|short int|int16",
+    "uint16": "unsigned short|uint16",
+    "int32": "int|int32",
+    "uint32": "unsigned int|uint32",
+    "int64": "long|long int|long long|int64",
+    "uint64": "unsigned long|uint64",
+    "float16": "half|c10::half|float16",
+    "bfloat16": "bfloat16|c10::bfloat16",
+    "float32": "float|float32",
+    "float64": "double|float64",
+    "bool": "bool",
+    "float8-e4m3": "float8_e4m3fn|c10::float8_e4m3fn|float8_e4m3fnuz",
+    "float8-e5m2": "float8_e5m2|c10::float8_e5m2|float8_e5m2fnuz",
+    "complex64": "complexfloat|c10::complex<float>",
+    "complex128": "complexdouble|c10::complex<double>",
+}
+_ENDS = re.compile(r"\s[0-9]{1,9}\s*(?:->|<-)\s*([0-9]{1,9})$")
+_DTYPE_BY_WORD = {word: name for name, words in _DTYPES.items() for word in words.split("|")}
+
+
+def is_send(name: str) -> bool | None:
+    """Return whether a name is a send (True) or a receive (False) between two ranks.
+
+    None: neither.
+    """
+    return SENDS.get(_ENDS.sub("", name.rpartition(":")[2].strip().lower()))
+
+
+def is_backend_call(name: str) -> bool:
+    """Return whether an event is a backend's: of a known one, or of any with a known collective."""
+    if name.startswith(BACKENDS):
+        return True
+    is_known = collective_of(name) is not None or is_send(name) is not None
+    return is_known and _OTHER_BACKEND.match(name) is not None
+
+
+def peer_index(name: str) -> int | None:
+    """Return the other end where a name tells it, as ``nccl:send 0->1``. None: it does not."""
+    match = _ENDS.search(name)
+    return int(match[1]) if match else None
+
+
+def collective_of(name: str) -> str | None:
+    """Return the collective that PyTorch calls so, with its backend or without. None: none."""
+    word = name.rpartition(":")[2].replace("_", "").lower()
+    return "allreduce" if word == BARRIER else _COLLECTIVE_BY_WORD.get(word)
+
+
+def required_collective(name: str, where: str) -> str:
+    """Return the collective that PyTorch calls so; of a send between two ranks, a broadcast.
+
+    Raises:
+        FormatError: it is none that is read.
+    """
+    collective = "broadcast" if is_send(name) is not None else collective_of(name)
+    if collective is None:
+        raise FormatError(
+            f"{where}: {name!r:.60} is no collective that is read: expected one of "
+            f"{', '.join(_COLLECTIVES)}, or send and recv"
+        )
+    return collective
+
+
+def dtype_of(word: str, where: str) -> str:
+    """Return the type of elements that PyTorch calls so, as in ``Tensor(long int)`` or ``Half``.
+
+    Raises:
+        FormatError: it is none that is known.
+    """
+    inner = re.search(r"Tensor\(([^()]*)\)", word)
+    dtype = _DTYPE_BY_WORD.get((inner[1] if inner else word).strip().lower())
+    if dtype is None:
+        raise FormatError(
+            f"{where}: elements are of type {word!r:.60}, expected one such as float, Half or long"
+        )
+    return dtype
+
+
+def value_of(raw: msgspec.Raw | bytes | str, where: str) -> Any:
+    """Return the value of a field: nested lists and numbers. None: it is empty.
+
+    Raises:
+        FormatError: Lists are nested too deeply.
+    """
+    if not raw:
+        return None
+    try:
+        value = msgspec.json.decode(raw)
+    except (msgspec.DecodeError, RecursionError, ValueError) as error:
+        raise FormatError(f"{where}: an argument is not JSON ({str(error)[:80]})") from error
+    if _depth(value) > MAX_DEPTH:
+        raise FormatError(f"{where}: lists lie more than {MAX_DEPTH} deep in one another")
+    return value
+
+
+def _depth(value: object) -> int:
+    depth, level = 0, [value]
+    while level and depth <= MAX_DEPTH:
+        level = [
+            inner
+            for item in level
+            if isinstance(item, (list, dict))
+            for inner in (item if isinstance(item, list) else item.values())
+        ]
+        depth += 1
+    return depth
+
+
+def is_synchronous(inputs: object) -> bool:
+    """Return whether an operator of c10d says that it waits, by the last truth value it was given.
+
+    Older ones do not say it.
+    """
+    values = inputs if isinstance(inputs, list) else []
+    flags = [value for value in values if value in ("True", "False") or isinstance(value, bool)]
+    return bool(flags) and str(flags[-1]) == "False"
+
+
+def parse_count(value: object) -> int | None:
+    """Return a number that is whole and counts something, from 0 on. None: it does not."""
+    if isinstance(value, str) and re.fullmatch(r"[0-9]{1,18}", value):
+        return int(value)
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63:
+        return value
+    return None
+
+
+def parse_integers(value: object) -> tuple[int, ...]:
+    """Return a list of whole numbers, also one that is written as text. Empty: it is none."""
+    if isinstance(value, str) and re.fullmatch(r"\[[0-9, ]*\]", value):
+        value = [int(word) for word in re.findall("[0-9]{1,18}", value)]
+    if not isinstance(value, list):
+        return ()
+    numbers = [parse_count(item) for item in value]
+    return tuple(item for item in numbers if item is not None) if None not in numbers else ()
+
+
+def count_before_ellipsis(value: object) -> int:
+    """Return how many numbers a list has before it is cut, as ``[3, 5, ...]``. 0: it is not cut.
+
+    The profiler of PyTorch writes 30 elements of a list, and of ranks the last one, too.
+    """
+    if not isinstance(value, str) or "..." not in value:
+        return 0
+    return len(re.findall("[0-9]+", value.partition("...")[0]))
+
+
+def check_group_size(ranks: tuple[int, ...], size: int | None, where: str) -> int:
+    """Return the size of a group, by its ranks where these are told. 0: neither is.
+
+    Raises:
+        FormatError: they contradict one another.
+    """
+    if ranks and size and len(ranks) != size:
+        raise FormatError(
+            f"{where}: a group has {size} ranks by its size, and {len(ranks)} are listed: give "
+            "the trace as it was written"
+        )
+    return size or len(ranks)
+
+
+def count_elements(dims: object) -> int | None:
+    """Return the elements of tensors of these dimensions, one or lists of some. None: no tensor."""
+    if not isinstance(dims, list) or not dims:
+        return None
+    if len(dims) <= MAX_DEPTH and all(parse_count(dim) is not None for dim in dims):
+        return prod(dims)
+    counts = [n for n in map(count_elements, dims) if n is not None]
+    return sum(counts) if counts else None

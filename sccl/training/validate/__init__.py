@@ -1,0 +1,1 @@
+"""Checks of training plans: their schedule, costs, options, and bound."""

@@ -1,0 +1,56 @@
+"""Prove the bound of a training plan again, because the verifier trusts no bound.
+
+Options are derived again with the plan's settings. The plan uses some of these. Its bound must not
+exceed the proved bound for all of them, which is checked from the proof in integer arithmetic.
+"""
+
+from __future__ import annotations
+
+from sccl.core.training_plan import TrainingPlan
+from sccl.training.bounds.merge_relaxation import groups_with_options, relax_merges
+from sccl.training.bounds.period_bounds import find_bound_fault, period_lower_bound
+from sccl.training.options.measured_costs import CostTable
+from sccl.training.options.motif_costs import MotifPlanner
+from sccl.training.options.option_catalog import OptionCatalog, OptionSettings
+from sccl.training.scheduling.workload_problem import PlanningJob
+
+
+def find_plan_bound_fault(
+    plan: TrainingPlan, planner: MotifPlanner | None = None, measured: CostTable | None = None
+) -> str:
+    """Return a violation of a plan's bound. Empty: none.
+
+    Args:
+        plan: Plan with valid options.
+        planner: Planner of motifs, if one was used.
+        measured: Table of costs that it names, if it does.
+
+    Raises:
+        InputError: No options can be derived.
+    """
+    asked = OptionSettings(
+        max_motifs=plan.max_motifs, bitwise=plan.bitwise, planner=planner, measured=measured
+    )
+    book = OptionCatalog(plan.input_workload, plan.fabric, asked)
+    offered = book.job_options(plan.workload.collectives())
+    for name, option in plan.options:
+        if option not in offered.by_collective[name]:
+            return (
+                f"operation {name!r:.60} takes {option.recipe}, which is none of its "
+                f"{len(offered.by_collective[name])} options with at most {plan.max_motifs} "
+                "motifs: the "
+                "bound does not cover such plans"
+            )
+    if not plan.bound_ns:
+        return ""
+    if rows := groups_with_options(plan.input_workload, plan.merge_bytes, book):
+        job = relax_merges(plan.input_workload, rows, book)
+    else:
+        job = PlanningJob(plan.workload, offered.by_collective, plan.memory_bytes)
+    problem = job.problem
+    bound = period_lower_bound(problem)
+    if wrong := find_bound_fault(problem, bound):
+        return f"the proof does not hold: {wrong}"
+    if plan.bound_ns > bound.ticks:
+        return f"{bound.ticks} ns are proved ({bound.binds}), claimed are {plan.bound_ns}"
+    return ""

@@ -1,0 +1,205 @@
+"""Derive the costs of a plan's options again.
+
+The verifier trusts no option: recipes are applied and verified again, each motif must take the time
+of its carrier, and links, shared resources, and streams of ranks must never be overloaded. Options
+on remainders of other collectives are derived again. Times from a table of costs are trusted if the
+table is not given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from sccl.core.arrays import IntArray
+from sccl.core.dtypes import ITEM_BYTES
+from sccl.core.motif import Motif
+from sccl.core.step_timeline import StepTimeline
+from sccl.core.training_plan import FULL_LOAD, OfferedOptions, Option, TrainingPlan
+from sccl.core.workload_ops import CommOp
+from sccl.errors import InputError
+from sccl.training.motifs import apply_recipe, parse_recipe
+from sccl.training.options.carriers import CARRIERS
+from sccl.training.options.measured_costs import COMPLEMENT_SEPARATOR, CostTable
+from sccl.training.options.motif_costs import MotifCost, MotifCosts, MotifPlanner
+from sccl.training.options.option_catalog import OptionCatalog
+from sccl.training.options.option_enumeration import (
+    OptionEnumerator,
+    OptionSettings,
+    original_motifs,
+)
+
+_CARRIER_BY_NAME = {carrier.name: carrier for carrier in CARRIERS}
+
+
+@dataclass
+class RecomputedCosts:
+    """The recomputed costs of a plan's motifs.
+
+    Attributes:
+        loads: Loads of each collective and motif, if known.
+        faults: Differences to the plan: kind and sentence.
+    """
+
+    loads: dict[tuple[str, int], IntArray] = field(default_factory=dict)
+    faults: list[tuple[str, str]] = field(default_factory=list)
+
+
+def recompute_costs(
+    plan: TrainingPlan | OfferedOptions,
+    planner: MotifPlanner | None = None,
+    measured: CostTable | None = None,
+) -> RecomputedCosts:
+    """Return the costs of motifs of a plan, or of offered options.
+
+    Args:
+        planner: Planner of motifs that name it. None: no motif may.
+        measured: Table of costs that the plan names. None: it names none, or it is not given.
+    """
+    finder = OptionEnumerator(plan.fabric, OptionSettings(measured=measured))
+    result, costs, as_told = RecomputedCosts(), finder.costs, bool(plan.costs) and measured is None
+    numbers = {channel.name: k for k, channel in enumerate(plan.fabric.channels)}
+    calls = {op.id: op for op in plan.workload.collectives()}
+    cache: dict[tuple[object, ...], Sequence[MotifCost | None]] = {}
+    book: OptionCatalog | None = None
+    for name, option in plan.options:
+        op = calls[name]
+        key = (op.option_key, option)
+        try:
+            if key not in cache:
+                if _is_complementary(option) and planner is not None and not as_told:
+                    book = book or _plan_catalog(plan, planner, measured)
+                    recipe_motifs(op, option)
+                    cache[key] = book.option_costs(op, option)
+                else:
+                    cache[key] = _option_costs(costs, op, option, numbers, planner, as_told=as_told)
+                if option.bitwise and not as_told and not finder.keeps_reduction_order(op, option):
+                    text = f"operation {name!r:.60}: {option.recipe} does not reduce in the order "
+                    result.faults.append(("recipe", f"{text}of the whole, as is claimed"))
+        except InputError as error:
+            result.faults.append(("recipe", f"operation {name!r:.60}, {option.recipe}: {error}"))
+            cache[key] = [None] * len(option.motifs)
+        for number, (motif, cost) in enumerate(zip(option.motifs, cache[key], strict=True)):
+            if cost is None:
+                continue
+            result.loads[name, number] = cost.loads
+            if cost.ns != motif.ns:
+                text = f"operation {name!r:.60}: motif {number} of {option.recipe} takes {cost.ns}"
+                text += f" ns on {motif.channel} by {motif.carrier}, claimed are {motif.ns}"
+                result.faults.append(("cost", text))
+    return result
+
+
+def _option_costs(  # noqa: PLR0913 - an option, and what it is carried by
+    costs: MotifCosts,
+    op: CommOp,
+    option: Option,
+    numbers: dict[str, int],
+    planner: MotifPlanner | None,
+    *,
+    as_told: bool,
+) -> list[MotifCost]:
+    """Return the costs of each motif of an option.
+
+    Args:
+        as_told: Whether the option's times of carriers are trusted.
+
+    Raises:
+        InputError: Its recipe does not make these motifs, or they cannot be carried like this.
+    """
+    made, size = recipe_motifs(op, option), ITEM_BYTES[op.dtype]
+    if not made:
+        return [costs.launch_cost(op.members, numbers[option.motifs[0].channel])]
+    motif_costs = list[MotifCost]()
+    for piece, motif in zip(made, option.motifs, strict=True):
+        number = numbers[motif.channel]
+        if (carrier := _CARRIER_BY_NAME.get(motif.carrier)) is not None:
+            told_ns = motif.ns if as_told else None
+            motif_costs.append(costs.carrier_cost(piece, number, carrier, size, told_ns))
+        elif planner is not None and motif.carrier == planner.name:
+            motif_costs.append(costs.planned_cost(piece, number, planner.plan, size))
+        else:
+            raise InputError(f"there is no carrier {motif.carrier!r:.60} that it could be made by")
+    return motif_costs
+
+
+def _is_complementary(option: Option) -> bool:
+    return any(COMPLEMENT_SEPARATOR in motif.carrier for motif in option.motifs)
+
+
+def _plan_catalog(
+    plan: TrainingPlan | OfferedOptions, planner: MotifPlanner, measured: CostTable | None
+) -> OptionCatalog:
+    """Return the options of a plan's collectives, including those on remainders."""
+    asked = OptionSettings(
+        max_motifs=plan.max_motifs, bitwise=plan.bitwise, planner=planner, measured=measured
+    )
+    workload = plan.input_workload if isinstance(plan, TrainingPlan) else plan.workload
+    return OptionCatalog(workload, plan.fabric, asked)
+
+
+def recipe_motifs(op: CommOp, option: Option) -> tuple[Motif, ...]:
+    """Return the motifs of an option's recipe for a collective, in order.
+
+    Returns:
+        Empty if nothing moves.
+
+    Raises:
+        InputError: It does not make these motifs.
+    """
+    wholes = original_motifs(op)
+    if wholes is None:
+        if option.recipe != "whole" or len(option.motifs) != 1:
+            raise InputError("no data moves, so there is nothing to split")
+        return ()
+    made = tuple(apply_recipe(wholes, parse_recipe(option.recipe), ITEM_BYTES[op.dtype]))
+    waits, claimed = [piece.after for piece in made], [motif.after for motif in option.motifs]
+    if waits != claimed:
+        raise InputError(
+            f"it makes {len(made)} motifs with waits {waits!s:.60}, and the plan has "
+            f"{len(claimed)} with {claimed!s:.60}"
+        )
+    for piece, motif in zip(made, option.motifs, strict=True):
+        if piece.channel not in {"", motif.channel}:
+            raise InputError(f"a motif is of channel {piece.channel!r}, not of {motif.channel!r}")
+    return made
+
+
+def list_unverified_claims(*, as_told: bool) -> Iterator[str]:
+    """Yield sentences on values of a plan that are trusted without verification.
+
+    Args:
+        as_told: Whether times of carriers are among them.
+    """
+    if as_told:
+        yield (
+            "times are not verified: they come from a table of costs, so nothing is proved about "
+            "the period; pass the table with --costs"
+        )
+
+
+def find_overload(
+    plan: TrainingPlan, timeline: StepTimeline, result: RecomputedCosts
+) -> Iterator[str]:
+    """Yield where something of the fabric is loaded with more than it carries. The first alone."""
+    if not result.loads:
+        return
+    names = MotifCosts(plan.fabric).pipes.names
+    changes: list[tuple[int, int, tuple[str, int]]] = []
+    for span in timeline.spans:
+        key = span.op, span.motif
+        if not span.computes and key in result.loads and span.end_ns > span.start_ns:
+            changes += [(span.start_ns, 1, key), (span.end_ns, -1, key)]
+    changes.sort(key=lambda change: change[:2])  # what ends at a time makes room at that time
+    total = np.zeros(len(names), np.int64)
+    for now, sign, key in changes:
+        total += sign * result.loads[key]
+        if sign > 0 and total.max() > FULL_LOAD:
+            pipe = int(total.argmax())
+            yield (
+                f"{names[pipe]} is loaded with {int(total[pipe])} thousandths at {now} ns, from "
+                f"motif {key[1]} of {key[0]!r:.60} on"
+            )
+            return

@@ -1,0 +1,171 @@
+"""The judge of training plans: it runs them by itself, event by event, and believes no claim."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import NamedTuple
+
+from sccl.core.step_timeline import StepTimeline
+from sccl.core.training_plan import TrainingPlan
+from sccl.errors import InputError
+from sccl.training.options.measured_costs import CostTable
+from sccl.training.options.merge_candidates import find_merge_faults
+from sccl.training.options.motif_costs import MotifPlanner
+from sccl.training.scheduling.cyclic_problem import find_cyclic_plan_fault
+from sccl.training.scheduling.memory_limits import result_holders
+from sccl.training.scheduling.workload_problem import job_of_plan
+from sccl.training.timeline import simulate_timeline
+from sccl.training.validate.plan_costs import find_overload, recompute_costs
+
+
+class PlanFault(NamedTuple):
+    """A violation of a plan.
+
+    Attributes:
+        kind: ``ranks``, ``operations``, ``order``, ``waits``, ``memory``, ``period``, ``bound``,
+            ``recipe``, ``cost``, ``load``, or ``merge``.
+    """
+
+    kind: str
+    message: str
+
+
+class PlanVerdict(NamedTuple):
+    """The result of verifying a plan.
+
+    Attributes:
+        faults: All violations. Empty: none.
+        timeline: Timeline of the plan's run. None: it does not run.
+    """
+
+    faults: tuple[PlanFault, ...]
+    timeline: StepTimeline | None = None
+
+
+def find_faults(
+    plan: TrainingPlan,
+    planner: MotifPlanner | None = None,
+    measured: CostTable | None = None,
+    *,
+    options: bool = True,
+) -> tuple[PlanFault, ...]:
+    """Return all that is wrong with a plan, as :func:`verify_plan` finds it. Empty: nothing."""
+    return verify_plan(plan, planner, measured, options=options).faults
+
+
+def verify_plan(
+    plan: TrainingPlan,
+    planner: MotifPlanner | None = None,
+    measured: CostTable | None = None,
+    *,
+    options: bool = True,
+) -> PlanVerdict:
+    """Verify a plan, and return all violations and its timeline.
+
+    The order is one for all ranks, so the ranks of a group issue alike.
+
+    Args:
+        planner: Planner of motifs that name it. None: these are trusted.
+        measured: Table of costs of the plan. None: there is none, or times are trusted.
+        options: Whether options and simultaneous loads of links are derived again. Otherwise they
+            are trusted.
+    """
+    if odd := _find_foreign_part(plan):
+        return PlanVerdict((odd,))
+    try:
+        job, order = job_of_plan(plan)
+        wrong = find_cyclic_plan_fault(job.problem, order)
+    except InputError as error:
+        return PlanVerdict((PlanFault("operations", str(error)),))
+    if wrong:
+        return PlanVerdict((PlanFault("order", wrong),))
+    try:
+        timeline = simulate_timeline(plan)
+    except InputError as error:
+        return PlanVerdict((PlanFault("waits", str(error)),))
+    faults = _find_claim_faults(plan, timeline)
+    if measured is not None and measured.digest != plan.costs:
+        message = f"its times are of a table of costs with the digest {plan.costs}"
+        if not plan.costs:
+            message = "its times are of no table of costs"
+        faults.append(PlanFault("cost", f"{message}, and {measured.source} has {measured.digest}"))
+    elif options:
+        anew = recompute_costs(plan, planner, measured)
+        faults += [PlanFault(*fault) for fault in anew.faults]
+        faults += [PlanFault("load", text) for text in find_overload(plan, timeline, anew)]
+    return PlanVerdict(tuple(faults), timeline)
+
+
+def _find_foreign_part(plan: TrainingPlan) -> PlanFault | None:
+    """Return a violation for parts that the fabric or the workload does not have."""
+    workload, fabric = plan.workload, plan.fabric
+    if workload.ranks > fabric.ranks:
+        return PlanFault(
+            "ranks", f"the workload has {workload.ranks} ranks, and the fabric {fabric.ranks}"
+        )
+    channels = {channel.name for channel in fabric.channels}
+    for name, number, motif in plan.motifs():
+        if motif.channel not in channels:
+            message = f"motif {number} of {name!r:.60} takes channel {motif.channel!r:.60}"
+            return PlanFault("operations", f"{message}, which the fabric does not have")
+    wrong = next(find_merge_faults(plan), "")
+    return PlanFault("merge", wrong) if wrong else None
+
+
+def _find_claim_faults(plan: TrainingPlan, timeline: StepTimeline) -> list[PlanFault]:
+    faults = []
+    if timeline.period_ns != plan.period_ns:
+        faults.append(
+            PlanFault(
+                "period",
+                f"an iteration follows upon the one before in {timeline.period_ns} ns, claimed are "
+                f"{plan.period_ns}",
+            )
+        )
+    if plan.bound_ns > timeline.period_ns:
+        faults.append(
+            PlanFault(
+                "bound",
+                f"the claimed lower bound is {plan.bound_ns} ns, and this plan takes "
+                f"{timeline.period_ns}",
+            )
+        )
+    if plan.memory_bytes and (held := peak_result_bytes(plan, timeline)) > plan.memory_bytes:
+        faults.append(
+            PlanFault(
+                "memory",
+                f"results of up to {held} bytes are held at once, allowed are {plan.memory_bytes}",
+            )
+        )
+    return faults
+
+
+def peak_result_bytes(plan: TrainingPlan, timeline: StepTimeline) -> int:
+    """Return the most that results of collectives take at once on a rank.
+
+    Each is held from the start of its first motif to the end of the last operation that waits for
+    it. If none does, to the end of its own.
+    """
+    users: dict[str, list[tuple[str, int]]] = defaultdict(list)
+    for dep in plan.workload.deps:
+        users[dep.before].append((dep.after, dep.lag))
+    begins: dict[tuple[str, int], int] = {}
+    ends: dict[tuple[str, int], int] = {}
+    for span in timeline.spans:
+        key = span.op, span.iteration
+        begins[key] = min(begins.get(key, span.start_ns), span.start_ns)
+        ends[key] = max(ends.get(key, span.end_ns), span.end_ns)
+    peak = 0
+    for role in plan.workload.roles:
+        changes = []
+        for op in result_holders(plan.workload, role):
+            for iteration in range(timeline.iterations):
+                used = [ends.get((user, iteration + lag), 0) for user, lag in users[op.id]]
+                until = max(used, default=0) or ends[op.id, iteration]
+                changes.append((begins[op.id, iteration], op.holds_bytes))
+                changes.append((until, -op.holds_bytes))
+        held = 0
+        for _, change in sorted(changes):  # what is let go of at a time makes room at that time
+            held += change
+            peak = max(peak, held)
+    return peak

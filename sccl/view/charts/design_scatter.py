@@ -1,0 +1,90 @@
+"""Chart of networks by the cost of a collective: steps across, R/C up, the best joined."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sccl.view import theme
+from sccl.view.plot_libraries import alt
+
+if TYPE_CHECKING:
+    from altair.typing import ChartType
+
+_MAX_NAMED = 8
+_FAR = 4
+"""Beyond so many times the least, as where contributions are gathered, R/C is drawn by its size."""
+
+
+def _ticks(low: int, high: int) -> list[int]:
+    """Return round numbers between two."""
+    return [n * 10**e for e in range(6) for n in (1, 2, 3, 5, 7) if low <= n * 10**e <= high]
+
+
+@dataclass(frozen=True, slots=True)
+class DesignMark:
+    """A network.
+
+    Attributes:
+        bandwidth: R/C by the least that any network has.
+        best: whether it is on the frontier.
+    """
+
+    name: str
+    steps: int
+    bandwidth: float
+    best: bool
+
+
+def designs_chart(title: str, marks: Sequence[DesignMark], least_steps: int) -> ChartType:
+    """Return a mark for each network, those of the frontier named and joined.
+
+    Args:
+        least_steps: that no network of the size goes below.
+    """
+    rows = [
+        {"name": m.name, "steps": m.steps, "bandwidth": m.bandwidth, "best": m.best} for m in marks
+    ]
+    best = [row for row in rows if row["best"]]
+    reach = [least_steps, *(m.steps for m in marks)]
+    across = alt.X("steps:Q", title="Steps",
+                   scale=alt.Scale(type="log", domain=[min(reach) * 0.9, max(reach) * 1.1],
+                                   nice=False),
+                   axis=alt.Axis(format="d", values=_ticks(min(reach), max(reach))))  # fmt: skip
+    highest = max((m.bandwidth for m in marks), default=1.0)
+    far = highest > _FAR
+    ends = [0.9, 1.5 * highest] if far else [1 - 0.1 * (highest - 1), 1 + 1.3 * (highest - 1) or 2]
+    up = alt.Y("bandwidth:Q", title="R/C / lowest R/C of all networks",
+               scale=alt.Scale(type="log" if far else "linear", domain=ends, nice=False),
+               axis=alt.Axis(values=_ticks(1, int(ends[1]))) if far else alt.Axis())  # fmt: skip
+    others = alt.Chart(theme.chart_rows([row for row in rows if not row["best"]]))
+    dots = others.mark_circle(color="#c4c4c4", size=36, opacity=0.8).encode(
+        x=across, y=up, tooltip=["name:N", "steps:Q", "bandwidth:Q"]
+    )
+    frontier = alt.Chart(theme.chart_rows(best))
+    line = frontier.mark_line(color=theme.COLORS[0], interpolate="step-after").encode(
+        x=across, y=up
+    )
+    good = frontier.mark_circle(color=theme.COLORS[0], size=64, opacity=1).encode(
+        x=across, y=up, tooltip=["name:N", "steps:Q", "bandwidth:Q"]
+    )
+    names = [  # each higher than the one before, as good networks lie close together
+        alt.Chart(theme.chart_rows([row]))
+        .mark_text(align="left", dx=9, dy=-12 - 15 * above, fontSize=11, font=theme.FONT, limit=300)
+        .encode(x=across, y=up, text="name:N")
+        for above, row in enumerate(reversed(best[:_MAX_NAMED]))
+    ]
+    moore = (
+        alt.Chart(theme.chart_rows([{"steps": least_steps}]))
+        .mark_rule(strokeWidth=1.5, strokeDash=[4, 3], color=theme.COLORS[1])
+        .encode(x=across)
+    )
+    heading = alt.Title(
+        title, subtitle="dashed: no network of this size takes fewer steps (Moore); below 1 is none"
+    )
+    return theme.apply_theme(
+        alt.layer(moore, dots, line, good, *names).properties(
+            width=theme.WIDTH, height=theme.HEIGHT, title=heading
+        )
+    )

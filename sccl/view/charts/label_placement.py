@@ -1,0 +1,168 @@
+"""Labels that overlap neither one another nor the marks they name."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from sccl.view.theme import TEXT
+
+_WIDE, _HIGH = 0.6, 1.15  # of a letter, in font sizes, with a little room
+_DIRECTIONS = ((1, -1), (0, -1), (-1, -1), (1, 0), (1, 1), (-1, 0), (0, 1), (-1, 1))
+"""Possible positions of a label relative to its mark, the best first."""
+_DASH = 5.0  # px between the rectangles that stand for a line
+_DISTANCES = (1.0, 1.8, 2.8)
+
+
+@dataclass(frozen=True, slots=True)
+class Rectangle:
+    """A part of a chart, in pixels, y downwards."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+    def overlaps(self, rectangle: Rectangle) -> bool:
+        """Return whether both share some area."""
+        across = self.left < rectangle.right and rectangle.left < self.right
+        return across and self.top < rectangle.bottom and rectangle.top < self.bottom
+
+    def is_within(self, rectangle: Rectangle) -> bool:
+        """Return whether no part lies outside of ``rectangle``."""
+        across = rectangle.left <= self.left and self.right <= rectangle.right
+        return across and rectangle.top <= self.top and self.bottom <= rectangle.bottom
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """The plane of a chart: pixels, and the ends of its axes in data.
+
+    Attributes:
+        x: the first and the last value of the horizontal axis.
+        y: likewise, from bottom to top.
+        log_x: whether the axis is logarithmic.
+        log_y: likewise.
+    """
+
+    width: int
+    height: int
+    x: tuple[float, float]
+    y: tuple[float, float]
+    log_x: bool = False
+    log_y: bool = False
+
+    def pixels(self, x: float, y: float) -> tuple[float, float]:
+        """Return where a value is drawn."""
+        across = _to_fraction(x, *self.x, log=self.log_x)
+        return across * self.width, (1 - _to_fraction(y, *self.y, log=self.log_y)) * self.height
+
+    def values(self, x: float, y: float) -> tuple[float, float]:
+        """Return the data values at a pixel."""
+        across = _from_fraction(x / self.width, *self.x, log=self.log_x)
+        return across, _from_fraction(1 - y / self.height, *self.y, log=self.log_y)
+
+
+def _to_fraction(value: float, first: float, last: float, *, log: bool) -> float:
+    if log:
+        value, first, last = math.log(value), math.log(first), math.log(last)
+    return (value - first) / (last - first)
+
+
+def _from_fraction(part: float, first: float, last: float, *, log: bool) -> float:
+    if log:
+        return math.exp(math.log(first) + part * (math.log(last) - math.log(first)))
+    return first + part * (last - first)
+
+
+def text_size(text: str, font: int = TEXT) -> tuple[float, float]:
+    """Return the width and height that a text takes at most, in pixels."""
+    return _WIDE * font * len(text), _HIGH * font
+
+
+def dot_area(at: tuple[float, float], radius: float) -> Rectangle:
+    """Return the rectangle around a round mark."""
+    x, y = at
+    return Rectangle(x - radius, y - radius, x + radius, y + radius)
+
+
+def cover_line(start: tuple[float, float], end: tuple[float, float]) -> list[Rectangle]:
+    """Return small rectangles that cover a line between two pixels."""
+    count = max(1, math.ceil(math.dist(start, end) / _DASH))
+    parts = (i / count for i in range(count + 1))
+    return [
+        dot_area((start[0] + t * (end[0] - start[0]), start[1] + t * (end[1] - start[1])), 2)
+        for t in parts
+    ]
+
+
+def place_labels(
+    labels: Sequence[tuple[tuple[float, float], str]],
+    frame: Frame,
+    taken: Iterable[Rectangle],
+    gap: float = 9.0,
+) -> list[tuple[float, float] | None]:
+    """Return the centre of each label, in pixels. None where there is no room for it.
+
+    A label lies nearer to the pixel that it names than to that of any other.
+
+    Args:
+        labels: the pixel that each names, and its text.
+        frame: no label leaves it.
+        taken: areas that labels must not cover.
+        gap: between a label and its pixel.
+    """
+    occupied = list(taken)
+    paper = Rectangle(0, 0, frame.width, frame.height)
+    centers: list[tuple[float, float] | None] = []
+    for (x, y), text in labels:
+        others = [at for at, _ in labels if at != (x, y)]
+        width, height = text_size(text)
+        for far in _DISTANCES:
+            options = (
+                (x + dx * (gap * far + width / 2), y + dy * (gap * far * 0.6 + height / 2))
+                for dx, dy in _DIRECTIONS
+            )
+            candidates = (
+                c for c in options if all(math.dist(c, at) > math.dist(c, (x, y)) for at in others)
+            )
+            centre = next(
+                (c for c in candidates if _is_free(c, width, height, occupied, paper)), None
+            )
+            if centre:
+                occupied.append(_centered_at(centre, width, height))
+                break
+        centers.append(centre)
+    return centers
+
+
+def _is_free(
+    at: tuple[float, float],
+    width: float,
+    height: float,
+    occupied: Sequence[Rectangle],
+    paper: Rectangle,
+) -> bool:
+    box = _centered_at(at, width, height)
+    return box.is_within(paper) and not any(box.overlaps(rectangle) for rectangle in occupied)
+
+
+def _centered_at(at: tuple[float, float], width: float, height: float) -> Rectangle:
+    return Rectangle(at[0] - width / 2, at[1] - height / 2, at[0] + width / 2, at[1] + height / 2)
+
+
+def spread_apart(wanted: Sequence[float], gap: float, last: float) -> list[float]:
+    """Return heights near those wanted, in the same order, at least ``gap`` apart, in 0..last."""
+    order = sorted(range(len(wanted)), key=lambda i: (wanted[i], i))
+    gap = min(gap, last / max(len(order) - 1, 1))
+    placed: dict[int, float] = {}
+    floor = 0.0
+    for i in order:  # downwards, as far as needed
+        placed[i] = max(wanted[i], floor)
+        floor = placed[i] + gap
+    ceiling = last
+    for i in reversed(order):  # and back up, where that has left the frame
+        placed[i] = min(placed[i], ceiling)
+        ceiling = placed[i] - gap
+    return [placed[i] for i in range(len(wanted))]

@@ -1,0 +1,209 @@
+"""Chart of a training step over time: computation by stream, motifs by channel."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sccl.errors import ParameterError
+from sccl.view import theme
+from sccl.view.plot_libraries import alt
+
+if TYPE_CHECKING:
+    from altair.typing import ChartType
+
+COMPUTATION = "computation"
+
+_ROW, _THIN_ROW, _LINE = 28, 18, 96  # px, of labelled bars and others; characters of a subtitle
+_WIDTH = theme.WIDTH + 140  # px
+_TICKS = 8  # of the time axis, about
+_LETTER = 6.2  # px, of a label in a bar
+_MIN_LETTERS = 4  # letters that a label is cut to
+_MANY_US = 10_000.0  # from which on times are in milliseconds
+_PALE = "#c9c9c9"
+_WINDOW = "#f6d9c6"  # of the part that another panel enlarges
+
+
+@dataclass(frozen=True, slots=True)
+class StepBar:
+    """A bar for an activity on a row.
+
+    Attributes:
+        kind: :data:`COMPUTATION`, or a collective's name.
+        what: the full description, shown on hover.
+        label: text on the bar, if there is room.
+    """
+
+    row: int
+    since_us: float
+    until_us: float
+    kind: str
+    what: str
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StepPanel:
+    """A part of a plan's timeline.
+
+    Attributes:
+        notes: notes beside the chart, in sentences.
+        rows: names of rows, from the top: streams, and channels.
+        marks_us: starts of iterations.
+        outlined_us: start and end of a part that another panel enlarges. None: no such part.
+    """
+
+    title: str
+    notes: tuple[str, ...]
+    rows: tuple[str, ...]
+    bars: tuple[StepBar, ...]
+    since_us: float
+    until_us: float
+    marks_us: tuple[float, ...] = ()
+    outlined_us: tuple[float, float] | None = None
+
+
+def step_gantt_chart(panels: Sequence[StepPanel]) -> ChartType:
+    """Return a picture of the activity of streams and channels, its panels below one another.
+
+    Raises:
+        ParameterError: There is no panel.
+    """
+    if not panels:
+        raise ParameterError("there is nothing to draw: expected at least one timeline")
+    kinds = kinds_of([bar for panel in panels for bar in panel.bars])
+    drawn = [_panel(panel, kinds, legend=panel is panels[-1]) for panel in panels]
+    return theme.stack_charts(drawn) if len(drawn) > 1 else theme.apply_theme(drawn[0])
+
+
+def _panel(panel: StepPanel, kinds: Sequence[str], *, legend: bool) -> ChartType:
+    """Return one panel.
+
+    Args:
+        panel: Part of a timeline.
+        kinds: Kinds of bars in the whole picture, each with a color of its own.
+        legend: Whether the legend of kinds stands below.
+    """
+    notes = [line for note in panel.notes for line in textwrap.wrap(note, _LINE)]
+    drawn = [_window_band(panel)] if panel.outlined_us else []
+    drawn.append(_bars(panel, kinds, legend=legend))
+    if labels := _labels(panel):
+        drawn.append(labels)
+    if panel.marks_us:
+        drawn.append(_iteration_lines(panel))
+    row = _ROW if any(bar.label for bar in panel.bars) else _THIN_ROW
+    return (
+        alt.layer(*drawn)
+        .resolve_scale(color="independent")
+        .properties(
+            width=_WIDTH,
+            height=max(len(panel.rows), 1) * row,
+            title=alt.Title(panel.title, subtitle=notes),
+        )
+    )
+
+
+def kinds_of(bars: Sequence[StepBar]) -> list[str]:
+    """Return the kinds of bars, computation first."""
+    kinds = sorted({bar.kind for bar in bars})
+    return sorted(kinds, key=lambda kind: kind != COMPUTATION)
+
+
+def _unit(steps: StepPanel) -> tuple[str, float]:
+    """Return the unit of time that is drawn, and how much of it a microsecond is."""
+    return ("ms", 0.001) if steps.until_us - steps.since_us >= _MANY_US else ("\u00b5s", 1.0)
+
+
+def _time_axis(steps: StepPanel) -> Any:
+    unit, scale = _unit(steps)
+    return alt.X("time:Q", title=f"Time ({unit})",
+                 scale=alt.Scale(domain=[steps.since_us * scale, steps.until_us * scale],
+                                 nice=False),
+                 axis=alt.Axis(format=theme.NUMBERS, grid=False, tickCount=_TICKS,
+                               labelOverlap="greedy", labelSeparation=12))  # fmt: skip
+
+
+def _row_axis(steps: StepPanel) -> Any:
+    return alt.Y("row:N", title=None, sort=list(steps.rows),
+                 scale=alt.Scale(domain=list(steps.rows), paddingInner=0.2, paddingOuter=0.1),
+                 axis=alt.Axis(labelFontSize=11, grid=False, ticks=False,
+                               labelLimit=220))  # fmt: skip
+
+
+def _bars(steps: StepPanel, kinds: Sequence[str], *, legend: bool) -> ChartType:
+    colours = [_PALE] * (COMPUTATION in kinds)
+    colours += [theme.nth(theme.COLORS, k) for k in range(len(kinds) - len(colours))]
+    unit, scale = _unit(steps)
+    since, until = f"from ({unit})", f"to ({unit})"
+    rows: list[dict[str, Any]] = [
+        {"row": steps.rows[bar.row], "time": max(bar.since_us, steps.since_us) * scale,
+         "until": min(bar.until_us, steps.until_us) * scale, "kind": bar.kind, "what": bar.what,
+         since: bar.since_us * scale, until: bar.until_us * scale}
+        for bar in steps.bars
+    ]  # fmt: skip
+    few = len(rows) <= len(steps.rows) * 60
+    return (
+        alt.Chart(theme.chart_rows(rows))
+        .mark_bar(stroke="white", strokeWidth=0.7 if few else 0)
+        .encode(
+            x=_time_axis(steps), x2="until:Q", y=_row_axis(steps),
+            color=alt.Color("kind:N", title=None,
+                            scale=alt.Scale(domain=list(kinds), range=colours),
+                            legend=alt.Legend(orient="bottom", symbolType="square", columns=5)
+                            if legend else None),
+            tooltip=["what:N", "row:N",
+                     *(alt.Tooltip(f"{name}:Q", format=".6") for name in (since, until))],
+        )
+    )  # fmt: skip
+
+
+def _labels(steps: StepPanel) -> ChartType | None:
+    """Return the labels of bars with room for it, or for its beginning."""
+    scale = _WIDTH / ((steps.until_us - steps.since_us) or 1.0)
+    unit = _unit(steps)[1]
+    rows: list[dict[str, Any]] = []
+    for bar in steps.bars:
+        since, until = max(bar.since_us, steps.since_us), min(bar.until_us, steps.until_us)
+        letters = int(((until - since) * scale - 6) / _LETTER)
+        if letters >= min(len(bar.label), _MIN_LETTERS) > 0:
+            cut = f"{bar.label[: letters - 1]}\u2026"
+            ink = "black" if bar.kind == COMPUTATION else "white"
+            rows.append({"row": steps.rows[bar.row], "time": (since + until) / 2 * unit,
+                         "label": bar.label if letters >= len(bar.label) else cut,
+                         "ink": ink})  # fmt: skip
+    if not rows:
+        return None
+    return (
+        alt.Chart(theme.chart_rows(rows))
+        .mark_text(fontSize=10, font=theme.FONT)
+        .encode(
+            x=_time_axis(steps), y=_row_axis(steps), text="label:N",
+            color=alt.Color("ink:N", scale=None, legend=None),
+        )
+    )  # fmt: skip
+
+
+def _window_band(steps: StepPanel) -> ChartType:
+    """Return a band behind the part that another panel enlarges."""
+    unit = _unit(steps)[1]
+    since, until = steps.outlined_us or (0.0, 0.0)
+    return (
+        alt.Chart(theme.chart_rows([{"time": since * unit, "until": until * unit}]))
+        .mark_rect(color=_WINDOW, stroke=theme.COLORS[1], strokeWidth=1)
+        .encode(x=_time_axis(steps), x2="until:Q")
+    )
+
+
+def _iteration_lines(steps: StepPanel) -> ChartType:
+    """Return lines where iterations begin."""
+    unit = _unit(steps)[1]
+    rows = [
+        {"time": mark * unit} for mark in steps.marks_us if steps.since_us <= mark <= steps.until_us
+    ]
+    return (
+        alt.Chart(theme.chart_rows(rows))
+        .mark_rule(strokeWidth=1.2, strokeDash=[4, 3], color=theme.INK)
+        .encode(x=_time_axis(steps))
+    )

@@ -1,0 +1,267 @@
+"""Completion times of many systems over the size of a buffer, next to the lower bound."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from sccl.core.formatting import format_count
+from sccl.errors import ParameterError
+from sccl.view import theme
+from sccl.view.charts.label_placement import Frame
+from sccl.view.charts.line_labels import LineEnd, end_labels, label_capacity
+from sccl.view.charts.time_by_size import size_axis
+from sccl.view.plot_libraries import alt
+
+if TYPE_CHECKING:
+    from altair.typing import ChartType
+
+MAX_NAMED = 6
+"""Systems with a colour of their own. The others are grey."""
+
+BOUND = "lower bound"
+
+_HEIGHT = 400  # px
+_GRAY, _GRAY_TEXT = "#c4c4c4", "#8a8a8a"
+_HIGHEST_RATIO = 10.0  # times beyond are cut off, unless the fastest system is slower still
+_RATIO_TICKS = (1.0, 1.1, 1.2, 1.5, 2.0, 3.0, 5.0, 7.0, 10.0)
+_SMALLEST_GAP = 0.01  # percent: the logarithmic axis of gaps starts there
+_LINE_LENGTH = 84  # characters that fit beneath a title
+
+Times = tuple[tuple[int, float], ...]
+"""(size in bytes, microseconds)."""
+
+
+class TimeMeasure(StrEnum):
+    """The quantity on the vertical axis."""
+
+    RATIO = "ratio"
+    GAP = "gap"
+    TIME = "time"
+    BANDWIDTH = "bandwidth"
+
+
+_TITLES = {
+    TimeMeasure.RATIO: "Completion time / lower bound",
+    TimeMeasure.GAP: "Gap to the lower bound (%)",
+    TimeMeasure.TIME: "Completion time (\u00b5s)",
+    TimeMeasure.BANDWIDTH: "Buffer size / time (GB/s)",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SystemTimes:
+    """A system and its times, by size."""
+
+    name: str
+    times: Times
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A system's line: (size in bytes, value) pairs by size, and how it looks."""
+
+    name: str
+    points: Times
+    color: str
+    dash: Sequence[int]
+    is_named: bool
+
+
+def comparison_chart(  # noqa: PLR0913 - data, quantity, and the words around the chart
+    systems: Sequence[SystemTimes],
+    bound: Sequence[tuple[int, float]],
+    title: str,
+    subtitle: str,
+    measured: TimeMeasure = TimeMeasure.RATIO,
+    *,
+    x_title: str = "Buffer of a rank (bytes)",
+) -> ChartType:
+    """Return a line for each system, labelled at its end, on two logarithmic axes.
+
+    Colours go to the systems that are fastest at some size, then to those with the smallest mean
+    gap. All others are grey.
+
+    Args:
+        systems: Systems and their completion times.
+        bound: Lower bound on the completion time by size, microseconds.
+        title: Title of the chart.
+        subtitle: Line below the title.
+        measured: Quantity on the vertical axis.
+        x_title: Title of the horizontal axis.
+
+    Raises:
+        ParameterError: No system has a time, or none has a lower bound to compare with.
+    """
+    if not systems:
+        raise ParameterError("there is nothing to draw: no system has a time")
+    lines = _lines(systems, dict(bound), measured)
+    if all(line.name == BOUND for line in lines):
+        raise ParameterError("there is nothing to draw: the lower bound is 0 at every size")
+    frame = _frame(lines, measured)
+    labelled, notes = _split_labeled(lines, frame)
+    channels = _channels(lines, frame, measured, x_title)
+    ends = [
+        LineEnd(
+            line.name + (" \u2191" if line.points[-1][1] > frame.y[1] else ""),
+            line.points[-1], line.color, line.color if line.is_named else _GRAY_TEXT,
+        )
+        for line in labelled
+    ]  # fmt: skip
+    drawn = alt.layer(
+        *_curves(lines, channels, is_single=_has_one_size(lines)),
+        *end_labels(ends, frame, channels),
+    ).properties(
+        width=frame.width,
+        height=frame.height,
+        title=alt.Title(title, subtitle=[*textwrap.wrap(subtitle, _LINE_LENGTH), *notes]),
+    )
+    return theme.apply_theme(drawn)
+
+
+def _lines(
+    systems: Sequence[SystemTimes], bound: Mapping[int, float], measured: TimeMeasure
+) -> list[_Line]:
+    """Return the lines to draw, the lower bound first, then systems by merit."""
+    lines = []
+    if measured is not TimeMeasure.GAP:
+        reference = tuple((size, us) for size, us in bound.items() if us)
+        points = _points(reference, bound, measured)
+        lines.append(_Line(BOUND, points, theme.INK, (6, 4), is_named=True))
+    for i, system in enumerate(_rank_systems(systems, bound)):
+        named = i < MAX_NAMED
+        lines.append(
+            _Line(
+                system.name,
+                _points(system.times, bound, measured),
+                theme.nth(theme.COLORS, i) if named else _GRAY,
+                theme.nth(theme.DASHES, i) if named else (1, 0),
+                named,
+            )
+        )
+    return [line for line in lines if line.points]
+
+
+def _points(times: Times, bound: Mapping[int, float], measured: TimeMeasure) -> Times:
+    """Return the value of the vertical axis by size, where it is defined."""
+    rows = []
+    for size, us in sorted(times):
+        floor = bound.get(size)
+        if measured is TimeMeasure.TIME and us:
+            rows.append((size, us))
+        elif measured is TimeMeasure.BANDWIDTH and us:
+            rows.append((size, size / us / 1000))
+        elif measured is TimeMeasure.RATIO and floor:
+            rows.append((size, us / floor))
+        elif measured is TimeMeasure.GAP and floor:
+            rows.append((size, max(100 * (us / floor - 1), _SMALLEST_GAP)))
+    return tuple(rows)
+
+
+def _has_one_size(lines: Sequence[_Line]) -> bool:
+    return len({size for line in lines for size, _ in line.points}) == 1
+
+
+def _rank_systems(systems: Sequence[SystemTimes], bound: Mapping[int, float]) -> list[SystemTimes]:
+    """Return systems: those that are fastest at some size first, then by mean gap.
+
+    Among equally fast systems the first counts as the fastest, as in tables.
+    """
+    best: dict[int, tuple[float, str]] = {}
+    for system in systems:
+        for size, us in system.times:
+            if size not in best or us < best[size][0]:
+                best[size] = us, system.name
+    winners = {name for _, name in best.values()}
+
+    def merit(system: SystemTimes) -> tuple[bool, int, float]:
+        """Return the rank of a system: less is better."""
+        wins = sum(us <= best[size][0] for size, us in system.times)
+        above = [math.log(us / (bound.get(size) or us)) for size, us in system.times if us]
+        return system.name not in winners, -wins, sum(above) / max(len(above), 1)
+
+    return sorted(systems, key=merit)
+
+
+def _frame(lines: Sequence[_Line], measured: TimeMeasure) -> Frame:
+    sizes = [size for line in lines for size, _ in line.points]
+    values = [value for line in lines for _, value in line.points]
+    first, last = min(sizes), max(sizes)
+    if measured is TimeMeasure.RATIO:
+        best: dict[int, float] = {}
+        for line in lines[1:]:  # without the lower bound
+            for size, value in line.points:
+                best[size] = min(value, best.get(size, math.inf))
+        ends = 1.0, max([_HIGHEST_RATIO, *(1.3 * value for value in best.values())])
+    else:
+        ends = min(values) / 1.3, max(values) * 1.3
+    across = (first / 1.15, last * 1.15) if first == last else (first, last)
+    return Frame(theme.WIDTH, _HEIGHT, across, ends, log_x=True, log_y=True)
+
+
+def _split_labeled(lines: Sequence[_Line], frame: Frame) -> tuple[list[_Line], list[str]]:
+    """Return the lines to label at their ends, the lower bound last, and notes on all others.
+
+    Grey lines that end beyond the frame are in a note.
+    """
+    beyond = [line for line in lines if not line.is_named and line.points[-1][1] > frame.y[1]]
+    inside = [line for line in lines if line not in beyond]
+    fitting = inside[: label_capacity(frame)]
+    notes = []
+    if beyond:
+        notes.append(f"End above {frame.y[1]:g}: {', '.join(line.name for line in beyond)}.")
+    if left := len(inside) - len(fitting):
+        notes.append(f"{format_count(left, 'grey line')} without a name.")
+    ordered = sorted(fitting, key=lambda line: line.name == BOUND)
+    return ordered, [line for note in notes for line in textwrap.wrap(note, _LINE_LENGTH)]
+
+
+def _channels(
+    lines: Sequence[_Line], frame: Frame, measured: TimeMeasure, x_title: str
+) -> dict[str, Any]:
+    sizes = [size for line in lines for size, _ in line.points]
+    decimal = 2 * sum(size % 1000 == 0 for size in sizes) >= len(sizes)
+    low, high = frame.y
+    ticks = theme.decades(low, high)
+    if measured is TimeMeasure.RATIO:
+        ticks = sorted({*_RATIO_TICKS, *(tick for tick in ticks if tick > _HIGHEST_RATIO)})
+    return {
+        "x": alt.X("size:Q", title=x_title,
+                   scale=alt.Scale(type="log", base=2, domain=list(frame.x), nice=False),
+                   axis=alt.Axis(grid=False, **size_axis(*frame.x, theme.WIDTH, decimal=decimal))),
+        "y": alt.Y("value:Q", title=_TITLES[measured],
+                   scale=alt.Scale(type="log", domain=[low, high], nice=False),
+                   axis=alt.Axis(format=theme.NUMBERS, values=ticks)),
+    }  # fmt: skip
+
+
+def _curves(
+    lines: Sequence[_Line], channels: Mapping[str, Any], *, is_single: bool
+) -> list[ChartType]:
+    """Return the lines, grey ones below the others; of a single size, dots."""
+    layers: list[ChartType] = []
+    names = [line.name for line in lines]
+    by = {
+        "color": alt.Color("name:N", legend=None, scale=alt.Scale(
+            domain=names, range=[line.color for line in lines])),
+        "strokeDash": alt.StrokeDash("name:N", legend=None, scale=alt.Scale(
+            domain=names, range=[list(line.dash) for line in lines])),
+    }  # fmt: skip
+    for named, width in ((False, 1.2), (True, 2)):
+        rows = [
+            {"name": line.name, "size": size, "value": value}
+            for line in lines
+            if line.is_named is named
+            for size, value in line.points
+        ]
+        if rows:
+            layers.append(
+                alt.Chart(theme.chart_rows(rows))
+                .mark_line(strokeWidth=width, point=is_single, clip=True)
+                .encode(**channels, **by, tooltip=["name:N", "size:Q", "value:Q"])
+            )
+    return layers

@@ -1,0 +1,324 @@
+"""Time against buffer size, as the alpha-beta cost model has it (SCCL section 3.6)."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from sccl.core.cost import Costs, fastest_by_size, format_bytes
+from sccl.core.frontier import Point
+from sccl.errors import ParameterError
+from sccl.view import theme
+from sccl.view.charts.crossovers import Crossover, crossover_layers
+from sccl.view.charts.envelope import (
+    EnvelopePart,
+    envelope_curve,
+    family_strip,
+    strip_area,
+)
+from sccl.view.charts.frontier_data import FrontierData, common_question, name_by_class
+from sccl.view.charts.label_placement import Frame, Rectangle, cover_line, spread_apart, text_size
+from sccl.view.plot_libraries import alt
+
+if TYPE_CHECKING:
+    from altair.typing import ChartType
+
+_SMALLEST, _LARGEST = 10, 26  # powers of 2, bytes: drawn at least from 1 KiB to 64 MiB
+_MARGIN_OCTAVES = 3  # octaves that are drawn beyond a crossover
+_PER_OCTAVE = 2
+_LINE_LENGTH = 84  # characters that fit beneath a title
+MAX_TIMES = 24
+LOWER_BOUND = "lower bound"
+"""The name of the line of the lower bound."""
+
+_STRIP_PART = 0.08  # of the height: left below, for the strip of families
+_HANGING, _MAX_HANGING = 0.06, 0.35  # of the height: left below, for the label of a crossover
+SIZE_TICKS = (
+    "datum.value < 1024 ? format(datum.value, '~r') + ' B' : "
+    "datum.value < 1048576 ? format(datum.value / 1024, '~r') + ' KiB' : "
+    "datum.value < 1073741824 ? format(datum.value / 1048576, '~r') + ' MiB' : "
+    "datum.value < 1099511627776 ? format(datum.value / 1073741824, '~r') + ' GiB' : "
+    "format(datum.value / 1099511627776, '.6~g') + ' TiB'"
+)
+"""How an axis writes a number of bytes."""
+
+_DECIMAL_TICKS = (
+    "datum.value < 1e3 ? format(datum.value, '~r') + ' B' : "
+    "datum.value < 1e6 ? format(datum.value / 1e3, '~r') + ' KB' : "
+    "datum.value < 1e9 ? format(datum.value / 1e6, '~r') + ' MB' : "
+    "datum.value < 1e12 ? format(datum.value / 1e9, '~r') + ' GB' : "
+    "format(datum.value / 1e12, '.6~g') + ' TB'"
+)
+
+
+LowerBoundFunction = Callable[[float], float]
+"""Microseconds that no plan takes less than, by bytes of a buffer."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """The time of one point, of the frontier with a number."""
+
+    number: int
+    name: str
+    point: Point
+    costs: Costs
+
+    @property
+    def series(self) -> str:
+        """Return the frontier as the legend has it: names may be equal, numbers are not."""
+        return f"{self.number}: {self.name}"
+
+    def time_us(self, size_bytes: float) -> float:
+        """Return the time for a buffer, microseconds."""
+        return self.costs.time_us(self.point.steps, self.point.cost, size_bytes)
+
+
+def size_axis(first: float, last: float, width: int, *, decimal: bool = False) -> dict[str, Any]:
+    """Return the ticks of an axis of bytes: powers of 2, or decimal ones of 10, that have room."""
+    if decimal:
+        return {"values": theme.decades(first, last), "labelExpr": _DECIMAL_TICKS}
+    low, high = math.ceil(math.log2(first) - 1e-9), math.floor(math.log2(last) + 1e-9)
+    interval = max(1, math.ceil((high - low + 1) * 75 / width))
+    start = math.ceil(low / interval) * interval
+    return {"values": [2**n for n in range(start, high + 1, interval)], "labelExpr": SIZE_TICKS}
+
+
+def time_chart(
+    frontiers: Sequence[FrontierData],
+    alpha_us: float | None = None,
+    gb_per_s: float | None = None,
+    least_us: LowerBoundFunction | None = None,
+) -> ChartType:
+    """Return the time of every point of frontiers by buffer size, crossovers labelled.
+
+    ``T = S * alpha + R/C * L * beta``, with L the buffer of C chunks (SCCL section 3.6).
+
+    Args:
+        frontiers: with alpha and beta of their machines, unless given here.
+        alpha_us: latency of a step, for all of them.
+        gb_per_s: 1/beta, of a lane in 10^9 bytes per second, for all of them.
+        least_us: lower bound for all plans, by bytes of a buffer, drawn as a separate line.
+
+    Raises:
+        ParameterError: there is nothing to draw, or alpha or beta is unknown, or negative.
+    """
+    question = common_question(frontiers)
+    if question:
+        frontiers = name_by_class(frontiers)
+    lines = _lines(frontiers, alpha_us, gb_per_s)
+    several = len(frontiers) > 1
+    families = bool(question) and several
+    crossings = _crossings(lines, several=several, families=families)
+    first = min([2.0**_SMALLEST, *(at.size_bytes / 2**_MARGIN_OCTAVES for at in crossings)])
+    last = max([2.0**_LARGEST, *(at.size_bytes * 2**_MARGIN_OCTAVES for at in crossings)])
+    first, last = max(first, 1.0), max(last, 2.0)
+    times = [line.time_us(size) for line in lines for size in (first, last)]
+    times += [least_us(size) for size in (first, last)] if least_us else []
+    low, high = min(t for t in times if t > 0) / 1.6, max(times) * 1.6
+    below = min(_HANGING * len(crossings), _MAX_HANGING) + _STRIP_PART * families
+    ends = (low / (high / low) ** below, high)
+    frame = Frame(theme.WIDTH, theme.HEIGHT, (first, last), ends, log_x=True, log_y=True)
+    covered = _line_areas(lines, frame) + ([*_curve_areas(least_us, frame)] if least_us else [])
+    parts = _envelope(lines, first, last) if families else []
+    if parts:
+        covered.append(strip_area(frame))
+    marks, left_out = crossover_layers(crossings, covered, frame, _axes(frame))
+    layers = [_curves(lines, frame, several=several, families=families)]
+    if parts:
+        layers += [envelope_curve(parts, _axes(frame)), *family_strip(parts, frame, _axes(frame))]
+    layers += marks if crossings else ()
+    if least_us:
+        layers.insert(0, _lower_bound_layer(least_us, frame))
+    layers.append(_names(lines, frame, least_us, several=several, families=families))
+    title = question or (frontiers[0].name if not several else "Time by buffer size")
+    notes = [_subtitle(lines, least_us), *_thick(parts), *_caution_lines(lines), *left_out]
+    head = f"{title}: time by buffer size" if question or not several else title
+    drawn = alt.layer(*layers).properties(
+        width=frame.width, height=frame.height, title=alt.Title(head, subtitle=notes)
+    )
+    return theme.apply_theme(drawn)
+
+
+def _lines(
+    frontiers: Sequence[FrontierData], alpha_us: float | None, gb_per_s: float | None
+) -> list[_Line]:
+    lines = []
+    for number, curve in enumerate(frontiers, start=1):
+        alpha = curve.alpha_us if alpha_us is None else alpha_us
+        bandwidth = curve.gb_per_s if gb_per_s is None else gb_per_s
+        if alpha is None or bandwidth is None:
+            raise ParameterError(
+                f"{curve.name}: its file has no costs of a step and a byte; give --alpha-us and "
+                "--gb-per-s"
+            )
+        costs = Costs(alpha, bandwidth, curve.slowest_link and alpha_us is None)
+        lines += [_Line(number, curve.name, p, costs) for p in curve.points]
+    if not lines:
+        raise ParameterError("there is no point to draw: give a frontier that has one")
+    if len(lines) > MAX_TIMES:
+        raise ParameterError(
+            f"there are {len(lines)} points, expected at most {MAX_TIMES} in a chart of times; "
+            "give fewer frontiers"
+        )
+    return lines
+
+
+def _subtitle(lines: Sequence[_Line], least_us: LowerBoundFunction | None) -> str:
+    costs = {line.costs for line in lines}
+    if len(costs) > 1:
+        return "alpha and bandwidth of each machine; a buffer is C chunks"
+    (cost_model,) = costs
+    alpha, lane = (
+        f"alpha {cost_model.alpha_us:g} \u00b5s per step",
+        f"{cost_model.gb_per_s:g} GB/s per lane",
+    )
+    floor = f"; {LOWER_BOUND}: for every chunk count" if least_us else ""
+    return f"{alpha}, {lane}; a buffer is C chunks{floor}"
+
+
+def _thick(parts: Sequence[EnvelopePart]) -> list[str]:
+    return ["thick line and strip: the fastest family at each size"] if parts else []
+
+
+def _caution_lines(lines: Sequence[_Line]) -> list[str]:
+    """Return the caveats on the times, in lines that fit beneath a title."""
+    return textwrap.wrap(next((x.costs.note for x in lines if x.costs.note), ""), _LINE_LENGTH)
+
+
+def _envelope(lines: Sequence[_Line], first: float, last: float) -> list[EnvelopePart]:
+    """Return which line is the fastest at which size, of all families together."""
+    points = [(line.point.steps, line.point.cost) for line in lines]
+    parts = []
+    for won in fastest_by_size(points, lines[0].costs):
+        line, until = lines[won.index], min(won.to_bytes or last, last)
+        if until > max(won.from_bytes, first):
+            colour = theme.nth(theme.COLORS, line.number - 1)
+            start = max(won.from_bytes, first)
+            parts.append(EnvelopePart(line.name, colour, start, until, line.time_us))
+    return parts
+
+
+def _crossings(lines: Sequence[_Line], *, several: bool, families: bool) -> list[Crossover]:
+    """Return where the fastest of a frontier changes, or of all families together."""
+    crossings = []
+    for number in [0] if families else dict.fromkeys(line.number for line in lines):
+        group_lines = [line for line in lines if families or line.number == number]
+        points = [(line.point.steps, line.point.cost) for line in group_lines]
+        crossings += [
+            Crossover(
+                won.to_bytes,
+                group_lines[won.index].time_us(won.to_bytes),
+                format_bytes(won.to_bytes) + (f" ({number})" if several and number else ""),
+            )
+            for won in fastest_by_size(points, group_lines[0].costs)
+            if won.to_bytes and won.to_bytes >= 1
+        ]
+    return crossings
+
+
+def _axes(frame: Frame) -> dict[str, Any]:
+    return {
+        "x": alt.X("size:Q", title="Buffer size (bytes)",
+                   scale=alt.Scale(type="log", base=2, domain=list(frame.x), nice=False),
+                   axis=alt.Axis(grid=False, **size_axis(*frame.x, frame.width))),
+        "y": alt.Y("time:Q", title="Time (\u00b5s)",
+                   scale=alt.Scale(type="log", domain=list(frame.y), nice=False),
+                   axis=alt.Axis(format=theme.NUMBERS, values=theme.decades(*frame.y))),
+    }  # fmt: skip
+
+
+def _curves(lines: Sequence[_Line], frame: Frame, *, several: bool, families: bool) -> ChartType:
+    series = [line.name if families else line.series for line in lines]
+    names = list(dict.fromkeys(series))
+    rows = [
+        {"size": size, "time": line.time_us(size), "line": str(i), "name": series[i]}
+        for i, line in enumerate(lines)
+        for size in _sizes(frame)
+    ]
+    numbers = [str(i) for i in range(len(lines))]
+    by = ("name", names) if several else ("line", numbers)
+    legend = theme.series_legend(names)
+    return (
+        alt.Chart(theme.chart_rows(rows))
+        .mark_line(strokeWidth=1.3 if families else 2)
+        .encode(
+            **_axes(frame),
+            detail="line:N",
+            color=alt.Color(f"{by[0]}:N", title=None, legend=legend,
+                            scale=theme.series_scale(by[1], theme.COLORS)),
+            strokeDash=alt.StrokeDash(f"{by[0]}:N", title=None, legend=legend,
+                                      scale=theme.series_scale(by[1], theme.DASHES)),
+        )
+    )  # fmt: skip
+
+
+def _lower_bound_layer(least_us: LowerBoundFunction, frame: Frame) -> ChartType:
+    """Return the line of the lower bound."""
+    rows = [{"size": size, "time": least_us(size)} for size in _sizes(frame)]
+    return (
+        alt.Chart(theme.chart_rows([row for row in rows if row["time"] > 0]))
+        .mark_line(strokeWidth=1.5, strokeDash=[2, 3], color=theme.INK)
+        .encode(**_axes(frame))
+    )
+
+
+def _sizes(frame: Frame) -> list[float]:
+    """Return the sizes at which lines are drawn."""
+    samples = math.ceil((math.log2(frame.x[1]) - math.log2(frame.x[0])) * _PER_OCTAVE)
+    return [frame.values(frame.width * n / samples, 0)[0] for n in range(samples + 1)]
+
+
+def _line_areas(lines: Sequence[_Line], frame: Frame) -> list[Rectangle]:
+    """Return where the lines lie."""
+    return [part for line in lines for part in _curve_areas(line.time_us, frame)]
+
+
+def _curve_areas(time_us: LowerBoundFunction, frame: Frame) -> Iterator[Rectangle]:
+    """Yield where a curve lies."""
+    times = [(size, time_us(size)) for size in _sizes(frame)]
+    curve = [frame.pixels(size, time) for size, time in times if time > 0]
+    for ends in pairwise(curve):
+        yield from cover_line(*ends)
+
+
+def _family_of(line: _Line, *, several: bool, families: bool) -> str:
+    """Return the family or the number of the frontier that a line belongs to."""
+    return f", {line.name}" if families else f" ({line.number})" if several else ""
+
+
+def _names(
+    lines: Sequence[_Line],
+    frame: Frame,
+    least_us: LowerBoundFunction | None,
+    *,
+    several: bool,
+    families: bool,
+) -> ChartType:
+    """Return each line's name at its right end."""
+    last = [line.time_us(frame.x[1]) for line in lines]
+    last += [least_us(frame.x[1])] if least_us else []
+    heights = [frame.pixels(frame.x[1], time)[1] for time in last]
+    spread = spread_apart(heights, text_size("")[1], frame.height)
+    numbers = list(dict.fromkeys(line.number for line in lines))
+    rows = [
+        {
+            "size": frame.x[1],
+            "time": frame.values(0, height)[1],
+            "text": line.point.text + _family_of(line, several=several, families=families),
+            "colour": theme.nth(theme.COLORS, numbers.index(line.number) if several else i),
+        }
+        for i, (line, height) in enumerate(zip(lines, spread, strict=False))
+    ]
+    if least_us:
+        at = frame.values(0, spread[-1])[1]
+        rows.append({"size": frame.x[1], "time": at, "text": LOWER_BOUND, "colour": theme.INK})
+    return (
+        alt.Chart(theme.chart_rows(rows))
+        .mark_text(align="left", dx=6, fontSize=theme.TEXT)
+        .encode(**_axes(frame), text="text:N", color=alt.Color("colour:N", scale=None))
+    )

@@ -1,0 +1,126 @@
+"""How far a frontier is known, in sentences."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from sccl.core.answer import Origin
+from sccl.core.candidate import SweepRange
+from sccl.core.formatting import format_count, format_gap
+from sccl.core.frontier import GATHERED, ClassFrontier, Frontier, SkippedClass
+
+ABOVE_ALL_TEXT = (
+    "above all: gap between R/C and a lower bound for all allreduces with as many steps; optimal: "
+    "the gap is zero"
+)
+"""The note of a table of points on the column "above all"."""
+
+
+UNVERIFIED_HINT = (
+    "--no-store without --cluster solves the question here, --trust-store and --trust-cluster "
+    "accept the claim"
+)
+"""How to settle an unsat that is not verified."""
+
+
+@dataclass(frozen=True, slots=True)
+class Completeness:
+    """The extent of a result: in a word or two, and their meaning."""
+
+    head: str
+    rest: str
+
+    def __str__(self) -> str:
+        return f"{self.head}: {self.rest}."
+
+
+_INCOMPLETE = Completeness("Not the end", "more steps or effort may give a smaller R/C")
+_MORE_STEPS = Completeness("Not the end", "more steps may give a smaller R/C")
+_INTERRUPTED = Completeness("Interrupted", "these are partial results")
+_RUN = " Run the allgather; each rank then reduces the buffers (codegen generates the allgather)."
+
+
+def completeness(within: SweepRange | None) -> Completeness:
+    """Return the meaning of a complete frontier within a range. None: any k and C."""
+    if within:
+        less = "another k or C may give a smaller R/C in as many steps"
+        met = "the bandwidth bound is met and nothing is open"
+        return Completeness(f"Complete for {within.description}", f"{met}; {less}")
+    of_each = "each point is the limit of its S, and the last meets the bandwidth bound"
+    return Completeness("Complete for every k", of_each)
+
+
+def class_state(part: ClassFrontier) -> Completeness:
+    """Return how far the frontier of a class is known."""
+    return completeness(part.within) if part.is_complete else _INCOMPLETE
+
+
+def frontier_state(frontier: Frontier) -> Completeness:
+    """Return how far a frontier of one class is known."""
+    if frontier.stop_reason == "interrupted":
+        return _INTERRUPTED
+    if frontier.is_complete:
+        return completeness(frontier.classes[0].within)
+    if frontier.open:
+        opened = format_count(len(frontier.open), "candidate")
+        return Completeness(f"{opened} open", "each may hide a better algorithm")
+    return _MORE_STEPS
+
+
+def class_summary(part: ClassFrontier) -> str:
+    """Return the state of a class, as a sentence that begins with its name."""
+    bounds = f"S >= {part.steps}, R/C >= {part.bandwidth}"
+    run = _RUN if part.name == GATHERED else ""
+    return f"{part.name}: {part.scope}: {bounds}. {class_state(part)}{run}"
+
+
+def above_all_text(above: Fraction | None) -> str:
+    """Return the gap of a point to the lower bound for all classes, as text. None: unknown."""
+    if above is None:
+        return "-"
+    return format_gap(float(above)) if above else "optimal"
+
+
+def unswept_text(unswept: Sequence[SkippedClass]) -> str:
+    """Return that other classes may do better, and which. Empty: all were looked at."""
+    if not unswept:
+        return ""
+    named = ", ".join(f"{entry.name} (not looked at: {entry.reason})" for entry in unswept)
+    return f"Other classes may do better: {named}."
+
+
+def origin_notes(frontier: Frontier) -> list[str]:
+    """Return a sentence for each origin, other than this process, of refutations and claims."""
+    frontiers = (frontier, *frontier.halves)
+    refuted = Counter(candidate.origin for of in frontiers for candidate in of.refuted)
+    claimed = Counter(
+        candidate.origin
+        for of in (frontier.halves or (frontier,))
+        for candidate in of.open
+        if candidate.origin
+    )
+    notes = []
+    for origin in Origin:
+        if origin is not Origin.THIS_PROCESS and refuted[origin]:
+            many = format_count(refuted[origin], "refutation")
+            how = "same version, same solver" if origin.is_verified else "not verified, trusted"
+            notes.append(f"{origin.value}: {many} from {origin.description} ({how})")
+        if claimed[origin]:
+            many = format_count(claimed[origin], "candidate")
+            notes.append(
+                f"{origin.value}: {many} claimed unsat by {origin.description}, not verified here: "
+                f"{UNVERIFIED_HINT}"
+            )
+    return notes
+
+
+def frontier_summary(frontier: Frontier) -> str:
+    """Return how far a frontier is known, in a sentence; of several classes, one for each."""
+    if frontier.stop_reason == "interrupted" or not frontier.is_multiclass:
+        return str(frontier_state(frontier))
+    words = (f"{c.name.capitalize()}: {class_state(c).head.lower()}." for c in frontier.classes)
+    unswept = unswept_text(frontier.skipped)
+    return " ".join([*words, *([unswept] if unswept else [])])

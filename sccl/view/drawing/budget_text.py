@@ -1,0 +1,116 @@
+"""Shared budgets of a machine, in words and as links that are drawn apart from others."""
+
+from __future__ import annotations
+
+import textwrap
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from sccl.core.formatting import format_count
+from sccl.core.ids import Edge
+from sccl.core.topology import Budget, Topology
+
+_LINE_LENGTH = 84  # characters that fit beneath a title
+_MAX_EDGES, _MAX_LINES = 6, 4
+
+
+def binding_budgets(topology: Topology) -> list[Budget]:
+    """Return the budgets that permit less than the lanes of their links do."""
+    lanes = topology.lanes()
+    return [
+        budget
+        for budget in topology.budgets
+        if sum(lanes[edge] for edge in budget.edges) > budget.chunks_per_round
+    ]
+
+
+def shared_links(topology: Topology) -> frozenset[Edge]:
+    """Return the links that share a budget, other than with all that leave or enter a node."""
+    return frozenset(edge for budget in _split_budgets(topology)[1] for edge in budget.edges)
+
+
+def budgeted_nodes(topology: Topology) -> frozenset[int]:
+    """Return the nodes all of whose links out, or in, share a budget."""
+    return frozenset(node for _, node, _ in _split_budgets(topology)[0])
+
+
+def budget_lines(topology: Topology) -> list[str]:
+    """Return a description of budgets in a few lines."""
+    sides, buses = _split_budgets(topology)
+    names = _names(topology)
+    descriptions = [
+        f"{b.name}: {_chunks_text(b.chunks_per_round)} over {_links_text(b.edges, names)}"
+        for b in buses[: _MAX_LINES + 1]
+    ]
+    if len(descriptions) > _MAX_LINES:
+        descriptions = _kind_lines(buses, names)
+    texts = [*_side_lines(topology.ranks, sides, names), *descriptions]
+    lines = [line for text in texts for line in textwrap.wrap(text, _LINE_LENGTH)]
+    return lines if len(lines) <= 2 * _MAX_LINES else [*lines[: 2 * _MAX_LINES - 1], "\u2026"]
+
+
+def _split_budgets(topology: Topology) -> tuple[list[tuple[str, int, int]], list[Budget]]:
+    """Return budgets of all links ``out of`` or ``into`` a node, and the others.
+
+    The first kind is returned as the side, the node, and the chunks per round.
+    """
+    edges = [link.edge for link in topology.links]
+    degrees = [Counter(edge[end] for edge in edges) for end in (0, 1)]
+    sides, others = [], []
+    for budget in binding_budgets(topology):
+        for end, side in enumerate(("out of", "into")):
+            node = budget.edges[0][end]
+            is_shared = all(edge[end] == node for edge in budget.edges)
+            if is_shared and degrees[end][node] == len(budget.edges):
+                sides.append((side, node, budget.chunks_per_round))
+                break
+        else:
+            others.append(budget)
+    return sides, others
+
+
+def _names(topology: Topology) -> list[str]:
+    """Return the name of each node in the drawing: ranks by number, switches by name."""
+    return [*map(str, range(topology.ranks)), *(s.name for s in topology.switches)]
+
+
+def _side_lines(
+    ranks: int, sides: Sequence[tuple[str, int, int]], names: Sequence[str]
+) -> Iterator[str]:
+    """Yield descriptions of budgets out of, or into, single nodes."""
+    alike: dict[tuple[str, int], list[int]] = {}
+    for side, node, chunks in sides:
+        alike.setdefault((side, chunks), []).append(node)
+    for (side, chunks), nodes in sorted(alike.items(), reverse=True):
+        if sorted(nodes) == list(range(ranks)):
+            where = "each rank"
+        else:
+            listed = ", ".join(names[node] for node in sorted(nodes))
+            where = f"node{'' if len(nodes) == 1 else 's'} {listed}"
+        yield f"all links {side} {where}: {_chunks_text(chunks)}"
+
+
+def _kind_lines(buses: Sequence[Budget], names: Sequence[str]) -> list[str]:
+    """Return a line for each kind of budget, with one of them as the example."""
+    kinds: dict[tuple[int, int], list[Budget]] = {}
+    for budget in buses:
+        kinds.setdefault((budget.chunks_per_round, len(budget.edges)), []).append(budget)
+    return [
+        f"{len(alike)} budgets of {_chunks_text(count)} over {size} links, such as "
+        f"'{alike[0].name}' ({_links_text(alike[0].edges, names)})"
+        for (count, size), alike in sorted(kinds.items())
+    ]
+
+
+def _chunks_text(count: int) -> str:
+    return f"{format_count(count, 'chunk')} per round"
+
+
+def _links_text(edges: Sequence[Edge], names: Sequence[str]) -> str:
+    """Return links, both directions of a pair as one."""
+    edge_set = set(edges)
+    pairs = [edge for edge in edges if edge[::-1] in edge_set and edge[0] < edge[1]]
+    labels = [f"{names[src]}\u2194{names[dst]}" for src, dst in pairs]
+    labels += [f"{names[u]}\u2192{names[v]}" for u, v in edges if (v, u) not in edge_set]
+    more = f" and {len(labels) - _MAX_EDGES} more" if len(labels) > _MAX_EDGES else ""
+    return ", ".join(labels[:_MAX_EDGES]) + more

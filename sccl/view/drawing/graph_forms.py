@@ -1,0 +1,212 @@
+"""Layouts of known forms: cycles, paths, stars, grids, hypercubes, and circular graphs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from itertools import product
+
+from sccl.view.drawing.geometry import Position, on_circle
+
+Neighbors = Mapping[int, AbstractSet[int]]
+Drawing = dict[int, Position]
+
+_DENSE = 0.8  # of all pairs joined: no placement shows more than a circle does
+_MISSING = 0.1  # of a grid's links: it is drawn as one though some have failed
+_MAX_HOLED_NODES = 256  # nodes up to which a grid is recognised without one of them
+_ROW = 10  # ranks of a path in one line
+_DEPTH, _BETWEEN, _SLANT = (0.38, 0.32), 0.35, 0.3
+"""Fractions of a grid's cell. They were searched for such that no straight link of a hypercube of
+up to 5 dimensions meets a third rank.
+"""
+
+
+def recognized_forms(nodes: Sequence[int], neighbours: Neighbors) -> Iterator[Drawing]:
+    """Yield drawings of a graph that show its form, the best first. None if it has none known.
+
+    Args:
+        nodes: ascending. The part of the graph to draw.
+        neighbours: of every node, whether drawn or not.
+    """
+    inside = set(nodes)
+    number = {node: i for i, node in enumerate(nodes)}
+    graph = [{number[n] for n in neighbours[node] & inside} for node in nodes]
+    for drawing in _drawings(graph):
+        yield {node: drawing[i] for i, node in enumerate(nodes)}
+
+
+def _drawings(graph: Sequence[AbstractSet[int]]) -> Iterator[Sequence[Position]]:
+    size = len(graph)
+    pairs = sum(len(near) for near in graph) // 2
+    if size <= 2:
+        yield [(float(i), 0.0) for i in range(size)]
+    elif (hub := _hub(graph)) is not None:
+        around = iter(on_circle(size - 1))
+        yield [(0.0, 0.0) if i == hub else next(around) for i in range(size)]
+    elif (order := _chain(graph)) and not _grid_coordinates(graph):
+        closed = order[0] in graph[order[-1]]
+        yield from _circles(order) if closed else [_path_line(order)]
+    elif coordinates := _grid_coordinates(graph) or _hypercube_coordinates(graph):
+        yield _to_positions(coordinates)
+    elif _is_rotation_symmetric(graph) or pairs >= _DENSE * size * (size - 1) / 2:
+        yield from _circles(range(size))
+    elif coordinates := _holed_grid_coordinates(graph):
+        yield _to_positions(coordinates)
+
+
+def _to_positions(coordinates: Sequence[tuple[int, ...]]) -> Sequence[Position]:
+    sides = [max(x) + 1 for x in zip(*coordinates, strict=True)]
+    return [_oblique(at, sides) for at in coordinates]
+
+
+def _circles(order: Sequence[int]) -> Iterator[Sequence[Position]]:
+    """Yield circles, turned by half a place at a time."""
+    for half in range(2 * len(order)):
+        place = dict(zip(order, on_circle(len(order), half / 2), strict=True))
+        yield [place[i] for i in range(len(order))]
+
+
+def _path_line(order: Sequence[int]) -> Sequence[Position]:
+    """Return a path as a line, or to and fro if it is long."""
+    columns = len(order) if len(order) <= _ROW else math.ceil(math.sqrt(len(order)))
+    place: Drawing = {}
+    for i, node in enumerate(order):
+        row, column = divmod(i, columns)
+        place[node] = (float(columns - 1 - column if row % 2 else column), float(row))
+    return [place[i] for i in range(len(order))]
+
+
+def _hub(graph: Sequence[AbstractSet[int]]) -> int | None:
+    """Return the node that is all the others' only neighbour."""
+    hubs = [i for i, near in enumerate(graph) if len(near) == len(graph) - 1]
+    is_star = sum(len(near) == 1 for near in graph) == len(graph) - 1
+    return hubs[0] if len(graph) > 3 and len(hubs) == 1 and is_star else None
+
+
+def _chain(graph: Sequence[AbstractSet[int]]) -> list[int]:
+    """Return the nodes of a path or a cycle in their order; empty if it is neither."""
+    ends = [i for i, near in enumerate(graph) if len(near) == 1]
+    if len(ends) not in {0, 2} or any(not 1 <= len(near) <= 2 for near in graph):
+        return []
+    order, seen = [ends[0] if ends else 0], {ends[0] if ends else 0}
+    while following := sorted(graph[order[-1]] - seen):
+        order.append(following[0])
+        seen.add(following[0])
+    return order if len(order) == len(graph) else []
+
+
+def _is_rotation_symmetric(graph: Sequence[AbstractSet[int]]) -> bool:
+    """Return whether adding one to every number, modulo their count, maps the graph to itself."""
+    size = len(graph)
+    return all(
+        graph[(i + 1) % size] == {(n + 1) % size for n in near} for i, near in enumerate(graph)
+    )
+
+
+def _hypercube_coordinates(graph: Sequence[AbstractSet[int]]) -> list[tuple[int, ...]]:
+    """Return the coordinates of a hypercube's nodes, however numbered; empty if it is none."""
+    size = len(graph)
+    dimensions = size.bit_length() - 1
+    if size != 1 << dimensions or any(len(near) != dimensions for near in graph):
+        return []
+    code = {0: 0} | {node: 1 << i for i, node in enumerate(sorted(graph[0]))}
+    rim = sorted(graph[0])
+    while rim:
+        reached: dict[int, int] = {}
+        for node in rim:
+            for neighbor in graph[node] - code.keys():
+                reached[neighbor] = reached.get(neighbor, 0) | code[node]
+        code |= reached
+        rim = sorted(reached)
+    right = len(set(code.values())) == size and all(
+        (code[i] ^ code[n]).bit_count() == 1 for i, near in enumerate(graph) for n in near
+    )
+    if not right:
+        return []
+    return [tuple(code[i] >> b & 1 for b in reversed(range(dimensions))) for i in range(size)]
+
+
+def _holed_grid_coordinates(graph: Sequence[AbstractSet[int]]) -> list[tuple[int, ...]]:
+    """Return the coordinates of a grid's nodes where one node is missing; empty if it is none."""
+    gaps = range(len(graph) + 1 if len(graph) <= _MAX_HOLED_NODES else 0)
+    return next(filter(None, (_grid_coordinates(graph, gap) for gap in gaps)), [])
+
+
+def _grid_coordinates(
+    graph: Sequence[AbstractSet[int]], gap: int | None = None
+) -> list[tuple[int, ...]]:
+    """Return the coordinates of a mesh's or torus's nodes, numbered row by row; empty if none.
+
+    Args:
+        gap: the place of a node that is missing, in the numbers of the whole grid.
+    """
+    number = [i + (gap is not None and i >= gap) for i in range(len(graph))]
+    size = len(graph) + (gap is not None)
+    joined = {(number[i], number[n]) for i, near in enumerate(graph) for n in near if i < n}
+    jumps = {b - a for a, b in joined}
+    if len(jumps) > 2 * size.bit_length():  # a dimension has two: to the next, and round the end
+        return []
+    for sides in _sides(jumps, size):
+        wanted = {pair for pair in _grid_pairs(sides, jumps) if gap not in pair}
+        if joined <= wanted and len(joined) >= (1 - _MISSING) * len(wanted):
+            coordinates = list(product(*(range(side) for side in sides)))
+            return [coordinates[at] for at in number]
+    return []
+
+
+def _sides(jumps: AbstractSet[int], size: int, stride: int = 1) -> Iterator[tuple[int, ...]]:
+    """Yield the sides a grid may have whose neighbours' numbers differ by ``jumps``."""
+    if stride not in jumps:
+        return
+    if size % stride == 0 and size // stride > 1 and stride > 1:
+        yield (size // stride,)
+    for longer in sorted(n for n in jumps if n > stride and n % stride == 0 and size % n == 0):
+        for rest in _sides(jumps, size, longer):
+            yield (*rest, longer // stride)
+
+
+def _grid_pairs(sides: Sequence[int], jumps: AbstractSet[int]) -> set[tuple[int, int]]:
+    """Return the pairs a grid joins. A side wraps if anything is joined round its end."""
+    pairs = set()
+    size, stride = math.prod(sides), 1
+    for side in reversed(sides):
+        last = (side - 1) * stride
+        for node in range(size):
+            at = node // stride % side
+            if at < side - 1:
+                pairs.add((node, node + stride))
+            elif side > 2 and last in jumps:
+                pairs.add((node - last, node))
+        stride *= side
+    return pairs
+
+
+def _oblique(at: Sequence[int], sides: Sequence[int]) -> Position:
+    """Return where a node of a grid of any dimension is drawn.
+
+    The last two coordinates span a plane. The third goes into the depth, within a cell of the
+    plane, so that no node and no link hides another; further ones are such planes side by side,
+    set off a little, for links between them to pass beside the ranks of a row.
+    """
+    *outer, row, column = at
+    x, y = float(column), float(row)
+    extent = [sides[-1] - 1.0, sides[-2] - 1.0]
+    if outer:
+        depth = outer[-1] / sides[-3]
+        x, y = x + 2 * _DEPTH[0] * depth, y - 2 * _DEPTH[1] * depth
+        extent = [extent[0] + _DEPTH[0], extent[1] + _DEPTH[1]]
+    for i, (position, side) in enumerate(zip(outer[-2::-1], sides[-4::-1], strict=False)):
+        along, aside = i % 2, 1 - i % 2
+        pitch, slant = extent[along] + _BETWEEN, (-_SLANT if i % 2 else _SLANT)
+        shift = {along: pitch * position, aside: slant * position}
+        x, y = x + shift[0], y + shift[1]
+        extent[along] += pitch * (side - 1)
+        extent[aside] += _SLANT * (side - 1)
+    return x, y
+
+
+def is_clique(members: Sequence[int], neighbours: Neighbors) -> bool:
+    """Return whether all members are joined to one another."""
+    inside = set(members)
+    return all(inside - {m} <= neighbours[m] for m in members)

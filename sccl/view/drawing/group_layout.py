@@ -1,0 +1,224 @@
+"""Groups of ranks, each drawn by its own form in a cell of its own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from sccl.view.drawing.geometry import Position, on_circle, segment_distance
+from sccl.view.drawing.graph_forms import Drawing, Neighbors, is_clique, recognized_forms
+from sccl.view.drawing.stress_layout import push_apart, spread_by_stress
+
+_RING = 20  # groups that stand in a circle; more stand in rows
+_GAP, _CORRIDOR = 0.5, 1.8  # between cells, beside a cell's side of 1; also with others between
+_NAME = (
+    0.02  # likewise, for the names of boxes and each group: the more, the smaller they are drawn
+)
+_NODE_DISTANCE, _ROUNDS = 0.35, 20  # between such nodes, likewise
+_TILT = 0.25  # of a place: ranks of neighbouring cells are then not in line with one another
+
+_CLEAR = 0.15  # of a cell: nearer to a rank, a straight link would seem to lead to it
+_OBSTRUCTION_COST = 10.0
+
+_TURNS: tuple[Callable[[float, float], Position], ...] = (
+    lambda x, y: (x, y),
+    lambda x, y: (-x, y),
+    lambda x, y: (x, -y),
+    lambda x, y: (-x, -y),
+    lambda x, y: (y, x),  # from here on, what was wide becomes tall
+    lambda x, y: (-y, x),
+    lambda x, y: (y, -x),
+    lambda x, y: (-y, -x),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeGroup:
+    """Nodes that belong together, and their label."""
+
+    members: tuple[int, ...]
+    label: str
+
+
+def arrange(
+    nodes: Sequence[int],
+    neighbours: Neighbors,
+    groups: Sequence[NodeGroup] = (),
+    depth: int = 0,
+    gap: float = _GAP,
+) -> tuple[Drawing, list[NodeGroup]]:
+    """Return a drawing by groups, and the groups. By distances if there are none.
+
+    Args:
+        nodes: ascending. The part of the graph to draw.
+        neighbours: of every node.
+        groups: given ones. Otherwise fully joined groups of consecutive nodes are looked for.
+        depth: how many groups this one lies in. Two cells change direction with it.
+        gap: between cells, beside a cell's side of 1.
+    """
+    all_groups = list(groups) or clique_groups(nodes, neighbours)
+    if not all_groups:
+        return spread_by_stress(nodes, neighbours), []
+    inside = [_group_drawing(group.members, neighbours, depth + 1) for group in all_groups]
+    across, down = (max(_extent(d, axis) for d in inside) for axis in (0, 1))
+    below = gap + _NAME * min(len(all_groups), _RING)
+    centres = _cell_centers(len(all_groups), across + gap, down + below, tall=depth % 2 == 1)
+    cell = {node: group for group in all_groups for node in group.members}
+    placed: Drawing = {}
+    for _ in range(2):  # the second time, all the others are there to turn towards
+        for group, drawing, centre in zip(all_groups, inside, centres, strict=True):
+            for node in group.members:
+                placed.pop(node, None)
+            options = [
+                {n: _translate(turn(*point), centre) for n, point in drawing.items()}
+                for turn in (
+                    _TURNS if abs(_extent(drawing, 0) - _extent(drawing, 1)) < 0.2 else _TURNS[:4]
+                )
+            ]
+            costs = [round(_cost(option, placed, neighbours, cell), 9) for option in options]
+            placed |= options[costs.index(min(costs))]
+    return placed, all_groups
+
+
+def arrange_around(
+    nodes: Sequence[int], neighbours: Neighbors, groups: Sequence[NodeGroup]
+) -> Drawing:
+    """Return a drawing by given groups, with all other nodes between them.
+
+    Each of the others stands in the middle of its neighbours, those of one group as one.
+    """
+    ranks = sorted(node for group in groups for node in group.members)
+    placed, _ = arrange(ranks, neighbours, groups, gap=_CORRIDOR)
+    others = [node for node in nodes if node not in placed]
+    points = dict.fromkeys(others, _centroid(list(placed.values())))
+    cells = [{*group.members} for group in groups] + [{node} for node in others]
+    for _ in range(_ROUNDS):
+        for node in others:
+            positions = placed | points
+            near = [sorted(neighbours[node] & cell) for cell in cells]
+            points[node] = _centroid(
+                [_centroid([positions[n] for n in members]) for members in near if members]
+            )
+    return placed | dict(
+        zip(others, push_apart(list(points.values()), _NODE_DISTANCE), strict=True)
+    )
+
+
+def star_by_groups(
+    nodes: Sequence[int], neighbours: Neighbors, groups: Sequence[NodeGroup]
+) -> Drawing | None:
+    """Return a star with its groups in sequence on a circle, a gap after each. None: no star."""
+    if (star := next(recognized_forms(nodes, neighbours), None)) is None or (
+        0.0,
+        0.0,
+    ) not in star.values():
+        return None
+    hub = next(node for node, point in star.items() if point == (0.0, 0.0))
+    if any(neighbours[node] != {hub} for node in nodes if node != hub):
+        return None
+    grouped = [group.members for group in groups]
+    rest = tuple(sorted({*nodes} - {hub} - {n for group in grouped for n in group}))
+    order = [node for group in (*grouped, rest) if group for node in (*group, None)]
+    places = on_circle(len(order), 0.5)
+    placed = {node: place for node, place in zip(order, places, strict=True) if node is not None}
+    return placed | {hub: (0.0, 0.0)}
+
+
+def _centroid(points: Sequence[Position]) -> Position:
+    count = len(points) or 1
+    return sum(x for x, _ in points) / count, sum(y for _, y in points) / count
+
+
+def clique_groups(nodes: Sequence[int], neighbours: Neighbors) -> list[NodeGroup]:
+    """Return the largest fully joined groups of consecutive nodes that the graph consists of.
+
+    They hold most of the links, or every two of them are joined alike, by at most as many links as
+    there are in one.
+    """
+    for size in range(len(nodes) // 2, 1, -1):
+        parts = [tuple(nodes[i : i + size]) for i in range(0, len(nodes), size)]
+        if len(nodes) % size or not all(is_clique(part, neighbours) for part in parts):
+            continue
+        within, between = size * (size - 1) // 2, _link_counts(parts, neighbours)
+        alike = len(set(between)) == 1 and between[0] <= within
+        if alike or (size > 2 and sum(between) < len(parts) * within):
+            return [NodeGroup(part, f"group {i}") for i, part in enumerate(parts)]
+    return []
+
+
+def _link_counts(parts: Sequence[tuple[int, ...]], neighbours: Neighbors) -> list[int]:
+    """Return how many links join each two of some parts."""
+    return [
+        sum(len(neighbours[node] & set(other_part)) for node in part)
+        for part, other_part in combinations(parts, 2)
+    ]
+
+
+def _group_drawing(members: Sequence[int], neighbours: Neighbors, depth: int) -> Drawing:
+    """Return the drawing of one group in the square from -1/2 to 1/2."""
+    ordered = sorted(members)
+    drawing = next(recognized_forms(ordered, neighbours), None)
+    if drawing is None:
+        drawing, _ = arrange(ordered, neighbours, depth=depth)
+    elif len(ordered) > 2 and _is_round(drawing):
+        drawing = {n: _rotate(point, len(ordered)) for n, point in drawing.items()}
+    xs, ys = [x for x, _ in drawing.values()], [y for _, y in drawing.values()]
+    size = max(_extent(drawing, 0), _extent(drawing, 1)) or 1.0
+    x0, y0 = (max(xs) + min(xs)) / 2, (max(ys) + min(ys)) / 2
+    return {n: ((x - x0) / size, (y - y0) / size) for n, (x, y) in drawing.items()}
+
+
+def _is_round(drawing: Drawing) -> bool:
+    return all(math.isclose(math.hypot(*point), 1.0) for point in drawing.values())
+
+
+def _rotate(point: Position, count: int) -> Position:
+    angle = 2 * math.pi * _TILT / count
+    x, y = point
+    return (
+        x * math.cos(angle) - y * math.sin(angle),
+        x * math.sin(angle) + y * math.cos(angle),
+    )
+
+
+def _cell_centers(count: int, across: float, down: float, *, tall: bool) -> list[Position]:
+    """Return the centres of cells of a width and a height."""
+    if count == 2:
+        return [(0.0, 0.0), (0.0, down) if tall else (across, 0.0)]
+    if count <= _RING and count != 4:
+        ring = on_circle(count)
+        scale = max(
+            min(across / (abs(a[0] - b[0]) or 1e-9), down / (abs(a[1] - b[1]) or 1e-9))
+            for i, a in enumerate(ring)
+            for b in ring[:i]
+        )
+        return [(x * scale, y * scale) for x, y in ring]
+    columns = math.ceil(math.sqrt(count))
+    return [(i % columns * across, i // columns * down) for i in range(count)]
+
+
+def _extent(drawing: Drawing, axis: int) -> float:
+    along = [point[axis] for point in drawing.values()]
+    return max(along) - min(along)
+
+
+def _translate(point: Position, centre: Position) -> Position:
+    return point[0] + centre[0], point[1] + centre[1]
+
+
+def _cost(
+    option: Drawing, placed: Drawing, neighbours: Neighbors, cell: Mapping[int, NodeGroup]
+) -> float:
+    """Return the squared length of links to placed nodes, plus a cost for obstacles."""
+    cost = 0.0
+    for node, source in option.items():
+        for neighbor in sorted(neighbours[node] & placed.keys()):
+            target = placed[neighbor]
+            cost += math.dist(source, target) ** 2
+            third = [point for n, point in option.items() if n != node]
+            third += [placed[n] for n in cell[neighbor].members if n != neighbor]
+            blocked = sum(segment_distance(point, source, target) < _CLEAR for point in third)
+            cost += _OBSTRUCTION_COST * blocked
+    return cost

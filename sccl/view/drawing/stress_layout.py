@@ -1,0 +1,132 @@
+"""A drawing by distances, for graphs without a known form.
+
+Tried in its place: igraph's ``layout_mds`` and then ``layout_kamada_kawai``. Up to fifteen times as
+fast, but on random graphs of 60 and 150 nodes the stress was 3 and 7 times as large, and two runs
+drew different pictures.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import combinations
+
+from sccl.core.topology import UNREACHED, distances
+from sccl.view.drawing.geometry import Position
+from sccl.view.drawing.graph_forms import Drawing, Neighbors
+
+_PIVOTS = 24
+_REFINED = 200  # nodes up to which every pair's distance is taken into account
+_SWEEPS = 60
+_POWER_STEPS = 100
+_MIN_DISTANCE = 0.5  # of the distance that joined nodes should have: no two nodes are nearer
+_PUSHES = 40
+
+
+def spread_by_stress(nodes: Sequence[int], neighbours: Neighbors) -> Drawing:
+    """Return a drawing whose distances come near those in the graph.
+
+    A projection onto the two directions in which distances to some pivots vary most; small graphs
+    are then refined by stress majorisation. Source: Brandes and Pich, *Eigensolver methods for
+    progressive multidimensional scaling* (GD 2006); Gansner, Koren and North, *Graph drawing by
+    stress majorization* (GD 2004).
+    """
+    number = {node: i for i, node in enumerate(nodes)}
+    graph = tuple(
+        tuple(sorted(number[n] for n in neighbours[node] if n in number)) for node in nodes
+    )
+    points = _project(graph)
+    if len(nodes) <= _REFINED:
+        points = _refine(points, [_graph_distances(graph, i) for i in range(len(graph))])
+        points = push_apart(points, _MIN_DISTANCE)
+    return dict(zip(nodes, points, strict=True))
+
+
+def _graph_distances(graph: tuple[tuple[int, ...], ...], node: int) -> list[float]:
+    """Return distances, with a slightly larger value for unreachable nodes."""
+    hops = distances(graph, [node])
+    beyond = max(hops) + 2.0
+    return [beyond if far == UNREACHED else float(far) for far in hops]
+
+
+def _project(graph: tuple[tuple[int, ...], ...]) -> list[Position]:
+    size = len(graph)
+    columns = []
+    nearest = [math.inf] * size
+    pivot = 0
+    for _ in range(min(_PIVOTS, size)):  # each pivot is as far as can be from those before it
+        far = _graph_distances(graph, pivot)
+        nearest = [min(a, b) for a, b in zip(nearest, far, strict=True)]
+        squares = [value * value for value in far]
+        mean = sum(squares) / size
+        columns.append([mean - value for value in squares])
+        pivot = nearest.index(max(nearest))
+    rows = list(zip(*columns, strict=True))
+    first = _direction(columns, None)
+    second = _direction(columns, first)
+    jitter = [(1e-3 * math.cos(2.4 * i), 1e-3 * math.sin(2.4 * i)) for i in range(size)]
+    xs, ys = ([sum(a * b for a, b in zip(row, axis, strict=True)) for row in rows]
+              for axis in (first, second))  # fmt: skip
+    unit = max(map(abs, [*xs, *ys])) or 1.0
+    return [(x / unit + dx, y / unit + dy)
+            for x, y, (dx, dy) in zip(xs, ys, jitter, strict=True)]  # fmt: skip
+
+
+def _direction(columns: Sequence[Sequence[float]], axis: Sequence[float] | None) -> list[float]:
+    """Return the direction of the largest variation, orthogonal to another, by power iteration."""
+    product = [[math.fsum(a * b for a, b in zip(c, d, strict=True)) for d in columns]
+               for c in columns]  # fmt: skip
+    vector = [math.cos(1.0 + 2.4 * i) for i in range(len(columns))]
+    for _ in range(_POWER_STEPS):
+        vector = [math.fsum(a * b for a, b in zip(row, vector, strict=True)) for row in product]
+        if axis:
+            along = math.fsum(a * b for a, b in zip(vector, axis, strict=True))
+            vector = [a - along * b for a, b in zip(vector, axis, strict=True)]
+        length = math.sqrt(math.fsum(a * a for a in vector)) or 1.0
+        vector = [a / length for a in vector]
+    return vector
+
+
+def _refine(points: list[Position], far: Sequence[Sequence[float]]) -> list[Position]:
+    """Return points moved to where the stress of all distances is least, one at a time."""
+    widest = max(max(row) for row in far)
+    points = [(x * widest / 2, y * widest / 2) for x, y in points]
+    for _ in range(_SWEEPS):
+        for i, wanted in enumerate(far):
+            x, y = points[i]
+            total, sum_x, sum_y = 0.0, 0.0, 0.0
+            for j, (other_x, other_y) in enumerate(points):
+                if i == j:
+                    continue
+                weight = 1 / (wanted[j] * wanted[j])
+                apart = math.hypot(x - other_x, y - other_y) or 1e-9
+                pull = wanted[j] / apart
+                sum_x += weight * (other_x + (x - other_x) * pull)
+                sum_y += weight * (other_y + (y - other_y) * pull)
+                total += weight
+            points[i] = (sum_x / total, sum_y / total)
+    return points
+
+
+def push_apart(points: Sequence[Position], min_distance: float) -> list[Position]:
+    """Return points moved until hardly any two are nearer to each other than ``min_distance``.
+
+    Nodes with the same neighbours, such as the core switches of a fat tree, would nearly coincide,
+    and no number would fit into any node.
+    """
+    pushed = list(points)
+    for _ in range(_PUSHES):
+        moved = False
+        for i, j in combinations(range(len(pushed)), 2):
+            (ax, ay), (bx, by) = pushed[i], pushed[j]
+            apart = math.hypot(bx - ax, by - ay)
+            if apart >= min_distance * 0.999:
+                continue
+            moved = True
+            dx, dy = ((bx - ax) / apart, (by - ay) / apart) if apart > 1e-6 else (1.0, 0.0)
+            push = (min_distance - apart) / 2
+            pushed[i] = ax - dx * push, ay - dy * push
+            pushed[j] = bx + dx * push, by + dy * push
+        if not moved:
+            break
+    return pushed

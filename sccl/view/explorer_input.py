@@ -1,0 +1,63 @@
+"""The input of the explorer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from sccl.core.algorithm import Algorithm
+
+if TYPE_CHECKING:
+    from sccl.core.schedule import Schedule
+
+
+@dataclass(frozen=True, slots=True)
+class BoundSummary:
+    """Lower bounds for all algorithms for a collective on a machine.
+
+    Attributes:
+        steps: lower bound on S.
+        bandwidth: lower bound on R/C.
+        reasons: their proofs, in sentences.
+        scope: the class of algorithms that they hold for. Empty: all of them.
+        classes: bounds for single classes of algorithms.
+    """
+
+    steps: int
+    bandwidth: Fraction
+    reasons: tuple[str, ...]
+    scope: str = ""
+    classes: tuple[BoundSummary, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ExplorerAlgorithm:
+    """A verified algorithm to show.
+
+    Attributes:
+        file: its file name.
+        intact: whether the file is unchanged since sccl wrote it. If not, its claims are not shown.
+        bounds: bounds for all algorithms of any class.
+    """
+
+    algorithm: Algorithm
+    file: str
+    intact: bool
+    bounds: BoundSummary
+
+
+@dataclass(frozen=True, slots=True)
+class ExplorerSchedule:
+    """A verified schedule to show.
+
+    Attributes:
+        file: its file name.
+        lower_bound_us: lower bound for schedules of such chunks. None: unknown.
+        reason: its proof, or the reason why it is unknown.
+    """
+
+    schedule: Schedule
+    file: str
+    lower_bound_us: float | None
+    reason: str

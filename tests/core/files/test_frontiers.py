@@ -1,0 +1,243 @@
+"""Frontiers as files: what is written is read again, and so is what earlier versions wrote."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sccl.core.bound import Bounds, CountProof, Cut, DistanceProof, PriceProof
+from sccl.core.candidate import Candidate, SweepRange
+from sccl.core.cost import Costs
+from sccl.core.files.frontiers import frontier_to_plain, frontiers_from_plain
+from sccl.core.frontier import (
+    COMPOSED,
+    TREES,
+    ClassFrontier,
+    Frontier,
+    OpenCandidate,
+    Point,
+    RefutedCandidate,
+    SkippedClass,
+)
+from sccl.core.step_limit import StepLimit
+from sccl.errors import FormatError
+
+COSTS = st.fractions(Fraction(1, 99), 99, max_denominator=99)
+STEPS = st.integers(1, 20)
+TEXTS = st.text(max_size=8)
+SECONDS = st.integers(0, 10**6).map(lambda n: n / 1000)
+DISTANCES = st.builds(
+    DistanceProof,
+    TEXTS,
+    st.booleans(),
+    st.integers(0, 9),
+    st.tuples(st.integers(0, 9)),
+    st.integers(0, 9),
+    STEPS,
+)
+CUTS = st.builds(Cut, st.tuples(st.integers(0, 9)), COSTS, st.integers(0, 99))
+PRICED = st.builds(
+    PriceProof,
+    TEXTS,
+    st.booleans(),
+    STEPS,
+    COSTS,
+    st.dictionaries(TEXTS, COSTS, max_size=3).map(lambda prices: tuple(prices.items())),
+    st.lists(CUTS, max_size=2).map(tuple),
+)
+GROUPS = st.lists(st.tuples(st.integers(0, 9)), max_size=3).map(tuple)
+COUNTED = st.builds(
+    CountProof, TEXTS, STEPS, STEPS, st.tuples(st.integers(0, 9)), GROUPS, st.booleans()
+)
+BOUNDS = st.builds(Bounds, STEPS, COSTS, TEXTS, DISTANCES, PRICED | COUNTED)
+LIMITS = st.lists(st.builds(StepLimit, STEPS, COSTS, COSTS), max_size=3).map(tuple)
+LEAST = st.fractions(Fraction(1, 999), Fraction(1, 99), max_denominator=999)
+EVERY = st.lists(st.builds(StepLimit, STEPS, LEAST, st.none()), max_size=3).map(tuple)
+CANDIDATES = st.tuples(st.integers(1, 99), STEPS, st.integers(1, 99)).map(
+    lambda shape: Candidate(Fraction(shape[2], shape[0]), *shape)
+)
+
+
+@st.composite
+def points(draw: st.DrawFn, covered: SweepRange | None) -> Point:
+    """Draw a point of a sweep, or of limits where nothing is covered."""
+    c = draw(CANDIDATES)
+    said: dict[str, Any] = {
+        "optimal": draw(st.sampled_from([(), ("latency",), ("latency", "bandwidth")])),
+        "is_proved": draw(st.booleans()),
+        "file": draw(st.sampled_from([None, Path("a.json")])),
+        "seconds": draw(SECONDS),
+    }
+    if covered is not None:
+        within = draw(st.sampled_from([None, covered])) if said["is_proved"] else covered
+        kept = draw(st.booleans())
+        each = (c.rounds,)
+        return Point(
+            c.steps, c.cost, c.chunks, c.rounds,
+            within=within, rounds_per_step=each, from_store=kept, **said,
+        )  # fmt: skip
+    if draw(st.booleans()):
+        return Point(c.steps, c.cost, c.chunks, c.rounds, **said)
+    return Point(c.steps, c.cost, None, None, is_attained=False, **said)
+
+
+@st.composite
+def classes(draw: st.DrawFn, name: str, covered: SweepRange | None) -> ClassFrontier:
+    return ClassFrontier(
+        name,
+        draw(TEXTS),
+        draw(STEPS),
+        draw(COSTS),
+        tuple(draw(st.lists(points(covered), min_size=1, max_size=3))),
+        draw(LIMITS),
+        complete := draw(st.booleans()),
+        draw(st.sampled_from([None, covered])) if complete else covered,
+        draw(st.sampled_from(["", "allgather"])) if name else "",
+        draw(SECONDS),
+    )
+
+
+@st.composite
+def frontiers(draw: st.DrawFn, *, several: bool) -> Frontier:
+    covered = draw(st.sampled_from([None, SweepRange(0, None, None), SweepRange(5, 7, 24)]))
+    bounds, seconds = draw(BOUNDS), draw(SECONDS)
+    parts = [draw(classes(name, covered)) for name in ((COMPOSED, TREES) if several else ("",))]
+    found: dict[str, Any] = {}
+    if covered is not None:
+        found["solver"] = draw(TEXTS)
+    if covered is not None or several:
+        found["open"] = tuple(
+            draw(st.lists(st.builds(OpenCandidate, CANDIDATES, TEXTS), max_size=2))
+        )
+        refuted = st.builds(RefutedCandidate, CANDIDATES, TEXTS, SECONDS)
+        found["refuted"] = tuple(draw(st.lists(refuted, max_size=2)))
+    if several:
+        found["unswept"] = tuple(draw(st.lists(st.builds(SkippedClass, TEXTS, TEXTS), max_size=1)))
+        found["every"] = draw(EVERY)
+        found["halves"] = tuple(draw(st.lists(frontiers(several=False), max_size=1)))
+    return Frontier(
+        topology=draw(TEXTS),
+        collective=draw(st.sampled_from(["allreduce", "broadcast"])),
+        root=draw(st.sampled_from([None, 0, 3])),
+        costs=Costs(0.7, 25.0, draw(st.booleans())),
+        bounds=bounds,
+        classes=tuple(
+            part if several else ClassFrontier(
+                "", part.scope, bounds.steps, bounds.bandwidth, part.points, part.limits,
+                part.is_complete, part.within, "", seconds,
+            )
+            for part in parts
+        ),
+        covered=covered,
+        stop_reason=draw(st.sampled_from(["bandwidth-bound", "max-steps", "interrupted"])),
+        seconds=seconds,
+        **found,
+    )  # fmt: skip
+
+
+@settings(max_examples=40)
+@given(st.booleans().flatmap(lambda several: frontiers(several=several)))
+def test_what_is_written_is_read_again(frontier: Frontier) -> None:
+    plain = frontier_to_plain(frontier)
+    (read,) = frontiers_from_plain(plain, "here")
+    assert frontier_to_plain(read) == plain
+    assert read.points == frontier.points
+    assert read.any_class_limits == frontier.any_class_limits
+    assert (read.bounds, read.open, read.refuted) == (
+        frontier.bounds,
+        frontier.open,
+        frontier.refuted,
+    )
+    assert read.classes == frontier.classes
+
+
+@settings(max_examples=40)
+@given(st.booleans().flatmap(lambda several: frontiers(several=several)))
+def test_what_lasts_has_no_times_and_no_folders(frontier: Frontier) -> None:
+    elsewhere = replace(
+        frontier,
+        classes=tuple(
+            replace(
+                part,
+                points=tuple(
+                    replace(p, file=p.file and Path("there") / p.file, seconds=3.0, from_store=True)
+                    for p in part.points
+                ),
+                seconds=2.0,
+            )
+            for part in frontier.classes
+        ),
+        seconds=1.0,
+    )
+    assert frontier_to_plain(elsewhere.without_transient) == frontier_to_plain(
+        frontier.without_transient
+    )
+
+
+def test_what_dominates_and_what_a_refutation_carries_to() -> None:
+    def candidate(chunks: int, steps: int, rounds: int) -> Candidate:
+        return Candidate(Fraction(rounds, chunks), chunks, steps, rounds)
+
+    point = candidate(4, 3, 6)
+    for other, dominates in (((2, 2, 3), True), ((2, 3, 3), False), ((5, 3, 7), True),
+                             ((4, 2, 7), False), ((4, 4, 5), False)):  # fmt: skip
+        assert candidate(*other).may_dominate(point) == dominates
+    for other, follows in (((4, 3, 6), True), ((5, 3, 5), True), ((3, 3, 4), False),
+                           ((4, 3, 7), False), ((4, 2, 6), False)):  # fmt: skip
+        assert point.implies_unsat(candidate(*other)) == follows
+
+
+OLDEST: dict[str, Any] = {
+    "topology": "x",
+    "collective": "broadcast",
+    "bounds": {"steps": 2, "bandwidth": "1/2"},
+    "points": [{"steps": 2, "proved": True, "bandwidth_cost": "1", "chunks": 2, "rounds": 2}],
+}
+
+
+def test_a_file_that_says_little_is_read() -> None:
+    (read,) = frontiers_from_plain(OLDEST, "here")
+    assert read.bounds == Bounds(2, Fraction(1, 2))
+    assert read.costs is None
+    assert not read.is_complete
+    assert [point.state_text for point in read.points] == ["proved for the k searched"]
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "says"),
+    [
+        ("topology", 3, "Expected `str`"),
+        ("bounds", {"steps": 0, "bandwidth": "1"}, "steps is 0"),
+        ("bounds", {"steps": 2, "bandwidth": "1/0"}, "R/C is '1/0'"),
+        ("bounds", {"steps": 2, "bandwidth": "9" * 5000}, "expected a fraction"),
+        ("points", [{"steps": 10**7, "proved": True, "bandwidth_cost": "1"}], "expected 1 to"),
+        ("points", [{"steps": 2, "proved": True}], "R/C is ''"),
+        ("points", [3], "Expected `object`"),
+        ("points", 3, "Expected `array`"),
+        ("limits", [{"steps": 2, "lower": "0"}], "R/C is '0'"),
+        ("k", -1, "k is -1"),
+        ("classes", [{"class": "trees", "scope": "x"}], "missing required field"),
+    ],
+)
+def test_what_is_no_frontier_is_refused_in_a_sentence(part: str, value: object, says: str) -> None:
+    with pytest.raises(FormatError, match=says) as caught:
+        frontiers_from_plain(OLDEST | {part: value}, "here")
+    assert "expected a frontier as 'sccl pareto --json' prints it" in str(caught.value)
+
+
+def test_of_equal_points_there_is_the_first_classs() -> None:
+    def of(name: str, *costs: tuple[int, int]) -> ClassFrontier:
+        found = tuple(Point(s, Fraction(c), c, s, optimal=("limit",)) for s, c in costs)
+        return ClassFrontier(name, name, 1, Fraction(1), found)
+
+    both = (of(COMPOSED, (2, 3), (4, 1)), of(TREES, (2, 3), (3, 2), (5, 1)))
+    found = Frontier("x", "allreduce", None, None, Bounds(2, Fraction(1)), both)
+    assert [(name, p.steps, p.optimal) for name, p in found.non_dominated] == [
+        (COMPOSED, 2, ("latency",)), (TREES, 3, ()), (COMPOSED, 4, ("bandwidth",)),
+    ]  # fmt: skip

@@ -1,0 +1,205 @@
+"""What a file can be: one list, by which files are told, refused and published."""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+import pytest
+
+from sccl.core.algorithm import Algorithm, make_send
+from sccl.core.answer import Sat, Unknown, describe_solver
+from sccl.core.clock import Clock
+from sccl.core.collective import ALL, SCATTERED, Collective
+from sccl.core.files.algorithms import algorithm_from_wire, algorithm_to_wire
+from sccl.core.files.answers import answer_from_wire, answer_to_wire, instance_to_wire
+from sccl.core.files.collectives import collective_to_wire
+from sccl.core.files.fabrics import fabric_to_wire
+from sccl.core.files.json_text import detect_text_kind, digest, parse, text_with_digest, to_text
+from sccl.core.files.kinds import KINDS, SHAPES, VERIFIED_KINDS, AnyWire, Kind, kind_of_shape
+from sccl.core.files.measurements import measurements_to_wire, pcie_to_wire
+from sccl.core.files.offered_options import offered_options_to_wire
+from sccl.core.files.schedule_shapes import (
+    BandwidthIntervalWire,
+    PackedScheduleWire,
+    VariableBandwidthWire,
+)
+from sccl.core.files.schedules import schedule_to_wire
+from sccl.core.files.shapes import (
+    AlgorithmWire,
+    AnswerWire,
+    CustomCollectiveWire,
+    GeneratorWire,
+    GroupsWire,
+    GroupWire,
+    NetworkWire,
+    SymmetricAlgorithmWire,
+    SymmetryWire,
+)
+from sccl.core.files.sketches import sketch_to_wire
+from sccl.core.files.timelines import timeline_to_wire
+from sccl.core.files.topologies import topology_to_wire
+from sccl.core.files.training_plans import training_plan_to_wire
+from sccl.core.files.workloads import workload_to_wire
+from sccl.core.instance import Instance
+from sccl.core.schedule import build_schedule
+from sccl.core.sketch import RelayPattern, RelayRules, Sketch
+from sccl.core.symmetric import AnyAlgorithm, SymmetricAlgorithm, Symmetry
+from sccl.errors import FormatError
+from sccl.topo import resolve_fabric, resolve_topology
+from sccl.training.timeline import simulate_timeline
+from tests.kit.profiles import measured, pcie_of
+from tests.kit.training_plans import prefetching_offers, prefetching_plan
+from tests.kit.workloads import prefetching
+
+RING = resolve_topology("ring:4")
+GATHER = Collective("allgather", 4, 1, 4, SCATTERED, ALL)
+PLAIN = Algorithm(RING, GATHER, (1, 1), (make_send(0, 0, 1, 0), make_send(0, 1, 2, 1)))
+SYMMETRIC = SymmetricAlgorithm(
+    RING,
+    GATHER,
+    (1, 1),
+    (Symmetry((1, 2, 3, 0)),),
+    (make_send(0, 0, 1, 0), make_send(0, 1, 2, 1)),
+    8,
+)
+
+WIRES: list[AnyWire] = [
+    topology_to_wire(RING),
+    NetworkWire(joining="rails", gb_per_s=25.0, nics=2),
+    VariableBandwidthWire(intervals=(BandwidthIntervalWire(from_us=1.0, fraction=0.5),)),
+    fabric_to_wire(resolve_fabric("dgx1-pcie")),
+    collective_to_wire(GATHER),
+    CustomCollectiveWire(name="mine", ranks=2, pre=((0, 0),), post=((0, 1),)),
+    GroupsWire(groups=(GroupWire(ranks=(0, 1), collective="broadcast", root=1),)),
+    algorithm_to_wire(PLAIN),
+    algorithm_to_wire(SYMMETRIC),
+    instance_to_wire(Instance(RING, GATHER, 2, 2)),
+    sketch_to_wire(Sketch("sketch", 2, relays=RelayRules(RelayPattern.DIRECT_MAP))),
+    answer_to_wire(Unknown("timeout", "cpsat", 1.0)),
+    SymmetryWire(generators=(GeneratorWire(ranks=(1, 0)),)),
+    measurements_to_wire(measured({(0, 1): (1.0, 50.0)}, 2, "kinds")),
+    pcie_to_wire(pcie_of(((0, 1), (2,)), 0, 1, 2, "kinds", 0.1)),
+    workload_to_wire(prefetching()),
+    training_plan_to_wire(prefetching_plan()),
+    timeline_to_wire(prefetching_plan(), simulate_timeline(prefetching_plan())),
+    offered_options_to_wire(prefetching_offers()),
+    schedule_to_wire(
+        build_schedule(RING, GATHER, [(0, 1, 0, 0, False)], Clock.from_topology(RING, 1))
+    ),
+    PackedScheduleWire(
+        collective=collective_to_wire(GATHER),
+        topology=topology_to_wire(RING),
+        alpha="occupies",
+        tick_ps=1,
+        chunk_bytes=1,
+        passes=("stores",),
+        rounds=0,
+        sends=0,
+        chunk_bits=16,
+        finish=0,
+    ),
+]
+
+
+def test_every_kind_says_its_own_name_and_is_told_by_fields_it_has() -> None:
+    for kind in KINDS:
+        if kind.shape is not None:
+            fields = {field.name: field for field in msgspec.structs.fields(kind.shape)}
+            assert fields["kind"].default == kind.name
+            assert all(telling <= fields.keys() for telling in kind.identifying_fields)
+            assert kind_of_shape(kind.shape) == kind
+    assert (
+        len({kind.name for kind in KINDS})
+        == len({kind.identifying_fields for kind in KINDS})
+        == len(KINDS)
+    )
+
+
+def test_every_published_kind_with_a_digest_is_tried_here() -> None:
+    others = {SHAPES[kind] for kind in ("certificate", "program")}
+    assert {type(wire) for wire in WIRES} == {*SHAPES.values()} - others
+
+
+@pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.kind)
+def test_a_file_is_told_with_and_without_its_kind(wire: AnyWire) -> None:
+    text = to_text(wire)
+    assert detect_text_kind(text, "a file") == kind_of_shape(type(wire))
+    fields = json.loads(text)
+    del fields["kind"]
+    assert detect_text_kind(json.dumps(fields), "a file") == kind_of_shape(type(wire))
+
+
+@pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.kind)
+def test_what_nobody_judges_is_refused_where_it_was_edited(wire: AnyWire) -> None:
+    """Plans are judged by what they say; of all else nobody knows whether an edit is a slip."""
+    text = text_with_digest(wire, "sha256:" + 64 * "0")
+    if kind_of_shape(type(wire)) in VERIFIED_KINDS:
+        assert parse(text, type(wire), "file.json")
+        return
+    with pytest.raises(FormatError, match=r"^file.json: edited since .*'digest' out if that is m"):
+        parse(text, type(wire), "file.json")
+    told = json.loads(text)
+    del told["digest"]
+    assert digest(parse(json.dumps(told), type(wire), "file.json")) == digest(wire)
+
+
+def test_fields_that_are_as_usual_are_not_told_and_so_digests_outlive_new_ones() -> None:
+    for wire in WIRES:
+        assert type(wire).__struct_config__.omit_defaults
+
+
+@pytest.mark.parametrize(
+    ("wire", "wanted"),
+    [(w, k) for w in WIRES for k in map(kind_of_shape, SHAPES.values()) if k.name != w.kind],
+    ids=lambda value: value.name if isinstance(value, Kind) else value.kind,
+)
+def test_a_file_of_another_kind_is_named_and_so_is_what_was_expected(
+    wire: AnyWire, wanted: Kind
+) -> None:
+    with pytest.raises(FormatError) as error:
+        parse(to_text(wire), SHAPES[wanted.name], "file.json")
+    own = kind_of_shape(type(wire))
+    assert str(error.value).startswith(f"file.json: it holds {own}; expected {wanted} file")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('{"kind": "solve"}', "$.kind is 'solve'; expected a topology file"),
+        ('{"kind": "topology", "nane": "x"}', "`nane` (did you mean `name`?); expected a topology"),
+        ('{"kind": "topology", "\\n": 1}', "unknown field `?`; expected a topology"),
+        ("[1]", "Expected `object`, got `array`; expected a topology file"),
+        ("{,}", "file.json, line 1 column 2: not JSON"),
+        ('{"schema": NaN}', "file.json: not JSON (NaN is no number of JSON"),
+        ('{"schema": 1, "alpha_us": -Infinity}', "file.json: not JSON (-Infinity is no number"),
+    ],
+)
+def test_what_is_of_no_kind_is_one_sentence(text: str, says: str) -> None:
+    with pytest.raises(FormatError) as error:
+        parse(text, SHAPES["topology"], "file.json")
+    assert says in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("algorithm", [PLAIN, SYMMETRIC], ids=["plain", "symmetric"])
+def test_algorithms_and_their_answers_come_back(algorithm: AnyAlgorithm) -> None:
+    wire = algorithm_to_wire(algorithm)
+    assert isinstance(wire, SymmetricAlgorithmWire) == isinstance(algorithm, SymmetricAlgorithm)
+    again: AlgorithmWire | SymmetricAlgorithmWire = parse(to_text(wire), type(wire), "it")
+    assert digest(again) == digest(wire)
+    assert algorithm_from_wire(again, "it") == algorithm
+    for answer in (Sat(algorithm, "cpsat", 0.5), Sat(algorithm, "orbits", 0.5, group="turns (4)")):
+        text = msgspec.json.encode(answer_to_wire(answer)).decode()
+        assert answer_from_wire(parse(text, AnswerWire, "it"), "it") == answer
+
+
+def test_an_answer_of_an_older_store_says_its_group_in_words_alone() -> None:
+    wire = algorithm_to_wire(PLAIN)
+    assert isinstance(wire, AlgorithmWire)
+    old = AnswerWire(answer="sat", solver="orbits (translations)", seconds=0.5, algorithm=wire)
+    answer = answer_from_wire(old, "it")
+    assert describe_solver(answer) == describe_solver(
+        Sat(PLAIN, "orbits", 0.5, group="translations")
+    )
+    assert answer_to_wire(answer) == old

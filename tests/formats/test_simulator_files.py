@@ -1,0 +1,208 @@
+"""What is written for simulators: Chakra traces, folders of ASTRA-sim, GOAL schedules, tables."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from sccl import formats, sim
+from sccl.collectives import collective_names
+from sccl.core.algorithm import Algorithm, make_send
+from sccl.core.clock import AlphaModel, Clock
+from sccl.core.schedule import Schedule
+from sccl.errors import InputError
+from sccl.formats import SizedPlan, WrittenFiles
+from sccl.judge import violations
+from sccl.sim import Messages
+from sccl.tasks.exporting import parse_options
+from sccl.transform.levels import algorithm_from_schedule
+from sccl.transform.retime import schedule_algorithm
+from tests.kit.formats import taken
+from tests.kit.found import frontier
+from tests.kit.like_astra import RECEIVE, SEND, Machine, TraceNode, nodes, simulate
+from tests.kit.like_goal import run_goal
+from tests.kit.schedules import together_around
+
+KIB = 1024
+
+
+def written(name: str, plan: Algorithm | Schedule, size: int | None, *told: str) -> WrittenFiles:
+    form = formats.load(name)
+    return form.write([SizedPlan("plan", plan, size_bytes=size)], parse_options(form, told))
+
+
+def traces(files: WrittenFiles, prefix: str, ranks: int) -> list[list[TraceNode]]:
+    return [nodes(files.files[f"{prefix}.{rank}.et"]) for rank in range(ranks)]
+
+
+def algorithms(machine: str, collective: str) -> Sequence[Algorithm]:
+    return frontier(machine, collective)
+
+
+CASES = [
+    (machine, collective)
+    for machine in ("ring:4", "full:4", "mesh:2x3", "hypercube:3")
+    for collective in ("allgather", "allreduce", "alltoall", "reducescatter")
+]
+
+
+ALL = [
+    (machine, collective)
+    for machine in ("ring:4", "star:4", "line:3", "mesh:2x3")
+    for collective in collective_names()
+]
+
+
+@pytest.mark.parametrize(("machine", "collective"), ALL)
+def test_a_trace_sends_what_has_come(machine: str, collective: str) -> None:
+    """Of each chunk a rank sends what it held, or after what it received of it in earlier steps."""
+    for algorithm in algorithms(machine, collective):
+        chunks = algorithm.collective.chunks
+        count = algorithm.topology.ranks
+        ranks = traces(written("chakra", algorithm, KIB * chunks), "plan", count)
+        sends = [(r, n) for r, own in enumerate(ranks) for n in own if n.kind == SEND]
+        assert len(sends) == algorithm.num_sends
+        for rank, own in enumerate(ranks):
+            received = {n.number: n.attributes for n in own if n.kind == RECEIVE}
+            for n in own:
+                told = n.attributes
+                assert (told["comm_size"], told["msg_chunk_cnt"]) == (KIB, 1)
+                assert told["total_chunk_cnt"] == algorithm.collective.num_chunks
+                chunk, step = told["msg_chunk_idx"], told["local_time_step"]
+                for before in n.after:
+                    assert received[before]["msg_chunk_idx"] == chunk
+                    assert received[before]["local_time_step"] < step
+                if n.kind == SEND and rank not in algorithm.collective.holders(chunk):
+                    assert n.after
+
+
+@pytest.mark.parametrize(("machine", "collective"), CASES)
+def test_the_folder_runs_as_astra_sim_runs_it(machine: str, collective: str) -> None:
+    """In whichever order sends are issued that are free at once, all end when ours do."""
+    for algorithm in algorithms(machine, collective):
+        size = 2500 * algorithm.collective.chunks  # 100 ns each
+        files = written("astra-sim", algorithm, size)
+        network = files.files["network.yml"].decode()
+        told = dict(re.findall(r"(\w+): \[ (\S+) \]", network))
+        assert told["topology"] == ("Ring" if machine == "ring:4" else "FullyConnected")
+        speed = float(told["bandwidth"]) * 2**30 / 10**9
+        ranks = algorithm.topology.ranks
+        clock = Clock.from_topology(algorithm.topology, 2500, tick_ps=1000)
+        ours = sim.simulate(Messages.from_algorithm(algorithm), algorithm.topology, clock).finish
+        for downwards in (False, True):
+            like = Machine(told["topology"], ranks, speed, float(told["latency"]))
+            ends = simulate(like, traces(files, "algorithm", ranks), downwards=downwards)
+            assert None not in ends
+            assert max(end or 0 for end in ends) == ours
+        schedule = schedule_algorithm(algorithm, 2500, tick_ps=1000)
+        own = traces(written("astra-sim", schedule, None), "algorithm", ranks)
+        for downwards in (False, True):
+            like = Machine(told["topology"], ranks, speed, float(told["latency"]))
+            ends = simulate(like, own, downwards=downwards)
+            assert max(end or 0 for end in ends) <= schedule.finish
+        (whole,) = nodes(files.files["workload.0.et"])
+        result = size * (ranks if collective == "allgather" else 1)
+        assert whole.attributes["comm_size"] == result
+        assert "-implementation-custom" in files.files["system.json"].decode()
+
+
+@pytest.mark.parametrize(
+    ("machine", "collective", "told", "says"),
+    [
+        ("dgx1", "allgather", (), "links that cost different things"),
+        ("ring:4", "broadcast", (), "has no custom algorithms of broadcast"),
+        ("full:4", "allgather", ("network=Ring",), "is no Ring of ASTRA-sim"),
+    ],
+)
+def test_what_astra_sim_does_not_hold_is_said(
+    machine: str, collective: str, told: tuple[str, ...], says: str
+) -> None:
+    algorithm = algorithms(machine, collective)[0]
+    with pytest.raises(InputError, match=says):
+        written("astra-sim", algorithm, 2400 * algorithm.collective.chunks, *told)
+
+
+@pytest.mark.parametrize(("machine", "collective"), ALL)
+def test_a_goal_schedule_brings_everything(machine: str, collective: str) -> None:
+    """It is run by its own words alone: what is sent is what has come by then."""
+    for algorithm in algorithms(machine, collective):
+        for awaiting in ("data", "step"):
+            files = written(
+                "goal", algorithm, 64 * algorithm.collective.chunks, f"awaiting={awaiting}"
+            )
+            text = files.files["plan.goal"].decode()
+            assert run_goal(text, 64) == algorithm.num_sends
+
+
+@pytest.mark.parametrize(("machine", "collective"), ALL)
+def test_tables_and_pictures_are_the_algorithm(machine: str, collective: str) -> None:
+    """What a table says is judged by itself; a picture has a bar for each send, of its length."""
+    for algorithm in algorithms(machine, collective):
+        size = 2500 * algorithm.collective.chunks
+        rows = csv.DictReader(written("csv", algorithm, size).files["plan.csv"].decode().split())
+        sends = [[int(row[name]) for name in SENT] for row in rows]
+        again = tuple(make_send(*told, reduce=bool(adds)) for *told, adds in sends)
+        assert violations(replace(algorithm, sends=again)) == []
+        assert again == algorithm.sends
+        schedule = schedule_algorithm(algorithm, 2500)
+        text = written("chrome-trace", schedule, size).files["trace.json"]
+        bars = [event for event in json.loads(text)["traceEvents"] if event["ph"] == "X"]
+        assert sorted(bar["args"]["chunk"] for bar in bars) == sorted(s.chunk for s in again)
+        assert max(bar["args"]["arrives_us"] for bar in bars) == schedule.clock.us(schedule.finish)
+
+
+SENT = ("chunk", "src", "dst", "step", "reduce")
+
+
+def test_tables_have_every_send_and_every_transfer() -> None:
+    algorithm = algorithms("ring:4", "allreduce")[0]
+    text = written("csv", algorithm, 0).files["plan.csv"].decode()
+    rows = list(csv.DictReader(text.splitlines()))
+    found = {(int(r["step"]), int(r["chunk"]), int(r["src"]), int(r["dst"])) for r in rows}
+    assert found == {(s.step, s.chunk, s.src, s.dst) for s in algorithm.sends}
+    schedule = schedule_algorithm(algorithm, 25_000)
+    rows = list(csv.DictReader(written("csv", schedule, 0).files["plan.csv"].decode().splitlines()))
+    assert len(rows) == len(schedule.start)
+    assert max(float(r["arrive_us"]) for r in rows) == schedule.finish * schedule.tick_ps / 10**6
+    assert {r["bytes"] for r in rows} == {"25000"}
+
+
+def test_what_is_sent_together_is_one_message_and_one_bar() -> None:
+    schedule = together_around(4, 25_000, AlphaModel.OCCUPIES)
+    chakra = traces(written("chakra", schedule, None), "plan", 4)
+    sent = [node for own in chakra for node in own if node.kind == SEND]
+    assert {node.attributes["comm_size"] for node in sent} == {50_000}
+    assert {node.attributes["msg_chunk_cnt"] for node in sent} == {2}
+    assert len(sent) == schedule.num_sends // 2
+    text = written("chrome-trace", schedule, None).files["trace.json"]
+    bars = [event for event in json.loads(text)["traceEvents"] if event["ph"] == "X"]
+    assert len(bars) == len(sent)
+    assert {bar["args"]["bytes"] for bar in bars} == {50_000}
+    assert {tuple(bar["args"]["chunks"]) for bar in bars} == {(r, r + 4) for r in range(4)}
+    assert bars[0]["name"] == "chunks 0, 4"
+    rows = written("csv", schedule, None).files["plan.csv"].decode().splitlines()[1:]
+    assert len(rows) == schedule.num_sends
+    tables = [tuple(row.split(",")) for row in rows]
+    assert len({(*row[:3], *row[4:6]) for row in tables}) == len(sent)
+
+
+def test_an_algorithm_of_what_is_sent_together_has_each_chunk_by_itself() -> None:
+    algorithm = algorithm_from_schedule(together_around(4, 25_000))
+    assert violations(algorithm) == []
+    assert (algorithm.steps, algorithm.rounds_per_step, algorithm.num_sends) == (3, (2, 2, 2), 24)
+
+
+def test_a_format_of_schedules_gets_them() -> None:
+    found = taken(formats.load("chrome-trace"), algorithms("ring:4", "allgather")[0])
+    assert isinstance(found, Schedule)
+
+
+def test_system_file_names_the_algorithm() -> None:
+    files = written("astra-sim", algorithms("ring:4", "allgather")[0], 4096).files
+    assert json.loads(files["system.json"])["all-gather-implementation-custom"] == ["algorithm"]
+    assert "algorithm.0.et" in files

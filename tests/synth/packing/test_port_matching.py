@@ -1,0 +1,135 @@
+"""Chunks of one size through switches: what is matched is right, and ports are hardly ever idle."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sccl.collectives import dual_of, named_spec
+from sccl.core.outcome import Inconclusive, Outcome, Solution
+from sccl.core.schedule import Schedule
+from sccl.core.topology import Link, Switch, Topology
+from sccl.judge import violations
+from sccl.solvers.effort import Effort
+from sccl.synth.common import registry
+from sccl.synth.common.contract import Request
+from sccl.synth.packing.schedules.flow_problem import build_flow_problem
+from sccl.synth.packing.schedules.port_matching import has_ports, plan_port_matching
+from sccl.topo import resolve_topology
+from tests.kit.nightly import times
+from tests.kit.placings import chassis, placing_of, right
+
+FLUID = registry.load("fluid")
+
+
+@settings(max_examples=times(25, by_day=13))
+@given(chassis(), st.sampled_from(["allgather", "broadcast", "reducescatter"]), st.data())
+def test_what_is_matched_is_right(topology: Topology, collective: str, data: st.DataObject) -> None:
+    """Of any chassis; and no faster than what no schedule is."""
+    size = topology.ranks * data.draw(st.integers(64, 50_000))
+    _, placing, floor = placing_of(topology, collective, size)
+    spare = data.draw(st.sampled_from([0.0, floor, 2 * floor]))
+    us = placing.schedule_by_matching(floor, 0.0, spare, 1.0)
+    schedule = right(placing, topology, collective)
+    assert us == pytest.approx(schedule.finish * schedule.tick_ps / 10**6)
+    assert us >= floor * (1 - 1e-9)
+
+
+@settings(max_examples=times(10))
+@given(st.integers(2, 9), st.integers(1, 4))
+def test_a_switch_has_matchings_all_the_time(ranks: int, pieces: int) -> None:
+    """All ports of one switch are busy from the first chunk to the last, without a gap."""
+    switch = Topology(
+        "one",
+        ranks,
+        tuple(Link(*end, 1, 0.0, 10.0) for r in range(ranks) for end in ((r, ranks), (ranks, r))),
+        0.7,
+        25.0,
+        switches=(Switch("one"),),
+    )
+    problem, placing, floor = placing_of(switch, "allgather", 1000 * pieces)
+    assert has_ports(problem)
+    assert placing.schedule_by_matching(floor, 0.0, 0.0, 1.0) == pytest.approx(floor)
+    assert placing.plan is not None
+    assert placing.plan.chunks == 1
+
+
+@pytest.mark.parametrize(
+    ("machine", "size", "within"),
+    [
+        ("dgx2:2", 31_250_000, 0.0),
+        ("dgx2:2", 125_000, 0.0),
+        ("dgx2:2", 31_250, 0.06),
+        ("dgx2:4", 15_625_000, 0.03),
+    ],
+)
+def test_chassis_with_slow_links_between_them(machine: str, size: int, within: float) -> None:
+    """TE-CCL's DGX-2 in the time that no chunking beats, where placing packings lost 8 %."""
+    topology = resolve_topology(machine)
+    _, placing, floor = placing_of(topology, "allgather", size)
+    assert placing.schedule_by_matching(floor, 0.055, 0.0, 1.0) <= floor * (1.055 + 0.02)
+    assert placing.schedule_by_matching(floor, within, 0.0, 1.0) <= floor * (1 + within) * (
+        1 + 1e-6
+    )
+    right(placing, topology, "allgather")
+
+
+def planned(topology: Topology, size: int, *, units: float | None = None) -> Outcome:
+    spec = named_spec("allgather", topology.ranks)
+    return registry.plan(FLUID, Request(topology, spec, size), FLUID.Options(), Effort(units=units))
+
+
+def test_machines_too_large_for_packings_are_served() -> None:
+    """Sets of 16 ranks of a chassis are too many to look at; matchings look at none."""
+    found = planned(resolve_topology("dgx2:3"), 1_000_000)
+    assert isinstance(found, Solution)
+    assert found.bound.gap is not None
+    assert found.bound.gap < 0.01
+    assert not violations(found.plan)
+
+
+def test_the_same_comes_out_twice() -> None:
+    topology = resolve_topology("dgx2:2")
+    one, other = (planned(topology, 2_000_000) for _ in range(2))
+    assert isinstance(one, Solution)
+    assert isinstance(other, Solution)
+    assert one == other
+
+
+def test_time_that_is_over_leaves_the_first_schedule() -> None:
+    """There always is one: what is late is no finer chunks."""
+    topology = resolve_topology("dgx2:2")
+    problem, placing, floor = placing_of(topology, "allgather", 31_250)
+    late = replace(placing, deadline_passed=lambda: True)
+    late.schedule_by_matching(floor, 0.0, 0.0, 1.0)
+    assert late.plan is None or late.plan.chunks == 1
+    assert plan_port_matching(problem, placing.dual, 2, 0.0).plan is not None
+
+
+def test_what_copies_or_goes_far_is_left_to_packings() -> None:
+    fat = build_flow_problem(
+        resolve_topology("fattree:4"), dual_of(named_spec("allgather", 16)), 16_000
+    )
+    plain = build_flow_problem(
+        resolve_topology("torus:3x3"), dual_of(named_spec("allgather", 9)), 9_000
+    )
+    copies = resolve_topology("dgx2:2")
+    copies = replace(copies, switches=tuple(replace(s, copies=True) for s in copies.switches))
+    sharp = build_flow_problem(copies, dual_of(named_spec("allgather", 32)), 32_000)
+    assert not any(map(has_ports, (fat, plain, sharp)))
+    assert has_ports(
+        build_flow_problem(
+            resolve_topology("rail:4x4"), dual_of(named_spec("allgather", 16)), 16_000
+        )
+    )
+
+
+def test_a_run_that_gives_up_early_has_a_schedule() -> None:
+    outcome = planned(resolve_topology("dgx2:2"), 8_000, units=0.01)
+    best = outcome.best if isinstance(outcome, Inconclusive) else outcome
+    assert isinstance(best, Solution)
+    assert isinstance(best.plan, Schedule)
+    assert best.plan.collective.chunks <= 4

@@ -1,0 +1,235 @@
+"""Rounds of links that all cost alike: the last ones once more, and what a rank gets in one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sccl.collectives import named_spec
+from sccl.core.arrays import BoolArray, IntArray
+from sccl.core.topology import Topology
+from sccl.judge import violations
+from sccl.synth.common.contract import Request
+from sccl.synth.network.transfers import Sends
+from sccl.synth.tacos import (
+    Options,
+    matching_uniform,
+    matching_uniform_loops,
+    tail_rematching,
+    thread_pair,
+)
+from sccl.synth.tacos.bitsets import random_state
+from sccl.synth.tacos.matching_problem import MatchingProblem, build_problem
+from sccl.synth.tacos.matching_uniform import match_uniform
+from sccl.synth.tacos.round_log import log_to_sends
+from sccl.synth.tacos.tail_rematching import rematch_tail
+from sccl.synth.tacos.transversal_matching import NOT_HELD, TransversalState, match_rounds
+from sccl.topo import resolve_topology
+from tests.kit.executed import is_right
+from tests.kit.nightly import times
+from tests.kit.tacos import found, schedule
+
+
+def task(topology: Topology, chunks: int = 1, collective: str = "allgather") -> MatchingProblem:
+    spec = named_spec(collective, topology.ranks)
+    return build_problem(Request(topology, spec, 1 << 20), Options(chunks=chunks))
+
+
+def greedy(of: MatchingProblem, seed: int) -> tuple[int, Sends]:
+    assert of.forward is not None
+    log = match_uniform(of.net, of.forward, seed, lambda _sends, _done: None)
+    return len(log.fired) * int(of.net.busy[0]), log_to_sends(log, of.net, of.forward.chunks)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["torus:4x4", "torus:8x8", "torus:16x16", "torus:5x5x5", "torus:6x6x6", "hypercube:8"],
+)
+def test_the_bound_is_met_where_links_taken_one_by_one_miss_it(name: str) -> None:
+    machine = resolve_topology(name)
+    spec = named_spec("allgather", machine.ranks)
+    bests = [found(machine, spec, seed=seed) for seed in range(5)]
+    assert all(best.is_optimal for best in bests)
+    assert violations(bests[0].plan) == []
+
+
+@settings(max_examples=times(40))
+@given(st.integers(0, 999), st.sampled_from(["torus:3x4", "hypercube:4", "mesh:3x3", "ring:9"]))
+def test_what_is_matched_again_is_right_and_no_later(seed: int, name: str) -> None:
+    of = task(resolve_topology(name), chunks=1 + seed % 2)
+    assert of.forward is not None
+    finish, sends = greedy(of, seed)
+    better, others = rematch_tail(of.net, of.forward, finish, sends, seed)
+    assert better <= finish
+    plan = schedule(of.build_result(better, others, of.lower_bound(better)))
+    assert plan.finish == better
+    assert is_right(plan)
+    assert violations(plan) == []
+
+
+class OneByOne(thread_pair.WorkerThreads):
+    """Does the rounds by itself, the last block first in each."""
+
+    def map_parts(
+        self, function: Callable[..., Any], parts: Sequence[tuple[Any, ...]]
+    ) -> list[Any]:
+        assert function is matching_uniform_loops.run_rounds
+        (state, slots, blocks, *_), (other, *_) = parts
+        edges = slots.first_slot[blocks.astype(np.int64)].astype(np.uint64)
+        nodes, taken = list(pairwise(blocks)), 1
+        own = np.zeros(int(state.groups) << int(state.bits), dtype=np.uint64)
+        left = state.left
+        while left[0] and taken and left[1] < len(state.fired):
+            other.left[:] = left
+            part = [
+                matching_uniform_loops.choose_chunks(state, slots, np.uint64(i), *nodes[i], own)
+                for i in (1, 0)
+            ][::-1]
+            assert not own.any()
+            for i in (1, 0):
+                matching_uniform_loops.merge_counts(state, np.uint64(i), edges[1 - i], edges[2 - i])
+                matching_uniform_loops.deliver(
+                    state, slots, *nodes[i], left[2] + np.uint64(i * part[0])
+                )
+            taken = int(sum(part))
+            left += np.array([-taken, 1, taken, 0]).astype(np.uint64)
+        return [taken, taken]
+
+
+@pytest.mark.parametrize("name", ["torus:6x6", "mesh:3x5x4", "hypercube:6"])
+def test_what_comes_out_does_not_depend_on_who_is_first(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(thread_pair, "MIN_SPLIT_LINKS", 2)
+    of = task(resolve_topology(name), 8)
+    assert of.forward is not None
+    assert len(thread_pair.node_blocks(of.net.in_first)) == 3
+    beside = match_uniform(of.net, of.forward, 3, lambda *_: None)
+    monkeypatch.setattr(matching_uniform, "WorkerThreads", OneByOne)
+    after = match_uniform(of.net, of.forward, 3, lambda *_: None)
+    assert beside.fired.tobytes() == after.fired.tobytes()
+    assert beside.chunk.tobytes() == after.chunk.tobytes()
+
+
+@settings(max_examples=times(40))
+@given(st.data())
+def test_a_log_is_listed_by_round_chunk_and_link(data: st.DataObject) -> None:
+    net = task(resolve_topology(data.draw(st.sampled_from(["ring:3", "mesh:3x4", "ring:9"])))).net
+    links, chunks = len(net.src), data.draw(st.sampled_from([1, 7, 50, 1000]))
+    fired = data.draw(st.lists(st.lists(st.booleans(), min_size=links, max_size=links)))
+    bits = np.zeros((len(fired), -(-links // 64)), dtype=np.uint64)
+    slots = [(i, slot) for i, row in enumerate(fired) for slot in range(links) if row[slot]]
+    for i, slot in slots:
+        bits[i, slot // 64] |= np.uint64(1 << slot % 64)
+    random = np.random.Generator(np.random.PCG64(data.draw(st.integers(0, 99))))
+    log = random.integers(chunks, size=len(slots)).astype(np.uint16)
+    rows = zip(slots, log.tolist(), strict=True)
+    expected = sorted((i * int(net.busy[0]), c, int(net.into[slot])) for (i, slot), c in rows)
+    sends = log_to_sends(matching_uniform.RoundLog(bits, log), net, chunks)
+    assert list(zip(*(c.tolist() for c in sends[:3]), strict=True)) == expected
+    assert not sends.reduce.any()
+
+
+def test_a_matching_that_meets_the_bound_is_left_alone() -> None:
+    of = task(resolve_topology("mesh:4x4"))
+    assert of.forward is not None
+    finish, sends = greedy(of, 1)
+    assert rematch_tail(of.net, of.forward, finish, sends, 1)[1] is sends
+
+
+@pytest.mark.parametrize(("what", "most"), [("MAX_STATES", 255), ("MOST_LINKS", 3)])
+def test_what_is_too_large_is_left_alone(
+    what: str, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of = task(resolve_topology("torus:4x4"))
+    assert of.forward is not None
+    least = of.lower_bound(0)
+    tries = (greedy(of, seed) for seed in range(99))
+    finish, sends = next(one for one in tries if one[0] > least)
+    assert rematch_tail(of.net, of.forward, finish, sends, 0)[0] == least
+    monkeypatch.setattr(tail_rematching, what, most)
+    assert rematch_tail(of.net, of.forward, finish, sends, 0)[1] is sends
+
+
+@st.composite
+def lacking(draw: st.DrawFn) -> tuple[int, TransversalState]:
+    """Return a few nodes with links between them, each of which holds some of a few chunks."""
+    nodes, chunks = draw(st.integers(2, 5)), draw(st.integers(1, 7))
+    held = draw(
+        st.lists(
+            st.lists(st.booleans(), min_size=chunks, max_size=chunks),
+            min_size=nodes,
+            max_size=nodes,
+        )
+    )
+    links = [
+        (src, dst)
+        for dst in range(nodes)
+        for src in range(nodes)
+        if src != dst and draw(st.booleans())
+    ]
+    since = np.where(np.array(held), 0, NOT_HELD).astype(np.uint16)
+    node, lacks = np.nonzero(since)
+    missing = np.bincount(node, minlength=nodes).astype(np.uint64)
+    degree = np.bincount([dst for _, dst in links], minlength=nodes)
+    state = TransversalState(
+        first_slot=np.concatenate(([0], np.cumsum(degree))).astype(np.uint64),
+        src=np.array([src for src, _ in links], dtype=np.uint64),
+        held_since=since.reshape(-1),
+        missing_start=np.cumsum(missing) - missing,
+        missing_chunks=lacks.astype(np.uint32),
+        missing_count=missing,
+        holders=(since == 0).sum(axis=0).astype(np.uint32),
+        random=random_state(draw(st.integers(0, 99))),
+        sends=np.empty((max(len(lacks), 1), 3), dtype=np.uint32),
+        counts=np.array([len(lacks), 0], dtype=np.uint64),
+    )
+    return chunks, state
+
+
+def kept(state: TransversalState) -> TransversalState:
+    return state._replace(**{name: column.copy() for name, column in state._asdict().items()})
+
+
+@settings(max_examples=times(200))
+@given(lacking())
+def test_a_rank_gets_as_many_chunks_as_can_be_and_the_scarcest(
+    given: tuple[int, TransversalState],
+) -> None:
+    chunks, state = given
+    before = kept(state)
+    match_rounds(state, np.uint64(99))
+    held = (before.held_since == 0).reshape(-1, chunks)
+    holders = before.holders.astype(int)
+    rows = state.sends[: int(state.counts[1])].astype(int)
+    rows = rows[rows[:, 0] == 0]
+    assert len({slot for _, slot, _ in rows.tolist()}) == len(rows)
+    for node, (first, end) in enumerate(pairwise(before.first_slot.tolist())):
+        got = [chunk for _, slot, chunk in rows.tolist() if first <= slot < end]
+        for _, slot, chunk in rows.tolist():
+            assert not first <= slot < end or (held[int(before.src[slot]), chunk])
+        assert len(set(got)) == len(got)
+        assert not any(held[node, chunk] for chunk in got)
+        best = _most(held, node, before.src[first:end].astype(int).tolist(), holders)
+        assert (len(got), sum(holders[chunk] for chunk in got)) == best
+        holders[got] += 1
+        if first == end and before.missing_count[node]:
+            break  # what it lacks never comes, so that nobody else is looked at
+
+
+def _most(held: BoolArray, node: int, sources: list[int], holders: IntArray) -> tuple[int, int]:
+    """Return how many chunks can come, and how few ranks hold them altogether, then."""
+    graph = nx.Graph()
+    for slot, src in enumerate(sources):
+        for chunk in np.flatnonzero(held[src] & ~held[node]).tolist():
+            graph.add_edge(("slot", slot), ("chunk", chunk), weight=1000 - holders[chunk])
+    pairs = nx.max_weight_matching(graph, maxcardinality=True)
+    weight = sum(graph.edges[pair]["weight"] for pair in pairs)
+    return len(pairs), 1000 * len(pairs) - weight
