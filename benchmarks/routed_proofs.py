@@ -127,7 +127,7 @@ class Known:
         packed = step_limit(self.topology, self.spec, steps, of, effort=_UNITS)
         if packed.limit.required_upper <= cost:
             made = round_to_algorithm(packed, dual_of(self.spec), None)
-            self.found += [made] if made is not None else []
+            self.found += [made[0]] if made is not None else []
         return packed.limit
 
     def _dominated(self, triple: Triple) -> bool:
@@ -223,9 +223,9 @@ class KnownAllreduce(Known):
             return None
         packed = step_limit(self.topology, spec, steps, bounds, effort=_UNITS)
         made = round_to_algorithm(packed, dual_of(spec), None)
-        return (
-            None if made is None or made.num_sends > MAX_EXPANDED_SENDS else expand_algorithm(made)
-        )
+        if made is None or made[0].num_sends > MAX_EXPANDED_SENDS:
+            return None
+        return expand_algorithm(made[0])
 
     def limit_claims(self) -> Iterator[Claim]:
         """Yield what is proved of all allreduces, and of the halves of compositions."""

@@ -52,6 +52,8 @@ class Point:
         rests_on: Origins, other than this process, of refutations that the proof needs:
             ``"stored"`` (the user's store), ``"other-version"``, ``"store-file"``, ``"cluster"``.
             For a point without a proof: origins that would prove it if they were verified.
+        found_by: Method that made the algorithm: ``"greedy"``, ``"construction"``, ``"packing"``,
+            ``"composition"``, or a solver, such as ``"cp-sat"``. Empty: not in its file.
     """
 
     steps: int
@@ -67,6 +69,7 @@ class Point:
     of_class: str = ""
     above_every: Fraction | None = None
     rests_on: tuple[str, ...] = ()
+    found_by: str = ""
 
     @classmethod
     def of(
@@ -87,6 +90,7 @@ class Point:
             of_class,
             above,
             tuple(origin.value for origin in point.proof_origins),
+            point.found_by,
         )
 
     @property

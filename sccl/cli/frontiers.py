@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -59,8 +61,9 @@ def _print_sweep(console: Console, frontier: Frontier, spec: Spec) -> None:
         console.print(_points_table(frontier.points))
         _print_fastest(console, frontier)
     refuted = format_count(len(frontier.refuted), "candidate")
+    by = _refuting_methods(frontier)
     console.print(
-        f"{refuted} refuted, {len(frontier.open)} open, {frontier.seconds:.1f} s. "
+        f"{refuted} refuted{by}, {len(frontier.open)} open, {frontier.seconds:.1f} s. "
         f"Class: {frontier.scope}"
     )
     if frontier.stop_reason == "interrupted":
@@ -71,6 +74,13 @@ def _print_sweep(console: Console, frontier: Frontier, spec: Spec) -> None:
     elif frontier.stop_reason == "max-steps":
         console.print("Not the end: more steps may give a smaller R/C (--max-steps).")
     _print_open(console, frontier)
+
+
+def _refuting_methods(frontier: Frontier) -> str:
+    """Return the methods that refuted candidates, the most frequent first, in words."""
+    methods = Counter(entry.refuted_by for entry in frontier.refuted if entry.refuted_by)
+    named = ", ".join(f"{count} by {method}" for method, count in methods.most_common())
+    return f" ({named})" if named else ""
 
 
 def _print_bounds(console: Console, frontier: Frontier, spec: Spec) -> None:
@@ -84,7 +94,7 @@ def _print_bounds(console: Console, frontier: Frontier, spec: Spec) -> None:
 
 
 def _points_table(points: tuple[Point, ...]) -> Table:
-    table = Table("C", "S", "R", "R/C", "Optimal in", "State", "Seconds", "File")
+    table = Table("C", "S", "R", "R/C", "Optimal in", "State", "Found by", "Seconds", "File")
     for p in points:
         table.add_row(
             str(p.chunks),
@@ -93,6 +103,7 @@ def _points_table(points: tuple[Point, ...]) -> Table:
             str(p.cost),
             " and ".join(p.optimal) or "-",
             f"[{'green' if p.is_proved else 'yellow'}]{p.state_text}[/]",
+            escape(p.found_by or "-"),
             _seconds_text(p),
             _file_text(p),
         )
@@ -114,7 +125,9 @@ def _print_limits(console: Console, frontier: Frontier, spec: Spec) -> None:
 
 
 def _limits_table(frontier: Frontier) -> Table:
-    table = Table("S", "Limit of R/C", "State", "Attained by", "Optimal in", "Seconds", "File")
+    table = Table(
+        "S", "Limit of R/C", "State", "Attained by", "Optimal in", "Found by", "Seconds", "File"
+    )
     limits = {limit.steps: limit for limit in frontier.classes[0].limits}
     for point in frontier.points:
         table.add_row(
@@ -123,6 +136,7 @@ def _limits_table(frontier: Frontier) -> Table:
             "[green]proved[/]" if point.is_proved else "[yellow]open[/]",
             _attained_text(point),
             " and ".join(point.optimal) or "-",
+            escape(point.found_by or "-"),
             _seconds_text(point),
             _file_text(point),
         )
@@ -178,7 +192,8 @@ def _print_classes(console: Console, frontier: Frontier, spec: Spec) -> None:
 
 def _classes_table(frontier: Frontier) -> Table:
     table = Table(
-        "C", "S", "R", "R/C", "Class", "Above all", "Optimal in", "State", "Seconds", "File"
+        *("C", "S", "R", "R/C", "Class", "Above all", "Optimal in", "State", "Found by"),
+        *("Seconds", "File"),
     )
     for name, point in frontier.non_dominated:
         table.add_row(
@@ -190,6 +205,7 @@ def _classes_table(frontier: Frontier) -> Table:
             above_all_text(frontier.gap_to_any_class(point)),
             " and ".join(point.optimal) or "-",
             f"[{'green' if point.is_proved else 'yellow'}]{_state_text(point, frontier)}[/]",
+            escape(point.found_by or "-"),
             _seconds_text(point),
             _file_text(point),
         )

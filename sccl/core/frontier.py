@@ -54,18 +54,22 @@ class RefutedCandidate:
         evidence: why that may be believed, in words.
         seconds: that finding it out took. None: its file does not say.
         origin: where the refutation came from.
+        refuted_by: ``"distance"``, ``"cut"``, ``"packing"``, or a solver, such as ``"cp-sat"``.
+            Empty: its file does not say.
     """
 
     candidate: Candidate
     evidence: str
     seconds: float | None
     origin: Origin = Origin.THIS_PROCESS
+    refuted_by: str = ""
 
     @property
     def evidence_text(self) -> str:
-        """Return the evidence, and its origin unless that is this process."""
+        """Return the method, the evidence, and its origin unless that is this process."""
+        by = f"by {self.refuted_by}: " if self.refuted_by else ""
         is_local = self.origin is Origin.THIS_PROCESS
-        return self.evidence if is_local else f"{self.evidence} ({self.origin.value})"
+        return f"{by}{self.evidence}" if is_local else f"{by}{self.evidence} ({self.origin.value})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +110,8 @@ class Point:
         proof_origins: origins other than this process of the refutations that the proof needs. For
             a
             point that is not proved, those that would prove it if they were verified.
+        found_by: method that made its algorithm: ``"greedy"``, ``"construction"``, ``"packing"``,
+            ``"composition"``, or a solver, such as ``"cp-sat"``. Empty: its file does not say.
     """
 
     steps: int
@@ -123,6 +129,7 @@ class Point:
     seconds: float | None = None
     from_store: bool = False
     proof_origins: tuple[Origin, ...] = ()
+    found_by: str = ""
 
     @classmethod
     def from_algorithm(cls, algorithm: AnyAlgorithm) -> Point:
@@ -155,7 +162,9 @@ class Point:
             is_attained=False,
         )
 
-    def with_algorithm(self, algorithm: AnyAlgorithm, file: Path | None) -> Point:
+    def with_algorithm(
+        self, algorithm: AnyAlgorithm, file: Path | None, found_by: str = ""
+    ) -> Point:
         """Return it with an algorithm that attains it, or is near it."""
         return replace(
             self,
@@ -164,6 +173,7 @@ class Point:
             is_attained=algorithm.bandwidth_cost == self.cost,
             algorithm=algorithm,
             file=file,
+            found_by=found_by,
         )
 
     @property

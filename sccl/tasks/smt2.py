@@ -33,9 +33,9 @@ def problem_text(question: Question) -> str:
             "links differ by direction; write reducescatter and allgather each"
         )
     require_reachable(question.instances)
-    from sccl.synth.syncoll.encoding_qflia import smtlib_text  # noqa: PLC0415 - pySMT is slow to import
+    from sccl.synth.syncoll.encoding_qflia import encode  # noqa: PLC0415 - pySMT is slow to import
 
-    return _class_comment(question) + smtlib_text(question.instances[0])
+    return _class_comment(question) + encode(question.instances[0]).text
 
 
 def _class_comment(question: Question) -> str:
@@ -43,6 +43,6 @@ def _class_comment(question: Question) -> str:
     if not question.scope:
         return ""
     return (
-        f"; One half of {question.scope},\\n; of S={question.steps} steps and R={question.rounds} "
-        "rounds in all: unsat proves nothing about other families.\\n"
+        f"; One half of {question.scope},\n; of S={question.steps} steps and R={question.rounds} "
+        "rounds in all: unsat proves nothing about other families.\n"
     )

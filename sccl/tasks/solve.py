@@ -31,8 +31,8 @@ def find_algorithm(spec: Spec, question: Question, settings: Settings) -> Answer
     """
     require_reachable(question.instances)
     chunks, symmetry = question.collective.chunks, settings.symmetry
-    if (without := _constructed_answer(spec, question)) is not None:
-        return without
+    if settings.solver != "z3" and (answer := _constructed_answer(spec, question)) is not None:
+        return answer
     with open_query_oracle(question.topology, spec, settings) as (solve, _):
         for instance in question.instances if symmetry.endswith(".json") else ():
             if not candidate_groups(instance.topology, instance.collective, symmetry):
@@ -61,7 +61,11 @@ def _constructed_answer(spec: Spec, question: Question) -> Sat | None:
     begin = time.perf_counter()
     exchange, chunks = find_clique_exchange(question.topology), question.collective.chunks
     algorithm = exchange and exchange.fit_algorithm(spec, chunks, question.steps, question.rounds)
-    return Sat(algorithm, "direct", time.perf_counter() - begin) if algorithm else None
+    return (
+        Sat(algorithm, "construction (exchange)", time.perf_counter() - begin)
+        if algorithm
+        else None
+    )
 
 
 def answer_scope(question: Question, answer: Answer) -> str:

@@ -305,7 +305,7 @@ class PlanSwitch:
     def _failed(self, error: ScclError) -> None:
         sys.stderr.write(
             f"sccl: rank {self._rank}: {error}: the job continues under its plan, and checks for "
-            "other plans from time to time\\n"
+            "other plans from time to time\n"
         )
 
     def _fit(self, content: bytes, version: int) -> PreparedPlan | None:

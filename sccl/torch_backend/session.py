@@ -172,7 +172,7 @@ def _load_script(path: str, ranks: int) -> PlanScript | None:
         if script.ranks == ranks:
             return script
         why = f"the plan is for {script.ranks} ranks, and the job has {ranks}"
-    sys.stderr.write(f"sccl: {why}: the job continues without a plan\\n")
+    sys.stderr.write(f"sccl: {why}: the job continues without a plan\n")
     return None
 
 

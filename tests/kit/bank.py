@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import msgspec
-import pytest
 
 from sccl.collectives import resolve_collective
 from sccl.core.answer import Answer, Sat, Unknown, Unsat, verdict
@@ -109,15 +108,9 @@ def check_backend(solver: str, case: Case, timeout_s: float = 300, *, here: bool
     Raises:
         AssertionError: it gives another, or none in time; or the judge does not agree.
     """
-    effort = solve.Effort(timeout_s)
-    backend = solve.load(solver)
-    answer_here = getattr(backend, "answer_here", backend.answer)
-    with pytest.MonkeyPatch.context() as patch:
-        if here:
-            patch.setattr(backend, "answer", answer_here)
-        answer = solve_question(
-            case.question, lambda instance: solve.solve(instance, solver, effort)
-        )
+    effort, backend = solve.Effort(timeout_s), solve.load(solver)
+    ask = getattr(backend, "answer_in_process", backend.answer) if here else backend.answer
+    answer = solve_question(case.question, lambda instance: ask(instance, effort))
     assert not isinstance(answer, Unknown), f"{solver} gave up on {case}: {answer.reason}"
     assert verdict(answer) == ("sat" if case.sat else "unsat"), f"{solver} on {case}: {case.why}"
     if isinstance(answer, Sat):
@@ -130,7 +123,7 @@ def check_backend(solver: str, case: Case, timeout_s: float = 300, *, here: bool
         assert answer.evidence
     most = max(instance.collective.num_chunks for instance in case.question.instances)
     if solver not in RACES and most <= _MOST_CHUNKS:
-        second = solve_question(case.question, lambda instance: answer_here(instance, effort))
+        second = solve_question(case.question, lambda instance: ask(instance, effort))
         assert _bytes(second) == _bytes(answer), f"{solver} answers {case} in two ways"
 
 

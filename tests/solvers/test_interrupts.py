@@ -33,7 +33,7 @@ def interrupted(module: str, count: int, words: str) -> str:
 SOLVE = "solve --no-store --collective"
 FIRST = [
     (
-        "sccl.synth.syncoll.cpsat_strategies",
+        "sccl.synth.syncoll.solve_cpsat",
         f"{SOLVE} broadcast --topo dgx1 --chunks 14 --steps 3 --rounds 5",
     ),
     (

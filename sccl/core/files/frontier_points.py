@@ -42,6 +42,7 @@ def point_to_wire(
         seconds=seconds_to_wire(point.seconds),
         from_store=UNSET if of_limits or point.seconds is None else point.from_store,
         rests_on=tuple(origin.value for origin in point.proof_origins) or UNSET,
+        found_by=point.found_by or UNSET,
         file=str(point.file) if point.file else None,
     )
 
@@ -74,6 +75,7 @@ def point_from_wire(
         seconds=seconds_from_wire(wire.seconds),
         from_store=wire.from_store is True,
         proof_origins=tuple(map(origin_from_text, wire.rests_on or ())),
+        found_by=wire.found_by or "",
     )
 
 
@@ -101,6 +103,7 @@ def refuted_to_wire(row: RefutedCandidate) -> CandidateWire:
         evidence=row.evidence,
         seconds=seconds_to_wire(row.seconds),
         origin=UNSET if row.origin is Origin.THIS_PROCESS else row.origin.value,
+        refuted_by=row.refuted_by or UNSET,
     )
 
 

@@ -65,6 +65,13 @@ class PointWire(Part, frozen=True, kw_only=True):
             "prove it if they were verified."
         ),
     ] = UNSET
+    found_by: Annotated[
+        str | UnsetType,
+        Meta(
+            description="Method that made the algorithm: greedy, construction, packing, "
+            "composition, or a solver (cp-sat, cadical, z3)."
+        ),
+    ] = UNSET
     file: FileText | None
 
 
@@ -84,6 +91,13 @@ class CandidateWire(Part, frozen=True, kw_only=True):
             description="Source of a refutation: stored, other-version, store-file, cluster; "
             "absent: this process. For an open candidate: source of an unverified "
             "claim."
+        ),
+    ] = UNSET
+    refuted_by: Annotated[
+        str | UnsetType,
+        Meta(
+            description="For a refuted candidate: distance, cut, packing, or a solver (cp-sat, "
+            "cadical, z3)."
         ),
     ] = UNSET
 

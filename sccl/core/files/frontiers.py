@@ -222,6 +222,7 @@ def _frontier_from_wire(wire: QuestionFrontierWire, classes: tuple[ClassFrontier
                 c.evidence or "",
                 seconds_from_wire(c.seconds),
                 origin_from_text(c.origin or Origin.THIS_PROCESS),
+                c.refuted_by or "",
             )
             for c in wire.unsat or ()
         ),

@@ -238,7 +238,7 @@ class Compositions:
             return point
         algorithm = replace(algorithm, scope=_scope_text(within), proved=claims)
         file = self.folder.save(algorithm) if self.folder else None
-        point = point.with_algorithm(algorithm, file)
+        point = point.with_algorithm(algorithm, file, "composition")
         return replace(point, rounds_per_step=algorithm.rounds_per_step)
 
     def _unverified_origins(self, *, proved: bool) -> tuple[Origin, ...]:
@@ -273,7 +273,7 @@ class Compositions:
         claims = (*point.optimal, "pareto") if best else ()
         algorithm = replace(algorithm, scope=_scope_text(None), proved=claims)
         file = self.folder.save(algorithm) if self.folder else None
-        return point.with_algorithm(algorithm, file), limit
+        return point.with_algorithm(algorithm, file, "composition"), limit
 
 
 def _scope_text(covered: SweepRange | None) -> str:

@@ -68,7 +68,7 @@ def exchange_family(  # noqa: PLR0913, PLR0917 - a question, its bounds, two end
         point = Point(steps, cost, None, None, bounds.bounds_met(steps, cost), is_attained=False)
         if made is not None:
             file = folder.save(made, EXCHANGED) if folder else None
-            point = point.with_algorithm(made, file)
+            point = point.with_algorithm(made, file, "construction")
         now = time.perf_counter()
         points.append(replace(point, seconds=now - since))
         since = now

@@ -166,4 +166,4 @@ def _make_point(
     algorithm = replace(algorithm, scope=bounds.scope, proved=claims)
     file = folder.save(algorithm, TREES) if folder else None
     point = Point.from_algorithm(algorithm)
-    return replace(point, optimal=optimal, is_proved=proved, file=file)
+    return replace(point, optimal=optimal, is_proved=proved, file=file, found_by="packing")

@@ -23,7 +23,7 @@ from sccl.topo.symmetry.group_choice import candidate_groups
 if TYPE_CHECKING:
     from sccl.synth.constructions.product_alltoall import ProductAlltoall
 
-NAME = "direct"
+NAME = "construction"
 
 _NamedAlgorithm = tuple[str, AnyAlgorithm | None]
 """The name of the group that an algorithm is invariant under, and that, or that there is none."""

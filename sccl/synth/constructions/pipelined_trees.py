@@ -30,7 +30,7 @@ from sccl.judge import require_valid
 from sccl.solvers.max_flow import FlowNetwork
 from sccl.synth.constructions.rip_up_trees import MAX_TREE_SEARCH_RANKS
 
-NAME = "disjoint trees"
+NAME = "construction (disjoint trees)"
 
 _MAX_WORK = 4e9  # elementary operations
 _TRIES = 16  # of which the lowest trees are taken: torus:16x16 has 26, or 22 to 24

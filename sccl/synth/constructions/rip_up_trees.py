@@ -29,7 +29,7 @@ from sccl.prove.bounds.latency import farthest_pair
 from sccl.prove.bounds.timed_cuts import timed_bound
 from sccl.prove.bounds.timed_program import TimedBound
 
-NAME = "trees"
+NAME = "construction (trees)"
 
 MAX_TREE_SEARCH_RANKS = 32
 """Ranks up to which packings and solvers do better, in their time."""

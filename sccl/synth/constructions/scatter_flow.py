@@ -41,7 +41,7 @@ from sccl.topo.symmetry.automorphisms import automorphisms
 if TYPE_CHECKING:
     from sccl.prove.bounds.timed_program import TimedBound
 
-NAME = "one flow"
+NAME = "construction (flow)"
 
 _MAX_SENDS = 1_000_000
 _MULTIPLES = (1, 2, 3, 4, 6, 8, 12)  # the least C at which R is whole

@@ -1,52 +1,158 @@
-"""The paper's problem as SMT-LIB 2 text, through pySMT, for any solver that reads QF_LIA.
+"""SCCL's encoding of an instance (section 3.4) in quantifier-free linear integer arithmetic.
 
-Constraints C1 to C6 of SCCL section 3.4 in pure linear integer arithmetic: pseudo-Booleans are sums
-of if-then-else. pySMT's own Z3 module is not imported: it changes Z3's process-wide settings.
+This formula, and no other, is asked of Z3 (:mod:`sccl.synth.syncoll.solve_z3`) and written as
+SMT-LIB 2 for other solvers. For ranks ``u`` and ``v``, a chunk ``c``, and a step ``s`` from 1 to S,
+all variables are Boolean:
+
+- ``snd_u_c_v_s``: u sends c to v in step s,
+- ``held_c_v_s``: v holds c after step s,
+- ``more_s_j``: step s has more than j rounds.
+
+The paper's integers follow from them: ``time_{c,v}`` is the first s with ``held_c_v_s``, and
+``r_s = 1 + sum_j more_s_j``. A variable for each step makes C5 a sum over variables, where the
+paper counts conjunctions ``snd and time = s``. On allgather (6, 3, 7) of a DGX-1 Z3 took 0.2 s, and
+more than 120 s with the paper's integers (``docs/results/tables.md``).
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 from io import StringIO
 
-from pysmt.environment import Environment, pop_env, push_env
+from pysmt.environment import Environment
 from pysmt.fnode import FNode
-from pysmt.formula import FormulaManager
 from pysmt.logics import QF_LIA
 from pysmt.smtlib.script import smtlibscript_from_formula
-from pysmt.typing import BOOL, INT
+from pysmt.typing import BOOL
 
+from sccl.core.algorithm import Algorithm, Send
+from sccl.core.ids import ChunkId, Rank, Step
 from sccl.core.instance import Instance
+from sccl.core.topology import UNREACHED, distances
 from sccl.errors import TooLargeError
 
-_MAX_TERMS = 2**20
+MAX_SENDS = 2**20
+"""Variables of sends up to which pySMT builds the formula in some minutes."""
 
 
-def smtlib_text(instance: Instance) -> str:
-    """Return the problem as an SMT-LIB 2 script that ends in ``(check-sat)``.
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """C1 to C6 for an instance.
 
-    A solver answers ``sat`` exactly if an algorithm exists. Names: ``time_C_N``, ``snd_N_C_M``,
-    ``r_S``, as in the paper (chunk C, ranks N and M, step S counted from 1).
+    Attributes:
+        text: SMT-LIB 2 script. A solver answers ``sat`` exactly if an algorithm exists.
+        sends: the send of each variable ``snd_u_c_v_s``.
+        extra_rounds: per step the variables ``more_s_j``.
+    """
+
+    instance: Instance
+    text: str
+    sends: dict[str, Send]
+    extra_rounds: tuple[tuple[str, ...], ...]
+
+    def decode(self, true_names: Collection[str]) -> Algorithm:
+        """Return the algorithm of a model, given by the variables that are true."""
+        rounds = tuple(1 + sum(n in true_names for n in names) for names in self.extra_rounds)
+        sends = tuple(send for name, send in self.sends.items() if name in true_names)
+        return Algorithm(self.instance.topology, self.instance.collective, rounds, sends)
+
+
+def encode(instance: Instance) -> Encoding:
+    """Return C1 to C6 for an instance.
 
     Raises:
-        TooLargeError: the text would be.
+        TooLargeError: there are more than :data:`MAX_SENDS` variables of sends.
     """
-    terms = instance.collective.num_chunks * len(instance.topology.links) * instance.steps
-    if terms > _MAX_TERMS:
-        raise TooLargeError(
-            f"{instance.collective.num_chunks} chunks, {len(instance.topology.links)} links and "
-            f"{instance.steps} steps make {terms} terms of C5 alone; this version writes up to "
-            f"{_MAX_TERMS}: give fewer of one of them"
-        )
+    sends = _useful_sends(instance)
     environment = Environment()
-    push_env(environment)
-    try:
-        formula = _formula(instance, environment.formula_manager)
-        script = smtlibscript_from_formula(formula, logic=QF_LIA)
-        out = StringIO()
-        script.serialize(out, daggify=False)
-        return f"{_header(instance)}{out.getvalue()}"
-    finally:
-        pop_env()
+    m = environment.formula_manager
+
+    def variables(names: Iterable[str]) -> list[FNode]:
+        """Return the variables with these names."""
+        return [m.Symbol(name, BOOL) for name in names]
+
+    def count(conditions: list[FNode]) -> FNode:
+        """Return how many conditions hold, as an integer."""
+        terms = [m.Ite(x, m.Int(1), m.Int(0)) for x in conditions]
+        return m.Plus(terms) if terms else m.Int(0)
+
+    collective, steps = instance.collective, range(1, instance.steps + 1)
+    arriving: dict[tuple[int, int, int], list[FNode]] = {}
+    on_link: dict[tuple[int, int, int], list[FNode]] = {}
+    for name, send in sends.items():
+        variable = m.Symbol(name, BOOL)
+        arriving.setdefault((send.chunk, send.dst, send.step + 1), []).append(variable)
+        on_link.setdefault((send.src, send.dst, send.step + 1), []).append(variable)
+
+    def held(chunk: int, rank: int, step: int) -> FNode:
+        """Return whether a rank holds a chunk after a step. C1: at the start, holders do."""
+        if rank in collective.holders(chunk):
+            return m.TRUE()
+        return m.Symbol(f"held_{chunk}_{rank}_{step}", BOOL) if step else m.FALSE()
+
+    parts: list[FNode] = []
+    for chunk in range(collective.num_chunks):
+        destinations = collective.destinations(chunk)
+        for rank in range(collective.ranks):
+            if rank in collective.holders(chunk):
+                continue
+            for s in steps:  # held_c_v_s means what its name says
+                received = m.Or([held(chunk, rank, s - 1), *arriving.get((chunk, rank, s), ())])
+                parts.append(m.Iff(held(chunk, rank, s), received))
+            if rank in destinations:
+                parts.append(held(chunk, rank, instance.steps))  # C2
+            received_ever = [x for s in steps for x in arriving.get((chunk, rank, s), ())]
+            parts.append(m.LE(count(received_ever), m.Int(1)))  # C3: by C2 exactly 1 if wanted
+    for name, send in sends.items():  # C4: what is sent in step s is held after step s - 1
+        holds = held(send.chunk, send.src, send.step)
+        parts.append(m.Implies(m.Symbol(name, BOOL), holds))
+    most = instance.rounds - instance.steps + 1  # every step has at least one round (section 3.1)
+    more = tuple(tuple(f"more_{s}_{j}" for j in range(1, most)) for s in steps)
+    for s in steps:
+        extra = variables(more[s - 1])
+        parts += [m.Implies(extra[j + 1], extra[j]) for j in range(len(extra) - 1)]
+        for constraint in instance.topology.constraints():  # C5
+            sent = [x for u, v in constraint.edges for x in on_link.get((u, v, s), ())]
+            for j in range(1, most + 1):  # r_s <= j implies sum <= b * j
+                if (capacity := constraint.chunks_per_round * j) >= len(sent):
+                    break
+                fits = m.LE(count(sent), m.Int(capacity))
+                parts.append(m.Or(extra[j - 1], fits) if j < most else fits)
+    extra_rounds = count([x for names in more for x in variables(names)])
+    parts.append(m.Equals(extra_rounds, m.Int(instance.rounds - instance.steps)))  # C6
+    script = smtlibscript_from_formula(m.And(parts), logic=QF_LIA)
+    out = StringIO()
+    script.serialize(out, daggify=False)
+    return Encoding(instance, f"{_header(instance)}{out.getvalue()}", sends, more)
+
+
+def _useful_sends(instance: Instance) -> dict[str, Send]:
+    """Return the sends that an algorithm may need, by the names of their variables.
+
+    Before ``step`` a chunk gets no farther than ``step`` links, and an arrival from which no wanted
+    rank can be reached in time is useless.
+    """
+    successors = instance.topology.successors()
+    predecessors = instance.topology.reversed().successors()
+    sends: dict[str, Send] = {}
+    for (holders, wanted), chunks in instance.collective.chunk_classes().items():
+        before, after = distances(successors, holders), distances(predecessors, wanted)
+        for u, v in sorted(instance.topology.edges):
+            if v in holders or UNREACHED in {before[u], after[v]}:
+                continue
+            for step in range(before[u], instance.steps - after[v]):
+                for chunk in chunks:
+                    name = f"snd_{u}_{chunk}_{v}_{step + 1}"
+                    sends[name] = Send(Step(step), ChunkId(chunk), Rank(u), Rank(v))
+        if len(sends) > MAX_SENDS:
+            c = instance.collective
+            raise TooLargeError(
+                f"{c.num_chunks} chunks, {len(instance.topology.links)} links and "
+                f"{instance.steps} steps make more than {MAX_SENDS} variables: give fewer of one "
+                "of them"
+            )
+    return sends
 
 
 def _header(instance: Instance) -> str:
@@ -56,45 +162,3 @@ def _header(instance: Instance) -> str:
         f"; P={c.ranks} ranks, G={c.num_chunks} chunks (C={c.chunks}), "
         f"S={instance.steps} steps, R={instance.rounds} rounds\n"
     )
-
-
-def _formula(instance: Instance, m: FormulaManager) -> FNode:
-    chunks, ranks = range(instance.collective.num_chunks), range(instance.collective.ranks)
-    steps, edges = range(1, instance.steps + 1), sorted(instance.topology.edges)
-    time = {(c, n): m.Symbol(f"time_{c}_{n}", INT) for c in chunks for n in ranks}
-    snd = {(u, c, v): m.Symbol(f"snd_{u}_{c}_{v}", BOOL) for c in chunks for u, v in edges}
-    rounds = {s: m.Symbol(f"r_{s}", INT) for s in steps}
-    zero, unit, last = m.Int(0), m.Int(1), m.Int(instance.steps)
-
-    def count(conditions: list[FNode]) -> FNode:
-        """Return how many conditions hold."""
-        return m.Plus([m.Ite(x, unit, zero) for x in conditions]) if conditions else zero
-
-    parts: list[FNode] = []
-    for c in chunks:
-        pre, post = instance.collective.holders(c), instance.collective.destinations(c)
-        for n in ranks:
-            parts.append(m.GE(time[c, n], zero))
-            if n in pre:
-                parts.append(m.Equals(time[c, n], zero))  # C1
-            if n in post:
-                parts.append(m.LE(time[c, n], last))  # C2
-            if n not in pre:  # C3
-                received = count([snd[u, c, v] for u, v in edges if v == n])
-                parts.append(m.Implies(m.LE(time[c, n], last), m.Equals(received, unit)))
-        for u, v in edges:  # C4
-            parts.append(m.Implies(snd[u, c, v], m.LT(time[c, u], time[c, v])))
-    for s in steps:  # C5
-        for constraint in instance.topology.constraints():
-            sent = count(
-                [
-                    m.And(snd[u, c, v], m.Equals(time[c, v], m.Int(s)))
-                    for u, v in constraint.edges
-                    for c in chunks
-                ]
-            )
-            allowed = m.Times(m.Int(constraint.chunks_per_round), rounds[s])
-            parts.append(m.LE(sent, allowed))
-    parts += [m.GE(r, unit) for r in rounds.values()]  # section 3.1
-    parts.append(m.Equals(m.Plus(list(rounds.values())), m.Int(instance.rounds)))  # C6
-    return m.And(parts)

@@ -1,4 +1,4 @@
-"""Algorithms by lists: step by step each rank receives the most urgent chunks.
+"""The greedy: step by step each rank receives the most urgent chunks.
 
 In a step a rank's links are matched with chunks: first those that must come nearer in this step to
 be in time, then those that the fewest ranks hold. Each chunk finds a place if others can make room

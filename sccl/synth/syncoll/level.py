@@ -62,12 +62,16 @@ class Level:
             case Unsat() if not answer.is_accepted:
                 return level.mark_unverified(candidate, answer.origin)
             case Unsat(evidence):
-                why = RefutedCandidate(candidate, evidence, answer.seconds, answer.origin)
+                why = RefutedCandidate(
+                    candidate, evidence, answer.seconds, answer.origin, answer.solver
+                )
                 follows = f"follows from {candidate}: no more rounds, no fewer chunks"
                 without = replace(
                     level, undecided=self._without(candidate), refuted=(*self.refuted, why)
                 )
-                return without.refute(candidate.implies_unsat, follows, origin=answer.origin)
+                return without.refute(
+                    candidate.implies_unsat, follows, answer.solver, origin=answer.origin
+                )
             case Unknown(reason):
                 gone = [c for c in self.undecided if answer.best and c.cost < answer.best]
                 still = (OpenCandidate(c, reason) for c in dict.fromkeys((candidate, *gone)))
@@ -78,21 +82,24 @@ class Level:
 
     def record_bound(self, bound: StepLimit | None, seconds: float) -> Level:
         """Return the state after a bound for these steps. None: there is none."""
-        return replace(self.record_limit(bound, seconds), has_bound=True, has_limit=False)
+        return replace(self.record_limit(bound, seconds, "cut"), has_bound=True, has_limit=False)
 
-    def record_limit(self, limit: StepLimit | None, seconds: float) -> Level:
+    def record_limit(
+        self, limit: StepLimit | None, seconds: float, method: str = "packing"
+    ) -> Level:
         """Return the state after the limit, which refutes all candidates below, for any k and C.
 
         Args:
             limit: None: it could not be computed.
             seconds: time it took.
+            method: what proved it.
         """
         level = replace(self, has_limit=True)
         if limit is None:
             return level
         kind = "limit of R/C" if limit.is_exact else "bound on R/C"
         why = f"no algorithm of {limit.steps} steps has R/C below {limit.lower} ({kind})"
-        return level.refute(lambda c: c.cost < limit.lower, why, seconds)
+        return level.refute(lambda c: c.cost < limit.lower, why, method, seconds)
 
     def mark_unverified(self, candidate: Candidate, origin: Origin) -> Level:
         """Return the state after an unverified origin claims that a candidate is unsat.
@@ -110,6 +117,7 @@ class Level:
         self,
         is_refuted: Callable[[Candidate], bool],
         why: str,
+        refuted_by: str,
         seconds: float = 0.0,
         origin: Origin = Origin.THIS_PROCESS,
     ) -> Level:
@@ -128,7 +136,8 @@ class Level:
         candidates = [*self.undecided, *(o.candidate for o in self.open), *sorted(again)]
         gone = [c for c in candidates if is_refuted(c)]
         refuted = (
-            RefutedCandidate(c, why, 0.0 if i else seconds, origin) for i, c in enumerate(gone)
+            RefutedCandidate(c, why, 0.0 if i else seconds, origin, refuted_by)
+            for i, c in enumerate(gone)
         )
         return replace(
             self,

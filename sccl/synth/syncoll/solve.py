@@ -1,4 +1,4 @@
-"""Solvers of instances: the face that everything else uses, and the judge behind each answer.
+"""The answer to an instance: refutation, construction, greedy, or a solver, then the judge.
 
 A backend is a module of this package with a function ``answer(instance, effort) -> Answer``. It is
 imported only when it is asked for.
@@ -22,9 +22,11 @@ from sccl.core.topology import Topology
 from sccl.errors import SolverError, unknown_name
 from sccl.judge import require_valid
 from sccl.prove.bounds import bandwidth_bound, farthest_pair
+from sccl.prove.bounds.single_flow import single_flow_ends
 from sccl.solvers.effort import MAX_TIMEOUT_S, UNIT_S, Effort, EffortMeter
 from sccl.synth import constructions
 from sccl.synth.syncoll.encoding_time_indexed import MAX_TRANSFERS, count_variables
+from sccl.synth.syncoll.greedy import schedule_greedily
 from sccl.topo.symmetry.expansion import MAX_EXPANDED_SENDS, expand_algorithm
 from sccl.topo.symmetry.group import Group
 from sccl.transform import prune
@@ -43,6 +45,8 @@ __all__ = [
 
 DEFAULT_SOLVER = "cpsat"
 _MIN_CONSTRUCTION_RANKS = 12  # below, solvers need no help, and what they say is worth knowing
+_ASKED_ALONE = ("z3",)
+_AFTER_GREEDY = ("cpsat", "portfolio")
 _SYMMETRIC_SHARE = 1 / 12  # units by second of a query: a sixth of its time
 _SYMMETRIC_UNITS = 20.0  # units, if there is no timeout
 
@@ -104,7 +108,12 @@ def solve(
     effort: Effort | None = None,
     groups: Sequence[Group] = (),
 ) -> Answer:
-    """Return the verdict of ``solver`` on ``instance``. An algorithm has passed verification.
+    """Return the verdict on ``instance``. An algorithm has passed verification.
+
+    Tried in this order: refutation by distance, constructions (on large machines), symmetric
+    algorithms, the greedy, the solver. The bandwidth bound, which loads an LP solver, is asked
+    where no solver is: sweeps begin with it. The first answer counts, and its ``solver`` names what
+    decided. Z3 is asked alone: it is the reference for all others.
 
     Args:
         groups: groups of symmetries. An algorithm invariant under one of them is sought first,
@@ -116,32 +125,46 @@ def solve(
         JudgeError: it gave an algorithm that is not valid.
         KeyboardInterrupt: the user interrupted. The solver has been stopped.
     """
-    effort = effort or Effort()
-    backend = load(solver)
-    spending = EffortMeter(effort)
-    why = ""
-    answer = _answer_without_search(instance, groups)
-    if not isinstance(answer, Sat | Unsat) and (answer is not None or _size_refusal(instance)):
-        answer = refute_by_bounds(instance) or answer
-    if answer is not None:
-        return _verify_answer(answer, "an answer without search")
+    spending = EffortMeter(effort or Effort())
+    check_name(solver)
+    if solver in _ASKED_ALONE:
+        return _ask(instance, solver, spending.effort)
+    quick = _refute_by_distance(instance) or _construct(instance, groups)
+    if isinstance(quick, Unknown):
+        quick = refute_by_bounds(instance) or quick
+    if quick is not None:
+        return _verify_answer(quick, "a construction")
+    symmetric: Unknown | None = None
     if groups:
         from sccl.synth.syncoll import symmetric_search  # noqa: PLC0415 - loads CP-SAT
 
-        symmetric = symmetric_search.answer(instance, groups, _symmetric_effort(instance, effort))
-        if isinstance(symmetric, Sat):
-            return _verify_answer(symmetric, "symmetric synthesis")
-        why = f"{symmetric.reason}; without symmetry "
-        left = spending.remaining()
-        if left is None:
-            return replace(
-                symmetric, reason=effort.timeout_reason, best=_construction_cost(instance)
-            )
-        effort = left
-    if reason := _size_refusal(instance):
-        return Unknown(
-            why + reason, solver, spending.elapsed_seconds(), best=_construction_cost(instance)
-        )
+        limited = _symmetric_effort(instance, spending.effort)
+        answer = symmetric_search.answer(instance, groups, limited)
+        if isinstance(answer, Sat):
+            return _verify_answer(answer, "symmetric synthesis")
+        symmetric = answer
+    left, reason = spending.remaining(), _size_refusal(instance)
+    if reason or left is None:
+        why = f"{symmetric.reason}; without symmetry " if symmetric else ""
+        stopped = f"{why}{reason}" if reason else spending.effort.timeout_reason
+        return _answer_by_bounds(instance, solver, stopped, spending)
+    if solver in _AFTER_GREEDY and (quick := _solve_without_model(instance, spending)) is not None:
+        return _verify_answer(quick, "the greedy")
+    return _ask(instance, solver, left)
+
+
+def _answer_by_bounds(
+    instance: Instance, solver: str, reason: str, spending: EffortMeter
+) -> Answer:
+    """Return what bounds say of an instance that no solver is asked about."""
+    if (refuted := refute_by_bounds(instance)) is not None:
+        return refuted
+    best = _construction_cost(instance)
+    return Unknown(reason, solver, spending.elapsed_seconds(), best=best)
+
+
+def _ask(instance: Instance, solver: str, effort: Effort) -> Answer:
+    backend = load(solver)
     try:
         answer = backend.answer(instance, effort)
     except ImportError as error:  # some load what they need when it comes to that
@@ -149,7 +172,7 @@ def solve(
     return _verify_answer(answer, f"solver {solver!r}")
 
 
-def _answer_without_search(instance: Instance, groups: Sequence[Group]) -> Answer | None:
+def _construct(instance: Instance, groups: Sequence[Group]) -> Answer | None:
     """Return an answer that needs no search. None: none is known."""
     many = instance.topology.ranks >= _MIN_CONSTRUCTION_RANKS
     if (groups or many) and (answer := constructions.answer(instance, groups)) is not None:
@@ -162,17 +185,42 @@ def _answer_without_search(instance: Instance, groups: Sequence[Group]) -> Answe
     return by_flow or pipelined_trees.answer(instance) or rip_up_trees.answer(instance)
 
 
+def _solve_without_model(instance: Instance, spending: EffortMeter) -> Sat | None:
+    """Return the algorithm of the greedy, or of one flow. None: neither finds one.
+
+    They take a millisecond or two, for most rows of SCCL's tables a hundredth of CP-SAT's time.
+    """
+    if spending.deadline_passed():
+        return None
+    if (algorithm := schedule_greedily(instance, spending.effort.seed)) is not None:
+        return Sat(algorithm, "greedy", spending.elapsed_seconds())
+    if single_flow_ends(instance.collective) is None:
+        return None
+    from sccl.synth.constructions import scatter_flow  # noqa: PLC0415 - loads solvers
+
+    by_flow = scatter_flow.answer(instance)
+    return by_flow if isinstance(by_flow, Sat) else None
+
+
 def refute_by_bounds(instance: Instance) -> Unsat | None:
     """Return that bounds of steps or of the bandwidth leave no algorithm. None: they leave some."""
+    if (refuted := _refute_by_distance(instance)) is not None:
+        return refuted
     begin = time.perf_counter()
-    topology, collective = instance.topology, instance.collective
-    why = ""
-    far = farthest_pair(topology, collective)
-    if instance.steps < far.steps:
-        why = f"chunk {far.chunk} starts {far.steps} links away from rank {far.rank}"
-    elif instance.rounds < (min_rounds := _min_rounds(topology, collective)):
+    if instance.rounds < (min_rounds := _min_rounds(instance.topology, instance.collective)):
         why = f"R is at least {min_rounds} with so many chunks (bandwidth bound)"
-    return Unsat(why, "bounds", time.perf_counter() - begin) if why else None
+        return Unsat(why, "cut", time.perf_counter() - begin)
+    return None
+
+
+def _refute_by_distance(instance: Instance) -> Unsat | None:
+    """Return that some chunk is too far from a rank that wants it. None: none is."""
+    begin = time.perf_counter()
+    far = farthest_pair(instance.topology, instance.collective)
+    if instance.steps >= far.steps:
+        return None
+    why = f"chunk {far.chunk} starts {far.steps} links away from rank {far.rank}"
+    return Unsat(why, "distance", time.perf_counter() - begin)
 
 
 @lru_cache(maxsize=16)

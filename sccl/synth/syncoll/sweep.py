@@ -10,7 +10,7 @@ from math import ceil
 from pathlib import Path
 
 from sccl.collectives import Dual, Spec, dual_of
-from sccl.core.answer import Answer, Sat, Unknown, Unsat
+from sccl.core.answer import Answer, Sat, Unknown, Unsat, describe_solver
 from sccl.core.bound import Bounds
 from sccl.core.candidate import Candidate, SweepRange
 from sccl.core.cost import Costs
@@ -217,6 +217,7 @@ class _Sweep:
             seconds=answer.seconds,
             from_store=answer.from_store,
             proof_origins=best.rests_on,
+            found_by=describe_solver(answer),
         )
 
     def frontier(self, bounds: Bounds, seconds: float) -> Frontier:

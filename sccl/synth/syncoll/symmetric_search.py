@@ -43,6 +43,8 @@ _UNITS_BY_PATHS = {
 }
 """Effort of each search, in units."""
 
+NAME = "cp-sat"
+
 _STRATEGY = Strategy(workers=8, is_presolved=False)
 
 
@@ -64,13 +66,13 @@ def answer(instance: Instance, groups: Sequence[Group], effort: Effort) -> Sat |
                 break
             result = search.attempt(group.generators, paths)
             if isinstance(result, SymmetricAlgorithm):
-                return Sat(result, "orbits", spending.elapsed_seconds(), group=group.name)
+                return Sat(result, NAME, spending.elapsed_seconds(), group=group.name)
             reason = result
         reasons.append(f"{group.name}: {reason}")
     return Unknown(
         f"no symmetric algorithm is known ({'; '.join(reasons)}), which "
         "proves nothing about others",
-        "orbits",
+        NAME,
         spending.elapsed_seconds(),
     )
 

@@ -211,5 +211,5 @@ def test_sizes_beyond_packings_are_not_refused() -> None:
 def test_what_is_not_written_down_is_none() -> None:
     packed = limit_of("torus:8x8", "broadcast", 1)
     dual = dual_of(named_spec("broadcast", 64))
-    assert round_to_algorithm(packed, dual, None) == packed.direct
+    assert round_to_algorithm(packed, dual, None) == (packed.direct, "construction")
     assert round_to_algorithm(replace(packed, direct=None), dual, None) is None

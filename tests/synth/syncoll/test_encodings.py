@@ -14,11 +14,10 @@ from ortools.sat.python import cp_model
 
 from sccl.core.instance import Instance
 from sccl.synth.common.round_vectors import round_vectors
-from sccl.synth.syncoll import cpsat_strategies
-from sccl.synth.syncoll.encoding_qflia import smtlib_text
+from sccl.synth.syncoll import solve_cpsat
+from sccl.synth.syncoll.encoding_qflia import encode as encode_qflia
 from sccl.synth.syncoll.encoding_time_indexed import TransferModel, encode
 from sccl.synth.syncoll.solve_cadical import build_clauses
-from sccl.synth.syncoll.solve_z3 import encode_paper
 from tests.kit.bank import BANK, Case
 
 Schedule = frozenset[tuple[int, int, int, int]]
@@ -117,7 +116,7 @@ def as_schedule(model: TransferModel, chosen: list[int]) -> Schedule:
 
 
 class _Collector(cp_model.CpSolverSolutionCallback):
-    def __init__(self, problem: cpsat_strategies._CpProblem) -> None:
+    def __init__(self, problem: solve_cpsat._CpProblem) -> None:
         super().__init__()
         self.problem = problem
         self.found: list[tuple[Schedule, tuple[int, ...]]] = []
@@ -130,7 +129,7 @@ class _Collector(cp_model.CpSolverSolutionCallback):
 
 def solutions(instance: Instance, *, ordered: bool) -> list[tuple[Schedule, tuple[int, ...]]]:
     """Return all solutions of the default solver's model."""
-    problem = cpsat_strategies._build_cp_model(encode(instance, break_symmetry=ordered))
+    problem = solve_cpsat._build_cp_model(encode(instance, break_symmetry=ordered))
     collector = _Collector(problem)
     solver = cp_model.CpSolver()
     solver.parameters.catch_sigint_signal = False  # it would stay deadly after
@@ -187,51 +186,28 @@ def _all_vectors(instance: Instance) -> list[tuple[int, ...]]:
     return [q for q in every if sum(q) == instance.rounds]
 
 
-LONG = (Case("ring:3", "gather", 1, 2, 3, True, ""),)
-"""Of which the paper's model has many thousand solutions."""
-
-
-@pytest.mark.parametrize(
-    "case",
-    [pytest.param(c, marks=[pytest.mark.nightly] * (c in LONG)) for c in TINY],
-    ids=str,
-)
-def test_the_papers_models_contain_the_schedules(case: Case) -> None:
-    """C1 to C6 also admit useless sends; counted without those they are the schedules."""
+@pytest.mark.parametrize("case", TINY, ids=str)
+def test_models_of_qflia_are_the_schedules(case: Case) -> None:
+    """C1 to C6 of the paper, each model once."""
     instance = case.question.instances[0]
-    context = z3.Context()
-    solver, time, snd, rounds = encode_paper(instance, context)
-    found = set()
+    encoding, context = encode_qflia(instance), z3.Context()
+    solver = z3.Solver(ctx=context)
+    solver.add(z3.parse_smt2_string(encoding.text, ctx=context))
+    names = [*encoding.sends, *itertools.chain.from_iterable(encoding.extra_rounds)]
+    variables = {name: z3.Bool(name, context) for name in names}
+    schedules: list[tuple[Schedule, tuple[int, ...]]] = []
     while solver.check() == z3.sat:
-        m = solver.model()
-        arrival = {key: m.eval(t, model_completion=True).as_long() for key, t in time.items()}
-        sent = {
-            (c, n, k, arrival[c, k] - 1)
-            for (n, c, k), s in snd.items()
-            if z3.is_true(m.eval(s, model_completion=True))
-            and k not in instance.collective.holders(c)
-            and arrival[c, k] <= instance.steps
+        model = solver.model()
+        values = {
+            name: z3.is_true(model.eval(variable, model_completion=True))
+            for name, variable in variables.items()
         }
-        q = tuple(m.eval(r, model_completion=True).as_long() for r in rounds)
-        found.add((frozenset(sent), q))
-        arrivals = {(n, c, k): s for c, n, k, s in sent}
-        same = [r == v for r, v in zip(rounds, q, strict=True)]
-        for (n, c, k), flag in snd.items():
-            if k in instance.collective.holders(c):
-                continue
-            step = arrivals.get((n, c, k))
-            in_time = z3.And(flag, time[c, k] <= instance.steps)
-            same.append(z3.Not(in_time) if step is None else z3.And(flag, time[c, k] == step + 1))
-        solver.add(z3.Not(z3.And(same)))
-    kept = {(t, q) for t, q in found if all(not _useless(instance, send) for send in t)}
-    assert kept == brute_force(instance)
-
-
-def _useless(instance: Instance, send: tuple[int, int, int, int]) -> bool:
-    chunk, _, rank, step = send
-    hops = _hops(instance.topology.ranks, sorted(instance.topology.edges), rank)
-    wanted = instance.collective.destinations(chunk)
-    return all(step + 1 + hops.get(w, 99) > instance.steps for w in wanted)
+        algorithm = encoding.decode({name for name, value in values.items() if value})
+        sends = frozenset((s.chunk, s.src, s.dst, s.step) for s in algorithm.sends)
+        schedules.append((sends, algorithm.rounds_per_step))
+        solver.add(z3.Or([variables[name] != value for name, value in values.items()]))
+    assert len(schedules) == len(set(schedules))
+    assert set(schedules) == brute_force(instance)
 
 
 @pytest.mark.parametrize("case", [c for c in BANK if c.chunks > 1][:12], ids=str)
@@ -246,7 +222,7 @@ def test_ordering_chunks_loses_no_verdict(case: Case) -> None:
             solver = cp_model.CpSolver()
             solver.parameters.num_workers = 1
             solver.parameters.catch_sigint_signal = False  # it would stay deadly after
-            status = solver.solve(cpsat_strategies._build_cp_model(model).cp)
+            status = solver.solve(solve_cpsat._build_cp_model(model).cp)
             verdicts.add("INFEASIBLE" if status == cp_model.INFEASIBLE else "sat")
         assert verdicts == {"sat" if case.sat else "INFEASIBLE"}
 
@@ -282,7 +258,7 @@ with Solver(name="z3") as solver:
 )
 def test_smtlib_text_is_the_problem(case: Case, tmp_path: Path) -> None:
     path = tmp_path / "problem.smt2"
-    path.write_text(smtlib_text(case.question.instances[0]))
+    path.write_text(encode_qflia(case.question.instances[0]).text)
     done = subprocess.run(
         [sys.executable, "-c", SOLVE_WITH_PYSMT, str(path)],
         capture_output=True,

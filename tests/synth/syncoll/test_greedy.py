@@ -1,4 +1,4 @@
-"""Algorithms by lists: they are right, the same each time, and there for what the papers list."""
+"""The greedy: algorithms are right, the same each time, and there for what the papers list."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from sccl.core.instance import Instance
 from sccl.judge import violations
 from sccl.prove.bounds.latency import farthest_pair
 from sccl.solvers.effort import Effort
-from sccl.synth.syncoll import cpsat_strategies, solve_cpsat
+from sccl.synth.syncoll import solve_cpsat
 from sccl.synth.syncoll.greedy import schedule_greedily
+from sccl.synth.syncoll.solve import solve
 from sccl.synth.syncoll.solve_cadical import answer as cadical
 from sccl.topo import resolve_topology
 from tests.kit.nightly import times
@@ -59,11 +60,12 @@ def test_what_another_solver_refutes_is_not_found(data: st.DataObject) -> None:
 def test_rows_of_the_papers_tables_take_no_model(
     table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delattr(cpsat_strategies, "encode")
+    monkeypatch.delattr(solve_cpsat, "encode")
     for row in load_table(table).rows:
         if row.collective != "alltoall":
             for instance in question(row).instances:
-                assert isinstance(solve_cpsat.answer(instance, Effort()), Sat), row
+                answer = solve(instance)
+                assert isinstance(answer, Sat), row
 
 
 def test_budgets_and_what_is_too_far_are_left_alone() -> None:

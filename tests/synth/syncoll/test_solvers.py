@@ -77,6 +77,7 @@ def test_wrong_algorithms_never_leave_the_face(monkeypatch: pytest.MonkeyPatch) 
     from sccl.synth.syncoll import solve_cpsat
 
     instance = Case("ring:4", "allgather", 1, 2, 2, True, "").question.instances[0]
+    monkeypatch.setattr(solve, "_AFTER_GREEDY", ())
     good = solve.solve(instance)
     assert isinstance(good, Sat)
     from dataclasses import replace
@@ -107,7 +108,7 @@ def test_solvers_do_not_load_one_another() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_what_lists_find_takes_no_solver_to_be_loaded() -> None:
+def test_what_the_greedy_finds_takes_no_solver_to_be_loaded() -> None:
     """Neither NumPy nor OR-Tools: loading them takes longer than the search, and all else."""
     code = (
         "import sys; from sccl.cli.main import app;"
@@ -162,6 +163,7 @@ def test_the_portfolio_goes_on_when_a_member_breaks(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(solve_portfolio, "MEMBERS", ("no-such-solver", "cadical"))
     monkeypatch.setattr(solve_portfolio, "available_cores", lambda: 1)
+    monkeypatch.setattr(solve, "_AFTER_GREEDY", ())
     instance = Case("ring:4", "allgather", 1, 2, 2, True, "").question.instances[0]
     answer = solve.solve(instance, "portfolio")
     assert isinstance(answer, Sat)

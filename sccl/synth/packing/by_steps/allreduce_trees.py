@@ -138,7 +138,7 @@ class _TreeClass(PackingClass):
         *,
         is_known: bool,  # noqa: ARG002
         is_late: bool,
-    ) -> Algorithm | None:
+    ) -> tuple[Algorithm, str] | None:
         """Return the packing's. If it has many chunks, rather of whole trees, or a palindrome."""
         from sccl.synth.packing.by_steps.integer_packing import (  # noqa: PLC0415
             REDUCED_EFFORT_UNITS,
@@ -160,7 +160,9 @@ class _TreeClass(PackingClass):
             if few and fewer is None:
                 fewer = round_to_palindrome(packing)
             algorithm = fewer or algorithm or round_approximately(packing)
-        return algorithm and replace(algorithm, scope=self.scope)
+        if algorithm is None:
+            return None
+        return replace(algorithm, scope=self.scope), "packing"
 
 
 def any_class_proof(

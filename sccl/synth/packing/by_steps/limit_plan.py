@@ -48,9 +48,10 @@ def plan_at_limit(request: Request, options: Options, effort: Effort, notify: No
     notify(limit)
     if packed.is_timed_out:
         return Inconclusive("timeout")
-    algorithm = round_to_algorithm(packed, dual_of(spec), None)
-    if algorithm is None:
+    made = round_to_algorithm(packed, dual_of(spec), None)
+    if made is None:
         return Inconclusive("the packing takes too many chunks to be written down")
+    algorithm, _ = made
     cost = algorithm.bandwidth_cost
     result = Solution(algorithm, Bound(Measure.COST, cost, limit.lower, bounds.scope, limit.proofs))
     return (

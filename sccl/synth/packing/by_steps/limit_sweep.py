@@ -116,8 +116,10 @@ class PackingClass(ABC):
     @abstractmethod
     def algorithm(
         self, packed: LimitWithPacking, *, is_known: bool, is_late: bool
-    ) -> AnyAlgorithm | None:
-        """Return an algorithm at or near a limit. None: it is too large, or not searched.
+    ) -> tuple[AnyAlgorithm, str] | None:
+        """Return an algorithm at or near a limit, and the method that made it.
+
+        None: it is too large, or not searched.
 
         Args:
             is_known: whether the limits up to this are known.
@@ -198,17 +200,17 @@ class _LimitSweep:
     def with_algorithm(self, point: Point) -> Point:
         """Return the latest point with its algorithm, or why there is none."""
         is_known, is_late = self.is_exact, self.is_timed_out
-        algorithm = self.algorithm_class.algorithm(
-            self.packed[-1], is_known=is_known, is_late=is_late
-        )
-        if algorithm is None:
+        made = self.algorithm_class.algorithm(self.packed[-1], is_known=is_known, is_late=is_late)
+        if made is None:
             return replace(point, missing_reason="timeout" if is_late else "")
+        algorithm, method = made
         if is_known and algorithm.bandwidth_cost == point.cost:
             claims = (*point.optimal, "pareto")
             algorithm = replace(algorithm, scope=self.algorithm_class.scope, proved=claims)
         return point.with_algorithm(
             algorithm,
             self.folder.save(algorithm, self.algorithm_class.name) if self.folder else None,
+            method,
         )
 
     def frontier(self, stopped: str, seconds: float) -> ClassFrontier:
@@ -238,7 +240,7 @@ class _CollectiveClass(PackingClass):
 
     def algorithm(
         self, packed: LimitWithPacking, *, is_known: bool, is_late: bool
-    ) -> AnyAlgorithm | None:
+    ) -> tuple[AnyAlgorithm, str] | None:
         """Return one of few chunks, or the packing's; of few only where the limits are certain."""
         solve = self.solve if is_known or not is_late else None
         return round_to_algorithm(packed, dual_of(self.spec), solve, from_packing=not is_late)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sccl.collectives import Dual
 from sccl.core.algorithm import Algorithm
-from sccl.core.answer import Sat
+from sccl.core.answer import Sat, describe_solver
 from sccl.core.collective import MAX_CLASSIFIED
 from sccl.core.step_limit import StepLimit
 from sccl.core.symmetric import AnyAlgorithm
@@ -34,8 +34,10 @@ _MAX_INVERTED_SENDS = 1_000_000  # sends that are turned round one by one
 
 def round_to_algorithm(
     packed: LimitWithPacking, dual: Dual, solve: InstanceSolver | None, *, from_packing: bool = True
-) -> AnyAlgorithm | None:
+) -> tuple[AnyAlgorithm, str] | None:
     """Return an algorithm at the limit with few chunks, else multiplied out, else one near it.
+
+    With it comes the method that made it. None: it is too large to be written down.
 
     Args:
         solve: None: no search for few chunks.
@@ -58,7 +60,8 @@ def round_to_algorithm(
     if limit.proofs[0].on_reversed:
         topology = topology.reversed()
     if algorithm is not None:  # of as few chunks as flows have, or the best that is known
-        return _recover_original(algorithm, topology, dual)
+        recovered = _recover_original(algorithm, topology, dual)
+        return None if recovered is None else (recovered, "construction")
     is_single = len(packings) == 1 and from_packing  # not two that have to agree in C and in rounds
     multiplied = multiply_out(packings[0]) if is_single else None
     units = REDUCED_EFFORT_UNITS if multiplied else TOTAL_EFFORT_UNITS
@@ -72,12 +75,17 @@ def round_to_algorithm(
             build_question(topology, dual.original, chunks, limit.steps, rounds), solve
         )
         if isinstance(answer, Sat):
-            return expand_algorithm(answer.algorithm)
+            return expand_algorithm(answer.algorithm), describe_solver(answer)
     if not is_single:
         return None
     packing = packings[0]
-    made = integral or multiplied or _construct_directly(packing) or round_approximately(packing)
-    return None if made is None else _recover_original(made, topology, dual)
+    made: AnyAlgorithm | None = integral or multiplied
+    method = "packing"
+    if made is None and (constructed := _construct_directly(packing)) is not None:
+        made, method = constructed, "construction"
+    made = made or round_approximately(packing)
+    recovered = made and _recover_original(made, topology, dual)
+    return None if recovered is None else (recovered, method)
 
 
 def _construct_directly(packing: Packing) -> AnyAlgorithm | None:
