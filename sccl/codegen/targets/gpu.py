@@ -48,7 +48,7 @@ MEMORY_CONTRACT = """\
  *    type or op, is the same error, noticed nearly always, and mostly at once.
  *  - A call that all ranks refuse (SCCL_UNSUPPORTED, SCCL_INVALID) leaves the communicator as it
  *    was. If others make it, it is SCCL_FAILED on all: at the next call for a rank that refused it
- *    on a stream."""
+ *    on a stream or with SCCL_INVALID."""
 
 CAPTURES_CONTRACT = """\
  *  - A stream may be captured, on every rank alike: then the graph repeats the call, with the same
