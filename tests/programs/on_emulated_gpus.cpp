@@ -833,6 +833,24 @@ void refused_by_one() {
   }
 }
 
+// Ranks whose hosts meet for different calls hear of it: none takes what another one says for an answer to its own.
+void meetings_differ() {
+  Numbers send(ranks), recv(ranks);
+  const std::vector<std::size_t> each(ranks, 1);
+  sccl_handle handle = -1;
+  for (int kind = 0; kind < 3; ++kind) {
+    MPI_Comm comm;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    check(sccl_register(comm, recv.at, ranks * sizeof(int), &handle) == SCCL_SUCCESS, sccl_explain());
+    MPI_Barrier(MPI_COMM_WORLD);  // it has ended everywhere
+    const int which = rank == 1 ? kind : (kind + 1) % 3;
+    const int code = which == 0   ? sccl_alltoallv(send.at, each.data(), nullptr, recv.at, each.data(), nullptr, SCCL_INT32, comm, nullptr)
+                     : which == 1 ? sccl_register(comm, send.at, ranks * sizeof(int), &handle)
+                                  : sccl_deregister(comm, handle);
+    check(code == SCCL_FAILED && std::strstr(sccl_explain(), "ranks have to make the same calls"), sccl_explain());
+  }
+}
+
 // Ranks that disagree about what is registered hear of it, where hosts meet.
 void registered_by_one() {
   Numbers first(ranks), second(ranks);
@@ -944,6 +962,11 @@ void registered() {
     check(sccl_register(comm, second.at, n * ranks * sizeof(int), &other) == SCCL_SUCCESS, sccl_explain());
     MPI_Barrier(MPI_COMM_WORLD);  // else one that is wrong already ends the registration of one that is slow
     gather_to(rank == 1 ? second.at : memory.at, SCCL_FAILED, comm);
+    check(std::strstr(sccl_explain(), "ranks have to make the same calls"), sccl_explain());
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);  // not all outputs are registered: one rank waits where hosts meet
+    check(sccl_register(comm, memory.at, n * ranks * sizeof(int), &handle) == SCCL_SUCCESS, sccl_explain());
+    MPI_Barrier(MPI_COMM_WORLD);
+    gather_to(rank == 1 ? apart.at : memory.at, SCCL_FAILED, comm);
     check(std::strstr(sccl_explain(), "ranks have to make the same calls"), sccl_explain());
   }
   Numbers short_one(1);
@@ -1108,6 +1131,7 @@ const struct {
     {"refused_in_place", refused_in_place},
     {"refused_by_one", refused_by_one},
     {"registered_by_one", registered_by_one},
+    {"meetings_differ", meetings_differ},
     {"one_way", one_way},
     {"two_gpus", two_gpus},
     {"outputs_come_and_go", outputs_come_and_go},

@@ -341,6 +341,11 @@ def test_ranks_register_the_same_buffers_or_none(transport: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_hosts_that_meet_for_different_calls_hear_of_it() -> None:
+    done = user("meetings_differ")
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_a_link_of_one_way_is_not_used(transport: str) -> None:
     """Rank 1 cannot open the memory of rank 2. Refusals wait for neighbors, without a deadline."""
