@@ -41,7 +41,7 @@ BY_SIZE = False
 MIXES = False
 
 Options = FormatOptions
-"""Nothing can be told."""
+"""The format has no options."""
 
 MAX_FLOWS = 2**20
 """Sends of all chunks together."""

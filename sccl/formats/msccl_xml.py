@@ -60,7 +60,7 @@ MAX_BYTES_WITH_SCRATCH = 2**30
 
 
 MAX_INSTANCES = 32
-"""As many as there are channels: each has some of its own."""
+"""Maximum number of instances: the number of channels, because each instance has its own."""
 
 
 class Dialect(StrEnum):

@@ -60,7 +60,7 @@ _PACKED = 4
 
 
 class Version(StrEnum):
-    """Whose executor it is for. The plan has no field that says so."""
+    """Version of the executor. The plan has no field for it."""
 
     V09 = "0.9"
     HEAD = "head"

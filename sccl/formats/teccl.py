@@ -46,7 +46,7 @@ _DEMAND = re.compile(r"Demand at (\d{1,6}) for chunk (\d{1,6}) from (\d{1,6}) me
 
 
 class TecclOptions(FormatOptions, frozen=True, kw_only=True):
-    """Nothing can be told."""
+    """The format has no options."""
 
 
 Options = TecclOptions

@@ -29,7 +29,7 @@ BY_SIZE = False
 MIXES = False
 
 Options = FormatOptions
-"""Nothing can be told."""
+"""The format has no options."""
 
 MAX_LINE = 254
 """Characters: NCCL up to 2.29, and RCCL, read into 256 with a line's end."""

@@ -284,7 +284,7 @@ class _GraphBuilder:
     def _add_dependency(
         self, rank: int, dep: tuple[int, int], after: list[int]
     ) -> tuple[tuple[int, ...], str]:
-        """Add a dependency: on the first step from there on that tells others."""
+        """Add a dependency on the first step from there on that notifies others."""
         blocks = self.program.gpus[rank].blocks
         block, index = dep
         if block >= len(blocks) or not 0 <= index < len(blocks[block].steps):

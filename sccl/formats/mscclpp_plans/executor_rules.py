@@ -35,7 +35,7 @@ kind. The executor does not check it.
 MAX_CHANNEL_PER_OPERATION = 8
 """Not checked there."""
 MAX_BUFFERS_PER_OPERATION = 10
-"""Two local ones and as many as there are channels. Not checked there."""
+"""Two local buffers and one per channel. The executor does not check this limit."""
 MAX_DEVICE_SYNCERS = 16
 """Barriers across thread blocks. Not checked there."""
 MAX_DEVICE_SEMAPHORES = 16

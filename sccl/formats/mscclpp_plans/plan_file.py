@@ -173,7 +173,7 @@ class GpuPart(msgspec.Struct):
 
 
 class PlanPart(msgspec.Struct):
-    """A plan. No field of its own says which MSCCL++ it is for, ``written_for`` is sccl's."""
+    """A plan. MSCCL++ has no field for its version, so ``written_for`` is a field of sccl."""
 
     name: str
     collective: str

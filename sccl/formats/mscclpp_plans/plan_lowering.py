@@ -35,12 +35,12 @@ Spread = Callable[[int], int]
 
 @dataclass(frozen=True, slots=True)
 class LoweringOptions:
-    """How an algorithm is to be written.
+    """Options of lowering.
 
     Attributes:
-        blocks: thread blocks of a rank at least, where all memory is reached directly.
-        packets: whether data goes as packets.
-        flushes: whether ports are flushed by an operation of its own.
+        blocks: Minimum number of thread blocks of a rank, if all memory is directly accessible.
+        packets: Whether data travels in packets.
+        flushes: Whether a separate operation flushes ports.
     """
 
     blocks: int

@@ -72,9 +72,9 @@ class _RankRole:
     """A rank in an operation.
 
     Attributes:
-        group: the number of its group. 0: that of all, or it computes.
-        ends: of a send the rank that gives and the one that takes.
-        sends: whether it is the first of these.
+        group: Number of its group, 0 for all ranks and for computations.
+        ends: Source and destination of a send.
+        sends: Whether it is the source.
     """
 
     op: str
