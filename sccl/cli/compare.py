@@ -178,7 +178,7 @@ def _split_names(words: Sequence[str] | None) -> list[str]:
 
 @contextmanager
 def _progress() -> Iterator[Callable[[str], None]]:
-    """Show progress on a terminal; yield the function that receives it."""
+    """Show progress on a terminal, and yield the function that receives it."""
     if not err().is_terminal:
         yield lambda _: None
         return

@@ -16,21 +16,21 @@ from sccl.cli.streams import detach_stdout
 from sccl.cli.verbs import VERBS, Verb
 
 _USAGE: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
-"""The exception that Typer raises for an invalid command line; newer versions bundle Click."""
+"""The exception that Typer raises for an invalid command line. Newer versions bundle Click."""
 
 _FAILURE_CODE = 4  # ExitCode.FAILED, which would load what only verbs need
 
 
 def _wants_json(words: Sequence[str]) -> bool:
-    """Return whether ``--json`` is among the options; words after ``--`` are not options."""
+    """Return whether ``--json`` is among the options, which end at ``--``."""
     before = words[: words.index("--")] if "--" in words else words
     return "--json" in before
 
 
 def _report_usage_error(error: Any, words: Sequence[str]) -> int:
-    """Print why a command line is invalid, and where its help is; return the exit code."""
+    """Print the error and the place of the help, and return the exit code."""
     message, context = error.format_message(), getattr(error, "ctx", None)
-    if type(error).__name__ == "NoArgsIsHelpError":  # older ones lack it; its message is the help
+    if type(error).__name__ == "NoArgsIsHelpError":  # older ones lack it; the message is the help
         sys.stderr.write(message)
         return int(error.exit_code)
     from sccl.cli.report import ErrorReport  # noqa: PLC0415 - loads what only verbs need
@@ -55,7 +55,7 @@ class VerbGroup(TyperGroup):
             )
 
     def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
-        """Run the command line; print errors before a verb runs as one sentence."""
+        """Run the command line, and print errors that precede a verb as one sentence."""
         arguments = args[0] if args else extra.get("args")
         try:
             code = super().main(*args, **extra | {"standalone_mode": False})

@@ -57,7 +57,7 @@ class ExitCode(IntEnum):
     FAILED = 4
     """A solver broke, or a result failed the judge or is below a proved bound: a defect."""
     INTERRUPTED = 130
-    """By Ctrl-C; 143 by SIGTERM, 129 by SIGHUP: 128 and the signal (``signals.exit_code``)."""
+    """By Ctrl-C. SIGTERM is 143 and SIGHUP 129: 128 and the signal (``signals.exit_code``)."""
     CLOSED_PIPE = 141
 
 
@@ -203,7 +203,7 @@ def _classify(error: Exception | KeyboardInterrupt) -> ErrorReport:
 
 @contextmanager
 def _warnings_as_lines() -> Iterator[None]:
-    """Print sccl's warnings as one line each; leave others unchanged."""
+    """Print sccl's warnings as one line each, and leave others unchanged."""
     with warnings.catch_warnings():
         warnings.simplefilter("always", ScclWarning)
         usual = warnings.showwarning

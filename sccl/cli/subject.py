@@ -177,10 +177,10 @@ def parse_collective(
 
 
 def load_problem(options: ProblemOptions) -> CollectiveProblem:
-    """Return the machine model and the collective; print changes made to the machine.
+    """Return the machine model and the collective, and print changes to the machine.
 
     Raises:
-        InputError: one of them does not exist, or they do not fit.
+        InputError: One of them does not exist, or they do not fit.
     """
     machine = options.machine()
     subject = build_problem(machine, *options.collective_and_root(machine)).require_steps()

@@ -16,7 +16,7 @@ from sccl.judge.violation import Contributions, Violation, ranks_text
 
 
 def violations(algorithm: Algorithm) -> list[Violation]:
-    """Return everything that is wrong with an algorithm; empty means it is valid.
+    """Return everything that is wrong with an algorithm. Empty means it is valid.
 
     Checks that each step has at least one round. That each send is over a link, of a chunk that
     its sender holds when the step begins. That no bandwidth constraint carries more than b * r_s.

@@ -49,7 +49,7 @@ class TimedSend:
     Attributes:
         first: tick at which its first byte arrives.
         last: tick at which its last byte arrives.
-        message: the message that it is a hop of; None if messages are unknown.
+        message: the message that it is a hop of, or None if messages are unknown.
     """
 
     start: int
@@ -78,7 +78,7 @@ class _PassingMessage:
 
     Attributes:
         value: the contributions that it carries.
-        last_departure: the latest start among its outgoing transfers; None before the first.
+        last_departure: the latest start among its outgoing transfers, None before the first.
         last_finish: the latest end among them.
     """
 
@@ -89,7 +89,7 @@ class _PassingMessage:
 
 
 def violations(schedule: Schedule) -> list[Violation]:
-    """Return everything that is wrong with a schedule; empty means it is valid."""
+    """Return everything that is wrong with a schedule. Empty means it is valid."""
     run = _TimedExecution(schedule)
     faults = list(capacity_violations(schedule))
     for transfer in timed_sends(schedule):
@@ -320,7 +320,7 @@ def _relay_ranks(schedule: Schedule) -> set[tuple[int | None, int]]:
 
 
 def _combined_transfers(schedule: Schedule) -> dict[tuple[int, int, int, int], CombinedChunks]:
-    """Return the chunks of each transfer of several chunks; empty if no switch cuts through."""
+    """Return the chunks of each transfer of several chunks, empty if no switch cuts through."""
     cut_through = any(switch.cut_through for switch in schedule.topology.switches)
     if not cut_through or not schedule.has_combined_transfers:
         return {}

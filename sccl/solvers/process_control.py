@@ -44,7 +44,7 @@ def start_process(module: str, *arguments: Any, **settings: Any) -> subprocess.P
 
 
 def end_with_parent(parent: int) -> None:
-    """Have Linux kill this process as soon as its parent is gone; end it if that has happened."""
+    """Have Linux kill this process when its parent ends, and exit if the parent is already gone."""
     if sys.platform != "linux":
         return
     set_parent_death_signal = 1  # PR_SET_PDEATHSIG of prctl(2)

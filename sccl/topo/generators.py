@@ -2,7 +2,7 @@
 
 By default links of generated topologies have one lane, and most go both ways. Costs are those of
 the V100's NVLink as measured by TACCL, so that tables have a time axis, or those of the machine
-that a generator models; ``torus:4x4@50,25GB+0.5us`` sets others (:mod:`.costs`).
+that a generator models. ``torus:4x4@50,25GB+0.5us`` sets others (:mod:`.costs`).
 """
 
 from __future__ import annotations

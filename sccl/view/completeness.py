@@ -118,7 +118,7 @@ def origin_notes(frontier: Frontier) -> list[str]:
 
 
 def frontier_summary(frontier: Frontier) -> str:
-    """Return how far a frontier is known, in a sentence; of several classes, one for each."""
+    """Describe the completeness of a frontier in a sentence, one for each of several families."""
     if frontier.stop_reason == "interrupted" or not frontier.is_multiclass:
         return str(frontier_state(frontier))
     words = (f"{c.name.capitalize()}: {class_state(c).head.lower()}." for c in frontier.classes)

@@ -78,7 +78,7 @@ def nth(values: Sequence[V], i: int) -> V:
 
 
 def series_legend(names: Sequence[str], *, dots: bool = False) -> alt.Legend | None:
-    """Return the legend of several lines, which may have dots; None for one."""
+    """Return the legend of several lines, which may have dots, or None for one."""
     if len(names) < 2:
         return None
     room = WIDTH // max(len(name) * TEXT * 6 // 10 + 40 for name in names)

@@ -41,7 +41,7 @@ from sccl.topo.symmetry.automorphisms import automorphisms
 from sccl.topo.symmetry.orbits import rank_orbits
 
 MAX_CENTERS = 32
-"""Ranks around which cuts are tried; of more, one of those that are images of each other."""
+"""Maximum number of ranks around which cuts are tried. Beyond, one of each orbit is tried."""
 
 MAX_RANKS = 1024
 """Beyond, distances take minutes."""
@@ -157,7 +157,7 @@ def completion_time_bound(
 
 
 def _bandwidth_us_per_byte(topology: Topology, spec: Spec) -> Fraction:
-    """Return the time per byte by the bound on R/C; 0 if unknown, as where lanes differ."""
+    """Return the time per byte by the bound on R/C, or 0 if unknown, as where lanes differ."""
     speeds = {*(link.gb_per_s for link in topology.links), *topology.budget_speeds()}
     sums = is_allreduce(spec)
     too_many = topology.ranks > MAX_PRICED_RANKS and not sums

@@ -24,7 +24,7 @@ StepPrices = Sequence[tuple[ConstraintKey, int, Fraction]]
 Cuts = Sequence[tuple[Iterable[int], Fraction]]
 """(ranks, weight)."""
 
-_SCALE_BITS = 4096  # of the common denominator of prices; ours have less than 64
+_SCALE_BITS = 4096  # maximum bits of the common denominator of prices (ours have less than 64)
 
 
 def step_price_bound(  # noqa: PLR0913 - a question, prices, and two variants

@@ -146,7 +146,7 @@ class Coverage:
 def _add_claim(
     phase: PhaseExclusions, claim: BandwidthWire | LimitClaimWire | UnsatWire, count: int
 ) -> None:
-    """Add a claim to a phase; claims are about both phases if these are equal."""
+    """Add a claim to a phase, or to both phases if these are equal."""
     match claim:
         case BandwidthWire():
             phase.bandwidth = max(phase.bandwidth, Fraction(claim.at_least) / count)

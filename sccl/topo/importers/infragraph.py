@@ -257,7 +257,7 @@ class _Graph:
         return [(i, box_at, node) for box_at in at for node in nodes]
 
     def _join_boxes(self, a: _NodeKey, b: _NodeKey, cost: Cost) -> None:
-        """Join two boxes; where several ranks leave by one of the ends, they share it."""
+        """Join two boxes. If several ranks leave by one end, they share it."""
         first_exits, second_exits = (self.boxes[end[0]].exits[end[2]] for end in (a, b))
         made = []
         for first in first_exits:
@@ -361,7 +361,7 @@ class _Graph:
         return tuple(map(tuple, boxes.values())) if len(boxes) < len(ranks) else ()
 
     def _budgets(self, number: dict[_NodeKey, int]) -> tuple[Budget, ...]:
-        """Return the budgets of ranks that leave by a shared exit; equal ones are merged."""
+        """Return the budgets of ranks that leave by a shared exit, with equal ones merged."""
         alike: Counter[tuple[tuple[tuple[int, int], ...], float]] = Counter()
         for pairs, speed in self.shared:
             if all(a in number and b in number for a, b in pairs):

@@ -152,9 +152,9 @@ class Enclosure:
     """The part of a device that paths between ranks use.
 
     Attributes:
-        edges: edges that forward, with their cost.
-        exits: by node that outside edges end at, the paths from it; nodes may share a path.
-        has_fabric: whether XPUs reach one another without the rest of the box.
+        edges: Edges that forward, with their cost.
+        exits: Paths from each node at which outside edges end. Nodes may share a path.
+        has_fabric: Whether XPUs reach one another without the rest of the box.
     """
 
     edges: dict[NodePair, Cost]
