@@ -114,7 +114,6 @@ def coerce_to_hint(label: str, value: Any, hint: Any) -> Any:
 
 
 def _coerce(label: str, value: Any, kinds: tuple[Any, ...]) -> Any:
-    """Return the value, converted to one of these classes."""
     for kind in kinds:
         number = {int: Integral, float: Real}.get(kind)
         if number and isinstance(value, number) and not isinstance(value, bool):

@@ -108,7 +108,6 @@ class ComputedFrontier(FrontierBase):
 
 
 def _class_bounds(frontier: Known) -> Iterator[BoundSummary]:
-    """Yield the bounds of each of several classes."""
     for part in frontier.classes if frontier.is_multiclass else ():
         assert part.steps is not None
         assert part.bandwidth is not None

@@ -163,7 +163,6 @@ def _groups_text(groups: GroupsLike) -> str:
 
 
 def _counts_row(label: str, row: Sequence[int]) -> list[int]:
-    """Return counts as a list of integers, for JSON."""
     for count in row:
         if not isinstance(count, Integral) or isinstance(count, bool):
             raise ParameterError(f"{label} is given {count!r:.60}, expected whole numbers")

@@ -177,7 +177,6 @@ class FrontierBase(ABC):
         )
 
     def _algorithms(self) -> Sequence[Algorithm]:
-        """Return the algorithms of the points of all families."""
         return [p.algorithm for points in self.classes.values() for p in points if p.algorithm]
 
     def __len__(self) -> int:

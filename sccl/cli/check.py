@@ -171,7 +171,6 @@ def _print_step(
 
 
 def _costs_text(plan: Plan) -> str:
-    """Return the costs of a plan as text."""
     if isinstance(plan, KSynchronousPlan):
         return f"S={plan.steps} R={plan.rounds}"
     from sccl.view.text.schedule_text import cost_text  # noqa: PLC0415 - NumPy is slow to load

@@ -70,7 +70,6 @@ class _Places:
     scratch: dict[int, int] = field(default_factory=lambda: defaultdict(int))
 
     def fresh(self, rank: int) -> Slot:
-        """Allocate a scratch slot."""
         self.scratch[rank] += 1
         return Slot(Buffer.SCRATCH, self.scratch[rank] - 1)
 
@@ -101,7 +100,6 @@ class _ProgramWriter:
                 self._deliver(number, self.trace.values[number])
 
     def rank_program(self, rank: int) -> RankProgram:
-        """Return the instructions of one rank as blocks."""
         serial = sorted(self.code[rank], key=lambda item: item[1].order)
         blocks: dict[BlockKey, list[Instruction]] = {key: [] for key in sorted(dict(serial))}
         number = {key: b for b, key in enumerate(blocks)}

@@ -111,7 +111,6 @@ def write_only(why: str) -> tuple[Callable[[bytes], bool], Callable[[bytes, str]
         return False
 
     def read(content: bytes, where: str) -> ForeignPlan:  # noqa: ARG001 - the contract's
-        """Refuse it."""
         raise FormatError(f"{where}: {why}: there is no plan in it")
 
     return sniff, read

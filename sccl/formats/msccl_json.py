@@ -238,7 +238,6 @@ def _typed_object(kind: str, fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _addresses(relation: Relation, collective: Collective, period: int) -> dict[str, list[int]]:
-    """Return the addresses of each rank that has any."""
     chunks = collective.num_chunks // period
     addresses: dict[int, list[int]] = defaultdict(list)
     for address in range(period):

@@ -105,7 +105,6 @@ class _OrbitSends:
         return self._violation_at(int(np.argmin(is_available)), "availability", text)
 
     def _violation_at(self, i: int, kind: str, text: str) -> Violation:
-        """Return a violation by the i-th send."""
         step, src, dst = int(self.step[i]), int(self.src[i]), int(self.dst[i])
         chunk = int(self.chunks[self.row[i]])
         said = f"step {step}: {text.format(src, dst, chunk)}"

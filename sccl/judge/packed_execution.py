@@ -280,7 +280,6 @@ class _PassExecution:
 
 @compiled
 def _count(counts: IntArray, log: NDArray[np.unsignedinteger[Any]]) -> None:
-    """Count chunks by their groups."""
     for i in range(len(log)):
         counts[np.uint64(log[i]) >> _TO_WORD] += 1
 

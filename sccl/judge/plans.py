@@ -126,7 +126,6 @@ def stream_violations(algorithm: SymmetricAlgorithm) -> list[Violation]:
     count = 0
 
     def counting() -> Iterator[SendsOfChunk]:
-        """Yield the sends, and count them."""
         nonlocal count
         for batch in expanded_sends(algorithm):
             count += len(batch[1])

@@ -31,7 +31,6 @@ def send_columns(sends: tuple[Send, ...]) -> SendColumns:
     """Return sends as columns."""
 
     def column(name: str, kind: type[Any]) -> NDArray[Any]:
-        """Return one of them."""
         return np.fromiter(map(attrgetter(name), sends), kind, len(sends))
 
     step, chunk, src, dst = (column(name, np.int64) for name in ("step", "chunk", "src", "dst"))

@@ -179,7 +179,6 @@ class _RootChunkSends:
         return self.row * self.action.group.ranks + rank
 
     def _violation_at(self, i: int, kind: str, text: str) -> Violation:
-        """Return a violation by the i-th send, as it is given."""
         src, dst = (int(column[i]) for column in self.named)
         step, chunk = int(self.step[i]), int(self.source_chunks[self.row[i]])
         said = f"step {step}: {text.format(src, dst, chunk)}"

@@ -289,7 +289,6 @@ class _TimedExecution:
                 yield _violation_at(transfer, "buffer", text, node, tick)
 
     def final_violations(self) -> Iterator[Violation]:
-        """Yield the missing results."""
         for chunk in range(self.collective.num_chunks):
             everyone = sum(1 << r for r in self.collective.holders(chunk))
             for rank in sorted(self.collective.destinations(chunk)):

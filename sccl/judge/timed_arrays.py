@@ -99,7 +99,6 @@ def _link_lags(schedule: Schedule) -> NDArray[np.int64]:
 
 
 def _link_ends(schedule: Schedule) -> NDArray[np.int64]:
-    """Return the source and the destination of each link."""
     return np.array([k.edge for k in schedule.topology.links], dtype=np.int64)
 
 

@@ -300,7 +300,6 @@ def _end_segment(fixed: Fixed, now: State, number: int, tick: int) -> None:
 
 @compiled_in_place
 def _count_arrival(fixed: Fixed, now: State, message: int, tick: int) -> None:
-    """Count a message that has arrived."""
     gate = fixed.arrival_opens[message]
     if gate != NONE:
         why = _BARRIER if fixed.barriers[gate] else _ARRIVAL

@@ -200,7 +200,6 @@ class Messages:
         sends = algorithm.sends
 
         def column(name: str) -> NDArray[np.int64]:
-            """Return an attribute of all sends as a column."""
             return np.fromiter(map(attrgetter(name), sends), np.int64, len(sends))
 
         step, chunk, src, dst = (column(name) for name in ("step", "chunk", "src", "dst"))

@@ -172,7 +172,6 @@ def _check_length(fixed: Fixed, messages: Messages, clock: Clock) -> None:
 
 
 def _empty_rows(count: int) -> Rows:
-    """Return rows in which nothing has happened."""
     ready, start, free, arrive, by = (np.full(count, NONE) for _ in range(5))
     return Rows(ready, start, free, arrive, np.zeros(count, np.int8), by)
 

@@ -188,7 +188,6 @@ class _WorkerProcess:
         return last_line(words) if words else f"exit code {self.process.returncode}"
 
     def end(self) -> None:
-        """End it at once."""
         self.process.kill()
         self.process.wait()
         self.pipe.close()

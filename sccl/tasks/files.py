@@ -277,7 +277,6 @@ def _names_text(names: Sequence[object]) -> str:
 
 
 def _frontier_algorithm_files(words: Iterable[str | Path]) -> list[Path]:
-    """Return where the algorithms of frontiers are kept."""
     from sccl.tasks.frontiers import read_frontiers  # noqa: PLC0415 - only where they are missing
 
     return [
@@ -291,7 +290,6 @@ def _frontier_algorithm_files(words: Iterable[str | Path]) -> list[Path]:
 
 
 def _is_topology(name: str) -> bool:
-    """Return whether a topology is called so."""
     from sccl.topo import resolve_topology  # noqa: PLC0415 - only where a file is missing
 
     try:

@@ -143,7 +143,6 @@ def _read_vendor(vendor: _Vendor, path: str, text: str, hints: Hints) -> Importe
 
 
 def _with_gpus(imported: Imported, gpus: GpuListing, asked: str) -> Imported:
-    """Return the machine with the data on its GPUs."""
     topology = imported.topology
     understood = [f"asked: {asked}", *imported.understood]
     if gpus.names:

@@ -132,8 +132,6 @@ def _assign_lanes(plan: TrainingPlan) -> dict[tuple[str, int], tuple[int, int]]:
 
 
 class _ScriptCompiler:
-    """Makes operations of scripts."""
-
     def __init__(self, plan: TrainingPlan) -> None:
         from sccl.training.options.ring_orders import LinkedRings  # noqa: PLC0415 - loads NumPy
 
@@ -351,7 +349,6 @@ def _is_complete_collective(op: CommOp, motif: Motif) -> bool:
 
 
 def _block_part(motif: Motif) -> tuple[int, int]:
-    """Return which elements of each block a motif is of."""
     cells = motif.shares[0].cells
     each = cells[1] - cells[0]
     low, high = motif.part

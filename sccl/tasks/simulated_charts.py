@@ -259,7 +259,6 @@ def _link_bars(made: Timeline, place: int, link: int, critical: set[int]) -> lis
 
 
 def _chunks_text(chunks: Sequence[int]) -> str:
-    """Return a description of the chunks of a transfer."""
     return f"chunk{'s' * (len(chunks) > 1)} {', '.join(map(str, chunks))}"
 
 

@@ -162,8 +162,6 @@ def run_taccl(
 
 @dataclass
 class _EventListener:
-    """The events on the best schedule."""
-
     on_progress: Callable[[float, float, str], None]
     phases: list[TacclPhasePart] = field(default_factory=list)
     sketch: SketchWire | None = None

@@ -231,8 +231,6 @@ def run_teccl(  # noqa: PLR0913 - a question, and who is told
 
 @dataclass
 class _EventListener:
-    """The events on the best schedule."""
-
     on_progress: Callable[[float, float], None]
     epoch_us: float | None = None
     epochs: int | None = None

@@ -216,19 +216,16 @@ class _FactorCopy:
         return self._node(edge[0]), self._node(edge[1])
 
     def links(self) -> Iterable[Link]:
-        """Return its links."""
         for link in self.machine.links:
             src, dst = self._edge(link.edge)
             yield replace(link, src=src, dst=dst)
 
     def budgets(self) -> Iterable[Budget]:
-        """Return its shared budgets."""
         for budget in self.machine.budgets:
             name = f"{budget.name} {self.place}"
             yield replace(budget, name=name, edges=tuple(map(self._edge, budget.edges)))
 
     def switches(self) -> Iterable[Switch]:
-        """Return its switches."""
         for switch in self.machine.switches:
             yield replace(switch, name=f"{switch.name} {self.place}")
 

@@ -348,7 +348,6 @@ def _has_measurable_end(held: PendingOp) -> bool:
 
 
 def _required_groups(script: PlanScript, world: Group) -> Iterator[tuple[Lane, Group]]:
-    """Yield which groups lanes have to have."""
     for op in script.ops:
         may_be_made = op.as_made or bool(op.merged) or op.keeps_blocks
         for number, motif in enumerate(op.motifs):

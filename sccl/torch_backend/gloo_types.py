@@ -173,7 +173,6 @@ def _copy_back(into: torch.Tensor, result: torch.Tensor) -> None:
 
 
 def _replace_tensors(arguments: Sequence[Any], passed: dict[int, torch.Tensor]) -> list[Any]:
-    """Return arguments with other tensors in their lists."""
     return [
         _replace_tensors(item, passed)
         if isinstance(item, list | tuple)

@@ -127,7 +127,6 @@ def _op_rules(op: OpPart) -> Iterator[str]:
 
 
 def _kernel_deviations(op: OpPart, *, piped: bool) -> Iterator[str]:
-    """Yield the deviations of the kernel from an operation."""
     memory, ported = op.channel_type == "memory", op.channel_type == "port"
     if op.name == "pws" and memory:
         yield "over a memory channel it puts and does not signal: write put, nop, signal"

@@ -262,7 +262,6 @@ def is_packet(op: OpPart, index: int, *, source: bool) -> bool:
 
 
 def _missing_parts(plan: PlanPart) -> Iterator[str]:
-    """Yield the missing parts that a plan names."""
     ranks = range(len(plan.gpus))
     if not plan.gpus:
         yield "it has no ranks"

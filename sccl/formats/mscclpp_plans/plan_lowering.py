@@ -83,7 +83,6 @@ def lower_to_gpus(instances: Instances, manner: LoweringOptions) -> tuple[list[G
 
 
 def _instance_lane(instances: Instances, lanes: int, spread: Spread, chunk: int) -> int:
-    """Return the lane of a chunk among those of all instances."""
     instance, local_chunk = instances.locate(chunk)
     return instance * lanes + spread(local_chunk)
 
@@ -156,8 +155,6 @@ def rank_nodes(topology: Topology) -> list[int]:
 
 
 class _PlanWriter:
-    """Writes plans of lanes."""
-
     def __init__(
         self,
         algorithm: Algorithm,

@@ -162,7 +162,6 @@ class _MergedSets:
         return Fraction(self._exchange_demand(), max(self._max_carried(), 1))
 
     def partition(self) -> Partition:
-        """Return the sets."""
         return tuple(sorted((frozenset(group) for group in self.members), key=min))
 
     def merge(self) -> bool:

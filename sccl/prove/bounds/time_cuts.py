@@ -246,7 +246,6 @@ class _CutSearch:
         }
 
     def time_cuts(self) -> Iterator[TimeCut]:
-        """Yield the crossings of each cut."""
         ranks: Iterable[int] = range(self.topology.ranks)
         if self.topology.ranks > MAX_CENTERS:
             ranks = rank_orbits(self.topology, automorphisms(self.topology, self.collective))

@@ -199,7 +199,6 @@ def _tree_costs(
 def _cut_costs(
     costs: Mapping[Edge, int], collective: Collective, cuts: Cuts, scale: int, spend: Spend
 ) -> int:
-    """Return the total cost of all chunks by cuts."""
     spent = dict.fromkeys(costs, 0)
     classes = collective.chunk_classes()
     demand = 0

@@ -95,7 +95,6 @@ class _CostRows:
         return best[goal]
 
     def row(self, goal: int) -> _CostRow:
-        """Return the row of a set."""
         if goal not in self._rows:
             self._rows[goal] = self._build_row(goal)
         return self._rows[goal]

@@ -238,7 +238,6 @@ def _relay_lines(lines: Iterable[bytes], ranks: int, hear: Callable[[RankLine], 
 
 
 def _supervisor_job(lab: LabRun) -> dict[str, object]:
-    """Return the keeper's job."""
     bucket = lab.method.limiter is Limiter.BUCKET
     port = _free_port() if bucket else PORT
     defaults = {"OMP_NUM_THREADS": "1"} if "OMP_NUM_THREADS" not in os.environ else {}

@@ -99,7 +99,6 @@ class _AllreduceSweep:
     def sweep_half(
         self, spec: Spec, covered: SweepRange, folder: AlgorithmFolder | None
     ) -> Frontier:
-        """Return the sweep of a half."""
         return self.sweep(spec, covered=covered, folder=folder)
 
     def frontier(self, halves: tuple[Frontier, ...], begin: float) -> Frontier:

@@ -278,7 +278,6 @@ def _allgather_on_mesh(instance: Instance) -> _NamedAlgorithm:
 
 
 def _allgather_breadth_first(instance: Instance, among: Sequence[Group]) -> _NamedAlgorithm:
-    """Return an allgather breadth first."""
     from sccl.synth.constructions.bfb import build_sends  # noqa: PLC0415 - NumPy is slow to load
     from sccl.topo.symmetry.semiregular import find_semiregular_group  # noqa: PLC0415 - likewise
 
@@ -298,7 +297,6 @@ def _allgather_breadth_first(instance: Instance, among: Sequence[Group]) -> _Nam
 def _alltoall_by_routes(
     topology: Topology, collective: Collective, steps: int, among: Sequence[Group]
 ) -> _NamedAlgorithm:
-    """Return an alltoall by routes."""
     from sccl.synth.constructions.alltoall_routes import build_sends, find_routes  # noqa: PLC0415 - NumPy is slow to load
 
     name, kept = next(_semiregular_groups(topology, among))

@@ -88,7 +88,6 @@ def _mesh_construction(lines: Mesh) -> ConstructionCost:
 
 
 def _cayley_graph(topology: Topology, collective: Collective) -> CayleyMachine | None:
-    """Return a machine with its translations, if it has some."""
     from sccl.topo.symmetry.regular_groups import as_cayley_machine, translation_group  # noqa: PLC0415 - NumPy is slow
 
     for candidate in translation_groups(topology, collective):

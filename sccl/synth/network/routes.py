@@ -276,7 +276,6 @@ def has_dominated_routes(topology: Topology) -> bool:
 
 
 def _dominated_routes(topology: Topology, paths: Sequence[LinkPath]) -> frozenset[int]:
-    """Return which ways these are."""
     links = topology.links
     direct = {k.edge: k for k in links if max(k.edge) < topology.ranks}
     if not direct:

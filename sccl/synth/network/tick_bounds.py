@@ -319,7 +319,6 @@ def _switch_groups(topology: Topology, group: IntArray) -> IntArray:
 
 
 def _links_by_group(group: IntArray, chosen: NDArray[np.bool_], groups: int) -> list[IntArray]:
-    """Return the chosen links by the group that they are of."""
     links = np.flatnonzero(chosen)
     links = links[np.argsort(group[links], kind="stable")]
     ends = np.searchsorted(group[links], np.arange(groups + 1))

@@ -203,5 +203,4 @@ class VaryingRoutes:
 
 
 def _value_at(steps: StepFunction, time: Fraction) -> Fraction:
-    """Return the value at a time."""
     return steps[bisect_right(steps, (time, Fraction(2))) - 1][1]

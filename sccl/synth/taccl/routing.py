@@ -155,8 +155,6 @@ _MAX_LOAD = 2**40
 
 
 class _RoutingModel:
-    """The model of routes of first chunks."""
-
     def __init__(
         self, problem: SchedulingProblem, action: SymmetryAction, chosen: dict[int, frozenset[int]]
     ) -> None:
@@ -243,7 +241,6 @@ class _RoutingModel:
             self.model.add(total <= -(-problem.capacity[thing] // scale) * self.makespan)
 
     def add_hints(self, routes: dict[int, tuple[int, ...]]) -> None:
-        """Begin from routes."""
         problem = self.problem
         for (chunk, path), sent in self.is_sent.items():
             self.model.add_hint(sent, path in routes[chunk])

@@ -135,7 +135,6 @@ def _event_delay(net: NetworkArrays, kind: Any, head: Any) -> Any:
 
 @compiled
 def _next_tick(state: NetworkState, net: NetworkArrays) -> int:
-    """Return the tick at which something happens next."""
     heads, when = state.queue_heads, state.when
     soonest = NO_LIMIT
     for kind in range(len(net.busy)):

@@ -69,8 +69,6 @@ class _OlderFile(msgspec.Struct, frozen=True, rename="kebab"):
 
 
 class _Dimension(msgspec.Struct, frozen=True):
-    """Attributes are those of each of its links."""
-
     kind: str
     size: int
     lanes: int

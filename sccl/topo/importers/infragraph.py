@@ -307,7 +307,6 @@ class _Graph:
         return reached
 
     def to_imported(self, hints: Hints, annotated: dict[str, int]) -> Imported:
-        """Return the machine."""
         ranks = self._ordered_ranks(annotated)
         switches = sorted(set(self.beside) - set(ranks))
         number = {node: i for i, node in enumerate((*ranks, *switches))}

@@ -84,8 +84,6 @@ def _orbit(images: list[Permutation]) -> set[int]:
 
 
 class _MachineLinks:
-    """The links of a machine, both ways."""
-
     def __init__(self, topology: Topology) -> None:
         self.ranks = topology.ranks
         nodes = topology.ranks + len(topology.switches)

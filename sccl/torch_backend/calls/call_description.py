@@ -95,7 +95,6 @@ class CallDescription:
 
 
 def _flatten_tensors(tensors: Any) -> Tensors:
-    """Return the tensors of lists of lists, or one."""
     if isinstance(tensors, torch.Tensor):
         return (tensors,)
     return tuple(tensor for inner in tensors for tensor in _flatten_tensors(inner))

@@ -305,7 +305,6 @@ class _Channel:
         ]
 
     def messages(self, sends: Transfers, item_bytes: int) -> StepMessages:
-        """Return transfers as messages, with their ways."""
         links, ranks = len(self._alpha), self._channel.topology.ranks
         empty = np.zeros(0, np.int64)
         if not len(sends.step):

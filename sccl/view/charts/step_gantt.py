@@ -197,7 +197,6 @@ def _window_band(steps: StepPanel) -> ChartType:
 
 
 def _iteration_lines(steps: StepPanel) -> ChartType:
-    """Return lines where iterations begin."""
     unit = _unit(steps)[1]
     rows = [
         {"time": mark * unit} for mark in steps.marks_us if steps.since_us <= mark <= steps.until_us

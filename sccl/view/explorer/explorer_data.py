@@ -238,7 +238,6 @@ def _frontier_data_list(
 
 
 def _named_classes(frontiers: Iterable[Frontier]) -> list[ClassFrontier]:
-    """Return the classes that have names."""
     return [part for frontier in frontiers if frontier.is_multiclass for part in frontier.classes]
 
 

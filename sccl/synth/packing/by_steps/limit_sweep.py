@@ -212,7 +212,6 @@ class _LimitSweep:
         )
 
     def frontier(self, stopped: str, seconds: float) -> ClassFrontier:
-        """Return the frontier so far."""
         return ClassFrontier(
             self.algorithm_class.name,
             self.algorithm_class.scope,

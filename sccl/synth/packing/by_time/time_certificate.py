@@ -105,7 +105,6 @@ def write_time_certificate(
 
 
 def _claimed_bound(claims: Sequence[Claim], size_bytes: int) -> Fraction:
-    """Return the lower bound for a size by some claims."""
     floors = [
         claimed_bound(claim).us(size_bytes) for claim in claims if isinstance(claim, TimeWire)
     ]
@@ -251,7 +250,6 @@ def _exact_price_claim(
     goals = None if proof.targets is None else tuple(sorted(proof.targets))
 
     def floor(us: Fraction, middle: int | None) -> LinearTimeBound:
-        """Return the lower bound by a time."""
         (work := Work()).begin()
         borders = _slot_borders(proof.borders, us)
         return price_time_bound(
@@ -304,7 +302,6 @@ def _slot_prices(
 
 
 def _slot_borders(sums: frozenset[Fraction], us: Fraction) -> list[Fraction]:
-    """Return the borders of slots of a time."""
     inside = {at for s in sums for at in (s, us - s) if 0 < at < us}
     return [Fraction(0), *sorted(inside), us]
 

@@ -186,7 +186,6 @@ def _choose(u: int, v: int, all_: Holdings, tick: int, spare: int) -> tuple[int,
 
 @compiled
 def _send(path: int, chunk: int, paths: PortRoutes, all_: Holdings, sent: InFlight) -> None:
-    """Send a chunk at this tick."""
     now, v = sent.now, paths.dst[path]
     g, n, word, bit = all_.group[v], now[SENDS], chunk >> 6, ONE << np.uint64(chunk & 63)
     sent.rows[n, 0], sent.rows[n, 1], sent.rows[n, 2] = now[TICK], chunk, path

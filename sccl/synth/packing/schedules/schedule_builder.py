@@ -375,7 +375,6 @@ class ScheduleBuilder:
         )
 
     def _reversed_sends(self) -> list[PlacedSend]:
-        """Return the sends reversed in time."""
         turned = self.directions[0].reversed_routes
         assert turned is not None
         return [

@@ -53,8 +53,6 @@ class ArborescencePricer:
 
 
 class _ArborescenceModel:
-    """All trees of a commodity."""
-
     def __init__(self, problem: FlowProblem, commodity: FlowCommodity, arrive: IntArray) -> None:
         self.model = model = CpModel()
         self.sent: dict[tuple[int, int], IntVar] = {}
