@@ -14,24 +14,26 @@ from collections.abc import Iterable
 class ScclError(Exception):
     """Base class of all errors that sccl raises on purpose.
 
-    >>> import sccl
-    >>> try:
-    ...     sccl.topology("dgx1x")
-    ... except sccl.ScclError as error:
-    ...     print(type(error).__name__)
-    UnknownNameError
+    Examples:
+        >>> import sccl
+        >>> try:
+        ...     sccl.topology("dgx1x")
+        ... except sccl.ScclError as error:
+        ...     print(type(error).__name__)
+        UnknownNameError
     """
 
 
 class InputError(ScclError, ValueError):
     """Unusable input. The message names the input, its place, and a remedy.
 
-    >>> import sccl
-    >>> try:
-    ...     sccl.pareto("allgather", "dgx1", k=-1)
-    ... except sccl.InputError as error:
-    ...     print(error)
-    k is -1, expected 0 to 1000000 (R is at most S + k)
+    Examples:
+        >>> import sccl
+        >>> try:
+        ...     sccl.pareto("allgather", "dgx1", k=-1)
+        ... except sccl.InputError as error:
+        ...     print(error)
+        k is -1, expected 0 to 1000000 (R is at most S + k)
     """
 
 

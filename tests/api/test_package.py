@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import inspect
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -24,7 +26,8 @@ from sccl.errors import InputError, ParameterError, ToolError, TopologyError
 from tests.kit.nightly import times
 
 MODULES = sorted(
-    {"sccl"} | {f"sccl.api.{p.stem}" for p in (Path(sccl.__file__).parent / "api").glob("[!_]*.py")}
+    {"sccl", "sccl.errors"}
+    | {f"sccl.api.{path.stem}" for path in (Path(sccl.__file__).parent / "api").glob("[!_]*.py")}
 )
 HEAVY = {"altair", "flint", "igraph", "jinja2", "msgspec", "networkx", "numpy", "ortools", "pandas"}
 HEAVY |= {"pysat", "pysmt", "rich", "typer", "vl_convert", "z3"}
@@ -49,20 +52,37 @@ def printed_by(program: str) -> str:
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_examples_say_what_comes(name: str) -> None:
+def test_examples_print_their_output(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     assert doctest.testmod(importlib.import_module(name)).failed == 0
 
 
-@pytest.mark.parametrize("name", sccl.__all__)
-def test_every_public_name_is_there_and_documented(name: str) -> None:
-    found = getattr(sccl, name)
-    assert found.__doc__
-    assert name in dir(sccl)
-    if name[0].islower():
-        assert ">>>" in found.__doc__ or "Raises" in found.__doc__
+def entry_points() -> Iterator[tuple[str, object]]:
+    """Yield the public functions and classes, and the public methods of the classes."""
+    for name in sccl.__all__:
+        value = getattr(sccl, name)
+        yield name, value
+        if inspect.isclass(value):
+            inherited = dir(value.__base__) if issubclass(value, Exception) else ()
+            for method, member in inspect.getmembers(value, inspect.isroutine):
+                if not method.startswith("_") and method not in inherited:
+                    yield f"{name}.{method}", member
 
 
-def test_a_name_that_is_none_is_no_attribute() -> None:
+@pytest.mark.parametrize(("name", "value"), list(entry_points()))
+def test_entry_point_has_examples(name: str, value: object) -> None:
+    _, heading, block = (inspect.getdoc(value) or "").partition("\nExamples:\n")
+    assert heading, f"sccl.{name} has no section Examples"
+    assert block.startswith("    >>> import "), f"the example of sccl.{name} imports nothing"
+
+
+def test_dir_lists_public_names() -> None:
+    assert set(sccl.__all__) <= set(dir(sccl))
+
+
+def test_unknown_name_is_no_attribute() -> None:
     with pytest.raises(AttributeError, match="'sccl' has no attribute 'paretto'"):
         sccl.paretto  # noqa: B018
 
