@@ -46,7 +46,7 @@ def check_arguments(function: Callable[P, R]) -> Callable[P, R]:
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         """Check the arguments, and call the function with them."""
-        if not kinds:  # hints may name what is imported after this module
+        if not kinds:  # hints may name types that are imported after this module
             hints = get_type_hints(function)
             kinds.update((name, tuple(_permitted_classes(hint))) for name, hint in hints.items())
         called = _call_name(function, args)

@@ -306,7 +306,7 @@ def _modeled_problem(
     return made
 
 
-def _solver_settings(  # noqa: PLR0913, PLR0917 - they are what it is made of
+def _solver_settings(  # noqa: PLR0913, PLR0917 - the arguments of the public functions
     solver: str,
     timeout_s: float | None,
     seed: int,

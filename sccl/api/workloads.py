@@ -120,7 +120,7 @@ class Workload:
 
 
 @check_arguments
-def workload(  # noqa: PLR0913 - a file, a model or traces, each with what goes with it
+def workload(  # noqa: PLR0913 - a file, a model, or traces, each with its options
     given: str | PathLike[str] | Sequence[str | PathLike[str]],
     parameters: Mapping[str, Any] | None = None,
     *,

@@ -18,7 +18,7 @@ from sccl.cli.verbs import VERBS, Verb
 _USAGE: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
 """The exception that Typer raises for an invalid command line. Newer versions bundle Click."""
 
-_FAILURE_CODE = 4  # ExitCode.FAILED, which would load what only verbs need
+_FAILURE_CODE = 4  # ExitCode.FAILED, whose module loads much more
 
 
 def _wants_json(words: Sequence[str]) -> bool:
@@ -33,7 +33,7 @@ def _report_usage_error(error: Any, words: Sequence[str]) -> int:
     if type(error).__name__ == "NoArgsIsHelpError":  # older ones lack it; the message is the help
         sys.stderr.write(message)
         return int(error.exit_code)
-    from sccl.cli.report import ErrorReport  # noqa: PLC0415 - loads what only verbs need
+    from sccl.cli.report import ErrorReport  # noqa: PLC0415 - loads modules that only verbs need
 
     text = f"{message[:1].lower()}{message[1:]}".rstrip(".")
     verb = [word for word in words[:1] if not word.startswith("-")]

@@ -183,7 +183,7 @@ class ErrorReport:
 
 
 def _classify(error: Exception | KeyboardInterrupt) -> ErrorReport:
-    if isinstance(error, KeyboardInterrupt) or is_interrupted():  # whatever became of it on its way
+    if isinstance(error, KeyboardInterrupt) or is_interrupted():  # even if it was replaced
         return ErrorReport("Interrupted", "", "interrupted", exit_code())
     kind = type(error).__name__
     if isinstance(error, InputError):

@@ -196,6 +196,6 @@ def _excess_transfers(
     weight = np.array(weights, dtype=np.int64 if small else object)[which.reshape(-1)]
     times = np.concatenate((begin, end))
     starts = np.r_[np.ones(len(begin), dtype=np.bool_), np.zeros(len(end), dtype=np.bool_)]
-    order = np.lexsort((starts, times))  # at a tick, what ends makes room first
+    order = np.lexsort((starts, times))  # at a tick, ends release capacity first
     total = np.cumsum(np.concatenate((weight, -weight))[order])
     yield from order[(total > limit) & starts[order]].tolist()

@@ -137,7 +137,7 @@ def _run_combining(algorithm: Algorithm, sends: list[Send]) -> Iterator[Violatio
             sent = value.get((send.chunk, send.src))
             if sent is None:
                 yield _unavailable_violation(send)
-            else:  # all sends of a step carry what was there when it began
+            else:  # all sends of a step carry the values from its beginning
                 arrivals[send.chunk, send.dst].append((send, sent))
         for place, incoming in arrivals.items():
             yield from _receive(value, place, incoming)

@@ -48,7 +48,7 @@ def is_valid(algorithm: Algorithm) -> bool:
         return False
     try:
         sends = send_columns(algorithm.sends)
-    except OverflowError:  # no number of what there is has more than 64 bits
+    except OverflowError:  # no valid number has more than 64 bits
         return False
     ends = (algorithm.steps, collective.num_chunks, ranks, ranks)
     for column, end in zip(sends[:4], ends, strict=True):

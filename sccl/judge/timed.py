@@ -268,7 +268,7 @@ class _TimedExecution:
             switch = self._switch(node)
             for p in messages:
                 if p.last_departure is None or switch.buffer_chunks is None:
-                    continue  # what nobody sends on is dropped
+                    continue  # a message without further sends is dropped
                 leaves = p.last_departure if switch.cut_through else p.last_finish
                 if leaves > p.inbound.last:
                     held[node] += [(p.inbound.last, 1, p.inbound), (leaves, -1, p.inbound)]
@@ -278,7 +278,7 @@ class _TimedExecution:
     def _overflow(self, node: int, events: list[tuple[int, int, TimedSend]]) -> Iterator[Violation]:
         limit, count = self._switch(node).buffer_chunks, 0
         assert limit is not None
-        for tick, change, transfer in events:  # at a tick, what leaves makes room first
+        for tick, change, transfer in events:  # at a tick, departures release buffer space first
             count += change
             if change > 0 and count > limit:
                 text = (

@@ -31,7 +31,7 @@ from sccl.compiled import compiled_in_place
 from sccl.sim.start_reasons import StartReason
 from sccl.sim.state import NONE, Fixed, Rows, State
 
-# Kinds of events, in their order at a tick; a kind and a number are one code.
+# Kinds of events, in their order at a tick. A kind and a number form one code.
 _ENDS, _ARRIVES, _TRIES, _COMES = (kind << 60 for kind in range(4))
 _NUMBER = (1 << 60) - 1
 

@@ -96,7 +96,7 @@ def _message_segments(route: IntArray, parts: Segments) -> IntArray:
     return segment
 
 
-def _build_fixed(  # noqa: PLR0913, PLR0917 - what the engine reads, from six tables
+def _build_fixed(  # noqa: PLR0913, PLR0917 - the engine's input from six tables
     messages: Messages,
     size: IntArray,
     route: IntArray,
@@ -182,7 +182,7 @@ def _initial_state(
     """Return the state before the first tick."""
     many = len(messages)
     all_segments = len(fixed.event_of)
-    events = many + all_segments + 1  # each comes, is tried or arrives; and each segment ends
+    events = many + all_segments + 1  # each comes, is tried or arrives, and each segment ends
 
     def none(count: int) -> IntArray:
         """Return a column of so many that name nothing."""

@@ -95,7 +95,7 @@ class IncrementalProgram:
         ):
             try:
                 result = run_interruptible(attempt, stop)
-            except Exception as error:  # noqa: BLE001 - whatever it is, the next one is asked
+            except Exception as error:  # noqa: BLE001 - on any failure the next solver is tried
                 failure = f"{type(error).__name__}: {error}"
                 continue
             if result.termination.reason is mathopt.TerminationReason.OPTIMAL and result.solutions:

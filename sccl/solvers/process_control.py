@@ -37,7 +37,7 @@ def start_process(module: str, *arguments: Any, **settings: Any) -> subprocess.P
     """
     paths = [str(Path(__file__).parents[2]), *filter(None, sys.path)]
     payload = json.dumps([paths, os.getpid(), module, arguments])
-    # -P: what lies in the user's folder must not be taken for a module.
+    # -P: a file in the user's folder must not be loaded as a module.
     return subprocess.Popen(  # noqa: S603 - this very program
         [sys.executable, "-P", "-c", _PROGRAM, payload], start_new_session=True, **settings
     )

@@ -179,7 +179,7 @@ class _EventListener:
             self.sketch = getattr(event, "kept", None)
 
 
-def taccl_output(  # noqa: PLR0913 - what is told
+def taccl_output(  # noqa: PLR0913 - independent fields
     request: Request,
     result: Solution,
     by: TacclResult,

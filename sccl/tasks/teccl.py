@@ -250,7 +250,7 @@ class _EventListener:
             self.combination = str(by)
 
 
-def teccl_output(  # noqa: PLR0913 - what is told
+def teccl_output(  # noqa: PLR0913 - independent fields
     request: Request,
     result: Solution,
     by: TecclResult,

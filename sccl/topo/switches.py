@@ -201,7 +201,7 @@ def _remap_budgets(
     plane_nodes = {node: plane.nodes for plane in planes for node in plane.nodes}
     for budget in topology.budgets:
         likes = {edge: _parallel_links(edge, plane_nodes) for edge in budget.edges}
-        # Of planes, whose chunks may take any, a budget has to limit all or none.
+        # A chunk may take any plane, so a budget has to limit all planes or none.
         if not set(budget.edges).issuperset(edge for like in likes.values() for edge in like):
             raise TopologyError(_refusal(topology, budget, "limits some of several like switches"))
         edges = [new for first in sorted(set(map(min, likes.values()))) for new in replaced[first]]

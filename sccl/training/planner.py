@@ -136,7 +136,7 @@ class Planner:
         book: Options of collectives. None: not derived yet.
     """
 
-    def __init__(  # noqa: PLR0913 - what is known already
+    def __init__(  # noqa: PLR0913 - independent inputs
         self,
         workload: Workload,
         fabric: Fabric,

@@ -252,7 +252,7 @@ class _CutSearch:
         for centre in (centres := list(ranks)[:MAX_CENTERS]):
             yield from self._radius_cuts(centre)
         everyone = frozenset(self.nodes)
-        if self.is_allreduce:  # each rank by itself: what R/C says where links are not equally fast
+        if self.is_allreduce:  # each rank by itself: the R/C bound if links differ in speed
             yield from self._group_cuts([frozenset([rank]) for rank in range(self.topology.ranks)])
         if self.is_allreduce and len(self.classes) > 1:
             from sccl.prove.bounds.network_strength import merged_partition  # noqa: PLC0415 - loads OR-Tools
@@ -269,7 +269,7 @@ class _CutSearch:
                 for left in lefts:
                     for sources, goals in self._distant_ranks(left):
                         yield from self._class_cuts(left, sources, goals)
-                for centre in inside.intersection(centres):  # what enters elsewhere has to go on
+                for centre in inside.intersection(centres):  # data from elsewhere have to go on
                     for left in lefts:
                         yield from self._root_cuts(left, centre)
 

@@ -25,7 +25,7 @@ from sccl.core.files.claims import (
 from sccl.prove.check.timed_trees import Spend
 
 _UNLIMITED_STEPS = 2**40
-_CANDIDATE_OPERATIONS = 40  # what a candidate takes, in operations
+_CANDIDATE_OPERATIONS = 40  # cost of a candidate in operations
 
 CandidateTriple = tuple[int, int, int]
 """(C, S, R) of a candidate, of all phases together."""

@@ -95,7 +95,7 @@ class _Checker:
         self.clauses: dict[int, list[int]] = {}
         self.numbers: dict[Literals, list[int]] = defaultdict(list)
         self.watchers: dict[int, list[int]] = defaultdict(list)
-        self.true: set[int] = set()  # literals that hold whatever is assumed
+        self.true: set[int] = set()  # literals that hold without assumptions
         self.next = 0
 
     def add(self, clause: Sequence[int]) -> bool:
@@ -125,7 +125,7 @@ class _Checker:
             return
         literals = self.clauses[numbers[-1]]
         if len([x for x in literals if -x not in self.true]) <= 1:
-            return  # it is unit now: what follows from it is kept, and so is its reason
+            return  # a unit clause now: its consequences stay, and so does its reason
         del self.clauses[numbers.pop()]
 
     def follows(self, clause: Sequence[int]) -> bool:

@@ -105,7 +105,7 @@ class _RelayPairs:
     soonest: Fraction
 
 
-def _count_relay_pairs(  # noqa: PLR0913, PLR0917 - what the claim says
+def _count_relay_pairs(  # noqa: PLR0913, PLR0917 - the parts of the claim
     machine: Topology,
     collective: Collective,
     ranks: frozenset[int],

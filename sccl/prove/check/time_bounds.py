@@ -233,7 +233,7 @@ def _carried_bound(
 # --- prices of constraints in slots of time ------------------------------------------------------
 
 
-def price_time_bound(  # noqa: PLR0913, PLR0917 - a question, what is priced, and a slot that grows
+def price_time_bound(  # noqa: PLR0913, PLR0917 - the problem, its prices, and a slot that grows
     machine: Topology,
     collective: Collective,
     chunks: int,

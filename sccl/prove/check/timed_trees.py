@@ -27,10 +27,10 @@ Spend = Callable[[int], None]
 """Callback with the number of operations of a task, which may refuse by raising."""
 
 
-_MOVE_OPERATIONS = 20  # what a state takes, in operations
+_MOVE_OPERATIONS = 20  # cost of a state in operations
 
 
-def cheapest_tree(  # noqa: PLR0913 - a question, and what of its answer is of interest
+def cheapest_tree(  # noqa: PLR0913 - the problem and a cutoff
     costs: StepCosts,
     ranks: int,
     holders: int,

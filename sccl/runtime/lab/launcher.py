@@ -205,7 +205,7 @@ def run_lab(lab: LabRun, hear: Callable[[RankLine], None]) -> LabEnd:
         assert process.stdin is not None
         assert process.stdout is not None
         try:
-            with suppress(BrokenPipeError):  # what it has printed says why
+            with suppress(BrokenPipeError):  # its output has the reason
                 process.stdin.write(text)
                 process.stdin.flush()
             return _relay_lines(process.stdout, lab.ranks, hear)

@@ -9,7 +9,7 @@ from typing import Any
 
 from sccl.compiled import compiled
 
-_UNIT_BITS = 20  # bits of what a constraint that is the fullest of its step has
+_UNIT_BITS = 20  # bits of the load of a constraint that is the fullest of its step
 _NOISE_BITS = 10  # bits
 _INFINITE_COST = 1 << 61
 

@@ -58,7 +58,7 @@ MAX_HALVED_RANKS = 8
 """Ranks that are put in two groups in every way."""
 
 
-def lower_bound_ticks(  # noqa: PLR0913 - a question, and what is known
+def lower_bound_ticks(  # noqa: PLR0913 - independent inputs
     topology: Topology,
     clock: Clock,
     net: NetworkArrays,

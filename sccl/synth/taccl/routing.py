@@ -232,7 +232,7 @@ class _RoutingModel:
                     self.model.add_implication(sent, stems[key])
                     load[stems[key].index] = (stems[key], amount)
         for thing, load in sorted(loads.items()):
-            # numbers of 64 bits: what is carried is rounded down, so that routes are no less free
+            # 64-bit numbers: loads are rounded down, so that routes are no less free
             max_load = max(
                 problem.capacity[thing] * self.horizon, sum(amount for _, amount in load.values())
             )
@@ -279,7 +279,7 @@ class _RoutingModel:
         return terms
 
 
-def solve_routing(  # noqa: PLR0913, PLR0917 - what is asked
+def solve_routing(  # noqa: PLR0913, PLR0917 - independent inputs
     problem: SchedulingProblem,
     action: SymmetryAction,
     chosen: dict[int, frozenset[int]],

@@ -138,4 +138,4 @@ def _first_tick_for(
         last *= 2
         if last > MAX_TIME:
             return None
-    return bisect_left(range(last + 1), True, key=enough)  # noqa: FBT003 - what is looked for
+    return bisect_left(range(last + 1), True, key=enough)  # noqa: FBT003 - the value that is searched

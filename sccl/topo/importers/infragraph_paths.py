@@ -270,7 +270,7 @@ def _gpu_link_speed(parts: Parts, name: str, max_degree: int, costs: EdgePricing
     return each
 
 
-def _assumed_speed(  # noqa: PLR0913, PLR0917 - what an edge is of
+def _assumed_speed(  # noqa: PLR0913, PLR0917 - the properties of an edge
     parts: Parts,
     pair: NodePair,
     name: str,

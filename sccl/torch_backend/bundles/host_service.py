@@ -167,7 +167,7 @@ class HostService:
         self.refusal = "it is destroyed"
         if at_once:
             joined.end()
-        if self._queue.close(_END_S if at_once else None):  # else they still use what is shared
+        if self._queue.close(_END_S if at_once else None):  # else they use shared objects
             joined.leave()
 
     def forget(self) -> None:

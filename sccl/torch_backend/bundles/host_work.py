@@ -37,7 +37,7 @@ class CallContext:
     device: torch.device
 
 
-class HostWork(dist._Work):  # noqa: SLF001 - what torch's own groups in Python derive from
+class HostWork(dist._Work):  # noqa: SLF001 - the base class of torch's own groups in Python
     """The work object of a call."""
 
     def __init__(self, naming: ErrorFactory, results: list[torch.Tensor]) -> None:

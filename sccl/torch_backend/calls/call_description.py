@@ -107,7 +107,7 @@ def _read_option(name: str, default: Any, opts: Any) -> Any:
 def _reduction(opts: Any) -> str:
     """Return the reduction operator from options, or as given instead of them."""
     op = getattr(opts, "reduceOp", opts)
-    # ReduceOp holds its kind, which is a key; reductions with a factor have none.
+    # ReduceOp holds its kind, which is a key. Reductions with a factor have none.
     kind = getattr(op, "op", op)
     return next((name for reduce_kind, name in _REDUCTIONS.items() if reduce_kind == kind), "")
 

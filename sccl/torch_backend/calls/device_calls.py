@@ -88,7 +88,7 @@ class DeviceCall(PendingCall):
     def _settle(self, future: Any) -> None:
         try:
             if future is not None:
-                future.value()  # raises what went wrong
+                future.value()  # raises the original error
         except RuntimeError as error:
             self.error = error
         self._results.settle(self.described.got, self.told())

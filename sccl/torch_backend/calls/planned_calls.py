@@ -98,7 +98,7 @@ class PlannedCall(PendingCall):
         self.end()
 
 
-class PendingWork(dist._Work):  # noqa: SLF001 - what torch's own groups in Python derive from
+class PendingWork(dist._Work):  # noqa: SLF001 - the base class of torch's own groups in Python
     """The work object of a held call."""
 
     def __init__(self, call: Any) -> None:

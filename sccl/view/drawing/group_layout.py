@@ -27,7 +27,7 @@ _TURNS: tuple[Callable[[float, float], Position], ...] = (
     lambda x, y: (-x, y),
     lambda x, y: (x, -y),
     lambda x, y: (-x, -y),
-    lambda x, y: (y, x),  # from here on, what was wide becomes tall
+    lambda x, y: (y, x),  # from here on, width and height are exchanged
     lambda x, y: (-y, x),
     lambda x, y: (y, -x),
     lambda x, y: (-y, -x),

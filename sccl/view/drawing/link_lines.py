@@ -140,7 +140,7 @@ def _widths(widths: Mapping[int, float]) -> Any:
         "lanes:O",
         title="Lanes (chunks per round)",
         legend=legend if len(counts) > 1 else None,
-        # Of the scale that Vega-Lite chooses by itself, only the first two widths count.
+        # Vega-Lite's default scale uses only the first two widths.
         scale=alt.Scale(type="ordinal", domain=counts, range=list(widths.values())),
     )
 

@@ -80,7 +80,7 @@ def limit_note(event: StepLimit | Point) -> str:
     """Return an event of a limit frontier in words. Empty: there is nothing to say."""
     if isinstance(event, StepLimit):
         value = str(event.lower)
-        if event.lower != event.upper:  # what a packing has may be a fraction of many digits
+        if event.lower != event.upper:  # the value of a packing may be a fraction of many digits
             ends = (event.lower, event.upper)
             value = " to ".join("?" if end is None else f"{float(end):.5g}" for end in ends)
         return f"S={event.steps}: the limit of R/C is {value}"

@@ -21,7 +21,7 @@ from sccl.synth.common.claims import (
 )
 
 
-def write_limit_certificate(  # noqa: PLR0913, PLR0917 - what is certified, of all classes
+def write_limit_certificate(  # noqa: PLR0913, PLR0917 - independent inputs
     topology: Topology,
     spec: Spec,
     parts: Sequence[ClassFrontier],

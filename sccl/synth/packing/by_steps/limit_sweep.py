@@ -33,7 +33,7 @@ NotifyLimit = Callable[[StepLimit | Point], None]
 """Called with every limit and every point, for progress."""
 
 
-def limit_frontier(  # noqa: PLR0913 - what a sweep is given, and how it reports
+def limit_frontier(  # noqa: PLR0913 - the inputs and callbacks of a sweep
     topology: Topology,
     spec: Spec,
     solve: InstanceSolver,

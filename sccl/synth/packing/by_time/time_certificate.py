@@ -111,7 +111,7 @@ def _claimed_bound(claims: Sequence[Claim], size_bytes: int) -> Fraction:
     return max(floors, default=Fraction(0))
 
 
-def _schedule_claims(  # noqa: PLR0913, PLR0917 - a question, a size, what was found, and what is claimed
+def _schedule_claims(  # noqa: PLR0913, PLR0917 - independent inputs
     folder: Path,
     topology: Topology,
     spec: Spec,

@@ -235,7 +235,7 @@ def _arrive(paths: PortRoutes, all_: Holdings, sent: InFlight) -> None:
 
 
 @compiled
-def _augment(  # noqa: PLR0913, PLR0917 - what is matched, and what is needed to look for more
+def _augment(  # noqa: PLR0913, PLR0917 - a matching and its scratch
     root: int,
     paths: PortRoutes,
     begin: IntArray,
@@ -316,7 +316,7 @@ def _match(kind: int, paths: PortRoutes, all_: Holdings, sent: InFlight, spare_u
         _augment(order[i], paths, begin, end, urgent, by_into, by_out, seen, queue, i)
     for i in range(many):
         path = by_into[order[i]]
-        if path >= 0:  # what was the most urgent may have been sent by another just now
+        if path >= 0:  # another rank may just have sent the most urgent chunk
             spare = int(tick + paths.cost[path] <= spare_until)
             chunk, _ = _choose(paths.src[path], paths.dst[path], all_, tick, spare)
             if chunk >= 0:

@@ -102,7 +102,7 @@ def plan_sends(
     chunks_of = collective.chunk_classes()
     begins = packing.slots.begins(packing.lengths)
     path_images = RouteImages(problem)
-    # what is where it is wanted from the start is sent nowhere, and has its bytes too
+    # a chunk that starts at its destination is not sent, but has its bytes, too
     sizes = list(_chunk_sizes(problem, collective))
     sends: list[PlannedSend] = []
     for c, commodity in enumerate(problem.commodities):

@@ -352,7 +352,7 @@ class FlowProgram:
         bought = self.counts @ prices
         lower_bound = cost / unit + float(windows @ slots.row_minima - bought @ slots.fixed) / unit
         if not len(slots.rows) and slots.grows.shape[1] == 1:
-            # a time T buys bought @ (fixed + grows T), which is at least what all paths cost
+            # a time T buys bought @ (fixed + grows T), which is at least the cost of all paths
             buys = float(bought @ slots.grows[:, 0])
             lower_bound = lower_bound / buys if buys > 0 else 0.0
         return lower_bound * unit
