@@ -102,7 +102,7 @@ def test_results_have_types(frontier: sccl.Frontier) -> None:
 # --- questions -----------------------------------------------------------------------------------
 
 
-def test_a_frontier_has_points_and_what_was_refuted(frontier: sccl.Frontier) -> None:
+def test_frontier_has_points_and_what_was_refuted(frontier: sccl.Frontier) -> None:
     assert [(p.chunks, p.steps, p.rounds) for p in frontier.points] == [(2, 2, 3), (6, 3, 7)]
     assert [p.bandwidth_cost for p in frontier.points] == [Fraction(3, 2), Fraction(7, 6)]
     assert (frontier.complete, frontier.open) == (True, ())
@@ -190,13 +190,13 @@ def test_numbers_of_other_libraries_are_numbers() -> None:
         (lambda: sccl.topology("ring:4").save("a\0b"), "embedded null byte"),
     ],
 )
-def test_bad_input_is_one_sentence(ask: Any, says: str) -> None:
+def test_bad_input_gives_one_sentence(ask: Any, says: str) -> None:
     with pytest.raises(InputError, match=re.escape(says)) as caught:
         ask()
     assert "\n" not in str(caught.value)
 
 
-def test_a_call_that_fits_no_function_names_it() -> None:
+def test_call_that_fits_no_function_names_it() -> None:
     ring = any_(sccl.topology("ring:4"))
     wrong: tuple[tuple[Any, str], ...] = (
         (lambda: any_(sccl.pareto)("allgather"), "sccl.pareto: missing a required argument"),
@@ -220,7 +220,7 @@ def test_progress_is_told_to_a_function() -> None:
 # --- machines ------------------------------------------------------------------------------------
 
 
-def test_a_link_fails_or_is_added() -> None:
+def test_link_fails_or_is_added() -> None:
     ring = sccl.topology("ring:4")
     line = ring.without(links=[(3, 0)])
     assert set(ring.links) - set(line.links) == {(0, 3), (3, 0)}
@@ -256,7 +256,7 @@ def test_files_come_back(tmp_path: Path, frontier: sccl.Frontier) -> None:
 # --- what is shown and written -------------------------------------------------------------------
 
 
-def test_a_frontier_is_kept_and_read_again(tmp_path: Path, frontier: sccl.Frontier) -> None:
+def test_frontier_is_kept_and_read_again(tmp_path: Path, frontier: sccl.Frontier) -> None:
     for found in (frontier, sccl.limits("allgather", "ring:4", progress=False)):
         again = sccl.load(found.save(tmp_path / "kept"))
         assert isinstance(again, sccl.SavedFrontier)
@@ -283,7 +283,7 @@ def test_charts_are_drawn_and_written(tmp_path: Path, frontier: sccl.Frontier) -
         charts[0].save(tmp_path / "c.gif")
 
 
-def test_a_certificate_is_written_and_checked(tmp_path: Path, limits: sccl.LimitFrontier) -> None:
+def test_certificate_is_written_and_checked(tmp_path: Path, limits: sccl.LimitFrontier) -> None:
     limits.certify(tmp_path / "limits")
     found = sccl.check_certificate(tmp_path / "limits")
     assert found.holds
@@ -293,7 +293,7 @@ def test_a_certificate_is_written_and_checked(tmp_path: Path, limits: sccl.Limit
     assert sccl.check_certificate(tmp_path / "ring").holds
 
 
-def test_a_project_is_written(tmp_path: Path, frontier: sccl.Frontier) -> None:
+def test_project_is_written(tmp_path: Path, frontier: sccl.Frontier) -> None:
     algorithm = frontier.points[0].algorithm
     assert algorithm is not None
     assert (algorithm.codegen(tmp_path / "p") / "Makefile").exists()
@@ -302,7 +302,9 @@ def test_a_project_is_written(tmp_path: Path, frontier: sccl.Frontier) -> None:
     assert not (tmp_path / "q").exists()
 
 
-def test_what_is_wrong_is_judged_and_not_explored(tmp_path: Path, frontier: sccl.Frontier) -> None:
+def test_faulty_algorithm_is_rejected_and_not_explored(
+    tmp_path: Path, frontier: sccl.Frontier
+) -> None:
     algorithm = frontier.points[0].algorithm
     assert algorithm is not None
     wrong = sccl.Algorithm(replace(algorithm.value, sends=algorithm.value.sends[1:]))
@@ -336,7 +338,7 @@ def test_without_pandas_one_is_told_how_to_get_it(
         frontier.to_dataframe()
 
 
-def test_a_frontier_shows_itself(frontier: sccl.Frontier, limits: sccl.LimitFrontier) -> None:
+def test_frontier_shows_itself(frontier: sccl.Frontier, limits: sccl.LimitFrontier) -> None:
     shown = frontier._repr_html_()
     assert "<td" in shown
     for text in ("allgather on dgx1", "7/6", "latency and limit", "proved", "Complete for every k"):
@@ -368,7 +370,7 @@ def _algorithm(name: str) -> Any:
     return replace(point.algorithm.value, topology=machine, scope=name, proved=(name,))
 
 
-def test_a_hostile_frontier_is_only_text() -> None:
+def test_hostile_frontier_is_only_text() -> None:
     shown = sccl.pareto("allgather", _named("<script>x</script>"), progress=False, store=False)
     assert "<script" not in shown._repr_html_()
     assert "<script" not in shown.plot()._repr_html_()

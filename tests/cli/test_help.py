@@ -45,7 +45,7 @@ def help_of(name: str) -> str:
 
 
 @pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.name)
-def test_the_list_of_verbs_says_what_their_help_says(verb: Verb) -> None:
+def test_list_of_verbs_says_what_their_help_says(verb: Verb) -> None:
     assert " ".join(str(load_verb(verb).help).split("\n\n")[0].split()) == verb.summary
 
 
@@ -77,7 +77,7 @@ def test_no_verb_loads_a_solver_before_it_works() -> None:
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-def test_a_full_disk_is_one_sentence(unbuffered: str) -> None:
+def test_full_disk_gives_one_sentence(unbuffered: str) -> None:
     full = Path("/dev/full")
     if not full.is_char_device():
         pytest.skip("this machine has no /dev/full")
@@ -139,7 +139,7 @@ def test_words_are_completed(line: str, offers: list[str]) -> None:
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_the_script_of_a_shell_is_printed(shell: str) -> None:
+def test_script_of_a_shell_is_printed(shell: str) -> None:
     assert f"_SCCL_COMPLETE=complete_{shell}" in script(shell)
 
 

@@ -67,7 +67,7 @@ def test_bytes_of_parts_of_a_pattern_are_those_that_a_rank_gives() -> None:
     assert [one["rank_bytes"] for one in phases] == [2**20, 2**18, 2**20]
 
 
-def test_a_split_has_a_digest_of_what_it_is_and_not_of_who_printed_it() -> None:
+def test_split_has_a_digest_of_what_it_is_and_not_of_who_printed_it() -> None:
     asked = ("allreduce", "--recipe", "ring", "--json")
     told = printed(*asked)[1]
     content = {k: v for k, v in told.items() if k not in HEAD}
@@ -99,6 +99,6 @@ def test_without_a_recipe_the_rules_are_listed() -> None:
         (["allreduce", "--recipe", "ring", "--root", "1"], "root is 1, but allreduce has none"),
     ],
 )
-def test_what_is_refused(words: list[str], message: str) -> None:
+def test_motif_rejects_invalid_input(words: list[str], message: str) -> None:
     code, text = sccl(*words)
     assert (code, message in text) == (2, True)

@@ -65,7 +65,7 @@ def test_gpus_become_a_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert load_measurements(raw).ranks == 4
 
 
-def test_a_known_machine_says_which_gpu_each_rank_is(
+def test_known_machine_says_which_gpu_each_rank_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = scripted_nvcc(tmp_path, 8, monkeypatch, ranks=8)

@@ -86,7 +86,7 @@ def test_while_bounds_are_sought_there_is_what_is_submitted(
     assert sccl("check", plan)[0] == 0
 
 
-def test_while_the_plan_is_judged_it_is_kept(step: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_while_the_plan_is_verified_it_is_kept(step: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = planned(step, "sgs")[2].read_text()
     with monkeypatch.context() as patch:
         patch.setattr(plan_faults, "recompute_costs", interrupted_at(1, plan_costs.recompute_costs))
@@ -95,7 +95,7 @@ def test_while_the_plan_is_judged_it_is_kept(step: Path, monkeypatch: pytest.Mon
     assert sccl("check", plan)[0] == 0
 
 
-def test_what_a_search_found_is_compared_though_its_judge_is_interrupted(
+def test_interrupted_verification_keeps_the_comparison(
     step: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
@@ -109,7 +109,7 @@ def test_what_a_search_found_is_compared_though_its_judge_is_interrupted(
     assert told["searches"][0]["period_us"] >= told["bound_us"] > 0
 
 
-def test_the_plan_is_run_once_to_be_judged(step: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plan_is_run_once_to_be_judged(step: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runs = list[TrainingPlan]()
 
     def counted(plan: TrainingPlan) -> StepTimeline:

@@ -185,7 +185,7 @@ PASSES: list[Callable[[Program], Program]] = [
 
 @pytest.mark.parametrize("hard", PASSED, ids=str)
 @pytest.mark.parametrize("apply", PASSES, ids=lambda p: p.__name__)
-def test_a_pass_keeps_the_result(apply: Callable[[Program], Program], hard: Hard) -> None:
+def test_pass_keeps_the_result(apply: Callable[[Program], Program], hard: Hard) -> None:
     before = lower(load(hard), Landing.OUTPUT)
     for earlier in PASSES[: PASSES.index(apply)]:
         before = earlier(before)
@@ -350,7 +350,7 @@ def test_sends_and_receives_of_a_step_interleave() -> None:
             assert before == [min(n + LAG + 1, 12) for n in number]
 
 
-def test_a_chunk_is_sent_before_its_slot_is_reduced_into() -> None:
+def test_chunk_is_sent_before_its_slot_is_reduced_into() -> None:
     """Also where its sender sends many chunks in a step, and its peer few."""
     both_ways = (
         *(make_send(chunk, 0, 1, 0, reduce=True) for chunk in range(8)),
@@ -423,7 +423,7 @@ def accesses(program: Program) -> tuple[int, int]:
     ],
     ids=str,
 )
-def test_what_is_sent_on_is_neither_stored_nor_loaded_here(
+def test_forwarded_values_are_neither_stored_nor_loaded(
     hard: Hard, before: tuple[int, int], after: tuple[int, int], awaited: tuple[int, int]
 ) -> None:
     """Of what waits for slots, more is implied then."""
@@ -435,7 +435,7 @@ def test_what_is_sent_on_is_neither_stored_nor_loaded_here(
     assert tuple(lines(reuse_slots(p)).count(Op.CREDIT) for p in (plain, onward)) == awaited
 
 
-def test_what_is_needed_here_or_later_is_not_sent_on() -> None:
+def test_values_with_other_uses_are_not_forwarded() -> None:
     """Each condition by itself: on a line, the rank in the middle sends on all that it reduces."""
     (algorithm, *_) = frontier("line:3", "reduce")
     plain = fuse_receive_reduce(lower(algorithm, Landing.OUTPUT))
@@ -507,7 +507,7 @@ def kinds(program: Program) -> set[str]:
     return {fault.kind for fault in faults(program)}
 
 
-def test_the_interpreter_names_what_is_wrong() -> None:
+def test_interpreter_names_what_is_wrong() -> None:
     (algorithm, *_) = frontier("ring:4", "allgather")
     good = compile_program(algorithm, Landing.OUTPUT, serial=True)
     program = good.ranks[0].blocks[0].instructions
@@ -531,7 +531,7 @@ def test_the_interpreter_names_what_is_wrong() -> None:
     assert "wrong" in kinds(broken(good, 0, lambda x: x.__setitem__(send, other)))
 
 
-def test_the_interpreter_sees_every_chunk_that_is_sent_for_another() -> None:
+def test_interpreter_sees_every_chunk_that_is_sent_for_another() -> None:
     """Each part of a block is long enough to be looked at."""
     program = compile_program(
         load(Hard("dgx1", "allgather", (6, 3, 7))), Landing.SCRATCH, serial=True
@@ -546,7 +546,7 @@ def test_the_interpreter_sees_every_chunk_that_is_sent_for_another() -> None:
     assert seen >= 7  # each part leaves its rank at least once
 
 
-def test_the_interpreter_sees_two_at_one_slot() -> None:
+def test_interpreter_sees_two_at_one_slot() -> None:
     """Without credits, some schedule overwrites a slot that is still being read."""
     program = compile_program(
         load(Hard("one-way", "reduce", (5, 4, 6), root=2)), Landing.OUTPUT, serial=False
@@ -572,7 +572,7 @@ def test_the_interpreter_sees_two_at_one_slot() -> None:
     assert all(not faults(program, choose=choose) for choose in SCHEDULES)
 
 
-def test_a_rejected_algorithm_is_never_lowered() -> None:
+def test_rejected_algorithm_is_never_lowered() -> None:
     (algorithm, *_) = frontier("ring:4", "allgather")
     bad = replace(algorithm, sends=algorithm.sends[1:])
     with pytest.raises(JudgeError, match="fails verification"):

@@ -90,7 +90,7 @@ def test_hard_ones(hard: Hard) -> None:
     check(load(hard))
 
 
-def test_what_a_block_sends_starts_in_its_order() -> None:
+def test_sends_of_a_block_start_in_its_order() -> None:
     algorithm = classical("multi-ring", "allreduce", "dgx1")
     for serial in (False, True):
         program = compile_program(algorithm, Landing.SCRATCH, serial=serial)

@@ -208,7 +208,7 @@ def with_flags_as_places(processes: Processes) -> Processes:
 
 
 @pytest.mark.parametrize("machine", MACHINES)
-def test_a_flag_is_not_set_anew_before_all_have_seen_it(machine: str) -> None:
+def test_flag_is_not_set_again_before_all_have_seen_it(machine: str) -> None:
     """So streams may await exactly an epoch, and its tag: they would miss what is overwritten."""
     calls = [call for call in calls_of(machine, serial=True) if call.mode is not Mode.PACKETS]
     long = [replace(call, pieces=1 + n % 3) for n, call in enumerate(calls)]
@@ -271,7 +271,7 @@ def small(mode: Mode, protocol: Protocol, wrap: int = 4) -> Model:
 
 
 @pytest.mark.parametrize("mode", Mode)
-def test_numbers_of_packets_may_begin_anew(mode: Mode) -> None:
+def test_numbers_of_packets_may_begin_again(mode: Mode) -> None:
     for wrap in (4, 6, 8):
         assert judge(small(mode, PROTOCOL, wrap).processes()) == set()
 
@@ -347,12 +347,12 @@ def test_every_interleaving_of_more_is_as_one_run_says() -> None:
 
 @given(st.randoms(use_true_random=False), st.sampled_from(list(Mode)))
 @settings(max_examples=times(10))
-def test_the_schedule_of_that_run_does_not_matter(rng: random.Random, mode: Mode) -> None:
+def test_schedule_of_that_run_does_not_matter(rng: random.Random, mode: Mode) -> None:
     assert judge(small(mode, PROTOCOL).processes(), rng.randrange) == set()
 
 
 @pytest.mark.parametrize("machine", ["line:3", "ring:4"])
-def test_nobody_hangs_whenever_a_rank_dies(machine: str) -> None:
+def test_no_rank_hangs_after_a_death(machine: str) -> None:
     """Who waits for the dead rank itself gives up; all others are reached by marks of neighbours.
 
     A rank that finds its mark set ends, and marks its neighbours; nobody reads anything wrong.

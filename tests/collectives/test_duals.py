@@ -48,7 +48,7 @@ def combining(pre: Relation, post: Relation, chunks: int, **more: Any) -> Spec:
         Spec("allreduce", 4, 1, 1, ALL, ALL, combining=True),
     ],
 )
-def test_what_has_no_known_dual_is_refused(spec: Spec) -> None:
+def test_collective_without_dual_is_rejected(spec: Spec) -> None:
     with pytest.raises(CollectiveError, match="exist for one rank per chunk and for allreduce"):
         dual_of(spec)
 

@@ -21,7 +21,7 @@ def pair(lanes: int, alpha_us: float, gb_per_s: float, *budgets: Budget) -> Topo
     return Topology("pair", 2, links, alpha_us, gb_per_s, budgets)
 
 
-def test_a_lane_of_dgx1_takes_40_ps_a_byte_and_two_lanes_half() -> None:
+def test_lane_of_dgx1_takes_40_ps_a_byte_and_two_lanes_half() -> None:
     dgx1 = resolve_topology("dgx1")
     clock = Clock.from_topology(dgx1, 25_000)
     lanes = dgx1.lanes()

@@ -112,7 +112,7 @@ def many(chunks: int) -> SizedPlan:
     return SizedPlan("many", algorithm)
 
 
-def test_more_than_a_runtime_has_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_than_a_runtime_has_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(TooLargeError, match=r"in 32 instances, among .*: give fewer instances, an"):
         xml_of(SizedPlan("plan", frontier("full:4", "alltoall")[0]), 32, "rccl")
     with pytest.raises(

@@ -65,7 +65,7 @@ BY_DAY = {"01_pareto_frontier", "02_reading_an_algorithm", "04_proofs"}
     ],
     ids=lambda p: p.stem,
 )
-def test_it_runs_and_becomes_a_page(path: Path) -> None:
+def test_notebook_runs_and_becomes_a_page(path: Path) -> None:
     notebook = executed(path)
     assert printed(notebook) == printed(read(path)), "run: python -m docs.notebooks"
     said = [o for c in notebook.cells if c.cell_type == "code" for o in c.outputs]
@@ -99,13 +99,13 @@ def test_in_a_document_of_latex_a_frontier_is_a_table() -> None:
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
-def test_its_links_lead_somewhere(path: Path) -> None:
+def test_notebook_links_resolve(path: Path) -> None:
     text = "\n".join(cell.source for cell in read(path).cells if cell.cell_type == "markdown")
     for target in [part.split(")")[0] for part in text.split("](")[1:]]:
         assert (path.parent / target).exists()
 
 
-def test_a_cell_shows_a_bar_while_it_works_and_is_empty_afterwards() -> None:
+def test_cell_shows_a_bar_while_it_works_and_is_empty_afterwards() -> None:
     sweep = "sccl.pareto('allgather', 'ring:4', store=False); None"
     shown: list[dict[str, str]] = []
 
@@ -132,7 +132,7 @@ def test_a_cell_shows_a_bar_while_it_works_and_is_empty_afterwards() -> None:
     assert shown[-1] == {"text/plain": "", "text/html": ""}
 
 
-def test_the_lie_of_the_notebook_on_proofs_is_caught() -> None:
+def test_lie_of_the_notebook_on_proofs_is_caught() -> None:
     notebook = executed(FOLDER / "04_proofs.ipynb")
     texts = [o.text for c in notebook.cells if c.cell_type == "code" for o in c.outputs
              if o.output_type == "stream"]  # fmt: skip

@@ -49,7 +49,7 @@ def blocks(page: Path) -> list[Block]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
-def test_what_a_page_tells_to_do_works(
+def test_commands_of_a_page_work(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -99,13 +99,13 @@ def shell(text: str) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
-def test_what_is_not_run_says_so(page: Path) -> None:
+def test_skipped_blocks_are_marked(page: Path) -> None:
     for block in blocks(page):
         assert block.language in {"", "json", "math", "python", "sh", "text"}, block
         assert (block.language == "text") == block.title.startswith(NOT_RUN), block
 
 
-def test_the_readme_shows_enough() -> None:
+def test_readme_shows_enough() -> None:
     commands = [b for b in blocks(README) if not b.language]
     assert any(b.text.startswith("$ sccl pareto") for b in commands)
     assert any("sccl verify-certificate" in b.text for b in commands)
@@ -137,7 +137,7 @@ def test_links_and_pictures_are_there(page: Path) -> None:
             assert target.read_text(encoding="utf-8").startswith("<svg")
 
 
-def test_its_files_are_valid(tmp_path: Path) -> None:
+def test_files_of_a_page_are_valid(tmp_path: Path) -> None:
     """The how-to's files say what the text around them says."""
     how_to = ROOT / "docs" / "how-to"
     for name in ("machine", "collective"):

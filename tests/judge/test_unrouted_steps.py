@@ -78,7 +78,7 @@ def test_contributions_of_more_ranks_than_a_word_has_bits(ranks: int) -> None:
 
 
 @pytest.mark.parametrize("words", [1, 100, 10**9])
-def test_chunks_are_judged_in_calls_of_any_length(
+def test_chunks_are_verified_in_calls_of_any_length(
     words: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(unrouted_steps, "_WORDS_PER_CALL", words)
@@ -106,7 +106,7 @@ def summed(then: list[Send]) -> list[Send]:
         [make_send(0, 0, 1, 1, reduce=True), make_send(0, 2, 1, 1)],  # one of them reduced
     ],
 )
-def test_what_depends_on_the_order_is_wrong_even_if_mended(then: list[Send]) -> None:
+def test_order_dependence_is_wrong_even_if_repaired_later(then: list[Send]) -> None:
     collective = named_spec("allreduce", 3).at(3)
     assert right(collective, summed([]))
     assert not right(collective, summed(then))

@@ -112,7 +112,7 @@ def test_no_partition_is_weaker(topology: Topology) -> None:
 
 @settings(max_examples=times(60), deadline=None)
 @given(both_ways())
-def test_mixtures_of_spanning_trees_come_as_near_as_it_is_said(topology: Topology) -> None:
+def test_mixtures_of_spanning_trees_come_as_near_as_it_is_reported(topology: Topology) -> None:
     """Each tree takes each of its links once up and once down; all trees are looked at."""
     bounds = bounded(topology)
     evidence = bounds.evidence
@@ -131,7 +131,7 @@ def test_mixtures_of_spanning_trees_come_as_near_as_it_is_said(topology: Topolog
     assert getattr(evidence, "is_asymptotic", False) is True
 
 
-def test_what_shares_a_budget_or_leads_one_way_is_not_said_to_be_approached() -> None:
+def test_shared_budgets_and_one_way_links_give_no_infimum_claim() -> None:
     ring = machine(3, {(0, 1): 1, (1, 2): 1, (0, 2): 1})
     shared = replace(ring, budgets=(Budget("bus", ((0, 1), (1, 0)), 1),))
     one_way = replace(ring, links=tuple(k for k in ring.links if k.edge != (0, 1)))
@@ -139,7 +139,7 @@ def test_what_shares_a_budget_or_leads_one_way_is_not_said_to_be_approached() ->
     assert [getattr(each, "is_asymptotic", None) for each in said] == [True, False, False]
 
 
-def test_a_weak_link_between_two_boxes_is_found_without_being_told_of() -> None:
+def test_weak_link_between_two_boxes_is_found_without_being_told_of() -> None:
     """As many sends go between boxes as ranks would have to send: the boxes say most."""
     box = list(combinations(range(4), 2))
     lanes = {**dict.fromkeys(box, 3), **{(u + 4, v + 4): 3 for u, v in box}, (0, 4): 1}
@@ -248,7 +248,7 @@ def full_4(tmp_path_factory: pytest.TempPathFactory) -> Case:
     return read_case(folder)
 
 
-def test_what_is_optimal_among_all_is_certified(full_4: Case) -> None:
+def test_optimality_among_all_families_is_certified(full_4: Case) -> None:
     best = [c for c in full_4.claims if isinstance(c, LimitPointWire) and c.every]
     costs = [(c.steps, Fraction(c.rounds, c.chunks)) for c in best]
     assert costs == [(1, Fraction(1)), (2, Fraction(1, 2))]
@@ -303,14 +303,14 @@ def test_forged_claims_are_not_believed(changes: dict[str, object], why: str, fu
         check_any_class(full_4, changed(claim, **changes), free)
 
 
-def test_the_claim_is_of_allreduce_alone(full_4: Case) -> None:
+def test_claim_is_of_allreduce_alone(full_4: Case) -> None:
     claim = next(c for c in full_4.claims if isinstance(c, EveryWire))
     other = replace(full_4, spec=named_spec("reduce", 4))
     with pytest.raises(ValueError, match="is another"):
         check_any_class(other, claim, free)
 
 
-def test_a_point_is_optimal_among_all_only_with_claims_that_say_so(full_4: Case) -> None:
+def test_point_is_optimal_among_all_only_with_claims_that_say_so(full_4: Case) -> None:
     kept = tuple(c for c in full_4.claims if not isinstance(c, EveryWire))
     verdicts = list(check_case(replace(full_4, claims=kept)))
     failed = [v for v in verdicts if v.state == "failed"]

@@ -84,7 +84,7 @@ def test_proofs_prove_what_they_claim(topology: Topology, name: str) -> None:
     assert check_proof(topology, collective, proof) == proof.value
 
 
-def test_false_proofs_are_refused() -> None:
+def test_false_proofs_are_rejected() -> None:
     machine = resolve_topology("ring:4")
     collective = named_spec("allgather", 4).at(1)
     cut = Cut((0,), Fraction(1), 3)

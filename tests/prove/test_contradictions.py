@@ -88,7 +88,7 @@ def gathered() -> Case:
         (near(100, "8"), scheduled(99, "7"), False),
     ],
 )
-def test_a_schedule_contradicts_a_bound_that_it_is_below(
+def test_schedule_contradicts_a_bound_that_it_is_below(
     bound: Claim, plan: Claim, collide: bool, gathered: Case
 ) -> None:
     for first, second in ((bound, plan), (plan, bound)):
@@ -124,7 +124,7 @@ def unsat(chunks: int, steps: int, rounds: int) -> UnsatWire:
         (unsat(2, 3, 3), False),
     ],
 )
-def test_an_algorithm_contradicts_a_bound_that_it_is_below(
+def test_algorithm_contradicts_a_bound_that_it_is_below(
     bound: Claim, collide: bool, gathered: Case
 ) -> None:
     plan = algorithm(2, 2, 3)
@@ -133,7 +133,7 @@ def test_an_algorithm_contradicts_a_bound_that_it_is_below(
         assert found == (first if collide else None)
 
 
-def test_an_allreduce_contradicts_bounds_of_its_own_class_alone() -> None:
+def test_allreduce_contradicts_bounds_of_its_own_class_alone() -> None:
     case = read_case(PUBLISHED / "limits" / "dgx1-allreduce")
     verdicts = list(check_case(case))
     assert {verdict.state for verdict in verdicts} == {"ok"}
@@ -156,7 +156,7 @@ def test_an_allreduce_contradicts_bounds_of_its_own_class_alone() -> None:
     assert collisions == {(0, "trees"), (0, "every"), (1, "composed"), (1, "every")}
 
 
-def test_a_certificate_that_contradicts_itself_is_refused(
+def test_certificate_that_contradicts_itself_is_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The rule that proves too much is not seen by itself; the schedule beside it shows it."""
@@ -260,7 +260,7 @@ def test_compositions_are_claimed_of_groups_with_as_many_chunks_for_each_rank(
     assert all(("owns equally many chunks" in v.detail) == (state == "failed") for v in others)
 
 
-def test_an_allreduce_of_few_chunks_is_claimed_of_every_class(tmp_path: Path) -> None:
+def test_allreduce_of_few_chunks_is_claimed_of_every_class(tmp_path: Path) -> None:
     """An allreduce of one chunk over rank 1, which is better than any over rank 0."""
     shared = pairs("mine", 3, [[0, 1, 2]], combining=True)
     sends = {

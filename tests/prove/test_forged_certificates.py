@@ -190,6 +190,6 @@ def test_damage_is_seen(kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_truth_does_not_contradict_itself(kind: str) -> None:
+def test_truth_does_not_contradict_itself(kind: str) -> None:
     truth, case = Truth.of(kind.removeprefix("limits/")), read_case(PUBLISHED / kind)
     assert not any(truth.contradicts(case, claim) for claim in case.claims)

@@ -194,7 +194,7 @@ def in_slots(
 
 @settings(max_examples=times(120), deadline=None)
 @given(in_slots(), st.data())
-def test_the_cheapest_trees_are_those_of_brute_force(
+def test_cheapest_trees_are_those_of_brute_force(
     given_: tuple[int, list[dict[Edge, int]], list[dict[Edge, int | None]]], data: st.DataObject
 ) -> None:
     ranks, costs, follows = given_
@@ -295,7 +295,7 @@ def test_all_claims_hold(made: Path) -> None:
     assert "all plans of chunks of any number and sizes" in " ".join(out.split())
 
 
-def test_it_proves_what_was_printed(tmp_path: Path) -> None:
+def test_time_bound_certificate_proves_the_printed_bound(tmp_path: Path) -> None:
     """By prices, too, as at 4 KB and 16 KB of a DGX-1 cuts say less."""
     asked = ("limits", "--time", "--collective", "allgather", "--topo", "dgx1")
     code, out, _ = sccl(*asked, "--size", "4KB..16KB", "--certify", tmp_path / "proofs", "--json")
@@ -322,7 +322,7 @@ def _with(made: Path, folder: Path, content: dict[str, Any]) -> Path:
     return folder
 
 
-def test_a_claim_of_more_fails(made: Path, tmp_path: Path) -> None:
+def test_claim_of_more_fails(made: Path, tmp_path: Path) -> None:
     whole = _kept(made)
     for i, claim in enumerate(whole["claims"]):
         for name, factor in (
@@ -339,7 +339,7 @@ def test_a_claim_of_more_fails(made: Path, tmp_path: Path) -> None:
             assert verdicts[i].state == "failed", (name, claim)
 
 
-def test_what_is_not_there_fails(made: Path, tmp_path: Path) -> None:
+def test_claim_on_a_missing_part_fails(made: Path, tmp_path: Path) -> None:
     """Prices without borders that ascend, sets that nothing leaves, schedules of other sizes."""
     whole = _kept(made)
     changes: dict[str, list[dict[str, Any]]] = {
@@ -382,7 +382,7 @@ def test_steps_are_not_claimed_of_switches(tmp_path: Path) -> None:
         read_case(tmp_path / "proofs")
 
 
-def test_other_speeds_are_told(tmp_path: Path) -> None:
+def test_other_speeds_are_reported(tmp_path: Path) -> None:
     """A machine that only looks like the catalogue's is not called that."""
     told = ("--collective", "allgather", "--topo", "ring:4", "--size", "64KB", "--gap", "1")
     assert sccl("limits", "--time", *told, "--certify", tmp_path / "proofs")[0] == 0

@@ -112,7 +112,7 @@ def test_known_times(machine: str, collective: str, size: int, us: str) -> None:
         ("ndv2x4", "121.7"),
     ],
 )
-def test_an_allreduce_is_bounded_where_links_are_not_alike(machine: str, us: str) -> None:
+def test_allreduce_is_bounded_where_links_are_not_alike(machine: str, us: str) -> None:
     """Of single ranks, too; and where all into a node, and all out of it, share a budget each."""
     asked = request("allreduce", machine)
     size, spec = 1_000_000, asked.spec
@@ -139,7 +139,7 @@ def test_more_bytes_take_longer_and_half_of_them_more_than_half(
     assert least.us(size) < least.us(2 * size) <= 2 * least.us(size)
 
 
-def test_a_budget_and_a_switch_count() -> None:
+def test_budget_and_a_switch_count() -> None:
     links = tuple(
         Link(u, v, 1, 1.0, 1.0) for u, v in [(0, 3), (1, 3), (2, 3), (3, 0), (3, 1), (3, 2)]
     )
@@ -157,7 +157,7 @@ def test_a_budget_and_a_switch_count() -> None:
     )  # two chunks of two us pass the bus on their way to any rank
 
 
-def test_what_has_no_least_time_is_refused() -> None:
+def test_collective_without_time_bound_is_rejected() -> None:
     apart = Topology("apart", 3, (Link(0, 1, 1, 1.0, 1.0), Link(1, 0, 1, 1.0, 1.0)), 1.0, 1.0)
     with pytest.raises(UnreachableError, match="no path leads from rank 1 to rank 2"):
         completion_time_bound(apart, request("broadcast", "full:3", root=1).spec)

@@ -107,7 +107,7 @@ def test_no_cut_is_left_on_large_machines(machine: str, steps: int, value: Fract
     assert found.is_tight
 
 
-def test_a_bound_is_not_a_limit() -> None:
+def test_bound_is_not_a_limit() -> None:
     """Copies are no flows: on a 3-cube all flows exist at 5/6, and no trees do below 1."""
     topology = resolve_topology("hypercube:3")
     spec = named_spec("broadcast", topology.ranks)
@@ -162,7 +162,7 @@ def test_no_labels_weights_or_prices_prove_what_is_false(
     assert claimed <= packed(machine, collective, steps).upper
 
 
-def test_forged_labels_weights_and_prices_are_refused() -> None:
+def test_forged_labels_weights_and_prices_are_rejected() -> None:
     topology = resolve_topology("dgx1")
     collective = unit_of(named_spec("broadcast", topology.ranks))
     found = bound_of(topology, collective, 3)
@@ -243,7 +243,7 @@ def test_images_of_links_and_cuts_lose_nothing(
 
 @settings(max_examples=times(40), deadline=None)
 @given(topologies(max_ranks=5), st.integers(0, 2), st.data())
-def test_what_reduces_mirrors_what_spreads(
+def test_reduction_bound_mirrors_the_broadcast_bound(
     machine: Topology, more: int, data: st.DataObject
 ) -> None:
     root = data.draw(st.integers(0, machine.ranks - 1))

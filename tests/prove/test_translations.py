@@ -127,7 +127,7 @@ def test_translations_are_no_other_permutations(machine: Topology, data: st.Data
             check_translations(machine, [*images, image], free)
 
 
-def test_what_translations_must_be() -> None:
+def test_translations_must_be_a_regular_abelian_group() -> None:
     ring = resolve_topology("ring:4")
     turn = (1, 2, 3, 0)
     for images, says in (

@@ -106,7 +106,7 @@ def test_alike_nics_add_up() -> None:
         (10**6, ((0,),), "links, the most that is written"),
     ],
 )
-def test_what_cannot_be_joined(
+def test_invalid_joins_are_rejected(
     chassis: int, users: tuple[tuple[int, ...], ...], message: str
 ) -> None:
     with pytest.raises(InputError, match=message):
@@ -132,7 +132,7 @@ def imported(folder: Path, network: dict[str, object], **profile: object) -> Imp
     )
 
 
-def test_the_machines_file_says_what_the_fabric_does_not(tmp_path: Path) -> None:
+def test_machines_file_says_what_the_fabric_does_not(tmp_path: Path) -> None:
     machine = imported(tmp_path, {"joining": "switch"}).imported.topology
     up = [k for k in machine.links if k.dst == 8]
     assert {(k.gb_per_s, k.alpha_us) for k in up} == {(10.0, 1.5)}
@@ -171,7 +171,9 @@ def test_without_nics_there_is_one_for_each_gpu(tmp_path: Path) -> None:
         ({"ranks": 2, "alpha_us": 1, "gb_per_s": 1}, "it holds a topology"),
     ],
 )
-def test_what_is_no_fabric(tmp_path: Path, network: dict[str, object], message: str) -> None:
+def test_unknown_fabric_is_rejected(
+    tmp_path: Path, network: dict[str, object], message: str
+) -> None:
     with pytest.raises(FormatError, match=message):
         imported(tmp_path, network, nics_per_node=0)
 

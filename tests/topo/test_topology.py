@@ -261,7 +261,7 @@ def test_unknown_names_are_of_their_own_kind() -> None:
         resolve_topology("dgx")
 
 
-def test_a_failed_link_and_rank() -> None:
+def test_failed_link_and_rank() -> None:
     degraded = remove_parts(resolve_topology("dgx1"), links=[(0, 4), (4, 0)], ranks=[3])
     assert degraded.ranks == 7
     assert degraded.labels == ("0", "1", "2", "4", "5", "6", "7")

@@ -65,7 +65,7 @@ def test_every_collective_by_every_rule(
     assert found == {("0", "True", str(3 * len(ops)))}
 
 
-def test_what_is_not_planned_is_a_cut_on_all_ranks(tmp_path: Path) -> None:
+def test_unplanned_call_is_a_cut_on_all_ranks(tmp_path: Path) -> None:
     """Also an order that the host's waits don't allow: the second is to be called a step ahead.
 
     Steps 1 and 7 stand still where they wait, 3 and 5 call otherwise, and each next goes its own
@@ -138,7 +138,7 @@ def test_calls_that_are_merged_are_carried_as_one(
     assert found == {("0", "True", str(3 * len(script.submits)))}
 
 
-def test_what_is_missing_of_merged_calls_is_a_cut_on_all_ranks(tmp_path: Path) -> None:
+def test_missing_merged_call_is_a_cut_on_all_ranks(tmp_path: Path) -> None:
     """Steps 1 and 3 lack a call of some, which go by themselves then; in 5 one waits for a half."""
     script = compile_plan(merging(2, ("allreduce", "alltoall")))
     words = ("8", "1:less", "3:more", "5:early")
@@ -146,7 +146,7 @@ def test_what_is_missing_of_merged_calls_is_a_cut_on_all_ranks(tmp_path: Path) -
     assert finished(done) == [f"{rank} 3 True {8 * len(script.submits)}" for rank in range(2)]
 
 
-def test_who_serves_calls_is_said(tmp_path: Path) -> None:
+def test_executor_reports_its_carriers(tmp_path: Path) -> None:
     given = [one for one in ops_of(2) if one[0].id in ("alltoall-0", "alltoall-1", "reduce-0")]
     sums = [replace(ops_of(2)[0][0], id=name) for name in "ab"]
     plan = plan_of([*given, *((op, "whole") for op in sums)], 2, rows={("a", "b"): "merge"})
@@ -180,9 +180,7 @@ def test_who_serves_calls_is_said(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_rank_that_is_gone_is_told_and_not_waited_for(
-    how: str, told: str, tmp_path: Path
-) -> None:
+def test_rank_that_is_gone_is_told_and_not_waited_for(how: str, told: str, tmp_path: Path) -> None:
     ops = [(replace(ops_of(2)[0][0], id=f"allreduce-{k}"), "whole") for k in range(2)]
     script = compile_plan(plan_of(ops, 2, ahead={"allreduce-0": 1}))
     (tmp_path / "script.json").write_text(format_script(script))

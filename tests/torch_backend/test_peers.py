@@ -46,7 +46,7 @@ def place(store: Noted, ranks: int, pid: int) -> bytes:
     return json.dumps({**own, "pid": pid, "began": fields[19], "ranks": ranks}).encode()
 
 
-def test_who_does_not_come_is_named() -> None:
+def test_missing_peer_is_named() -> None:
     store = Noted()
     store.set("place/4", place(store, 4, os.getpid()))
     with pytest.raises(ToolError, match=r"^ranks 6, 7 of 4 did not join .* within 5 s: .*WORLD"):

@@ -71,7 +71,7 @@ def test_all(release: str, ranks: int, tmp_path: Path) -> None:
     assert sum(line["ended"] == "skipped" for line in found.values()) < MOST_SKIPPED
 
 
-def test_what_does_not_pass_is_said_in_the_documents() -> None:
+def test_failing_torch_cases_are_documented() -> None:
     page = (ROOT / "docs" / "how-to" / "jobs.md").read_text(encoding="utf-8")
     for cases in NOT_PASSED.values():
         for name, why in cases.items():

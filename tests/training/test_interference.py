@@ -42,7 +42,7 @@ def ends_of(plan: TrainingPlan, op: str) -> int:
     return spans[op, 0].end_ns - spans["forward", 0].start_ns
 
 
-def test_computation_beside_a_channel_takes_longer() -> None:
+def test_computation_next_to_a_channel_takes_longer() -> None:
     """The next batch is on the hosts' channel for 6 us, from 2.5 us before the optimizer on.
 
     The optimizer takes 1.5 us in place of 1, and 2 us of the batch are left beside what follows:
@@ -57,7 +57,7 @@ def test_computation_beside_a_channel_takes_longer() -> None:
     assert timing.period_ns == pytest.approx(14500 + 500 + 2000 / 3)
 
 
-def test_a_channel_beside_which_nothing_computes_slows_nothing_down() -> None:
+def test_channel_next_to_which_nothing_computes_slows_nothing_down() -> None:
     assert simulate_timeline(beside(prefetching_plan(), gpu=0.5)).period_ns == 14500
 
 
@@ -220,7 +220,7 @@ def test_fluids_are_slowed_down_as_much(seed: int, gpu: float, cpu: float) -> No
         assert ends[iteration] == pytest.approx(told, abs=16 * (iteration + 1))
 
 
-def test_what_is_planned_claims_what_it_takes_beside_channels() -> None:
+def test_plan_claims_its_time_next_to_channels() -> None:
     """It is never better than without, its bound is one of all plans, and claims are checked."""
     workload = layered_plan(2).workload
     periods = {}

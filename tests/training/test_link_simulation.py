@@ -190,7 +190,7 @@ def test_computations_are_slowed_down_as_is_claimed() -> None:
         assert model(plan, timeline).ends_ns[0] == 11000
 
 
-def test_a_motif_that_is_in_nobodys_way_takes_on_links_what_it_does_alone() -> None:
+def test_motif_that_is_in_nobodys_way_takes_on_links_what_it_does_alone() -> None:
     """Where nothing overlaps, what is apart takes what it does together, on links of any kind."""
     fabric, calls = resolve_fabric("hgx2x4"), [("m0", "allreduce"), ("m1", "alltoall")]
     ops = [of_bytes(name, collective, range(32), 32 * 840) for name, collective in calls]
@@ -208,9 +208,7 @@ def test_a_motif_that_is_in_nobodys_way_takes_on_links_what_it_does_alone() -> N
 
 @pytest.mark.parametrize("collective", ["alltoall", "allgather", "reducescatter", "allreduce"])
 @pytest.mark.parametrize("pieces", [1, 7])
-def test_what_a_synthesiser_planned_takes_on_links_what_its_schedule_does(
-    collective: str, pieces: int
-) -> None:
+def test_synthesized_motif_takes_its_schedule_time(collective: str, pieces: int) -> None:
     """As soon as it can: links are free while latency passes, other than in schedules."""
     fabric, planner = resolve_fabric("dgx1-pcie"), build_motif_planner()
     machine, launch = fabric.channels[0].topology, fabric.channels[0].launch_us * 1000
@@ -237,7 +235,7 @@ def test_what_a_synthesiser_planned_takes_on_links_what_its_schedule_does(
     assert launch < took <= cost.ns
 
 
-def test_what_channels_share_is_shared() -> None:
+def test_shared_channel_resources_are_shared() -> None:
     """Two channels on one bus of half of their bandwidth: 2 us each, in turn."""
     machine = resolve_topology("full:2@1GB+3us")
     channels = tuple(Channel(name, machine, launch_us=2.0) for name in ("left", "right"))
@@ -264,9 +262,7 @@ def test_launches_are_paid_for_by_each_motif() -> None:
 
 
 @pytest.mark.parametrize(("streams", "alone", "on_links"), [(1, 26000, 26000), (2, 20000, 21000)])
-def test_the_head_of_a_stream_holds_those_behind_it(
-    streams: int, alone: int, on_links: int
-) -> None:
+def test_head_of_a_stream_holds_those_behind_it(streams: int, alone: int, on_links: int) -> None:
     """The first waits for 9 us of computation; the second waits for nothing, and comes behind it.
 
     On one stream it begins as the first has ended, in 9 + 6 us, and takes 11 for 6,000 bytes. With
@@ -364,7 +360,7 @@ def _least(plan: TrainingPlan) -> float:
     return max(float(busy.max(initial=0.0)), computed, *steps)
 
 
-def test_what_is_not_simulated_is_told() -> None:
+def test_unsimulated_plan_is_reported() -> None:
     plan = plan_of(PAIR, [sent("a")], [DIRECT])
     timeline = simulate_timeline(plan)
     with pytest.raises(TooLargeError, match="more than 9 messages over links are on the way in 7"):

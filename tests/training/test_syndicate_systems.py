@@ -63,7 +63,7 @@ def test_ours_is_behind_none_and_the_order_alone_not_behind_by_hand(
     assert periods[OURS] < periods[BS]
 
 
-def test_the_next_batch_is_pulled_into_the_iteration_before(plans: dict[str, TrainingPlan]) -> None:
+def test_next_batch_is_pulled_into_the_iteration_before(plans: dict[str, TrainingPlan]) -> None:
     """The paper's data prefetch, which its search finds where the trainer has none."""
     shifts = {issue.op: issue.shift for issue in plans[OURS].order}
     assert shifts["lengths"] == 1

@@ -18,7 +18,7 @@ from tests.kit.timed import right
 
 
 @given(right())
-def test_a_schedule_of_single_hops_becomes_an_algorithm(schedule: Schedule) -> None:
+def test_schedule_of_single_hops_becomes_an_algorithm(schedule: Schedule) -> None:
     try:
         algorithm = algorithm_from_schedule(schedule)
     except InputError:
@@ -59,7 +59,7 @@ def test_values_that_go_round_in_a_circle_have_times_and_no_steps() -> None:
         algorithm_from_schedule(schedule)
 
 
-def test_switches_and_relays_are_refused() -> None:
+def test_switches_and_relays_are_rejected() -> None:
     ring = around_a_ring()
     relayed = build_schedule(
         ring.topology,

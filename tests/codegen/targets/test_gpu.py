@@ -60,7 +60,7 @@ STRICT = {"cuda": "-Werror all-warnings -Xcompiler -Werror", "hip": "-Werror"}
 """What makes a warning an error, for code of the host and of GPUs."""
 
 
-def test_what_is_compiled_has_every_call_of_a_machine() -> None:
+def test_compiled_project_has_every_call_of_a_machine() -> None:
     calls = [
         set(re.findall(r"{Code::(\w+),", generate(all_of(rows), "cuda")["steps.hpp"]))
         for rows in (COMPILED, SHORT)
@@ -291,7 +291,7 @@ def test_hipcc_compiles_without_spills_and_16_bytes_wide(
     [("cuda", "nvcc"), ("hip", "hipcc")],
 )
 @pytest.mark.nightly
-def test_the_copy_engines_transport_compiles(tmp_path: Path, target: str, compiler: str) -> None:
+def test_copy_engines_transport_compiles(tmp_path: Path, target: str, compiler: str) -> None:
     tool(compiler, "see the README")
     directory = project(tmp_path / "p", target, FEW, CodegenOptions(transport="dma"))
     archs = ["ARCHS=90"] if target == "cuda" else []
@@ -333,7 +333,7 @@ NIGHTLY = ("four ranks, dma", "eight ranks, three blocks", "eight ranks, dma")
 @pytest.mark.parametrize(
     "way", [pytest.param(w, marks=[pytest.mark.nightly] * (w in NIGHTLY)) for w in WAYS]
 )
-def test_the_kernels_on_threads(tmp_path: Path, way: str) -> None:
+def test_kernels_on_threads(tmp_path: Path, way: str) -> None:
     """In loopback; HIP and CUDA are the same text here. Every algorithm runs, whatever its root.
 
     Ranks without work take part, too: their peers still look.
@@ -384,7 +384,7 @@ OTHERS = [("hip", "kernel"), ("cuda", "dma"), ("hip", "dma")]
         ]
     ],
 )
-def test_the_kernels_have_no_race(run: str, target: str, transport: str) -> None:
+def test_kernels_have_no_race(run: str, target: str, transport: str) -> None:
     """Blocks of three threads, and slots so small that calls take several pieces.
 
     A slice must not touch another's part of a slot, even for chunks of unequal length.
@@ -438,7 +438,7 @@ def neighbours_in(tables: str) -> list[list[int]]:
 
 
 @pytest.mark.parametrize("dead", [0, 5])
-def test_a_dead_peer_ends_the_call_on_all_others(dead: int) -> None:
+def test_dead_peer_ends_the_call_on_all_others(dead: int) -> None:
     """On DGX-1: two links may lie between the dead rank and another, which is told all the same."""
     done = loopback(
         compiled() / "emulated",

@@ -103,7 +103,7 @@ def test_flags_are_set_by_streams_or_by_small_kernels() -> None:
 
 
 @pytest.mark.parametrize("landing", "ed")
-def test_what_is_preloaded_serves_memory_of_gpus(landing: str) -> None:
+def test_preloaded_library_serves_gpu_memory(landing: str) -> None:
     """Buffers are freed and allocated again, at addresses and under handles that were known.
 
     An algorithm that needs a link which is not there is left out.
@@ -146,7 +146,7 @@ def test_counts_are_copied_from_pinned_memory() -> None:
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
-def test_counts_that_do_not_fit_together_are_refused_by_all(transport: str) -> None:
+def test_counts_that_do_not_fit_together_are_rejected_by_all(transport: str) -> None:
     """No deadline is set: all hear of it from hosts, and the next call is served."""
     done = user("counts_unlike", transport)
     assert done.returncode == 0, done.stderr
@@ -208,14 +208,14 @@ def test_memory_of_the_host_is_passed_on_by_all() -> None:
     assert "passed on: its buffers are not on a GPU" in done.stderr
 
 
-def test_a_context_of_the_users_own_stays_current() -> None:
+def test_context_of_the_users_own_stays_current() -> None:
     done = user("own_context")
     assert done.returncode == 0, done.stderr
     assert "allgather of 4 bytes served by" in done.stderr
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
-def test_a_call_without_a_stream_follows_the_default_streams(transport: str) -> None:
+def test_call_without_a_stream_follows_the_default_streams(transport: str) -> None:
     """What is put there is done as late as somebody waits for it."""
     done = user("default_streams", transport)
     assert done.returncode == 0, done.stderr
@@ -246,7 +246,7 @@ def test_calls_cost_little_on_hosts() -> None:
         assert sum(counts[name][1:]) <= most, costs[name]
 
 
-def test_a_process_has_two_gpus() -> None:
+def test_process_has_two_gpus() -> None:
     done = user("two_gpus")
     assert done.returncode == 0, done.stderr
 
@@ -313,7 +313,7 @@ def test_copy_engines_need_no_room_for_thread_blocks() -> None:
 
 
 @pytest.mark.parametrize(("target", "fit"), [("cuda", "some"), ("hip", "1")])
-def test_a_call_that_does_not_fit_its_stream_is_refused(target: str, fit: str) -> None:
+def test_call_that_does_not_fit_its_stream_is_rejected(target: str, fit: str) -> None:
     """A launch of CUDA reports it, for HIP the stream's mask of processors is read before."""
     done = user("masked_stream", target=target)
     assert done.returncode == 0, done.stderr
@@ -368,7 +368,7 @@ UNFIT = {
 
 
 @pytest.mark.parametrize("case", UNFIT)
-def test_what_does_not_fit_is_told_in_a_sentence_and_passed_on(case: str) -> None:
+def test_unfit_call_gives_one_sentence_and_is_passed_on(case: str) -> None:
     ranks, environment, why = UNFIT[case]
     settings = {"SCCL_DEBUG": "1", "SCCL_EMULATED_LINKS": RING} | environment
     done = launch(mpich(), ranks, [str(emulated() / "user"), "refused"], **settings)
@@ -379,7 +379,7 @@ def test_what_does_not_fit_is_told_in_a_sentence_and_passed_on(case: str) -> Non
 
 
 @pytest.mark.parametrize("case", ["no GPU", "no peer access"])
-def test_what_does_not_fit_is_told_by_one_rank_of_bench(case: str) -> None:
+def test_bench_reports_unfit_arguments_on_one_rank(case: str) -> None:
     _, environment, why = UNFIT[case]
     done = launch(mpich(), 4, [str(emulated() / "bench"), "--repeat", "0"], **environment)
     assert done.returncode == 1
@@ -388,7 +388,7 @@ def test_what_does_not_fit_is_told_by_one_rank_of_bench(case: str) -> None:
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
 @pytest.mark.parametrize("landing", "ed")
-def test_the_c_api_takes_memory_of_its_gpu_alone(landing: str, transport: str) -> None:
+def test_c_api_takes_memory_of_its_gpu_alone(landing: str, transport: str) -> None:
     """It has no host ask the others: who refuses a call tells those that make it.
 
     No deadline is set.
@@ -440,7 +440,7 @@ def test_ranks_that_wait_on_hosts_hear_of_the_end(name: str, transport: str) -> 
     assert ended == ["0", "1", "2", "3"], done.stderr
 
 
-def test_a_captured_call_is_replayed() -> None:
+def test_captured_call_is_replayed() -> None:
     """As often as one likes, since calls are numbered on the GPU: 1,000 times at night."""
     done = user("replays", REPLAYS=str(times(100)))
     assert done.returncode == 0, done.stderr
@@ -494,7 +494,7 @@ def test_few_outputs_are_mapped(name: str) -> None:
     assert done.stderr.count(f"{hint} (sccl_register)") == 1
 
 
-def test_a_rank_that_refused_a_call_does_not_wait_for_its_own_kernel() -> None:
+def test_rank_that_refused_a_call_does_not_wait_for_its_own_kernel() -> None:
     done = user("refused_before_hosts_meet", SCCL_TIMEOUT="20", SCCL_SELECT="allreduce:0=0e")
     assert done.returncode == 0, done.stderr
 
@@ -508,13 +508,13 @@ def test_hip_refuses_to_be_captured() -> None:
     assert "LaunchCooperativeKernel" not in files["hip"]
 
 
-def test_of_registered_memory_nothing_is_told() -> None:
+def test_registered_memory_gives_no_message() -> None:
     done = user("registered")
     assert done.returncode == 0, done.stderr
     assert "registered is done" in done.stdout
 
 
-def test_a_communicator_is_freed_when_the_last_stream_is_done_with_it() -> None:
+def test_communicator_is_freed_when_the_last_stream_is_done_with_it() -> None:
     done = user("freed_at_work")
     assert done.returncode == 0, done.stderr
 
@@ -544,7 +544,7 @@ TOLD_OF_IT = re.compile(r"rank \d could not make its call")
     ("name", "why", "transport"),
     [*(("killed", IN_A_CALL, t) for t in TRANSPORTS), ("killed_between", BEFORE_IT, "kernel")],
 )
-def test_a_rank_that_dies_is_no_end_of_waiting(
+def test_rank_that_dies_is_no_end_of_waiting(
     name: str, why: str, transport: str, tmp_path: Path
 ) -> None:
     """Those that are left get an error each, in a kernel or on a stream, and before one."""
@@ -555,7 +555,7 @@ def test_a_rank_that_dies_is_no_end_of_waiting(
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
-def test_who_waits_for_a_stream_alone_is_let_go(transport: str, tmp_path: Path) -> None:
+def test_stream_waiter_without_peers_is_released(transport: str, tmp_path: Path) -> None:
     """One rank gives up, and tells those that would wait for ten minutes."""
     told = left(emulated(transport), "let_go", tmp_path)
     assert all(f"rank 1 {IN_A_CALL}" in said for said in told)

@@ -111,7 +111,7 @@ def test_schedules_are_run_by_their_steps(tmp_path: Path) -> None:
     assert "# sccl allgather, 3 ranks" in done.stdout
 
 
-def test_what_is_too_large_is_refused_at_once(
+def test_too_large_bundle_is_rejected_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On 256 ranks 261,120 sends took 21 GB before there was a word of it."""
@@ -243,7 +243,7 @@ def test_counts_are_given_at_run_time(reach: str) -> None:
         assert (told in done.stderr) == (name != "barrier")
 
 
-def test_the_thread_sanitizer_finds_no_race_in_exchanges(tmp_path: Path) -> None:
+def test_thread_sanitizer_finds_no_race_in_exchanges(tmp_path: Path) -> None:
     """Headers alone, without an MPI library: ranks are threads, lengths random."""
     mpi = mpich()
     program = tmp_path / "exchange"
@@ -285,7 +285,7 @@ def test_osu_form() -> None:
     assert all(float(row.split()[1]) > 0 for row in rows)
 
 
-def test_the_wrong_number_of_ranks() -> None:
+def test_wrong_number_of_ranks() -> None:
     mpi = mpich()
     directory = project(3, mpi)
     done = bench(directory, mpi, 2)
@@ -313,14 +313,14 @@ def test_ranks_on_several_hosts_are_passed_on() -> None:
     assert "1 its ranks are on several hosts" in done.stdout
 
 
-def test_the_c_api() -> None:
+def test_c_api() -> None:
     mpi = mpich()
     library = str(project(4, mpi) / "libsccl.so")
     done = launch(mpi, 4, [sys.executable, str(PROGRAMS / "c_api.py"), library])
     assert "all right" in done.stdout, done.stdout + done.stderr
 
 
-def test_a_bad_selection_is_said() -> None:
+def test_bad_selection_is_reported() -> None:
     mpi = mpich()
     directory = project(3, mpi)
     done = bench(
@@ -343,7 +343,7 @@ def processes_of(program: Path) -> list[int]:
     return found
 
 
-def test_a_killed_rank_leaves_nothing_behind() -> None:
+def test_killed_rank_leaves_nothing_behind() -> None:
     mpi = mpich()
     directory = project(4, mpi)
     before = set(os.listdir("/dev/shm"))  # noqa: S108, PTH208
@@ -359,7 +359,7 @@ def test_a_killed_rank_leaves_nothing_behind() -> None:
     assert left == set()
 
 
-def test_the_thread_sanitizer_finds_no_race(tmp_path: Path) -> None:
+def test_thread_sanitizer_finds_no_race(tmp_path: Path) -> None:
     """All ranks as threads; without an MPI library, whose own hooks break under the sanitizer."""
     mpi = mpich()
     directory = tmp_path / "p"

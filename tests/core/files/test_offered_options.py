@@ -56,7 +56,7 @@ def test_bad_files_are_a_sentence(
     assert str(error.value).startswith(str(file))
 
 
-def test_what_an_option_takes_alone_is_by_the_rules_of_plans() -> None:
+def test_isolated_option_time_follows_the_rules_of_plans() -> None:
     motif = OptionMotif("gpu", "ring", 1000, (("links", 600), ("streams", 250)))
     assert Option("seg(4)", (motif,) * 4).isolated_ns == 4000  # no two of them have room
     half = OptionMotif("gpu", "ring", 1000, (("links", 500),))

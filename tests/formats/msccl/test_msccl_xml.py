@@ -113,7 +113,7 @@ def _with(found: MscclProgram, rank: int, number: int, block: MscclBlock) -> Msc
 
 
 @pytest.mark.parametrize("collective", ["allgather", "allreduce", "reducescatter", "broadcast"])
-def test_whatever_goes_wrong_by_chance_was_said(collective: str) -> None:
+def test_random_failures_were_predicted(collective: str) -> None:
     """And what nothing is said of goes right: 12 runs of each of 200 changed programs."""
     draw = random.Random(11)  # noqa: S311 - the same changes every time
     said = Counter[bool]()
@@ -223,7 +223,7 @@ def test_rules_at_their_edge() -> None:
         (b' minBytes="0"', b"", "algo has no attribute minBytes"),
     ],
 )
-def test_what_parsers_stumble_over_is_said(old: bytes, new: bytes, says: str) -> None:
+def test_parser_pitfalls_are_reported(old: bytes, new: bytes, says: str) -> None:
     content = written(frontier("ring:4", "allgather")[0], RCCL)[0]
     read = msccl_xml.read(content.replace(old, new, 1), "file")
     assert says in " | ".join((*read.notes, *read.refused))
@@ -320,7 +320,7 @@ def test_public_programs_are_read_and_executed(name: str) -> None:
         ('nchunksperloop="3"', 'nchunksperloop="65539"', "most would never be moved"),
     ],
 )
-def test_programs_that_would_take_minutes_are_refused(old: str, new: str, says: str) -> None:
+def test_programs_that_would_take_minutes_are_rejected(old: str, new: str, says: str) -> None:
     (algorithm, *_) = frontier("ring:3", "alltoall")
     plan = SizedPlan("p", algorithm)
     (content,) = msccl_xml.write([plan], msccl_xml.Options()).files.values()

@@ -208,7 +208,7 @@ def test_sizes_beyond_packings_are_not_refused() -> None:
     assert has_packing_limits(topology, named_spec("allgather", topology.ranks))
 
 
-def test_what_is_not_written_down_is_none() -> None:
+def test_unwritten_algorithm_is_none() -> None:
     packed = limit_of("torus:8x8", "broadcast", 1)
     dual = dual_of(named_spec("broadcast", 64))
     assert round_to_algorithm(packed, dual, None) == packed.direct

@@ -191,7 +191,7 @@ def test_groups_may_be_all_that_links_join() -> None:
 
 
 @given(st.data())
-def test_the_dual_gathers_in_the_same_groups(data: st.DataObject) -> None:
+def test_dual_gathers_in_the_same_groups(data: st.DataObject) -> None:
     ranks = data.draw(st.integers(2, 9))
     text = data.draw(in_groups(ranks, counted=True))
     spec = resolve_collective(text, ranks)
@@ -212,7 +212,7 @@ def test_the_dual_gathers_in_the_same_groups(data: st.DataObject) -> None:
         assert owners == sorted(group) * (len(owners) // len(group))
 
 
-def test_the_dual_is_what_its_name_says() -> None:
+def test_dual_is_what_its_name_says() -> None:
     for text in ("@2x4", "@2x4.strided", "@0,7/5,2+2*allreduce@4x2.strided", "@0-7"):
         dual = dual_of(resolve_collective(f"allreduce{text}", 8)).spec
         named_so = resolve_collective(dual.name, 8)

@@ -101,7 +101,7 @@ def test_schedules_are_right_whatever_the_machine(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_the_cheapest_trees_are_those_of_all_that_turn(seed: int) -> None:
+def test_cheapest_trees_are_those_of_all_that_turn(seed: int) -> None:
     rng = random.Random(seed)  # noqa: S311 - the same each time
     edges = [(u, v) for u in range(3) for v in range(3) if u != v]
     some = sorted(rng.sample(edges, 5)) if seed % 2 else edges  # all reach all over any five
@@ -176,7 +176,7 @@ def test_time_runs_backwards_on_links_that_are_turned_round() -> None:
     assert costs.up.cost[0, :3].tolist() == [2, 1, 0]
 
 
-def test_an_interrupt_keeps_phases(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupt_keeps_phases(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(_: AllreducePackingSearch) -> None:
         raise KeyboardInterrupt
 

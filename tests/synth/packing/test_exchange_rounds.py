@@ -94,7 +94,7 @@ def test_none_are_told_where_lines_are_not_linked(machine: str) -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("machine", ["ring:4", "switch:4x2"])
-def test_the_cheapest_is_that_of_all_plans_and_slots(machine: str, seed: int) -> None:
+def test_cheapest_is_that_of_all_plans_and_slots(machine: str, seed: int) -> None:
     rng = random.Random(seed)  # noqa: S311 - the same each time
     problem = merge_roots(problem_of(machine))
     alpha = tuple(rng.choice([Fraction(1, 2), Fraction(1)]) for _ in problem.alpha)
@@ -191,9 +191,7 @@ def exchanging(machine: str, rounds: int) -> tuple[ScheduleBuilder, list[int]]:
 @pytest.mark.parametrize(
     ("machine", "rounds", "mixes"), [("full:4", 1, True), ("ring:4", 2, False)]
 )
-def test_what_would_be_sent_with_some_of_theirs_is_not_taken(
-    machine: str, rounds: int, mixes: bool
-) -> None:
+def test_partially_shared_exchanges_are_skipped(machine: str, rounds: int, mixes: bool) -> None:
     """Of several that exchange, one that is late would send on what the others have had.
 
     Of two that do, it sends the sum, which takes the place of what is there.

@@ -62,7 +62,7 @@ def test_three_of_four_come_late_to_one() -> None:
     assert late == Fraction("3.5") + 9000 / Fraction(15_000)
 
 
-def test_a_way_over_more_switches_may_be_the_shorter() -> None:
+def test_way_over_more_switches_may_be_the_shorter() -> None:
     """What waits for 8000 bytes over one link goes on in 1.2 us by the third switch, not in 11."""
     pairs = [(0, 4, 0.5), (1, 5, 0.5), (4, 5, 10.0), (4, 6, 0.1), (6, 5, 0.1), (2, 3, 0.5)]
     rates = [*((*pair, 25.0) for pair in pairs), (2, 0, 0.5, 1.0)]
@@ -85,7 +85,7 @@ def test_a_way_over_more_switches_may_be_the_shorter() -> None:
     assert late.us == ingress_relay_bound(topology, *of, lambda _: None).us(4000)
 
 
-def test_a_rank_of_a_chassis_that_nothing_comes_to() -> None:
+def test_rank_of_a_chassis_that_nothing_comes_to() -> None:
     """Rank 1 only sends; what comes to 0 from afar counts."""
     links = tuple(Link(*ends, 1, 0.5, 25.0) for ends in ((1, 0), (2, 0), (3, 2), (0, 2)))
     topology = Topology("one-way", 4, links, 0.7, 25.0, chassis=((0, 1), (2, 3)))

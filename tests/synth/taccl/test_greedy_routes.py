@@ -60,7 +60,7 @@ def longest(posed: SchedulingProblem, ways: greedy_routes.ChunkRoutes) -> int:
 
 @settings(max_examples=times(25))
 @given(st.data())
-def test_all_kinds_of_trees_are_trees_of_the_time_that_is_said(data: st.DataObject) -> None:
+def test_all_kinds_of_trees_are_trees_of_the_time_that_is_reported(data: st.DataObject) -> None:
     topology = data.draw(unequal() | topologies(max_ranks=5))
     spec = data.draw(specs(topology.ranks).filter(lambda spec: not spec.combining))
     posed = build_problem(topology, spec.at(spec.unit), Clock.from_topology(topology, 1000))

@@ -80,7 +80,7 @@ def test_rounds_that_do_not_end_leave_what_list_scheduling_found(
     assert rounds_of(ring)[0] == plan
 
 
-def test_a_round_leaves_time_to_others_and_to_the_end_of_presolve(
+def test_round_leaves_time_to_others_and_to_the_end_of_presolve(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """On a clock that tells a second more each time it is asked."""
@@ -105,7 +105,7 @@ def test_a_round_leaves_time_to_others_and_to_the_end_of_presolve(
 
 
 @pytest.mark.parametrize("part", ["_add_capacities", "_add_distance_objective"])
-def test_a_deadline_is_heard_while_a_model_is_made(part: str) -> None:
+def test_deadline_is_heard_while_a_model_is_made(part: str) -> None:
     posed = posed_of(resolve_topology("ring:3"), 1000)
     epochs = build_epochs(posed, epoch_length(posed, "slowest", 1))
     model = EpochMilp(epochs, SymmetryAction.identity(posed), 3, complete=False)

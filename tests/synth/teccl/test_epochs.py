@@ -141,7 +141,7 @@ def test_schedules_are_right_and_no_faster_than_their_bound(data: st.DataObject)
 
 @settings(max_examples=times(25))
 @given(st.data())
-def test_what_models_say_holds_in_epochs(data: st.DataObject) -> None:
+def test_model_solution_is_valid_in_epochs(data: st.DataObject) -> None:
     topology = data.draw(machines)
     posed = posed_of(topology, data.draw(st.sampled_from(["allgather", "alltoall"])), 1 << 20)
     rule = data.draw(st.sampled_from(["fastest", "slowest"]))
@@ -237,7 +237,7 @@ def test_ports_take_one_chunk_in_an_epoch() -> None:
     assert any(s.load < length for spans in free.spans for s in spans)
 
 
-def test_what_serves_nothing_is_left_out() -> None:
+def test_useless_sends_are_removed() -> None:
     posed = posed_of(resolve_topology("ring:4"), "broadcast", 1000)
     way = {(posed.src[w], posed.dst[w]): w for w in range(len(posed.src))}
     scatter = replace_wanted(posed, {1})
@@ -262,7 +262,7 @@ def test_sends_are_placed_as_soon_as_may_be_and_never_together() -> None:
     assert [s.start for s in late] == [0, 3 * busy, 6 * busy]
 
 
-def test_a_horizon_that_is_too_short_is_said_with_one_that_is_not() -> None:
+def test_horizon_that_is_too_short_is_said_with_one_that_is_not() -> None:
     told: dict[str, Any] = {"model": "milp", "epoch": "slowest", "epochs": 3}
     with pytest.raises(ParameterError, match=r"epochs is 3: it is proved .* too few: 4 will do"):
         planned(at_once(resolve_topology("ring:8")), "allgather", 1 << 20, **told)
@@ -280,7 +280,7 @@ def test_a_horizon_that_is_too_short_is_said_with_one_that_is_not() -> None:
         ),
     ],
 )
-def test_what_cannot_be_is_refused(told: dict[str, Any], says: str) -> None:
+def test_impossible_request_is_rejected(told: dict[str, Any], says: str) -> None:
     with pytest.raises(ParameterError, match=says):
         planned(
             resolve_topology("ring:4@1GB+0.001us"),
@@ -290,13 +290,13 @@ def test_what_cannot_be_is_refused(told: dict[str, Any], says: str) -> None:
         )
 
 
-def test_models_that_are_too_large_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_models_that_are_too_large_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(astar, "MAX_VARIABLES", 10)
     with pytest.raises(TooLargeError, match="give longer epochs, fewer chunks"):
         planned(resolve_topology("ring:4"), "alltoall", 1 << 20, model="milp", buffers=0)
 
 
-def test_where_nothing_is_found_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_solution_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     nothing = MilpResult(None, refuted=False, effort_units=0.0)
     monkeypatch.setattr(EpochMilp, "solve", lambda *_: nothing)
     ring = resolve_topology("ring:4")
@@ -313,7 +313,7 @@ def test_effort_that_is_spent_between_symmetries_ends_the_search() -> None:
     assert outcome == Inconclusive("no schedule within a budget of 0.001")
 
 
-def test_a_model_is_not_made_to_its_end_after_time_is_over() -> None:
+def test_model_is_not_made_to_its_end_after_time_is_over() -> None:
     posed = posed_of(resolve_topology("ring:4"), "alltoall", 1000)
     epochs = build_epochs(posed, epoch_length(posed, "slowest", 1))
     with pytest.raises(OutOfTimeError):
@@ -326,7 +326,7 @@ def test_a_model_is_not_made_to_its_end_after_time_is_over() -> None:
     assert not told
 
 
-def test_the_same_twice() -> None:
+def test_equal_seeds_give_equal_results() -> None:
     told: dict[str, Any] = {"model": "astar", "units": 2.0}
     plans = [
         planned(resolve_topology("dgx1"), "allgather", 1 << 20, **told)[0].plan for _ in range(2)
@@ -363,7 +363,7 @@ def test_programs_are_feasible_where_clauses_are(data: st.DataObject) -> None:
     assert by["auto"].refuted == by["scip"].refuted
 
 
-def test_what_is_let_go_at_every_hop_may_be_an_epoch_less() -> None:
+def test_per_hop_release_may_save_an_epoch() -> None:
     """Two hops of 10.3 us are two epochs of 9.6: a tenth is let go at each."""
     told: dict[str, Any] = {"model": "milp", "buffers": 0}
     best, events = planned(resolve_topology("ring:5"), "allgather", 240_000, **told)

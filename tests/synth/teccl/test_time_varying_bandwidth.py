@@ -204,7 +204,7 @@ def test_two_chunks_over_one_link(
     assert best.is_optimal
 
 
-def test_what_reduces_is_placed_anew_forwards() -> None:
+def test_reductions_are_rescheduled_forwards() -> None:
     schedule, best = found(PAIR, "reduce", 2000, less(1, 2), chunks=2)
     assert best.bound.objective == 3
     assert best.bound.lower_bound == 2  # of a bandwidth that does not vary
@@ -229,7 +229,7 @@ def test_ways_around_an_outage_are_taken() -> None:
         assert best.is_optimal
 
 
-def test_chunks_of_unequal_sizes_are_placed_anew() -> None:
+def test_chunks_of_unequal_sizes_are_placed_again() -> None:
     ring, bandwidth = resolve_topology("ring:3@1GB+1us"), less(2, 9, 0.25, ((0, 1), (2, 0)))
     wire = CustomCollectiveWire(name="mine", ranks=3, allgatherv=(1000, 7000, 3000))
     request = Request(ring, custom_spec(wire, "mine"), 1)
@@ -255,7 +255,7 @@ def posed_of(
 
 @settings(max_examples=times(30), deadline=None)
 @given(st.data())
-def test_what_sets_out_later_never_arrives_earlier(data: st.DataObject) -> None:
+def test_later_start_never_arrives_earlier(data: st.DataObject) -> None:
     topology = data.draw(machines)
     posed = posed_of(topology, "allgather", 20_000, data.draw(bandwidths(topology)))
     way = data.draw(st.integers(0, len(posed.src) - 1))
@@ -334,7 +334,7 @@ def test_budgets_of_odd_speeds_are_counted(model: str) -> None:
     check_bytes(schedule, less(1, 3, 0.25))
 
 
-def test_the_same_twice() -> None:
+def test_equal_seeds_give_equal_results() -> None:
     about = (resolve_topology("ring:4"), "allreduce", 10**6, less(5, 200, 0, ((0, 1),)), 0.2)
     assert found(*about)[0] == found(*about)[0]
 
@@ -370,7 +370,7 @@ STAR = Topology(
         (STAR, {}, less(1, 2), ParameterError, "give --switch nocopy"),
     ],
 )
-def test_what_cannot_be_is_refused(
+def test_impossible_request_is_rejected(
     topology: Topology,
     told: dict[str, Any],
     bandwidth: VariableBandwidth,
@@ -381,7 +381,7 @@ def test_what_cannot_be_is_refused(
         asked(topology, "broadcast", 2000, bandwidth, chunks=2, **told)
 
 
-def test_what_reduces_goes_around_what_is_out_for_good() -> None:
+def test_reductions_avoid_failed_links() -> None:
     with pytest.raises(UnreachableError, match="needs a link that has no bandwidth"):
         asked(PAIR, "reduce", 2000, less(1, None), chunks=2)
     ring = resolve_topology("ring:4@1GB+0us")
@@ -405,14 +405,14 @@ def test_no_horizon_is_passed_over_that_has_a_schedule(data: st.DataObject) -> N
         assert fewer.sends is None
 
 
-def test_an_epoch_is_that_of_plans_in_epochs_in_model_auto_too() -> None:
+def test_epoch_is_that_of_plans_in_epochs_in_model_auto_too() -> None:
     asked = "allgather", 40_000, less(1, 2, 0.5)
     assert not violations(
         found(resolve_topology("ring:4"), *asked, epoch="slowest", multiplier=2)[0]
     )
 
 
-def test_an_outage_is_waited_for_in_one_horizon() -> None:
+def test_outage_is_waited_for_in_one_horizon() -> None:
     posed = posed_of(PAIR, "allgather", 1000, less(0, 50))
     epochs = build_varying_epochs(posed, epoch_length(posed, "fastest", 1))
     assert epochs.min_epochs == 1

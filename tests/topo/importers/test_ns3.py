@@ -122,7 +122,7 @@ GOOD = "4 1 3\n3\n0 3 8Gbps 1us 0\n1 3 8Gbps 1us 0\n2 3 8Gbps 1us 0\n"
         (GOOD, "2 0 0\n", "no links"),
     ],
 )
-def test_what_is_not_right_is_said(old: str, new: str, message: str) -> None:
+def test_invalid_file_is_reported(old: str, new: str, message: str) -> None:
     assert old in GOOD
     with pytest.raises(InputError, match=message):
         NS3.read(GOOD.replace(old, new), Hints("m"))

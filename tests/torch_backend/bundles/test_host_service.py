@@ -33,7 +33,7 @@ def said(env: dict[str, str], ranks: int = 2) -> str:
         pytest.param("oldest", 4, marks=pytest.mark.nightly),
     ],
 )
-def test_what_bundles_serve_is_what_gloo_does(release: str, ranks: int) -> None:
+def test_bundles_compute_the_results_of_gloo(release: str, ranks: int) -> None:
     lines = finished(run_job(release, ranks, "torch_hosted.py"))
     assert lines == sorted(f"{r}: {n}" for r in range(ranks) for n in (461, 18))
 
@@ -68,7 +68,7 @@ d.destroy_process_group()
 """
 
 
-def test_what_gloo_does_overtakes_no_barrier_that_waits_for_a_bundle() -> None:
+def test_gloo_call_overtakes_no_barrier() -> None:
     """One rank is busy when it calls the barrier, the other is not: both scatter after it."""
     told = finished(run_job("oldest", 2, "run_code.py", OVERTAKING))
     assert told == ["[2.0, 2.0, 2.0] [1.0, 1.0]"] * 2

@@ -55,14 +55,14 @@ def test_all_that_is_planned_is_issued_once_and_in_order(
         assert keys == sorted(keys)
 
 
-def test_an_iteration_as_planned_comes_before_planned_ones() -> None:
+def test_iteration_as_planned_comes_before_planned_ones() -> None:
     sequence = CallSequence("ab", [0, 1], [(0, 0, 0), (1, 0, 0)])
     assert [sequence.submit(call)[0] for call in "xaabab"] == [*[None] * 4, (0, 0), (0, 1)]
     assert sequence.submit("b")[0] is None
     assert (sequence.cuts, sequence.planned) == (1, False)
 
 
-def test_a_step_ahead_is_issued_before_what_is_called_before() -> None:
+def test_step_ahead_is_issued_before_what_is_called_before() -> None:
     """As a prefetch is, of which the first window has none to be issued."""
     sequence = CallSequence("ab", [0, 1], [(0, 0, 1), (1, 0, 0)])
     for call in "ab":

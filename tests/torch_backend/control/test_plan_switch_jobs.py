@@ -93,7 +93,7 @@ def switches(lines: list[str]) -> tuple[list[int], str]:
     return [int(at[0].partition(":")[2]) for at in switched], planned[0]
 
 
-def test_a_job_switches_between_plans_without_a_stop(tmp_path: Path) -> None:
+def test_job_switches_between_plans_without_a_stop(tmp_path: Path) -> None:
     """It begins without a plan, refuses what is not for it, and ends without one."""
     run = Run(tmp_path)
     lines = run.done(
@@ -126,7 +126,7 @@ def test_a_job_switches_between_plans_without_a_stop(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("release", ["newest"])
-def test_whoever_decides_may_die_at_any_moment(release: str, tmp_path: Path) -> None:
+def test_coordinator_may_die_at_any_moment(release: str, tmp_path: Path) -> None:
     """What was begun is ended by who comes later, and the job goes on all the while."""
     run = Run(tmp_path, release)
     moments = MOMENTS if is_night() else MOMENTS[1:3]
@@ -165,7 +165,7 @@ def test_ranks_may_stop_or_die_at_any_moment(tmp_path: Path) -> None:
     assert run.said[0] == "1 aborted: no vote within 0.5 s of rank 1"
 
 
-def test_a_job_goes_on_without_its_store(tmp_path: Path) -> None:
+def test_job_goes_on_without_its_store(tmp_path: Path) -> None:
     done = subprocess.run(
         [str(interpreter("newest")), str(PROGRAMS / "torch_store_lost.py")],
         env=environment({"PYTHONPATH": autoloading(tmp_path)}),

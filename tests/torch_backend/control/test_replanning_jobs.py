@@ -87,7 +87,7 @@ def test_rates_are_those_that_a_job_has_met() -> None:
     assert rates({"fast": 10.0}, of_a_table) == {"fast": 1.0, "slow": 1.0}
 
 
-def test_what_is_planned_for_these_rates_is_sent_with_them() -> None:
+def test_replanned_messages_use_the_new_rates() -> None:
     table = parse_cost_table(measured({"fast": 10.0}), "measured")
     fabric = measured_fabric(plan(), compile_plan(plan()), table)
     anew = plan_training(plan().input_workload, fabric, PlanSettings("sgs", 0.1, 0, 4)).plan
@@ -98,7 +98,7 @@ def test_what_is_planned_for_these_rates_is_sent_with_them() -> None:
 
 
 @pytest.mark.nightly
-def test_a_job_whose_network_changes_is_planned_anew_and_taken_back(tmp_path: Path) -> None:
+def test_job_whose_network_changes_is_planned_again_and_taken_back(tmp_path: Path) -> None:
     """One channel comes to a tenth of its rate; and under the new plan the other one, too."""
     try:
         choose_method(Limiter.NAMESPACES)

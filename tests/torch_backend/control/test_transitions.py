@@ -43,7 +43,7 @@ def test_ranks_never_wait_for_who_decides(explored: Explored) -> None:
     assert Model(minds=False).goes_on(explored.words).all()
 
 
-def test_what_is_committed_is_switched_to_from_wherever_the_job_is(explored: Explored) -> None:
+def test_committed_plan_is_reachable_from_any_state(explored: Explored) -> None:
     words = explored.words
     alive = np.ones(len(words), bool)
     for rank in range(3):
@@ -80,7 +80,9 @@ def without_minds(words: UInt64Array) -> UInt64Array:
     ("ranks", "versions", "states"),
     [(3, 1, 172_110), pytest.param(2, 2, 12_216_534, marks=pytest.mark.nightly)],
 )
-def test_what_coordinators_know_makes_no_difference(ranks: int, versions: int, states: int) -> None:
+def test_knowledge_of_coordinators_makes_no_difference(
+    ranks: int, versions: int, states: int
+) -> None:
     """Two of them, which die and begin anew, reach what the log and the votes alone allow."""
     whole = explore(Model(ranks=ranks, versions=versions))
     assert not whole.wrong, "\n".join(whole.events)
@@ -134,6 +136,6 @@ def test_all_rules_are_explored() -> None:
 
 
 @pytest.mark.parametrize("rule", [Rule.NEXT, Rule.NAMED], ids=lambda rule: rule.name)
-def test_the_page_has_the_shortest_ways_to_fail(rule: Rule) -> None:
+def test_page_has_the_shortest_ways_to_fail(rule: Rule) -> None:
     lines = "\n".join(f"{k:2}  {event}" for k, event in enumerate(found(rule).events, 1))
     assert f"\n{lines}\n" in PAGE.read_text(encoding="utf-8"), lines

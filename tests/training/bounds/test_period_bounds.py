@@ -130,7 +130,7 @@ def test_any_prices_and_flows_over_spans_prove_a_bound(
 
 @settings(max_examples=times(60, by_day=30))
 @given(cyclic())
-def test_the_least_period_is_that_of_its_plan(problem: CyclicProblem) -> None:
+def test_least_period_is_that_of_its_plan(problem: CyclicProblem) -> None:
     found = solve_period(problem, Effort(units=20.0))
     assert found.proved
     plan = found.to_cyclic_plan(problem)
@@ -177,7 +177,7 @@ def shares_of(motifs: list[StepMotif]) -> Counter[int]:
     return found
 
 
-def test_what_takes_too_long_alone_proves_no_bound_of_the_others() -> None:
+def test_slow_collective_gives_no_bound_of_others() -> None:
     """Mixed, options take 90 ticks beside 20 of another; a plan takes one: 120 or 150."""
     other = StepOption("other", (StepMotif(50, (0,)), StepMotif(150, (1,))))
     ops = (StepOp("one", (StepOption("whole", (StepMotif(100, (0,)),)), other)),)
@@ -276,7 +276,7 @@ def test_spans_of_a_row_over_iterations() -> None:
     assert list_compute_spans(CyclicProblem(step, ())) == []
 
 
-def test_a_step_without_time_repeats_at_once() -> None:
+def test_step_without_time_repeats_at_once() -> None:
     step = StepProblem(("one",), (StepOp("a", (StepOption("", (StepMotif(0, (0,)),)),)),))
     problem = CyclicProblem(step, (LaggedWait(0, 0, 1),))
     assert (

@@ -87,7 +87,7 @@ def test_no_more_is_held_than_there_is(seed: int) -> None:
 
 @settings(max_examples=times(100, by_day=25))
 @given(st.integers(0, 10**9))
-def test_what_is_held_is_what_is_held_at_some_time(seed: int) -> None:
+def test_peak_memory_is_attained_at_some_time(seed: int) -> None:
     """The judge finds no less, of plans without a limit, too, and no more than all results."""
     plan = replace(drawn(seed), memory_bytes=0)
     timeline = simulate_timeline(plan)
@@ -140,7 +140,7 @@ def test_waits_are_for_the_uses_of_what_would_be_too_much(
     }
 
 
-def test_what_uses_a_result_and_holds_one_needs_room_for_both() -> None:
+def test_consumer_needs_memory_for_input_and_output() -> None:
     workload = alone(batch=100, gradients=100)
     deps = (*workload.deps, Dependency("batch", "gradients", 1))
     with pytest.raises(ParameterError, match="'gradients' waits for results of 200 B at once besi"):
@@ -155,6 +155,6 @@ def test_what_uses_a_result_and_holds_one_needs_room_for_both() -> None:
         ({"gradients": 7}, 6, "operation 'gradients' holds 7 B"),
     ],
 )
-def test_what_does_not_fit_is_told(told: dict[str, int], limit: int, message: str) -> None:
+def test_memory_overflow_is_reported(told: dict[str, int], limit: int, message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         gates(alone(**told), limit)

@@ -83,7 +83,7 @@ def both(layers: int, us: float, elements: int) -> tuple[TrainingPlan, ...]:
     ("layers", "us", "elements", "merges"),
     [(3, 1.0, 2**10, True), (3, 200.0, 2**10, False)],
 )
-def test_what_is_faster_is_merged_and_else_nothing(
+def test_only_faster_merges_are_taken(
     layers: int, us: float, elements: int, *, merges: bool
 ) -> None:
     """Small gradients are launched together, but where they go while more is computed."""
@@ -97,7 +97,7 @@ def test_what_is_faster_is_merged_and_else_nothing(
         assert find_plan_bound_fault(plan) == ""
 
 
-def test_the_bound_of_collectives_as_they_are_is_none_of_merged_ones() -> None:
+def test_bound_of_collectives_as_they_are_is_none_of_merged_ones() -> None:
     plain, found = both(3, 1.0, 2**10)
     assert found.period_ns < plain.bound_ns
     claimed = replace(found, bound_ns=found.bound_ns + 1)
@@ -205,7 +205,7 @@ def test_files_have_the_workload_that_was_given(tmp_path: Path) -> None:
         load_training_plan(path, resolve_topology)
 
 
-def test_the_judge_believes_no_merge() -> None:
+def test_judge_believes_no_merge() -> None:
     _, plan = both(3, 1.0, 2**10)
     others = replace(step(3, 1.0), deps=(*step(3, 1.0).deps, Dependency("g0", "b1")))
     for wrong, says in (

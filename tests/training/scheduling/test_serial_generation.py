@@ -84,7 +84,7 @@ def plainly(problem: StepProblem, choice: IntArray, offset: IntArray) -> StepPla
 
 @settings(max_examples=times(150))
 @given(st.integers(0, 10**9))
-def test_what_is_kept_in_mind_of_gaps_changes_nothing(seed: int) -> None:
+def test_cached_gaps_change_no_result(seed: int) -> None:
     job = random_job(seed, 3)
     assume(job is not None)
     assert job is not None

@@ -40,7 +40,7 @@ def each(option: Option, change: Callable[[OptionMotif], OptionMotif]) -> Option
     return replace(option, motifs=tuple(map(change, option.motifs)))
 
 
-def test_what_is_found_is_right() -> None:
+def test_claimed_costs_are_correct() -> None:
     assert find_faults(found()) == ()
     assert found().bound_ns <= found().period_ns
 

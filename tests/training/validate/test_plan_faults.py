@@ -31,7 +31,7 @@ def of_nine() -> TrainingPlan:
     return replace(RIGHT, workload=replace(RIGHT.workload, ranks=9))
 
 
-def test_what_is_claimed_is_what_it_comes_to() -> None:
+def test_claimed_period_equals_the_computed_one() -> None:
     assert find_faults(RIGHT) == ()
     assert find_faults(layered_plan(3)) == ()
 
@@ -111,7 +111,7 @@ def test_what_is_claimed_is_what_it_comes_to() -> None:
         (of_nine, "ranks", "the workload has 9 ranks, and the fabric 8"),
     ],
 )
-def test_what_is_wrong_is_found(plan: Callable[[], TrainingPlan], kind: str, says: str) -> None:
+def test_every_plan_fault_is_found(plan: Callable[[], TrainingPlan], kind: str, says: str) -> None:
     (fault,) = find_faults(plan())
     assert fault.kind == kind
     assert says in fault.message
