@@ -1,4 +1,4 @@
-"""``import sccl``: light, documented by examples that run, and safe to show whatever names say."""
+"""``import sccl``: light, documented by examples that run, and safe to display with any names."""
 
 from __future__ import annotations
 
@@ -253,7 +253,7 @@ def test_files_come_back(tmp_path: Path, frontier: sccl.Frontier) -> None:
     assert algorithm.claims != ()
 
 
-# --- what is shown and written -------------------------------------------------------------------
+# --- displayed and written results ---------------------------------------------------------------
 
 
 def test_frontier_is_kept_and_read_again(tmp_path: Path, frontier: sccl.Frontier) -> None:

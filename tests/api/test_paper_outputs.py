@@ -1,4 +1,4 @@
-"""What an author takes from Python: points, frames, LaTeX, pictures in a size, own collectives."""
+"""Outputs for papers: points, frames, LaTeX, pictures of a given size, custom collectives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workloads and training plans in Python: what they tell, and that names stay names."""
+"""Workloads and training plans in Python: their summaries, and hostile names."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_names_are_text() -> None:
 
 
 def test_plan_shows_times_of_other_models_next_to_its_claim() -> None:
-    """Times of a table are told, so that nothing is simulated message by message: it says so."""
+    """Times from a table prevent the simulation of messages, and the plan gives this reason."""
     plan = sccl.TrainingPlan(prefetching_plan())
     assert plan.fluid_us == pytest.approx(14.5)
     assert plan.links_us is None
@@ -135,7 +135,7 @@ def test_invalid_workload_gives_one_sentence(
 
 
 def test_no_room_has_a_name_that_the_module_offers() -> None:
-    """Importing a room sets its name, too: it would hide what the module offers by that name."""
+    """Importing a subpackage also sets its name, which would hide a function of that name."""
     assert not {room.name for room in pkgutil.iter_modules(sccl.__path__)} & {*sccl.__all__}
 
 

@@ -1,4 +1,4 @@
-"""``sccl baseline``: the list, what is made, and what is refused."""
+"""``sccl baseline``: the list, the results, and the errors."""
 
 from __future__ import annotations
 

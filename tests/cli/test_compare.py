@@ -1,4 +1,4 @@
-"""``sccl compare``: who is fastest, what is left out and why, and what is refused."""
+"""``sccl compare``: the fastest system, omissions with their reasons, and the errors."""
 
 from __future__ import annotations
 
@@ -296,13 +296,13 @@ BY_DAY = {
     ("mesh:2x3", "alltoall", AlphaModel.OCCUPIES),
     ("rail:2x2", "allreduce", AlphaModel.TRAVELS),
 }
-"""Every machine, collective and model once; by night each with each."""
+"""Every machine, collective and model once by day, all combinations by night."""
 
 LONG = {"dgx1": {"ksync", "limit", "teccl"}}
-"""Who takes a quarter of a minute; that TE-CCL keeps to bounds there, its contract's test shows."""
+"""Slow systems (a quarter of a minute). The contract test of TE-CCL covers its bounds there."""
 
 BY_NIGHT = {"dgx1": {"fluid", "taccl"}, "rail:2x2": {"taccl", "teccl"}}
-"""Who takes as long there; by day they take part on the mesh, and in their contract's test."""
+"""Equally slow systems there. By day they run on the mesh and in their contract test."""
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""``sccl doctor`` tries things for real, says how to get what is missing, and never hangs."""
+"""``sccl doctor`` tries tools for real, explains how to install missing ones, and never hangs."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ def test_algorithms_made_by_hand_need_not_say_their_kind(tmp_path: Path) -> None
 
 
 def project(found: Path, *more: str | Path) -> tuple[int, str]:
-    """Generate a project of one algorithm; return the exit code and what was said."""
+    """Generate a project of one algorithm, and return the exit code and the output."""
     code, out, err = sccl("codegen", found / "allgather-ring-4-c2-s2-r3.json", *more)
     return code, out + err
 
@@ -215,7 +215,7 @@ def test_nothing_is_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_file_that_says_what_a_folder_is_comes_last(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who is killed meanwhile leaves what is still the project that was there."""
+    """A killed command leaves the project that was there."""
     moved: list[str] = []
     real = Path.replace
 

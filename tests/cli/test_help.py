@@ -1,4 +1,4 @@
-"""Help, completion and colours: what a person at a terminal meets first."""
+"""Help, completion and colors on a terminal."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_listing_verbs_loads_none_of_them() -> None:
 
 
 def test_no_verb_loads_a_solver_before_it_works() -> None:
-    """Nor a library of charts or numbers: they take longer than all of sccl."""
+    """Nor does help load libraries of charts or numbers, which take longer than all of sccl."""
     program = (
         "import sys; from sccl.cli.main import load_verb; from sccl.cli.verbs import VERBS; "
         "[load_verb(verb) for verb in VERBS]; "
@@ -73,7 +73,7 @@ def test_no_verb_loads_a_solver_before_it_works() -> None:
     )
     loaded = {name.split(".")[0] for name in done.stdout.split() if "." in name}
     heavy = {"altair", "flint", "igraph", "jinja2", "numpy", "ortools", "pandas", "pysat", "z3"}
-    assert not heavy & loaded  # what is to be loaded later has no modules of its own yet
+    assert not heavy & loaded  # lazily loaded modules have no submodules yet
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
@@ -99,7 +99,7 @@ def test_verbs_are_grouped() -> None:
 
 
 def offered(shell: str, line: str) -> list[str]:
-    """Return what a shell is told to offer for the last word of a line."""
+    """Return the completions of the last word of a line."""
     words = line.split(" ")
     env = {
         "_SCCL_COMPLETE": f"complete_{shell}",
@@ -166,7 +166,7 @@ def test_bash_itself_completes(tmp_path: Path) -> None:
 
 
 def on_a_terminal(*arguments: str, **env: str) -> str:
-    """Return what the command prints on a terminal."""
+    """Return the output of the command on a terminal."""
     ours, theirs = pty.openpty()
     kept = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR")}
     with subprocess.Popen(
@@ -183,7 +183,7 @@ def on_a_terminal(*arguments: str, **env: str) -> str:
 def _read(handle: int) -> bytes:
     try:
         return os.read(handle, 65536)
-    except OSError:  # Linux says so when the last writer has closed a terminal
+    except OSError:  # Linux raises when the last writer has closed a terminal
         return b""
 
 

@@ -1,4 +1,4 @@
-"""What verbs print with ``--json``: one document, of a published shape, also where they fail."""
+"""Output with ``--json``: one document that matches its schema, also for errors."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 MEASURED = {"run", "bench", "tune"}
 ATTACHED = {"optimizer"}
-"""What verbs print that are about a running job: tests of their own look at it."""
+"""Verbs of a running job, which have separate tests."""
 OTHERWISE = {"time-limit"}
-"""What verbs of other kinds print where they are told to: tests of their own look at it."""
+"""Verbs that only print a document on request, which have separate tests."""
 
 
 def test_every_verb_takes_json_and_is_tested_here() -> None:
@@ -121,7 +121,7 @@ done; done"""
 
 
 def test_projects_are_measured_and_their_data_checked(place: Path, tmp_path: Path) -> None:
-    """By a script; that pages say so of real ones, too, is tested where pages are run."""
+    """It uses scripts. The tests of the documentation pages use the real programs."""
     project, mpi = place / "project", ("--mpi", scripted_mpi(tmp_path, MEASURES))
     for verb, more in (("run", ()), ("bench", ("--repeat", "1")), ("tune", ("--repeat", "1"))):
         code, found = run(verb, project, *SIZES, *more, *mpi)

@@ -71,7 +71,7 @@ def test_probe_reports_its_commands(tmp_path: Path) -> None:
 
 
 def test_kind_that_does_not_fit_is_no_obstacle(tmp_path: Path) -> None:
-    """A virtual machine may call its GPUs otherwise: the user alone is told to name another."""
+    """A virtual machine may rename its GPUs, so only the user can name another kind."""
     told = {"topo": NVLINKS, "--query-gpu=pci.bus_id,name": B200.replace("B200", "L40")}
     tools = scripted_tool(tmp_path, "nvidia-smi", told)
     assert {link.gb_per_s for link in probed(tools).links} == {25.0}
@@ -132,7 +132,7 @@ def test_tool_that_hangs_is_ended(tmp_path: Path) -> None:
 
 
 def test_interrupt_ends_the_tool_too(tmp_path: Path) -> None:
-    """The tool interrupts who asks, and hangs; its pipe closes when it has ended, too."""
+    """The tool interrupts its parent and hangs. Its pipe closes when it has ended, too."""
     script(tmp_path / "nvidia-smi", "kill -INT $PPID; exec tail -f /dev/null")
     done = subprocess.run(
         [sys.executable, "-m", "sccl", "topo", "probe", "--tools", str(tmp_path)],

@@ -1,4 +1,4 @@
-"""Networks that are designed: what is claimed of them is attained, and nothing beats the bounds."""
+"""Designed networks attain their claims, and nothing exceeds the bounds."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.kit.nightly import times
 
 
 def test_table_that_is_published() -> None:
-    """Of N = 1,024 and d = 4 (Zhao et al., NSDI 2025): by steps, R/C d / N."""
+    """N = 1,024 and d = 4 (Zhao et al., NSDI 2025): R/C d / N by steps."""
     published = {"kautz:4x1024": (5, 1.332), "linegraph:3:circulant:16:3,4": (6, 1.020)}
     for name, (steps, cost) in published.items():
         code, told, _ = sccl("bounds", "--collective", "allgather", "--topo", name)

@@ -24,10 +24,10 @@ def run(*words: str | Path) -> tuple[int, str, str]:
 def scripted_nvcc(
     folder: Path, gpus: int, monkeypatch: pytest.MonkeyPatch, why: str = "", ranks: int = 4
 ) -> Path:
-    """Have nvcc make a script that sees some GPUs, links of 2 us and 20 GB/s.
+    """Let nvcc generate a script that sees some GPUs, with links of 2 us and 20 GB/s.
 
     Returns:
-        The file of what it is told.
+        File of the script's arguments.
     """
     costs = dict.fromkeys(permutations(range(ranks), 2), (2.0, 50.0))
     rows = [

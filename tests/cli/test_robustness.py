@@ -1,4 +1,4 @@
-"""What is left of a machine when a part of it has failed, beside sweeps of machines without it."""
+"""Degraded machines compared with sweeps of machines without the failed part."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM at every moment: exit code 130 or 143, no traceback, nothing half said."""
+"""Ctrl-C and SIGTERM at every moment: exit code 130 or 143, no traceback, no partial output."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_signals_while_the_interpreter_ends() -> None:
 
 
 def test_signal_that_python_swallows_is_told_all_the_same() -> None:
-    """A KeyboardInterrupt in a finalizer is lost; the command ends as interrupted, and later."""
+    """A KeyboardInterrupt in a finalizer is lost, but the command ends as interrupted later."""
     done = subprocess.run(
         [sys.executable, "-c", SWALLOWS], capture_output=True, text=True, check=False, cwd=ROOT
     )

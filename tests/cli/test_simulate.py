@@ -1,4 +1,4 @@
-"""``sccl simulate``: closed forms, bounds that hold, what it prints and what it refuses."""
+"""``sccl simulate``: closed forms, valid bounds, output, and errors."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_closed_forms(
     name: str, collective: str, machine: str, hops: int, parts: int,
     model: AlphaModel, stepping: StepAlignment,
 ) -> None:  # fmt: skip
-    """Where each link carries one chunk a step, whatever links do during alpha."""
+    """Each link carries one chunk a step, in every model of alpha."""
     source = build_source(name, classical(name, collective, machine))
     for size in (parts, 120_000, 9_600_000_000):
         run = run_together([source], size, SimulationSettings(model, stepping))

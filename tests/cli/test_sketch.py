@@ -1,4 +1,4 @@
-"""``sccl sketch``: what it checks, shows, explains and draws, and what it refuses."""
+"""``sccl sketch``: checks, output, explanations, drawings, and errors."""
 
 from __future__ import annotations
 

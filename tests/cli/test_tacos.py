@@ -1,4 +1,4 @@
-"""``sccl tacos``: what it prints and writes, what it refuses, what is kept of what was begun."""
+"""``sccl tacos``: output, files, errors, and resumed runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``sccl teccl``: what it prints and writes, and what it refuses."""
+"""``sccl teccl``: output, files, and errors."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ def test_plan_without_a_bound_is_reported(tmp_path: Path) -> None:
 
 
 def test_bound_that_is_met_is_not_exceeded_by_nothing(tmp_path: Path) -> None:
-    """Of times that are told nothing is proved; what is hardly above a bound does not meet it."""
+    """Times from a table prove nothing, and a plan slightly above a bound does not meet it."""
     long = layered_plan(30)  # 81 ms
     for plan, says in (
         (prefetching_plan(bound_ns=14500), "lower bound 14.5 us"),
@@ -152,7 +152,7 @@ def test_bound_that_is_met_is_not_exceeded_by_nothing(tmp_path: Path) -> None:
 
 
 def test_plan_of_measured_costs_meets_its_bound(tmp_path: Path) -> None:
-    """Gradients take 100 us between backward and the optimizer, whatever is done."""
+    """Gradients take 100 us between backward and the optimizer in every plan."""
     workload, table, plan = tmp_path / "w.json", tmp_path / "c.csv", tmp_path / "plan.json"
     workload.write_text(to_text(workload_to_wire(prefetching())))
     rows = [f"allreduce,{c} {by},2,4096,100" for c in ("gpu", "cpu") for by in CARRIED]
@@ -167,7 +167,7 @@ def test_plan_of_measured_costs_meets_its_bound(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("verb", ["plan", "compare-plans"])
 def test_unplannable_workload_error_names_the_file(verb: str, tmp_path: Path) -> None:
-    """The program of a role waits for what it has not submitted yet, or there is nothing to do."""
+    """The program of a role waits for a later submission, or is empty."""
     file, given = tmp_path / "w.json", prefetching()
     late = HostProgram(
         "all",
@@ -254,7 +254,7 @@ def test_timeline_of_another_plan_is_rejected(file: Path, tmp_path: Path) -> Non
 
 
 def test_options_are_told_written_and_shown(tmp_path: Path) -> None:
-    """Each with what it takes, of collectives that are alike once; and why others are refused."""
+    """Every option with its time, once for equal collectives, and the reasons for rejected ones."""
     calls = [comm(name, "allreduce", range(8), 2**20) for name in ("one", "two")]
     workload, file = tmp_path / "w.json", tmp_path / "options.json"
     workload.write_text(
@@ -302,7 +302,7 @@ def test_options_are_told_written_and_shown(tmp_path: Path) -> None:
 
 
 def test_options_are_offered_again(tmp_path: Path) -> None:
-    """What differs is told; of times of a table without it, that they are taken as told."""
+    """Differences are reported. Without its table, the plan's times are reported as trusted."""
     workload, file = tmp_path / "w.json", tmp_path / "options.json"
     table = tmp_path / "costs.csv"
     job = calling(8, comm("one", "allreduce", range(8), 2**20))
@@ -355,7 +355,7 @@ def test_long_steps_are_drawn_in_milliseconds_and_markup_stays_text(tmp_path: Pa
 
 
 def test_plans_of_merged_collectives_with_measured_costs(tmp_path: Path) -> None:
-    """Two buckets are one, which a table says how long it takes."""
+    """Two buckets become one, whose time is in a table."""
     buckets = calling(
         8, *(comm(name, "allreduce", range(8), 2**20) for name in ("first", "second"))
     )
@@ -428,7 +428,7 @@ def test_table_of_costs_is_of_training_plans(file: Path, tmp_path: Path) -> None
 
 
 def test_three_models_and_the_prologue_are_shown(tmp_path: Path) -> None:
-    """Of a plan of tables, what goes over links is not told; of another one it is."""
+    """A plan with a table has no link-level times, another one has."""
     (told,) = json.loads(_shown(prefetching_plan(), tmp_path))["training"]
     assert (told["links_us"], told["links_note"]) == (
         None,

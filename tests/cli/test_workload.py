@@ -1,4 +1,4 @@
-"""``sccl workload`` on the command line: what it prints, and what it refuses."""
+"""``sccl workload`` on the command line: output and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Collectives of counts: what ranks have and want of how many elements, bounds, plans, refusals."""
+"""Collectives with counts: elements of pre- and postconditions, bounds, plans, errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Collectives in process groups, and several at once: what ranks have and want, and refusals."""
+"""Collectives in process groups, and concurrent ones: pre- and postconditions, and errors."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tests.kit.executed import is_right
 
 @given(st.data())
 def test_each_group_has_a_collective_of_its_own(data: st.DataObject) -> None:
-    """Ranks of a group hold and want what they would if there were no others."""
+    """Ranks of a group hold and demand the same chunks as without other groups."""
     ranks = data.draw(st.integers(4, 9))
     order = data.draw(st.permutations(range(ranks)))
     cut = data.draw(st.integers(2, ranks - 2))

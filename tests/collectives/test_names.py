@@ -127,7 +127,7 @@ def test_custom_reduction_whose_root_contributes(tmp_path: Path) -> None:
 
 
 def test_no_rank_has_more_chunks_than_there_are() -> None:
-    """Of a file: R/C and all that is reckoned with it would be beyond all measure."""
+    """Size limits of a file keep R/C and its derived values finite."""
     wire = collective_to_wire(named_spec("allgather", 3).at(2))
     with pytest.raises(FormatError, match="chunks is 7, expected at most the 6"):
         collective_from_wire(msgspec.structs.replace(wire, chunks=7), "file")

@@ -49,7 +49,7 @@ def test_both_values_are_named() -> None:
 
 
 def test_values_that_are_nearly_the_same_are_told_apart() -> None:
-    """Numbers are compared exactly; those that round to the same text are shown as fractions."""
+    """Numbers are compared exactly. Those that round to the same text are shown as fractions."""
     third, less = Fraction(1, 3), Fraction(1, 3) - Fraction(1, 10**20)
     Bound(Measure.COST, third, third).require_holds()
     with pytest.raises(ContradictionError, match="and the lower bound on the R/C is 1/3: one"):

@@ -112,7 +112,7 @@ def test_memory_mapped_schedule_equals_the_written_one(data: st.DataObject) -> N
         write_packed(Path(folder) / "s", schedule, quiet)
         there, _ = load_packed(Path(folder) / "s", quiet)
         assert all(isinstance(lies_in(column), mmap) for column in (there.fired, there.log))
-        (Path(folder) / "s").unlink()  # as a file that is replaced: what is mapped stays
+        (Path(folder) / "s").unlink()  # like a replaced file, whose mapped content stays
         release_pages(there.log)
         assert there.partial_schedule(excerpt) == schedule.partial_schedule(excerpt)
         assert violations(there) == []
@@ -120,7 +120,7 @@ def test_memory_mapped_schedule_equals_the_written_one(data: st.DataObject) -> N
 
 
 def lies_in(column: object) -> object:
-    """Return what the memory of an array belongs to."""
+    """Return the owner of an array's memory."""
     while isinstance(column, np.ndarray):
         column = column.base
     return column

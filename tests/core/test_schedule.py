@@ -1,4 +1,4 @@
-"""Schedules: their form, their files, and what they say of time."""
+"""Schedules: their form, their files, and their times."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_rows_that_are_read_in_pieces_are_those_of_the_whole(
 
 
 def loaded(text: str, piece: int = 2**40) -> tuple[Schedule, bool] | str:
-    """Return what comes of a file, read in pieces of so many bytes, or what is said of it."""
+    """Return the schedule of a file that is read in pieces of so many bytes, or its error."""
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(files, "_PIECE_BYTES", piece)
         path = Path(folder) / "schedule.json"

@@ -1,4 +1,4 @@
-"""Bandwidth that varies: its files, and what links have when."""
+"""Time-varying bandwidth: its files, and the rates of links over time."""
 
 from __future__ import annotations
 

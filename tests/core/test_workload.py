@@ -1,4 +1,4 @@
-"""Workloads: what their parts are, whether they fit together, and their files."""
+"""Workloads: their parts, their consistency, and their files."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ WRONG: dict[str, Callable[[], object]] = {
     r"wait for one another: .*gradients -> optimizer": lambda: prefetching(
         deps=(Dependency("optimizer", "gradients"), Dependency("gradients", "optimizer"))
     ),
-    # What runs first on a stream waits for what is behind it there.
+    # The first operation of a stream waits for a later one.
     r"wait for one another: (\w+) -> \w+ -> \w+ -> \1;": lambda: prefetching(
         deps=(Dependency("backward", "gradients"), Dependency("gradients", "forward"))
     ),
@@ -213,7 +213,7 @@ def test_groups_that_do_the_same_at_once_are_one_operation(tmp_path: Path) -> No
     assert load_workload(tmp_path / "w.json") == job
     (told,) = workload_part(job).collectives
     assert (told.group_ranks, told.groups, told.operations) == (2, 2, 1)
-    assert '"beside"' not in to_text(workload_to_wire(STEP))  # files are what they were
+    assert '"beside"' not in to_text(workload_to_wire(STEP))  # the files are unchanged
 
 
 def test_cycle_is_one_wherever_there_is_one() -> None:

@@ -1,4 +1,4 @@
-"""The clock beside ASTRA-sim's: what is written for it, and what is made of what it says."""
+"""The clock compared with ASTRA-sim's: input files and parsed output."""
 
 from __future__ import annotations
 

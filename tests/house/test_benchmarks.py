@@ -30,7 +30,7 @@ BY_NIGHT = (
     "syndicate --only models,scale",
     "taccl",
 )
-"""What takes longest: days run others that ask the same of what they measure."""
+"""The slowest parts, which by day are replaced by similar faster ones."""
 
 
 @pytest.mark.parametrize(
@@ -91,11 +91,11 @@ CALLS = {
     "bcast": "const int sized = 1; "
     "void call(char *b, int n) { MPI_Bcast(b, n, MPI_CHAR, 0, MPI_COMM_WORLD); }",
 }
-"""What is particular to each of the benchmarks that are run with --smoke."""
+"""Special arguments of the benchmarks that run with --smoke."""
 
 
 def like_osu(folder: Path, **bodies: str) -> Path:
-    """Return a folder that looks like OSU's sources; some benchmarks are other than they should."""
+    """Create a folder like OSU's sources, with some faulty benchmarks."""
     place = folder / "mpi" / "collective"
     place.mkdir(parents=True, exist_ok=True)
     shutil.copy(PROGRAMS / "like_osu.c", place / "osu_coll.c")

@@ -1,4 +1,4 @@
-"""Readers are given files by the million: what is planted is found, and found again."""
+"""Fuzzing of readers: a planted fault is found, and found again."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sccl.training.traces.readers import names as trace_names
 
 
 def toy(content: bytes) -> object:
-    """Read a number behind a name; of large ones only it fails."""
+    """Read a number behind a name, and fail on large ones only."""
     name, equals, number = content.partition(b"=")
     if name != b"size" or not equals:
         raise FormatError("it is no size")

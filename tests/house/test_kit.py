@@ -1,4 +1,4 @@
-"""What all tests rest on: things made once, the order of files, markers, how far a night goes."""
+"""The kit of the tests: cached inputs, the order of files, markers, the extent of a night."""
 
 from __future__ import annotations
 

@@ -164,12 +164,12 @@ MAY_IMPORT = {
     "view/explorer": _NOUNS | {"view", "view/drawing"},
     "view/text": _NOUNS | {"view", "collectives", "judge", "topo", "rich"},
     "tasks": _NOUNS | (_DOORS - {"tasks"}) | {"compiled", "msgspec", "solvers"},
-    "": {"api", "errors"},  # the package itself, which names what it loads when it is first used
+    "": {"api", "errors"},  # the package itself, which names its lazily loaded modules
     "__main__": {"cli"},
     "api": _NOUNS | _DOORS | {"IPython", "networkx", "pandas"},
     "cli": _NOUNS | _DOORS | {"msgspec", "typer"},
 }
-"""Per room: other rooms and outside packages; the standard library is always allowed."""
+"""Packages and outside packages that each package may import, besides the standard library."""
 
 
 def modules() -> list[Path]:
@@ -177,7 +177,7 @@ def modules() -> list[Path]:
 
 
 def room_of(path: Path) -> str:
-    """Return the room a file is in; ``""`` for the package's own ``__init__``."""
+    """Return the package of a file, or ``""`` for ``sccl/__init__.py``."""
     return _room(path.relative_to(PACKAGE).with_suffix("").parts)
 
 

@@ -17,7 +17,7 @@ from tests.kit import once
 from tests.kit.paths import ROOT
 
 LARGEST_BYTES = 300_000
-"""Of a stored notebook: pictures of more transfers than fit are of no use on a repository page."""
+"""Maximum number of transfers in the pictures of a stored notebook."""
 
 
 def executed(path: Path) -> Any:
@@ -54,7 +54,7 @@ def test_outputs_are_stored(path: Path) -> None:
 
 
 BY_DAY = {"01_pareto_frontier", "02_reading_an_algorithm", "04_proofs"}
-"""By night the others, too, which ask more of what pages and tests of the API ask of by day."""
+"""Notebooks of the nightly run, which duplicate pages and API tests of the day."""
 
 
 @pytest.mark.parametrize(
@@ -81,13 +81,13 @@ def test_notebook_runs_and_becomes_a_page(path: Path) -> None:
 
 
 def converted(exporter: Any, notebook: Any) -> str:
-    """Return a notebook as another format; what makes it has no types."""
+    """Convert a notebook to another format. The converter has no types."""
     text: str = exporter().from_notebook_node(notebook)[0]
     return text
 
 
 def test_in_a_document_of_latex_a_frontier_is_a_table() -> None:
-    """What nbconvert needs no pandoc for: a cell's output, as a kernel gives it."""
+    """A cell's output as a kernel gives it, which nbconvert renders without pandoc."""
     frontier = sccl.pareto("allgather", "ring:4", progress=False)
     data = {"text/html": frontier._repr_html_(), "text/latex": frontier._repr_latex_()}
     output: Any = v4.new_output("display_data", data)  # type: ignore[no-untyped-call]

@@ -1,4 +1,4 @@
-"""The figures of TACOS: what they are measured against, in closed form, and how they are drawn."""
+"""The figures of TACOS: reference values in closed form, and drawings."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def build(folder: Path) -> None:
     assert "sccl/_data/codegen_templates/common/steps.hpp.jinja" in names
     assert "sccl/view/explorer/page/page.html" in names
     assert "sccl/py.typed" in names
-    target = ["--no-compile", "--target", str(folder / "site")]  # but what is loaded
+    target = ["--no-compile", "--target", str(folder / "site")]  # only loaded modules
     subprocess.run([*pip, "install", "--no-deps", *target, str(wheel)], check=True)
 
 

@@ -13,7 +13,7 @@ import sccl
 PACKAGE = Path(sccl.__file__).parent
 
 SHARED = {
-    # What the API offers of a noun has its name: users know one of the two.
+    # The API's class of a noun has the noun's name: users know one of the two.
     "Algorithm": {"core.algorithm", "api.algorithm"},
     "Comparison": {"comparison.comparison", "api.comparison"},
     "Frontier": {"core.frontier", "api.frontier"},
@@ -32,7 +32,7 @@ SHARED = {
         "synth.tacos.options",
         "synth.teccl.options",
     },
-    # Doors of solvers are alike: each has a ``solve`` and what it returns, read as ``sat.Result``.
+    # Solver interfaces are alike: each has ``solve`` and its result, read as ``sat.Result``.
     "Result": {f"solvers.{door}" for door in ("cpsat", "milp", "sat", "smt")},
 }
 

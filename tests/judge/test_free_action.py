@@ -38,9 +38,9 @@ MACHINES = (
 
 
 def breadth_first(machine: Topology, collective: str, rng: random.Random) -> SymmetricAlgorithm:
-    """Return an algorithm whose trees or ways are breadth first, at random, with rounds for them.
+    """Return an algorithm with random breadth-first trees or routes, and their rounds.
 
-    Of each orbit of chunks a random one is given.
+    One random chunk of each orbit is given.
     """
     ranks, pieces = machine.ranks, rng.randint(1, 2)
     chunks = pieces * (ranks if collective == "alltoall" else 1)

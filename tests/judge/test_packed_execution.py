@@ -41,7 +41,7 @@ def test_damaged_ones_are_verified_as_transfer_by_transfer(data: st.DataObject) 
         found = violations(schedule)
     event(found[0].kind if found else "still right")
     wrong = violations(whole(schedule)) != []
-    if reduces(schedule):  # of these it rejects more: what wastes transfers, and does no harm
+    if reduces(schedule):  # in reductions it also rejects harmless wasted transfers
         assert found or not wrong
     else:
         assert bool(found) == wrong

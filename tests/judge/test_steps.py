@@ -178,7 +178,7 @@ def test_double_counts_and_lost_contributions_are_named() -> None:
 
 
 def test_order_dependence_and_stray_reductions_are_conflicts() -> None:
-    """Of two different copies the last may be the right one by chance."""
+    """The last one of two different copies may be the right one by chance."""
     up = (make_send(0, 0, 2, 0, reduce=True), make_send(0, 1, 2, 0, reduce=True))
     down = (make_send(0, 2, 0, 1), make_send(0, 2, 1, 1))
     everywhere = Collective("sum", 3, 1, 1, ALL, ALL, combining=True)

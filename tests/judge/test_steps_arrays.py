@@ -1,4 +1,4 @@
-"""The compiled judge of long algorithms says what the judge of steps says."""
+"""The compiled judge of long algorithms agrees with the judge of steps."""
 
 from __future__ import annotations
 

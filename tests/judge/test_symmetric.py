@@ -1,4 +1,4 @@
-"""The judge by symmetry against the one that executes every send, also on what is wrong."""
+"""The judge by symmetry against the full execution, also for invalid algorithms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The judge of schedules: what it accepts, what it names, and that a slow one agrees with it."""
+"""The judge of schedules: accepted ones, named violations, and agreement with a slow one."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_long_schedules_are_verified_alike(data: st.DataObject) -> None:
 
 @given(st.data())
 def test_long_schedules_through_switches_are_verified_alike(data: st.DataObject) -> None:
-    """What the compiled judge calls right is; what goes straight on, and waits nowhere, it does."""
+    """The compiled judge accepts only valid schedules, and every one with straight messages."""
     schedule = data.draw(right().filter(lambda s: s.num_sends > 0 and bool(s.topology.switches)))
     changes = data.draw(st.booleans())
     if changes:
@@ -75,7 +75,7 @@ def test_long_schedules_through_switches_are_verified_alike(data: st.DataObject)
 
 
 def test_message_that_comes_back_only_passes_there() -> None:
-    """Where it began nothing of it had come by then: neither judge lets that pass."""
+    """Nothing of the message had arrived when it began, which both judges reject."""
     rows = [(0, 4, 0, (0, 3), False), (1, 5, 0, (3, 0), False)]
     rows += [(9, 13, 0, (0, 3), False), (10, 14, 0, (3, 1), False)]
     rows += [(20, 24, 0, (0, 3), False), (21, 25, 0, (3, 2), False)]
@@ -90,7 +90,7 @@ def test_message_that_comes_back_only_passes_there() -> None:
 
 @given(st.data())
 def test_transfers_of_several_chunks_take_as_long_as_all_of_them(data: st.DataObject) -> None:
-    """Which the clock says; with a tick less there is one violation, of the first without time."""
+    """One tick less on the clock gives one violation, of the first chunk without time."""
     schedule = data.draw(right().filter(lambda s: s.num_sends > 0))
     columns = (schedule.start, schedule.end, schedule.chunk, schedule.link, schedule.reduce)
     rows: list[Any] = list(zip(*(c.tolist() for c in columns), strict=True))

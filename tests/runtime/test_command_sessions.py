@@ -1,4 +1,4 @@
-"""What was started ends with who started it, at whatever moment that is left."""
+"""Started processes end with their parent, whenever it leaves."""
 
 import signal
 import subprocess

@@ -45,10 +45,10 @@ USER = ("--user", "--map-root-user")
 
 
 def ways(kind: str) -> LabMethod:
-    """Return a way to make a lab; the test is skipped where the system does not allow it."""
+    """Return a factory of labs, and skip the test if the system does not allow them."""
 
     def tried() -> str:
-        """Return why there are no namespaces; empty: there are."""
+        """Return the reason for missing namespaces, or an empty text."""
         try:
             choose_method(Limiter.NAMESPACES)
         except ToolError as error:
@@ -117,7 +117,7 @@ def test_channels_are_a_fabric(tmp_path: Path) -> None:
         for budget, speed in zip(
             channel.topology.budgets, channel.topology.budget_speeds(), strict=True
         ):
-            assert len(budget.edges) == 2  # of what a rank sends, or of what it receives
+            assert len(budget.edges) == 2  # egress or ingress of a rank
             assert 0.95 * rate < budget.chunks_per_round * speed < rate
     nowhere = tmp_path / "none" / "lab.json"
     refused = CliRunner().invoke(app, [*words, "--fabric", str(nowhere), "--", "true"])
@@ -220,7 +220,7 @@ class Running:
 
 
 VICTIMS = [(kind, k) for kind in KINDS for k in range(-1, 6)] + [("plain", k) for k in range(-1, 3)]
-"""The command, unshare, the keeper, two ranks, and a child of each; the last without namespaces."""
+"""The command, unshare, the keeper, two ranks, and a child of each. The last has no namespaces."""
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ VICTIMS = [(kind, k) for kind in KINDS for k in range(-1, 6)] + [("plain", k) fo
 def test_nothing_is_left_whichever_process_is_killed(
     kind: str, victim: int, tmp_path: Path
 ) -> None:
-    """Of a child of a rank the lab knows nothing: it goes on until it is ended itself."""
+    """The lab does not know a rank's child, which continues until it is ended itself."""
     if kind != "plain" and not ways(kind).unshare:
         pytest.skip("there are no PID namespaces here")
     lab = Running(tmp_path, kind)
@@ -348,7 +348,7 @@ def test_late_wakeup_keeps_the_rate(late: list[float]) -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 1 << 22), st.floats(0, 0.2)), min_size=1, max_size=30))
 def test_bucket_never_lets_more_through_than_its_rate(calls: list[tuple[int, float]]) -> None:
-    """Nor less: who always has something to send sends at the rate."""
+    """The rate is also not lower: a busy sender sends at the rate."""
     clock = [0.0]
 
     def sleep(seconds: float) -> None:

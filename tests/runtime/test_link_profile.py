@@ -1,4 +1,4 @@
-"""Timing links: really, between two ranks, and what becomes of programs that fail."""
+"""Link timing between two real ranks, and failing programs."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _timed(folder: Path, program: str) -> list[tuple[float, ...]]:
 
 
 def test_answers_are_taken_off(tmp_path: Path) -> None:
-    """Three of them of chunks in turn, one at once; and never more than half."""
+    """Three of them send chunks in turn, one sends at once, and never more than half."""
     rows = [row | {"pacing": pacing} for row in (ROW, SLOW) for pacing in ("in-turn", "at-once")]
     lines = "\n".join(map(json.dumps, rows))
     found = _timed(tmp_path, f'echo "$@" > "{tmp_path}/told"\ncat <<\'.\'\n{lines}\n.')

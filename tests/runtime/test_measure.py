@@ -1,4 +1,4 @@
-"""Projects in one run: what their benchmark is told, what it says, and how it may fail."""
+"""Projects in one run: arguments and output of their benchmark, and failures."""
 
 from __future__ import annotations
 
@@ -92,9 +92,9 @@ def test_build_says_what_it_compiles_and_compiles_it_once(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("tool", ["mpicxx", "made"])
 def test_interrupt_ends_all_that_was_started(tool: str, tmp_path: Path) -> None:
-    """Sent to sccl alone, which a terminal does not do: to what a compiler or a rank has begun.
+    """The signal goes to sccl alone, unlike a terminal's: children of a compiler or a rank remain.
 
-    Scripts end at a signal without a word to what they have started, as MPI's compilers do.
+    Scripts end at a signal without ending their children, like MPI's compilers.
     """
     pipe, mpi = Pipe(tmp_path / "pipe"), scripted_mpi(tmp_path / "mpi", "")
     os.mkfifo(tmp_path / "never")

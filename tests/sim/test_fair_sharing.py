@@ -1,4 +1,4 @@
-"""Transfers that share bandwidth: closed forms, fairness, and what is the same without sharing."""
+"""Transfers that share bandwidth: closed forms, fairness, and equality without sharing."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_loads_that_fit_together_do_not_slow_one_another() -> None:
 
 
 def test_bottleneck_elsewhere_leaves_bandwidth() -> None:
-    """Two share one link; the third has what the first, which is held, leaves of the other."""
+    """Two share one link. The third gets the rest that the first, which is limited, leaves."""
     loads = [ALL | {OTHER: Fraction(1)}, ALL, {OTHER: Fraction(1)}]
     assert fair_speeds(loads) == [Fraction(1, 2)] * 3
     loads = [{LINK: Fraction(1), OTHER: Fraction(1)}, ALL, ALL, {OTHER: Fraction(1)}]
@@ -50,9 +50,9 @@ def test_bottleneck_elsewhere_leaves_bandwidth() -> None:
 
 
 def test_concurrent_flow_slows_down() -> None:
-    """Half as long again beside the first, as long again beside the second, both parts beside both.
+    """Half as long again next to the first, as long again next to the second, both next to both.
 
-    In 4 ticks beside both 1.6 are done, in 2 beside the second 1; what is left goes on alone.
+    In 4 ticks next to both it advances by 1.6, in 2 next to the second by 1. The rest goes alone.
     """
     parts = {0: Fraction(1, 2), 1: Fraction(1)}
     spans = run_fair_sharing(
@@ -96,7 +96,7 @@ LOADS = st.dictionaries(
 @settings(max_examples=times(100, by_day=50))
 @given(st.lists(LOADS, max_size=6))
 def test_speeds_are_max_min_fair(loads: list[dict[int, Fraction]]) -> None:
-    """Who is slower than alone is held by a full resource, on which nobody is faster."""
+    """A slowed flow has a saturated resource, on which no flow is faster."""
     speeds = fair_speeds(loads)
     pairs = list(zip(loads, speeds, strict=True))
     full = set()

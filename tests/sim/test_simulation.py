@@ -1,4 +1,4 @@
-"""Simulation: closed forms, the slow simulator, schedules, and what cannot be simulated."""
+"""Simulation: closed forms, the slow simulator, schedules, and unsupported plans."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_closed_forms(model: AlphaModel, stepping: StepAlignment) -> None:
 
 @given(st.integers(2, 5), st.integers(1, 3))
 def test_barriers_cost_what_the_model_of_steps_says(ranks: int, chunks: int) -> None:
-    """Where each link carries as many chunks as rounds in a step, during which alpha travels."""
+    """Each link carries as many chunks as rounds in a step, and alpha travels."""
     machine = resolve_topology(f"ring:{ranks}")
     step, chunk, src, dst = ring_allgather(ranks)
     step, src, dst = (np.tile(column, chunks) for column in (step, src, dst))
@@ -137,7 +137,7 @@ def test_replaced_value_is_sent_after_the_old_one_left() -> None:
 
 
 def test_budgets_are_pipes_that_links_share() -> None:
-    switch = resolve_topology("switch:3")  # what leaves, and what enters a rank: one lane
+    switch = resolve_topology("switch:3")  # egress and ingress of a rank: one lane
     turn = Messages.from_steps(
         *steps_of([(0, d, r, (r + d) % 3) for d in (1, 2) for r in range(3)])
     )
@@ -262,7 +262,7 @@ def test_replayed_schedule_finishes_when_it_says(schedule: Schedule) -> None:
 @settings(max_examples=times(60, by_day=30))
 @given(right(), st.integers(0, 3))
 def test_schedules_are_replayed_as_tick_by_tick(schedule: Schedule, later: int) -> None:
-    """Of which some are not valid: a transfer starts once all has come that it carries."""
+    """Draw schedules, some invalid: a transfer starts once all its data have arrived."""
     sent = Messages.from_schedule(schedule)
     if len(sent):
         late = sent.release.copy()
@@ -322,7 +322,7 @@ def test_slow_use_of_a_budget_is_replayed_and_delays_others() -> None:
 def test_simulation_becomes_a_schedule_of_equal_length(
     machine: Topology, model: AlphaModel, data: st.DataObject
 ) -> None:
-    """Of a broadcast down a random tree, whatever the machine is."""
+    """Draw a broadcast down a random tree, for any machine."""
     ranks = machine.ranks
     chunks = data.draw(st.integers(1, 2))
     rows = []

@@ -1,4 +1,4 @@
-"""Ctrl-C while native code works, wherever that is: heard, exit code 130, and what was found."""
+"""Ctrl-C in native code: it is noticed, the exit code is 130, and results are kept."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.kit.processes import PATIENCE_S
 
 
 def interrupted(module: str, count: int, words: str) -> str:
-    """Return all that a command says that is interrupted while native code works for a module."""
+    """Return the output of a command that is interrupted in native code of a module."""
     program = [sys.executable, "-m", "tests.programs.interrupted", module, str(count)]
     done = subprocess.run(
         [*program, *words.split()],
@@ -47,7 +47,7 @@ FIRST = [
 
 
 BY_NIGHT = ("sccl.synth.syncoll.symmetric_search", "pareto")
-"""Modules and verbs of which others show by day what Ctrl-C does."""
+"""Modules and verbs of the nightly run, for which others show Ctrl-C by day."""
 
 
 @pytest.mark.parametrize(

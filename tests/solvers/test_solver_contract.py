@@ -1,4 +1,4 @@
-"""Every door: the same answer twice, an end by effort, an end by time, and what it raises."""
+"""Every solver: reproducible answers, limits on effort and time, and exceptions."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def test_integer_programs_without_values() -> None:
 
 
 def holes(number: int) -> list[sat.Clause]:
-    """Return that so many pigeons and one more have a hole each; it can't be."""
+    """Return the pigeonhole formula of n + 1 pigeons and n holes, which is unsatisfiable."""
     variable = {(p, h): p * number + h + 1 for p in range(number + 1) for h in range(number)}
     clauses = [[variable[p, h] for h in range(number)] for p in range(number + 1)]
     for h in range(number):
@@ -247,7 +247,7 @@ def test_z3_says_what_it_knows() -> None:
 
 
 def pigeons_in_holes() -> smt.Solver:
-    """Return what Z3 needs long to refute: each of 13 in one of 12, and no two in the same."""
+    """Return a formula that is slow to refute for Z3: 13 pigeons in 12 holes."""
     context = smt.Context()
     solver = smt.Solver(ctx=context)
     x = {(p, h): smt.Bool(f"{p}in{h}", context) for p in range(13) for h in range(12)}

@@ -1,4 +1,4 @@
-"""Inversion and composition: each result is judged; what cannot be inverted is refused."""
+"""Inversion and composition: each result is verified, and uninvertible algorithms are rejected."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def test_steps_are_as_few_as_the_transfers_allow() -> None:
 
 
 def test_values_that_go_round_in_a_circle_have_times_and_no_steps() -> None:
-    """1 stores what comes from 0, then what comes from 2, after it has sent its own to 2."""
+    """Rank 1 stores the chunk from 0, then that from 2, after it has sent its own to 2."""
     machine = resolve_topology("full:3")
     clock = Clock.from_topology(machine, 1)
     place = {k.edge: i for i, k in enumerate(machine.links)}

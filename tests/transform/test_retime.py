@@ -47,7 +47,7 @@ def place_of(algorithm: Algorithm, src: int, dst: int) -> int:
 
 @pytest.mark.parametrize("machine", ["ring:4", "hypercube:3", "full:4"])
 def test_with_barriers_it_takes_what_the_steps_cost(machine: str) -> None:
-    """Where alpha travels: S * alpha + R * chunk * beta, each rounded up once."""
+    """With travelling alpha: S * alpha + R * chunk * beta, each rounded up once."""
     for algorithm in frontier(machine, "allgather"):
         clock = Clock.from_topology(resolve_topology(machine), 4096)
         stepped = schedule_algorithm(algorithm, 4096, stepping=StepAlignment.BARRIER)

@@ -1,4 +1,4 @@
-"""Files: written whole or not at all, and never in the place of what is no file."""
+"""Files: written completely or not at all, and never over a device or pipe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Frontiers as files: what is written is read again, and so is what earlier versions wrote."""
+"""Frontiers as files: round trips, and files of earlier versions."""
 
 from __future__ import annotations
 

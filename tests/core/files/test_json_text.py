@@ -1,4 +1,4 @@
-"""Text that is not what it should be is told in a sentence."""
+"""Invalid text gives one sentence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a file can be: one list, by which files are told, refused and published."""
+"""Kinds of files: one list for detection, errors and publication."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_file_is_told_with_and_without_its_kind(wire: AnyWire) -> None:
 
 @pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.kind)
 def test_edited_unverifiable_file_is_rejected(wire: AnyWire) -> None:
-    """Plans are judged by what they say; of all else nobody knows whether an edit is a slip."""
+    """Plans are verified by content. For other files an edit may be a slip."""
     text = text_with_digest(wire, "sha256:" + 64 * "0")
     if kind_of_shape(type(wire)) in VERIFIED_KINDS:
         assert parse(text, type(wire), "file.json")

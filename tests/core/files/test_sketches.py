@@ -1,4 +1,4 @@
-"""Sketches as files: they come back, published ones are read, and what is wrong names its entry."""
+"""Sketches as files: round trips, published ones, and errors that name their entry."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ def test_ranks_of_a_switch_have_one_policy() -> None:
     given = {"strategy": "switch", "switches": [[2, 3], [0, 1], [1, 0]]}
     policies = ["free", "uc-max", "uc-max"]
     told = {"nnodes": 1, "intranode_sketch": given | {"switch_hyperedge_strategy": policies}}
-    assert len(sketch_from_text(json.dumps(told), "it").hyperedges) == 3  # said twice, and the same
+    assert len(sketch_from_text(json.dumps(told), "it").hyperedges) == 3  # a duplicate counts once
     policies[2] = "uc-min"
     with pytest.raises(FormatError) as error:
         sketch_from_text(json.dumps(told), "it")

@@ -1,4 +1,4 @@
-"""Files of training plans: they come back, and what is wrong with one is a sentence."""
+"""Files of training plans: round trips, and errors of one sentence."""
 
 from __future__ import annotations
 

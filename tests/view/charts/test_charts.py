@@ -145,7 +145,7 @@ def test_equal_charts_are_equal_files(tmp_path: Path) -> None:
 
 
 def test_charts_are_of_the_schema_of_vega_lite() -> None:
-    """Where they are written, nothing looks whether they are."""
+    """The writers do not check this."""
     machine = resolve_topology("dgx1")
     algorithm = one_step(machine)
     data = [BROADCAST, ALLGATHER]
@@ -216,7 +216,7 @@ def test_charts_are_loaded_only_when_one_is_drawn() -> None:
         "import sys; from sccl.cli.main import load_verb; from sccl.cli.verbs import VERBS; "
         "list(map(load_verb, VERBS)); "
         "print([m for m in sys.modules if m.startswith(('altair.', 'vl_convert.'))])"
-    )  # the names themselves stand there for what is loaded when it is used
+    )  # the names themselves stand for lazily loaded modules
     shown = subprocess.run(
         [sys.executable, "-c", program], check=True, capture_output=True, text=True
     )

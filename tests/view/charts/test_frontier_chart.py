@@ -1,4 +1,4 @@
-"""Charts of frontiers: what is marked, what is labelled, and where."""
+"""Charts of frontiers: marks, labels, and their positions."""
 
 from __future__ import annotations
 
@@ -222,7 +222,7 @@ def test_lines_say_of_which_frontier_they_are() -> None:
 
 
 def families() -> list[FrontierData]:
-    """Return three families of an allreduce; the second is fastest in the middle only."""
+    """Return three families of an allreduce, with the second one fastest only in the middle."""
     costs = {
         "gathered": ((2, Fraction(6)),),
         "trees": ((4, Fraction(2)), (5, Fraction(1))),

@@ -1,4 +1,4 @@
-"""Heat maps: what links carry in each step, and when chunks arrive."""
+"""Heat maps: loads of links in each step, and arrivals of chunks."""
 
 from __future__ import annotations
 

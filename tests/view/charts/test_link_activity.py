@@ -1,4 +1,4 @@
-"""Charts of simulations: what links carry when, how busy they are, times by size."""
+"""Charts of simulations: link loads over time, utilization, times by size."""
 
 from __future__ import annotations
 

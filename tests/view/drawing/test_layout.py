@@ -166,7 +166,7 @@ def test_hypercube_is_a_cube_however_it_is_numbered() -> None:
     links = tuple(replace(k, src=shuffled[k.src], dst=shuffled[k.dst]) for k in topology.links)
     drawn = layout_topology(replace(topology, links=links))
     lengths = {round(math.dist(drawn.positions[k.src], drawn.positions[k.dst]), 3) for k in links}
-    assert len(lengths) == 2  # sides of the squares, and what joins the squares
+    assert len(lengths) == 2  # sides of the squares, and links between the squares
 
 
 def test_switches_have_places_too() -> None:

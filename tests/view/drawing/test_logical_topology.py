@@ -1,4 +1,4 @@
-"""Drawings of sketches: what is left is drawn by its use, what is left out is faint."""
+"""Drawings of sketches: remaining links are drawn by their use, omitted ones are faint."""
 
 from __future__ import annotations
 

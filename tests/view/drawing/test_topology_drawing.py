@@ -1,4 +1,4 @@
-"""Pictures of machines: widths are lanes, numbers fit, and what is left out is told."""
+"""Pictures of machines: widths are lanes, numbers fit, and omissions are reported."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def drawn_widths(topology: Topology) -> set[float]:
 
 @cache
 def spec_of(topology: Topology) -> dict[str, Any]:
-    """Return a machine's chart, drawn once; it is only read."""
+    """Return a machine's chart, which is cached because it is only read."""
     found: dict[str, Any] = topology_chart(topology).to_dict(validate=False)
     return found
 

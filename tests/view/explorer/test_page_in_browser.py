@@ -1,4 +1,4 @@
-"""The explorer in a real browser: what is drawn, what clicks and keys change, what stays text."""
+"""The explorer in a real browser: drawings, effects of clicks and keys, text that stays text."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Open = Callable[..., Tab]
 
 @pytest.fixture
 def opened(browser: Browser, tmp_path: Path) -> Iterator[Open]:
-    """Return what opens a page; in the end nothing may have gone wrong or to the network."""
+    """Return a function that opens a page, and check for errors and network access at the end."""
     wrong: list[str] = []
     context = None
 
@@ -209,7 +209,7 @@ def test_focus_stays_where_it_was(opened: Open) -> None:
     tab.focus(".rank[data-rank='3']")
     tab.keyboard.press("Enter")
     tab.locator("#selection .chip").first.focus()
-    tab.keyboard.press("Enter")  # the chip is gone, what it chose is there
+    tab.keyboard.press("Enter")  # the chip is gone, and its selection is there
     assert tab.evaluate(focused) == "selection"
     tab.focus("#clear")
     tab.keyboard.press("Enter")
@@ -640,7 +640,7 @@ def test_links_that_share_a_budget_are_dashed(opened: Open) -> None:
     assert "PCIe" in str(tab.text_content(f".link[data-link='{number}'] title"))
     assert tab.inner_text("#utilisation tbody tr:nth-child(2) th").startswith("PCIe")
     assert tab.inner_text("#utilisation thead th") == "Budget or link"
-    tab.select_option("#algorithm", "1")  # what a rank's own links share is no bus
+    tab.select_option("#algorithm", "1")  # the shared budget of a rank's own links is no bus
     assert tab.locator(".link.shared").count() == 0
     assert "shares a budget" not in tab.inner_text("#legend")
 

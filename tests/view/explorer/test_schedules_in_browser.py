@@ -29,7 +29,7 @@ Open = Callable[[str], Tab]
 
 @pytest.fixture
 def opened(browser: Browser, tmp_path: Path) -> Iterator[Open]:
-    """Return what opens a page; in the end nothing may have gone wrong."""
+    """Return a function that opens a page, and check for errors at the end."""
     wrong: list[str] = []
     context = browser.new_context()
 
@@ -147,7 +147,7 @@ def test_keys_go_from_moment_to_moment_and_it_plays_to_the_end(opened: Open) -> 
 def test_in_the_end_every_rank_has_what_it_wants(
     machine: str, collective: str, opened: Open, tmp_path: Path
 ) -> None:
-    """Of sums of partial results, too, and over switches, through which chunks only go."""
+    """Partial sums too, and switches, through which chunks only pass."""
     schedule = found(machine, collective, tmp_path)
     assert violations(schedule) == []
     tab = opened(of(schedule))

@@ -1,4 +1,4 @@
-"""The page of a training plan in a browser: bars, what clicks and keys show, what stays text."""
+"""The page of a training plan in a browser: bars, clicks and keys, text that stays text."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Open = Callable[..., Tab]
 
 @pytest.fixture
 def opened(browser: Browser, tmp_path: Path) -> Iterator[Open]:
-    """Return what opens the page of a plan; in the end nothing may have gone wrong."""
+    """Return a function that opens the page of a plan, and check for errors at the end."""
     wrong: list[str] = []
     context = browser.new_context(viewport={"width": 1280, "height": 900})
 
@@ -51,7 +51,7 @@ def page_of(plan: TrainingPlan) -> str:
 
 
 def marked(tab: Tab, how: str) -> set[str]:
-    """Return what the page calls the bars that are marked so, by pointing at each."""
+    """Return the page's names of the marked bars, by pointing at each."""
     found = set()
     for bar in tab.query_selector_all(f".span.{how}"):
         bar.hover()
