@@ -24,10 +24,10 @@ NUMBERS = tuple(map(str, range(16)))
 
 
 def text_of(trees: Trees, chunks: int, via: str = "", names: Sequence[str] = NUMBERS) -> bytes:
-    """Return trees of a chunk each as ForestColl writes them.
+    """Return trees of one chunk each in ForestColl's format.
 
     Args:
-        via: what lies between any two nodes, after a comma.
+        via: Text between two nodes, after a comma.
     """
     lines = [f'<Algo nchunkspernode="{chunks}">']
     for (root, index), sends in trees.items():

@@ -1,4 +1,4 @@
-"""``sccl check`` and files of others: what they are, what is wrong, who would run them."""
+"""``sccl check`` on foreign files: their kind, their faults, their runtimes."""
 
 from __future__ import annotations
 
@@ -275,7 +275,7 @@ def test_teccl_takes_volumes_that_round_to_one_for_whole_chunks(volume: str, say
 
 
 def test_teccl_lists_unused_fields() -> None:
-    """Chunks of two nodes go to each other; the file has a field that no reader knows."""
+    """Two nodes exchange chunks, and the file has an unknown field."""
     pairs = ((0, 1), (1, 0))
     file = {
         "1-Epoch_Duration": 1,

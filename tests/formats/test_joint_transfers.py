@@ -1,4 +1,4 @@
-"""Chunks that go together over a link: one step of several, and right whatever else meets them."""
+"""Joint transfers over a link: one step for several chunks, correct next to any other sends."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from tests.kit.slow_msccl import is_right
 
 
 def faults_of(content: bytes) -> list[str]:
-    """Return what is wrong with a program that is read back, in any way of calling it."""
+    """Return the faults of a program that is read back, in all modes of a call."""
     plan = msccl_xml.read(content, "file").plan
     assert isinstance(plan, StepProgram)
     graphs = [run_graph(calling.graph).faults for calling in plan.call_modes]
@@ -74,7 +74,7 @@ def test_chunks_of_one_transfer_are_sends_of_one_step() -> None:
 
 
 def test_step_waits_for_the_last_of_what_goes_together() -> None:
-    """From 1 to 2 go what 1 has and what comes to it from 0: neither before that has come."""
+    """Rank 1 sends its own chunk and that of rank 0 to rank 2, after its arrival."""
     line = resolve_topology("line:3")
     clock = Clock.from_topology(line, 25_000)
     place = {k.edge: i for i, k in enumerate(line.links)}
@@ -218,7 +218,7 @@ def around(ranks: int, lanes: int) -> Topology:
 
 @pytest.mark.parametrize("collective", ["allgather", "allreduce", "alltoall", "reducescatter"])
 def test_ways_through_switches_are_links(collective: str, tmp_path: Path) -> None:
-    """Each of as many lanes as the narrower of its hops, and all at a rank share what it has."""
+    """Each has as many lanes as the narrower of its hops, and a rank's links share its lanes."""
     machine = around(4, 2)
     plan = tacos.schedule(tacos.found(machine, named_spec(collective, 4)))
     algorithm = assign_steps(plan).algorithm

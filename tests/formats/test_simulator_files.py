@@ -1,4 +1,4 @@
-"""What is written for simulators: Chakra traces, folders of ASTRA-sim, GOAL schedules, tables."""
+"""Files for simulators: Chakra traces, folders of ASTRA-sim, GOAL schedules, tables."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ ALL = [
 
 @pytest.mark.parametrize(("machine", "collective"), ALL)
 def test_trace_sends_what_has_come(machine: str, collective: str) -> None:
-    """Of each chunk a rank sends what it held, or after what it received of it in earlier steps."""
+    """A rank sends a chunk that it held at first or received in an earlier step."""
     for algorithm in algorithms(machine, collective):
         chunks = algorithm.collective.chunks
         count = algorithm.topology.ranks
@@ -129,7 +129,7 @@ def test_unsupported_astra_sim_machine_is_reported(
 
 @pytest.mark.parametrize(("machine", "collective"), ALL)
 def test_goal_schedule_brings_everything(machine: str, collective: str) -> None:
-    """It is run by its own words alone: what is sent is what has come by then."""
+    """It runs by its own definitions: a send carries the data that arrived before it."""
     for algorithm in algorithms(machine, collective):
         for awaiting in ("data", "step"):
             files = written(
@@ -141,7 +141,7 @@ def test_goal_schedule_brings_everything(machine: str, collective: str) -> None:
 
 @pytest.mark.parametrize(("machine", "collective"), ALL)
 def test_tables_and_pictures_are_the_algorithm(machine: str, collective: str) -> None:
-    """What a table says is judged by itself; a picture has a bar for each send, of its length."""
+    """The table is verified separately. A picture has a bar for each send, of its length."""
     for algorithm in algorithms(machine, collective):
         size = 2500 * algorithm.collective.chunks
         rows = csv.DictReader(written("csv", algorithm, size).files["plan.csv"].decode().split())

@@ -1,4 +1,4 @@
-"""Rules for NCCL's tuner: what is written, and what its plugin makes of it by its own rules."""
+"""Rules for NCCL's tuner: the file, and the plugin's reading of it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ GOOD = "allreduce,0,100,tree,simple,0,1,8"
 
 
 def asked(text: str, collective: str, size: int, nodes: int, ranks: int) -> tuple[str, str, int]:
-    """Return (algorithm, protocol, channels) that the plugin sets; empty words: nothing.
+    """Return (algorithm, protocol, channels) that the plugin sets, empty without a rule.
 
-    It reads a line by 255 bytes, parts it at commas without empty ones, takes what it does not know
-    for allreduce, ring and simple, and the first rule that fits.
+    It reads a line of at most 255 bytes, splits it at commas without empty parts, reads unknown
+    words as allreduce, ring and simple, and uses the first matching rule.
     """
     for line in text.splitlines():
         words = [word.strip(" \t") for word in line[:255].split(",") if word]
@@ -52,9 +52,9 @@ NAMES = {"multi-ring": "ring", "double-binary-tree": "tree", "pat": "pat"}
 def test_plugin_chooses_what_is_fastest(
     tmp_path: Path, machine: str, collective: str, nodes: int, only: str
 ) -> None:
-    """At each size that was compared, of what NCCL has; and something at any other.
+    """A rule exists at each compared size, by NCCL's options, and at any other size.
 
-    Ranks of no chassis are nodes of their own, for which alone NCCL has PAT.
+    Ranks without a chassis are separate nodes, the only case in which NCCL has PAT.
     """
     file = tmp_path / "rules.csv"
     words = ("--collective", collective, "--topo", machine, "--only", only, "--size", "1KB..16MB")
@@ -144,7 +144,7 @@ def test_plans_without_tuner_rules_are_reported(
 
 
 def said(text: str) -> tuple[str, str]:
-    """Return what is refused of a file, and what is noted."""
+    """Return the error and the notes of a file."""
     read = tuner_csv.read(text.encode(), "file")
     return " | ".join(read.refused), " | ".join(read.notes)
 

@@ -1,4 +1,4 @@
-"""What no allreduce of any class beats: against all partitions, all trees and all ways to know."""
+"""Lower bounds for all allreduce families, against all partitions, all trees and all executions."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def whole(topology: Topology) -> Spec:
 
 
 def bounded(topology: Topology) -> Bounds:
-    """Return what no allreduce of all ranks beats."""
+    """Return the lower bound for every allreduce over all ranks."""
     return any_class_bounds(topology, whole(topology))
 
 
@@ -71,8 +71,8 @@ def least_mixture(columns: list[dict[int, dict[object, int]]], room: dict[object
     """Return the least sum of rounds over some stages in which a mixture of columns fits.
 
     Args:
-        columns: by stage, what each loads how often.
-        room: what each takes in a round.
+        columns: Loads of each column in each stage.
+        room: Capacity of each constraint in a round.
     """
     model = lp.Model()
     stages = {stage for column in columns for stage in column}
@@ -113,7 +113,7 @@ def test_no_partition_is_weaker(topology: Topology) -> None:
 @settings(max_examples=times(60), deadline=None)
 @given(both_ways())
 def test_mixtures_of_spanning_trees_come_as_near_as_it_is_reported(topology: Topology) -> None:
-    """Each tree takes each of its links once up and once down; all trees are looked at."""
+    """Each tree uses each of its links once up and once down, and all trees are enumerated."""
     bounds = bounded(topology)
     evidence = bounds.evidence
     assert evidence is not None
@@ -176,7 +176,7 @@ def ways_to_know(topology: Topology, steps: int) -> list[frozenset[tuple[tuple[i
 @settings(max_examples=times(15), deadline=None)
 @given(topologies(max_ranks=3), st.integers(0, 1))
 def test_no_mixture_of_all_ways_to_know_is_below(topology: Topology, more: int) -> None:
-    """More than algorithms can do, as what overlaps may be added: yet it keeps to the bound."""
+    """It may add overlapping contributions, which no algorithm can, yet respects the bound."""
     bounds = bounded(topology)
     steps = bounds.steps + more
     assume(steps * len(topology.links) <= 12)
@@ -210,7 +210,7 @@ def test_no_trees_are_below(topology: Topology) -> None:
     ("name", "steps", "least"),
     [
         ("dgx1", 3, "1/2"),
-        ("dgx1", 4, "1/3"),  # what trees attain: settled for all algorithms
+        ("dgx1", 4, "1/3"),  # trees attain it, so it is settled for all algorithms
         ("dgx1", 5, "7/24"),  # likewise
         ("hypercube:3", 3, "1"),  # trees of a broadcast: cuts say 5/6
         ("hypercube:3", 4, "2/3"),

@@ -1,4 +1,4 @@
-"""What no allreduce in process groups beats, of whatever class: sends between sets of ranks."""
+"""Lower bounds for every allreduce in process groups, by sends between sets of ranks."""
 
 from __future__ import annotations
 
@@ -75,9 +75,9 @@ def test_one_group_of_all_ranks_is_bounded_as_all_are(
 
 
 def fewest_between(group: tuple[int, ...], sets: list[list[int]]) -> int:
-    """Return the fewest sends from set to set by which a group of four ranks knows what it has.
+    """Return the fewest sends between sets after which a group of four ranks has its result.
 
-    All orders of sends are looked at, also over ranks that are not of it.
+    All orders of sends are enumerated, also over ranks outside the group.
     """
     of = {rank: i for i, some in enumerate(sets) for rank in some}
     goal = sum(1 << rank for rank in group)

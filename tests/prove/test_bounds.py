@@ -1,4 +1,4 @@
-"""Lower bounds: known values, proofs re-checked, and what proofs may not do."""
+"""Lower bounds: known values, re-checked proofs, and invalid proofs."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_unreachable_demand_names_the_pair() -> None:
     ],
 )
 def test_alltoall_is_bounded_by_the_longest_side(machine: str, cost: str) -> None:
-    """Of machines whose flows are too many for a linear program."""
+    """Machines with too many flows for a linear program."""
     topology = resolve_topology(machine)
     spec = named_spec("alltoall", topology.ranks)
     assert lower_bounds(topology, spec).bandwidth == Fraction(cost)

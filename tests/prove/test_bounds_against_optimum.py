@@ -1,4 +1,4 @@
-"""No lower bound on time is above what an independent optimum, or a search of orders, attains."""
+"""No lower bound on time exceeds an independent optimum or the result of a search of orders."""
 
 from __future__ import annotations
 

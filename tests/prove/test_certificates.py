@@ -1,4 +1,4 @@
-"""Certificates: the formula, the proof checker, what is written, and that damage is seen."""
+"""Certificates: the formula, the proof checker, the files, and detected damage."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_nothing_refutes_what_is_satisfiable(data: st.DataObject) -> None:
         return
     line = st.tuples(st.booleans(), st.lists(literal, max_size=3, unique=True).map(tuple))
     checked: list[tuple[bool, tuple[int, ...]]] = []
-    for step in data.draw(st.lists(line, max_size=12)):  # keep what is accepted, to get far
+    for step in data.draw(st.lists(line, max_size=12)):  # keep accepted lines, to get far
         try:
             check_refutation(clauses, [*checked, step])
         except ProofError as error:
@@ -276,7 +276,7 @@ def certified() -> Path:
 
 
 def test_every_kind_of_claim_can_fail(certified: Path, tmp_path: Path) -> None:
-    """Each claim is damaged in turn (by day one of each kind); it fails, or what rests on it."""
+    """Each claim is damaged in turn (by day one of each kind). It or a dependent claim fails."""
     whole = json.loads((certified / CLAIMS).read_text())
     assert failures(certified) == []
     kinds = set()
@@ -344,7 +344,7 @@ def claimed(folder: Path) -> set[str]:
 
 
 def test_no_file_stays_that_nothing_claims(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of some ways to spread the rounds a formula is refuted, of a later one it is not."""
+    """The formulas of some distributions of the rounds are refuted, that of a later one is not."""
     formulas_alone(monkeypatch)
     written: list[object] = []
     refuted = certify._CertificateWriter.prove_vector
@@ -368,7 +368,7 @@ def test_no_file_stays_that_nothing_claims(tmp_path: Path, monkeypatch: pytest.M
 def test_interrupted_certificate_keeps_the_old_files(
     where: str, error: type[BaseException] | Exception, tmp_path: Path
 ) -> None:
-    """A new folder is gone; of an earlier certificate all is there, and nothing else."""
+    """A new folder is removed. An earlier certificate stays complete, without other files."""
     earlier = tmp_path / "earlier"
     certify_swept(earlier, "ring:4", "broadcast", k=0, max_steps=2)
     before = {path.name: path.read_bytes() for path in earlier.iterdir()}
@@ -418,7 +418,7 @@ def test_interrupt_once_the_list_is_written_leaves_the_files_that_it_names(
 def _failing_at_the_list(
     error: type[BaseException] | Exception, *, late: bool
 ) -> Callable[[Path, str], None]:
-    """Return what writes files, and fails at the list of claims, or right after it."""
+    """Return a writer that fails at the list of claims, or right after it."""
     really = write_atomically
 
     def write_some(path: Path, text: str) -> None:
@@ -448,7 +448,7 @@ def test_names_of_files_cannot_leave_the_folder(certified: Path, tmp_path: Path)
 
 
 def limits_of(machine: str, collective: str, to: Path) -> list[Verdict]:
-    """Fill a folder with certified limits and return what is found in it."""
+    """Fill a folder with certified limits and return the frontier."""
     write = partial(certify_limits, machine, collective)
     copy(once.folder(f"certified limits {machine} {collective}", write), to)
     return list(check_folder(to))

@@ -1,4 +1,4 @@
-"""The checker: its own arithmetic against brute force, what it loads, and claims that mislead."""
+"""The checker: its arithmetic against brute force, its imports, and misleading claims."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ def expand_sends(rows: tuple[tuple[int, int, int, int], ...]) -> tuple[Any, ...]
     return tuple(make_send(chunk, src, dst, step) for step, chunk, src, dst in rows)
 
 
-# --- what is loaded ------------------------------------------------------------------------------
+# --- imports -------------------------------------------------------------------------------------
 
 _SOLVERS = ["ortools", "flint", "numpy", "igraph", "pysat", "pysmt", "z3", "networkx", "scipy"]
 _PROVERS = ["sccl.synth.packing.by_steps", "sccl.synth.syncoll.sweep", "sccl.prove.bounds"]
@@ -241,7 +241,7 @@ def with_a_formula(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_checker_loads_no_solver_and_no_prover(with_a_formula: Path) -> None:
-    """Cuts and lengths, steps, trees, compositions, prices of rounds, formulas; a generated one."""
+    """Cuts and lengths, steps, trees, compositions, prices, formulas, and a generated one."""
     kinds = ["dgx1-allgather", "dgx1-alltoall", "dgx1-broadcast", "limits/dgx1-allreduce"]
     folders = [*(str(PUBLISHED / kind) for kind in kinds), str(with_a_formula)]
     program = (
@@ -267,7 +267,7 @@ def test_verb_loads_no_solver_and_no_prover() -> None:
 
 @pytest.fixture
 def change(tmp_path: Path) -> Callable[..., list[Verdict]]:
-    """Return what checks a published certificate after a change."""
+    """Return a function that checks a published certificate after a change."""
 
     def changed(
         kind: str, edit: Callable[[dict[str, Any]], object], *, files: bool = True
@@ -355,7 +355,7 @@ def test_only_solvers_have_a_word(
 
 
 def test_unchecked_claim_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A limit that takes too much: it is no failure, and what follows from it is no proof."""
+    """An expensive limit is no failure, but its consequences are no proof."""
 
     def too_much(*_: object) -> str:
         raise TooMuchError("the check exceeds this checker's work limit")
@@ -603,14 +603,14 @@ def test_halves_are_bounded_as_each_alone(machine: Topology) -> None:
 
 
 def test_refuted_shape_rules_out_what_would_become_it() -> None:
-    """By a step in which nothing is done, which takes a round; by fewer chunks."""
+    """By an empty step, which takes a round, and by fewer chunks."""
     ruled_out = PhaseExclusions(refuted=((4, 3, 5),)).rules_out
     assert all(ruled_out(*shape) for shape in ((4, 3, 5), (4, 3, 4), (6, 3, 5), (4, 2, 4)))
     assert not any(ruled_out(*shape) for shape in ((3, 3, 5), (4, 3, 6), (4, 2, 5), (4, 4, 5)))
 
 
 def test_classes_but_of_allreduce_take_no_work() -> None:
-    """Of the largest algorithms it would be more than all else."""
+    """For the largest algorithms it would take most of the time."""
 
     def refuse(_: int) -> None:
         raise TooMuchError

@@ -125,7 +125,7 @@ def test_each_damaged_proof_is_rejected(
         damage(copy / proof.name)
         failed = [v for v in check_folder(copy) if v.state == "failed"]
         assert any(DAMAGES[damage] in v.detail for v in failed)
-        assert any("Pareto-optimal" in v.claim for v in failed)  # what rests on it
+        assert any("Pareto-optimal" in v.claim for v in failed)  # a dependent claim
 
 
 def test_command_checks_them_and_says_when_one_fails(tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def fake(folder: Path, says: str) -> Path:
 def test_benchmark_says_whether_drat_trim_agrees(
     says: str, verdict: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PATH", "/usr/bin:/bin")  # what with_program changes is put back
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")  # the changes of with_program are undone
     certificates.with_program(fake(tmp_path, says))
     (result,) = certificates.check(certificates.KEPT, [certificates.KEPT / "inlet-4-reduce"])
     (proof,) = result.proofs

@@ -1,4 +1,4 @@
-"""Copies of machines joined: against generators of the same machines, and what NICs let pass."""
+"""Joined copies of machines: against generators of the same machines, and rates of NICs."""
 
 from __future__ import annotations
 

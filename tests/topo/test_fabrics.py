@@ -1,4 +1,4 @@
-"""Fabrics: those of the catalogue, files and back, and what is none."""
+"""Fabrics: the catalog, round trips of files, and invalid ones."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def test_against_closed_forms(name: str, expected: tuple[int, int, int, set[int]
 
 
 def test_two_of_one_graph() -> None:
-    """A grid that wraps is a product of rings, whatever is made of it, and a cube a power."""
+    """A torus is a product of rings under every construction, and a cube a power."""
     torus, made = resolve_topology("torus:3x5"), resolve_topology("product:ring:3_x_ring:5")
     assert torus.same_capacities(made)
     assert torus.same_timing(made)
@@ -198,4 +198,4 @@ def test_every_expansion_has_an_example_that_works_and_is_known_by_its_name() ->
 def test_invalid_parameters_give_no_machine(text: str, says: str) -> None:
     with pytest.raises(InputError, match=re.escape(says)) as error:
         resolve_topology(text)
-    assert str(error.value).count("expect") <= 2  # what went wrong alone, not what it is made of
+    assert str(error.value).count("expect") <= 2  # only the failed part, without its factors

@@ -103,7 +103,7 @@ def test_speeds_without_a_small_ratio_are_rejected_in_a_sentence() -> None:
 def test_machines_of_one_speed_are_their_own_models(name: str) -> None:
     machine = resolve_topology(name)
     if machine.switches:
-        return  # tests of machines with switches say what is done with them
+        return  # machines with switches have separate tests
     assert machine_model(machine).topology is machine
     assert machine_model(machine).notes == ()
 
@@ -134,7 +134,7 @@ def test_links_of_different_latency_are_costed_at_the_slowest_and_it_is_reported
 def around(
     ranks: int, switches: list[dict[int, tuple[int, int]]], links: tuple[Link, ...] = ()
 ) -> Topology:
-    """Return ranks at switches; each by rank its lanes to and from the switch, 0 for none."""
+    """Return ranks at switches, by rank with the lanes to and from the switch, 0 for none."""
     found = [*links]
     for node, members in enumerate(switches, start=ranks):
         for rank, (up, down) in members.items():
@@ -220,8 +220,8 @@ def test_switch_and_links_admit_the_same_rounds(machine: Topology, chunks: list[
 def reachable(machine: Topology, chunks: int, steps: int) -> set[tuple[int, ...]]:
     """Return the rounds per step (up to 2 each) with which an allgather on a machine ends.
 
-    A tiny model of its own, of machines with and without switches: each chunk arrives by one send;
-    all sets of sends are tried.
+    It is an independent tiny model of machines with and without switches: each chunk arrives by one
+    send, and all sets of sends are enumerated.
     """
     ranks = range(machine.ranks)
     everything = frozenset((r * chunks + c, r) for r in ranks for c in range(chunks))

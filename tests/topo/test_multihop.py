@@ -1,4 +1,4 @@
-"""Messages that pass several links in a step: routes, what they load, known results of rings."""
+"""Messages over several links in a step: routes, loads, known results of rings."""
 
 from __future__ import annotations
 
@@ -35,8 +35,9 @@ def wires(machine: Topology) -> dict[str, int]:
     ("steps", "cost"), [(1, Fraction(10)), (2, Fraction(6)), (3, Fraction(14, 3)), (4, Fraction(4))]
 )
 def test_ring_of_nine_by_counting_hops(steps: int, cost: Fraction) -> None:
-    """In one step all ranks within 4 are told directly: 1+2+3+4 routes pass each link. In 4 steps
-    each rank's chunk goes over one link a step.
+    """In one step all ranks within 4 receive directly: 1+2+3+4 routes use each link.
+
+    In 4 steps each rank's chunk goes over one link per step.
     """
     machine = resolve_topology("routed:ring:9")
     spec = named_spec("allgather", 9)

@@ -18,7 +18,7 @@ from sccl.topo.wiring import ALPHA_US, GB_PER_S
 
 
 def out_gb_per_s(machine: Topology) -> list[float]:
-    """Return what leaves each rank, GB/s."""
+    """Return the egress rate of each rank, GB/s."""
     speed = [0.0] * (machine.ranks + len(machine.switches))
     for link in machine.links:
         speed[link.src] += link.lanes * link.gb_per_s
@@ -26,7 +26,7 @@ def out_gb_per_s(machine: Topology) -> list[float]:
 
 
 def bisection(machine: Topology) -> float:
-    """Return what flows from the first half of the ranks to the second, GB/s."""
+    """Return the rate from the first half of the ranks to the second, GB/s."""
     graph = nx.DiGraph()
     for link in machine.links:
         graph.add_edge(link.src, link.dst, capacity=link.lanes * link.gb_per_s)

@@ -1,4 +1,4 @@
-"""Ranks and links by number and by label, from Python and on the command line; uneven machines."""
+"""Ranks and links by number and label, in Python and on the command line, on uneven machines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans at work in real jobs: results are gloo's, whatever the job does."""
+"""Plans in real jobs: results equal gloo's in every case."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def ended(
 
 
 def outcome(folder: Path, text: str, *words: str, release: str = "oldest") -> set[tuple[str, ...]]:
-    """Return what ranks say at the end of a job: cuts, whether planned, and calls."""
+    """Return the final reports of ranks: cuts, whether planned, and calls."""
     lines = finished(ended(folder, text, *words, release=release))
     assert len(lines) == RANKS
     return {tuple(line.split()[1:]) for line in lines}
@@ -48,9 +48,9 @@ def outcome(folder: Path, text: str, *words: str, release: str = "oldest") -> se
 def test_every_collective_by_every_rule(
     release: str, first: int, piece: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By carriers of motifs, by schedules of a synthesiser, and by gloo's own collectives.
+    """By carriers of motifs, by schedules of a synthesizer, and by gloo's own collectives.
 
-    What all send to all is in one piece, or in many.
+    Data of an alltoall are in one piece, or in many.
     """
     monkeypatch.setattr(scripting, "_PIECE_BYTES", piece)
     ops = ops_of(RANKS)
@@ -81,7 +81,7 @@ def test_unplanned_call_is_a_cut_on_all_ranks(tmp_path: Path) -> None:
 def test_blocks_of_any_size_go_in_the_parts_that_are_planned(
     piece: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whether they were even when it was planned, or are; not those that go by way of others."""
+    """Whether counts were even in planning or are now, but not for routes over other ranks."""
     monkeypatch.setattr(scripting, "_PIECE_BYTES", piece)
     even = [one for one in ops_of(RANKS) if one[0].collective == "alltoall"]
     (op, _), ways = even[0], ("seg(3)", "spline(2)", "levels(2)")
@@ -128,7 +128,7 @@ def merging(ranks: int, collectives: Sequence[str] = tuple(MERGED)) -> TrainingP
 def test_calls_that_are_merged_are_carried_as_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What all send to all, in many pieces."""
+    """Data of an alltoall, in many pieces."""
     monkeypatch.setattr(scripting, "_PIECE_BYTES", 4)
     script = compile_plan(merging(RANKS))
     assert {motif.native for op in script.ops for motif in op.motifs} == {True, False}
@@ -139,7 +139,7 @@ def test_calls_that_are_merged_are_carried_as_one(
 
 
 def test_missing_merged_call_is_a_cut_on_all_ranks(tmp_path: Path) -> None:
-    """Steps 1 and 3 lack a call of some, which go by themselves then; in 5 one waits for a half."""
+    """Some ranks lack a call in steps 1 and 3. In step 5 one waits for a half."""
     script = compile_plan(merging(2, ("allreduce", "alltoall")))
     words = ("8", "1:less", "3:more", "5:early")
     done = ended(tmp_path, format_script(script), *words, ranks=2)

@@ -21,8 +21,8 @@ def test_every_collective_is_gloos_bit_for_bit(release: str, ranks: int, tmp_pat
     compared = {tuple(map(int, line.split(": ")[1].split())) for line in lines}
     assert len(lines) == ranks
     ((calls, refused),) = compared
-    assert calls == 3 * 17 * 2 * 21  # sizes, types, at once or later, and what is called
-    assert refused < calls // 2  # what gloo does not take
+    assert calls == 3 * 17 * 2 * 21  # sizes, types, blocking or not, and calls
+    assert refused < calls // 2  # calls that gloo rejects
 
 
 @pytest.mark.parametrize(

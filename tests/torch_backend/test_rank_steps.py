@@ -1,4 +1,4 @@
-"""Transfers in pieces and in turns, and what of them waits for what on a rank."""
+"""Transfers in pieces and in turns, and their dependencies on a rank."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def sccl(*words: str | Path, code: int = 0) -> str:
 
 
 def job(env: dict[str, str], *words: str | Path) -> list[str]:
-    """Run a job of 2 ranks by 'sccl enforce', and return what it prints."""
+    """Run a job of 2 ranks by 'sccl enforce' and return its output."""
     started = [*torchrun("oldest", 2), str(PROGRAMS / "torch_steps.py"), "6"]
     done = subprocess.run(
         [sys.executable, "-m", "sccl", "enforce", *map(str, words), "--", *started],
@@ -196,7 +196,7 @@ def test_steps_lie_side_by_side_and_are_alike(words: str) -> None:
 
 
 def test_thread_without_futures_computes_all_the_time() -> None:
-    """However long it waited for the processor; where one ends, it may have waited for that."""
+    """Waits for the processor do not count, except perhaps before the end of a call."""
     events: list[AnyRecord] = []
     for step in range(3):
         at, cpu = 100.0 * step, 50.0 * step
@@ -212,7 +212,7 @@ def test_thread_without_futures_computes_all_the_time() -> None:
     wire = RecordingWire(sccl_recording=1, rank=0, world=2, torch="2.13", events=tuple(events))
     trace = recording.read(msgspec.json.encode(wire), "here", StepSelection())
     took = [event.duration_us for event in trace.events if isinstance(event, Kernel)]
-    assert took == [40.0, 20.0, 20.0]  # the first since the step before, then as said above
+    assert took == [40.0, 20.0, 20.0]  # the first since the previous step, then as above
 
 
 def test_send_is_one_of_both_its_ends(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What `sccl enforce` is given, and scripts of plans: what is wrong with them is said."""
+"""Scripts of plans for `sccl enforce`, and errors for invalid ones."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_command_that_asks_for_no_plan_is_told_of(tmp_path: Path) -> None:
 
 
 def kept_to(script: PlanScript, folder: Path, torch: str, ranks: int, calls: str) -> str:
-    """Run a job that makes these calls under a plan's script; return what it complained of."""
+    """Run a job with these calls under a plan's script, and return its complaint."""
     file = folder / "script.json"
     file.write_text(format_script(script))
     env = {"PYTHONPATH": autoloading(folder), "SCCL_SCRIPT": str(file)}
@@ -154,7 +154,7 @@ def test_job_of_other_ranks_goes_on_without_the_plan(tmp_path: Path) -> None:
 
 
 def test_job_that_calls_something_else_is_told_so_and_goes_on(tmp_path: Path) -> None:
-    """Once, and by one rank; what a job calls first may be no step, so it takes some calls."""
+    """Reported once and by one rank, after a few calls, because the first ones may be no step."""
     of_another = compile_plan(plan_of(ops_of(2)[:1], 2))
     calls = "[d.all_reduce(torch.ones(5)) for _ in range(50)]"
     told = kept_to(of_another, tmp_path, "newest", 2, calls)

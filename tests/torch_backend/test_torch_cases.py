@@ -16,7 +16,7 @@ from tests.kit.torch_jobs import environment, interpreter
 CASES: dict[str, Any] = json.loads((ROOT / "tests" / "kit" / "torch_cases.json").read_text())
 NOT_PASSED: dict[str, dict[str, str]] = CASES["not_passed"]
 MOST_SKIPPED = 200
-"""Of about 285: what needs GPUs, torch's vision, or more ranks, and what torch has given up."""
+"""Excluded cases of about 285: GPUs, torch's vision, more ranks, or tests that torch abandoned."""
 
 
 def ended(

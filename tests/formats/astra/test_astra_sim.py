@@ -1,4 +1,4 @@
-"""Folders of ASTRA-sim: which network a machine is, schedules, and what its binary says of them."""
+"""Folders of ASTRA-sim: networks of machines, schedules, and output of its binary."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def test_forwarded_message_waits_for_its_arrival() -> None:
 def test_chunks_that_are_sent_together_are_one_message(
     schedule: Schedule, awaiting: Awaiting
 ) -> None:
-    """Which waits for what each would wait for by itself, and nothing else."""
+    """The joint run has exactly the dependencies of the separate ones."""
     assume(schedule.num_sends and not relays(schedule))
     found = schedule_messages(schedule, awaiting)
     alone = slowly(schedule, awaiting)
@@ -274,13 +274,13 @@ def test_size_that_is_not_the_schedules_is_rejected() -> None:
 
 
 def ns3(machine: Topology) -> Topology:
-    """Return the machine that is read of what is written for ns-3."""
+    """Return the machine that is read from the files for ns-3."""
     text = ns3_files(machine, KB)["topology.txt"].decode()
     return importer("ns3").read(text, Hints("read")).topology
 
 
 def speeds(machine: Topology, latency: float) -> dict[tuple[int, int], tuple[float, float]]:
-    """Return what each link costs: GB/s of its lanes together, and a part of its latency."""
+    """Return the costs of links: GB/s of all lanes together, and a share of the latency."""
     return {
         k.edge: (round(k.lanes * k.gb_per_s, 9), round(k.alpha_us * latency, 9))
         for k in machine.links

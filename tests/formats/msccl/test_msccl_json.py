@@ -35,10 +35,10 @@ def read(content: bytes) -> Algorithm:
 
 
 def implements(file: dict[str, Any]) -> bool:
-    """Return whether every node ends with all that it wants, by the rule of msccl-tools.
+    """Return whether every node ends with its demand, by the rule of msccl-tools.
 
-    A chunk of the collective lies at its address, once for each of ``instance.chunks``; whatever a
-    node has of an address when a step begins goes along.
+    A chunk of the collective is at its address, once for each of ``instance.chunks``. A send
+    carries the content of the address at the start of the step.
     """
     chunks = file["instance"]["chunks"]
     has: dict[tuple[int, int], set[int]] = {}
@@ -92,7 +92,7 @@ def test_budget_that_is_no_switch_is_left_out_and_said() -> None:
 
 @pytest.mark.parametrize("collective", ["allgather", "alltoall", "reducescatter", "reduce"])
 def test_changed_file_gets_the_verdict_of_msccl_tools(collective: str) -> None:
-    """With a send taken out or put elsewhere; the judge also refuses what is sent unheld."""
+    """A send is removed or moved. The judge also rejects sends of chunks that the sender lacks."""
     draw = random.Random(5)  # noqa: S311 - the same changes every time
     file = json.loads(written(frontier("ring:4", collective)[0]))
     wrong = 0

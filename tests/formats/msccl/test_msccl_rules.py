@@ -1,4 +1,4 @@
-"""What runtimes of MSCCL programs have room for, at its edge: kept there, and one beyond it not."""
+"""Limits of MSCCL runtimes: accepted at the limit, and rejected one beyond it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def program(*blocks: MscclBlock, **attributes: str) -> MscclProgram:
 
 
 def rules(found: MscclProgram, runtime: str) -> str:
-    """Return what a runtime trips over."""
+    """Return the pitfalls of a runtime."""
     content = format_program(found).encode()
     return " | ".join(find_violations(parsed(content, "file"), content, RUNTIMES[runtime]))
 
@@ -144,7 +144,7 @@ def test_at_its_edge_a_limit_is_kept_and_one_beyond_it_is_not(
 def test_sizes_that_no_call_has_are_reported(
     runtime: str, least: str, most: str, says: str
 ) -> None:
-    """``maxBytes`` is served elsewhere than in microsoft/msccl; 0 is all sizes there."""
+    """Only microsoft/msccl ends before ``maxBytes``. For the other runtimes 0 is all sizes."""
     found = rules(program(minBytes=least, maxBytes=most), runtime)
     assert re.search(re.escape(says), found)
     assert bool(says) == bool(found)

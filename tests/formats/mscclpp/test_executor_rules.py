@@ -1,4 +1,4 @@
-"""What MSCCL++'s executor has room for, at its edge; and what it does otherwise than it is told."""
+"""Limits of MSCCL++'s executor, and its deviations from the plan."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def block(of: Plan) -> Plan:
 
 
 def operation(**told: Any) -> Change:
-    """Return what makes an operation the only one; lists stand for so many times their item."""
+    """Return changes that leave a single operation, with lists for repeated items."""
 
     def change(of: Plan, many: int) -> None:
         op = {k: v * many if isinstance(v, list) else v for k, v in told.items()}
@@ -124,7 +124,7 @@ def test_at_its_edge_a_limit_is_kept_and_one_beyond_it_is_not(name: str) -> None
 
 
 def within(kind: str, **told: Any) -> Change:
-    """Return what lets an operation read the chunk of an index."""
+    """Return changes that let an operation read the chunk of an index."""
 
     def change(of: Plan, index: int) -> None:
         part = {"type": kind, "index": index, "size": 1}
@@ -180,7 +180,7 @@ PLACES: dict[str, tuple[Change, Callable[[Plan], int], str]] = {
 def test_last_place_is_there_and_the_one_behind_it_is_not(name: str) -> None:
     change, most, text = PLACES[name]
     at, beyond = plan(), plan()
-    if name != "at a peer":  # only what is asked about is left
+    if name != "at a peer":  # only the operation in question is left
         for one in (*at["gpus"], *beyond["gpus"]):
             for found in one["threadblocks"]:
                 found["ops"] = []

@@ -1,4 +1,4 @@
-"""MSCCL++ plans: what is written is right at any speed, and what is wrong is seen."""
+"""MSCCL++ plans: written ones are correct at any speed, and faults are detected."""
 
 from __future__ import annotations
 

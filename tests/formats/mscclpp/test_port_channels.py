@@ -1,4 +1,4 @@
-"""MSCCL++ plans between nodes: what ports do later than they are told, and who waits for them."""
+"""MSCCL++ plans between nodes: delayed operations of ports, and waits for them."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_missing_port_operations_are_detected(left_out: str) -> None:
 @pytest.mark.parametrize("machine", TWO_NODES)
 @pytest.mark.parametrize("collective", COLLECTIVES)
 def test_packets_over_two_nodes_are_right(machine: str, collective: str) -> None:
-    """What leaves a node is read by ports, so that it lies in scratch as packets before."""
+    """Ports read the data that leave a node, so packets are in scratch before."""
     content = written(two_rings(machine, collective), protocol=LL)
     assert faults_of(content) == []
     assert mscclpp.read(content, "plan").notes == ()

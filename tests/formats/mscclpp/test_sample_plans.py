@@ -15,12 +15,12 @@ from tests.kit.samples import sample
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """What a sample is known to hold.
+    """Known content of a sample.
 
     Attributes:
-        names: operations that are in it, beside others.
-        channels: kinds of channels that are in it, all of them.
-        notes: how many of its limits are broken.
+        names: Operations that it contains, among others.
+        channels: All kinds of its channels.
+        notes: Number of exceeded limits.
     """
 
     size: int
@@ -79,7 +79,7 @@ def test_plan_does_what_its_collective_asks_for(name: str) -> None:
 
 
 def test_plan_whose_slices_await_the_wrong_thread_block_races() -> None:
-    """It was written to be timed; its data is not compared there."""
+    """It was written for timing, so its data are not compared."""
     content, found = plan("exec_reduce_tbg")
     sizes = {
         op.tbg_info.tbg_size

@@ -1,4 +1,4 @@
-"""Training plans in the formats of others: what is in them, and that they are read again."""
+"""Training plans in foreign formats: their content, and reading them back."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def test_groups_of_some_ranks_are_reported() -> None:
 
 
 def test_collective_takes_as_long_as_its_motifs_do() -> None:
-    """Those of a channel that is full run one after the other, whatever waits for what."""
+    """Motifs of a full channel run one after the other, in spite of other dependencies."""
     option = replace(RING, motifs=RING.motifs * 3)
     plan = planned(prefetching_plan().workload, {"gradients": option, "batch": RING}, {})
     stepped = formats.VerifiedTrainingPlan(

@@ -1,4 +1,4 @@
-"""Networks of ASTRA-sim: its examples, random ones against a slow reading, what is not right."""
+"""Networks of ASTRA-sim: its examples, random ones against a slow reader, invalid ones."""
 
 from __future__ import annotations
 

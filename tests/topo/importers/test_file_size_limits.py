@@ -71,7 +71,7 @@ def test_pairs_that_switches_join_are_limited() -> None:
 
 
 def test_box_of_many_gpus_is_read() -> None:
-    """Each edge once: what a GPU has is not looked up among all of them for each."""
+    """Each edge is read once, without a scan of all edges for each GPU."""
     importer = load_importer("infragraph")
     text = importer.EXAMPLE.replace("choice: xpu, count: 2", "choice: xpu, count: 4000")
     text = text.replace("count: 1}", "count: 8}", 1)

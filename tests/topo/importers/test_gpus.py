@@ -1,4 +1,4 @@
-"""What is known of GPUs: their names as tools print them, and what their links carry."""
+"""GPU models: their names in tools, and the rates of their links."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""hwloc's XML: any machine that could be, every kind of matrix, and what is none."""
+"""hwloc's XML: random machines, every kind of matrix, and invalid files."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_any_bytes_are_read_or_refused(content: bytes) -> None:
 
 
 def test_a_dgx2_is_the_catalogues() -> None:
-    """Six links of each of 16 V100 to switches, as hwloc tells them of a DGX-2."""
+    """Six links of each of 16 V100 to switches, as hwloc describes a DGX-2."""
     text = written(Machine({}, 3, tuple(range(16)))).replace("NVIDIA A100-SXM4-40GB", "Tesla V100")
     found, own = read(text, HINTS).topology, resolve_topology("dgx2")
     assert found.lanes() == own.lanes()

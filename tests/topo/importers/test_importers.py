@@ -1,4 +1,4 @@
-"""Readers of machines: what all of them promise."""
+"""Importers of machines: their common contract."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ NET = link("net", 12.5, 2)
 
 
 def read(*devices: Json, alone: bool = False, **fields: object) -> Imported:
-    """Return what is read of devices, of which the first has XPUs."""
+    """Import devices, the first of which has XPUs."""
     file = devices[0] if alone else {"devices": list(devices), "links": [NET], **fields}
     return INFRA.read(json.dumps(file), Hints("m"))
 
@@ -215,7 +215,7 @@ def test_without_links_of_their_own_all_of_the_box_forwards() -> None:
     box = server(2)
     assert isinstance(box["edges"], list)
     machine = read({**box, "edges": box["edges"][1:]}, alone=True).topology
-    # The CPUs have two ends each, and are wires: what is left is the two PCIe switches, joined.
+    # The CPUs have two ends each and are wires, so the two joined PCIe switches remain.
     assert {s.name for s in machine.switches} == {"pcie.0", "pcie.1"}
     assert len(machine.links) == 2 * (4 + 1)
     assert {k.gb_per_s for k in machine.links} == {50.0}

@@ -1,4 +1,4 @@
-"""Topologies of msccl-tools: read back, in an algorithm's file, and what switches limit."""
+"""Topologies of msccl-tools: round trips, also in an algorithm's file, and limits of switches."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MSCCL = load_importer("msccl-topology")
 
 
 def written(machine: Topology) -> dict[str, object]:
-    """Return a machine as msccl-tools has it; budgets, whose edges are any, as one switch each."""
+    """Return a machine in the format of msccl-tools, with one switch for each budget."""
     ranks, lanes = range(machine.ranks), machine.lanes()
     return {
         "msccl_type": "topology",

@@ -1,4 +1,4 @@
-"""Topologies of NCCL and RCCL: every captured one, any that could be, and what is none."""
+"""Topologies of NCCL and RCCL: every captured one, random ones, and invalid ones."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def test_messages_name_the_line(change: tuple[str, str], message: str) -> None:
 
 
 def _cpu(*gpus: str, numa: int = 0) -> str:
-    """Return a NUMA node of GPUs: what each has in its device, by rank."""
+    """Return a NUMA node of GPUs from the device content of each rank."""
     devices = (
         f'<pci busid="{numa:04x}:{rank:02x}:00.0" class="0x030200" {SLOT}>\n{inside}\n</pci>\n'
         for rank, inside in enumerate(gpus, 1)
@@ -258,7 +258,7 @@ def test_devices_without_a_gpu_are_counted() -> None:
     ],
 )
 def test_gpus_at_switches_are_those_with_as_many_links(to_each_switch: int, says: str) -> None:
-    """Two switches; of one architecture, an A100 has 12 links and an A800 8."""
+    """Two switches. GPUs of one architecture differ: an A100 has 12 links and an A800 8."""
     text = written(Machine({}, to_each_switch, (0, 1, 2)))
     assert any(line.startswith(says) for line in read(text, HINTS).assumed)
 

@@ -1,4 +1,4 @@
-"""Topologies of ns-3: machines written out and read back, SimAI's first line, what is not right."""
+"""Topologies of ns-3: machines written and read back, SimAI's first line, invalid files."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ NS3 = load_importer("ns3")
 
 
 def written(machine: Topology, shift: int) -> str:
-    """Return a machine whose links go both ways as such a text; nodes are moved round by so many.
+    """Format a machine with symmetric links, with rotated node numbers.
 
-    Lanes are links of their own.
+    Lanes are separate links.
     """
     nodes = machine.ranks + len(machine.switches)
     name = [(node + shift) % nodes for node in range(nodes)]

@@ -1,4 +1,4 @@
-"""YAML of strangers: what is read of it, what is refused, and that no text does more."""
+"""Untrusted YAML: the supported subset, rejected files, and no side effects."""
 
 from __future__ import annotations
 

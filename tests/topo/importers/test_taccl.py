@@ -1,4 +1,4 @@
-"""Profiles of TACCL: published ones, matrices written out and read back, what is not right."""
+"""Profiles of TACCL: published ones, matrices written and read back, invalid files."""
 
 from __future__ import annotations
 

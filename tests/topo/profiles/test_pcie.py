@@ -1,4 +1,4 @@
-"""Who shares a PCIe switch: machines that are known, seen through their noise."""
+"""GPUs that share a PCIe switch: known machines, recovered from noisy measurements."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def test_without_noise_the_costs_come_back(alpha: float, beta: float) -> None:
 def test_every_time_is_near_that_of_the_true_costs(
     alpha: float, beta: float, number: int, outliers: float
 ) -> None:
-    """Noise of 10 % and outliers: whatever the fit makes of each cost, times are right.
+    """With noise of 10 % and outliers, times are correct even if the costs are not.
 
     Within 2 % in the median of many draws, and within 32 % in the worst of 3,000.
     """

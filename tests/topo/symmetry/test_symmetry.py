@@ -1,4 +1,4 @@
-"""Symmetries: found, known, given and checked; synthesis under them; the streaming judge."""
+"""Symmetries: search, known ones, user input and checks, synthesis, and the streaming judge."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_error_names_the_image_that_breaks() -> None:
 @settings(max_examples=times(100))
 @given(st.permutations(range(9)), st.integers(0, 40))
 def test_powers_of_permutations(image: list[int], exponent: int) -> None:
-    """What is said of cycles is what applying it again and again does."""
+    """The cycles agree with repeated application."""
     one, again = tuple(image), identity_permutation(9)
     for _ in range(exponent):
         again = compose(again, one)
@@ -331,7 +331,7 @@ def test_chunk_orbits_and_their_ways() -> None:
 def test_judges_of_symmetric_algorithms_see_every_kind_of_violation(
     judge: Callable[[SymmetricAlgorithm], list[Violation]],
 ) -> None:
-    """By what one chunk does, and by all sends."""
+    """By the sends of one chunk, and by all sends."""
 
     def kind(algorithm: SymmetricAlgorithm) -> str:
         found = judge(algorithm)

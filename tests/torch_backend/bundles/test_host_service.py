@@ -1,4 +1,4 @@
-"""Bundles in real jobs: what they serve, beside gloo; who serves it; and how waits in vain end."""
+"""Bundles in real jobs: served calls next to gloo, carriers, and ends of vain waits."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_projects_that_are_named_serve_what_they_have(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("how", "wanted"),
     [
-        ("dies", {"0": "gone: rank", "2": "gone: rank"}),  # who leaves for that may be told of, too
+        ("dies", {"0": "gone: rank", "2": "gone: rank"}),  # a leaving rank may be reported, too
         ("stands", {"0": "all_reduce of 3 float32 by ranks 0, 1, 2 failed"}),
         pytest.param(
             "dies-within",

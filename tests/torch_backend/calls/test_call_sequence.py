@@ -1,4 +1,4 @@
-"""What is issued when, by the sequence of calls alone."""
+"""Order of issues, by the sequence of calls alone."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def plans(draw: st.DrawFn) -> tuple[list[str], list[int], list[IssuedMotif]]:
 def test_all_that_is_planned_is_issued_once_and_in_order(
     plan: tuple[list[str], list[int], list[IssuedMotif]], changes: list[str]
 ) -> None:
-    """Operations of several calls once they have all; in a cut, of as many as there are."""
+    """Operations of several calls are complete together, and in a cut as many as there are."""
     program, ops, order = plan
     calls = []
     for change in changes:

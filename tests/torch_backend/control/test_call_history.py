@@ -1,4 +1,4 @@
-"""What a job was heard to call, and what a rank measures under a plan."""
+"""Call histories of jobs, and measurements of ranks under a plan."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def test_ranks_run_one_plan_in_each_iteration_whatever_happens(seed: int) -> Non
     settle(world)
     ledger = current_ledger(world.store)
     logged = {v: ledger.logged_decision(v) for v in range(1, ledger.latest_version() + 1)}
-    assert all(logged.values())  # time ends what ranks or coordinators do not
+    assert all(logged.values())  # the time limit ends the rest
     highest = max((v for v, decision in logged.items() if decision == b"commit"), default=0)
     assert {rank.follower.active for rank in world.ranks} == {highest}
     assert len({rank.plan for rank in world.ranks}) == 1
@@ -93,7 +93,7 @@ FORGERIES = st.tuples(
 def test_concurrent_writers_mix_no_plans(
     key: bytes | None, seed: int, forgeries: list[tuple[str, int, bytes]]
 ) -> None:
-    """The world compares the plans of all ranks in each iteration; no call of a job raises."""
+    """The world compares the plans of all ranks in each iteration, and no call of a job raises."""
     world, chance = World(key=key), Random(seed)  # noqa: S311 - of calls, not of secrets
     for forgery in forgeries:
         for _ in range(20):
@@ -125,7 +125,7 @@ def settle(world: World) -> None:
 
 
 class Job:
-    """Ranks that vote for what begins with "good", and a coordinator."""
+    """Ranks that vote for content that begins with "good", and a coordinator."""
 
     def __init__(self, key: bytes | None = None, log: Path | None = None) -> None:
         self.store = MemoryJobStore()

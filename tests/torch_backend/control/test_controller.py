@@ -44,7 +44,7 @@ CLAIMED_US = PLAN.period_ns / 1000
 
 @dataclass
 class Fake:
-    """A planning that finds what it is given, or fails, once it is asked the second time."""
+    """A planner that returns a fixed result, or fails, at its second call."""
 
     answer: bytes | ScclError
     asked: int = 0
@@ -230,7 +230,7 @@ def test_plan_that_is_not_faster_is_taken_back_by_another_switch() -> None:
 
 
 def test_plan_that_was_taken_back_is_not_believed_again() -> None:
-    """It takes what it took, and not what it claims, however often it is found."""
+    """The measured time counts, not the claimed one, however often the plan recurs."""
     job = controlled()
     slow = another(CLAIMED_US * 0.9)
     job.results = [slow] * 3

@@ -1,4 +1,4 @@
-"""What ranks measure, and when that calls for another plan."""
+"""Measurements of ranks, and requests for another plan."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def fed(
 
 
 def only(count: int, wish: ReplanDecision) -> list[ReplanDecision]:
-    """Return what is told of so many iterations after a switch: nothing, and in the end a wish."""
+    """Return the feedback of some iterations after a switch: nothing, and in the end a request."""
     return [ReplanDecision.KEEP] * (count - 1) + [wish]
 
 

@@ -32,7 +32,7 @@ RANKS, COUNT, RATES = 2, 24_576, "fast=40Mb,slow=10Mb"
 
 @cache
 def plan() -> TrainingPlan:
-    """Return a plan of what ``torch_replanned.py`` calls in a step, over both channels."""
+    """Return a plan of the calls of ``torch_replanned.py`` in a step, over both channels."""
     all_ranks = tuple(range(RANKS))
     ops = tuple(
         CommOp(id=name, collective="allreduce", group=all_ranks, count=count, dtype=dtype,
@@ -54,7 +54,7 @@ def plan() -> TrainingPlan:
 
 
 def measured(times: dict[str, float]) -> str:
-    """Return a table of what motifs of the plan took, so many times as long on a channel."""
+    """Return a table of the measured motif times of the plan, scaled on one channel."""
     lines = {"collective,option,ranks,bytes,us"}
     options = dict(plan().options)
     for op in compile_plan(plan()).ops:
@@ -99,7 +99,7 @@ def test_replanned_messages_use_the_new_rates() -> None:
 
 @pytest.mark.nightly
 def test_job_whose_network_changes_is_planned_again_and_taken_back(tmp_path: Path) -> None:
-    """One channel comes to a tenth of its rate; and under the new plan the other one, too."""
+    """One channel slows down to a tenth, and under the new plan the other one, too."""
     try:
         choose_method(Limiter.NAMESPACES)
     except ToolError as error:

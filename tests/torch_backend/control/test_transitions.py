@@ -14,7 +14,7 @@ from tests.kit.switching_walk import Explored, explore
 from tests.kit.switching_words import AT, DEAD, LOG_COMMIT, Rule, active, distinct
 
 STATES = 1_695_120
-"""Of three ranks and two plans, by what is written alone: found again, or the table has changed."""
+"""Number of states of three ranks and two plans, which changes only with the table."""
 
 FORGED_ROWS = [
     *((state, RankEvent.COMMIT) for state in (S.UNKNOWN, S.REFUSED, S.ABORTED)),
@@ -36,7 +36,7 @@ def test_no_iteration_has_two_plans_whatever_happens(explored: Explored) -> None
 
 
 def test_ranks_never_wait_for_who_decides(explored: Explored) -> None:
-    """In every state one of them can go on by itself, unless one is dead; so all do.
+    """In every state without a dead rank some rank can advance, so all do.
 
     Each such step brings a rank forward, and no rank is more than one agreement ahead.
     """
@@ -83,7 +83,7 @@ def without_minds(words: UInt64Array) -> UInt64Array:
 def test_knowledge_of_coordinators_makes_no_difference(
     ranks: int, versions: int, states: int
 ) -> None:
-    """Two of them, which die and begin anew, reach what the log and the votes alone allow."""
+    """Two coordinators that die and restart reach only states that log and votes allow."""
     whole = explore(Model(ranks=ranks, versions=versions))
     assert not whole.wrong, "\n".join(whole.events)
     assert len(whole.words) == states
@@ -96,7 +96,7 @@ RULES = {
     Rule.NAMED: (19, "two plans in one iteration"),
     Rule.LEAST: (17, "a plan that is not there"),
 }
-"""Fewest events, and what goes wrong after them."""
+"""Fewest events, and the fault after them."""
 
 HARMLESS = (
     (Rule.NO_GENERATION, Model(Rule.NO_GENERATION, versions=1)),
@@ -106,11 +106,11 @@ HARMLESS = (
     (Rule.FORGED, Model(Rule.FORGED, versions=1, minds=False)),
     (Rule.FORGED, Model(Rule.FORGED, ranks=2, minds=False)),
 )
-"""Faults of coordinators, of ranks, and of whoever else writes into the store."""
+"""Faults of coordinators, of ranks, and of other writers into the store."""
 
 
 def found(rule: Rule) -> Explored:
-    """Return what goes wrong; what needs two plans, by what is written alone."""
+    """Return the fault. Faults that need two plans are found in the store alone."""
     if rule is Rule.LEAST:
         return explore(Model(rule, ranks=2, minds=False))
     return explore(Model(rule, versions=1))
