@@ -64,7 +64,7 @@ def test_every_hard_algorithm_is_emitted(hard: Hard) -> None:
 
 
 def test_rows_of_older_files_are_read(tmp_path: Path) -> None:
-    """Those of ten fields; `load_project` refuses what is no program."""
+    """Instructions of ten fields. `load_project` rejects files without a program."""
     write_project(tmp_path / "p", generate(frontier("line:3", "allgather"), "host"))
     file = tmp_path / "p" / PROGRAM_FILE
     text, short = re.subn(r",null,null,\[\]\](?=[\],])", "]", file.read_text())
@@ -124,7 +124,7 @@ KERNEL_SEND = {
 
 
 def test_machines_keep_to_the_order_of_the_protocol() -> None:
-    """What the model of it shows is shown of what is generated."""
+    """The properties of the model are those of the generated code."""
     machine = generate(frontier("ring:4", "allgather"), "cuda")["machine.hpp"]
     enter, send = (
         re.split(rf"\n  SCCL_CALLED \w+ {name}\(", machine)[1].split("\n  }\n")[0]
@@ -263,7 +263,7 @@ def test_switch_points_come_from_the_cost_model() -> None:
 
 
 def test_switch_points_are_in_bytes_of_a_block() -> None:
-    """A call of reducescatter names the bytes of one rank's block; all of them cross the ring."""
+    """A call of reducescatter has the bytes of one rank's block, and all of them cross the ring."""
     few, many = found = frontier("ring:4", "reducescatter")
     made = build_bundle(found, serial=True, protocols=[("e", 0), ("d", 1 << 40)])
     saved = few.bandwidth_cost - many.bandwidth_cost

@@ -94,7 +94,7 @@ def test_small_sizes_are_served_by_programs_of_few_parts() -> None:
 
 
 def test_call_of_many_pieces_pays_for_each() -> None:
-    """Where slots end pieces, the program of more parts serves smaller buffers already."""
+    """If slots limit pieces, the program of more parts serves smaller buffers already."""
     few = ModeledProgram(0, 2, 2, 16, 16, Costs(0.7, 25.0), instructions=10, slot_bytes=327680)
     many = replace(few, rounds=14, chunks=144, parts=144, instructions=90)
     protocols = [("d", 0)]
@@ -139,7 +139,7 @@ TRIO = Topology("trio", 3, (*OWN.links, Link(0, 2, 1, 1.0, 1.0)), 1.0, 1.0)
 def written(
     folder: Path, target: str = "host", transport: str = "kernel", machine: Topology = OWN
 ) -> dict[str, str]:
-    """Write a project and return what it holds."""
+    """Write a project and return its content."""
     costs = partial(Costs.from_machine, machine=machine)
     made = generate([QUICK, LONG], target, CodegenOptions(None, transport), None, costs)
     write_project(folder, made)
@@ -234,7 +234,7 @@ def test_project_that_does_not_tell_its_links_has_to_be_measured(
 
 
 def test_tune_leaves_other_collectives_alone(tmp_path: Path) -> None:
-    """Of reduce, with the same algorithms backwards, the switch point stays."""
+    """A reduce by the reversed algorithms has the same switch point."""
     back = [
         Algorithm(OWN, named_spec("reduce", 2).at(a.collective.chunks), a.rounds_per_step,
                   tuple(make_send(s.chunk, 1, 0, s.step, reduce=True) for s in a.sends))

@@ -1,4 +1,4 @@
-"""Plans message by message: alone as costs say, closed forms, bounds, and what is left out."""
+"""Plans message by message: isolated costs, closed forms, bounds, and unsupported plans."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ PAIR = Fabric(
 """1,000 bytes take 6 us: 2 to launch, 3 of latency, 1 to pass."""
 
 Way = tuple[str, str, str]
-"""A recipe, a channel, and what carries each motif."""
+"""A recipe, a channel, and the carrier of each motif."""
 
 
 def option_of(fabric: Fabric, op: CommOp, way: Way) -> Option:
-    """Return an option, whose motifs take what they cost, and no shares."""
+    """Return an option whose motifs take their costs, without shares."""
     recipe, name, carrier = way
     motif = motif_of(op)
     assert motif is not None
@@ -76,9 +76,9 @@ def option_of(fabric: Fabric, op: CommOp, way: Way) -> Option:
 def plan_of(
     fabric: Fabric, ops: Sequence[AnyOp], ways: Sequence[Way], *deps: Dependency
 ) -> TrainingPlan:
-    """Return a plan of operations in the order in which they are given.
+    """Return a plan of operations in the given order.
 
-    All ranks are of one role, if all take part in all; else each is of its own.
+    All ranks have one role if all take part in all operations, otherwise each has its own.
     """
     calls = [op for op in ops if isinstance(op, CommOp)]
     ranks = range(fabric.ranks)

@@ -27,7 +27,7 @@ RING = "0-1,1-2,2-3,3-0"
 
 
 def algorithms() -> list[Algorithm]:
-    """Return some of a ring, and one that needs all links; ranks ascend with bus ids."""
+    """Return algorithms of a ring, and one that needs all links. Ranks ascend with bus ids."""
     found = [frontier("ring:4", name)[0] for name in COLLECTIVES]
     found += [frontier("ring:4", name)[0] for name in ("broadcast", "reducescatter", "scatter")]
     found.append(frontier("full:4", "alltoall")[0])
@@ -85,9 +85,9 @@ def test_every_program_between_processes(transport: str) -> None:
 
 
 def test_flags_are_set_by_streams_or_by_small_kernels() -> None:
-    """Where streams do not set and await flags by themselves, or are not to, kernels do.
+    """If streams do not set and await flags themselves, kernels do.
 
-    Either way a dead peer is no end of waiting.
+    In both cases a wait for a dead peer ends.
     """
     few = ("allgather", "--counts", "1,1000")
     by_kernels = "flags are set and awaited by small kernels"
@@ -124,7 +124,7 @@ COUNTED = ("allgather", "alltoall", "gather", "reducescatter", "scatter")
 @pytest.mark.parametrize("transport", TRANSPORTS)
 @pytest.mark.parametrize("slices", [1, pytest.param(2, marks=pytest.mark.nightly)])
 def test_counts_are_given_at_run_time(slices: int, transport: str) -> None:
-    """By algorithms that pass on blocks whose lengths the caller tells their ends alone."""
+    """By algorithms that forward blocks whose lengths only their ends know from the caller."""
     done = user("counts_vary", transport, slices, CALLS=str(times(200, by_day=12)))
     assert done.returncode == 0, done.stderr
     assert "counts_vary is done" in done.stdout
@@ -159,7 +159,7 @@ def test_counts_that_do_not_fit_together_are_rejected_by_all(transport: str) -> 
 
 
 def test_ranks_play_those_whose_gpus_they_have() -> None:
-    """However the runtime numbers GPUs: they are told by bus ids; a root is still MPI's."""
+    """Bus ids identify GPUs under every numbering of the runtime, and a root is still MPI's."""
     for devices, landing in (("2,0,3,1", "e"), ("3,2,1,0", "d")):
         select = ";".join(f"{c}:0=0{landing}" for c in COLLECTIVES)
         done = user("plain_mpi", SCCL_EMULATED_DEVICES=devices, SCCL_SELECT=select)
@@ -184,7 +184,7 @@ def test_calls_in_a_row_do_not_meet(landing: str, slices: int) -> None:
 def seeing_one_gpu_each(*words: str) -> subprocess.CompletedProcess[str]:
     """Run a program as under CUDA_VISIBLE_DEVICES, with the library preloaded.
 
-    Whether a peer's GPU can be reached, only opening its memory tells.
+    Only opening a peer GPU's memory shows whether it is reachable.
     """
     own = f"SCCL_EMULATED_DEVICES=$MPI_LOCALRANKID LD_PRELOAD={emulated() / 'libsccl.so'}"
     shell = ["sh", "-c", f'{own} exec "$@"', "sh", *words]
@@ -216,7 +216,7 @@ def test_context_of_the_users_own_stays_current() -> None:
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_call_without_a_stream_follows_the_default_streams(transport: str) -> None:
-    """What is put there is done as late as somebody waits for it."""
+    """Work in this queue runs as late as some wait needs it."""
     done = user("default_streams", transport)
     assert done.returncode == 0, done.stderr
 
@@ -364,7 +364,7 @@ UNFIT = {
     ),
     "another architecture": (4, {"SCCL_EMULATED_NEWER": "1"}, NEWER),
 }
-"""Ranks, their environment, and the sentence that says what does not fit."""
+"""Ranks, their environment, and the expected error."""
 
 
 @pytest.mark.parametrize("case", UNFIT)
@@ -389,7 +389,7 @@ def test_bench_reports_unfit_arguments_on_one_rank(case: str) -> None:
 @pytest.mark.parametrize("transport", TRANSPORTS)
 @pytest.mark.parametrize("landing", "ed")
 def test_c_api_takes_memory_of_its_gpu_alone(landing: str, transport: str) -> None:
-    """It has no host ask the others: who refuses a call tells those that make it.
+    """The hosts do not ask each other: a rank that rejects a call notifies those that make it.
 
     No deadline is set.
     """
@@ -416,7 +416,7 @@ def test_ranks_agree_on_what_is_passed_on() -> None:
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_ranks_that_disagree_about_a_call_get_no_data(transport: str) -> None:
-    """No deadline is set: what they say at its beginning is enough."""
+    """No deadline is set, because the messages at the beginning suffice."""
     select = ";".join(f"{name}:0=0e" for name in COLLECTIVES)
     done = user("calls_differ", transport, SCCL_SELECT=select)
     assert done.returncode == 0, done.stderr
@@ -434,7 +434,7 @@ def test_ranks_that_count_differently_get_no_data(transport: str) -> None:
 @pytest.mark.parametrize("transport", TRANSPORTS)
 @pytest.mark.parametrize("name", ["told_in_a_call", "told_when_freed"])
 def test_ranks_that_wait_on_hosts_hear_of_the_end(name: str, transport: str) -> None:
-    """No deadline is set: nothing else than what they are told would end their waiting."""
+    """No deadline is set, because only the notification ends their waits."""
     done = user(name, transport, SCCL_SELECT="allgather:0=0e;alltoall:0=0e")
     ended = sorted(re.findall(r"rank (\d) has ended", done.stdout))
     assert ended == ["0", "1", "2", "3"], done.stderr
@@ -462,7 +462,7 @@ def test_outputs_that_graphs_use_stay_mapped() -> None:
     [("p", "kernel"), ("e", "kernel"), ("d", "kernel"), ("e", "dma"), ("d", "dma")],
 )
 def test_hip_flushes_what_it_writes_over_pcie(landing: str, transport: str) -> None:
-    """Behind the data and before the flag, or behind packets; else it stays on its way."""
+    """Behind the data and before the flag, or behind packets, so that it arrives."""
     select = ";".join(f"{name}:0=0{landing}" for name in COLLECTIVES)
     done = user(
         *("over_pcie", transport),
@@ -520,9 +520,9 @@ def test_communicator_is_freed_when_the_last_stream_is_done_with_it() -> None:
 
 
 def left(folder: Path, name: str, into: Path, **settings: str) -> list[str]:
-    """Return what the ranks say that are left when rank 2 has been killed.
+    """Return the output of the remaining ranks after rank 2 has been killed.
 
-    The launcher of MPI, which would end them all, sees shells that stay until all have said theirs.
+    The launcher of MPI, which would end them all, sees shells that stay until all have printed.
     """
     wait = 'until [ -e "$TOLD/0" ] && [ -e "$TOLD/1" ] && [ -e "$TOLD/3" ]; do :; done'
     words = ["sh", "-c", f'"$0" "$1"; {wait}', str(folder / "user"), name]
@@ -556,7 +556,7 @@ def test_rank_that_dies_is_no_end_of_waiting(
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_stream_waiter_without_peers_is_released(transport: str, tmp_path: Path) -> None:
-    """One rank gives up, and tells those that would wait for ten minutes."""
+    """One rank gives up and notifies those that would wait for ten minutes."""
     told = left(emulated(transport), "let_go", tmp_path)
     assert all(f"rank 1 {IN_A_CALL}" in said for said in told)
 

@@ -49,7 +49,7 @@ def test_gpu_profiler_compiles_without_warnings_and_counts_gpus(
 
 
 def emulated() -> GpuProfiler:
-    """Return the program for two GPUs that the host emulates, built by whoever comes first."""
+    """Return the program for two emulated GPUs, built by the first caller."""
 
     def fill(folder: Path) -> None:
         project = generate(frontier("full:2", "allgather")[:1], "cuda")

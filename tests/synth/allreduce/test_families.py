@@ -1,4 +1,4 @@
-"""Allreduce over its classes: bounds of all of them, pairs of halves, what is said."""
+"""Allreduce over its families: bounds of all of them, pairs of halves, reports."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_link_that_fails_raises_the_bound_by_what_it_carried() -> None:
     found = any_class_bounds(
         remove_parts(resolve_topology("dgx1"), links=[(0, 4), (4, 0)]), named_spec("allreduce", 8)
     )
-    assert str(found.bandwidth) == "7/22"  # 14 sends of each chunk, 44 in a round; not 7/16
+    assert str(found.bandwidth) == "7/22"  # 14 sends of each chunk, 44 in a round, unlike 7/16
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ def test_open_half_leaves_its_pairs_unproved() -> None:
     assert {o.reason for o in found.open} == {"asked not to"}
 
 
-# --- what is said --------------------------------------------------------------------------------
+# --- reports -------------------------------------------------------------------------------------
 
 
 def test_claims_restricted_to_k_do_not_cover_every_k() -> None:
@@ -240,7 +240,7 @@ def test_claims_restricted_to_k_do_not_cover_every_k() -> None:
     assert "Complete for k = 2" in class_summary(composed)
     assert "proved for k = 2" in states(composed)
     trees = dict(costs(found, "trees"))
-    assert Fraction(trees[7]) < Fraction(7, 16)  # what a class of compositions can't reach
+    assert Fraction(trees[7]) < Fraction(7, 16)  # unreachable for compositions
 
 
 def test_classes_that_are_not_looked_at_are_named() -> None:

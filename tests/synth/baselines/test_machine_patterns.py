@@ -1,4 +1,4 @@
-"""Classical algorithms that are made for machines: their costs there, and what they refuse."""
+"""Classical algorithms for specific machines: their costs there, and unsupported machines."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_on_any_machine(machine: Topology, name: str) -> None:
 def test_judge_accepts_its_times_wherever_its_source_allows(
     name: str, collective: str, machine: str
 ) -> None:
-    """Large chunks: links are shared, and what is reduced comes when it must not be."""
+    """With large chunks links are shared, and operands arrive too late for the reduction."""
     asked = request(collective, machine, size=2**28)
     try:
         made = make_pattern(name, asked)
@@ -115,7 +115,7 @@ def test_exchanged_operands_arrive_in_time(
 
 
 def test_hops_meet_on_links_that_they_share() -> None:
-    """On a line of four, direct sends share the links in the middle: four times what one takes."""
+    """On a line of four, direct sends share the links in the middle: four times the time of one."""
     asked = request("allgather", "line:4")
     clock = Clock.from_topology(asked.topology, 25_000)
     made = to_schedule(make_pattern("direct", asked), asked.topology, clock)
@@ -158,7 +158,7 @@ def test_bfb_attains_its_costs(machine: str) -> None:
 
 
 def directed(name: str, edges: list[tuple[int, int]]) -> Topology:
-    """Return a machine of one-way links; a link that comes twice has two lanes, loops go."""
+    """Return a machine of one-way links. Repeated links have two lanes, loops are removed."""
     lanes = Counter((a, b) for a, b in edges if a != b)
     links = tuple(Link(a, b, n, 1.0, 1.0) for (a, b), n in lanes.items())
     return Topology(name, 1 + max(map(max, edges)), links, 1.0, 1.0)
@@ -508,7 +508,7 @@ def test_nccls_model_of_times() -> None:
     assert tree == pytest.approx(4 * machine.alpha_us + 2 * 10**9 / rate / 0.92)
 
 
-# --- What machines' own links are wanted for ----------------------------------------------------
+# --- Usage of machines' own links ---------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["bfb", "multitree"])

@@ -35,7 +35,7 @@ from tests.kit.nightly import times
 
 @pytest.mark.parametrize(("name", "collective"), ALL)
 def test_judge_accepts_every_pattern(name: str, collective: str) -> None:
-    """On machines of all pairs; those that need others of theirs have tests of their own."""
+    """On fully connected machines. Patterns for other machines have separate tests."""
     assert accepted(name, collective, range(2, 18)) >= (4 if name not in ONLY_ON else 0)
 
 
@@ -47,7 +47,7 @@ def test_judge_accepts_patterns_of_a_level_more(name: str, collective: str) -> N
 
 
 def accepted(name: str, collective: str, sizes: Iterable[int]) -> int:
-    """Return for how many of these numbers of ranks there is a pattern; the judge accepts each."""
+    """Return the numbers of ranks with a pattern, each of which passes verification."""
     count = 0
     for ranks in sizes:
         try:
@@ -169,7 +169,7 @@ def test_brucks_alltoall_sends_half_in_each_step() -> None:
     ],
 )
 def test_rings_of_nccl_on_a_dgx1(collective: str, pieces: int, costs: tuple[int, int, int]) -> None:
-    """SCCL, Table 3; with m = 3 pieces."""
+    """SCCL, Table 3, with m = 3 pieces."""
     asked = request(collective, "dgx1")
     found = to_algorithm(make_pattern("multi-ring", asked, pieces), asked.topology)
     assert (found.collective.chunks, found.steps, found.rounds) == costs

@@ -1,4 +1,4 @@
-"""Every synthesiser against the contract, and what the door to them refuses."""
+"""Every synthesizer against the contract, and errors of the registry."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ def test_only_what_is_expected_stays(tmp_path: Path) -> None:
         ahead.prefetch([instance(5)])
         assert len(started) == 3
         assert set(ahead.futures) == {started[2]}
-        assert len(given_up) == 1  # what is held
+        assert len(given_up) == 1  # the held query
         ahead.close()
 
 
@@ -173,7 +173,7 @@ def dask(*arguments: str, **more: str) -> subprocess.Popen[bytes]:
 
 
 class Dask:
-    """A scheduler and workers of one thread, which say when a solver begins; see ``telling.py``."""
+    """A scheduler and single-threaded workers that report solver starts (``telling.py``)."""
 
     def __init__(self, folder: Path, workers: int) -> None:
         with socket.socket() as free:
@@ -196,7 +196,7 @@ class Dask:
 
     def end(self) -> None:
         for process in (*self.workers, self.scheduler):
-            process.kill()  # a worker that is told to end may wait long for its scheduler
+            process.kill()  # a worker that should end may wait long for its scheduler
             process.wait()
 
 

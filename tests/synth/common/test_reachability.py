@@ -1,4 +1,4 @@
-"""What cannot come to where it is wanted is named, with links that would bring it there."""
+"""Unreachable demands are named, with links that would make them reachable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The store: what it gives back and what it does not, damage, killing, sharing, its verbs."""
+"""The store: hits and misses, damage, killed processes, sharing, its verbs."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def origin_in(path: Path, *, version: str = "1", own: bool = True) -> Origin:
 
 def test_unsat_names_its_origin(store: Store, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store.put(instance(), "cpsat", None, Unsat("why", "cpsat", 0.5))
-    assert origin_in(path, own=False) is Origin.THIS_PROCESS  # whatever file holds it
+    assert origin_in(path, own=False) is Origin.THIS_PROCESS  # for any file
     forget_what_this_process_derived(monkeypatch)
     assert origin_in(path) is Origin.STORED
     assert origin_in(path, version="2") is Origin.OTHER_VERSION

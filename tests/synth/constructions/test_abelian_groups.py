@@ -135,7 +135,7 @@ def plainly(machine: Topology) -> tuple[Fraction, ...]:
 @settings(max_examples=times(80), deadline=None)
 @given(topologies(max_ranks=7), st.booleans())
 def test_costs_of_breadth_first_on_any_machine(machine: Topology, few: bool) -> None:
-    """By sums over subsets, or by flows; also where some rank is not reached."""
+    """By sums over subsets, or by flows, also with an unreachable rank."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bfb_costs, "_MAX_SUBSET_LINKS", 10 if few else 0)
         if any(-1 in distances(machine.successors(), [r]) for r in range(machine.ranks)):

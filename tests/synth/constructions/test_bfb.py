@@ -69,7 +69,7 @@ def test_bfb_costs_are_attained_on_any_machine(machine: Topology, c: int, symmet
     ],
 )
 def test_on_machines_of_many_kinds(text: str, c: int, s: int, r: int, orbits: int) -> None:
-    """Of each orbit of ranks one has sends, and the judge executes those of all."""
+    """One rank of each orbit has sends, and the judge executes those of all."""
     machine = resolve_topology(text)
     found = answered(machine, c, r)
     assert found is not None

@@ -111,7 +111,7 @@ def test_link_elsewhere_or_missing_is_seen(machine: str) -> None:
 
 
 def joined(topology: Topology, edges: Sequence[tuple[int, int]]) -> Topology:
-    """Return a machine of other links, whose name tells nothing."""
+    """Return a machine of other links, with a neutral name."""
     links = tuple(replace(topology.links[0], src=src, dst=dst) for src, dst in edges)
     return replace(topology, name="cluster", links=links)
 

@@ -1,4 +1,4 @@
-"""Broadcast along trees that share no lane: as many as Edmonds says, pipelined."""
+"""Pipelined broadcast along trees without common lanes, as many as in Edmonds' theorem."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def test_whole_rounds_decide_as_a_solver_does(
 
 
 def test_flows_are_of_links_alone() -> None:
-    """Where links share a budget, a flow of whole numbers need not exist: packings tell more."""
+    """If links share a budget, an integer flow need not exist, and packings prove more."""
     topology = resolve_topology("ring:6")
     shared = replace(topology, budgets=(Budget("nic", ((0, 1), (0, 5)), 1),))
     spec = named_spec("scatter", 6)

@@ -1,4 +1,4 @@
-"""What is said of all schedules, on machines where planning does not know all ways."""
+"""Bounds for all schedules, on machines whose routes planning does not enumerate."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_circles_of_switches_alone_have_detours() -> None:
 
 
 def pairs(direct: float) -> Topology:
-    """Return two pairs of ranks, each at a switch, and a switch of all; one pair has links, too."""
+    """Return two pairs of ranks, each at a switch, and a common switch. One pair has links, too."""
     edges = [(0, 4), (1, 4), (2, 5), (3, 5), (4, 6), (5, 6)]
     links = [Link(*pair, 1, 0.7, 25.0) for u, v in edges for pair in ((u, v), (v, u))]
     links += [Link(*pair, 1, 0.7, direct) for pair in ((0, 1), (1, 0))]

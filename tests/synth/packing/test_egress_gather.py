@@ -1,4 +1,4 @@
-"""Chunks between chassis, planned from the end: what is planned is right, and hardly waits."""
+"""Chunks between chassis, planned from the end: valid plans with hardly any waits."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_egress_gather_is_valid(topology: Topology, collective: str, data: st.Da
     [("dgx2:2", 31_250, 32, 0.016), ("dgx2:2", 8000, 32, 0.016), ("dgx2:4", 15_625, 8, 0.025)],
 )
 def test_late_chunks_come_first(machine: str, size: int, pieces: int, within: float) -> None:
-    """What has to reach a whole chassis late does so in less than if it is planned forwards."""
+    """Late data for a whole chassis take less time than in a plan made forwards."""
     problem, placing, floor = placing_of(resolve_topology(machine), "allgather", size)
     floor = max(floor, float(ingress_relay_us(problem)))
     own = find_chassis(problem)
@@ -66,7 +66,7 @@ def test_late_chunks_come_first(machine: str, size: int, pieces: int, within: fl
 
 
 def test_machines_that_are_no_chassis() -> None:
-    """Of one switch, of rails that some ranks lack, of links alone: nothing is planned so."""
+    """A single switch, rails that some ranks lack, and links alone are not supported."""
     for machine in ("dgx2", "switch:4x2", "dgx1", "ndv2x2", "teccl-amdx2"):
         assert find_chassis(placing_of(resolve_topology(machine), "allgather", 1000)[0]) is None
     two = resolve_topology("dgx2:2")

@@ -1,4 +1,4 @@
-"""The least time over all chunkings: bounds that hold, schedules near them, and what is known."""
+"""The completion time over all chunkings: bounds, schedules near them, and known values."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def test_no_cut_into_chunks_is_faster_and_what_is_found_is_as_fast_as_any(
 @pytest.mark.parametrize("kind", ["copies", "stores", "uneven"])
 @pytest.mark.parametrize("size", [1000, pytest.param(64_000, marks=pytest.mark.nightly), 1_000_000])
 def test_switch_copies_are_not_bounded_by_routes(kind: str, size: int) -> None:
-    """A chunk that is copied leaves its rank once, and what is stored may wait at the switch."""
+    """A copied chunk leaves its rank once, and stored data may wait at the switch."""
     hub = {
         "copies": Switch("hub", copies=True),
         "stores": Switch("hub", cut_through=False, buffer_chunks=None),
@@ -217,7 +217,7 @@ def test_allgather_on_dgx1_is_an_alpha_above_bandwidth(size: int) -> None:
 def test_small_sizes_are_bounded_by_prices_where_cuts_are_not_tight(
     alphas: float, lanes: float
 ) -> None:
-    """What a byte's way and its link's lanes allow, of a rank, in lanes times alpha."""
+    """Limit of a rank by the path of a byte and the lanes of its link, in lanes times alpha."""
     size = round(lanes * ALPHA * LANE)
     bound = found("dgx1", "allgather", size, gap=0.02).bound
     assert least_of(bound) == pytest.approx(alphas * ALPHA, rel=2e-3)
@@ -544,7 +544,7 @@ def test_numbers_of_chassis_take_the_place_of_sets_of_them(
 def test_machines_that_are_alike_everywhere(
     machine: str, collective: str, size: int, gap: float
 ) -> None:
-    """Where all start alike none is the root, from which others would be later; else bytes flow."""
+    """If all ranks start alike there is no root with later ranks, otherwise bytes flow."""
     request = Request(
         resolve_topology(machine), named_spec(collective, resolve_topology(machine).ranks), size
     )
@@ -695,7 +695,7 @@ def test_unexplored_slots_prove_nothing() -> None:
 
 
 def test_trees_that_are_inserted_do_not_end_what_grows() -> None:
-    """What a cheap tree costs bounds no packing: a tree that is found later may be cheaper."""
+    """The cost of a cheap tree bounds no packing, because a later tree may be cheaper."""
     posed = problem_of("dgx1", "allgather", 10**6)
     parts = variable_slots(posed, (Fraction(0),) * 8, Fraction(7, 10), 4)
     inserted = TreePricing(posed)
@@ -733,7 +733,7 @@ def test_trees_of_a_packing_are_trees_of_a_slot_more() -> None:
 
 @pytest.mark.parametrize("machine", ["hypercube:3", "torus:4x4@50,25GB", "switch:4x2"])
 def test_links_that_are_alike_are_as_full_as_one_another(machine: str) -> None:
-    """What is packed with them as one loads no link by more than it carries, in any slot."""
+    """A joint packing loads no link above its capacity in any slot."""
     topology, dual = (
         resolve_topology(machine),
         dual_of(named_spec("broadcast", resolve_topology(machine).ranks)),
@@ -839,7 +839,7 @@ def test_links_of_many_alphas_are_planned_in_slots_of_about_those(seed: int, siz
 
 @pytest.mark.parametrize("machine", ["dgx1", "switch:4x2", "rail:2x2"])
 def test_sizes_are_found_again_for_an_order_of_sends(machine: str) -> None:
-    """What the program says is what it takes, but for whole bytes; so it is through switches."""
+    """The program's time is attained except for rounding to bytes, also through switches."""
     ring = resolve_topology(machine)
     dual = dual_of(named_spec("allgather", ring.ranks))
     posed = build_flow_problem(ring, dual, 125_000)
@@ -860,10 +860,10 @@ def test_sizes_are_found_again_for_an_order_of_sends(machine: str) -> None:
 
 
 def test_four_chassis_are_bounded_by_trees_to_a_rank_of_each() -> None:
-    """What leaves the root's late leaves it for each of the others: 9.82 us, where cuts say 8.22.
+    """Data that leave the root's chassis late leave it for each other one: 9.82 us (cuts: 8.22).
 
-    A byte for another chassis takes 1.7 + 1.4 us; sent on from there, 0.7 + 1.7 more. The NIC is
-    busy for 5.12 us with everything, and in the last 2.4 us thrice for a third of what it sends.
+    A byte for another chassis takes 1.7 + 1.4 us, and a forward from there 0.7 + 1.7 more. The NIC
+    is busy for 5.12 us with everything, and in the last 2.4 us three times for a third of its data.
     """
     problem = problem_of("ndv2x4", "broadcast", 64_000)
     cuts = completion_time_bound(problem.topology, named_spec("broadcast", 32)).us(64_000)

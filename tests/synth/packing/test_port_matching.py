@@ -1,4 +1,4 @@
-"""Chunks of one size through switches: what is matched is right, and ports are hardly ever idle."""
+"""Equal chunks through switches: valid matchings with hardly any idle ports."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FLUID = registry.load("fluid")
 @settings(max_examples=times(25, by_day=13))
 @given(chassis(), st.sampled_from(["allgather", "broadcast", "reducescatter"]), st.data())
 def test_port_matching_is_valid(topology: Topology, collective: str, data: st.DataObject) -> None:
-    """Of any chassis; and no faster than what no schedule is."""
+    """For any chassis, and never faster than the lower bound."""
     size = topology.ranks * data.draw(st.integers(64, 50_000))
     _, placing, floor = placing_of(topology, collective, size)
     spare = data.draw(st.sampled_from([0.0, floor, 2 * floor]))
@@ -83,7 +83,7 @@ def planned(topology: Topology, size: int, *, units: float | None = None) -> Out
 
 
 def test_machines_too_large_for_packings_are_served() -> None:
-    """Sets of 16 ranks of a chassis are too many to look at; matchings look at none."""
+    """Sets of 16 ranks of a chassis are too many to enumerate, and matchings enumerate none."""
     found = planned(resolve_topology("dgx2:3"), 1_000_000)
     assert isinstance(found, Solution)
     assert found.bound.gap is not None
@@ -100,7 +100,7 @@ def test_same_comes_out_twice() -> None:
 
 
 def test_time_that_is_over_leaves_the_first_schedule() -> None:
-    """There always is one: what is late is no finer chunks."""
+    """A matching always exists, because late data are no finer chunks."""
     topology = resolve_topology("dgx2:2")
     problem, placing, floor = placing_of(topology, "allgather", 31_250)
     late = replace(placing, deadline_passed=lambda: True)

@@ -74,7 +74,7 @@ def test_search_finds_what_dynamic_programming_does(
 def test_group_allreduce_uses_trees_and_respects_the_bound(
     topology: Topology, data: st.DataObject
 ) -> None:
-    """Over ranks of no group, too; and a packing of fewer than all symmetries is as good."""
+    """Over ranks of no group, too, and a packing under fewer symmetries is as good."""
     spec = data.draw(in_groups(topology.ranks))
     bounds = any_class_bounds(topology, spec)
     last = tree_bounds(topology, spec).steps + 1
@@ -133,7 +133,7 @@ def test_so_few_steps_that_no_tree_turns_are_rejected() -> None:
 def test_limits_of_many_ranks(
     machine: str, limits: list[tuple[int, str, tuple[int, int] | None]]
 ) -> None:
-    """They are those of all S up to the last, and what attains them is written and judged."""
+    """They are those of all S up to the last, with written and verified algorithms."""
     topology = resolve_topology(machine)
     last = limits[-1][0]
     (trees,) = tree_frontier(topology, named_spec("allreduce", topology.ranks), last).classes

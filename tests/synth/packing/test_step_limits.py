@@ -230,7 +230,7 @@ def test_symmetry_changes_no_limit() -> None:
 
 
 def asked() -> Iterator[Any]:
-    """Yield machine, last S and collective; an allreduce has what a reducescatter alone shows."""
+    """Yield machine, last S and collective. For an allreduce a reducescatter shows the same."""
     for machine, last in (("ring:4", 4), ("z52-pcie", 4), ("z52-pcie", 5), ("dgx1", 4)):
         for name in collective_names():
             is_long = machine == "z52-pcie" and (last == 5 or name == "allgather")
@@ -339,7 +339,7 @@ def test_when_time_runs_out_both_bounds_hold(seconds: float) -> None:
 
 
 def test_nothing_is_written_of_a_packing_that_time_ended(tmp_path: Path) -> None:
-    """Seconds decided what it is."""
+    """The result depends on seconds."""
     machine, folder = resolve_topology("ring:4"), AlgorithmFolder(tmp_path)
 
     def gives_up(_: Instance) -> Answer:

@@ -1,4 +1,4 @@
-"""The least time by size: it holds between the sizes that are looked at, and says what it says."""
+"""The time bound by size: it holds between the evaluated sizes, and its text is correct."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def curve_of(machine: str | Topology, name: str, sizes: tuple[int, ...] = SIZES)
 
 
 def plans(topology: Topology, spec: Spec, size: int, model: str) -> list[Fraction]:
-    """Return what schedules of several systems take, microseconds."""
+    """Return the times of several systems' schedules, microseconds."""
     request, took = Request(topology, spec, size), []
     for name, more in (("tacos", {"chunks": 2}), ("teccl", {"chunks": 1}), ("fluid", {})):
         one = registry.load(name)

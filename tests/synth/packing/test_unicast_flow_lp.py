@@ -1,4 +1,4 @@
-"""What is not copied, as flows: as good as columns of paths, and TE-CCL's program of it."""
+"""Uncopied data as flows: as good as columns of paths, and TE-CCL's linear program of it."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_flows_take_as_long_as_columns_of_paths(drawn: tuple[FlowProblem, TimeSl
 
 
 def _is_packing(posed: FlowProblem, slots: TimeSlots, shares: Any, lengths: Any) -> None:
-    """Check that parts go by paths that arrive, add up to all, and fit into what things carry."""
+    """Check that parts use arriving paths, sum up to all data, and respect capacities."""
     parts: dict[int, float] = defaultdict(float)
     loads: dict[tuple[frozenset[tuple[int, int]], int], float] = defaultdict(float)
     images = RouteImages(posed)
@@ -196,7 +196,7 @@ def test_least_time_of_alltoall_is_met(machine: str, size: int) -> None:
 
 
 def test_fewest_epochs_are_proved() -> None:
-    """Published: 65 epochs; 64 is what the links between the chassis take."""
+    """Published: 65 epochs, of which the links between the chassis need 64."""
     machine = resolve_topology("teccl-ndv2x2")
     events: list[Any] = []
     request = Request(machine, named_spec("alltoall", 16), 10**9)

@@ -76,7 +76,7 @@ def test_all_kinds_of_trees_are_trees_of_the_time_that_is_reported(data: st.Data
         loads = resource_loads(posed, pairs_of(action, ways))
         time = max(int(loads.max(initial=0)), longest(posed, ways))
         assert relaxed_makespan(posed, action, ways) == time
-        if not posed.is_multicast:  # what leads to nobody is taken back
+        if not posed.is_multicast:  # a branch to no destination is removed
             counted = [load > 0 for load in trees.loads]
             assert counted == [bool(load) for load in loads]
         times_of.append(time)
@@ -119,7 +119,7 @@ def test_each_chunk_is_looked_at_whether_it_can_come_there() -> None:
 
 
 def asked_for(monkeypatch: pytest.MonkeyPatch, **told: object) -> tuple[list[Sketch], Solution]:
-    """Plan on a small pod; return which sketches were looked at, and what was found."""
+    """Plan on a small pod, and return the examined sketches and the plan."""
     sketches: list[Sketch] = []
 
     made = planner.SketchPlan

@@ -1,4 +1,4 @@
-"""Sketches on machines: what fits, and which link, way or entry breaks what does not."""
+"""Sketches on machines: fitting ones, and the link, route or entry that violates another."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def test_budget_that_has_no_image_is_reported() -> None:
 
 @st.composite
 def drawn(draw: st.DrawFn) -> tuple[Sketch, int]:
-    """Return a sketch of nodes of few ranks, with one rotation; and how many they are."""
+    """Draw a sketch of nodes of few ranks with one rotation, and the number of ranks."""
     local, nodes = draw(st.integers(2, 4)), draw(st.integers(1, 3))
     numbers = st.integers(0, local - 1)
     some = st.dictionaries(numbers, st.sets(numbers, min_size=1), min_size=1)
@@ -201,7 +201,7 @@ def drawn(draw: st.DrawFn) -> tuple[Sketch, int]:
 
 
 def left(sketch: Sketch, ranks: int) -> set[tuple[object, ...]]:
-    """Return all that a sketch says of a machine in which each is joined to each."""
+    """Return the restrictions of a sketch on a fully connected machine."""
     local, found = ranks // sketch.nodes, set[tuple[object, ...]]()
     for origin in range(ranks):
         for a, b in permutations(range(ranks), 2):
@@ -254,7 +254,7 @@ def test_rotation_is_rejected_if_it_changes_what_is_left(given: tuple[Sketch, in
     try:
         fits(sketch, resolve_topology(f"full:{ranks}"))
     except TopologyError as error:
-        if "symmetr" in str(error):  # what mixes nodes is refused where chunks leave by senders
+        if "symmetr" in str(error):  # mixtures of nodes are rejected if chunks leave by senders
             assert not same or mixed
         return
     assert same

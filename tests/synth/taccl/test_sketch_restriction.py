@@ -1,4 +1,4 @@
-"""What a sketch leaves of a machine, for synthesisers that know of none."""
+"""Machines restricted by a sketch, for synthesizers without sketches."""
 
 from __future__ import annotations
 

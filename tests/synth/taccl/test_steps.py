@@ -1,4 +1,4 @@
-"""TACCL: within a sketch, right, no faster than its bound; each step against all there is."""
+"""TACCL: within a sketch, valid, no faster than its bound, each step against full enumeration."""
 
 from __future__ import annotations
 
@@ -248,7 +248,7 @@ def test_images_of_routes_are_routes() -> None:
 def test_policies_say_how_many_connections_are_used(
     policy: HyperedgePolicy, used: set[int]
 ) -> None:
-    """What a port carries bounds the time, so a ring is as good as each to each."""
+    """The capacity of a port bounds the time, so a ring is as good as a full mesh."""
     topology = resolve_topology("switch:4@10GB+0.01us")
     sketch = Sketch("switch", 1, hyperedges=(Hyperedge((0, 1, 2, 3), policy),))
     sketched = MachineSketch(sketch, topology)
@@ -382,7 +382,7 @@ def test_batches_cost_one_alpha() -> None:
 def test_phases_on_machines_alike_are_bounded_once(
     machine: str, times_bounded: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where links go both ways; of two NDv2 those between nodes do not."""
+    """With symmetric links. For two NDv2 the links between nodes are not symmetric."""
     bounded = []
 
     def least_of(*asked: object, **how: object) -> int:

@@ -1,4 +1,4 @@
-"""TACOS: what it gives is right by an executor of its own, and near what no schedule beats."""
+"""TACOS: valid by an independent executor, and close to the lower bound."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_alltoall_comes_near_the_work_of_all_links(name: str, most: float) -> No
 
 @pytest.mark.parametrize("alpha", ["occupies", "travels"])
 def test_bounds_count_that_chunks_spread_within_groups(alpha: str) -> None:
-    """What enters a group of a dragonfly last is still to be passed on there."""
+    """The last data that enter a group of a dragonfly still have to be forwarded there."""
     machine = dragonfly(4, 5, (400, 200))
     for chunks in (1, 4):
         assert found(

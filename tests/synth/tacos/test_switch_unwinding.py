@@ -117,7 +117,7 @@ def test_only_where_it_comes_to_a_rank_is_a_chunk_reduced() -> None:
 
 
 def test_switches_lead_to_switches() -> None:
-    """Two leaves of two ranks, joined by two spines: half of what goes across takes each."""
+    """Two leaves of two ranks, joined by two spines that each carry half of the crossing data."""
     links = [(r, 4 + r // 2) for r in range(4)]
     links += [(leaf, spine) for leaf in (4, 5) for spine in (6, 7)]
     both = [Link(*edge, 1, 0.5, 10.0) for u, v in links for edge in ((u, v), (v, u))]

@@ -1,4 +1,4 @@
-"""Rounds of links that all cost alike: the last ones once more, and what a rank gets in one."""
+"""Rounds of equal links: rematching of the last ones, and assignments of a rank in one."""
 
 from __future__ import annotations
 
@@ -221,7 +221,7 @@ def test_rank_gets_as_many_chunks_as_can_be_and_the_scarcest(
         assert (len(got), sum(holders[chunk] for chunk in got)) == best
         holders[got] += 1
         if first == end and before.missing_count[node]:
-            break  # what it lacks never comes, so that nobody else is looked at
+            break  # its chunk never comes, so no other is examined
 
 
 def _most(held: BoolArray, node: int, sources: list[int], holders: IntArray) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""What combines, chunk by chunk or directly: right, and never later than phase by phase."""
+"""Reductions, chunk by chunk or directly: valid, and never later than phase by phase."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ methods = st.sampled_from(["auto", "reversal", "direct"])
 def planned(
     topology: Topology, collective: str, size: int, units: float, **told: Any
 ) -> tuple[Solution, CombiningMethod]:
-    """Return what was found, and how."""
+    """Return the plan and its method."""
     request = Request(topology, named_spec(collective, topology.ranks), size)
     events: list[Any] = []
     options = TECCL.Options(**told)
@@ -208,17 +208,17 @@ def test_spans_are_free_where_what_is_kept_one_by_one_is(asked: list[tuple[int, 
 
 
 def soonest(posed: SchedulingProblem, chunks: int, limit: int) -> int:
-    """Return the units of the best chains of some chunks, of all trees, roots and orders.
+    """Return the units of the best chains of some chunks, over all trees, roots and orders.
 
-    Each send begins as soon as may be after those before it: some order gives the best.
+    Each send begins as soon as possible after its predecessors, so some order is optimal.
 
     Args:
-        limit: units: of more it says no more than that.
+        limit: Units above which the exact value does not matter.
     """
     best, everyone = limit, frozenset(range(posed.ranks))
 
     def on(state: tuple[Any, ...], ends: tuple[int, ...], latest: int, last: int) -> None:
-        """Go on from what each rank has of each chunk: (contributions, since when), or nothing."""
+        """Continue from the state of each rank and chunk: (contributions, since when), or None."""
         nonlocal best
         if latest >= best:
             return
@@ -251,7 +251,7 @@ def soonest(posed: SchedulingProblem, chunks: int, limit: int) -> int:
 @settings(max_examples=times(15), deadline=None)
 @given(st.data())
 def test_model_of_chains_finds_the_best_of_all(data: st.DataObject) -> None:
-    """Two chunks are free, whose roots are any ranks; the third is not looked at."""
+    """Two chunks are free, with any ranks as roots, and the third is not examined."""
     topology = replace(data.draw(topologies(max_ranks=3)), budgets=())
     alpha, speed = st.sampled_from([0.0, 1.0, 2.5]), st.sampled_from([10.0, 25.0])
     links = tuple(

@@ -148,7 +148,7 @@ def test_reductions_are_reversed_in_time(machine: str, collective: str) -> None:
 
 
 def test_restricted_model_claims_no_bound() -> None:
-    """The model of all chunks at once ends, and a switch might hold or copy what it passes on."""
+    """The model of all chunks at once ends, although a switch might store or copy its data."""
     best = found("rail:2x2", "broadcast", 1 << 20, units=20)
     assert "search" not in best.bound.scope
 
@@ -265,7 +265,7 @@ def test_best_by_priorities_is_that_of_all_orders(data: st.DataObject) -> None:
 
 
 def test_useless_sends_are_removed_and_not_counted() -> None:
-    """Of several tenants one may be late in a model, and sends that nobody waits for are free."""
+    """One of several concurrent collectives may be late in a model, and useless sends are free."""
     edges = {(0, 1): (0, 2), (0, 2): (1, 2), (1, 0): (0, 3), (1, 2): (0, 3), (2, 1): (5, 3)}
     links = tuple(Link(*edge, 1, float(a), float(speed)) for edge, (a, speed) in edges.items())
     topology = Topology("three", 3, links, 0.0, 1.0)

@@ -1,4 +1,4 @@
-"""TE-CCL in epochs: what the models say is right, and the fewest epochs where these are known."""
+"""TE-CCL in epochs: solutions are valid, with the fewest epochs if these are known."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ TECCL = registry.load("teccl")
 def planned(
     topology: Topology, collective: str, size: int, units: float = 2.0, **told: Any
 ) -> tuple[Solution, list[Any]]:
-    """Return what was found, and the events on the way."""
+    """Return the plan and the events of the search."""
     request = Request(topology, named_spec(collective, topology.ranks), size)
     events: list[Any] = []
     outcome = registry.plan(
@@ -78,7 +78,7 @@ def at_once(topology: Topology) -> Topology:
 
 
 def check(epochs: Epochs, sends: tuple[ChunkSend, ...], buffers: int | None = None) -> int:
-    """Check sends by epoch as the model has them, told anew; return the epochs they take."""
+    """Check the sends by epoch of a model independently, and return their number of epochs."""
     posed, last = epochs.problem, 0
     there = {(c, r): 0 for c, own in enumerate(posed.holders) for r in own}
     loads: dict[tuple[int, int], dict[tuple[int, int, int], int]] = defaultdict(dict)
@@ -165,7 +165,7 @@ def test_model_solution_is_valid_in_epochs(data: st.DataObject) -> None:
     ],
 )
 def test_allgather_of_dgx1_in_epochs_is_as_published(chunks: int, count: int) -> None:
-    """TE-CCL, appendix G, Table 7: 25 KB chunks, no alpha; 50.57 s there for the last."""
+    """TE-CCL, appendix G, Table 7: 25 KB chunks, no alpha. The paper takes 50.57 s for the last."""
     posed = posed_of(at_once(resolve_topology("teccl-dgx1")), "allgather", 25_000, chunks)
     epochs = build_epochs(posed, epoch_length(posed, "slowest", 1))
     found = EpochMilp(epochs, SymmetryAction.identity(posed), count).solve(Effort(units=20))
@@ -173,7 +173,7 @@ def test_allgather_of_dgx1_in_epochs_is_as_published(chunks: int, count: int) ->
     assert check(epochs, found.sends) == count
     fewer = EpochMilp(epochs, SymmetryAction.identity(posed), count - 1).solve(Effort(units=2))
     assert fewer.sends is None
-    assert fewer.refuted or chunks > 2  # what is counted per rank shows it, a search hardly
+    assert fewer.refuted or chunks > 2  # counts per rank show it, a search hardly
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def copying(topology: Topology) -> Topology:
 
 @pytest.mark.parametrize("model", ["continuous", "milp", "astar"])
 def test_switches_that_copy_send_a_chunk_up_once(model: str) -> None:
-    """Seven get what one link brings to the switch: in the time of one."""
+    """Seven ranks get the data of one link to the switch in the time of one."""
     links = [Link(*edge, 1, 0.5, 10.0) for rank in range(8) for edge in ((rank, 8), (8, rank))]
     plain = Topology("star", 8, tuple(links), 0.5, 10.0, switches=(Switch("hub"),))
     switches = copying(plain)
@@ -373,7 +373,7 @@ def test_per_hop_release_may_save_an_epoch() -> None:
 
 
 def test_horizons_are_looked_at_from_what_exact_time_fills() -> None:
-    """What is neither found nor refuted below it would take the effort."""
+    """Counts below it that are neither found nor refuted would use the budget."""
     posed = posed_of(resolve_topology("ring:5"), "allgather", 240_000)
     epochs = build_epochs(posed, epoch_length(posed, "fastest", 1))
     looked_at: list[int] = []

@@ -52,7 +52,7 @@ LINKS = 2
 STREAM = LINKS
 PARTS = (250, 500, 501, 700, 1000)
 CALLS = {"attention": 100, "experts": 200, "gathered": 1500}
-"""Of layers, with which communication takes most."""
+"""Number of layers, for which communication dominates."""
 
 
 @st.composite
@@ -174,7 +174,7 @@ def test_shares_that_fit_fit_when_they_are_tightened(
 
 
 def shares_of(motifs: list[StepMotif]) -> Counter[int]:
-    """Return what motifs have of each resource together."""
+    """Return the total load of each resource by motifs."""
     found = Counter[int]()
     for motif in motifs:
         found.update(dict(zip(motif.uses, motif.parts, strict=True)))
@@ -182,7 +182,7 @@ def shares_of(motifs: list[StepMotif]) -> Counter[int]:
 
 
 def test_slow_collective_gives_no_bound_of_others() -> None:
-    """Mixed, options take 90 ticks beside 20 of another; a plan takes one: 120 or 150."""
+    """Mixed options take 90 ticks next to 20 of another. A plan takes one option: 120 or 150."""
     other = StepOption("other", (StepMotif(50, (0,)), StepMotif(150, (1,))))
     ops = (StepOp("one", (StepOption("whole", (StepMotif(100, (0,)),)), other)),)
     alone = CyclicProblem(StepProblem(("one", "two", "stream"), ops))
@@ -249,7 +249,7 @@ def test_bounds_of_layers(layers: int, sizes: dict[str, int], known: dict[str, i
 
 
 def test_wider_spans_prove_less_and_narrower_ones_too_much() -> None:
-    """What a wrong rule of windows would claim is above the best plan, so tests would see it."""
+    """A wrong rule of windows would claim more than the best plan, so tests would detect it."""
     problem = layered(2, **CALLS)
     (spans,) = list_compute_spans(problem)
     lengths = min_durations(problem.step)

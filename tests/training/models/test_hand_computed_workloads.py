@@ -155,7 +155,7 @@ def test_sequence_parallel_sum_is_reducescatter_and_allgather() -> None:
 
 def test_gradients_of_weights_are_computed_while_others_are_on_their_way() -> None:
     job = small(tp=2, split_backward=True)
-    assert before(job, "backward/layer-1/mlp-weights") == set()  # but for what it comes after
+    assert before(job, "backward/layer-1/mlp-weights") == set()  # except for its predecessors
     assert before(job, "backward/layer-1/attention-inputs") == {
         ("backward/layer-1/mlp-gradients", 0)
     }

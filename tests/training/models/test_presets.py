@@ -20,7 +20,7 @@ from sccl.training.models import (
 from sccl.training.models.parallelism import RankLayout, widths_text
 from tests.kit.jobs import TABLES
 
-# Presets, and what is refused.
+# Presets and errors.
 
 
 @pytest.mark.parametrize("name", PRESETS)

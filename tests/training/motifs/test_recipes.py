@@ -51,7 +51,7 @@ def drawn(data: st.DataObject, ranks: int) -> str:
 
 
 def composed(data: st.DataObject, of: Motif | Sequence[Motif], ranks: int) -> tuple[Motif, ...]:
-    """Return what some rules make, each of which is kept if it is of what those before made."""
+    """Draw the result of some rules, each of which is kept if it applies to the previous result."""
     recipe = "whole" if isinstance(of, Motif) else "merge"
     made = apply_recipe(of, parse_recipe(recipe))
     for _ in range(data.draw(st.integers(1, 4))):

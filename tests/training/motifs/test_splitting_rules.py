@@ -1,4 +1,4 @@
-"""Rules on real numbers: whatever order motifs are executed in, buffers end as they are to."""
+"""Rules on real numbers: in every order of motifs the buffers end correctly."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ RECIPES = [
 ]
 
 SIZES = st.lists(st.integers(1, 5), min_size=2, max_size=5).filter(lambda own: max(own) > 1)
-"""Of groups."""
+"""Number of groups."""
 
 
 @settings(max_examples=times(150, by_day=75))

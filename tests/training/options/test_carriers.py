@@ -1,4 +1,4 @@
-"""What carries motifs: what is sent does what the motif is to do, and takes what it takes."""
+"""Carriers of motifs: their sends perform the motif in the expected time."""
 
 from __future__ import annotations
 

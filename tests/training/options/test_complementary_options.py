@@ -54,7 +54,7 @@ def step(one: str, other: str, size: int, more: int) -> Workload:
 @cache
 @begun_briefly()
 def finish(machine: str, pair: tuple[str, str], size: int, more: int, *, beside: bool) -> int:
-    """Return what both take at the least that is found."""
+    """Return the least known time of both."""
     workload = step(*pair, size, more)
     asked = OptionSettings(planner=TACOS, complementary=beside)
     problem = PlanningJob(

@@ -1,4 +1,4 @@
-"""Tables of measured costs: what is between rows, what is beyond, and what is no table."""
+"""Tables of measured costs: interpolation, extrapolation, and invalid tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Collectives merged into one: where that is allowed, and what becomes of those around them."""
+"""Merged collectives: conditions, and effects on their neighbors."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_dependent_collectives_are_not_merged() -> None:
 
 
 def test_two_that_were_merged_do_not_wait_for_one_another() -> None:
-    """a0, then b0; b1, then a1: merged in pairs both would wait for ever."""
+    """a0 before b0, and b1 before a1: merged in pairs both would wait for ever."""
     ops = [comm(f"a{k}", "allreduce", (0, 1), 4) for k in range(2)]
     ops += [comm(f"b{k}", "allgather", (0, 1), 4) for k in range(2)]
     crossed = Workload(

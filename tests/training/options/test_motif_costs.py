@@ -1,4 +1,4 @@
-"""What motifs take on channels: durations and loads come from what is sent."""
+"""Motif times on channels: durations and loads follow from the sends."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_ranks_that_a_channel_does_not_join_are_reported() -> None:
 
 
 def test_many_senders_at_once_leave_less() -> None:
-    """Of 7 to a rank with 700 bytes in all half is left; 3 of 4 at once is as told, too."""
+    """With 7 to a rank and 700 bytes half is left. With 3 of 4 at once it is also as given."""
     rows = (Incast(4, 0, 0.8), Incast(7, 700, 0.5))
     machine = resolve_fabric("hgx2").channels[0].topology
     plain = MotifCosts(Fabric("plain", (Channel("one", machine),)))
@@ -136,7 +136,7 @@ def test_many_senders_at_once_leave_less() -> None:
 @settings(max_examples=times(40))
 @given(st.data())
 def test_loads_are_what_is_sent_over_links(data: st.DataObject) -> None:
-    """On a machine in which all ranks are joined, each link carries what its ends send."""
+    """On a fully connected machine, each link carries the data of its ends."""
     carrier = data.draw(st.sampled_from(CARRIERS))
     name = data.draw(st.sampled_from(carrier.collectives))
     places = data.draw(st.integers(2, 6))

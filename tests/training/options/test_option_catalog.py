@@ -1,4 +1,4 @@
-"""Options of collectives: what they cost, which are kept, and what is refused."""
+"""Options of collectives: their costs, the kept ones, and errors."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_alike_ones_share_their_options() -> None:
 
 
 def test_groups_next_to_one_another_load_what_each_does() -> None:
-    """By hosts four groups take what one takes on one node, and across nodes they share uplinks."""
+    """By hosts four groups take the time of one on one node. Across nodes they share uplinks."""
     nodes = [tuple(range(8 * k, 8 * k + 8)) for k in range(4)]
     one = of(comm("ag", "allgather", nodes[0], 8 * MB)).by_collective["ag"]
     four = of(comm("ag", "allgather", nodes[0], 8 * MB, beside=tuple(nodes[1:]))).by_collective[

@@ -1,4 +1,4 @@
-"""Whether options keep the order in which collectives reduce, told anew of each."""
+"""Preservation of the reduction order by options, recomputed for each."""
 
 from __future__ import annotations
 

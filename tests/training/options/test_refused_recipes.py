@@ -31,7 +31,7 @@ def machine(name: str, pairs: Iterable[tuple[int, int]]) -> Topology:
 
 ROWS = machine("rows", (pair for node in _NODES for pair in combinations(node, 2)))
 RAILS = machine("rails", zip(*_NODES, strict=True))
-"""Neither joins all ranks; within rows and then along rails all are reached."""
+"""Neither joins all ranks, but within rows and then along rails all are reached."""
 
 HGX = resolve_fabric("hgx2x4")
 MB = 10**6

@@ -23,7 +23,7 @@ def test_larger_an_alltoall_the_more_parts() -> None:
 
 
 def test_allreduce_over_gpus_goes_well_with_a_small_alltoall_over_hosts() -> None:
-    """The paper has this best; here both over GPUs are, for large ones: hosts are slower."""
+    """The paper's best option. Here GPUs are best for large sizes, since hosts are slower."""
     rows = [r for r in results() if r.part == "figure18"]
     for size in {r.size_bytes for r in rows}:
         took = {r.plan: r.us for r in rows if r.size_bytes == size}

@@ -1,4 +1,4 @@
-"""ByteScheduler's core as a baseline: what is refused, and its order beside our policy's."""
+"""ByteScheduler's core as a baseline: errors, and its order compared with our policy's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans by CP-SAT alone: how good they are, and what is refused."""
+"""Plans by CP-SAT alone: their quality, and errors."""
 
 from __future__ import annotations
 

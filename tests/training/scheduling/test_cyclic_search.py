@@ -98,7 +98,7 @@ def test_windows_are_steps_whose_plans_are_plans_of_all(seed: int) -> None:
 def plans_of(
     name: str, problem: CyclicProblem, seconds: float = 0.001, enough: int = 0
 ) -> list[tuple[CyclicPlan, SteadyState]]:
-    """Return what a policy, or the search, tells."""
+    """Return the reports of a policy or of the search."""
     found: list[tuple[CyclicPlan, SteadyState]] = []
 
     def told(plan: CyclicPlan, comes_to: SteadyState) -> None:
@@ -162,7 +162,7 @@ def test_nothing_is_searched_once_the_bound_is_met(
 def test_one_collective_next_to_computation_that_waits_for_nothing(
     fabric: str, period: int
 ) -> None:
-    """One motif excludes itself; phases overlap with those of the iterations around."""
+    """One motif excludes itself, and phases overlap with those of the neighboring iterations."""
     on = resolve_fabric(fabric)
     gradients = comm("gradients", "allreduce", range(on.ranks), 4_000_000)
     job = calling(on.ranks, gradients)

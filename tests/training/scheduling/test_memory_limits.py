@@ -52,9 +52,9 @@ def drawn(seed: int) -> TrainingPlan:
 
 
 def held_at(plan: TrainingPlan, timeline: StepTimeline, iterations: int) -> Counter[int]:
-    """Return what is held at each time at which something starts, by looking at every result.
+    """Return the memory in use at each start, by examining every result of the only role.
 
-    Of the only role: from the first start of a collective to the last end of who waits for it.
+    A result is held from the first start of its collective to the last end of its users.
     """
     ends: dict[tuple[str, int], int] = {}
     starts: dict[tuple[str, int], int] = {}
@@ -78,7 +78,7 @@ def held_at(plan: TrainingPlan, timeline: StepTimeline, iterations: int) -> Coun
 def test_no_more_is_held_than_there_is(seed: int) -> None:
     plan = drawn(seed)
     timeline = simulate_timeline(plan)
-    iterations = timeline.iterations - 2  # later ones may be used after what was run
+    iterations = timeline.iterations - 2  # later ones may be used after the run
     most = max(held_at(plan, timeline, iterations).values(), default=0)
     assert most <= plan.memory_bytes
     assert most <= peak_result_bytes(plan, timeline)
@@ -128,10 +128,10 @@ def test_without_a_limit_nothing_waits() -> None:
 def test_waits_are_for_the_uses_of_what_would_be_too_much(
     limit: int, gradients: tuple[str, int], batch: tuple[str, int]
 ) -> None:
-    """Gradients are used by the optimizer at once; the batch by forward, an iteration later.
+    """The optimizer uses gradients at once, and forward uses the batch an iteration later.
 
-    With room for one, each waits for the last use of the other; for two, for that of its own in the
-    iteration before; and nobody is further ahead than three.
+    With memory for one, each waits for the last use of the other. With memory for two, each waits
+    for that of its own in the previous iteration, and none is further ahead than three.
     """
     found = gates(alone(batch=100, gradients=100), limit)
     assert set(found) == {

@@ -105,7 +105,7 @@ def test_bound_of_collectives_as_they_are_is_none_of_merged_ones() -> None:
 
 
 def sending(batches: int, us: float) -> Workload:
-    """Return two stages of a pipeline, the first of which sends what it has of each batch."""
+    """Return two stages of a pipeline, the first of which sends its part of each batch."""
     names = [f"send {k}" for k in range(batches)]
     calls = [comm(name, "broadcast", (0, 1), 2**20, root=0) for name in names]
     stages = ("first", "second")
@@ -129,7 +129,7 @@ def sending(batches: int, us: float) -> Workload:
 
 
 def test_sends_of_microbatches_that_come_far_apart_are_left_alone() -> None:
-    """Merged up to a size whatever it costs, they are slower; they may be, so they are not."""
+    """Merging up to a size at any cost is slower. Merging is optional, so they are not merged."""
     workload, found = sending(3, 500.0), []
     row, *_ = groups_with_options(workload, MOST, OptionCatalog(workload, HGX))
     for one in (workload, merge_collectives(workload, [row])):
@@ -178,7 +178,7 @@ def test_no_plan_with_merged_collectives_takes_less_than_the_bound(seed: int) ->
 @settings(max_examples=times(12, by_day=6), deadline=None)
 @given(st.integers(0, 10**6))
 def test_no_plan_is_worse_for_what_may_be_merged(seed: int) -> None:
-    """Whatever waits for what, within an iteration and from one to another."""
+    """For all dependencies, within an iteration and between iterations."""
     job = random_job(seed)
     if job is None:
         return

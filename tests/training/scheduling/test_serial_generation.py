@@ -48,7 +48,7 @@ def fits(placed: Placed, motif: StepMotif, start: int) -> bool:
 
 
 def plainly(problem: StepProblem, choice: IntArray, offset: IntArray) -> StepPlan:
-    """Return what serial generation makes, each start looked for from the first that could be."""
+    """Generate a serial schedule with an exhaustive search of each start."""
     step, chosen = problem.arrays, choice.tolist()
     rest = np.zeros(len(step.ticks), dtype=np.int64)
     tail_lengths(step, choice, rest)

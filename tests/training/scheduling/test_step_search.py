@@ -171,7 +171,7 @@ def test_improvements_are_reported_at_once() -> None:
 
 
 def test_resource_may_stand_still_for_what_is_urgent() -> None:
-    """A list starts what is long at once, and what is urgent comes too late."""
+    """A list starts long work at once, and urgent work comes too late."""
     link = (0,)
     long, urgent = StepMotif(10, link), StepMotif(2, link)
     ops = (
@@ -243,7 +243,7 @@ def test_shares_of_a_resource_come_to_the_whole_at_the_most() -> None:
 @settings(max_examples=times(60, by_day=30))
 @given(steps(), st.integers(0, 99))
 def test_motif_starts_when_its_resources_are_free(problem: StepProblem, seed: int) -> None:
-    """A motif that would start a tick sooner takes what another has, or comes before what ends."""
+    """Starting a motif a tick sooner would use another's share or precede a predecessor's end."""
     plan = search_by_annealing(problem, 50, seed)
     last = max(
         ((start, op, k) for op, own in enumerate(plan.starts) for k, start in enumerate(own)),
