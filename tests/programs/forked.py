@@ -1,8 +1,8 @@
 """Run jobs whose ranks are forked from a process with torch, because loading torch takes most time.
 
 A line of JSON is a job: its ``ranks``, ``words`` (a program and its arguments), ``env``, its
-working ``folder``, and the files ``out`` and ``err`` for its output. The answer is the number of the job's
-process group, and, when all have ended, its exit code.
+working ``folder``, and the files ``out`` and ``err`` for its output. The answer is the number of
+the job's process group, and, when all have ended, its exit code.
 
 Ranks find one another as under torchrun: a separate process holds the job's store, and the
 environment has torchrun's variables. If a rank fails, the others are ended.

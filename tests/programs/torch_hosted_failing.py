@@ -1,7 +1,7 @@
 """A job whose bundle waits in vain: ``torchrun .. torch_hosted_failing.py HOW``.
 
-Ranks print their errors. HOW is the failure of rank 1: ``dies`` between calls, ``dies-within`` one, ``stands`` still, or
-``interrupts``: waiting ranks are interrupted, and then it calls.
+Ranks print their errors. HOW is the failure of rank 1: ``dies`` between calls, ``dies-within`` one,
+``stands`` still, or ``interrupts``: waiting ranks are interrupted, and then it calls.
 """
 
 from __future__ import annotations
