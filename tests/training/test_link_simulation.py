@@ -191,7 +191,7 @@ def test_computations_are_slowed_down_as_is_claimed() -> None:
 
 
 def test_motif_that_is_in_nobodys_way_takes_on_links_what_it_does_alone() -> None:
-    """Where nothing overlaps, what is apart takes what it does together, on links of any kind."""
+    """Without overlap, the parts take as long separately as together, on links of any kind."""
     fabric, calls = resolve_fabric("hgx2x4"), [("m0", "allreduce"), ("m1", "alltoall")]
     ops = [of_bytes(name, collective, range(32), 32 * 840) for name, collective in calls]
     plan = plan_of(
@@ -263,10 +263,10 @@ def test_launches_are_paid_for_by_each_motif() -> None:
 
 @pytest.mark.parametrize(("streams", "alone", "on_links"), [(1, 26000, 26000), (2, 20000, 21000)])
 def test_head_of_a_stream_holds_those_behind_it(streams: int, alone: int, on_links: int) -> None:
-    """The first waits for 9 us of computation; the second waits for nothing, and comes behind it.
+    """The first waits for 9 us of computation. The second is independent, and behind it.
 
-    On one stream it begins as the first has ended, in 9 + 6 us, and takes 11 for 6,000 bytes. With
-    two it begins as the first does; there it ends at 9 + 11 us, or 1 later: behind it on the link.
+    On one stream it begins when the first has ended, at 9 + 6 us, and takes 11 for 6,000 bytes. With
+    two it begins together with the first, and ends at 9 + 11 us, or 1 later behind it on the link.
     """
     channel = replace(PAIR.channels[0], streams=streams)
     fabric = replace(PAIR, channels=(channel,))
@@ -286,7 +286,7 @@ def test_head_of_a_stream_holds_those_behind_it(streams: int, alone: int, on_lin
 
 
 def test_streams_are_those_of_ranks() -> None:
-    """Pairs of ranks, each with one stream: what one pair waits for does not hold the other."""
+    """Pairs of ranks, each with one stream: the waits of one pair do not delay the other."""
     fabric = Fabric("four", (Channel("only", resolve_topology("full:4@1GB+3us"), launch_us=2.0),))
     ops = [sent("a", groups=((1, 0),)), sent("b", 6000, groups=((3, 2),))]
     plan = plan_of(fabric, ops, [DIRECT, DIRECT])
@@ -305,8 +305,9 @@ RECIPES = ["whole", "seg(2)", "spline(2)", "ring", "tree(2)"]
 @settings(max_examples=times(60, by_day=30))
 @given(st.data())
 def test_nothing_is_faster_than_links_and_streams_of_computation(data: st.DataObject) -> None:
-    """What iterations take in all is no less than what each link carries, and what is computed, and
-    what any motif sends, one step after the other."""
+    """The time of iterations is at least the load of each link, the computation, and the steps of any
+    motif one after the other.
+    """
     machine = resolve_topology(data.draw(st.sampled_from(["full:4@2GB+1us", "ring:4@1GB+2us"])))
     streams = data.draw(st.integers(1, 3))
     fabric = Fabric("drawn", (Channel("only", machine, streams=streams, launch_us=1.0),))

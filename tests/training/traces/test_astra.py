@@ -1,4 +1,4 @@
-"""Text workloads of ASTRA-sim: what waits for what in each kind of parallelism."""
+"""Text workloads of ASTRA-sim: dependencies in each kind of parallelism."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chakra execution traces: what is in them, and in which order it comes."""
+"""Chakra execution traces: their content and its order."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def graph(nodes: Iterable[Node]) -> bytes:
 
 
 def order(*nodes: Node) -> list[str]:
-    """Return what a trace is read as: microseconds, bytes that are called, nodes waited for."""
+    """Return the content of a trace: microseconds, bytes of calls, nodes with waits."""
     found = []
     for event in chakra.read(encode_trace(nodes), "t", WANTED).events:
         match event:

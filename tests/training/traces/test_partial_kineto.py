@@ -19,7 +19,7 @@ def event(name: str, category: str, at: float, took: float, **more: Any) -> dict
 
 
 def kernel(at: float, took: float, number: int, begin: float, category: str = "kernel") -> Events:
-    """Return a launch and what it launches."""
+    """Return a launch and its kernel."""
     return [
         event("launch", "cuda_runtime", at, 1, correlation=number),
         event("gemm", category, begin, took, correlation=number, stream=7),

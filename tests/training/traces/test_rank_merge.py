@@ -1,4 +1,4 @@
-"""Workloads from traces: which call a wait is for, what waits for what, whether ranks agree."""
+"""Workloads from traces: calls of waits, dependencies, and agreement of ranks."""
 
 from __future__ import annotations
 
@@ -388,7 +388,7 @@ def test_send_that_nobody_gets_is_reported() -> None:
 
 
 def synchronised(*, marked: int = 25, told: bool = True) -> bytes:
-    """Return a trace in which stream 20 waits for what stream 7 was given until a time."""
+    """Return a trace in which stream 20 waits for the kernels of stream 7 up to a time."""
     events: list[dict[str, object]] = []
 
     def launch(at: int, stream: int, us: int) -> None:
@@ -483,7 +483,7 @@ def test_recorded_computation_takes_the_slowest_rank(late: int) -> None:
 
 
 def recorded(rank: int, late: int) -> bytes:
-    """Return five steps of an allreduce after 30 us; with a rank in turn that is 20 us late."""
+    """Return five steps of an allreduce after 30 us, with a rank in turn that is 20 us late."""
     events, at = [], 0.0
     for step in range(5):
         at += 30 + 20 * (late and step % 2 == rank)

@@ -1,4 +1,4 @@
-"""Readers of traces: what all promise, and what they find in small ones."""
+"""Readers of traces: their common contract, and the content of small traces."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_without_a_device_the_host_computes_between_calls() -> None:
 
 
 def beside(**second: Any) -> str:
-    """Return why two kernels of a stream, of 5 us each, are not read; empty: they are."""
+    """Return the error on two kernels of a stream, of 5 us each, or an empty text."""
     first = {"stream": 7, "device": 0, "correlation": 1}
     kernels = [("first", 10, first), ("second", 12, first | {"correlation": 2} | second)]
     events = [
@@ -148,7 +148,7 @@ def test_stream_does_one_thing_after_the_other() -> None:
 
 
 def gloo(at: int, operator: str, event: str, elements: int, late: int, *, waits: bool) -> list[Any]:
-    """Return what Kineto tells of a call of Gloo, which a thread of its own begins later."""
+    """Return Kineto's events of a call of Gloo, which a separate thread begins later."""
     dims = {"Input Dims": [[elements], []], "Input type": ["float", "Scalar"]}
     concrete = {"Concrete Inputs": ["", str(not waits), "-1"]}
     begun = {"ph": "X", "tid": "main", "ts": at, "dur": 4, "cat": "cpu_op", "args": dims | concrete}

@@ -1,4 +1,4 @@
-"""Traces of real jobs, which lie beside the project: what a correct reader finds in them."""
+"""Traces of real jobs next to the project: their content by a correct reader."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_step_of_dlrm_on_8_ranks_tells_its_collectives_and_waits() -> None:
 
 
 def edges(workload: ParsedWorkload) -> set[tuple[str, str, int]]:
-    """Return the dependencies of a step, computation told by its line alone."""
+    """Return the dependencies of a step, with computation named by its line alone."""
     return {
         (dep.before.split("/")[-1], dep.after.split("/")[-1], dep.lag)
         for dep in workload.workload.deps

@@ -1,4 +1,4 @@
-"""Files of traces: plain, packed, in archives and folders, and what is wrong with them."""
+"""Files of traces: plain, packed, in archives and folders, and damaged ones."""
 
 from __future__ import annotations
 
