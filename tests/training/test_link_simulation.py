@@ -265,8 +265,9 @@ def test_launches_are_paid_for_by_each_motif() -> None:
 def test_head_of_a_stream_holds_those_behind_it(streams: int, alone: int, on_links: int) -> None:
     """The first waits for 9 us of computation. The second is independent, and behind it.
 
-    On one stream it begins when the first has ended, at 9 + 6 us, and takes 11 for 6,000 bytes. With
-    two it begins together with the first, and ends at 9 + 11 us, or 1 later behind it on the link.
+    On one stream it begins when the first has ended, at 9 + 6 us, and takes 11 for 6,000 bytes.
+    With two it begins together with the first, and ends at 9 + 11 us, or 1 later behind it on the
+    link.
     """
     channel = replace(PAIR.channels[0], streams=streams)
     fabric = replace(PAIR, channels=(channel,))
@@ -305,9 +306,7 @@ RECIPES = ["whole", "seg(2)", "spline(2)", "ring", "tree(2)"]
 @settings(max_examples=times(60, by_day=30))
 @given(st.data())
 def test_nothing_is_faster_than_links_and_streams_of_computation(data: st.DataObject) -> None:
-    """The time of iterations is at least the load of each link, the computation, and the steps of any
-    motif one after the other.
-    """
+    """The time of iterations is at least the loads, the computation, and each motif's steps."""
     machine = resolve_topology(data.draw(st.sampled_from(["full:4@2GB+1us", "ring:4@1GB+2us"])))
     streams = data.draw(st.integers(1, 3))
     fabric = Fabric("drawn", (Channel("only", machine, streams=streams, launch_us=1.0),))

@@ -123,10 +123,10 @@ def test_memory_is_counted_from_the_first_motif_to_the_last_use(
 ) -> None:
     """At the same time: the batch of this iteration, that of the next, and the gradients.
 
-    Gradients are held from the end of backward at 8.5 us to the end of the optimizer at 14.5. The next
-    batch is exchanged from 11 us on, when their second motif is issued. The batch of this iteration is
-    held until forward of the next one has ended, at 17.5. Waits for memory forbid that, and without
-    them the judge would detect it.
+    Gradients are held from the end of backward at 8.5 us to the end of the optimizer at 14.5. The
+    next batch is exchanged from 11 us on, when their second motif is issued. The batch of this
+    iteration is held until forward of the next one has ended, at 17.5. Waits for memory forbid
+    that, and without them the judge would detect it.
     """
     held = {"batch": 100, "gradients": 1000}
     ops = tuple(
