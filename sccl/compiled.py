@@ -118,15 +118,15 @@ class Compilation(event.Listener):
     """
 
     def __init__(self, on_compile: Callable[[], None]) -> None:
-        self._told: Callable[[], None] | None = on_compile
+        self._on_compile: Callable[[], None] | None = on_compile
         self._depth, self._began = 0, 0.0
         self.seconds = 0.0
 
     def on_start(self, _event: object) -> None:
         """Call the function once, and start the clock."""
-        if self._told is not None:
-            self._told()
-        self._told = None
+        if self._on_compile is not None:
+            self._on_compile()
+        self._on_compile = None
         if self._depth == 0:
             self._began = time.perf_counter()
         self._depth += 1

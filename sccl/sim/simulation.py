@@ -184,7 +184,7 @@ def _initial_state(
     all_segments = len(fixed.event_of)
     events = many + all_segments + 1  # each comes, is tried or arrives, and each segment ends
 
-    def none(count: int) -> IntArray:
+    def unset(count: int) -> IntArray:
         """Return a column of so many that name nothing."""
         return np.full(count, NONE, np.int64)
 
@@ -193,27 +193,27 @@ def _initial_state(
         tick=np.empty(events, np.int64),
         code=np.empty(events, np.int64),
         segment=fixed.route_first[fixed.route],
-        place=none(many),
-        came=none(all_segments),
-        came_for=none(all_segments),
-        behind=none(many),
-        beside=none(many),
-        blocked=none(many),
-        ready=none(many),
+        place=unset(many),
+        came=unset(all_segments),
+        came_for=unset(all_segments),
+        behind=unset(many),
+        beside=unset(many),
+        blocked=unset(many),
+        ready=unset(many),
         ready_why=np.zeros(many, np.int8),  # the release of those that no gate keeps
-        ready_by=none(many),
-        head=none(links),
-        tail=none(links),
+        ready_by=unset(many),
+        head=unset(links),
+        tail=unset(links),
         free_at=np.zeros(links, np.int64),
-        last_row=none(links),
+        last_row=unset(links),
         left=left.copy(),
-        waiting=none(len(left)),
-        freed_by=none(len(left)),
+        waiting=unset(len(left)),
+        freed_by=unset(len(left)),
         shut=_gate_counts(messages, fixed.onward),
-        opening=none(len(fixed.onward) + 1),
+        opening=unset(len(fixed.onward) + 1),
         ahead=turns.ahead.copy(),
-        due=none(all_segments),
-        began=none(all_segments),
+        due=unset(all_segments),
+        began=unset(all_segments),
     )
 
 

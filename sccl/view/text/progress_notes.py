@@ -122,11 +122,11 @@ def share_bar(console: Console, doing: str) -> Iterator[ShareCallback]:
     with Progress(*columns, console=console, transient=True) as progress:
         tasks = {doing: progress.add_task(doing, total=None)}
 
-        def told(done: int, of: int, now: str = doing) -> None:
+        def report(done: int, of: int, now: str = doing) -> None:
             if now not in tasks:
                 for task in tasks.values():
                     progress.update(task, visible=False)
                 tasks[now] = progress.add_task(now, total=None)
             progress.update(tasks[now], completed=min(done, of), total=of)
 
-        yield told
+        yield report
