@@ -22,7 +22,7 @@ fabric = typer.Typer(
     name="fabric",
     no_args_is_help=True,
     add_completion=False,
-    help="List, show and check fabrics: the channels over which the ranks of a job move data.",
+    help="List, show, and check fabrics: the channels over which the ranks of a job move data.",
 )
 
 _MAX_SHOWN = 8

@@ -25,7 +25,7 @@ from sccl.tasks.store import StoreExportOutput, StoreGcOutput, StoreShowOutput, 
 
 store = typer.Typer(
     name="store",
-    help="Stored answers of sweeps and queries, from which they resume.",
+    help="List, export, and delete stored answers, from which sweeps resume.",
     no_args_is_help=True,
     add_completion=False,
 )

@@ -45,7 +45,7 @@ topo = typer.Typer(
     name="topo",
     no_args_is_help=True,
     add_completion=False,
-    help="List, show and change topologies.",
+    help="Import, list, show, and change machines.",
 )
 
 
@@ -205,19 +205,21 @@ def import_(
             show_default="by kind of link, and printed",
         ),
     ] = None,
-    chassis: Annotated[
+    nodes: Annotated[
         int | None,
         typer.Option(
+            "--nodes",
+            "--chassis",
             metavar="N",
-            help="Number of copies of the machine, joined by --network.",
-            show_default="one, as it is",
+            help="Number of nodes like this machine, joined by --network.",
+            show_default="one",
         ),
     ] = None,
     network: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Network between the copies: switch, rails, or full, and the NICs ('sccl "
+            help="Network between the nodes: switch, rails, or full, and the NICs ('sccl "
             "schema network').",
         ),
     ] = None,
@@ -228,7 +230,7 @@ def import_(
     The output lists the contents of the file line by line, then the assumptions.
     """
     options.check_writable(output)
-    read = join_by_network(read_machine(file, format_name, name, gpu, alpha_us), chassis, network)
+    read = join_by_network(read_machine(file, format_name, name, gpu, alpha_us), nodes, network)
     _write_and_print(read, output, json=json)
 
 

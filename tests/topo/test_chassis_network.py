@@ -98,7 +98,7 @@ def test_alike_nics_add_up() -> None:
 @pytest.mark.parametrize(
     ("chassis", "users", "message"),
     [
-        (1, ((0,),), "chassis is 1"),
+        (1, ((0,),), "the number of nodes is 1"),
         (2, ((3,),), r"NIC 0 is of GPUs \[3\]"),
         (2, ((),), r"NIC 0 is of GPUs \[\]"),
         (2, ((0, 0),), r"NIC 0 is of GPUs \[0, 0\]"),
