@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -68,6 +69,7 @@ def _compared(folder: Path, pair: tuple[str, str]) -> Found:
     collective, machine = pair
     file = folder / f"{collective}-{slugify(machine)}.json"
     if not file.exists():
+        wall, busy = time.perf_counter(), time.process_time()
         subject = comparison_subject(resolve_topology(machine), collective, None)
         contest = ComparisonProblem(subject.topology, subject.spec, AlphaModel.TRAVELS)
         entrants = build_contenders(contest, contender_names(), {}, lambda _: None)
@@ -77,6 +79,8 @@ def _compared(folder: Path, pair: tuple[str, str]) -> Found:
         write_atomically(
             file, json.dumps(to_plain(compare_output(made, {}, {}, None, None)), indent=1)
         )
+        wall, busy = time.perf_counter() - wall, time.process_time() - busy
+        sys.stderr.write(f"{file.stem}: {wall:.0f} s, {busy:.0f} s of the processor\n")
     found: Found = json.loads(file.read_text(encoding="utf-8"))
     return found
 
