@@ -182,6 +182,7 @@ def test_chassis_and_fabric_belong_together(tmp_path: Path) -> None:
     assert join_by_network(read, None, None) == read
     with pytest.raises(ParameterError, match="belong together"):
         join_by_network(read, 2, None)
-    code, _, err = sccl("topo", "import", tmp_path / "m.json", "--chassis", "2")
-    assert code == 2
-    assert "belong together" in err
+    for option in ("--nodes", "--chassis"):  # the second is the older name
+        code, _, err = sccl("topo", "import", tmp_path / "m.json", option, "2")
+        assert code == 2
+        assert "belong together" in err
