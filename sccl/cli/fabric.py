@@ -108,7 +108,7 @@ def _budget_text(budget: SharedBudget) -> str:
 @fabric.command(epilog="Example: sccl fabric check my-fabric.json")
 @report_errors
 def check(name: Name, json: options.Json = False) -> None:
-    """Check that a file is a fabric: the same ranks everywhere, and links that there are."""
+    """Check that a file is a fabric: the same ranks in each channel, and links that exist."""
     loaded_fabric = resolve_fabric(name)
     if json:
         print_output(check_output(name, loaded_fabric))

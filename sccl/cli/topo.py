@@ -82,7 +82,7 @@ def list_topologies(json: options.Json = False) -> None:
 @topo.command(epilog="Example: sccl topo show dgx1")
 @report_errors
 def show(name: Name, json: options.Json = False) -> None:
-    """Show adjacency with lanes, diameter, degrees, budgets and costs."""
+    """Show a machine: its links with their lanes, diameter, degrees, budgets, and costs."""
     topology = resolve_topology(name)
     if json:
         print_file(to_text(topology_to_wire(topology)))
@@ -111,7 +111,7 @@ def without(
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """Write the same machine with failed parts taken out, ready for synthesis."""
+    """Write a machine without some links, lanes, or ranks, such as after a failure."""
     if not link and not rank:
         raise ParameterError("nothing to take out: give --link A-B or --rank N")
     topology = resolve_topology(name)
@@ -143,7 +143,7 @@ def with_links(
     ],
     json: options.Json = False,
 ) -> None:
-    """Write the same machine with links or lanes added: what would they bring?"""
+    """Write a machine with more links or lanes, to compare it with the original."""
     topology = resolve_topology(name)
     changed = degrade.add_links(topology, parse_added_lanes(topology, link))
     _write_machine(changed, output)
@@ -264,7 +264,7 @@ def probe(
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """Read this machine from its vendor's tool: nvidia-smi, rocm-smi or amd-smi, if installed.
+    """Read this machine from its vendor's tool: nvidia-smi, rocm-smi, or amd-smi.
 
     Like 'sccl topo import' of the tool's output, with PCI bus id and kind of each GPU.
     """
@@ -345,7 +345,7 @@ def schema(
     ] = "topology",
     json: options.Json = False,  # noqa: ARG001 - for its errors
 ) -> None:
-    """Print the JSON Schema of topology files, or of another kind of file: always as JSON."""
+    """Print the JSON Schema of machine files, or of another kind of file, always as JSON."""
     older = {kind.replace("-", ""): kind for kind in SHAPES}
     kind = older.get(of, of)
     if kind not in SHAPES:
