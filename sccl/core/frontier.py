@@ -24,7 +24,7 @@ from sccl.core.symmetric import AnyAlgorithm
 COMPOSED, TREES, EXCHANGED, GATHERED = "composed", "trees", "exchanged", "gathered"
 """The names of the classes of allreduces."""
 
-PointState = Literal["proved", "best found", "is_asymptotic"]
+PointState = Literal["proved", "best found", "approached"]
 """State of a point: proved optimal, not proved, or a limit of R/C that no known algorithm
 attains.
 """
@@ -185,7 +185,7 @@ class Point:
         """Return the state of its proof."""
         if not self.is_proved:
             return "best found"
-        return "proved" if self.is_attained else "is_asymptotic"
+        return "proved" if self.is_attained else "approached"
 
     @property
     def state_text(self) -> str:

@@ -45,7 +45,6 @@ class ForeignFault:
     """A violation in a foreign file.
 
     Attributes:
-        way: Protocol in which it occurs. Empty: the format has none.
         block: Thread block, for programs. ``step`` is then one of its steps.
     """
 

@@ -116,7 +116,6 @@ class _MachineState:
     """The state of a run.
 
     Attributes:
-        ends: End of each started task.
         remaining: For an operation and an iteration, number of unfinished motifs.
         used: Current use of each resource.
         running: Ends by time, as recorded. An end may have been postponed since.

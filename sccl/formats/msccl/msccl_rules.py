@@ -44,7 +44,6 @@ class Runtime:
         blocks: Largest number of thread blocks of a rank.
         steps: Largest number of steps of a thread block.
         last_byte: Whether ``maxBytes`` is inclusive.
-        runs: Command that runs it. ``{path}`` is the file or its folder.
     """
 
     name: str

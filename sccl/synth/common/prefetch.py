@@ -48,11 +48,12 @@ class Prefetcher:
     def __init__(
         self,
         executor: Executor,
-        work: JsonWorker,
+        worker: JsonWorker,
         jobs: int,
-        look: Callable[[], None] = lambda: None,
+        check_alive: Callable[[], None] = lambda: None,
     ) -> None:
-        self.executor, self.worker, self.jobs, self.check_alive = executor, work, jobs, look
+        self.executor, self.worker, self.jobs = executor, worker, jobs
+        self.check_alive = check_alive
         self.futures: dict[str, Future[str]] = {}
 
     def prefetch(self, instances: Iterable[Instance]) -> None:

@@ -95,7 +95,9 @@ def open_writable_store(file: Path | None, *, no_store: bool) -> Iterator[Store 
         return
     try:
         opened = Store(
-            file or default_store_path(), version=sccl.__version__, is_own=_is_default_store(file)
+            file or default_store_path(),
+            version=sccl.__version__,
+            is_user_store=_is_default_store(file),
         )
     except InputError as error:
         if file:

@@ -117,9 +117,9 @@ class Store:
     """
 
     def __init__(
-        self, path: Path, *, version: str, is_own: bool = True, writing: bool = True
+        self, path: Path, *, version: str, is_user_store: bool = True, writing: bool = True
     ) -> None:
-        self.path, self.version, self.is_user_store = path, version, is_own
+        self.path, self.version, self.is_user_store = path, version, is_user_store
         self._has_warned = self._is_write_disabled = False
         with self._as_input_error():
             if writing:

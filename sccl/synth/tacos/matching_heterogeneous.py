@@ -25,7 +25,6 @@ class ChoiceStyle(NamedTuple):
 
     Attributes:
         sample: how many chunks a link chooses among.
-        onward: whether it looks first at those to which it is on a shortest way.
     """
 
     sample: int

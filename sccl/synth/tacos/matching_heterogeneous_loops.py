@@ -51,8 +51,6 @@ class HeterogeneousState(NamedTuple):
         group_held: a row of bits per group of ``Net.near``: those that one of its nodes has got.
         missing: by node: number of chunks that it wants and has not got.
         holders: by chunk: number of nodes that have got it.
-        onward: a row of bits per link: the chunks for which it is on a shortest path from their
-            source. No rows: links do not check this.
         sample: number of chunks that a link chooses among.
     """
 

@@ -62,7 +62,6 @@ class _RankChoice(NamedTuple):
     Attributes:
         offers: the links that could bring the chunk, as bits.
         key: chunks with a smaller one are added first.
-        order: places, in that order.
         matched_link: link that brings the chunk. Negative: none does.
         path_source: by link: the place from which the path came to it.
         matched_chunk: by link: the place of the chunk that it brings. Negative: none.

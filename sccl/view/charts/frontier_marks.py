@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from altair.typing import ChartType
 
 _MIN_DISTANCE = 13  # px between marks, so that they can be told apart
-_STATES = {"is_asymptotic": "approached, not attained"}
+_STATES = {"approached": "approached, not attained"}
 _SEARCHED = "proved for the k and C searched"
 _LIMIT = "limit of R/C for this S"
 _MARKS = {

@@ -280,7 +280,7 @@ def _frontier_data(
         "cost_note": costs.note,
         "limits": [[steps, str(limits[steps])] for steps in sorted(limits)],
         "restricted": [[i, said[shown[i].file]] for i in members if shown[i].file in said],
-        "is_asymptotic": sorted(
+        "approached": sorted(
             {(s, str(cost)) for part in single_classes for s, cost in part.asymptotic_costs}
         ),
         "refuted": _candidate_rows(
@@ -307,7 +307,7 @@ def _class_data(
         "summary": str(class_state(part)),
         "points": [i for i in members if shown[i].file in part.files],
         "limits": [[limit.steps, str(limit.lower)] for limit in part.limits],
-        "is_asymptotic": [[steps, str(cost)] for steps, cost in part.asymptotic_costs],
+        "approached": [[steps, str(cost)] for steps, cost in part.asymptotic_costs],
     }
 
 

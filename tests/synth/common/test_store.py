@@ -65,7 +65,7 @@ def forget_what_this_process_derived(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def origin_in(path: Path, *, version: str = "1", own: bool = True) -> Origin:
-    with closing(Store(path, version=version, is_own=own)) as opened:
+    with closing(Store(path, version=version, is_user_store=own)) as opened:
         found = opened.get(instance(), "cpsat", None)
     assert isinstance(found, Unsat)
     return found.origin

@@ -144,7 +144,7 @@ def test_a_matching_that_meets_the_bound_is_left_alone() -> None:
     assert rematch_tail(of.net, of.forward, finish, sends, 1)[1] is sends
 
 
-@pytest.mark.parametrize(("what", "most"), [("MAX_STATES", 255), ("MOST_LINKS", 3)])
+@pytest.mark.parametrize(("what", "most"), [("MAX_STATES", 255), ("MAX_LINKS", 3)])
 def test_what_is_too_large_is_left_alone(
     what: str, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

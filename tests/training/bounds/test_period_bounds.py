@@ -12,18 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sccl.solvers.effort import Effort
-from sccl.training import (
-    StepMotif,
-    StepOp,
-    StepOption,
-    StepProblem,
-    period_lower_bound,
-    search_by_annealing,
-    solve_step,
-)
 from sccl.training.bounds.capacity_tightening import tighten_capacities
 from sccl.training.bounds.cycle_ratio import Arc, find_critical_cycle
-from sccl.training.bounds.period_bounds import SpanProof, find_bound_fault, iterate_period_bounds
+from sccl.training.bounds.period_bounds import (
+    SpanProof,
+    find_bound_fault,
+    iterate_period_bounds,
+    period_lower_bound,
+)
 from sccl.training.bounds.span_lp import (
     SpanPrices,
     SpanProgram,
@@ -39,8 +35,16 @@ from sccl.training.scheduling.cyclic_problem import (
     find_cyclic_plan_fault,
 )
 from sccl.training.scheduling.period_cpsat import solve_period, solve_period_by_choice
+from sccl.training.scheduling.search_strategies import search_by_annealing
 from sccl.training.scheduling.steady_state import find_steady_state
-from sccl.training.scheduling.step_problem import FULL_SHARE
+from sccl.training.scheduling.step_cpsat import solve_step
+from sccl.training.scheduling.step_problem import (
+    FULL_SHARE,
+    StepMotif,
+    StepOp,
+    StepOption,
+    StepProblem,
+)
 from tests.kit.layered import layered
 from tests.kit.nightly import times
 

@@ -15,16 +15,17 @@ from sccl.core.workload import Workload
 from sccl.errors import UnknownNameError
 from sccl.tasks.motif_planning import build_motif_planner
 from sccl.topo import resolve_fabric
-from sccl.training import find_step_plan_fault, search_step_plan
 from sccl.training.options.complementary_options import find_complements
 from sccl.training.options.measured_costs import COMPLEMENT_SEPARATOR
 from sccl.training.options.option_catalog import OptionSettings, find_options
 from sccl.training.options.option_enumeration import OptionEnumerator
 from sccl.training.options.residual_capacity import residual_channel
 from sccl.training.planner import Planner, PlanSettings
+from sccl.training.scheduling.step_search import search_step_plan
 from sccl.training.scheduling.workload_problem import PlanningJob
 from sccl.training.validate.plan_bound import find_plan_bound_fault
 from sccl.training.validate.plan_faults import find_faults
+from sccl.training.validate.step_plan_faults import find_step_plan_fault
 from tests.kit.brief import begun_briefly
 from tests.kit.nightly import times
 from tests.kit.workloads import calling, comm

@@ -13,24 +13,30 @@ from hypothesis import strategies as st
 from benchmarks.syndicate import figure6, options_alone, order_alone
 from sccl.errors import ParameterError
 from sccl.solvers.effort import Effort
-from sccl.training import (
+from sccl.training.bounds.step_bounds import (
+    finish_lower_bound,
+    idle_ticks,
+    load_bound,
+    min_duration,
+)
+from sccl.training.scheduling.list_scheduling import list_schedule_by_urgency
+from sccl.training.scheduling.search_strategies import (
+    build_fifo_plan,
+    fastest_options,
+    search_by_annealing,
+    search_by_markov_chain,
+)
+from sccl.training.scheduling.serial_generation import NEVER
+from sccl.training.scheduling.step_cpsat import solve_step
+from sccl.training.scheduling.step_problem import (
     StepMotif,
     StepOp,
     StepOption,
     StepPlan,
     StepProblem,
-    build_fifo_plan,
-    find_step_plan_fault,
-    finish_lower_bound,
-    search_by_annealing,
-    search_by_markov_chain,
-    search_step_plan,
-    solve_step,
 )
-from sccl.training.bounds.step_bounds import idle_ticks, load_bound, min_duration
-from sccl.training.scheduling.list_scheduling import list_schedule_by_urgency
-from sccl.training.scheduling.search_strategies import fastest_options
-from sccl.training.scheduling.serial_generation import NEVER
+from sccl.training.scheduling.step_search import search_step_plan
+from sccl.training.validate.step_plan_faults import find_step_plan_fault
 from tests.kit.nightly import times
 
 RESOURCES = 3

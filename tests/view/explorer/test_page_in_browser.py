@@ -452,7 +452,7 @@ def test_marks_are_those_of_the_static_charts(opened: Open) -> None:
         )
     )
     refuted = kinds.pop("refuted")
-    assert kinds == {"proved": 1, "found": 1, "is_asymptotic": 1, "open": 1, "limit": 1}
+    assert kinds == {"proved": 1, "found": 1, "approached": 1, "open": 1, "limit": 1}
     assert 5 < refuted < 40
     marks = [box for _, box in boxes_of(tab, ".chart .mark.refuted")]
     others = [box for _, box in boxes_of(tab, ".chart .mark:not(.refuted)")]
@@ -460,7 +460,7 @@ def test_marks_are_those_of_the_static_charts(opened: Open) -> None:
     for i, (x, y) in enumerate(centres[:refuted]):
         assert all(math.hypot(x - u, y - v) > 11 for u, v in centres[i + 1 :])
     keys = tab.inner_text(".frontier .legend")
-    for name in ("proved", "best found", "is_asymptotic", "open", "refuted", "limit of R/C"):
+    for name in ("proved", "best found", "approached", "open", "refuted", "limit of R/C"):
         assert name in keys
 
 
