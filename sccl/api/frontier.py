@@ -217,7 +217,7 @@ class Frontier(ComputedFrontier):
     def _repr_html_(self) -> str:
         refuted = format_count(len(self.refuted), "candidate")
         counts = f"{refuted} refuted, {len(self.open)} open."
-        of_class = "" if self.value.is_multiclass else f" Class: {self.value.scope}."
+        of_class = "" if self.value.is_multiclass else f" Searched: {self.value.scope}."
         return heading(self.name) + self._table() + paragraph(counts + of_class)
 
 

@@ -62,7 +62,7 @@ Timeout = Annotated[
     float | None,
     typer.Option(
         help="Seconds for each synthesizer, for all sizes together.",
-        show_default="none: they end by effort, which no load changes",
+        show_default="none: a fixed budget of deterministic work",
     ),
 ]
 Seed = Annotated[int, typer.Option(help="Seed of the synthesizers.")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import keyword
+import re
 import sys
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -87,7 +88,15 @@ def load_verb(verb: Verb) -> TyperCommand | TyperGroup:
     assert isinstance(command, TyperCommand | TyperGroup)
     command.name, command.epilog = verb.name, f"Example: {verb.example}"
     command.rich_help_panel = verb.group
+    _join_lines(command)
     return command
+
+
+def _join_lines(command: Any) -> None:
+    """Join the lines of each paragraph of a help text, which Typer prints as they are."""
+    command.help = re.sub(r"(?<!\n)\n(?!\n)", " ", command.help.strip())
+    for inner in getattr(command, "commands", {}).values():
+        _join_lines(inner)
 
 
 app = typer.Typer(

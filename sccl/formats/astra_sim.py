@@ -64,8 +64,8 @@ class AstraOptions(MessageOptions, frozen=True, kw_only=True):
     network: Annotated[
         _Networks,
         Meta(
-            description="Its network: auto (that of the machine), Ring, FullyConnected, Switch; or "
-            "ns3, for its ns-3 binary."
+            description="Network of the simulator: auto (that of the machine), Ring, "
+            "FullyConnected, Switch, or ns3 for its ns-3 binary."
         ),
     ] = "auto"
 

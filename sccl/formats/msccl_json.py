@@ -43,7 +43,7 @@ from sccl.topo.importers import taccl_nodes
 from sccl.topo.importers.unused_fields import UNUSED, decoded_json, unused_field_paths, unused_line
 
 NAME = "msccl-json"
-ABOUT = "algorithms of msccl-tools (and of SCCL's public code), one file each; TACCL's are read"
+ABOUT = "algorithms of msccl-tools (and of SCCL's public code), one file each; reads TACCL's too"
 SOURCE = "microsoft/msccl-tools 2.3.0 (030a750), msccl/serialization.py"
 TAKES = (Algorithm,)
 BY_SIZE = False

@@ -94,7 +94,7 @@ class MscclOptions(FormatOptions, frozen=True, kw_only=True):
         Meta(
             ge=1,
             le=32,
-            description="Over how many channels the messages of a link go at least.",
+            description="Smallest number of channels for the messages of a link.",
         ),
     ] = 1
     instances: Annotated[

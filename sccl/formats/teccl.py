@@ -21,7 +21,7 @@ from sccl.formats.transfer_lists import ASSUMED_MACHINE_NOTE, algorithm_of_flows
 from sccl.topo.importers.unused_fields import unused_line
 
 NAME = "teccl"
-ABOUT = "schedules of TE-CCL (read alone)"
+ABOUT = "schedules of TE-CCL (read only)"
 SOURCE = "microsoft/TE-CCL, examples/schedules"
 TAKES = ()
 BY_SIZE = False

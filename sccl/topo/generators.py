@@ -211,8 +211,8 @@ _GENERATORS = (
         "nodes of GPUs around a switch, a leaf switch a rail, spine switches",
         rail,
     ),
-    Generator("ndv2", "CHASSIS", "ndv2:16", "NDv2 chassis of 8 GPUs, one NIC each", ndv2),
-    Generator("dgx2", "CHASSIS", "dgx2:4", "DGX-2 chassis of 16 GPUs, eight NICs each", dgx2),
+    Generator("ndv2", "NODES", "ndv2:16", "NDv2 nodes of 8 GPUs, one NIC each", ndv2),
+    Generator("dgx2", "NODES", "dgx2:4", "DGX-2 nodes of 16 GPUs, eight NICs each", dgx2),
 )
 
 

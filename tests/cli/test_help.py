@@ -38,6 +38,27 @@ def test_every_option_is_explained(name: str) -> None:
         assert parameter.help.endswith((".", ")", "...")), f"{name} {parameter.name}"
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_paragraphs_of_help_are_single_lines(name: str) -> None:
+    """Typer breaks lines where the text does, so a wrapped paragraph looks ragged."""
+    assert "\n" not in COMMANDS[name].help.replace("\n\n", "")
+
+
+@pytest.mark.parametrize(
+    ("verb", "is_listed"), [("pareto", False), ("solve", False), ("limits", True), ("teccl", True)]
+)
+def test_verbs_list_counts_if_they_accept_unequal_parts(verb: str, is_listed: bool) -> None:
+    assert ("--counts" in help_of(f"sccl {verb}")) is is_listed
+
+
+def test_refused_counts_name_verbs_that_accept_them(tmp_path: Path) -> None:
+    (tmp_path / "parts.txt").write_text("3 1 4 1", encoding="utf-8")
+    words = "pareto --collective allgatherv --topo ring:4 --counts"
+    result = CliRunner().invoke(app, [*words.split(), str(tmp_path / "parts.txt")])
+    assert result.exit_code == 2
+    assert "use 'sccl teccl' or 'sccl limits --time'" in result.stderr
+
+
 def help_of(name: str) -> str:
     result = CliRunner(env={"COLUMNS": "300"}).invoke(app, [*name.split()[1:], "--help"])
     assert result.exit_code == 0

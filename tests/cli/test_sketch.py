@@ -150,7 +150,7 @@ def test_drawing_is_the_same_each_time(file: Path, tmp_path: Path, suffix: str) 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"nnodes": 4, "symmetry_offsets": []}, "nnodes is 4, and it has 2 chassis"),
+        ({"nnodes": 4, "symmetry_offsets": []}, "nnodes is 4, and the machine has 2"),
         ({"nnodes": 5}, "nnodes is 5, and 16 ranks are no 5 nodes"),
         ({"symmetry_offsets": [[4, 8]]}, "link 0 -> 9 would be 4 -> 13, which is none"),
         ({"senders": {}}, "unknown field `senders`"),

@@ -98,7 +98,7 @@ def test_alike_nics_add_up() -> None:
 @pytest.mark.parametrize(
     ("chassis", "users", "message"),
     [
-        (1, ((0,),), "chassis is 1"),
+        (1, ((0,),), "the number of nodes is 1"),
         (2, ((3,),), r"NIC 0 is of GPUs \[3\]"),
         (2, ((),), r"NIC 0 is of GPUs \[\]"),
         (2, ((0, 0),), r"NIC 0 is of GPUs \[0, 0\]"),
@@ -184,6 +184,7 @@ def test_chassis_and_fabric_belong_together(tmp_path: Path) -> None:
     assert join_by_network(read, None, None) == read
     with pytest.raises(ParameterError, match="belong together"):
         join_by_network(read, 2, None)
-    code, _, err = sccl("topo", "import", tmp_path / "m.json", "--chassis", "2")
-    assert code == 2
-    assert "belong together" in err
+    for option in ("--nodes", "--chassis"):  # the second is the older name
+        code, _, err = sccl("topo", "import", tmp_path / "m.json", option, "2")
+        assert code == 2
+        assert "belong together" in err

@@ -47,8 +47,8 @@ def test_sketch_of_the_catalogue_s_machines() -> None:
 
 WRONG: list[tuple[str, Sketch, str]] = [
     ("ndv2x2", replace(NDV2, nodes=3), "nnodes is 3, and 16 ranks are no 3 nodes"),
-    ("ndv2x2", replace(NDV2, nodes=4, rotations=()), r"nnodes is 4, and it has 2 chassis"),
-    ("ndv2x4", replace(NDV2, rotations=()), "nnodes is 2, and the machine has 4 chassis"),
+    ("ndv2x2", replace(NDV2, nodes=4, rotations=()), r"nnodes is 4, and the machine has 2"),
+    ("ndv2x4", replace(NDV2, rotations=()), "nnodes is 2, and the machine has 4 nodes"),
     ("dgx2:2", NDV2, r"internode_conn\[0\]: no link, .* from rank 0 to rank 17"),
     (
         "ndv2x2",
