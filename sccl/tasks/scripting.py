@@ -142,7 +142,6 @@ class _ScriptCompiler:
         self._rings = [LinkedRings(channel.topology) for channel in plan.fabric.channels]
 
     def compile_op(self, op: CommOp, lanes: list[tuple[int, int]]) -> ScriptOp:
-        """Return a collective with the transfers of its motifs."""
         option, even = self._options[op.id], _with_even_blocks(op)
         made = self._op_motifs(op, even)
         is_single = len(made) == 1 and not op.merged

@@ -235,7 +235,6 @@ def _notes(run: SimulationRun, shown: int) -> Iterator[str]:
 
 
 def _select_links(made: Timeline, path: Iterable[int]) -> list[int]:
-    """Return which links are drawn: all, or those that matter most."""
     links = range(len(made.topology.links))
     if len(links) <= charts.MAX_LINKS:
         return list(links)

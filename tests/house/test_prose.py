@@ -33,9 +33,10 @@ _ROLE = re.compile(r":\w+:`[^`]*`")
 _FIELDS = re.compile(r"\n\s*(\w+: |Args:|Returns:|Raises:|Attributes:|Yields:)")
 _EXAMPLE = re.compile(r"^( *)>>> .*\n(?:\1\S.*(?:\n|\Z))*", re.MULTILINE)
 _DIRECTIVE = re.compile(r"^#\s*(?:noqa: [A-Z0-9, ]+|type: ignore\S*)(?:\s*-)?")
-PACKAGES = sorted(
-    str(path.parent.relative_to(ROOT)) for path in (ROOT / "sccl").glob("*/__init__.py")
-)
+PACKAGES = [
+    "tests",
+    *sorted(f"sccl/{p.parent.name}" for p in (ROOT / "sccl").glob("*/__init__.py")),
+]
 SEMICOLON, YOU = re.compile(";"), re.compile(r"\byou(?:rs?)?\b", re.IGNORECASE)
 
 

@@ -103,7 +103,6 @@ class HalfFrontier:
 
     @property
     def _last_steps(self) -> int:
-        """Return the last S that was swept."""
         asked = self.frontier.covered.max_steps if self.frontier.covered else None
         return self.bounds.steps + EXTRA_STEPS if asked is None else asked
 

@@ -185,7 +185,6 @@ class Store:
 
     @contextmanager
     def _as_input_error(self) -> Iterator[None]:
-        """Turn errors of the file into an InputError."""
         try:
             yield
         except (OSError, sqlite3.Error, UnicodeError) as error:

@@ -164,7 +164,6 @@ def _best_alltoall(
 
 
 def _cheaper(first: _NamedAlgorithm, second: _NamedAlgorithm) -> _NamedAlgorithm:
-    """Return the cheaper of two algorithms, which may not be there."""
     if first[1] is None or second[1] is None:
         return first if second[1] is None else second
     return first if first[1].bandwidth_cost <= second[1].bandwidth_cost else second

@@ -76,7 +76,6 @@ class ProjectSchedule:
 
     @cached_property
     def _uses(self) -> list[list[ResourceUse]]:
-        """Return what each send holds."""
         return [
             list(
                 {

@@ -127,7 +127,6 @@ def start_sends(state: NetworkState, net: NetworkArrays, chosen: UInt64Array) ->
 
 @compiled
 def _event_delay(net: NetworkArrays, kind: Any, head: Any) -> Any:
-    """Return the delay from a transfer's begin to the event of a head."""
     if head == 0:
         return net.busy[kind]
     return net.busy[kind] + net.lag[kind] if head == 1 else net.hold[kind]

@@ -78,7 +78,6 @@ class _BestAttempt:
 
     @property
     def is_near_optimal(self) -> bool:
-        """Return whether there is hardly a better one."""
         return self.result is not None and is_close(self.finish, self.lower_bound)
 
 

@@ -127,7 +127,6 @@ def _first_tick_for(
     lags = [problem.clock.lag(link) for link in links]
 
     def is_sufficient(tick: int) -> bool:
-        """Return whether so many have arrived by a tick."""
         pairs = zip(links, lags, strict=True)
         return (
             sum(varied.max_chunks(link, tick - lag) for link, lag in pairs if tick > lag) >= chunks

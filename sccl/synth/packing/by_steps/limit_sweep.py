@@ -162,7 +162,6 @@ class _LimitSweep:
 
     @property
     def is_exact(self) -> bool:
-        """Return whether every limit is known."""
         return all(packed.limit.is_exact for packed in self.packed)
 
     def run_until(self, last: int) -> str:

@@ -87,7 +87,6 @@ class PackingSearch(LowerBoundSearch):
 
     @property
     def _has_inter_chassis(self) -> bool:
-        """Return whether something goes from one chassis to another."""
         holders = self.problem.commodities[0].holders
         return any(
             holders.isdisjoint(map(int, chassis)) for chassis in self.problem.topology.chassis

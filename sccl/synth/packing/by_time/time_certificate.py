@@ -84,7 +84,6 @@ def write_time_certificate(
     lower_bounds: dict[int, Fraction] = {}
 
     def make(unfinished: Path) -> Sequence[Claim]:
-        """Write the files of all schedules, and return the claims."""
         claims: list[Claim] = []
         cuts = _CutClaims(topology, spec)
         for size, result in sorted(results.items()):

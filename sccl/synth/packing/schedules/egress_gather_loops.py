@@ -236,7 +236,6 @@ def _send(  # noqa: PLR0913, PLR0917 - independent inputs and state
 
 @compiled
 def _arrive(routes: EgressRoutes, parts: ChunkParts, gone: SendLog) -> None:
-    """Process the arrivals of this tick."""
     at = gone.now[TICK] % len(gone.head)
     row = gone.head[at]
     while row >= 0:

@@ -216,7 +216,6 @@ def _send(path: int, chunk: int, paths: PortRoutes, all_: Holdings, sent: InFlig
 
 @compiled
 def _arrive(paths: PortRoutes, all_: Holdings, sent: InFlight) -> None:
-    """Process the arrivals of this tick."""
     at = sent.now[TICK] % len(sent.head)
     row = sent.head[at]
     while row >= 0:

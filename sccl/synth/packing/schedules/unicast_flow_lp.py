@@ -83,17 +83,14 @@ class _RootArcs:
 
     @property
     def flows(self) -> int:
-        """Return how many columns are flows."""
         return len(self.link)
 
     @property
     def columns(self) -> int:
-        """Return how many there are."""
         return self.flows + self.ranks * self.slots + len(self.holders)
 
     @property
     def rows(self) -> int:
-        """Return how many there are."""
         return self.ranks * (self.slots + 1)
 
     def conservation_rows(self) -> tuple[IntArray, IntArray, FloatArray]:

@@ -56,7 +56,6 @@ class _TreeDirection:
         return {(edge, self.first - step) for edge, step in tree}
 
     def lower_bound(self, all_prices: IntArray) -> int:
-        """Return a lower bound on the cost of such trees."""
         return self.search.lower_bound(self.prices(all_prices))
 
 

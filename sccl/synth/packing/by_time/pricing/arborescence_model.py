@@ -86,7 +86,6 @@ class _ArborescenceModel:
                     model.add(turn[v] > turn[u]).only_enforce_if(sent)
 
     def cheapest(self, cost: IntArray, hint: SlotTree | None) -> tuple[SlotTree | None, float]:
-        """Return the result of :meth:`SearchedTrees.cheapest`."""
         dearest = max(1, int(cost.max(initial=1)))
         part = max(1, dearest // _COST_SCALE)
         uses = list(self.sent)
