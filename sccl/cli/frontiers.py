@@ -54,6 +54,7 @@ def print_frontier(console: Console, frontier: Frontier, spec: Spec) -> None:
 
 
 def _print_sweep(console: Console, frontier: Frontier, spec: Spec) -> None:
+    assert frontier.covered is not None
     _print_bounds(console, frontier, spec)
     if frontier.points:
         console.print(_points_table(frontier.points))
@@ -61,7 +62,7 @@ def _print_sweep(console: Console, frontier: Frontier, spec: Spec) -> None:
     refuted = format_count(len(frontier.refuted), "candidate")
     console.print(
         f"{refuted} refuted, {len(frontier.open)} open, {frontier.seconds:.1f} s. "
-        f"Class: {frontier.scope}"
+        f"Searched: {frontier.scope} (R <= S + {frontier.covered.k})"
     )
     if frontier.stop_reason == "interrupted":
         console.print("[yellow]Interrupted: these are partial results.[/]")
@@ -103,7 +104,7 @@ def _print_limits(console: Console, frontier: Frontier, spec: Spec) -> None:
     _print_bounds(console, frontier, spec)
     console.print(_limits_table(frontier))
     _print_fastest(console, frontier)
-    console.print(f"{frontier.seconds:.1f} s. Class: {frontier.scope}, any k, any C")
+    console.print(f"{frontier.seconds:.1f} s. Searched: {frontier.scope}, any k, any C")
     if frontier.stop_reason == "interrupted":
         console.print("[yellow]Interrupted: these are partial results.[/]")
     elif frontier.is_complete:

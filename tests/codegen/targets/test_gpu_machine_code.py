@@ -28,7 +28,7 @@ from tests.kit.machine_code import (
 from tests.kit.matrix import Hard, all_of
 
 ROWS = (Hard("dgx1", "allgather", (2, 2, 3)), Hard("dgx1", "reduce", (6, 3, 5), root=3))
-"""Algorithms that compile in seconds; every call of a machine is in them."""
+"""Algorithms that compile in seconds, with every call of a machine."""
 
 PTX_OF_CUDA_12_9 = (8, 8)
 

@@ -43,7 +43,7 @@ def promises() -> Path:
 
 
 def run(threads: int, mutant: int = 0) -> subprocess.CompletedProcess[str]:
-    """Run all sequences; the first race ends the program, and a hang raises TimeoutExpired."""
+    """Run all sequences. The first race ends the program, and a hang raises TimeoutExpired."""
     settings = {
         "SCCL_EMULATED_THREADS": str(threads),
         "SCCL_MUTANT": str(mutant),
@@ -89,7 +89,7 @@ NEVER_NEEDED = "&control(rank_)->ended"
 
 
 def stream_files(transport: str) -> tuple[dict[str, str], list[Mutant]]:
-    """Return a project whose streams have mutants: copy engines, or what all transports share."""
+    """Return a project whose streams have mutants: copy engines, or common parts."""
     files = generate(all_of(FOUR), "cuda", CodegenOptions(1, transport))
     own = transport == "dma"
     short = with_small_slots(files, 192, None if own else 64)
