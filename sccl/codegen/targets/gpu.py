@@ -35,8 +35,10 @@ and a flag. This is an estimate."""
 
 MEMORY_CONTRACT = """\
  *  - Buffers are memory of the calling rank's GPU, the one that was current at the communicator's
- *    first call. `stream` is a {stream}; the call returns when it is under way there. With a NULL
- *    stream the call waits for all work that its thread put on the GPU's default streams (the
+ *    first call. `stream` is a {stream}; the call returns when it is under way there. Before that
+ *    it may wait: for all ranks to make it, if its program is direct and its output is not
+ *    registered; for the call before it, if it is in place with more bytes than any other. With a
+ *    NULL stream the call waits for all work that its thread put on the GPU's default streams (the
  *    legacy one and the thread's own), and returns when it is done. Calls belong on one
  *    communicator at a time, in all threads and streams, where their thread blocks do not all fit
  *    on the GPU together. SCCL_TIMEOUT counts from when a kernel starts, so that calls, refused
