@@ -391,7 +391,7 @@ def enforced_jobs(
 @app.command("teccl-scale")
 @report_errors
 def large(only: Parts = "", smoke: Smoke = False, output: Output = None) -> None:
-    """Measure time and memory of whole processes for 2 to 32 chassis and for process groups."""
+    """Measure time and memory of whole processes for 2 to 32 nodes and for process groups."""
     cases = _chosen(large_runs.CASES, only, smoke=smoke)
     record = begin("teccl-scale", check_writable(output), {"only": only, "smoke": smoke}, {})
     results: list[large_runs.LargeResult] = []

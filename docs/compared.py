@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -28,68 +29,88 @@ from sccl.view.charts import SystemTimes, comparison_chart
 
 DOCS = Path(__file__).parent
 PAGE = DOCS / "comparisons.md"
+RAW_DATA = DOCS.parent / "benchmarks" / "results" / "comparisons.json"
 MACHINES = {
     "dgx1": "NVIDIA DGX-1, 8 GPUs on NVLinks.",
     "z52": "Gigabyte Z52, 8 GPUs as a ring.",
-    "ndv2x2": "Two Azure NDv2, 16 GPUs; the links between the two are slower than the rest.",
-    "dgx2": "NVIDIA DGX-2, 16 GPUs on NVSwitches, as links with what leaves and enters each.",
+    "ndv2x2": "Two Azure NDv2, 16 GPUs. The links between the two are slower than the others.",
+    "dgx2": "NVIDIA DGX-2, 16 GPUs on NVSwitches, as links with a budget for each GPU.",
     "torus:4x4x4": "64 ranks in a torus.",
-    "dragonfly:4x5": "20 ranks in five groups of four, a link between each two groups.",
+    "dragonfly:4x5": "20 ranks in five groups of four, and a link between each two groups.",
     "rail:4x4": "Four nodes of four GPUs: a switch in each node, and one for each rail.",
 }
 SIZES = "1KB,16KB,64KB,1MB,16MB,1GB"
 COLLECTIVES = ("allreduce", "allgather")
 
-_MADE = "<!-- What follows is made by docs/compared.py. -->\n"
+_MADE = "<!-- docs/compared.py writes everything below. -->\n"
 _SUMMARY = "Fastest contender by size, and its gap to the lower bound:\n"
 
-Found = dict[str, Any]
+Comparison = dict[str, Any]
+"""The output of ``sccl compare --json``."""
 
 
 def main(folder: Path) -> None:
-    """Write the page and its pictures."""
+    """Write the page, its pictures, and the raw data."""
     make_directory(folder)
     pairs = [(collective, machine) for machine in MACHINES for collective in COLLECTIVES]
     with ProcessPoolExecutor(2) as pool:
-        results = dict(zip(pairs, pool.map(partial(_compared, folder), pairs), strict=True))
-    found = {m: {c: results[c, m] for c in COLLECTIVES} for m in MACHINES}
+        results = dict(zip(pairs, pool.map(partial(_comparison, folder), pairs), strict=True))
+    by_machine = {m: {c: results[c, m] for c in COLLECTIVES} for m in MACHINES}
     head = PAGE.read_text(encoding="utf-8").partition(_MADE)[0]
-    parts = [head + _MADE, _SUMMARY, _summary(found)]
+    parts = [head + _MADE, _SUMMARY, _summary(by_machine)]
     for machine, about in MACHINES.items():
         picture = DOCS / "pictures" / f"compare-{slugify(machine)}.svg"
-        drawn = [_chart(one) for one in found[machine].values()]
+        drawn = [_chart(comparison) for comparison in by_machine[machine].values()]
         charts.save_chart(charts.stack_charts(drawn), picture)
         parts += [f"## {machine}\n\n{about}\n", f"![{_alt(machine)}](pictures/{picture.name})\n"]
     write_atomically(PAGE, "\n".join(parts))
+    lines = ",\n".join(json.dumps(_times(comparison)) for comparison in results.values())
+    write_atomically(RAW_DATA, f"[\n{lines}\n]\n")
 
 
-def _compared(folder: Path, pair: tuple[str, str]) -> Found:
-    """Return the comparison that is in the folder, and compute it where it is missing."""
+def _comparison(folder: Path, pair: tuple[str, str]) -> Comparison:
+    """Return the comparison that the folder keeps, after computing it if it is missing."""
     collective, machine = pair
     file = folder / f"{collective}-{slugify(machine)}.json"
     if not file.exists():
+        wall, busy = time.perf_counter(), time.process_time()
         subject = comparison_subject(resolve_topology(machine), collective, None)
-        contest = ComparisonProblem(subject.topology, subject.spec, AlphaModel.TRAVELS)
-        entrants = build_contenders(contest, contender_names(), {}, lambda _: None)
-        made = compare(contest, entrants, parse_sizes(SIZES))
-        if made.end_reason:
+        problem = ComparisonProblem(subject.topology, subject.spec, AlphaModel.TRAVELS)
+        contenders = build_contenders(problem, contender_names(), {}, lambda _: None)
+        compared = compare(problem, contenders, parse_sizes(SIZES))
+        if compared.end_reason:
             raise KeyboardInterrupt
-        write_atomically(
-            file, json.dumps(to_plain(compare_output(made, {}, {}, None, None)), indent=1)
-        )
-    found: Found = json.loads(file.read_text(encoding="utf-8"))
-    return found
+        output = compare_output(compared, {}, {}, None, None)
+        write_atomically(file, json.dumps(to_plain(output), indent=1))
+        wall, busy = time.perf_counter() - wall, time.process_time() - busy
+        sys.stderr.write(f"{file.stem}: {wall:.0f} s, {busy:.0f} s of the processor\n")
+    comparison: Comparison = json.loads(file.read_text(encoding="utf-8"))
+    return comparison
 
 
-def _chart(found: Found) -> charts.ChartType:
+def _times(comparison: Comparison) -> Comparison:
+    """Return bounds, and the times of each contender by size, without plans."""
+    bounds = {size["size_bytes"]: size["bound_us"] for size in comparison["sizes"]}
+    times = {
+        system["name"]: {row["size_bytes"]: row["time_us"] for row in system["times"]}
+        for system in comparison["systems"]
+        if system["times"]
+    }
+    names = {name: comparison[name] for name in ("sccl", "collective", "topology", "alpha")}
+    return names | {"bounds_us": bounds, "times_us": times}
+
+
+def _chart(comparison: Comparison) -> charts.ChartType:
     systems = [
-        SystemTimes(one["name"], tuple((r["size_bytes"], r["time_us"]) for r in one["times"]))
-        for one in found["systems"]
-        if one["times"]
+        SystemTimes(
+            system["name"], tuple((row["size_bytes"], row["time_us"]) for row in system["times"])
+        )
+        for system in comparison["systems"]
+        if system["times"]
     ]
-    bound = [(size["size_bytes"], size["bound_us"]) for size in found["sizes"]]
-    title = f"{found['collective']} on {found['topology']}"
-    return comparison_chart(systems, bound, title, f"alpha {found['alpha']}")
+    bounds = [(size["size_bytes"], size["bound_us"]) for size in comparison["sizes"]]
+    title = f"{comparison['collective']} on {comparison['topology']}"
+    return comparison_chart(systems, bounds, title, f"alpha {comparison['alpha']}")
 
 
 def _alt(machine: str) -> str:
@@ -97,19 +118,19 @@ def _alt(machine: str) -> str:
     return f"Completion time divided by the lower bound, by size: {both} on {machine}"
 
 
-def _summary(found: dict[str, dict[str, Found]]) -> str:
+def _summary(by_machine: dict[str, dict[str, Comparison]]) -> str:
     """Return a table of the fastest contender on each machine by size, with its gap."""
-    sizes = next(iter(next(iter(found.values())).values()))["sizes"]
+    sizes = next(iter(next(iter(by_machine.values())).values()))["sizes"]
     heads = [format_bytes(size["size_bytes"]) for size in sizes]
     rows = [f"| | {' | '.join(heads)} |", f"|---|{'---|' * len(heads)}"]
-    for machine, by_collective in found.items():
-        for collective, one in by_collective.items():
-            cells = [_cell(size) for size in one["sizes"]]
+    for machine, by_collective in by_machine.items():
+        for collective, comparison in by_collective.items():
+            cells = [_cell(size) for size in comparison["sizes"]]
             rows.append(f"| {collective}, {machine} | {' | '.join(cells)} |")
     return "\n".join(rows) + "\n"
 
 
-def _cell(size: Found) -> str:
+def _cell(size: Comparison) -> str:
     return f"{size['winner']}, {_percent(size['gap'])}"
 
 

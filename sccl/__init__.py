@@ -1,4 +1,4 @@
-"""sccl: find, prove and run optimal collective-communication algorithms.
+"""sccl: synthesize, prove and run optimal collective-communication algorithms.
 
     >>> import sccl
     >>> frontier = sccl.pareto("allgather", "dgx1")
@@ -7,8 +7,8 @@
     >>> frontier.points[0].algorithm.bandwidth_cost
     Fraction(3, 2)
 
-What this module offers is stable and is loaded when it is first used, so that importing it takes
-no time. The rooms below it (``sccl.core``, ``sccl.synth``, ...) are for those who extend sccl.
+The names of this module are stable. They are loaded at their first use, so ``import sccl`` takes no
+time. The packages below it (``sccl.core``, ``sccl.synth``, ...) are for extensions of sccl.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from __future__ import annotations
 import importlib
 import sys
 
-TYPE_CHECKING = False  # what typing says, too; but that takes its time to load
+TYPE_CHECKING = False  # the same as in typing, which takes time to load
 if TYPE_CHECKING:
     from sccl.api.algorithm import Algorithm
     from sccl.api.certificates import Certificate, check_certificate
@@ -93,7 +93,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Return a public name, loaded when it is first asked for (PEP 562)."""
+    """Load a public name at its first use (PEP 562)."""
     if name not in _HOME:
         raise AttributeError(f"module 'sccl' has no attribute {name!r}")
     value = getattr(importlib.import_module(_HOME[name]), name)

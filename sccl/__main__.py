@@ -1,18 +1,18 @@
-"""The command ``sccl``, and ``python -m sccl``. Only these import it."""
+"""Run the command ``sccl`` or ``python -m sccl``. Nothing else imports this module."""
 
 from __future__ import annotations
 
-import _signal  # type: ignore[import-not-found]  # what signal is made of: takes no time to load
+import _signal  # type: ignore[import-not-found]  # the C part of signal, which loads at once
 import os
 
-if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:  # which makes tracebacks
+if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:  # it prints tracebacks
     _signal.signal(_signal.SIGINT, lambda number, _: os._exit(128 + number))
 
 from sccl.cli.signals import install_handlers, leave_if_interrupted
 
 
 def main() -> None:
-    """Run the command line; signals are heard before anything that takes time is loaded."""
+    """Install signal handlers before slow imports, then run the command line."""
     install_handlers()
     from sccl.cli.main import app  # noqa: PLC0415 - see above
 

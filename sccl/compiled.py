@@ -1,4 +1,4 @@
-"""Loops over numbers as machine code: compiled when they are first called, and kept on disk."""
+"""Compile numeric loops to machine code at their first call, and cache them on disk."""
 
 from __future__ import annotations
 
@@ -16,37 +16,32 @@ F = TypeVar("F", bound=Callable[..., object])
 
 
 def compiled(function: F) -> F:
-    """Return a function of arrays and numbers, compiled by Numba at its first call.
+    """Compile a function of arrays and numbers with Numba at its first call.
 
-    What was compiled is kept beside the source, or in the user's cache directory where that cannot
-    be written. Signals wait until it returns, so a long loop has to be called piece by piece; other
-    threads go on meanwhile.
+    The machine code is cached next to the source, or in the user's cache directory if that is not
+    writable. Signals wait until the function returns, so a long loop has to run piece by piece.
+    Other threads continue meanwhile.
     """
     return cast("F", _kept(numba.njit(cache=True, nogil=True)(function)))
 
 
 def compiled_in_place(function: F) -> F:
-    """Return a function as :func:`compiled` does, which may write into arrays and make none.
+    """Compile a function that may write into arrays but allocates none, without reference counts.
 
-    References to the arrays that it is given are not counted, and it becomes a part of those that
-    call it: where loops call functions with dozens of arrays, counting and handing them over takes
-    ten times as long as all else.
+    The function is inlined into its callers. In loops that call functions with dozens of arrays,
+    reference counts and arguments take ten times as long as everything else.
     """
     fast = {"cache": True, "_nrt": False, "forceinline": True}
     return cast("F", _kept(cast("Any", numba.njit)(**fast)(function)))
 
 
 def _kept(dispatcher: Any) -> Any:
-    """Return a compiled function for which what cannot be read back from disk is not there.
-
-    What another version left names its types by modules that may be gone: Numba reads these names
-    before it looks whether the source is the same, and would not go on.
-    """
+    # A cache file of another version may name modules that no longer exist. Numba reads these names
+    # before it compares the sources, and would raise.
     file = dispatcher._cache._cache_file  # noqa: SLF001 - there is no other way to it
     read = file._load_index  # noqa: SLF001
 
     def index() -> dict[Any, str]:
-        """Return what there is, by types of arguments."""
         try:
             return cast("dict[Any, str]", read())
         except Exception:  # noqa: BLE001 - pickles raise anything
@@ -57,21 +52,21 @@ def _kept(dispatcher: Any) -> Any:
 
 
 lowest = cast("Callable[[Any], Any]", trailing_zeros)
-"""Within compiled loops: the place of the lowest bit that is set in a word that is not zero."""
+"""Return the index of the lowest set bit of a nonzero word, in compiled loops."""
 
 number = cast("Callable[[int], int]", numba.int64)
-"""Within compiled loops: a number as any other. Functions are compiled once more for those that are
-written there, as each 0 with which something begins."""
+"""Convert a literal to an ordinary number, in compiled loops. Otherwise Numba compiles a function
+again for every literal argument."""
 
 _PATIENCE = 4096
-"""Looks at a counter before the core is given away: some microseconds."""
+"""Reads of a counter before the thread yields its core: some microseconds."""
 
 _give_way = types.ExternalFunction("sched_yield", types.int32())
 
 
 @intrinsic
 def _add(_context: Any, counter: Any, _amount: Any) -> Any:
-    """Add to the first number of an array that several threads add to; return what it was."""
+    """Add atomically to the first number of an array and return the former value."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         data = _first_number(context, builder, signature, args)
@@ -82,7 +77,7 @@ def _add(_context: Any, counter: Any, _amount: Any) -> Any:
 
 @intrinsic
 def _now(_context: Any, counter: Any) -> Any:
-    """Return that number. All that others wrote before they added to it is seen from then on."""
+    """Return the first number of an array. Writes before an addition to it are visible then."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         data = _first_number(context, builder, signature, args)
@@ -92,20 +87,20 @@ def _now(_context: Any, counter: Any) -> Any:
 
 
 def _first_number(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    """Return where the first number of the first argument, an array, lies."""
     array = cast("Any", cgutils).create_struct_proxy(signature.args[0])
     return array(context, builder, args[0]).data
 
 
 @compiled
 def meet(counter: Any, target: Any) -> None:
-    """Come to where threads wait for one another, and wait until so many came there.
+    """Wait at a barrier of threads, in compiled loops.
 
-    Within compiled loops: to go back to Python for that, and hand over its lock, takes a hundred
-    times as long. Who waits soon gives the core away, so that it ends where threads share one.
+    A barrier in Python, which hands over the interpreter's lock, takes a hundred times as long. A
+    waiting thread soon yields its core, so the barrier also works if threads share one.
 
     Args:
-        counter: an array of one number of 64 bits without sign: how often threads came.
+        counter: Array of one unsigned 64-bit number that counts arrivals.
+        target: Value of the counter at which the barrier opens.
     """
     _add(counter, 1)  # type: ignore[call-arg]  # the compiler gives the first argument
     looks = 0
@@ -116,22 +111,22 @@ def meet(counter: Any, target: Any) -> None:
 
 
 class Compilation(event.Listener):
-    """Calls a function at the first compilation, and measures all of them.
+    """Call a function at the first compilation, and measure all compilations.
 
     Attributes:
-        seconds: that compilations took by now; what is compiled within another counts once.
+        seconds: Seconds of all compilations so far. A nested compilation counts once.
     """
 
     def __init__(self, on_compile: Callable[[], None]) -> None:
-        self._told: Callable[[], None] | None = on_compile
+        self._on_compile: Callable[[], None] | None = on_compile
         self._depth, self._began = 0, 0.0
         self.seconds = 0.0
 
     def on_start(self, _event: object) -> None:
-        """Tell it, once, and start the clock."""
-        if self._told is not None:
-            self._told()
-        self._told = None
+        """Call the function once, and start the clock."""
+        if self._on_compile is not None:
+            self._on_compile()
+        self._on_compile = None
         if self._depth == 0:
             self._began = time.perf_counter()
         self._depth += 1
@@ -145,9 +140,9 @@ class Compilation(event.Listener):
 
 @contextmanager
 def compiling(on_compile: Callable[[], None]) -> Iterator[Compilation]:
-    """Have a function called where something is compiled that is not on disk yet, once.
+    """Call a function once if the block compiles code that is not cached on disk.
 
-    Provides what measures how long that takes.
+    Yields the listener, which measures the compilations.
     """
     compilation = Compilation(on_compile)
     with event.install_listener("numba:compile", compilation):

@@ -1,8 +1,8 @@
-"""What can go wrong, named by what it means to the user.
+"""Errors of sccl.
 
-Every error a caller may want to catch derives from :class:`ScclError`. :class:`InputError` and its
-children say that something given to sccl cannot be used: the command line prints their one sentence
-and exits with code 2, before anything has been solved or written.
+Every error that a caller may want to catch derives from :class:`ScclError`. :class:`InputError` and
+its subclasses report unusable input. The command line prints their one sentence and exits with
+code 2, before it solves or writes anything.
 """
 
 from __future__ import annotations
@@ -12,15 +12,33 @@ from collections.abc import Iterable
 
 
 class ScclError(Exception):
-    """Base of every error sccl raises on purpose."""
+    """Base class of all errors that sccl raises on purpose.
+
+    Examples:
+        >>> import sccl
+        >>> try:
+        ...     sccl.topology("dgx1x")
+        ... except sccl.ScclError as error:
+        ...     print(type(error).__name__)
+        UnknownNameError
+    """
 
 
 class InputError(ScclError, ValueError):
-    """Something given to sccl cannot be used. The message says what, where, and what to do."""
+    """Unusable input. The message names the input, its place, and a remedy.
+
+    Examples:
+        >>> import sccl
+        >>> try:
+        ...     sccl.pareto("allgather", "dgx1", k=-1)
+        ... except sccl.InputError as error:
+        ...     print(error)
+        k is -1, expected 0 to 1000000 (R is at most S + k)
+    """
 
 
 class ScclWarning(UserWarning):
-    """Something does not work as it should, and sccl goes on without it."""
+    """A feature does not work, and sccl continues without it."""
 
 
 class UnknownNameError(InputError):
@@ -32,7 +50,7 @@ class ParameterError(InputError):
 
 
 class TooLargeError(InputError):
-    """What is asked for exists, and is larger than this version computes or writes down."""
+    """The requested result exists, but is larger than this version computes or writes."""
 
 
 class TopologyError(InputError):
@@ -44,11 +62,11 @@ class CollectiveError(InputError):
 
 
 class UnreachableError(InputError):
-    """A chunk is wanted on a rank that no path from any of its sources reaches."""
+    """A rank demands a chunk, but no path from the chunk's sources reaches it."""
 
 
 class FormatError(InputError):
-    """A file cannot be read as what it should be. The message gives the field and its position."""
+    """A file does not have the expected format. The message gives the field and its position."""
 
 
 class NotInvertibleError(InputError):
@@ -56,22 +74,22 @@ class NotInvertibleError(InputError):
 
 
 class SolverError(ScclError):
-    """A solver is not installed, or it broke while it was working."""
+    """A solver is not installed, or it failed during a solve."""
 
 
 class ToolError(ScclError):
-    """A compiler, MPI, a cluster or the system itself does not give what is needed."""
+    """A compiler, MPI, a cluster or the system lacks a required feature."""
 
 
 class JudgeError(ScclError):
-    """A result failed the independent judge: a defect of sccl or of a solver, never the user's."""
+    """A result failed verification, which is a defect of sccl or of a solver, never the user's."""
 
 
 class ContradictionError(ScclError):
     """A result is below a proved lower bound: a defect of sccl, never the user's.
 
     Args:
-        conflict: Both values and what they are, as a clause.
+        conflict: Both values and their meanings, as a clause.
     """
 
     def __init__(self, conflict: str) -> None:
@@ -86,13 +104,13 @@ class ContradictionError(ScclError):
 
 
 def unknown_name(kind: str, name: str, names: Iterable[str], hint: str) -> UnknownNameError:
-    """Return the error for a name that does not exist, with the nearest names that do.
+    """Return the error for an unknown name, with the nearest existing names.
 
     Args:
-        kind: what was looked up, as the user would call it (``"topology"``).
-        name: what was given.
-        names: the names that exist.
-        hint: what to do to see all of them, as a clause.
+        kind: Kind of the name for the message (``"topology"``).
+        name: The unknown name.
+        names: All existing names.
+        hint: Instruction to list them, as a clause.
     """
     by_lower = {candidate.lower(): candidate for candidate in sorted(names, reverse=True)}
     near = difflib.get_close_matches(name.lower(), sorted(by_lower), n=2, cutoff=0.5)

@@ -1,7 +1,7 @@
 """For PyTorch jobs: ``import sccl.torch``, then ``torch.distributed.init_process_group("sccl")``.
 
-Where torch loads extensions by itself, as it does unless TORCH_DEVICE_BACKEND_AUTOLOAD is 0, the
-import is not needed: a job needs nothing but the name of the backend.
+A job needs the import only if TORCH_DEVICE_BACKEND_AUTOLOAD is 0. Otherwise torch loads the backend
+by its name.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ register()
 
 
 def step() -> None:
-    """Say that a step of training begins, where recordings can't see it by themselves.
+    """Mark the beginning of a training step for recordings.
 
-    They tell steps by optimizers, or by what repeats. A job that says it is recorded by its word.
+    Recordings detect steps by optimizers or by repetition. A job that calls this function replaces
+    the detection.
     """
     from sccl.torch_backend.session import current_session  # noqa: PLC0415 - it needs torch, which jobs load
 

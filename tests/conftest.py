@@ -1,4 +1,4 @@
-"""What holds for every test: its markers, its turn, settings of Hypothesis, what a skip means."""
+"""Set up every test: markers, order, settings of Hypothesis, and the meaning of a skip."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ STRICT = os.environ.get("SCCL_STRICT_TOOLS") == "1"
 
 NO_SHARED = "the data that lies beside the project is not here"
 
-# What tests keep and find again is their own, not the user's.
+# Caches of tests are separate from the user's.
 CACHE = tempfile.TemporaryDirectory(prefix="sccl-tests-", ignore_cleanup_errors=True)
 os.environ["XDG_CACHE_HOME"] = CACHE.name
 
 # Jobs in the background of a shell begin with Ctrl-C ignored, and hand that on to all they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# A run starts hundreds of interpreters: what one has compiled, the next need not.
+# A run starts hundreds of interpreters, which share their compiled code.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
@@ -43,14 +43,14 @@ os.environ.setdefault("MPIR_CVAR_ENABLE_HEAVY_YIELD", "1")
 os.environ.setdefault("MPIR_CVAR_DEFAULT_THREAD_LEVEL", "MPI_THREAD_MULTIPLE")  # else none yields
 
 HOST_FLAGS = "-O0 -DBATCH_MS=1"
-"""What tests build for the host takes a quarter of the time unoptimised; it is timed briefly."""
+"""Compiler flags of the host tests: unoptimized builds take a quarter of the time."""
 
 # All that is loaded while tests are collected stays: looking for garbage there is a fifth of it.
 gc.disable()
 
 settings.register_profile(
     "sccl",
-    deadline=None,  # benchmarks measure; tests don't time
+    deadline=None,  # benchmarks measure time, tests don't
     derandomize=True,  # the same examples on every machine
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],
@@ -95,12 +95,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_unconfigure() -> None:
-    """Leave nothing behind, as workers end without a word to what was to be done at exit."""
+    """Clean up, because workers end without running exit handlers."""
     CACHE.cleanup()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark tests by their needs, leave out what has its own hour or place, begin with long ones."""
+    """Mark tests by their requirements, deselect separate runs, and begin with slow tests."""
     for item in items:
         mark(item)
     left_out = [item for item in items if not _belongs(item, night=config.getoption("--nightly"))]
@@ -117,7 +117,7 @@ def _belongs(item: pytest.Item, *, night: bool) -> bool:
 
 
 def pytest_collection_finish() -> None:
-    """Let the collector of garbage pass over what was loaded, and come less often."""
+    """Freeze loaded objects and run the garbage collector less often."""
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
     gc.enable()
@@ -127,7 +127,7 @@ def pytest_collection_finish() -> None:
 def _shared_folder(
     tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> None:
-    """Tell where all workers of this run keep what one of them has made, and how to build."""
+    """Set the folders that all workers of this run share, and the build flags."""
     own = tmp_path_factory.getbasetemp()
     shared = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
     once.keep_in(shared)

@@ -6,7 +6,6 @@ are there only once the site is built, not where the repository is shown.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
@@ -40,10 +39,10 @@ def _leaves(name: str, command: Any) -> Iterator[tuple[str, Any]]:
 
 def _command(name: str, command: Any) -> Iterator[str]:
     yield f"### {name}"
-    yield escape(re.sub(r"(?<!\n)\n(?!\n)", " ", command.help.strip()))
+    yield escape(command.help)
     yield f"```text\n{command.epilog.removeprefix('Example: ')}\n```"
     hints = get_type_hints(command.callback)
-    rows = [_parameter(one, hints[one.name]) for one in command.params]
+    rows = [_parameter(one, hints[one.name]) for one in command.params if not one.hidden]
     if rows:
         yield "\n".join(["| option | takes | |", "|---|---|---|", *rows])
 

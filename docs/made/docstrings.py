@@ -8,8 +8,14 @@ from collections.abc import Iterator
 
 from docs.made.markdown import escape
 
-_SECTION = re.compile(r"^(Args|Attributes|Raises|Returns):\n((?:(?: .*)?\n?)+)", re.MULTILINE)
-_TITLES = {"Args": "Takes", "Attributes": "Has", "Raises": "Raises", "Returns": "Returns"}
+_TITLES = {
+    "Args": "Takes",
+    "Attributes": "Has",
+    "Examples": "Examples",
+    "Raises": "Raises",
+    "Returns": "Returns",
+}
+_SECTION = re.compile(rf"^({'|'.join(_TITLES)}):\n((?:(?: .*)?\n?)+)", re.MULTILINE)
 _ITEM = re.compile(r"^(\*?\w+): (.*(?:\n +.*)*)", re.MULTILINE)
 _CODE = re.compile(r"(?::\w+:)?(`+)(.+?)\1", re.DOTALL)
 
@@ -20,7 +26,9 @@ def markdown(text: str) -> str:
     rest = text.strip() + "\n"
     while section := _SECTION.search(rest):
         found += _prose(rest[: section.start()])
-        found += [f"**{_TITLES[section[1]]}**", _items(inspect.cleandoc(f"\n{section[2]}"))]
+        content = inspect.cleandoc(f"\n{section[2]}")
+        entries = _prose(content) if section[1] == "Examples" else [_items(content)]
+        found += [f"**{_TITLES[section[1]]}**", *entries]
         rest = rest[section.end() :]
     found += _prose(rest)
     return "\n\n".join(found)

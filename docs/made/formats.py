@@ -22,7 +22,7 @@ def plans() -> str:
         (_named(form.NAME), cell(form.ABOUT), ", ".join(_ways(form)), cell(form.SOURCE))
         for form in map(formats.load, formats.names())
     ]
-    return _table(("format", "what it is", "sccl", "after"), rows)
+    return _table(("format", "content", "sccl", "source"), rows)
 
 
 def told() -> str:
@@ -32,14 +32,14 @@ def told() -> str:
         for option in _options(form.Options):
             whose.setdefault(option, []).append(f"`{form.NAME}`")
     rows = [(name, ", ".join(names), text) for (name, text), names in whose.items()]
-    return _table(("`--set`", "of", "what it means"), rows)
+    return _table(("`--set`", "format", "meaning"), rows)
 
 
 def machines() -> str:
     """Return the table of what machines are read from."""
     found = map(importers.load_importer, importers.importer_names())
     rows = [(_named(one.NAME), cell(one.ABOUT), cell(one.SOURCE)) for one in found]
-    return _table(("format", "what it is", "after"), rows)
+    return _table(("format", "content", "source"), rows)
 
 
 def _named(name: str) -> str:

@@ -37,16 +37,17 @@ _MAX_SENDS = 100_000  # up to which a table of steps counts them
 class Algorithm:
     """An algorithm for a collective on a machine: rounds per step, and sends.
 
-    >>> import sccl
-    >>> algorithm = sccl.pareto("allgather", "ring:4").points[0].algorithm
-    >>> algorithm
-    Algorithm(allgather on ring:4: C=2 S=2 R=3)
-    >>> algorithm.violations()
-    []
-
     Attributes:
         value: Algorithm of :mod:`sccl.core`.
         intact: Whether its file is unchanged since sccl wrote it. If not, its claims are ignored.
+
+    Examples:
+        >>> import sccl
+        >>> algorithm = sccl.pareto("allgather", "ring:4").points[0].algorithm
+        >>> algorithm
+        Algorithm(allgather on ring:4: C=2 S=2 R=3)
+        >>> algorithm.violations()
+        []
     """
 
     value: AnyAlgorithm
@@ -62,6 +63,12 @@ class Algorithm:
 
         Raises:
             InputError: The file cannot be read, or is not an algorithm.
+
+        Examples:
+            >>> import sccl
+            >>> algorithm = sccl.baseline("ring", "allgather", "ring:4")
+            >>> sccl.Algorithm.load(algorithm.save("ring.json"))
+            Algorithm(allgather on ring:4: C=1 S=3 R=3)
         """
         return cls(*load_algorithm(Path(path)))
 
@@ -138,6 +145,12 @@ class Algorithm:
             ParameterError: The size is negative, or not a number.
 
         Source: SCCL section 3.6.
+
+        Examples:
+            >>> import sccl
+            >>> algorithm = sccl.baseline("ring", "allgather", "ring:4")
+            >>> round(algorithm.time_us(1_000_000), 1)
+            122.1
         """
         if not (math.isfinite(size_bytes) and size_bytes >= 0):
             raise ParameterError(
@@ -147,7 +160,13 @@ class Algorithm:
         return costs.time_us(self.steps, self.bandwidth_cost, size_bytes)
 
     def violations(self) -> list[str]:
-        """Return all violations that the independent verifier finds. A valid algorithm has none."""
+        """Return all violations that the independent verifier finds. A valid algorithm has none.
+
+        Examples:
+            >>> import sccl
+            >>> sccl.baseline("ring", "allgather", "ring:4").violations()
+            []
+        """
         return [f"{violation.kind}: {violation.message}" for violation in violations(self.value)]
 
     @check_arguments
@@ -156,12 +175,25 @@ class Algorithm:
 
         Raises:
             InputError: The file cannot be written.
+
+        Examples:
+            >>> import sccl
+            >>> sccl.baseline("ring", "allgather", "ring:4").save("ring.json").name
+            'ring.json'
         """
         write_atomically(Path(path), to_text(algorithm_to_wire(self.value)))
         return Path(path)
 
     def show(self) -> None:
-        """Print the sends, the topology matrix, and the utilization of links."""
+        """Print the sends, the topology matrix, and the utilization of links.
+
+        Examples:
+            >>> import sccl
+            >>> sccl.baseline("ring", "allgather", "ring:4").show()  # doctest: +ELLIPSIS
+            allgather on ring:4: C=1 S=3 R=3, R/C=3
+            send 0 from 0 to 1 at step 0
+            ...
+        """
         print_algorithm(text_console(), expand_algorithm(self.value), intact=self.intact)
 
     @check_arguments
@@ -173,6 +205,11 @@ class Algorithm:
 
         Raises:
             ParameterError: There is no such chart.
+
+        Examples:
+            >>> import sccl
+            >>> sccl.baseline("ring", "allgather", "ring:4").plot("arrival").title
+            'allgather on ring:4, arrival'
         """
         if what not in (builders := charts.ALGORITHM_CHARTS):
             raise ParameterError(f"there is no chart {what!r}, expected {', '.join(builders)}")
@@ -185,6 +222,11 @@ class Algorithm:
         Raises:
             InputError: It is too large for a page, fails verification, or the file cannot be
                 written.
+
+        Examples:
+            >>> import sccl
+            >>> sccl.baseline("ring", "allgather", "ring:4").explore("ring.html").name
+            'ring.html'
         """
         check_can_write(Path(path))
         write_atomically(
@@ -205,6 +247,12 @@ class Algorithm:
         Raises:
             InputError: There is no such target, the algorithm fails verification, or the folder
                 cannot be written.
+
+        Examples:
+            >>> import sccl
+            >>> folder = sccl.baseline("ring", "allgather", "ring:4").codegen("ring")
+            >>> (folder / "Makefile").exists()
+            True
         """
         return write_project_of(
             {self.name: self.value}, Path(folder), target, force=force

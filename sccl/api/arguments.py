@@ -46,7 +46,7 @@ def check_arguments(function: Callable[P, R]) -> Callable[P, R]:
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         """Check the arguments, and call the function with them."""
-        if not kinds:  # hints may name what is imported after this module
+        if not kinds:  # hints may name types that are imported after this module
             hints = get_type_hints(function)
             kinds.update((name, tuple(_permitted_classes(hint))) for name, hint in hints.items())
         called = _call_name(function, args)
@@ -114,7 +114,6 @@ def coerce_to_hint(label: str, value: Any, hint: Any) -> Any:
 
 
 def _coerce(label: str, value: Any, kinds: tuple[Any, ...]) -> Any:
-    """Return the value, converted to one of these classes."""
     for kind in kinds:
         number = {int: Integral, float: Real}.get(kind)
         if number and isinstance(value, number) and not isinstance(value, bool):

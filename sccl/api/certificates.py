@@ -24,6 +24,13 @@ class Certificate:
             the method of the check, or the fault. States are ``"ok"``, ``"failed"``, ``"searched"``
             (two solvers are named, without a proof), and ``"unchecked"`` (above the work limit).
         about: Sentences on the machine, the collective, and the classes of the claims.
+
+    Examples:
+        >>> import sccl
+        >>> sccl.pareto("broadcast", "ring:4").certify("claims").name
+        'claims.json'
+        >>> sccl.check_certificate("claims").holds
+        True
     """
 
     folder: Path
@@ -59,6 +66,12 @@ def check_certificate(folder: str | PathLike[str]) -> Certificate:
 
     Raises:
         InputError: The folder has no certificate.
+
+    Examples:
+        >>> import sccl
+        >>> _ = sccl.limits("allgather", "ring:4").certify("limits")
+        >>> sccl.check_certificate("limits")
+        Certificate(4 claims: 4 ok)
     """
     case = read_case(Path(folder))
     about = (*case.description_lines(), *(f"optimal among {text}" for text in class_texts(case)))

@@ -24,6 +24,11 @@ class Chart:
     Attributes:
         value: Altair chart, which you can change further.
         title: Description of the picture.
+
+    Examples:
+        >>> import sccl
+        >>> sccl.topology("ring:4").plot()
+        Chart(ring:4; notebooks display it, .save(path) writes it)
     """
 
     value: ChartType
@@ -57,6 +62,11 @@ class Chart:
         Raises:
             InputError: The suffix is unknown, a size is not positive or too large, or the file
                 cannot be written.
+
+        Examples:
+            >>> import sccl
+            >>> sccl.topology("ring:4").plot().save("ring.svg", width=400).name
+            'ring.svg'
         """
         size = PictureSize(width, height, scale)
         charts.save_chart(self.value, Path(path), title=f"sccl: {self.title}", size=size)

@@ -36,6 +36,15 @@ class Comparison:
 
     Attributes:
         value: Comparison of :mod:`sccl.comparison.comparison`.
+
+    Examples:
+        >>> import sccl
+        >>> names = ["ring", "direct"]
+        >>> comparison = sccl.compare("allgather", "ring:4", size="1KB", only=names)
+        >>> comparison
+        Comparison(allgather on ring:4: of 2, 1 KB direct)
+        >>> comparison.missing
+        {}
     """
 
     value: tasks.Comparison
@@ -83,6 +92,13 @@ class Comparison:
 
         Raises:
             ParameterError: No plan has that size.
+
+        Examples:
+            >>> import sccl
+            >>> names = ["ring", "direct"]
+            >>> comparison = sccl.compare("allgather", "ring:4", size="1KB", only=names)
+            >>> comparison.fastest(1000).collective
+            'allgather'
         """
         if size_bytes not in self.value.plans:
             sizes = ", ".join(map(str, self.value.plans)) or "none"
@@ -99,6 +115,13 @@ class Comparison:
 
         Raises:
             ParameterError: There is no such chart.
+
+        Examples:
+            >>> import sccl
+            >>> names = ["ring", "direct"]
+            >>> comparison = sccl.compare("allgather", "ring:4", size="1KB", only=names)
+            >>> comparison.plot("gap").title
+            'allgather on ring:4: gap by size'
         """
         measured = parse_choice("what", what, charts.TimeMeasure) or charts.TimeMeasure.RATIO
         shown = compare_output(self.value, {}, {}, None, None)
@@ -154,7 +177,7 @@ def compare(  # noqa: PLR0913 - a question, and what decides how it is answered
     far.
 
     Args:
-        collective: Name, file, or result of :func:`complete_collective`.
+        collective: Name, file, or result of :func:`collective`.
         topology: Name, file, or topology.
         size: Buffer size of a rank: bytes, text such as ``"1MB"``, a list such as ``"64KB,1MB"``,
             or a range such as ``"1KB..1GB"`` in factors of four.
@@ -171,10 +194,11 @@ def compare(  # noqa: PLR0913 - a question, and what decides how it is answered
     Raises:
         InputError: The collective, a size, a name, or a file does not fit the machine.
 
-    >>> import sccl
-    >>> who = ["ring", "direct", "tacos"]
-    >>> sccl.compare("allgather", "ring:4", size="1KB..16KB", only=who).winners[1000]
-    'tacos'
+    Examples:
+        >>> import sccl
+        >>> who = ["ring", "direct", "tacos"]
+        >>> sccl.compare("allgather", "ring:4", size="1KB..16KB", only=who).winners[1000]
+        'tacos'
     """
     machine = topology.value if isinstance(topology, Topology) else resolve_topology(str(topology))
     spec = collective if isinstance(collective, Spec) else str(collective)

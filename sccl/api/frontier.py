@@ -45,6 +45,12 @@ class ComputedFrontier(FrontierBase):
     Attributes:
         value: Frontier of :mod:`sccl.core.frontier`.
         subject: Machine and collective.
+
+    Examples:
+        >>> import sccl
+        >>> frontier = sccl.pareto("allgather", "ring:4")
+        >>> frontier.bounds.steps
+        2
     """
 
     value: Known
@@ -75,7 +81,13 @@ class ComputedFrontier(FrontierBase):
         return output_head("frontier", question_digests(self.subject.topology, self.subject.spec))
 
     def to_json(self) -> dict[str, Any]:
-        """Return the frontier as plain JSON values, like the verbs with ``--json``."""
+        """Return the frontier as plain JSON values, like the verbs with ``--json``.
+
+        Examples:
+            >>> import sccl
+            >>> sccl.pareto("allgather", "ring:4").to_json()["topology"]
+            'ring:4'
+        """
         return self._head() | frontier_to_plain(self.value)
 
     @check_arguments
@@ -87,6 +99,11 @@ class ComputedFrontier(FrontierBase):
 
         Raises:
             InputError: The folder cannot be written to.
+
+        Examples:
+            >>> import sccl
+            >>> sccl.load(sccl.pareto("allgather", "ring:4").save("frontier"))
+            SavedFrontier(allgather on ring:4: C=2 S=2 R=3; complete for every k)
         """
         kept = AlgorithmFolder(Path(folder))
         kept.prepare()
@@ -108,7 +125,6 @@ class ComputedFrontier(FrontierBase):
 
 
 def _class_bounds(frontier: Known) -> Iterator[BoundSummary]:
-    """Yield the bounds of each of several classes."""
     for part in frontier.classes if frontier.is_multiclass else ():
         assert part.steps is not None
         assert part.bandwidth is not None
@@ -132,6 +148,14 @@ class Frontier(ComputedFrontier):
     Attributes:
         value: Frontier of :mod:`sccl.core.frontier`.
         subject: Machine and collective.
+
+    Examples:
+        >>> import sccl
+        >>> frontier = sccl.pareto("allgather", "ring:4")
+        >>> frontier
+        Frontier(allgather on ring:4: C=2 S=2 R=3; complete for every k)
+        >>> frontier.complete, len(frontier.refuted)
+        (True, 0)
     """
 
     source_function = "sccl.pareto"
@@ -180,6 +204,12 @@ class Frontier(ComputedFrontier):
 
         Raises:
             InputError: The folder cannot be written to.
+
+        Examples:
+            >>> import sccl
+            >>> _ = sccl.pareto("allgather", "ring:4").certify("claims")
+            >>> sccl.check_certificate("claims").holds
+            True
         """
         settings = Settings(self.value.solver, build_effort(timeout_s, seed=0))
         return certify_frontier(self.subject, self.value, settings, Path(folder)).file
@@ -187,7 +217,7 @@ class Frontier(ComputedFrontier):
     def _repr_html_(self) -> str:
         refuted = format_count(len(self.refuted), "candidate")
         counts = f"{refuted} refuted, {len(self.open)} open."
-        of_class = "" if self.value.is_multiclass else f" Class: {self.value.scope}."
+        of_class = "" if self.value.is_multiclass else f" Searched: {self.value.scope}."
         return heading(self.name) + self._table() + paragraph(counts + of_class)
 
 
@@ -198,6 +228,14 @@ class LimitFrontier(ComputedFrontier):
     Attributes:
         value: Frontier of :mod:`sccl.core.frontier`.
         subject: Machine and collective.
+
+    Examples:
+        >>> import sccl
+        >>> limits = sccl.limits("allgather", "ring:4")
+        >>> limits
+        LimitFrontier(allgather on ring:4: C=2 S=2 R=3; complete for every k)
+        >>> [(point.steps, str(point.bandwidth_cost)) for point in limits]
+        [(2, '3/2')]
     """
 
     source_function = "sccl.limits"
@@ -231,6 +269,12 @@ class LimitFrontier(ComputedFrontier):
 
         Raises:
             InputError: The folder cannot be written to.
+
+        Examples:
+            >>> import sccl
+            >>> _ = sccl.limits("allgather", "ring:4").certify("limits")
+            >>> sccl.check_certificate("limits").holds
+            True
         """
         settings = Settings(solve.DEFAULT_SOLVER, build_effort(None, seed=0))
         return certify_limits(self.subject, self.value, None, settings, Path(folder)).file
@@ -246,6 +290,13 @@ class SavedFrontier(FrontierBase):
     Attributes:
         path: File that ``.save(folder)`` or ``sccl pareto --out`` wrote.
         value: Content of the file, as plain JSON values.
+
+    Examples:
+        >>> import sccl
+        >>> frontier = sccl.pareto("allgather", "ring:4")
+        >>> saved = sccl.load(frontier.save("frontier"))
+        >>> saved[0].algorithm == frontier[0].algorithm
+        True
     """
 
     path: Path
@@ -255,7 +306,14 @@ class SavedFrontier(FrontierBase):
         check_wrapped_kind(self, dict, "sccl.load")
 
     def to_json(self) -> dict[str, Any]:
-        """Return the content of the file."""
+        """Return the content of the file.
+
+        Examples:
+            >>> import sccl
+            >>> saved = sccl.load(sccl.pareto("allgather", "ring:4").save("frontier"))
+            >>> saved.to_json()["collective"]
+            'allgather'
+        """
         return self.value
 
     @property

@@ -49,9 +49,10 @@ def topology(name: Machine) -> Topology:
     Raises:
         InputError: There is no such machine, or the file is not a topology.
 
-    >>> import sccl
-    >>> sccl.topology("dgx1")
-    Topology(dgx1: 8 ranks, 32 links)
+    Examples:
+        >>> import sccl
+        >>> sccl.topology("dgx1")
+        Topology(dgx1: 8 ranks, 32 links)
     """
     return name if isinstance(name, Topology) else Topology(resolve_topology(str(name)))
 
@@ -99,20 +100,21 @@ def collective(  # noqa: PLR0913 - a name, or all that a collective of one's own
         InputError: There is no such collective, it does not fit this number of ranks, or
             contradicts itself.
 
-    >>> import sccl
-    >>> sccl.collective("broadcast", 8, root=3).root
-    3
-    >>> pairs = sccl.collective("allgather", 4, groups=[[0, 2], [1, 3]])
-    >>> sccl.bounds(pairs, "ring:4").steps
-    2
-    >>> everyone = range(4)
-    >>> uneven = sccl.collective(
-    ...     "uneven-gather", 4, pre={0: 0, 1: 0, 2: 1}, post=dict.fromkeys(range(3), everyone)
-    ... )
-    >>> sccl.bounds(uneven, "ring:4").bandwidth
-    Fraction(3, 2)
-    >>> sccl.collective("dispatch", 3, alltoallv=[[0, 2, 1], [4, 0, 0], [1, 1, 0]]).counts
-    (2, 1, 4, 1, 1)
+    Examples:
+        >>> import sccl
+        >>> sccl.collective("broadcast", 8, root=3).root
+        3
+        >>> pairs = sccl.collective("allgather", 4, groups=[[0, 2], [1, 3]])
+        >>> sccl.bounds(pairs, "ring:4").steps
+        2
+        >>> everyone = range(4)
+        >>> uneven = sccl.collective(
+        ...     "uneven-gather", 4, pre={0: 0, 1: 0, 2: 1}, post=dict.fromkeys(range(3), everyone)
+        ... )
+        >>> sccl.bounds(uneven, "ring:4").bandwidth
+        Fraction(3, 2)
+        >>> sccl.collective("dispatch", 3, alltoallv=[[0, 2, 1], [4, 0, 0], [1, 1, 0]]).counts
+        (2, 1, 4, 1, 1)
     """
     where = "sccl.collective"
     counted = {
@@ -163,7 +165,6 @@ def _groups_text(groups: GroupsLike) -> str:
 
 
 def _counts_row(label: str, row: Sequence[int]) -> list[int]:
-    """Return counts as a list of integers, for JSON."""
     for count in row:
         if not isinstance(count, Integral) or isinstance(count, bool):
             raise ParameterError(f"{label} is given {count!r:.60}, expected whole numbers")

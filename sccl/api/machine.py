@@ -44,12 +44,13 @@ def text_console() -> Console:
 class Topology:
     """A machine: ranks, directed links, and the lanes of each link.
 
-    >>> import sccl
-    >>> sccl.topology("dgx1").without(links=[(0, 4)])
-    Topology(dgx1-without-0to4-4to0: 8 ranks, 30 links)
-
     Attributes:
         value: Topology of :mod:`sccl.core.topology`.
+
+    Examples:
+        >>> import sccl
+        >>> sccl.topology("dgx1").without(links=[(0, 4)])
+        Topology(dgx1-without-0to4-4to0: 8 ranks, 30 links)
     """
 
     value: core.Topology
@@ -79,9 +80,10 @@ class Topology:
         Raises:
             TopologyError: The description contradicts itself.
 
-        >>> import sccl
-        >>> sccl.Topology.of("triangle", {(0, 1): 1, (1, 2): 1, (2, 0): 2})
-        Topology(triangle: 3 ranks, 6 links)
+        Examples:
+            >>> import sccl
+            >>> sccl.Topology.of("triangle", {(0, 1): 1, (1, 2): 1, (2, 0): 2})
+            Topology(triangle: 3 ranks, 6 links)
         """
         _check_edges(links)
         ranks = 1 + max((node for edge in links for node in edge), default=-1)
@@ -99,6 +101,11 @@ class Topology:
 
         Raises:
             InputError: The file cannot be read, or is not a topology.
+
+        Examples:
+            >>> import sccl
+            >>> sccl.Topology.load(sccl.topology("ring:4").save("ring.json"))
+            Topology(ring:4: 4 ranks, 8 links)
         """
         return cls(load_topology(Path(path)))
 
@@ -137,9 +144,10 @@ class Topology:
         Raises:
             ParameterError: A link, lane, or rank to remove does not exist.
 
-        >>> import sccl
-        >>> sccl.topology("dgx1").without(links=["0-3:1"]).links[0, 3]
-        1
+        Examples:
+            >>> import sccl
+            >>> sccl.topology("dgx1").without(links=["0-3:1"]).links[0, 3]
+            1
         """
         gone = parse_links(self.value, [self._parse_link(link, both_ways) for link in links])
         lost = [self._parse_rank(rank) for rank in ranks]
@@ -154,9 +162,10 @@ class Topology:
         Raises:
             TopologyError: The nodes or the lanes make no link.
 
-        >>> import sccl
-        >>> sccl.topology("ring:4").with_link(0, 2)
-        Topology(ring:4-with-0to2-2to0: 4 ranks, 10 links)
+        Examples:
+            >>> import sccl
+            >>> sccl.topology("ring:4").with_link(0, 2)
+            Topology(ring:4-with-0to2-2to0: 4 ranks, 10 links)
         """
         link = self._parse_link((src, dst, lanes), both_ways)
         return Topology(degrade.add_links(self.value, parse_added_lanes(self.value, [link])))
@@ -188,6 +197,11 @@ class Topology:
 
         Raises:
             InputError: The file cannot be written.
+
+        Examples:
+            >>> import sccl
+            >>> sccl.topology("ring:4").save("ring.json").name
+            'ring.json'
         """
         write_atomically(Path(path), to_text(topology_to_wire(self.value)))
         return Path(path)
@@ -198,9 +212,10 @@ class Topology:
         Nodes are ranks, with their ``label``. Edges are links, with ``lanes``, and with
         ``alpha_us`` and ``gb_per_s`` of one lane. Shared budgets are not represented.
 
-        >>> import networkx as nx, sccl
-        >>> nx.diameter(sccl.topology("dgx1").to_networkx())
-        2
+        Examples:
+            >>> import networkx as nx, sccl
+            >>> nx.diameter(sccl.topology("dgx1").to_networkx())
+            2
         """
         import networkx as nx  # noqa: PLC0415 - slow to load, and few ask for it
 
@@ -213,11 +228,25 @@ class Topology:
         return graph
 
     def show(self) -> None:
-        """Print links with lanes, diameter, degrees, budgets, and costs."""
+        """Print links with lanes, diameter, degrees, budgets, and costs.
+
+        Examples:
+            >>> import sccl
+            >>> sccl.topology("ring:4").show()  # doctest: +ELLIPSIS
+            ring:4: 4 ranks, 8 links
+            alpha 0.7 us, 25 GB/s per lane and direction
+            ...
+        """
         print_topology(text_console(), self.value)
 
     def plot(self) -> Chart:
-        """Return a drawing of the ranks and links, with line widths by lanes."""
+        """Return a drawing of the ranks and links, with line widths by lanes.
+
+        Examples:
+            >>> import sccl
+            >>> sccl.topology("ring:4").plot().title
+            'ring:4'
+        """
         return Chart(charts.topology_chart(self.value), self.name)
 
     def __repr__(self) -> str:

@@ -48,19 +48,20 @@ def bounds(
     """Return lower bounds: ``steps``, ``bandwidth`` (R/C), and ``reasons``.
 
     Args:
-        collective: Name, file, or result of :func:`complete_collective`.
+        collective: Name, file, or result of :func:`collective`.
         topology: Name, file, or topology.
         root: Root of broadcast, reduce, gather, and scatter, by number or label. None: rank 0.
 
     Raises:
         InputError: The collective does not fit the machine, or some rank cannot be reached.
 
-    >>> import sccl
-    >>> found = sccl.bounds("allgather", "dgx1")
-    >>> found.steps, found.bandwidth
-    (2, Fraction(7, 6))
-    >>> print(found.reasons[1])
-    R/C ≥ 7/6: with C=1, 7 chunks must enter ranks {0}, at most 6 can in a round.
+    Examples:
+        >>> import sccl
+        >>> found = sccl.bounds("allgather", "dgx1")
+        >>> found.steps, found.bandwidth
+        (2, Fraction(7, 6))
+        >>> print(found.reasons[1])
+        R/C ≥ 7/6: with C=1, 7 chunks must enter ranks {0}, at most 6 can in a round.
     """
     subject = _modeled_problem(collective, topology, root)
     return compute_bounds(subject.topology, subject.spec)
@@ -77,6 +78,12 @@ class Answer:
         seconds: Seconds that the answer took.
         origin: Origin of an ``"unsat"``: ``"here"``, ``"stored"`` (the user's store), or, if
             trusted, ``"store-file"`` and similar. Otherwise empty.
+
+    Examples:
+        >>> import sccl
+        >>> answer = sccl.solve("allgather", "ring:4", chunks=2, steps=2, rounds=2)
+        >>> answer.verdict, answer.algorithm
+        ('unsat', None)
     """
 
     verdict: str
@@ -112,7 +119,7 @@ def solve(  # noqa: PLR0913 - a question, and what decides how it is answered
     """Return whether an algorithm with C chunks, S steps, and R rounds exists.
 
     Args:
-        collective: Name, file, or result of :func:`complete_collective`.
+        collective: Name, file, or result of :func:`collective`.
         topology: Name, file, or topology.
         chunks: C, the number of chunks of each rank.
         steps: S, the number of steps.
@@ -129,11 +136,12 @@ def solve(  # noqa: PLR0913 - a question, and what decides how it is answered
     Raises:
         InputError: The numbers, the collective, or the settings do not fit the machine.
 
-    >>> import sccl
-    >>> sccl.solve("allgather", "ring:4", chunks=2, steps=2, rounds=3).verdict
-    'sat'
-    >>> sccl.solve("allgather", "ring:4", chunks=2, steps=2, rounds=2).verdict
-    'unsat'
+    Examples:
+        >>> import sccl
+        >>> sccl.solve("allgather", "ring:4", chunks=2, steps=2, rounds=3).verdict
+        'sat'
+        >>> sccl.solve("allgather", "ring:4", chunks=2, steps=2, rounds=2).verdict
+        'unsat'
     """
     subject = _modeled_problem(collective, topology, root)
     problem = build_question(subject.topology, subject.spec, chunks, steps, rounds)
@@ -169,7 +177,7 @@ def pareto(  # noqa: PLR0913 - a question, and what decides how it is answered
     Ctrl-C, or interrupting the kernel, returns the part that is known by then.
 
     Args:
-        collective: Name, file, or result of :func:`complete_collective`.
+        collective: Name, file, or result of :func:`collective`.
         topology: Name, file, or topology.
         root: Root of broadcast, reduce, gather, and scatter, by number or label. None: rank 0.
         k: Searches R <= S + k. None: 5, or as much as the bandwidth bound needs.
@@ -192,9 +200,10 @@ def pareto(  # noqa: PLR0913 - a question, and what decides how it is answered
     Raises:
         InputError: The collective or a setting does not fit the machine.
 
-    >>> import sccl
-    >>> [(p.chunks, p.steps, p.rounds) for p in sccl.pareto("allgather", "dgx1").points]
-    [(2, 2, 3), (6, 3, 7)]
+    Examples:
+        >>> import sccl
+        >>> [(p.chunks, p.steps, p.rounds) for p in sccl.pareto("allgather", "dgx1").points]
+        [(2, 2, 3), (6, 3, 7)]
     """
     subject = _modeled_problem(collective, topology, root)
     where = Cluster(cluster) if cluster else None
@@ -230,7 +239,7 @@ def limits(  # noqa: PLR0913 - a question, and what decides how it is answered
     """Return the infimum of R/C over all k and C for every S, with algorithms that attain it.
 
     Args:
-        collective: Name, file, or result of :func:`complete_collective`.
+        collective: Name, file, or result of :func:`collective`.
         topology: Name, file, or topology.
         root: Root of broadcast, reduce, gather, and scatter, by number or label. None: rank 0.
         max_steps: Largest S. None: a few above the latency bound.
@@ -242,9 +251,10 @@ def limits(  # noqa: PLR0913 - a question, and what decides how it is answered
     Raises:
         InputError: The collective does not fit the machine, or some rank cannot be reached.
 
-    >>> import sccl
-    >>> [str(p.bandwidth_cost) for p in sccl.limits("broadcast", "dgx1", max_steps=3).points]
-    ['1', '9/22']
+    Examples:
+        >>> import sccl
+        >>> [str(p.bandwidth_cost) for p in sccl.limits("broadcast", "dgx1", max_steps=3).points]
+        ['1', '9/22']
     """
     subject = _modeled_problem(collective, topology, root)
     machine, spec = subject.topology, subject.spec
@@ -265,6 +275,12 @@ def load(path: str | PathLike[str]) -> Algorithm | Schedule | SavedFrontier | To
 
     Raises:
         InputError: The file cannot be read, or has another kind.
+
+    Examples:
+        >>> import sccl
+        >>> frontier = sccl.pareto("allgather", "ring:4")
+        >>> sccl.load(frontier[0].algorithm.save("ring.json"))
+        Algorithm(allgather on ring:4: C=2 S=2 R=3)
     """
     file = Path(path)
     kind = kind_among(file, (*ALGORITHM_KINDS, SCHEDULE, FRONTIER, TOPOLOGY))
@@ -290,7 +306,7 @@ def _modeled_problem(
     return made
 
 
-def _solver_settings(  # noqa: PLR0913, PLR0917 - they are what it is made of
+def _solver_settings(  # noqa: PLR0913, PLR0917 - the arguments of the public functions
     solver: str,
     timeout_s: float | None,
     seed: int,

@@ -23,18 +23,19 @@ from sccl.transform.levels import algorithm_from_schedule
 class Schedule:
     """Transfers with their times, for a collective on a machine at one size.
 
-    >>> import sccl
-    >>> schedule = sccl.tacos("allgather", "ring:4", size=1 << 20)
-    >>> schedule
-    Schedule(allgather on ring:4, 1 MiB a rank in C=1: 85.2861 us; the bound is met)
-    >>> schedule.violations()
-    []
-
     Attributes:
         value: Schedule of :mod:`sccl.core.schedule`.
         bound_us: Lower bound for schedules of these chunks, in microseconds. None: unknown.
         ended: Reason why the search ended early. Empty: it did not.
         intact: Whether its file is unchanged since sccl wrote it.
+
+    Examples:
+        >>> import sccl
+        >>> schedule = sccl.tacos("allgather", "ring:4", size=1 << 20)
+        >>> schedule
+        Schedule(allgather on ring:4, 1 MiB a rank in C=1: 85.2861 us; the bound is met)
+        >>> schedule.violations()
+        []
     """
 
     value: core.Schedule
@@ -52,6 +53,12 @@ class Schedule:
 
         Raises:
             InputError: The file cannot be read, or is not a schedule.
+
+        Examples:
+            >>> import sccl
+            >>> schedule = sccl.tacos("allgather", "ring:4", size=1 << 20)
+            >>> sccl.Schedule.load(schedule.save("schedule.json")).num_sends
+            12
         """
         value, intact = load_schedule(Path(path))
         return cls(value, intact=intact)
@@ -97,7 +104,13 @@ class Schedule:
         return self.bound_us is not None and self.finish_us <= self.bound_us
 
     def violations(self) -> list[str]:
-        """Return all violations that the independent verifier finds. A valid schedule has none."""
+        """Return all violations that the independent verifier finds. A valid schedule has none.
+
+        Examples:
+            >>> import sccl
+            >>> sccl.tacos("allgather", "ring:4", size=1 << 20).violations()
+            []
+        """
         return [f"{violation.kind}: {violation.message}" for violation in violations(self.value)]
 
     def to_algorithm(self) -> Algorithm:
@@ -105,6 +118,11 @@ class Schedule:
 
         Raises:
             InputError: Steps cannot express the order of its transfers.
+
+        Examples:
+            >>> import sccl
+            >>> sccl.tacos("allgather", "ring:4", size=1 << 20).to_algorithm()
+            Algorithm(allgather on ring:4: C=1 S=2 R=2)
         """
         return Algorithm(algorithm_from_schedule(self.value))
 
@@ -114,6 +132,11 @@ class Schedule:
 
         Raises:
             InputError: The file cannot be written.
+
+        Examples:
+            >>> import sccl
+            >>> sccl.tacos("allgather", "ring:4", size=1 << 20).save("schedule.json").name
+            'schedule.json'
         """
         write_pieces_atomically(Path(path), (piece.encode() for piece in text_pieces(self.value)))
         return Path(path)

@@ -54,6 +54,11 @@ class Point:
             For a point without a proof: origins that would prove it if they were verified.
         found_by: Method that made the algorithm: ``"greedy"``, ``"construction"``, ``"packing"``,
             ``"composition"``, or a solver, such as ``"cp-sat"``. Empty: not in its file.
+
+    Examples:
+        >>> import sccl
+        >>> sccl.pareto("allgather", "ring:4")[0]
+        Point(C=2 S=2 R=3, proved)
     """
 
     steps: int
@@ -75,7 +80,14 @@ class Point:
     def of(
         cls, point: KnownPoint, algorithm: Algorithm | None, of_class: str, above: Fraction | None
     ) -> Point:
-        """Return a point with its algorithm."""
+        """Return a point with its algorithm.
+
+        Examples:
+            >>> import sccl
+            >>> frontier = sccl.pareto("allgather", "ring:4")
+            >>> sccl.Point.of(frontier.value.points[0], None, "", None)
+            Point(C=2 S=2 R=3, proved)
+        """
         return cls(
             point.steps,
             point.cost,
@@ -136,6 +148,11 @@ class FrontierBase(ABC):
 
     A frontier is a sequence of its points: ``for point in frontier``, ``len(frontier)``,
     ``frontier[-1]``.
+
+    Examples:
+        >>> import sccl
+        >>> len(sccl.pareto("allgather", "dgx1"))
+        2
     """
 
     __slots__ = ()
@@ -181,7 +198,6 @@ class FrontierBase(ABC):
         )
 
     def _algorithms(self) -> Sequence[Algorithm]:
-        """Return the algorithms of the points of all families."""
         return [p.algorithm for points in self.classes.values() for p in points if p.algorithm]
 
     def __len__(self) -> int:
@@ -209,7 +225,14 @@ class FrontierBase(ABC):
 
     @check_arguments
     def plot(self, *others: FrontierBase) -> Chart:
-        """Return a chart of steps against R/C of one or more frontiers."""
+        """Return a chart of steps against R/C of one or more frontiers.
+
+        Examples:
+            >>> import sccl
+            >>> frontier = sccl.pareto("allgather", "ring:4")
+            >>> frontier.plot(sccl.pareto("allgather", "full:4")).title
+            'allgather on ring:4, allgather on full:4: frontier'
+        """
         lines = _chart_data([self, *others])
         return Chart(charts.frontier_chart(lines), self._title(others, "frontier"))
 
@@ -222,6 +245,11 @@ class FrontierBase(ABC):
         Args:
             alpha_us: Latency of a step, in microseconds. None: the machine's.
             gb_per_s: Bandwidth of a lane, in 10^9 bytes per second. None: the machine's.
+
+        Examples:
+            >>> import sccl
+            >>> sccl.pareto("allgather", "dgx1").plot_times(alpha_us=2.0).title
+            'allgather on dgx1: times by buffer size'
         """
         lines = _chart_data([self, *others])
         drawn = charts.time_chart(lines, alpha_us, gb_per_s)
@@ -236,6 +264,12 @@ class FrontierBase(ABC):
 
         Raises:
             ToolError: pandas is not installed.
+
+        Examples:
+            >>> import sccl
+            >>> table = sccl.pareto("allgather", "dgx1").to_dataframe()
+            >>> table[["steps", "exact"]].values.tolist()
+            [[2, '3/2'], [3, '7/6']]
         """
         try:
             import pandas as pd  # noqa: PLC0415 - an extra
@@ -264,15 +298,16 @@ class FrontierBase(ABC):
                 floating ``table``, otherwise only a ``tabular``.
             label: Label for ``\ref``.
 
-        >>> import sccl
-        >>> print(sccl.pareto("allgather", "ring:4", progress=False).to_latex())
-        \begin{tabular}{rrrrll}
-        \toprule
-        C & S & R & R/C & Optimal in & State \\
-        \midrule
-        2 & 2 & 3 & 3/2 & latency and bandwidth & proved \\
-        \bottomrule
-        \end{tabular}
+        Examples:
+            >>> import sccl
+            >>> print(sccl.pareto("allgather", "ring:4", progress=False).to_latex())
+            \begin{tabular}{rrrrll}
+            \toprule
+            C & S & R & R/C & Optimal in & State \\
+            \midrule
+            2 & 2 & 3 & 3/2 & latency and bandwidth & proved \\
+            \bottomrule
+            \end{tabular}
         """
         classes = self.classes
         if all(point.above_every is None for points in classes.values() for point in points):
@@ -295,6 +330,11 @@ class FrontierBase(ABC):
         Raises:
             InputError: There is no algorithm, they are too large for a page, or the file cannot be
                 written.
+
+        Examples:
+            >>> import sccl
+            >>> sccl.pareto("allgather", "ring:4").explore("frontier.html").name
+            'frontier.html'
         """
         check_can_write(Path(path))
         algorithms = self._algorithms()

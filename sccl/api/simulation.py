@@ -40,6 +40,15 @@ class Simulation:
 
     Attributes:
         value: Run of :mod:`sccl.tasks.simulate`, with the timeline of :mod:`sccl.sim`.
+
+    Examples:
+        >>> import sccl
+        >>> ring = sccl.baseline("ring", "allgather", "ring:4")
+        >>> run = sccl.simulate(ring, size="1MB")
+        >>> run
+        Simulation(allgather on ring:4: 122.1 us, 8.19 GB/s)
+        >>> run.busy_us[0, 1]
+        120.0
     """
 
     value: SimulationRun
@@ -85,12 +94,27 @@ class Simulation:
 
         Raises:
             ParameterError: ``parts`` is not positive.
+
+        Examples:
+            >>> import sccl
+            >>> ring = sccl.baseline("ring", "allgather", "ring:4")
+            >>> run = sccl.simulate(ring, size="1MB")
+            >>> [round(share, 2) for share in run.utilisation(2)]
+            [0.49, 0.49]
         """
         shares: list[float] = self.value.timeline.utilization(parts).tolist()
         return shares
 
     def plot(self) -> Chart:
-        """Return a chart of the transfers on each link over time, with the critical path."""
+        """Return a chart of the transfers on each link over time, with the critical path.
+
+        Examples:
+            >>> import sccl
+            >>> ring = sccl.baseline("ring", "allgather", "ring:4")
+            >>> run = sccl.simulate(ring, size="1MB")
+            >>> run.plot().title
+            'allgather on ring:4, simulated'
+        """
         drawn = chart_run(self.value, is_single=True)
         return Chart(
             simulation_chart([drawn], [build_run_part(self.value)]), f"{self._names}, simulated"
@@ -147,10 +171,11 @@ def simulate(
     Raises:
         InputError: There is no plan, one fails verification, or an argument does not fit it.
 
-    >>> import sccl
-    >>> ring = sccl.baseline("ring", "allgather", "ring:4")
-    >>> sccl.simulate(ring, size="1MB", stepping="barrier")
-    Simulation(allgather on ring:4: 122.1 us, 8.19 GB/s)
+    Examples:
+        >>> import sccl
+        >>> ring = sccl.baseline("ring", "allgather", "ring:4")
+        >>> sccl.simulate(ring, size="1MB", stepping="barrier")
+        Simulation(allgather on ring:4: 122.1 us, 8.19 GB/s)
     """
     if not plans:
         raise ParameterError("sccl.simulate is given no plan: give an algorithm or a schedule")

@@ -69,7 +69,7 @@ def tacos(  # noqa: PLR0913 - a question, and what decides how it is answered
     Ctrl-C, or interrupting the kernel, returns the best schedule so far.
 
     Args:
-        collective: Name, file, or result of :func:`complete_collective`.
+        collective: Name, file, or result of :func:`collective`.
         topology: Name, file, or topology.
         size: Size of a rank's buffer.
         chunks: Chunks per part that a rank sends or receives. None: the sketch's number, or one.
@@ -92,9 +92,10 @@ def tacos(  # noqa: PLR0913 - a question, and what decides how it is answered
 
     Source: Won et al., TACOS, MICRO 2024, section IV.
 
-    >>> import sccl
-    >>> sccl.tacos("allgather", "mesh:8x8", size="16MiB").proved
-    True
+    Examples:
+        >>> import sccl
+        >>> sccl.tacos("allgather", "mesh:8x8", size="16MiB").proved
+        True
     """
     kept, cut = load_sketch_chunks(sketch, chunks)
     machine = _core_topology(topology)
@@ -159,7 +160,7 @@ def teccl(  # noqa: PLR0913 - a question, and what decides how it is answered
     Ctrl-C, or interrupting the kernel, returns the best schedule so far.
 
     Args:
-        collective: Name, file, or result of :func:`complete_collective`.
+        collective: Name, file, or result of :func:`collective`.
         topology: Name, file, or topology.
         size: Size of a rank's buffer.
         chunks: Chunks per part that a rank sends or receives. None: the sketch's number, or one.
@@ -200,12 +201,13 @@ def teccl(  # noqa: PLR0913 - a question, and what decides how it is answered
 
     Source: Liu et al., TE-CCL, SIGCOMM 2024, sections 3 and 4.
 
-    >>> import sccl
-    >>> sccl.teccl("allgather", "teccl-ndv2x2", size=62_500)
-    Schedule(allgather on teccl-ndv2x2, 61 KiB a rank in C=1: 46.45 us; the bound is met)
-    >>> slow = [{"from_us": 10, "to_us": 30, "fraction": 0.5}]  # all links
-    >>> sccl.teccl("scatter", "ring:4@10GB+1us", size=400_000, bandwidth=slow).finish_us
-    31.5
+    Examples:
+        >>> import sccl
+        >>> sccl.teccl("allgather", "teccl-ndv2x2", size=62_500)
+        Schedule(allgather on teccl-ndv2x2, 61 KiB a rank in C=1: 46.45 us; the bound is met)
+        >>> slow = [{"from_us": 10, "to_us": 30, "fraction": 0.5}]  # all links
+        >>> sccl.teccl("scatter", "ring:4@10GB+1us", size=400_000, bandwidth=slow).finish_us
+        31.5
     """
     kept, cut = load_sketch_chunks(sketch, chunks)
     spec = collective if isinstance(collective, Spec) else str(collective)
@@ -274,7 +276,7 @@ def taccl(  # noqa: PLR0913 - a question, and what decides how it is answered
     Ctrl-C, or interrupting the kernel, returns the best schedule so far.
 
     Args:
-        collective: Name, file, or result of :func:`complete_collective`.
+        collective: Name, file, or result of :func:`collective`.
         topology: Name, file, or topology.
         size: Size of a rank's buffer.
         sketch: File of a sketch, TACCL's or sccl's. ``"auto"``: the best of several generated ones.
@@ -302,9 +304,10 @@ def taccl(  # noqa: PLR0913 - a question, and what decides how it is answered
 
     Source: Shah et al., TACCL, NSDI 2023, section 5 and appendix B.
 
-    >>> import sccl
-    >>> sccl.taccl("alltoall", "ndv2x2", size="1MB", chunks=1)
-    Schedule(alltoall on ndv2x2, 1 MB a rank in C=16: 321.7 us; the bound is met)
+    Examples:
+        >>> import sccl
+        >>> sccl.taccl("alltoall", "ndv2x2", size="1MB", chunks=1)
+        Schedule(alltoall on ndv2x2, 1 MB a rank in C=16: 321.7 us; the bound is met)
     """
     wire = optional_sketch_wire(str(sketch))
     spec = collective if isinstance(collective, Spec) else str(collective)
@@ -357,7 +360,7 @@ def baseline(  # noqa: PLR0913 - a question, and what decides how it is answered
 
     Args:
         name: ``"ring"``, ``"swing"``, ... (``sccl baseline list`` describes each).
-        collective: Name, or result of :func:`complete_collective`.
+        collective: Name, or result of :func:`collective`.
         topology: Name, file, or topology.
         size: Size of a rank's buffer, for schedules and for algorithms that depend on it.
         pieces: Number of pieces of each message.
@@ -368,11 +371,12 @@ def baseline(  # noqa: PLR0913 - a question, and what decides how it is answered
         InputError: There is no such algorithm, or it does not support the machine or the
             collective.
 
-    >>> import sccl
-    >>> sccl.baseline("ring", "allgather", "ring:4").bandwidth_cost
-    Fraction(3, 1)
-    >>> sccl.baseline("direct", "allgather", "ring:4")
-    Schedule(allgather on ring:4, 1 MiB a rank in C=1: 127.229 us)
+    Examples:
+        >>> import sccl
+        >>> sccl.baseline("ring", "allgather", "ring:4").bandwidth_cost
+        Fraction(3, 1)
+        >>> sccl.baseline("direct", "allgather", "ring:4")
+        Schedule(allgather on ring:4, 1 MiB a rank in C=1: 127.229 us)
     """
     spec = collective if isinstance(collective, Spec) else str(collective)
     subject = build_problem(_core_topology(topology), spec, root)

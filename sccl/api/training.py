@@ -46,6 +46,16 @@ class TrainingPlan:
     Attributes:
         value: The plan of :mod:`sccl.core.training_plan`.
         intact: Whether its file is unchanged since sccl wrote it.
+
+    Examples:
+        >>> import sccl
+        >>> model = {"layers": 2, "hidden": 1024, "heads": 16, "dp": 8}
+        >>> job = sccl.make_workload("transformer", model)
+        >>> plan = sccl.plan(job, "hgx2", search="fifo", seconds=1)
+        >>> plan
+        TrainingPlan(transformer on hgx2: 7680.01 us an iteration; the bound is met)
+        >>> plan.recipes
+        {'reduce/layer-1': 'whole', 'reduce/layer-0': 'whole'}
     """
 
     value: core.TrainingPlan
@@ -61,6 +71,14 @@ class TrainingPlan:
 
         Raises:
             InputError: The file cannot be read, or is no training plan.
+
+        Examples:
+            >>> import sccl
+            >>> model = {"layers": 2, "hidden": 1024, "heads": 16, "dp": 8}
+            >>> job = sccl.make_workload("transformer", model)
+            >>> plan = sccl.plan(job, "hgx2", search="fifo", seconds=1)
+            >>> sccl.TrainingPlan.load(plan.save("plan.json")).name
+            'transformer on hgx2'
         """
         return cls(*load_training_plan(Path(path), resolve_topology))
 
@@ -130,6 +148,14 @@ class TrainingPlan:
 
         Raises:
             InputError: The table cannot be read, or is none.
+
+        Examples:
+            >>> import sccl
+            >>> model = {"layers": 2, "hidden": 1024, "heads": 16, "dp": 8}
+            >>> job = sccl.make_workload("transformer", model)
+            >>> plan = sccl.plan(job, "hgx2", search="fifo", seconds=1)
+            >>> plan.violations()
+            []
         """
         table = None if costs is None else load_cost_table(Path(costs))
         faults = training_faults(replace(self._loaded_plan, costs=table))
@@ -140,6 +166,14 @@ class TrainingPlan:
 
         Raises:
             InputError: The plan fails verification.
+
+        Examples:
+            >>> import sccl
+            >>> model = {"layers": 2, "hidden": 1024, "heads": 16, "dp": 8}
+            >>> job = sccl.make_workload("transformer", model)
+            >>> plan = sccl.plan(job, "hgx2", search="fifo", seconds=1)
+            >>> plan.timeline().spans[0].op
+            'forward/layer-0'
         """
         return valid_timeline(self._loaded_plan)
 
@@ -152,6 +186,14 @@ class TrainingPlan:
 
         Raises:
             InputError: A plan fails verification.
+
+        Examples:
+            >>> import sccl
+            >>> model = {"layers": 2, "hidden": 1024, "heads": 16, "dp": 8}
+            >>> job = sccl.make_workload("transformer", model)
+            >>> plan = sccl.plan(job, "hgx2", search="fifo", seconds=1)
+            >>> plan.plot().title
+            'transformer on hgx2: timeline'
         """
         plans = [self] if before is None else [before, self]
         running = [
@@ -167,6 +209,14 @@ class TrainingPlan:
         Raises:
             InputError: The plan fails verification.
             ToolError: pandas is not installed.
+
+        Examples:
+            >>> import sccl
+            >>> model = {"layers": 2, "hidden": 1024, "heads": 16, "dp": 8}
+            >>> job = sccl.make_workload("transformer", model)
+            >>> plan = sccl.plan(job, "hgx2", search="fifo", seconds=1)
+            >>> list(plan.to_dataframe()["op"][:3])
+            ['forward/layer-0', 'forward/layer-1', 'backward/layer-1']
         """
         try:
             import pandas as pd  # noqa: PLC0415 - an extra
@@ -183,6 +233,14 @@ class TrainingPlan:
         Raises:
             InputError: The plan fails verification, it is too large for a page, or the file cannot
                 be written.
+
+        Examples:
+            >>> import sccl
+            >>> model = {"layers": 2, "hidden": 1024, "heads": 16, "dp": 8}
+            >>> job = sccl.make_workload("transformer", model)
+            >>> plan = sccl.plan(job, "hgx2", search="fifo", seconds=1)
+            >>> plan.explore("plan.html").name
+            'plan.html'
         """
         from sccl.tasks.step_page import training_page  # noqa: PLC0415 - where one is wanted
 
@@ -196,6 +254,14 @@ class TrainingPlan:
 
         Raises:
             InputError: The file cannot be written.
+
+        Examples:
+            >>> import sccl
+            >>> model = {"layers": 2, "hidden": 1024, "heads": 16, "dp": 8}
+            >>> job = sccl.make_workload("transformer", model)
+            >>> plan = sccl.plan(job, "hgx2", search="fifo", seconds=1)
+            >>> plan.save("plan.json").name
+            'plan.json'
         """
         write_atomically(Path(path), to_text(training_plan_to_wire(self.value)))
         return Path(path)
@@ -206,6 +272,14 @@ class TrainingPlan:
 
         Raises:
             InputError: The plan fails verification, or the file cannot be written.
+
+        Examples:
+            >>> import sccl
+            >>> model = {"layers": 2, "hidden": 1024, "heads": 16, "dp": 8}
+            >>> job = sccl.make_workload("transformer", model)
+            >>> plan = sccl.plan(job, "hgx2", search="fifo", seconds=1)
+            >>> plan.save_timeline("timeline.json").name
+            'timeline.json'
         """
         check_can_write(Path(path))
         write_timeline(Path(path), self._loaded_plan)
@@ -306,6 +380,13 @@ def plan(  # noqa: PLR0913 - as the verb takes them
 
     Raises:
         InputError: The workload does not fit the fabric, or an operation has no option.
+
+    Examples:
+        >>> import sccl
+        >>> model = {"layers": 2, "hidden": 1024, "heads": 16, "dp": 8}
+        >>> job = sccl.make_workload("transformer", model)
+        >>> sccl.plan(job, "hgx2", search="fifo", seconds=1)
+        TrainingPlan(transformer on hgx2: 7680.01 us an iteration; the bound is met)
     """
     from sccl.tasks.motif_planning import build_motif_planner  # noqa: PLC0415 - loads NumPy and Numba
     from sccl.tasks.planning import plan_training  # noqa: PLC0415

@@ -26,14 +26,15 @@ from sccl.training.traces import TraceHints
 class Workload:
     """One iteration of a training job: computation, collectives, and their dependencies.
 
-    >>> import sccl
-    >>> job = {"layers": 4, "hidden": 1024, "heads": 16, "dp": 8, "zero": 3}
-    >>> sccl.make_workload("transformer", job)
-    Workload(transformer: 8 ranks, 12 collectives, 13.3899 ms of computation)
-
     Attributes:
         value: Workload of :mod:`sccl.core.workload`.
         assumed: For traces: assumed values that the traces lack.
+
+    Examples:
+        >>> import sccl
+        >>> job = {"layers": 4, "hidden": 1024, "heads": 16, "dp": 8, "zero": 3}
+        >>> sccl.make_workload("transformer", job)
+        Workload(transformer: 8 ranks, 12 collectives, 13.3899 ms of computation)
     """
 
     value: core.Workload
@@ -49,6 +50,13 @@ class Workload:
 
         Raises:
             InputError: The file cannot be read, or is no workload.
+
+        Examples:
+            >>> import sccl
+            >>> model = {"layers": 2, "hidden": 1024, "heads": 16, "dp": 8}
+            >>> job = sccl.make_workload("transformer", model)
+            >>> sccl.Workload.load(job.save("job.json"))
+            Workload(transformer: 8 ranks, 2 collectives, 7380.01 us of computation)
         """
         return cls(load_workload(Path(path)))
 
@@ -73,6 +81,13 @@ class Workload:
 
         Raises:
             InputError: The file cannot be written.
+
+        Examples:
+            >>> import sccl
+            >>> model = {"layers": 2, "hidden": 1024, "heads": 16, "dp": 8}
+            >>> job = sccl.make_workload("transformer", model)
+            >>> job.save("job.json").name
+            'job.json'
         """
         write_atomically(Path(path), to_text(workload_to_wire(self.value)))
         return Path(path)
@@ -105,7 +120,7 @@ class Workload:
 
 
 @check_arguments
-def workload(  # noqa: PLR0913 - a file, a model or traces, each with what goes with it
+def workload(  # noqa: PLR0913 - a file, a model, or traces, each with its options
     given: str | PathLike[str] | Sequence[str | PathLike[str]],
     parameters: Mapping[str, Any] | None = None,
     *,
@@ -139,9 +154,11 @@ def workload(  # noqa: PLR0913 - a file, a model or traces, each with what goes 
         InputError: An input cannot be read or made, ranks disagree, there are no collectives, or an
             argument does not apply to this kind of input.
 
-    >>> import sccl
-    >>> sccl.workload("transformer", {"layers": 4, "hidden": 1024, "heads": 16, "dp": 8, "zero": 3})
-    Workload(transformer: 8 ranks, 12 collectives, 13.3899 ms of computation)
+    Examples:
+        >>> import sccl
+        >>> job = {"layers": 4, "hidden": 1024, "heads": 16, "dp": 8, "zero": 3}
+        >>> sccl.workload("transformer", job)
+        Workload(transformer: 8 ranks, 12 collectives, 13.3899 ms of computation)
     """
     of_model = {"parameters": parameters, "preset": preset}
     of_traces = {"format": None if format == "auto" else format, "rank": rank, "ranks": ranks}
@@ -188,6 +205,12 @@ def make_workload(
 
     Raises:
         InputError: There is no such family or preset, or parameters contradict one another.
+
+    Examples:
+        >>> import sccl
+        >>> model = {"layers": 2, "hidden": 1024, "heads": 16, "dp": 8}
+        >>> sccl.make_workload("transformer", model)
+        Workload(transformer: 8 ranks, 2 collectives, 7380.01 us of computation)
     """
     values = dict(parameters or {})
     if family in FAMILIES:

@@ -1,1 +1,1 @@
-"""The command line: one file per verb; parsing, printing and exit codes, no logic."""
+"""The command line: one file per verb, for parsing, printing and exit codes, without logic."""

@@ -13,7 +13,7 @@ from rich.markup import escape
 
 from sccl.cli import options
 from sccl.cli.report import ExitCode, err, out, print_json, report_errors
-from sccl.cli.subject import ProblemOptions, load_problem
+from sccl.cli.subject import StepProblemOptions, load_problem
 from sccl.collectives import Spec, dual_of
 from sccl.core.bound import Bounds, PriceProof
 from sccl.core.files.bounds import bounds_to_wire, proved_limit_to_wire
@@ -36,7 +36,7 @@ _EQUAL_HALVES = "composed of equal halves"
 
 @report_errors
 def bounds(
-    about: ProblemOptions,
+    about: StepProblemOptions,
     steps: Annotated[
         int | None,
         typer.Option(
@@ -47,7 +47,7 @@ def bounds(
     timeout: options.LimitTimeout = None,
     json: options.Json = False,
 ) -> None:
-    """Compute lower bounds on S and R/C, with proofs that you can check by hand.
+    """Compute lower bounds on S and R/C without a search, with proofs to check by hand.
 
     It also prints algorithms in the fewest steps that need no search: breadth first (BFB) or by
     dimensions for an allgather, by coloring for an alltoall. An allreduce has bounds for all

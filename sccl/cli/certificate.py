@@ -33,7 +33,7 @@ def verify_certificate(
     ],
     json: options.Json = False,
 ) -> None:
-    """Check every claim of a certificate without a solver.
+    """Verify the proofs of a certificate, such as proofs of optimality, without a solver.
 
     It first prints the machine, collective, and classes of the claims. Exit code 0: all claims
     hold, 1: one does not, 2: bad input, 3: some rest on the word of two solvers or take too long

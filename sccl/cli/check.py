@@ -51,7 +51,7 @@ def check(
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """Verify algorithms, schedules, plans, and other tools' programs, and list each violation.
+    """Verify that algorithms, schedules, plans, and programs are correct (not: optimal).
 
     For a program it names each data race, deadlock, and wrong result by thread block, step, and
     chunk, for any relative speed of the thread blocks, and each rule of its runtime that it
@@ -171,7 +171,6 @@ def _print_step(
 
 
 def _costs_text(plan: Plan) -> str:
-    """Return the costs of a plan as text."""
     if isinstance(plan, KSynchronousPlan):
         return f"S={plan.steps} R={plan.rounds}"
     from sccl.view.text.schedule_text import cost_text  # noqa: PLC0415 - NumPy is slow to load

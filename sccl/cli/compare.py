@@ -62,7 +62,7 @@ Timeout = Annotated[
     float | None,
     typer.Option(
         help="Seconds for each synthesizer, for all sizes together.",
-        show_default="none: they end by effort, which no load changes",
+        show_default="none: a fixed budget of deterministic work",
     ),
 ]
 Seed = Annotated[int, typer.Option(help="Seed of the synthesizers.")]
@@ -178,7 +178,7 @@ def _split_names(words: Sequence[str] | None) -> list[str]:
 
 @contextmanager
 def _progress() -> Iterator[Callable[[str], None]]:
-    """Show progress on a terminal; yield the function that receives it."""
+    """Show progress on a terminal, and yield the function that receives it."""
     if not err().is_terminal:
         yield lambda _: None
         return

@@ -29,9 +29,9 @@ CertifyDir = Annotated[
     Path | None,
     typer.Option(
         "--certify",
-        help="Folder for a certificate, checked by 'sccl verify-certificate'. For "
-        "allreduce it covers compositions and bounds for all families, with 'limits' "
-        "also trees.",
+        help="Folder for a certificate: proofs that 'sccl verify-certificate' checks without a "
+        "solver. For allreduce they cover compositions (a reducescatter, then an allgather), "
+        "bounds for all algorithms, and with 'sccl limits' also trees.",
     ),
 ]
 Plot = Annotated[

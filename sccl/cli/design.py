@@ -104,7 +104,7 @@ def _draw(title: str, result: DesignOutput, file: Path) -> None:
 
 
 def _network_label(network: DesignPart, result: DesignOutput) -> str:
-    """Return the name of a network; of allreduce with the way to do it there."""
+    """Return the name of a network, for an allreduce with its algorithm."""
     return f"{network.name}, {network.by}" if result.collective == ALLREDUCE else network.name
 
 

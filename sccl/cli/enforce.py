@@ -49,7 +49,7 @@ def enforce(job: Job, plan: Plan = None, record: Record = None, json: options.Js
     not fit the plan, the job continues without the plan until a step fits again.
 
     Calls that the plan covers use gloo. All others run as without 'sccl enforce'. A plan pays when
-    ranks use several networks or machines. On one machine bundles are often faster: a DDP step of 2
+    ranks use several networks or nodes. On one node bundles are often faster: a DDP step of 2
     ranks took 14 ms by bundles and 35 ms under a plan (2 cores, 2026-11-29). Ctrl-C of a recording
     writes the steps so far.
 

@@ -22,7 +22,7 @@ fabric = typer.Typer(
     name="fabric",
     no_args_is_help=True,
     add_completion=False,
-    help="List, show and check fabrics: the channels over which the ranks of a job move data.",
+    help="List, show, and check fabrics: the channels over which the ranks of a job move data.",
 )
 
 _MAX_SHOWN = 8
@@ -108,7 +108,7 @@ def _budget_text(budget: SharedBudget) -> str:
 @fabric.command(epilog="Example: sccl fabric check my-fabric.json")
 @report_errors
 def check(name: Name, json: options.Json = False) -> None:
-    """Check that a file is a fabric: the same ranks everywhere, and links that there are."""
+    """Check that a file is a fabric: the same ranks in each channel, and links that exist."""
     loaded_fabric = resolve_fabric(name)
     if json:
         print_output(check_output(name, loaded_fabric))

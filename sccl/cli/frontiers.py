@@ -56,6 +56,7 @@ def print_frontier(console: Console, frontier: Frontier, spec: Spec) -> None:
 
 
 def _print_sweep(console: Console, frontier: Frontier, spec: Spec) -> None:
+    assert frontier.covered is not None
     _print_bounds(console, frontier, spec)
     if frontier.points:
         console.print(_points_table(frontier.points))
@@ -64,7 +65,7 @@ def _print_sweep(console: Console, frontier: Frontier, spec: Spec) -> None:
     by = _refuting_methods(frontier)
     console.print(
         f"{refuted} refuted{by}, {len(frontier.open)} open, {frontier.seconds:.1f} s. "
-        f"Class: {frontier.scope}"
+        f"Searched: {frontier.scope} (R <= S + {frontier.covered.k})"
     )
     if frontier.stop_reason == "interrupted":
         console.print("[yellow]Interrupted: these are partial results.[/]")
@@ -114,7 +115,7 @@ def _print_limits(console: Console, frontier: Frontier, spec: Spec) -> None:
     _print_bounds(console, frontier, spec)
     console.print(_limits_table(frontier))
     _print_fastest(console, frontier)
-    console.print(f"{frontier.seconds:.1f} s. Class: {frontier.scope}, any k, any C")
+    console.print(f"{frontier.seconds:.1f} s. Searched: {frontier.scope}, any k, any C")
     if frontier.stop_reason == "interrupted":
         console.print("[yellow]Interrupted: these are partial results.[/]")
     elif frontier.is_complete:

@@ -60,7 +60,7 @@ def limits(
     delivery: OutputOptions,
     json: options.Json = False,
 ) -> None:
-    """Compute the limit of R/C for each S, over all k and C, and algorithms that attain it.
+    """Compute the lowest R/C possible for each number of steps, and search for its algorithms.
 
     An allreduce has limits for each family of algorithms. With --time the command prints a lower
     bound on the completion time that holds for every schedule, and a schedule close to it. -o names

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import keyword
+import re
 import sys
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -16,24 +17,24 @@ from sccl.cli.streams import detach_stdout
 from sccl.cli.verbs import VERBS, Verb
 
 _USAGE: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
-"""The exception that Typer raises for an invalid command line; newer versions bundle Click."""
+"""The exception that Typer raises for an invalid command line. Newer versions bundle Click."""
 
-_FAILURE_CODE = 4  # ExitCode.FAILED, which would load what only verbs need
+_FAILURE_CODE = 4  # ExitCode.FAILED, whose module loads much more
 
 
 def _wants_json(words: Sequence[str]) -> bool:
-    """Return whether ``--json`` is among the options; words after ``--`` are not options."""
+    """Return whether ``--json`` is among the options, which end at ``--``."""
     before = words[: words.index("--")] if "--" in words else words
     return "--json" in before
 
 
 def _report_usage_error(error: Any, words: Sequence[str]) -> int:
-    """Print why a command line is invalid, and where its help is; return the exit code."""
+    """Print the error and the place of the help, and return the exit code."""
     message, context = error.format_message(), getattr(error, "ctx", None)
-    if type(error).__name__ == "NoArgsIsHelpError":  # older ones lack it; its message is the help
+    if type(error).__name__ == "NoArgsIsHelpError":  # older ones lack it; the message is the help
         sys.stderr.write(message)
         return int(error.exit_code)
-    from sccl.cli.report import ErrorReport  # noqa: PLC0415 - loads what only verbs need
+    from sccl.cli.report import ErrorReport  # noqa: PLC0415 - loads modules that only verbs need
 
     text = f"{message[:1].lower()}{message[1:]}".rstrip(".")
     verb = [word for word in words[:1] if not word.startswith("-")]
@@ -55,7 +56,7 @@ class VerbGroup(TyperGroup):
             )
 
     def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
-        """Run the command line; print errors before a verb runs as one sentence."""
+        """Run the command line, and print errors that precede a verb as one sentence."""
         arguments = args[0] if args else extra.get("args")
         try:
             code = super().main(*args, **extra | {"standalone_mode": False})
@@ -87,7 +88,15 @@ def load_verb(verb: Verb) -> TyperCommand | TyperGroup:
     assert isinstance(command, TyperCommand | TyperGroup)
     command.name, command.epilog = verb.name, f"Example: {verb.example}"
     command.rich_help_panel = verb.group
+    _join_lines(command)
     return command
+
+
+def _join_lines(command: Any) -> None:
+    """Join the lines of each paragraph of a help text, which Typer prints as they are."""
+    command.help = re.sub(r"(?<!\n)\n(?!\n)", " ", command.help.strip())
+    for inner in getattr(command, "commands", {}).values():
+        _join_lines(inner)
 
 
 app = typer.Typer(

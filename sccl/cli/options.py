@@ -26,7 +26,7 @@ MaxSteps = Annotated[
     int | None,
     typer.Option(
         help="Largest S.",
-        show_default="3 above the latency bound; of allreduce, 3 above that of each half",
+        show_default="3 above the latency bound; for allreduce, 3 above that of each half",
     ),
 ]
 BySketch = Annotated[
@@ -58,7 +58,7 @@ LimitTimeout = Annotated[
     float | None,
     typer.Option(
         help="Seconds for each S.",
-        show_default="none: it ends by effort, which no load changes",
+        show_default="none: a fixed budget of deterministic work",
     ),
 ]
 Store = Annotated[

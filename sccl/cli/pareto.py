@@ -14,7 +14,7 @@ from sccl.cli.delivery import OutputOptions, OutputTargets, write_outputs
 from sccl.cli.limits import run_limits
 from sccl.cli.report import ExitCode, err, report_errors
 from sccl.cli.searching import SearchOptions, StoreOptions, WorkersOptions, solver_settings
-from sccl.cli.subject import ProblemOptions, load_problem
+from sccl.cli.subject import StepProblemOptions, load_problem
 from sccl.core.candidate import SweepRange
 from sccl.errors import ParameterError
 from sccl.synth.common.settings import DEFAULT_TIMEOUT_S
@@ -25,7 +25,7 @@ from sccl.view.text.progress_notes import ProgressNotes, progress_bar
 
 @report_errors
 def pareto(
-    about: ProblemOptions,
+    about: StepProblemOptions,
     *,
     k: Annotated[
         int | None,
@@ -38,7 +38,7 @@ def pareto(
     max_chunks: Annotated[
         int | None,
         typer.Option(
-            help="Largest C; for allreduce, restricts the sweep to compositions.",
+            help="Largest C. For allreduce, the sweep then covers only compositions.",
             show_default="all that R and the bound allow",
         ),
     ] = None,
@@ -50,9 +50,11 @@ def pareto(
     limit: Annotated[bool, typer.Option("--limit", help="Alias of 'sccl limits'.")] = False,
     json: options.Json = False,
 ) -> None:
-    """Sweep the Pareto frontier of k-synchronous algorithms and prove its points.
+    """Find the Pareto frontier of steps (latency) and R/C (bandwidth), with proofs.
 
-    For reductions, k applies to the S and R of the dual collective that is solved.
+    The sweep covers algorithms with at most k extra rounds, R <= S + k. Points that meet a lower
+    bound for all k are proved for all k. A reduce, reducescatter, or allreduce is built from its
+    dual (a broadcast or an allgather), and k then bounds the extra rounds of the dual.
 
     Exit code 0: done, 2: bad input, 3: some candidate stayed undecided, 130: interrupted.
     """

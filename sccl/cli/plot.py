@@ -115,7 +115,6 @@ def draw_frontier(
 def _build_chart(
     sources: Sequence[Source], view: ChartKind, alpha_us: float | None, gb_per_s: float | None
 ) -> tuple[ChartType, str]:
-    """Return the chart, and a name for its file."""
     if view in {ChartKind.FRONTIER, ChartKind.TIME}:
         frontiers = _frontier_data(sources, view)
         single_name = frontiers[0].name if len(frontiers) == 1 else "frontiers"

@@ -57,7 +57,7 @@ class ExitCode(IntEnum):
     FAILED = 4
     """A solver broke, or a result failed the judge or is below a proved bound: a defect."""
     INTERRUPTED = 130
-    """By Ctrl-C; 143 by SIGTERM, 129 by SIGHUP: 128 and the signal (``signals.exit_code``)."""
+    """By Ctrl-C. SIGTERM is 143 and SIGHUP 129: 128 and the signal (``signals.exit_code``)."""
     CLOSED_PIPE = 141
 
 
@@ -183,7 +183,7 @@ class ErrorReport:
 
 
 def _classify(error: Exception | KeyboardInterrupt) -> ErrorReport:
-    if isinstance(error, KeyboardInterrupt) or is_interrupted():  # whatever became of it on its way
+    if isinstance(error, KeyboardInterrupt) or is_interrupted():  # even if it was replaced
         return ErrorReport("Interrupted", "", "interrupted", exit_code())
     kind = type(error).__name__
     if isinstance(error, InputError):
@@ -203,7 +203,7 @@ def _classify(error: Exception | KeyboardInterrupt) -> ErrorReport:
 
 @contextmanager
 def _warnings_as_lines() -> Iterator[None]:
-    """Print sccl's warnings as one line each; leave others unchanged."""
+    """Print sccl's warnings as one line each, and leave others unchanged."""
     with warnings.catch_warnings():
         warnings.simplefilter("always", ScclWarning)
         usual = warnings.showwarning

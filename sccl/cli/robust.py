@@ -14,7 +14,7 @@ from sccl.cli import options
 from sccl.cli.report import ExitCode, err, out, print_output, report_errors, single_line
 from sccl.cli.searching import SearchOptions, StoreOptions, WorkersOptions, solver_settings
 from sccl.cli.signals import exit_code
-from sccl.cli.subject import ProblemOptions, load_problem
+from sccl.cli.subject import StepProblemOptions, load_problem
 from sccl.core.candidate import SweepRange
 from sccl.core.formatting import format_count
 from sccl.synth.common.settings import DEFAULT_TIMEOUT_S
@@ -30,7 +30,7 @@ from sccl.view import charts
 
 @report_errors
 def robust(
-    about: ProblemOptions,
+    about: StepProblemOptions,
     *,
     part: Annotated[
         list[FailingPart] | None,

@@ -120,7 +120,7 @@ def run(
     mpi: MpiFolder = None,
     json: options.Json = False,
 ) -> None:
-    """Build a project and run its benchmark, which checks the data of every size."""
+    """Build one project, check its data at every size, and print the time of its calls."""
     project = load_project_for(directory, np)
     trial = build_trial(project, sizes, _REPEAT, collective or ())
     timings: list[ContenderTiming] = []
@@ -147,7 +147,7 @@ def bench(
     output: options.Output = None,
     json: options.Json = False,
 ) -> None:
-    """Compare projects with each other and with the MPI library in one interleaved run."""
+    """Compare the times of several projects, or of a project and the MPI library."""
     if against not in (None, "mpi"):
         raise ParameterError(f"against is {against!r}, expected 'mpi'")
     projects = [load_project_for(directory, np) for directory in directories]

@@ -17,8 +17,8 @@ from sccl.synth.syncoll import solve
 Solver = Annotated[
     str,
     typer.Option(
-        help=f"{', '.join(solve.names())} (portfolio: the others at once, first answer wins: a "
-        "race, in which the algorithm may differ from run to run; that of the others does not).",
+        help=f"Solver: {', '.join(solve.names())}. The portfolio runs the other three at the same "
+        "time and takes the first answer, so its algorithms may differ from run to run.",
         autocompletion=complete.complete_words(solve.names(), "a solver"),
     ),
 ]

@@ -73,7 +73,7 @@ def install_handlers() -> None:
 
 
 def run_interruptible(work: Callable[[], T]) -> T:
-    """Return ``work()``; meanwhile, and only meanwhile, signals raise KeyboardInterrupt."""
+    """Return ``work()``, during which signals raise KeyboardInterrupt."""
     return work()
 
 
@@ -178,7 +178,7 @@ def _is_handling_interrupt() -> bool:
 
 
 def _end_process(number: int) -> NoReturn:
-    """End the process; processes of its own end with it."""
+    """End the process and its child processes."""
     os.write(2, b"interrupted\n")
     os._exit(128 + number)
 

@@ -152,7 +152,6 @@ def simulate(
 
 
 def _print(console: Console, run: RunPart) -> None:
-    """Print all that is known of a simulation."""
     for part in run.collectives:
         _print_collective(console, part)
     if len(run.collectives) > 1:

@@ -6,7 +6,7 @@ import typer
 
 from sccl.cli import options
 from sccl.cli.report import out, print_output, report_errors, single_line
-from sccl.cli.subject import ProblemOptions, load_problem
+from sccl.cli.subject import StepProblemOptions, load_problem
 from sccl.core.files.disk import write_atomically
 from sccl.tasks.outputs import question_digests
 from sccl.tasks.smt2 import Smt2Output, problem_text
@@ -15,7 +15,7 @@ from sccl.transform import build_question
 
 @report_errors
 def smt2(
-    about: ProblemOptions,
+    about: StepProblemOptions,
     chunks: options.Chunks,
     steps: options.Steps,
     rounds: options.Rounds,

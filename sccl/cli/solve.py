@@ -10,7 +10,7 @@ from rich.markup import escape
 from sccl.cli import options
 from sccl.cli.report import ExitCode, err, out, print_output, report_errors, single_line
 from sccl.cli.searching import SearchOptions, StoreOptions, solver_settings
-from sccl.cli.subject import ProblemOptions, load_problem
+from sccl.cli.subject import StepProblemOptions, load_problem
 from sccl.core.answer import Answer, Sat, verdict
 from sccl.core.files.algorithms import algorithm_to_wire
 from sccl.core.files.disk import write_atomically
@@ -24,7 +24,7 @@ _EXIT = {"sat": ExitCode.OK, "unsat": ExitCode.NO, "unknown": ExitCode.UNKNOWN}
 
 @report_errors
 def solve(
-    about: ProblemOptions,
+    about: StepProblemOptions,
     *,
     chunks: options.Chunks,
     steps: options.Steps,

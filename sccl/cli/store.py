@@ -25,7 +25,7 @@ from sccl.tasks.store import StoreExportOutput, StoreGcOutput, StoreShowOutput, 
 
 store = typer.Typer(
     name="store",
-    help="Stored answers of sweeps and queries, from which they resume.",
+    help="List, export, and delete stored answers, from which sweeps resume.",
     no_args_is_help=True,
     add_completion=False,
 )
@@ -37,7 +37,7 @@ Digest = Annotated[
 @store.command("ls", epilog="Example: sccl store ls")
 @report_errors
 def ls(file: options.Store = None, json: options.Json = False) -> None:
-    """List all verdicts."""
+    """List the stored answers of solvers."""
     with open_store(file) as opened:
         rows = list(opened.rows())
     if json:
@@ -70,7 +70,7 @@ def show(
     file: options.Store = None,
     json: options.Json = False,  # noqa: ARG001 - for its errors
 ) -> None:
-    """Print an instance and the verdicts of solvers, always as JSON."""
+    """Print an instance and its stored answers, always as JSON."""
     with open_store(file) as opened:
         rows = opened.find(digest)
     instance = instance_to_wire(rows[0][0])
@@ -120,7 +120,7 @@ def gc(
     file: options.Store = None,
     json: options.Json = False,
 ) -> None:
-    """Delete verdicts and give their space back."""
+    """Delete stored answers and free their space."""
     if not (everything or unknown or older_than_days is not None):
         raise ParameterError("select the rows to delete: --older-than-days, --unknown, or --all")
     with open_store(file) as opened:

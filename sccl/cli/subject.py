@@ -21,9 +21,9 @@ Collective = Annotated[
     str | None,
     typer.Option(
         help="allgather, allreduce, alltoall, broadcast, gather, reduce, reducescatter, scatter, "
-        "or the .json file of your own; in groups of ranks (see --groups): "
+        "or a .json file that defines yours; in groups of ranks (see --groups): "
         "alltoall@0-3/4-7; several at once: allgather@0-3+alltoall@4-7. Required, unless --groups "
-        "is a file in which each group has its own.",
+        "is a file with a collective for each group.",
         show_default=False,
         autocompletion=complete.complete_collective,
     ),
@@ -31,7 +31,7 @@ Collective = Annotated[
 Topo = Annotated[
     str,
     typer.Option(
-        help="dgx1, z52, torus:4x4, ... (see 'sccl topo list') or a .json file.",
+        help="Machine: dgx1, z52, torus:4x4, ... (see 'sccl topo list') or a .json file.",
         autocompletion=complete.complete_topology,
     ),
 ]
@@ -69,17 +69,23 @@ CountsFile = Annotated[
     typer.Option(
         "--counts",
         help="File of element counts for allgatherv, alltoallv (one row per rank), "
-        "gatherv, reducescatterv, scatterv; --size is one element.",
+        "gatherv, reducescatterv, scatterv. --size is then the size of one element.",
         show_default=False,
         autocompletion=complete.complete_file,
+    ),
+]
+RefusedCounts = Annotated[
+    Path | None,
+    typer.Option(
+        "--counts", help="File of element counts, which step-based verbs refuse.", hidden=True
     ),
 ]
 Groups = Annotated[
     str | None,
     typer.Option(
         metavar="GROUPS|FILE",
-        help="Process groups that run it at the same time: 0-3,4-7, or 0,2,4/1,3,5, 2x4 "
-        "(of 4 ranks each), 2x4.strided, 0-3:2/4-7:5 (roots), or a .json file.",
+        help="Process groups that run the collective at the same time: 0-3,4-7, or 0,2,4/1,3,5, "
+        "2x4 (of 4 ranks each), 2x4.strided, 0-3:2/4-7:5 (roots), or a .json file.",
         show_default="one, of all ranks",
         autocompletion=complete.complete_file,
     ),
@@ -117,6 +123,13 @@ class ProblemOptions:
     def collective_and_root(self, machine: Topology) -> tuple[str | Spec, str | None]:
         """Return the collective and its root (see :func:`parse_collective`)."""
         return parse_collective(machine, self.collective, self.root, self.counts, self.groups)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepProblemOptions(ProblemOptions):
+    """The collective and machine of a verb whose chunks have one size."""
+
+    counts: RefusedCounts = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,10 +190,10 @@ def parse_collective(
 
 
 def load_problem(options: ProblemOptions) -> CollectiveProblem:
-    """Return the machine model and the collective; print changes made to the machine.
+    """Return the machine model and the collective, and print changes to the machine.
 
     Raises:
-        InputError: one of them does not exist, or they do not fit.
+        InputError: One of them does not exist, or they do not fit.
     """
     machine = options.machine()
     subject = build_problem(machine, *options.collective_and_root(machine)).require_steps()

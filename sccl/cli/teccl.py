@@ -214,7 +214,6 @@ def teccl(
     with err().status(doing) as status:
 
         def tell(us: float, least_us: float) -> None:
-            """Tell of a better schedule."""
             above = us / least_us - 1 if least_us else 0.0
             progress = f"found {format_us(us)}, at least {format_us(least_us)} ({above:.2%} above)"
             status.update(f"{doing}: {progress}")

@@ -45,7 +45,7 @@ topo = typer.Typer(
     name="topo",
     no_args_is_help=True,
     add_completion=False,
-    help="List, show and change topologies.",
+    help="Import, list, show, and change machines.",
 )
 
 
@@ -82,7 +82,7 @@ def list_topologies(json: options.Json = False) -> None:
 @topo.command(epilog="Example: sccl topo show dgx1")
 @report_errors
 def show(name: Name, json: options.Json = False) -> None:
-    """Show adjacency with lanes, diameter, degrees, budgets and costs."""
+    """Show a machine: its links with their lanes, diameter, degrees, budgets, and costs."""
     topology = resolve_topology(name)
     if json:
         print_file(to_text(topology_to_wire(topology)))
@@ -111,7 +111,7 @@ def without(
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """Write the same machine with failed parts taken out, ready for synthesis."""
+    """Write a machine without some links, lanes, or ranks, such as after a failure."""
     if not link and not rank:
         raise ParameterError("nothing to take out: give --link A-B or --rank N")
     topology = resolve_topology(name)
@@ -143,7 +143,7 @@ def with_links(
     ],
     json: options.Json = False,
 ) -> None:
-    """Write the same machine with links or lanes added: what would they bring?"""
+    """Write a machine with more links or lanes, to compare it with the original."""
     topology = resolve_topology(name)
     changed = degrade.add_links(topology, parse_added_lanes(topology, link))
     _write_machine(changed, output)
@@ -205,19 +205,21 @@ def import_(
             show_default="by kind of link, and printed",
         ),
     ] = None,
-    chassis: Annotated[
+    nodes: Annotated[
         int | None,
         typer.Option(
+            "--nodes",
+            "--chassis",
             metavar="N",
-            help="Number of copies of the machine, joined by --network.",
-            show_default="one, as it is",
+            help="Number of nodes like this machine, joined by --network.",
+            show_default="one",
         ),
     ] = None,
     network: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Network between the copies: switch, rails, or full, and the NICs ('sccl "
+            help="Network between the nodes: switch, rails, or full, and the NICs ('sccl "
             "schema network').",
         ),
     ] = None,
@@ -228,7 +230,7 @@ def import_(
     The output lists the contents of the file line by line, then the assumptions.
     """
     options.check_writable(output)
-    read = join_by_network(read_machine(file, format_name, name, gpu, alpha_us), chassis, network)
+    read = join_by_network(read_machine(file, format_name, name, gpu, alpha_us), nodes, network)
     _write_and_print(read, output, json=json)
 
 
@@ -262,7 +264,7 @@ def probe(
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """Read this machine from its vendor's tool: nvidia-smi, rocm-smi or amd-smi, if installed.
+    """Read this machine from its vendor's tool: nvidia-smi, rocm-smi, or amd-smi.
 
     Like 'sccl topo import' of the tool's output, with PCI bus id and kind of each GPU.
     """
@@ -343,7 +345,7 @@ def schema(
     ] = "topology",
     json: options.Json = False,  # noqa: ARG001 - for its errors
 ) -> None:
-    """Print the JSON Schema of topology files, or of another kind of file: always as JSON."""
+    """Print the JSON Schema of machine files, or of another kind of file, always as JSON."""
     older = {kind.replace("-", ""): kind for kind in SHAPES}
     kind = older.get(of, of)
     if kind not in SHAPES:

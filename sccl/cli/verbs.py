@@ -24,14 +24,14 @@ VERBS = (
         FIND,
         "pareto",
         "pareto",
-        "Sweep the Pareto frontier of k-synchronous algorithms and prove its points.",
+        "Find the Pareto frontier of steps (latency) and R/C (bandwidth), with proofs.",
         "sccl pareto --collective allgather --topo dgx1 --out found",
     ),
     Verb(
         FIND,
         "limits",
         "limits",
-        "Compute the limit of R/C for each S, over all k and C, and algorithms that attain it.",
+        "Compute the lowest R/C possible for each number of steps, and search for its algorithms.",
         "sccl limits --collective broadcast --topo dgx1 --max-steps 4",
     ),
     Verb(
@@ -81,7 +81,7 @@ VERBS = (
         FIND,
         "bounds",
         "bounds",
-        "Compute lower bounds on S and R/C, with proofs that you can check by hand.",
+        "Compute lower bounds on S and R/C without a search, with proofs to check by hand.",
         "sccl bounds --collective alltoall --topo torus:4x4",
     ),
     Verb(
@@ -109,7 +109,7 @@ VERBS = (
         FIND,
         "compare-plans",
         "compare_plans",
-        "Compare plans of a training step by all searches and by frameworks' strategies.",
+        "Compare plans of a training step: all searches of 'sccl plan', frameworks' strategies.",
         "sccl compare-plans w.json --fabric hgx2x4 -o compared.svg",
     ),
     Verb(
@@ -179,14 +179,14 @@ VERBS = (
         RUN,
         "run",
         "run",
-        "Build a project and run its benchmark, which checks the data of every size.",
+        "Build one project, check its data at every size, and print the time of its calls.",
         "sccl run project",
     ),
     Verb(
         RUN,
         "bench",
         "run",
-        "Compare projects with each other and with the MPI library in one interleaved run.",
+        "Compare the times of several projects, or of a project and the MPI library.",
         "sccl bench project --against mpi --sizes 1..64K",
     ),
     Verb(
@@ -214,7 +214,7 @@ VERBS = (
         RUN,
         "lab",
         "lab",
-        "Run a command on ranks with an emulated network of a set rate per channel.",
+        "Run a command on ranks with an emulated network, and set the rate of each channel.",
         "sccl lab --channels fast=100Mb,slow=50Mb --ranks 4 -- python job.py",
     ),
     Verb(
@@ -242,14 +242,14 @@ VERBS = (
         PROVE,
         "check",
         "check",
-        "Verify algorithms, schedules, plans, and other tools' programs, and list each violation.",
+        "Verify that algorithms, schedules, plans, and programs are correct (not: optimal).",
         "sccl check found/allgather-dgx1-c2-s2-r3.json",
     ),
     Verb(
         PROVE,
         "verify-certificate",
         "certificate",
-        "Check every claim of a certificate without a solver.",
+        "Verify the proofs of a certificate, such as proofs of optimality, without a solver.",
         "sccl verify-certificate proofs",
     ),
     Verb(
@@ -266,12 +266,12 @@ VERBS = (
         "Test the solvers, compilers, MPI, and GPU tools of this machine, with installation hints.",
         "sccl doctor",
     ),
-    Verb(MANAGE, "topo", "topo", "List, show and change topologies.", "sccl topo show dgx1"),
+    Verb(MANAGE, "topo", "topo", "Import, list, show, and change machines.", "sccl topo show dgx1"),
     Verb(
         MANAGE,
         "fabric",
         "fabric",
-        "List, show and check fabrics: the channels over which the ranks of a job move data.",
+        "List, show, and check fabrics: the channels over which the ranks of a job move data.",
         "sccl fabric show hgx2x4",
     ),
     Verb(
@@ -285,7 +285,7 @@ VERBS = (
         MANAGE,
         "store",
         "store",
-        "Stored answers of sweeps and queries, from which they resume.",
+        "List, export, and delete stored answers, from which sweeps resume.",
         "sccl store ls",
     ),
 )

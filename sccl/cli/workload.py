@@ -205,7 +205,7 @@ def show(
     ],
     json: options.Json = False,
 ) -> None:
-    """Show collectives by kind, computation by stream, dependencies across iterations and waits."""
+    """Show collectives by kind, computation by stream, dependencies across iterations, waits."""
     result = workload_show_output(file)
     if json:
         print_output(result)

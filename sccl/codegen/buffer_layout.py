@@ -1,6 +1,6 @@
-"""Where the chunks of a collective lie in the caller's buffers.
+"""Placement of a collective's chunks in the caller's buffers.
 
-A buffer is a row of *blocks* of ``count`` elements each, as MPI lays them out; every block is cut
+A buffer is a row of *blocks* of ``count`` elements each, in MPI's layout. Every block is divided
 into the same number of *parts*. A chunk is one part of one block.
 """
 
@@ -12,22 +12,23 @@ from itertools import pairwise
 from sccl.core.collective import Collective, RelationKind
 
 ALIGNMENT_BYTES = 64
-"""Parts begin at multiples of this within their block, so that copies are of whole cache lines."""
+"""Alignment of parts within their block, so that copies consist of whole cache lines."""
 
 
 @dataclass(frozen=True, slots=True)
 class BufferLayout:
     """Blocks and parts of the input and output buffers of every rank.
 
-    Chunk ``i * period + p`` is part i of pattern chunk p; a rank's blocks are its pattern chunks in
-    ascending order. For MPI's collectives that is MPI's own order.
+    Chunk ``i * period + p`` is part i of pattern chunk p. A rank's blocks are its pattern chunks in
+    ascending order, which for MPI's collectives is MPI's own order.
 
     Attributes:
-        parts: the parts of a block.
-        period: the number of pattern chunks.
-        inputs: per rank, the pattern chunks in its input buffer, in order.
-        outputs: per rank, the pattern chunks in its output buffer, in order.
-        aliases: per rank, which input block is which output block when the call is in place.
+        parts: Number of parts of a block.
+        period: Number of pattern chunks.
+        inputs: Pattern chunks in the input buffer of each rank, in order.
+        outputs: Pattern chunks in the output buffer of each rank, in order.
+        aliases: Pairs (input block, output block) of each rank that share memory in an in-place
+            call.
     """
 
     parts: int
@@ -37,7 +38,7 @@ class BufferLayout:
     aliases: tuple[tuple[tuple[int, int], ...], ...]
 
     def part(self, chunk: int) -> int:
-        """Return which part of its block a chunk is."""
+        """Return the number of the part that a chunk occupies in its block."""
         return chunk // self.period
 
     def input_index(self, rank: int, chunk: int) -> int:
@@ -57,9 +58,9 @@ class BufferLayout:
         return self.outputs[rank][index // self.parts] + index % self.parts * self.period
 
     def aliased(self, rank: int) -> dict[int, int]:
-        """Return, for an in-place call, which output index each input index shares its place with.
+        """Return the output index that shares memory with each input index of an in-place call.
 
-        Empty for a rank that has no input, or whose input stays where it is.
+        Empty for a rank without input, or with an input buffer that no output overlaps.
         """
         return {
             source * self.parts + part: target * self.parts + part
@@ -68,7 +69,7 @@ class BufferLayout:
         }
 
     def unmoved_in_place(self, rank: int) -> dict[int, int]:
-        """Return the part of :meth:`aliased` in which input and output are the same chunk."""
+        """Return the entries of :meth:`aliased` with the same chunk in input and output."""
         return {
             source: target
             for source, target in self.aliased(rank).items()
@@ -77,7 +78,7 @@ class BufferLayout:
 
 
 def build_layout(collective: Collective) -> BufferLayout:
-    """Return the layout of a collective's buffers, MPI's for those that MPI has."""
+    """Build the buffer layout of a collective, equal to MPI's layout for MPI's collectives."""
     period = _period(collective)
     ranks = range(collective.ranks)
     inputs = tuple(
@@ -106,7 +107,7 @@ def _period(collective: Collective) -> int:
 
 
 def _aliases(collective: Collective, rank: int) -> tuple[tuple[int, int], ...]:
-    """Return MPI's meaning of MPI_IN_PLACE (MPI 4.1, chapter 6) as (input, output) blocks."""
+    # Meaning of MPI_IN_PLACE: MPI 4.1, chapter 6.
     at_root: dict[str, tuple[int, int]] = {
         "gather": (0, rank),
         "scatter": (rank, 0),
@@ -127,13 +128,13 @@ def _aliases(collective: Collective, rank: int) -> tuple[tuple[int, int], ...]:
 def part_ranges(elements: int, parts: int, element_bytes: int) -> tuple[tuple[int, int], ...]:
     """Return (first, end) of every part of a block, in elements.
 
-    Parts begin at multiples of :data:`ALIGNMENT_BYTES`; where there are fewer such units than
-    parts, some parts are empty, and nothing is sent for them.
+    Parts begin at multiples of :data:`ALIGNMENT_BYTES`. If a block has fewer such units than parts,
+    some parts are empty and send nothing.
 
     Args:
-        elements: elements in the block.
-        parts: into how many parts it is cut.
-        element_bytes: bytes of an element.
+        elements: Number of elements in the block.
+        parts: Number of parts.
+        element_bytes: Bytes per element.
     """
     unit = max(1, ALIGNMENT_BYTES // element_bytes)
     units = -(-elements // unit)

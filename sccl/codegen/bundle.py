@@ -1,4 +1,4 @@
-"""Bundle: the algorithms of one generated project, lowered, and which serves which size."""
+"""Bundle: the lowered algorithms of one generated project, with their switch points by size."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ ROOTED = ("broadcast", "gather", "reduce", "scatter")
 NAMED_COLLECTIVES = ("allgather", "allreduce", "alltoall", "reducescatter", *ROOTED)
 
 CostFunction = Callable[[Topology], Costs]
-"""What a step and a byte cost on the machine of an algorithm."""
+"""Function from a machine to the costs of a step and of a byte on it."""
 
 SAVED_INSTRUCTIONS = 32
-"""Fewest instructions of a thread block that a program of few parts saves: some 16 us."""
+"""Smallest saving of instructions per thread block that justifies a coarser program: 16 us."""
 
 _PROTOCOL_RESTRICTIONS = {
     "a": "a choice by measurement (a), which only host projects",
@@ -43,7 +43,7 @@ class LoweredAlgorithm:
     """An algorithm with its two programs.
 
     Attributes:
-        label: what messages call it; letters, digits, dots and hyphens only.
+        label: Name in messages, which has only letters, digits, dots and hyphens.
     """
 
     label: str
@@ -53,7 +53,7 @@ class LoweredAlgorithm:
 
     @property
     def parts(self) -> int:
-        """Return the parts that a block is cut into."""
+        """Return the number of parts of a block."""
         return self.eager.layout.parts
 
 
@@ -62,7 +62,7 @@ class BundleEntry:
     """A collective of a bundle.
 
     Attributes:
-        identifier: its name in generated code.
+        identifier: Name in generated code.
     """
 
     identifier: str
@@ -71,21 +71,21 @@ class BundleEntry:
 
     @property
     def combining(self) -> bool:
-        """Return whether it reduces."""
+        """Return whether the collective reduces."""
         return self.algorithms[0].algorithm.collective.combining
 
     @property
     def rooted(self) -> bool:
-        """Return whether it has a root."""
+        """Return whether the collective has a root."""
         return self.algorithms[0].algorithm.collective.root is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """What a generated project consists of.
+    """Collectives of a generated project.
 
     Attributes:
-        bus_ids: which GPU each rank is, as far as the machines of the algorithms say it.
+        bus_ids: PCI bus ids of the ranks' GPUs, if the algorithms' machines list them.
     """
 
     ranks: int
@@ -94,13 +94,13 @@ class Bundle:
 
     @property
     def slot_bytes(self) -> int:
-        """Return the bytes of a slot of scratch on GPUs."""
+        """Return the bytes of a scratch slot on GPUs."""
         return gpu_slot_bytes(
             _max_slots(lowering for e in self.entries for lowering in e.algorithms)
         )
 
     def selection(self) -> Selection:
-        """Return which program serves which size."""
+        """Return the switch points of all collectives."""
         return Selection({entry.identifier: entry.switches for entry in self.entries})
 
 
@@ -111,17 +111,17 @@ def build_bundle(
     protocols: Protocols,
     costs: CostFunction = Costs.from_topology,
 ) -> Bundle:
-    """Return the bundle of some algorithms, for one number of ranks.
+    """Build the bundle of algorithms for one number of ranks.
 
     Args:
-        serial: ranks are single threads.
-        protocols: by which protocol parts go, until a measurement says better.
-        costs: what a step and a byte cost on the machine of an algorithm.
+        serial: Whether every rank is a single thread.
+        protocols: Default protocols by the bytes of a part, until a measurement replaces them.
+        costs: Function that returns the costs of an algorithm's machine.
 
     Raises:
-        ParameterError: no algorithm is given, they are for different numbers of ranks or GPUs, or
-            two custom collectives have names that look alike in C.
-        JudgeError: the judge rejects one of them.
+        ParameterError: No algorithm is given, ranks or GPUs differ, or two custom collectives have
+            the same name in C.
+        JudgeError: An algorithm fails verification.
     """
     if not algorithms:
         raise ParameterError("no algorithm is given: name at least one file")
@@ -158,7 +158,7 @@ def _max_slots(algorithms: Iterable[LoweredAlgorithm]) -> int:
 
 
 def _coarsened_programs(algorithms: Sequence[LoweredAlgorithm]) -> list[LoweredAlgorithm]:
-    """Return programs of few parts for the algorithms of which these save many instructions."""
+    # Fewer parts save instructions, which dominate the time of small buffers.
     from sccl.codegen.chunk_coarsening import coarsen_chunks  # noqa: PLC0415 - loads NumPy
 
     labels = {lowering.label for lowering in algorithms}
@@ -175,10 +175,10 @@ def _coarsened_programs(algorithms: Sequence[LoweredAlgorithm]) -> list[LoweredA
 
 
 def _common_bus_ids(algorithms: Sequence[Algorithm]) -> BusIds:
-    """Return which GPU each rank is: what the machines say, the bus ids if some give them.
+    """Return the GPU of each rank according to the machines.
 
     Raises:
-        ParameterError: two of them contradict each other.
+        ParameterError: Two machines contradict each other.
     """
     machines = [a.topology for a in algorithms if a.topology.pci_bus_ids]
     said = {t.pci_bus_ids: repr(t.name) for t in machines}
@@ -195,10 +195,13 @@ def with_selection(made: Bundle, selection: Selection, protocols: Protocols) -> 
     """Return the bundle with the switch points of a selection for the collectives that it names.
 
     Args:
-        protocols: those of its target.
+        made: Bundle to change.
+        selection: Switch points by collective.
+        protocols: Protocols of the bundle's target.
 
     Raises:
-        ParameterError: it names a collective, an algorithm or a protocol that it does not have.
+        ParameterError: The selection names a collective, algorithm or protocol that the bundle
+            lacks.
     """
     identifiers = [entry.identifier for entry in made.entries]
     if unknown := sorted(set(selection.switches) - set(identifiers)):
@@ -226,7 +229,7 @@ def with_selection(made: Bundle, selection: Selection, protocols: Protocols) -> 
 
 
 def c_identifier(name: str) -> str:
-    """Return the name of a collective in C: MPI's own stay, others get a prefix of their own."""
+    """Return the name of a collective in C: MPI's own name, or a custom name with a prefix."""
     if name in NAMED_COLLECTIVES:
         return name
     safe = re.sub(r"[^a-z0-9]+", "_", name.lower())

@@ -1,4 +1,4 @@
-"""Algorithms of fewer chunks, made of parts of others: fewer instructions for small buffers."""
+"""Coarsen an algorithm: use only some of its parts, for fewer instructions on small buffers."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from sccl.core.algorithm import Algorithm, Send
 from sccl.core.ids import ChunkId
 
 MAX_COST_RATIO = Fraction(4, 3)
-"""Largest R/C of an algorithm of few parts, divided by that of the algorithm that it is made of. On
-dgx-h100, 16 of the 144 parts of the optimal allreduce have 9/7, and 8 have 18/7."""
+"""Maximum R/C of the coarser algorithm divided by that of the original. On dgx-h100, 16 of the 144
+parts of the optimal allreduce have 9/7, and 8 have 18/7."""
 
 
 def coarsen_chunks(algorithm: Algorithm) -> Algorithm:
-    """Return the algorithm with as few parts of each block as a similar R/C allows.
+    """Reduce an algorithm to as few parts of each block as a similar R/C allows.
 
-    Each part of an algorithm by itself is an algorithm for blocks of one part. Parts are added
-    greedily, so that the busiest link or budget stays as free as possible, until R/C is at most
-    :data:`MAX_COST_RATIO` times as large as before.
+    Each single part of an algorithm is an algorithm for blocks of one part. Parts are added
+    greedily to minimize the load of the busiest link or budget, until R/C is at most
+    :data:`MAX_COST_RATIO` times the original.
     """
     layout, collective = build_layout(algorithm.collective), algorithm.collective
     by_part: list[list[Send]] = [[] for _ in range(layout.parts)]
@@ -62,9 +62,10 @@ def coarsen_chunks(algorithm: Algorithm) -> Algorithm:
 def _part_loads(
     algorithm: Algorithm, by_part: Sequence[Sequence[Send]], unit: int
 ) -> npt.NDArray[np.int64]:
-    """Return for how long each part keeps each link and budget busy in each step.
+    """Return the load of each link and budget by part and step.
 
     Args:
+        algorithm: Algorithm of the sends.
         by_part: Sends of each part.
         unit: Length of a round.
     """

@@ -1,4 +1,4 @@
-"""A program put to the test: run on numbers that tell chunks and ranks apart."""
+"""Test a program on numbers that differ for every chunk and rank."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from sccl.codegen.interpreter import Array, Fault, run_program
 from sccl.codegen.ir import Program
 
 _ELEMENTS = ALIGNMENT_BYTES // 8
-"""Of a part, as numbers of 64 bits: the least of which none is empty."""
+"""Elements of a part, as 64-bit numbers: the smallest count that leaves no part empty."""
 
 
 def find_faults(program: Program) -> list[Fault]:
-    """Return what is wrong with a program, by running it in two orders of its blocks."""
+    """Return the faults of a program, found by running it in two orders of its blocks."""
     return [
         fault
         for choose in (lambda _: 0, lambda many: many - 1)
@@ -22,7 +22,7 @@ def find_faults(program: Program) -> list[Fault]:
 
 
 def _test_inputs(program: Program) -> list[Array]:
-    """Return inputs of which no two blocks are alike, nor ranks where what they have is reduced."""
+    # No two blocks are equal, and in reductions no two ranks: a misplaced chunk changes the result.
     count = program.layout.parts * _ELEMENTS
     inputs = []
     for rank, blocks in enumerate(program.layout.inputs):

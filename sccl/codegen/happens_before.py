@@ -1,4 +1,4 @@
-"""Which instruction is certainly done before which other begins, whatever the schedule."""
+"""Happens-before order of a program's instructions, which holds in every schedule."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class HappensBefore:
     """The partial order of a program's instructions.
 
     Attributes:
-        number: a number for every site, in an order that the partial order allows.
-        before: per number, the numbers of those certainly done before, as bits.
-        needs: per site, the sites that it directly follows.
+        number: Number of every site, in a topological order.
+        before: Numbers of all predecessors of each number, as bits.
+        needs: Direct predecessors of each site.
     """
 
     number: dict[Site, int]
@@ -29,12 +29,12 @@ class HappensBefore:
     needs: dict[Site, list[Site]]
 
     def precedes(self, first: Site, then: Site) -> bool:
-        """Return whether ``first`` is done before ``then`` begins to touch its slots."""
+        """Return whether ``first`` ends before ``then`` begins to access its slots."""
         return bool(self.before[self.number[then]] >> self.number[first] & 1)
 
 
 def program_sites(program: Program) -> dict[Site, Instruction]:
-    """Return every instruction of a program by where it stands."""
+    """Return every instruction of a program by its site."""
     return {
         (rank, address): instruction
         for rank, rank_program in enumerate(program.ranks)
@@ -43,7 +43,7 @@ def program_sites(program: Program) -> dict[Site, Instruction]:
 
 
 def flag_setters(program: Program) -> dict[tuple[int, int], Site]:
-    """Return, for every (rank, flag), the instruction that sets it."""
+    """Return the site that sets each flag, by (rank, flag)."""
     return {
         target: site
         for site, instruction in program_sites(program).items()
@@ -52,18 +52,18 @@ def flag_setters(program: Program) -> dict[tuple[int, int], Site]:
 
 
 def build_happens_before(program: Program) -> HappensBefore:
-    """Return the order that blocks, dependencies, flags and credits impose.
+    """Build the order that blocks, dependencies, flags and credits impose.
 
     Raises:
-        JudgeError: it is circular, so that the program would deadlock.
+        JudgeError: The order has a cycle, so the program would deadlock.
     """
     return _build_order(program, program_sites(program), flag_setters(program))
 
 
 class PartOrder:
-    """The partial order that holds whatever other parts have bytes.
+    """The partial order that holds no matter which other parts have bytes.
 
-    Nothing is sent, awaited or published for a part without bytes. So an order between two
+    A program sends, awaits and publishes nothing for a part without bytes. So an order between two
     instructions has to follow from the blocks and from instructions of their own parts alone.
     """
 
@@ -78,14 +78,16 @@ class PartOrder:
         self._orders: dict[tuple[frozenset[int], int | None], HappensBefore] = {}
 
     def precedes(self, first: Site, then: Site) -> bool:
-        """Return whether ``first`` is done before ``then`` begins, if both have bytes."""
+        """Return whether ``first`` ends before ``then`` begins, if both have bytes."""
         return self._order_between(first, then).precedes(first, then)
 
     def is_implied(self, source: Site, site: Site, *, on_rank: bool = False) -> bool:
         """Return whether ``site`` would follow ``source`` without its dependency on it.
 
         Args:
-            on_rank: whether it has to follow from what their rank does alone.
+            source: Site of the dependency.
+            site: Site that depends on ``source``.
+            on_rank: Whether to use only instructions of their own rank.
         """
         order = self._order_between(source, site, site[0] if on_rank else None)
         return any(order.precedes(source, need) for need in order.needs[site])
@@ -102,7 +104,6 @@ class PartOrder:
 def _build_order(
     program: Program, subset: Iterable[Site], setter: Mapping[tuple[int, int], Site]
 ) -> HappensBefore:
-    """Return the order that some sites, listed block by block, impose on one another."""
     needs = _site_needs(program, subset, setter)
     number: dict[Site, int] = {}
     before: list[int] = []

@@ -1,4 +1,4 @@
-"""What must wait for what because both touch one slot: on one rank, and across ranks."""
+"""Data hazards: dependencies between instructions that access one slot, on one rank or two."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from sccl.codegen.ir import Address, Block, Buffer, Instruction, Op, Program, Ra
 
 
 def find_dependencies(serial: Sequence[Instruction], aliased: Mapping[int, int]) -> list[list[int]]:
-    """Return, for every instruction of one rank, which earlier ones it must wait for.
+    """Return the earlier instructions that each instruction of one rank must wait for.
 
-    Read after write, write after read, write after write, of calls in place and of others. An
-    arrival counts as written when it is received; the waits of its sender are added by
-    :func:`protect_remote_writes`.
+    Covers read-after-write, write-after-read and write-after-write hazards, in place and out of
+    place. An arrival counts as written at its receipt. :func:`protect_remote_writes` adds the waits
+    of senders.
 
     Args:
-        serial: the instructions in an order that gives the right result.
-        aliased: input indices that share their place with an output index in place.
+        serial: Instructions in an order that gives the right result.
+        aliased: Output index that shares memory with each input index in place.
     """
     separate = _dependencies(serial, {})
     in_place = _dependencies(serial, aliased) if aliased else separate
@@ -27,7 +27,6 @@ def find_dependencies(serial: Sequence[Instruction], aliased: Mapping[int, int])
 
 
 def _dependencies(serial: Sequence[Instruction], aliased: Mapping[int, int]) -> list[set[int]]:
-    """Return the dependencies of calls whose inputs share these places with outputs."""
     writer: dict[Slot, int] = {}
     readers: dict[Slot, list[int]] = defaultdict(list)
     needs: list[set[int]] = []
@@ -37,7 +36,7 @@ def _dependencies(serial: Sequence[Instruction], aliased: Mapping[int, int]) -> 
         read = [_memory_place(slot, aliased) for slot in instruction.reads()]
         written = [_memory_place(slot, aliased) for slot in instruction.writes()]
         if instruction.op is Op.COPY and read == written:
-            read, written = [], []  # a copy onto itself touches nothing
+            read, written = [], []  # a copy onto itself accesses nothing
         for slot in read:
             if slot in writer and slot not in landed:
                 sources.add(writer[slot])
@@ -59,11 +58,11 @@ def _memory_place(slot: Slot, aliased: Mapping[int, int]) -> Slot:
 
 
 def protect_remote_writes(program: Program) -> Program:
-    """Return the program with every write into a slot of another rank made safe.
+    """Return the program with credits that make every write into another rank's slot safe.
 
-    A sender may overwrite a slot only after all that its owner did with the former content. Where
-    flags and dependencies do not already imply that, the owner gives a credit. Inputs that an
-    in-place call would lose are listed to be saved first.
+    A sender may overwrite a slot only after its owner has finished with the former content. If
+    flags and dependencies do not already imply this, the owner gives a credit. Inputs that an
+    in-place call would lose are listed in ``saves``.
     """
     order = PartOrder(program)
     unsafe = [
@@ -81,7 +80,7 @@ def protect_remote_writes(program: Program) -> Program:
 
 
 def _conflicting_uses(program: Program) -> dict[Site, list[Site]]:
-    """Return, for every send, what its receiver does with the slot's content of earlier steps."""
+    """Return the receiver's uses of a slot's earlier content, by the send that overwrites it."""
     touches: dict[tuple[int, Slot], list[tuple[int, Site]]] = defaultdict(list)
     code = program_sites(program)
     for site, instruction in code.items():
@@ -134,7 +133,7 @@ def _with_block(rank_program: RankProgram, number: int, lines: list[Instruction]
 
 
 def sort_blocks(rank_program: RankProgram) -> RankProgram:
-    """Return the rank's program with every block in the order of steps, addresses renumbered."""
+    """Sort the blocks of a rank's program by steps and renumber the addresses."""
     moved: dict[Address, Address] = {}
     blocks: list[list[Instruction]] = []
     for b, block in enumerate(rank_program.blocks):
@@ -157,10 +156,10 @@ def sort_blocks(rank_program: RankProgram) -> RankProgram:
 def _inputs_to_save(
     program: Program, order: PartOrder, setter: Mapping[tuple[int, int], Site], rank: int
 ) -> tuple[int, ...]:
-    """Return the input indices whose content an in-place call would overwrite too early.
+    """Return the input indices that an in-place call would overwrite too early.
 
-    That is where input and output share a place for different chunks; and where the chunk is the
-    same, but is written by others before its last read here is certain to be done.
+    Either input and output share memory for different chunks, or a peer may write the same chunk
+    before its last read on this rank.
     """
     layout = program.layout
     reads: dict[int, list[Site]] = defaultdict(list)

@@ -1,7 +1,7 @@
-"""An algorithm several times beside itself, each time on a part of every chunk.
+"""Instances: parallel copies of an algorithm, each on one part of every chunk.
 
-Where one thread block does not fill a link, several do: TACCL (NSDI 2023, section 6.2) lowers its
-algorithms to n *instances*, each with thread blocks and channels of its own.
+One thread block may not saturate a link, but several do. TACCL (NSDI 2023, section 6.2) lowers its
+algorithms to n *instances*, each with its own thread blocks and channels.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from sccl.core.ids import ChunkId
 
 @dataclass(frozen=True, slots=True)
 class Instances:
-    """An algorithm that is several, which share nothing.
+    """Independent instances of one algorithm.
 
     Attributes:
-        algorithm: all of them at once. Chunk c of instance i is chunk ``i * each + c``, so that
-            what lies beside one another in a block of a buffer does so in each instance.
-        together: of sends that are one transfer with others, which; never of two instances.
-        count: how many there are.
+        algorithm: All instances in one algorithm. Chunk c of instance i is chunk ``i * each + c``,
+            so neighbors in a buffer's block are neighbors in each instance, too.
+        together: Transfer number of each send that shares a transfer, always within one instance.
+        count: Number of instances.
     """
 
     algorithm: Algorithm
@@ -30,19 +30,19 @@ class Instances:
 
     @property
     def chunks_per_instance(self) -> int:
-        """Return how many chunks an instance has."""
+        """Return the number of chunks of an instance."""
         return self.algorithm.collective.num_chunks // self.count
 
     def locate(self, chunk: int) -> tuple[int, int]:
-        """Return which instance a chunk is of, and which chunk of it."""
+        """Return the instance of a chunk and its number within the instance."""
         return divmod(chunk, self.chunks_per_instance)
 
 
 def replicate(algorithm: Algorithm, together: Mapping[Send, int], count: int) -> Instances:
-    """Return an algorithm so many times beside itself: C and its rounds grow, R/C and S do not.
+    """Replicate an algorithm into instances: C and R grow, R/C and S stay.
 
     Raises:
-        CollectiveError: there would be more chunks than are counted.
+        CollectiveError: The result would have more chunks than the limit.
     """
     base = algorithm.collective
     total = base.num_chunks
@@ -50,7 +50,6 @@ def replicate(algorithm: Algorithm, together: Mapping[Send, int], count: int) ->
     parties = 1 + max(together.values(), default=0)
 
     def moved(send: Send, i: int) -> Send:
-        """Return the send of an instance."""
         return replace(send, chunk=ChunkId(send.chunk + i * total))
 
     several = replace(

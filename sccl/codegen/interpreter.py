@@ -1,8 +1,8 @@
-"""Runs a Program on real NumPy buffers, under any schedule of its blocks, and says what is wrong.
+"""Interpreter: runs a program on NumPy buffers under any schedule of its blocks and reports faults.
 
-Shares nothing with the passes: it knows what an instruction does, and what the collective asks for.
-An instruction takes two moves, so that two of them can touch a slot at the same time; the schedule
-decides who moves next.
+It shares no code with the passes. It uses only the semantics of instructions and the demand of the
+collective. An instruction takes two moves, so two of them can access a slot at the same time. The
+schedule decides the next move.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sccl.core.collective import Collective
 
 Array = npt.NDArray[Any]
 Chooser = Callable[[int], int]
-"""Given how many moves are possible, returns which to make."""
+"""Function from the number of possible moves to the index of the next one."""
 
 REDUCTIONS: dict[str, Callable[[Array, Array], Array]] = {
     "sum": np.add,
@@ -34,7 +34,7 @@ REDUCTIONS: dict[str, Callable[[Array, Array], Array]] = {
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What is wrong with a program.
+    """A fault of a program.
 
     Attributes:
         kind: ``deadlock``, ``unwritten``, ``race``, ``flag``, ``channel`` or ``wrong``.
@@ -50,18 +50,19 @@ Place = tuple[int, str, int]
 
 @dataclass(slots=True)
 class _Access:
-    """Who touches a place at the moment."""
+    """Number of current readers and writers of a place."""
 
     readers: int = 0
     writers: int = 0
 
 
 class _Prerequisites(NamedTuple):
-    """What an instruction waits for, looked up once: it is asked for whenever another one ends.
+    """Prerequisites of an instruction, cached because every end of another one reads them.
 
     Attributes:
-        flags: (rank, flag)s that are to be set.
-        entered: a rank that has to be in, as it writes into that rank's output; None: no matter.
+        after: Instructions of the same rank that have to end first.
+        flags: (rank, flag) pairs that have to be set.
+        entered: Rank that has to enter first, because the instruction writes into its output.
     """
 
     after: tuple[Address, ...]
@@ -70,14 +71,13 @@ class _Prerequisites(NamedTuple):
 
     @classmethod
     def of_instruction(cls, rank: int, line: Instruction) -> _Prerequisites:
-        """Return what an instruction of a rank needs."""
         target = line.sends()
         entered = target[0] if target and target[1].buffer is Buffer.OUTPUT else None
         return cls(line.after, frozenset((rank, flag) for flag in line.awaits()), entered)
 
 
 class Interpreter:
-    """All ranks of a program, in the middle of a run."""
+    """State of a run of all ranks of a program."""
 
     def __init__(
         self, program: Program, inputs: Sequence[Array], op: str, *, in_place: bool
@@ -116,12 +116,12 @@ class Interpreter:
         return (rank, slot.buffer, slot.index)
 
     def moves(self) -> list[tuple[int, int]]:
-        """Return every (rank, block) that can move; (rank, -1) is the rank's entry."""
+        """Return every (rank, block) that can move, with (rank, -1) for the rank's entry."""
         entries = [(rank, -1) for rank, opened in enumerate(self.opened) if not opened]
         return list(chain(entries, *self._possible))
 
     def _refresh_movable(self, ranks: Iterable[int]) -> None:
-        """See what can move in some ranks, of which one has just moved or is its peer."""
+        """Update the possible moves of ranks after a move of one of them or of a peer."""
         for rank in ranks:
             if self.opened[rank]:
                 blocks = range(len(self.program.ranks[rank].blocks))
@@ -142,13 +142,13 @@ class Interpreter:
         """Let a rank enter, or a block begin or end its next instruction."""
         if block < 0:
             self._enter(rank)
-            self._refresh_movable(range(len(self.opened)))  # many wait for it
+            self._refresh_movable(range(len(self.opened)))  # any rank may wait for an entry
             return
         line = self.program.ranks[rank].blocks[block].instructions[self.position[rank][block]]
         if not self.is_begun[rank][block]:
             self.is_begun[rank][block] = True
             self._begin(rank, line)
-            return  # it can move again, and nobody waits for that it began
+            return  # it can move again, and no instruction waits for its begin
         self._end(rank, line)
         self.is_begun[rank][block] = False
         self.position[rank][block] += 1
@@ -168,7 +168,7 @@ class Interpreter:
         return [self._place(rank, slot) for slot in line.writes()]
 
     def _accessed_places(self, rank: int, line: Instruction) -> tuple[list[Place], list[Place]]:
-        """Return the places that an instruction reads and writes; a copy onto itself has none."""
+        """Return the places that an instruction reads and writes, none for a copy onto itself."""
         reads = [self._place(rank, slot) for slot in line.reads()]
         writes = self._written_places(rank, line)
         return ([], []) if line.op is Op.COPY and reads == writes else (reads, writes)
@@ -224,7 +224,7 @@ class Interpreter:
         )
 
     def output(self, rank: int) -> Array:
-        """Return the output buffer of a rank; what was not written is missing from it."""
+        """Return the output buffer of a rank without the slots that nothing wrote."""
         slots = len(self.program.layout.outputs[rank]) * len(self.parts)
         pieces = [self.memory.get((rank, Buffer.OUTPUT, i), np.zeros(0)) for i in range(slots)]
         return np.concatenate(pieces) if pieces else np.zeros(0)
@@ -245,14 +245,15 @@ def run_program(
     choose: Chooser = lambda _: 0,
     in_place: bool = False,
 ) -> tuple[list[Array], list[Fault]]:
-    """Run a program and return every rank's output and all faults found.
+    """Run a program and return every rank's output and all faults.
 
     Args:
-        inputs: per rank, the blocks of its input one after the other (a 1-d array; empty for a
-            rank that has none), all of one type and one number of elements per block.
+        program: Program to run.
+        inputs: Input of each rank: a 1-d array of its concatenated blocks, empty without input. All
+            have one type and one number of elements per block.
         op: ``sum``, ``prod``, ``min`` or ``max``.
-        choose: the schedule: which of n possible moves is next.
-        in_place: input and output share their memory, as MPI_IN_PLACE says.
+        choose: Schedule: function that picks one of n possible moves.
+        in_place: Whether input and output share their memory, as with MPI_IN_PLACE.
     """
     interpreter = Interpreter(program, inputs, op, in_place=in_place)
     interpreter.faults += check_channels(program)
@@ -275,9 +276,10 @@ def run_program(
 
 
 def check_channels(program: Program) -> list[Fault]:
-    """Return where a block has a peer that is not its own, unless ranks are single threads.
+    """Return a fault for every instruction whose peer is not that of its block.
 
-    A reduction of several arrivals belongs to the block of one of them.
+    Programs of single threads have none. A reduction of several arrivals belongs to the block of
+    one of them.
     """
     faults = []
     for rank, rank_program in enumerate(program.ranks):
@@ -295,7 +297,7 @@ def check_channels(program: Program) -> list[Fault]:
 def expected_outputs(
     collective: Collective, program: Program, inputs: Sequence[Array], op: str
 ) -> list[Array]:
-    """Return what the collective asks for, computed from its relations alone."""
+    """Compute the outputs that the collective demands from its relations alone."""
     layout, count = program.layout, _element_count(program, inputs)
     outputs = []
     for rank in range(collective.ranks):

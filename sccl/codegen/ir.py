@@ -1,8 +1,8 @@
-"""Program: what every rank does, instruction by instruction, over the slots of its buffers.
+"""Intermediate representation: the instructions of every rank over the slots of its buffers.
 
 Push model (SCCL section 4): a sender writes into a slot of the receiver and then sets a flag there,
-one flag for every transfer. A thread block runs its instructions in order; blocks run at any
-relative speed, but for flags, credits and the dependencies stated.
+one flag for every transfer. A thread block runs its instructions in order. Flags, credits and
+dependencies are the only order between blocks.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sccl.core.collective import Collective
 
 
 class Buffer(StrEnum):
-    """Where a slot lies."""
+    """Buffer of a slot."""
 
     INPUT = "input"
     OUTPUT = "output"
@@ -26,10 +26,10 @@ class Buffer(StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Slot:
-    """Room for one chunk.
+    """Memory for one chunk.
 
     Attributes:
-        index: in input and output ``block * parts + part``, in scratch the number of the slot.
+        index: ``block * parts + part`` in input and output, the number of the slot in scratch.
     """
 
     buffer: Buffer
@@ -37,37 +37,37 @@ class Slot:
 
 
 class Op(StrEnum):
-    """What an instruction does; ``here`` is the rank that runs it."""
+    """Operation of an instruction."""
 
     SEND = "send"
     """Await ``credit`` if there is one, write ``src`` into ``dst`` at ``peer``, set ``flag``."""
     RECV = "recv"
-    """Await ``flag``: what ``peer`` sent is in ``dst``."""
+    """Await ``flag``, after which the data of ``peer`` is in ``dst``."""
     RECV_REDUCE = "recv_reduce"
-    """Await ``flag``: the data of ``peer`` is in ``other``; and likewise all ``arrivals``. Then
+    """Await ``flag``, after which the data of ``peer`` is in ``other``, and all ``arrivals``. Then
     ``dst = src (op) other (op) arrivals[0] (op) ...``."""
     RECV_REDUCE_SEND = "recv_reduce_send"
-    """Await these flags and, if there is one, ``credit``; then as RECV_REDUCE, but ``dst`` is at
-    ``next_peer``; set ``next_flag`` there."""
+    """Await the flags of RECV_REDUCE and ``credit`` if there is one. Then reduce into ``dst`` at
+    ``next_peer`` and set ``next_flag`` there."""
     REDUCE = "reduce"
     """``dst = src (op) other``."""
     COPY = "copy"
     """``dst = src``."""
     CREDIT = "credit"
-    """Set ``flag`` at ``peer``: a slot that it will write here is free again."""
+    """Set ``flag`` at ``peer`` because a slot of this rank that the peer writes is free again."""
 
 
 class Landing(StrEnum):
-    """Where arrivals that belong into the output are written by their senders."""
+    """Buffer into which senders write the arrivals that belong into the output."""
 
     OUTPUT = "output"
-    """Into the output itself: one copy, but the sender has to know that the receiver is ready."""
+    """The output itself: one copy, but the sender has to know that the receiver is ready."""
     SCRATCH = "scratch"
-    """Into scratch, from where the receiver copies them: eager, nobody waits to begin."""
+    """Scratch, from which the receiver copies them: eager, no sender waits to begin."""
 
 
 class Arrival(NamedTuple):
-    """A chunk that ``peer`` has written into ``slot`` of this rank once ``flag`` is set here."""
+    """A chunk from ``peer``, complete in ``slot`` of this rank once ``flag`` is set."""
 
     peer: int
     flag: int
@@ -80,17 +80,17 @@ Address = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """One instruction; see :class:`Op` for what the fields mean to each.
+    """One instruction. :class:`Op` describes the use of the fields by each operation.
 
     Attributes:
-        step: the algorithm's step it belongs to.
-        chunk: the chunk it is about.
-        flag: SEND and CREDIT: set at the peer; the others: awaited here.
-        credit: SEND and RECV_REDUCE_SEND: awaited here before the write.
-        after: instructions of other blocks of this rank that must be done before it begins.
-        next_peer: RECV_REDUCE_SEND: who gets the result.
-        next_flag: RECV_REDUCE_SEND: set there.
-        arrivals: RECV_REDUCE and RECV_REDUCE_SEND: reduced after ``other``, in this order.
+        step: Step of the algorithm.
+        chunk: Chunk that it moves or reduces.
+        flag: Flag that SEND and CREDIT set at the peer, and that the others await.
+        credit: Flag that SEND and RECV_REDUCE_SEND await before they write.
+        after: Instructions of other blocks of this rank that must end before it begins.
+        next_peer: Rank that gets the result of a RECV_REDUCE_SEND.
+        next_flag: Flag that a RECV_REDUCE_SEND sets there.
+        arrivals: Chunks that RECV_REDUCE and RECV_REDUCE_SEND reduce after ``other``, in order.
     """
 
     op: Op
@@ -108,30 +108,30 @@ class Instruction:
     arrivals: tuple[Arrival, ...] = ()
 
     def with_dependencies(self, after: tuple[Address, ...]) -> Instruction:
-        """Return the instruction with these dependencies: itself, if it has them already."""
+        """Return the instruction with these dependencies, itself if they are unchanged."""
         return self if after == self.after else replace(self, after=after)
 
     @property
     def order(self) -> tuple[int, int]:
-        """Return (step, turn): every dependency leads from a lower to a higher or equal one.
+        """Return (step, turn), which no dependency decreases.
 
-        In a step sends come first, for they carry what was there when it began.
+        In a step sends come first, because they carry the values from before the step.
         """
         turn = {Op.SEND: 0, Op.CREDIT: 2}.get(self.op, 1)
         return (self.step, turn)
 
     def reads(self) -> tuple[Slot, ...]:
-        """Return the slots of this rank whose content it uses."""
+        """Return the slots of this rank that it reads."""
         used = (self.src, self.other) if self.op is not Op.CREDIT else ()
         return (*(slot for slot in used if slot is not None), *(a.slot for a in self.arrivals))
 
     def writes(self) -> tuple[Slot, ...]:
-        """Return the slots of this rank that it fills."""
+        """Return the slots of this rank that it writes."""
         local = self.op in (Op.COPY, Op.REDUCE, Op.RECV_REDUCE)
         return (self.dst,) if local and self.dst is not None else ()
 
     def receives(self) -> tuple[Arrival, ...]:
-        """Return the chunks that it awaits, in the order in which they are reduced."""
+        """Return the arrivals that it awaits, in the order of their reduction."""
         slot = {Op.RECV: self.dst, Op.RECV_REDUCE: self.other, Op.RECV_REDUCE_SEND: self.other}
         landed = slot.get(self.op)
         if self.peer is None or self.flag is None or landed is None:
@@ -139,7 +139,7 @@ class Instruction:
         return (Arrival(self.peer, self.flag, landed), *self.arrivals)
 
     def lands(self) -> tuple[Slot, ...]:
-        """Return the slots of this rank that its peers filled, where it awaits some."""
+        """Return the slots of this rank with the arrivals that it awaits."""
         return tuple(arrival.slot for arrival in self.receives())
 
     def awaits(self) -> tuple[int, ...]:
@@ -148,7 +148,7 @@ class Instruction:
         return (*(arrival.flag for arrival in self.receives()), *credit)
 
     def sets(self) -> tuple[int, int] | None:
-        """Return the rank and the flag there that it sets."""
+        """Return the rank and the flag that it sets there."""
         if self.op in (Op.SEND, Op.CREDIT):
             rank, flag = self.peer, self.flag
         else:
@@ -156,16 +156,16 @@ class Instruction:
         return None if rank is None or flag is None else (rank, flag)
 
     def sends(self) -> tuple[int, Slot] | None:
-        """Return the rank and the slot there that it fills."""
+        """Return the rank and the slot that it writes there."""
         target = self.sets()
         return None if target is None or self.dst is None else (target[0], self.dst)
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A thread block: at most one peer that it sends to and one that it receives from.
+    """A thread block with at most one send peer and one receive peer.
 
-    What it receives it may send on to any.
+    A RECV_REDUCE_SEND may forward its result to any rank.
     """
 
     send_peer: int | None
@@ -175,12 +175,12 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class RankProgram:
-    """What one rank runs.
+    """Program of one rank.
 
     Attributes:
-        scratch_slots: slots of scratch, each of the size of the largest chunk.
-        flags: flags that others set here.
-        saves: indices of the input that are copied aside first when the call is in place.
+        scratch_slots: Number of scratch slots, each as large as the largest chunk.
+        flags: Number of flags that peers set on this rank.
+        saves: Input indices that an in-place call copies aside first.
     """
 
     blocks: tuple[Block, ...]
@@ -200,10 +200,10 @@ class Program:
     """A lowered algorithm.
 
     Attributes:
-        name: of the topology it was found for.
+        name: Name of the topology.
         steps: S.
-        landing: where arrivals are written.
-        serial: whether every rank is one thread (one block, any number of peers).
+        landing: Buffer into which arrivals are written.
+        serial: Whether every rank is one thread (one block, any number of peers).
     """
 
     name: str
@@ -216,10 +216,10 @@ class Program:
 
     @property
     def scratch_slots(self) -> int:
-        """Return the most scratch slots that a rank needs."""
+        """Return the maximum number of scratch slots of a rank."""
         return max(rank.scratch_slots for rank in self.ranks)
 
     @property
     def flags(self) -> int:
-        """Return the most flags that are set at a rank."""
+        """Return the maximum number of flags of a rank."""
         return max(rank.flags for rank in self.ranks)

@@ -1,7 +1,7 @@
-"""From an algorithm to the plainest program that runs it; the passes improve on it.
+"""Lower an algorithm to a naive program, which the passes improve.
 
-One block for every end of a link, one more for local copies; every arrival has a slot of scratch of
-its own; a reduction is an instruction beside the one that receives.
+Every end of a link has one block, and local copies have one more. Every arrival has its own scratch
+slot. Receipt and reduction are separate instructions.
 """
 
 from __future__ import annotations
@@ -31,13 +31,14 @@ BlockKey = tuple[str, int]
 
 
 def lower(algorithm: Algorithm, landing: Landing) -> Program:
-    """Return a program that does what an algorithm says.
+    """Lower an algorithm to a program without optimizations.
 
     Args:
-        landing: where arrivals that belong into the output are written.
+        algorithm: Algorithm to lower.
+        landing: Buffer into which senders write arrivals that belong into the output.
 
     Raises:
-        JudgeError: the judge rejects the algorithm.
+        JudgeError: The algorithm fails verification.
     """
     require_valid(algorithm, "the file or its maker")
     writer = _ProgramWriter(algorithm, landing)
@@ -56,12 +57,12 @@ def lower(algorithm: Algorithm, landing: Landing) -> Program:
 
 @dataclass(slots=True)
 class _Places:
-    """Where values live.
+    """Slots of values.
 
     Attributes:
-        home: per value, the slot that its users read.
-        landing: per arrival, the slot that its sender writes.
-        scratch: per rank, the slots of scratch given out.
+        home: Slot of each value from which its users read it.
+        landing: Slot of each arrival that its sender writes.
+        scratch: Number of allocated scratch slots of each rank.
     """
 
     home: dict[int, Slot] = field(default_factory=dict)
@@ -69,7 +70,6 @@ class _Places:
     scratch: dict[int, int] = field(default_factory=lambda: defaultdict(int))
 
     def fresh(self, rank: int) -> Slot:
-        """Return a slot of scratch that nothing else uses."""
         self.scratch[rank] += 1
         return Slot(Buffer.SCRATCH, self.scratch[rank] - 1)
 
@@ -87,7 +87,7 @@ class _ProgramWriter:
         self.flags: dict[int, int] = defaultdict(int)
 
     def write(self) -> None:
-        """Write every rank's instructions, in an order that all dependencies follow."""
+        """Generate every rank's instructions in a topological order of their dependencies."""
         for number, value in enumerate(self.trace.values):
             if not self.trace.needed[number]:
                 continue
@@ -100,7 +100,6 @@ class _ProgramWriter:
                 self._deliver(number, self.trace.values[number])
 
     def rank_program(self, rank: int) -> RankProgram:
-        """Return what was written for one rank, cut into blocks."""
         serial = sorted(self.code[rank], key=lambda item: item[1].order)
         blocks: dict[BlockKey, list[Instruction]] = {key: [] for key in sorted(dict(serial))}
         number = {key: b for b, key in enumerate(blocks)}
@@ -172,7 +171,7 @@ class _ProgramWriter:
 def _assign_places(
     algorithm: Algorithm, layout: BufferLayout, traced: ValueTrace, landing: Landing
 ) -> _Places:
-    """Return a home for every needed value, and a landing slot for every arrival."""
+    """Assign a home to every needed value and a landing slot to every arrival."""
     places = _Places()
     consumed = {
         value.operands[1]
@@ -204,7 +203,7 @@ def _assign_places(
 
 
 def _choose_slot(places: _Places, operands: tuple[int, int]) -> Slot:
-    """Return where a partial result is kept: in its own former slot, if that may be written."""
+    # A partial result stays in its former slot unless that is input, which is read-only.
     older, arrival = (places.home[o] for o in operands)
     return older if older.buffer is Buffer.SCRATCH else arrival
 

@@ -1,6 +1,6 @@
-"""Passes: programs to programs that do the same with less.
+"""Optimization passes over programs.
 
-Every pass is a pure function; the interpreter shows in tests that results stay what they were.
+Every pass is a pure function that preserves results. The tests verify this with the interpreter.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from sccl.errors import JudgeError
 
 
 def fuse_receive_reduce(program: Program) -> Program:
-    """Return the program with every RECV whose chunk is reduced next made one RECV_REDUCE."""
+    """Fuse every RECV and the REDUCE of its chunk that follows into one RECV_REDUCE."""
     return replace(program, ranks=tuple(_fuse_rank(rank_program) for rank_program in program.ranks))
 
 
@@ -58,7 +58,13 @@ def _merge_instructions(
     joined: Mapping[Address, Address],
     changed: Mapping[Address, Instruction],
 ) -> RankProgram:
-    """Return the rank's program with some instructions changed, which do what others did before."""
+    """Merge instructions of a rank's program.
+
+    Args:
+        rank_program: Program to change.
+        joined: Address of the instruction that absorbs each removed one.
+        changed: New instructions by their address.
+    """
     moved: dict[Address, Address] = {}
     for b, block in enumerate(rank_program.blocks):
         stay = [(b, i) for i in range(len(block.instructions)) if (b, i) not in joined]
@@ -82,16 +88,15 @@ def _merge_instructions(
 
 
 def forward_results(program: Program) -> Program:
-    """Return the program in which results that are only sent on are written where they go.
+    """Fuse a RECV_REDUCE and the SEND of its result into one RECV_REDUCE_SEND.
 
-    A RECV_REDUCE and the SEND of its result become one RECV_REDUCE_SEND where that is right and
-    changes no other wait: nothing else reads the result; the next step sends it; and it goes
-    into scratch of the receiver, for what goes into an output has to wait for its owner.
+    The fusion requires that nothing else reads the result, that the next step sends it, and that it
+    goes into scratch of the receiver. A write into an output would have to wait for its owner.
 
-    The SEND is done a step earlier than it was, and for that the slot must be free a step earlier:
-    here it is no other arrival's, and :func:`reuse_slots` keeps it so. Hence whatever an
-    instruction waits for is, as before, of an earlier step or turn (see
-    :attr:`Instruction.order`), and waits cannot run in a circle.
+    The SEND happens one step earlier than before, so the slot must be free one step earlier. No
+    other arrival uses it at this point, and :func:`reuse_slots` preserves that. Every instruction
+    therefore still waits only for earlier steps or turns (see :attr:`Instruction.order`), and waits
+    cannot form a cycle.
     """
     ranks = []
     for rank, rank_program in enumerate(program.ranks):
@@ -118,12 +123,12 @@ def forward_results(program: Program) -> Program:
 
 
 def merge_reductions(program: Program) -> Program:
-    """Return the program with reductions of several arrivals in one step made one instruction.
+    """Merge the reductions of several arrivals in one step into one instruction.
 
-    It reads every arrival once and writes the result once, and no thread block waits for another
-    one in between. The order of reduction, and so every rounding, stays. The instructions are
-    shared out evenly among the blocks that receive these arrivals. A program whose waits would run
-    in a circle then is returned as it is.
+    The instruction reads every arrival once and writes the result once, and no thread block waits
+    for another one in between. The order of reduction, and so every rounding, stays. The
+    instructions are distributed evenly among the blocks that receive these arrivals. If the waits
+    would form a cycle, the program is returned unchanged.
     """
     ranks = []
     for rank, rank_program in enumerate(program.ranks):
@@ -145,7 +150,7 @@ def merge_reductions(program: Program) -> Program:
 
 
 def _reduction_chains(program: Program, rank: int) -> list[list[Address]]:
-    """Return the reductions of each step of which each only serves the next one, in their order."""
+    """Return the chains of reductions of a step in which each result feeds only the next one."""
     code = dict(program.ranks[rank].instructions())
     following: dict[Address, Address] = {}
     for at, users in _readers(program, rank).items():
@@ -178,9 +183,9 @@ def _merge_chain(rank_program: RankProgram, row: Sequence[Address]) -> Instructi
 
 
 def _readers(program: Program, rank: int) -> dict[Address, list[Address]]:
-    """Return, for every instruction whose result is read but is no output, which others read it."""
+    """Return the readers of every instruction whose result is read and is not an output."""
     code = dict(program.ranks[rank].instructions())
-    held: dict[Slot, Address] = {}  # what wrote the content of a slot
+    held: dict[Slot, Address] = {}  # the instruction that wrote the content of a slot
     readers: dict[Address, list[Address]] = defaultdict(list)
     for at in _serial_order(program, rank):
         line, landed = code[at], code[at].lands()
@@ -193,12 +198,12 @@ def _readers(program: Program, rank: int) -> dict[Address, list[Address]]:
 
 
 def reuse_slots(program: Program) -> Program:
-    """Return the program with as little scratch as its steps allow.
+    """Minimize the scratch slots by sharing them between steps.
 
-    A slot is taken from the step in which its content is sent to the last step that uses it.
-    Intervals are given the lowest free slot in the order of their beginnings, which is optimal: no
-    assignment uses fewer slots than are alive in one step. Credits are added where a sender would
-    otherwise not know that a slot is free again.
+    A slot is live from the step that sends its content to the last step that uses it. Live ranges
+    get the lowest free slot in the order of their starts. This is optimal, because every assignment
+    needs as many slots as are live in one step. Credits are added if a sender would otherwise not
+    know that a slot is free again.
     """
     renamed = [_color_slots(spans) for spans in _slot_spans(program)]
     ranks = []
@@ -216,7 +221,7 @@ def reuse_slots(program: Program) -> Program:
 
 
 def _slot_spans(program: Program) -> list[dict[int, tuple[int, int]]]:
-    """Return, for every rank, the first and last step in which each scratch slot is used."""
+    """Return the first and last step that use each scratch slot of every rank."""
     spans: list[dict[int, tuple[int, int]]] = [{} for _ in program.ranks]
     for (rank, _), line in program_sites(program).items():
         target = line.sends()
@@ -229,7 +234,6 @@ def _slot_spans(program: Program) -> list[dict[int, tuple[int, int]]]:
 
 
 def _color_slots(spans: Mapping[int, tuple[int, int]]) -> dict[int, int]:
-    """Return the new number of every scratch slot of a rank."""
     busy: list[tuple[int, int]] = []  # (last step, new number)
     free: list[int] = []
     colours: dict[int, int] = {}
@@ -243,7 +247,6 @@ def _color_slots(spans: Mapping[int, tuple[int, int]]) -> dict[int, int]:
 
 def _rename_slots(line: Instruction, rank: int, renamed: list[dict[int, int]]) -> Instruction:
     def at(slot: Slot | None, owner: int) -> Slot | None:
-        """Return where a slot of a rank has gone."""
         if slot is None or slot.buffer is not Buffer.SCRATCH:
             return slot
         return Slot(Buffer.SCRATCH, renamed[owner][slot.index])
@@ -262,20 +265,20 @@ def _rename_slots(line: Instruction, rank: int, renamed: list[dict[int, int]]) -
 
 LAG = 4
 """Sends of a thread block between a send and the wait for the chunk that its peer sends in the same
-turn: that comes meanwhile, so that the block does not wait while it could send."""
+turn. The chunk arrives meanwhile, so the block does not wait while it could send."""
 
 
 def pair_channels(program: Program, *, interleave: bool = True) -> Program:
-    """Return the program with one block for a peer that is sent to and one that is received from.
+    """Merge the block that sends to a peer with one that receives, from the same peer if possible.
 
-    The same peer where there is one; local copies keep a block of their own. Blocks keep the order
-    of steps. Within a step, work on the chunk of the n-th send of its sender comes behind the send
-    with number n + :data:`LAG`, so that links are busy meanwhile. Where waits would run in a circle
-    then, all sends of a step come first.
+    Local copies keep their own block. Blocks keep the order of steps. Within a step, the receipt of
+    the n-th chunk of its sender follows the send with number n + :data:`LAG`, so links are busy
+    meanwhile. If waits would form a cycle then, all sends of a step come first.
 
     Args:
-        interleave: False: all sends of a step come first, as one thread that runs all blocks needs:
-            else two ranks could each wait for what the other sends later.
+        program: Program to change.
+        interleave: Whether to mix sends and receipts. A single thread that runs all blocks needs
+            all sends of a step first. Otherwise two ranks could wait for later sends of each other.
     """
     all_first = replace(
         program, ranks=tuple(_pair_rank(rank_program, {}) for rank_program in program.ranks)
@@ -297,11 +300,11 @@ def pair_channels(program: Program, *, interleave: bool = True) -> Program:
 
 
 def _instruction_turns(program: Program) -> list[dict[Address, int]]:
-    """Return the turn within their step of all instructions but credits, which come last.
+    """Return the turn within its step of every instruction except credits, which come last.
 
-    Sends have their number. Other instructions have the number of the sends that they await, plus
-    :data:`LAG`. They come behind the sends of their rank that read what they overwrite, and behind
-    those before them in their block, whose order stays.
+    The turn of a send is its number. The turn of another instruction is the number of the sends
+    that it awaits plus :data:`LAG`. It follows the sends of its rank that read a slot which it
+    overwrites, and its predecessors in its block, whose order stays.
     """
     turns: list[dict[Address, int]] = [{} for _ in program.ranks]
     for rank, rank_program in enumerate(program.ranks):
@@ -360,13 +363,15 @@ def _merge_blocks(
     joined: Sequence[tuple[int | None, int | None, list[int]]],
     turns: Mapping[Address, int],
 ) -> RankProgram:
-    """Return the rank's program with the blocks of each entry made one, in the order of steps.
+    """Merge the blocks of each entry into one, in the order of steps.
 
     Args:
-        turns: Of instructions within their step. Instructions without a turn come last.
+        rank_program: Program to change.
+        joined: Send peer, receive peer and former blocks of each new block.
+        turns: Turns of instructions within their step. Instructions without a turn come last.
 
     Raises:
-        JudgeError: an instruction would come before one of its block that it depends on.
+        JudgeError: An instruction would precede one of its block that it depends on.
     """
     moved: dict[Address, Address] = {}
     merged: list[list[Instruction]] = []
@@ -396,11 +401,12 @@ def _merge_blocks(
 
 
 def drop_implied(program: Program) -> Program:
-    """Return the program without the dependencies that follow from the others.
+    """Remove the dependencies that follow from the others.
 
-    They have to follow whatever parts have no bytes (see :class:`PartOrder`). An eager program may
-    run in packets, which order no memory. So a dependency has to follow there from what the rank
-    does alone, unless a chunk is read before it is overwritten with a result that contains it.
+    They have to follow no matter which parts have bytes (see :class:`PartOrder`). An eager program
+    may run in packets, which do not order memory accesses. Its dependencies have to follow from
+    instructions of the rank alone, except a read of a chunk before a result that contains it
+    overwrites it.
     """
     order = PartOrder(program)
     ranks = []
@@ -427,12 +433,12 @@ def drop_implied(program: Program) -> Program:
             ]
             blocks.append(replace(block, instructions=tuple(lines)))
         ranks.append(replace(rank_program, blocks=tuple(blocks)))
-    build_happens_before(program)  # no circle through other parts either
+    build_happens_before(program)  # raises on a cycle through other parts
     return replace(program, ranks=tuple(ranks))
 
 
 def serialize(program: Program) -> Program:
-    """Return the program with one block for every rank, for machines where a rank is one thread.
+    """Merge all blocks of every rank into one, for machines with one thread per rank.
 
     In a step every rank begins with the peer after itself, so that not all send to the same one.
     """
@@ -445,7 +451,7 @@ def serialize(program: Program) -> Program:
 
 
 def _serial_order(program: Program, rank: int) -> list[Address]:
-    """Return where a rank's instructions stand, in the order in which one thread runs them."""
+    """Return the addresses of a rank's instructions in the order of a single thread."""
     size = len(program.ranks)
     code = dict(program.ranks[rank].instructions())
     users: dict[Address, list[Address]] = defaultdict(list)
@@ -457,7 +463,6 @@ def _serial_order(program: Program, rank: int) -> list[Address]:
             users[source].append((b, i))
 
     def urgency(address: Address) -> tuple[object, ...]:
-        """Return by what the instructions that are ready are put in order."""
         line = code[address]
         peer = rank if line.peer is None else line.peer
         turn = rank - peer if line.flag is not None and line.op is not Op.SEND else peer - rank
@@ -477,15 +482,16 @@ def _serial_order(program: Program, rank: int) -> list[Address]:
 
 
 def compile_program(algorithm: Algorithm, landing: Landing, *, serial: bool) -> Program:
-    """Return the program of an algorithm after all passes.
+    """Lower an algorithm and run all passes.
 
     Args:
-        landing: where arrivals are written. Eager programs keep a slot for every arrival, for
-            sharing slots would make their senders wait.
-        serial: one block for every rank.
+        algorithm: Algorithm to compile.
+        landing: Buffer into which arrivals are written. Eager programs keep one slot for every
+            arrival, because shared slots would make senders wait.
+        serial: Whether every rank has a single block.
 
     Raises:
-        JudgeError: the judge rejects the algorithm.
+        JudgeError: The algorithm fails verification.
     """
     program = forward_results(fuse_receive_reduce(lower(algorithm, landing)))
     if not serial:

@@ -1,4 +1,4 @@
-"""A project's ``program.json``: its programs, with the scratch they need, and its switch points."""
+"""Write a project's ``program.json``: its programs, their scratch and its switch points."""
 
 from __future__ import annotations
 
@@ -22,10 +22,12 @@ PROGRAM_FILE = "program.json"
 
 
 def project_to_wire(made: Bundle, target: str, protocols: Protocols) -> ProjectWire:
-    """Return the file shape of a bundle's programs.
+    """Convert a bundle's programs to their file shape.
 
     Args:
-        protocols: those of its target.
+        made: Bundle of the project.
+        target: Name of its target.
+        protocols: Protocols of its target.
     """
     return ProjectWire(
         target=target,
@@ -86,7 +88,6 @@ def _program_to_wire(program: Program) -> ProgramWire:
 
 def _instruction_row(line: Instruction) -> InstructionRow:
     def slot(which: Slot | None) -> str | None:
-        """Return a slot as text, such as ``"scratch:3"``."""
         return None if which is None else f"{which.buffer}:{which.index}"
 
     return InstructionRow(

@@ -1,10 +1,9 @@
-"""What a program sends, as messages of a simulation.
+"""Messages of a program for the simulator.
 
-A thread block goes from one instruction to the next: on from a send when its message has started,
-on from all else when it may begin, since what happens on a rank, flags and credits take no time
-here. So of a block's messages each starts after the one before it, over whatever link it goes. An
-instruction waits besides for its flags and its dependencies, as :mod:`sccl.codegen.interpreter` has
-it.
+Local work, flags and credits take no time in this model. A thread block continues after a send when
+its message has started, and after other instructions at once. So each message of a block starts
+after its predecessor, over any link. An instruction also waits for its flags and dependencies, as
+in :mod:`sccl.codegen.interpreter`.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ _NO_GATE = -1
 
 
 def build_messages(program: Program) -> Messages:
-    """Return what a program sends; each instruction is a gate, and each send one more.
+    """Build the messages of a program, with a gate for each instruction and one more per send.
 
-    They are numbered by step, chunk, source and destination, as those of algorithms are.
+    Messages are numbered by step, chunk, source and destination, like those of algorithms.
     """
     code = dict(_program_sites(program))
     ready = {site: gate for gate, site in enumerate(code)}
@@ -39,13 +38,13 @@ def build_messages(program: Program) -> Messages:
         chunk=np.array([code[s].chunk for s in sends], np.int32),
         src=np.array([s[0] for s in sends], np.int32),
         dst=np.array([_target(code[s])[0] for s in sends], np.int32),
-        reduce=np.zeros(len(sends), np.bool_),  # reductions are instructions of their own
+        reduce=np.zeros(len(sends), np.bool_),  # reductions are separate instructions
         release=np.zeros(len(sends), np.int64),
         at_least=np.zeros(len(sends), np.int64),
         waits_for=np.array([ready[s] for s in sends], np.int32),
         arrival_opens=np.array([_arrival(code[s], ready, awaited) for s in sends], np.int32),
         start_opens=np.array([done[s] for s in sends], np.int32),
-        step=np.full(len(sends), _NO_GATE, np.int32),  # blocks say in which order they send
+        step=np.full(len(sends), _NO_GATE, np.int32),  # blocks already order their sends
         barriers=np.zeros(len(code) + len(sends), np.bool_),
         opened=np.array(opened, np.int32),
         counted_at=np.array(counted_at, np.int32),
@@ -64,7 +63,6 @@ def _instruction_order(site: Site, line: Instruction) -> tuple[int, int, int, in
 
 
 def _target(line: Instruction) -> tuple[int, int]:
-    """Return the rank and the flag there that a send sets."""
     target = line.sets()
     assert target is not None
     return target
@@ -83,7 +81,7 @@ def _gate_edges(
     done: Mapping[Site, int],
     awaited: Mapping[tuple[int, int], Site],
 ) -> tuple[Sequence[int], Sequence[int]]:
-    """Return which gates' opening counts at which others."""
+    """Return the gates that open, and for each the gate that counts it."""
     opened: list[int] = []
     counted_at: list[int] = []
     for (rank, block, index), line in code.items():

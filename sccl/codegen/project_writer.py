@@ -1,4 +1,4 @@
-"""A generated project: its files, and where they are written."""
+"""Generate a project's files and write them into a folder."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from sccl.errors import FormatError, InputError, unknown_name
 
 
 class Target(Protocol):
-    """A module of this room that writes the sources of one target."""
+    """A module of this package that generates the sources of one target."""
 
     SERIAL: bool
     PROTOCOLS: Protocols
@@ -32,14 +32,14 @@ class Target(Protocol):
         """Return the sources of a bundle by file name."""
 
     def readme(self, options: CodegenOptions) -> dict[str, str]:
-        """Return what the README says of this target."""
+        """Return the README's values for this target."""
 
 
 _TARGETS: dict[str, Target] = {"cuda": cuda, "hip": hip, "host": host}
 
 
 def targets() -> tuple[str, ...]:
-    """Return the names of all targets."""
+    """List the names of all targets."""
     return tuple(sorted(_TARGETS))
 
 
@@ -50,16 +50,20 @@ def generate(
     select: str | None = None,
     costs: CostFunction = Costs.from_topology,
 ) -> dict[str, str]:
-    """Return the files of a project by name.
+    """Generate the files of a project, by name.
 
     Args:
-        select: switch points in place of the cost model's, as ``SCCL_SELECT`` spells them.
-        costs: what a step and a byte cost on the machine of an algorithm.
+        algorithms: Algorithms of the project, all for one number of ranks.
+        target: Name of the target.
+        options: Code generation options.
+        select: Switch points that replace those of the cost model, in the syntax of
+            ``SCCL_SELECT``.
+        costs: Function that returns the costs of an algorithm's machine.
 
     Raises:
-        UnknownNameError: there is no such target or transport.
-        ParameterError: the algorithms do not fit into one bundle, or ``select`` does not fit them.
-        JudgeError: the judge rejects one of them.
+        UnknownNameError: The target or transport does not exist.
+        ParameterError: The algorithms do not fit into one bundle, or ``select`` does not fit them.
+        JudgeError: An algorithm fails verification.
     """
     if target not in _TARGETS:
         hint = f"the targets are {', '.join(targets())}"
@@ -109,13 +113,15 @@ def _readme_values(made: Bundle, target: str, options: CodegenOptions) -> dict[s
 
 
 def write_project(directory: Path, sources: dict[str, str], *, force: bool = False) -> None:
-    """Write a project: into a new folder, or over the project of the same algorithms.
+    """Write a project into a new folder, or over the project of the same algorithms.
 
     Args:
-        force: whatever the folder holds; what it holds beside the project's files stays.
+        directory: Folder of the project.
+        sources: Text of the files by name.
+        force: Whether to write into any folder. Other files in it stay.
 
     Raises:
-        InputError: the folder holds something else, or cannot be written. Nothing is written then.
+        InputError: The folder holds something else, or cannot be written. Nothing is written then.
     """
     check_can_create(directory)
     if not force:
@@ -124,7 +130,7 @@ def write_project(directory: Path, sources: dict[str, str], *, force: bool = Fal
 
 
 def _check_writable(directory: Path, sources: dict[str, str]) -> None:
-    """Check that what a folder holds is the project that is to be written, or nothing."""
+    """Check that a folder is empty or holds the same project."""
     if not directory.is_dir() or not any(directory.iterdir()):
         return
     if not (directory / PROGRAM_FILE).is_file():
@@ -143,7 +149,7 @@ def _check_writable(directory: Path, sources: dict[str, str]) -> None:
 
 
 def _project_digests(program: str) -> tuple[str, list[str]] | None:
-    """Return a project's target and the digests of its algorithms; None: it does not say."""
+    """Return a project's target and the digests of its algorithms, None if it is unreadable."""
     try:
         project = parse(program, ProjectWire, PROGRAM_FILE)
     except FormatError:
@@ -153,10 +159,11 @@ def _project_digests(program: str) -> tuple[str, list[str]] | None:
 
 
 def selection_files(program: ProjectWire, selection: Selection) -> dict[str, str]:
-    """Return the files of a project that name its switch points, by name, with other ones.
+    """Return the files of a project that contain its switch points, with a new selection.
 
     Args:
-        program: what its ``program.json`` holds.
+        program: Content of its ``program.json``.
+        selection: New switch points.
     """
     text = str(selection)
     return {

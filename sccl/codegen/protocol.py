@@ -1,10 +1,9 @@
-"""How ranks keep out of each other's way from call to call: the table behind generated code.
+"""Protocol that separates consecutive calls in generated code.
 
-A call, or a piece of a long one, is an epoch, numbered from 1. A program says what must wait for
-what within one epoch (see :mod:`sccl.codegen.interpreter`); this says what keeps epochs apart.
-Templates take their numbers and the order of stages from here, and
-``tests/codegen/test_protocol.py`` shows of programs in a row that nothing goes wrong in any
-interleaving, and that each part is needed.
+A call, or a piece of a long one, is an epoch, numbered from 1. A program orders the instructions of
+one epoch (see :mod:`sccl.codegen.interpreter`). This protocol separates epochs. The templates take
+their numbers and the order of stages from here. ``tests/codegen/test_protocol.py`` verifies that
+consecutive programs are correct in every interleaving and that each part is necessary.
 """
 
 from __future__ import annotations
@@ -17,36 +16,36 @@ from sccl.codegen.ir import Program
 
 
 class Mode(StrEnum):
-    """How chunks travel in an epoch."""
+    """Transport of the chunks of an epoch."""
 
     EAGER = "eager"
     """Into a slot of scratch of the receiver, then a flag."""
     DIRECT = "direct"
-    """As EAGER, but what belongs into the output is written there."""
+    """As EAGER, but chunks of the output are written there."""
     PACKETS = "packets"
-    """Eager, each word of a chunk beside the number of its epoch, in one store: no flag."""
+    """Eager without flags: one store writes each word of a chunk with the number of its epoch."""
 
 
 class Stage(StrEnum):
-    """What a rank does when it enters an epoch, in this order."""
+    """Stages of a rank's entry into an epoch, in this order."""
 
     LEAVE = "leave"
-    """All its thread blocks, of all slices, have ended the epoch before."""
+    """Wait until all its thread blocks, of all slices, have ended the previous epoch."""
     CLEAR = "clear"
-    """The slots of packets of the *next* epoch forget epochs whose numbers come again."""
+    """Clear the packet slots of the *next* epoch, because numbers of epochs wrap around."""
     OFFER = "offer"
-    """Where its output lies, if calls are direct, is written into the neighbours' windows."""
+    """Write the address of its output into the neighbors' windows, if calls are direct."""
     ANNOUNCE = "tell"
-    """The neighbours are told that it has entered."""
+    """Notify the neighbors of its entry."""
 
 
 class SendStage(StrEnum):
-    """What a thread block does to send a chunk, in this order."""
+    """Stages of a thread block's send, in this order."""
 
     OPEN = "open"
-    """Wait for the peer to be in an epoch in which it may be written to."""
+    """Wait until the peer is in an epoch that allows writes."""
     CREDIT = "credit"
-    """Wait for the slot to be free again, where the program says so."""
+    """Wait for the slot to be free again, if the program has a credit for it."""
     WRITE = "write"
     """Write the chunk."""
     FLAG = "flag"
@@ -55,17 +54,18 @@ class SendStage(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Protocol:
-    """The table.
+    """Parameters of the protocol.
 
     Attributes:
-        copies: of flags, slots and slots of packets; epoch e uses number ``e % copies``.
-        behind: how many epochs a peer may be behind when its window is written.
-        entry: what a rank does at the beginning of an epoch, in order.
-        send: what a thread block does for a transfer, in order; the receiver awaits the flag.
-        heeded: where a rank clears packets, its other thread blocks wait until it has entered: else
+        copies: Number of copies of flags, slots and packet slots. Epoch e uses number
+            ``e % copies``.
+        behind: Number of epochs that a peer may be behind when its window is written, by mode.
+        entry: Stages of a rank's entry into an epoch, in order.
+        send: Stages of a thread block's transfer, in order. The receiver awaits the flag.
+        heeded: Whether thread blocks wait for the entry of a rank that clears packets. Otherwise
             one that is ahead would take an old packet in the next epoch.
-        last: a kernel's last thread block to end moves the number of the next epoch on, so that a
-            captured graph can replay calls; all have read it by then.
+        last: Whether the last thread block of a kernel advances the number of the next epoch, which
+            all have read by then, so that a captured graph can replay calls.
     """
 
     copies: int = 2
@@ -87,10 +87,10 @@ PROTOCOL = Protocol()
 
 
 def find_neighbors(programs: Iterable[Program], ranks: int) -> tuple[frozenset[int], ...]:
-    """Return, for every rank, those that it sends to or receives from in some program.
+    """Return the ranks that each rank sends to or receives from in some program.
 
-    Who writes into a window must hear from its owner, so the relation goes both ways; and nobody
-    else writes there, so nobody else needs to be told.
+    A writer into a window must hear from its owner, so the relation is symmetric. Other ranks do
+    not write there, so they need no notification.
     """
     peers: list[set[int]] = [set() for _ in range(ranks)]
     for program in programs:

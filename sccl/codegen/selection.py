@@ -1,4 +1,4 @@
-"""Selection: which program of a bundle serves which size."""
+"""Selection: the program of a bundle that serves each size."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ _TEXT = re.compile(rf"{_ENTRY}(;{_ENTRY})*")
 
 @dataclass(frozen=True, slots=True)
 class SwitchPoint:
-    """From blocks of ``from_bytes`` on, a program serves; it does up to the next switch.
+    """The smallest block size that a program serves, up to the next switch point.
 
     Attributes:
-        index: which algorithm of its collective.
-        protocol: ``e`` for its eager program, ``d`` for its direct one, ``a`` for the one of these
-            that the machine does faster (host), ``p`` for the eager one in packets (kernels of GPU
+        from_bytes: Smallest size of a block.
+        index: Number of the algorithm in its collective.
+        protocol: ``e`` for the eager program, ``d`` for the direct one, ``a`` for the faster of
+            these on the machine (host), ``p`` for the eager one in packets (kernels of GPU
             targets).
     """
 
@@ -30,7 +31,7 @@ class SwitchPoint:
 
     @classmethod
     def for_program(cls, program: str, from_bytes: int) -> SwitchPoint:
-        """Return the switch to a program by its name, such as ``"0e"``."""
+        """Build the switch point to a program by its name, such as ``"0e"``."""
         return cls(from_bytes, int(program[:-1]), program[-1])
 
     def __str__(self) -> str:
@@ -39,16 +40,16 @@ class SwitchPoint:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The switches of each collective, by its identifier."""
+    """Switch points of each collective, by its identifier."""
 
     switches: Mapping[str, tuple[SwitchPoint, ...]]
 
     @classmethod
     def parse(cls, text: str) -> Selection:
-        """Return the selection that a text spells.
+        """Parse a selection.
 
         Raises:
-            ParameterError: it is not spelled ``collective:from=program,...``.
+            ParameterError: The text is not of the form ``collective:from=program,...``.
         """
         if not _TEXT.fullmatch(text):
             raise ParameterError(
@@ -61,11 +62,11 @@ class Selection:
         )
 
     def entries(self) -> list[str]:
-        """Return the switches of each collective, such as ``"allgather:0=0e,65536=1d"``."""
+        """Format the switch points of each collective as ``"allgather:0=0e,65536=1d"``."""
         return [f"{name}:{','.join(map(str, s))}" for name, s in self.switches.items()]
 
     def __str__(self) -> str:
-        """Return it as generated code, ``program.json`` and ``SCCL_SELECT`` spell it."""
+        """Format it for generated code, ``program.json`` and ``SCCL_SELECT``."""
         return ";".join(self.entries())
 
 

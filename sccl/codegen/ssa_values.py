@@ -1,7 +1,7 @@
 """The values that an algorithm moves: static single assignment over (chunk, rank).
 
-The first stage of lowering. It follows the same definition of a run as the judge: all sends of a
-step carry what their senders had when it began.
+This is the first stage of lowering. It uses the judge's definition of a run: all sends of a step
+carry the values that their senders had before it.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ class SsaValue:
     """A chunk, or a partial result of it, on one rank.
 
     Attributes:
-        step: the step it comes into being in, -1 for input.
-        arrived_from: the value that was sent to make it, None if it did not arrive.
-        operands: the two values that were reduced to make it, the older first; None if none were.
+        step: Step that creates it, -1 for input.
+        arrived_from: Value whose send created it, None if it did not arrive.
+        operands: The two values whose reduction created it, the older first, or None.
     """
 
     rank: int
@@ -29,17 +29,17 @@ class SsaValue:
     operands: tuple[int, int] | None = None
 
     def sources(self) -> tuple[int, ...]:
-        """Return the values it is made of."""
+        """Return the values from which it is computed."""
         return self.operands or (() if self.arrived_from is None else (self.arrived_from,))
 
 
 @dataclass(slots=True)
 class ValueTrace:
-    """All values of an algorithm, those they are made of before themselves.
+    """All values of an algorithm, in topological order.
 
     Attributes:
-        final: the value of every (chunk, rank) when the algorithm ends.
-        needed: per value, whether it contributes to what the postcondition asks for.
+        final: Value of every (chunk, rank) at the end of the algorithm.
+        needed: Whether each value contributes to the postcondition.
     """
 
     values: list[SsaValue] = field(default_factory=list)
@@ -53,13 +53,13 @@ class ValueTrace:
 
 
 def trace_values(algorithm: Algorithm) -> ValueTrace:
-    """Return the values of a *valid* algorithm; sends that change nothing make none.
+    """Trace the values of a *valid* algorithm. Sends that change nothing create no value.
 
-    Reductions into one place happen in the order of the sends' (step, chunk, src), so that floating
+    Reductions into one place happen in the order of the sends' (step, chunk, src), so floating
     point results are the same in every run.
     """
     collective, traced = algorithm.collective, ValueTrace()
-    contributions: list[int] = []  # per value, the ranks it is made of as bits
+    contributions: list[int] = []  # ranks that contributed to each value, as bits
     for chunk in range(collective.num_chunks):
         for rank in sorted(collective.holders(chunk)):
             traced.final[chunk, rank] = traced.add(SsaValue(rank, chunk, -1))

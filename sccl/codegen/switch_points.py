@@ -1,4 +1,4 @@
-"""Switch points by the cost model (SCCL section 3.6): of a bundle, and of a project on disk."""
+"""Switch points of bundles and of projects on disk by the cost model (SCCL section 3.6)."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from sccl.core.topology import Topology
 from sccl.errors import InputError
 
 INSTRUCTION_US = 0.5
-"""Microseconds of an instruction of a thread block besides its data, by estimate: a wait of a flag
-behind an acquire, or a fence and a flag, each some 0.4 us, and barriers."""
+"""Estimated overhead of an instruction of a thread block, in microseconds: a wait for a flag with
+an acquire, or a fence and a flag, each some 0.4 us, and barriers."""
 
 Protocols = Sequence[tuple[str, int]]
-"""Letters of a target's protocols, each with the bytes of a part from which it serves; first 0."""
+"""Letters of a target's protocols with the smallest bytes of a part that each serves, first 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModeledProgram:
-    """An algorithm as the cost model sees it.
+    """Parameters of an algorithm in the cost model.
 
     Attributes:
-        parts: that a block is cut into.
-        costs: what a step and a byte cost where it runs.
-        instructions: Of the busiest thread block, as :func:`longest_block` counts them.
-        slot_bytes: Most bytes of a part in one piece of a call; None: no limit.
+        parts: Number of parts of a block.
+        costs: Costs of a step and of a byte on its machine.
+        instructions: Instructions of the busiest thread block, as :func:`longest_block` counts.
+        slot_bytes: Maximum bytes of a part in one piece of a call, None without a limit.
     """
 
     root: int
@@ -50,7 +50,7 @@ class ModeledProgram:
 
     @property
     def blocks(self) -> int:
-        """Return how many blocks make up the buffer of C chunks that the cost model speaks of."""
+        """Return the number of blocks in the cost model's buffer of C chunks."""
         return self.chunks // self.parts or 1
 
     @property
@@ -72,11 +72,11 @@ class ModeledProgram:
 def choose_switch_points(
     algorithms: Sequence[ModeledProgram], protocols: Protocols
 ) -> tuple[SwitchPoint, ...]:
-    """Return the switches that the cost model asks for, one root at a time.
+    """Choose the switch points of a collective by the cost model, one root at a time.
 
     Args:
-        algorithms: of one collective, in the order of their numbers.
-        protocols: by which protocol parts go, until a measurement says better.
+        algorithms: Algorithms of one collective, in the order of their numbers.
+        protocols: Default protocols by the bytes of a part, until a measurement replaces them.
     """
     switch_points: list[SwitchPoint] = []
     for root in sorted({algorithm.root for algorithm in algorithms}):
@@ -104,11 +104,13 @@ def choose_switch_points(
 def _crossover_size(
     before: ModeledProgram, after: ModeledProgram, first: float, last: float
 ) -> float:
-    """Return the size from which an algorithm is faster than the one of smaller sizes.
+    """Return the size from which ``after`` is faster than ``before``.
 
     Args:
-        first: Size from which ``before`` is the fastest.
-        last: Size from which ``after`` is, if calls have one piece.
+        before: Algorithm of the smaller sizes.
+        after: Algorithm of the larger sizes.
+        first: Smallest size for which ``before`` is the fastest.
+        last: Smallest size for which ``after`` is the fastest if calls have one piece.
     """
     if before.slot_bytes is None or before.time_us(last) <= after.time_us(last):
         return last
@@ -123,9 +125,9 @@ def _crossover_size(
 
 
 def longest_block(program: Program | ProgramWire) -> int:
-    """Return the instructions of the busiest thread block, waits for other blocks included.
+    """Count the instructions of the busiest thread block, including waits for other blocks.
 
-    It is 0 for programs of single threads, as hosts and copy engines run them.
+    Programs of single threads, for hosts and copy engines, count 0.
     """
     if all(len(rank_program.blocks) <= 1 for rank_program in program.ranks):
         return 0
@@ -139,9 +141,9 @@ def longest_block(program: Program | ProgramWire) -> int:
 def _comparable_costs(
     algorithms: Sequence[ModeledProgram],
 ) -> tuple[list[tuple[Fraction, Fraction]], Costs]:
-    """Return algorithms as latency in alphas and R/C in lanes of one speed, and the costs.
+    """Return (latency in alphas, R/C) of algorithms in common units, and the costs of these units.
 
-    They may be for models of a machine whose lanes differ.
+    The algorithms may be for machine models with lanes of different speeds.
     """
     costs = [algorithm.costs for algorithm in algorithms]
     max_costs = Costs(max(c.alpha_us for c in costs), max(c.gb_per_s for c in costs))
@@ -160,16 +162,18 @@ def _comparable_costs(
 def select_by_costs(
     project: ProjectWire, machine: Topology, collectives: Iterable[str] = ()
 ) -> Selection:
-    """Return the selection of a project by the costs of a machine, perhaps a measured one.
+    """Choose the switch points of a project by the costs of a machine, for example a measured one.
 
-    It is what the project would be made with for that machine.
+    The result equals the selection of a project that is generated for that machine.
 
     Args:
-        collectives: whose switch points change, by identifier; empty: all.
+        project: Project on disk.
+        machine: Machine with the costs.
+        collectives: Identifiers of the collectives to change, all if empty.
 
     Raises:
-        InputError: the project does not tell what its algorithms use.
-        ParameterError: the machine has other ranks, or lacks a link that an algorithm may use.
+        InputError: The project lacks the links of its algorithms.
+        ParameterError: The machine has other ranks, or lacks a link that an algorithm may use.
     """
     chosen = dict(Selection.parse(project.selection).switches)
     wanted = set(collectives)

@@ -118,7 +118,6 @@ def format_in_groups(collective: str | None, groups: str) -> str:
 
 
 def _groups_file_text(wire: GroupsWire, collective: str | None, where: str) -> str:
-    """Return the text of a file of groups."""
     seen, parts = dict[int, int](), list[tuple[str, list[str]]]()
     for number, group in enumerate(wire.groups):
         name = group.collective or collective
@@ -288,7 +287,6 @@ def _align_patterns(parts: list[_ChunkPattern], text: str) -> list[_ChunkPattern
 
 
 def _resolve_parts(text: str, ranks: int) -> list[_ChunkPattern]:
-    """Return the chunks of each group of a part."""
     if times := _TIMES.fullmatch(text):
         if not int(times[1]):
             raise ParameterError(

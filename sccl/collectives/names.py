@@ -89,7 +89,7 @@ def _rootless_builder(
 ) -> Callable[[int, int], Spec]:
     def make(ranks: int, _root: int) -> Spec:
         """Return the collective for so many ranks."""
-        per_rank = name == "allgather"  # C counts what starts on a rank; elsewhere what leaves it
+        per_rank = name == "allgather"  # C counts chunks by source, otherwise by leaving ones
         return Spec(
             name,
             ranks,

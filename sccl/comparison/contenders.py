@@ -310,7 +310,6 @@ class SynthesizerContender(Contender):
         return Effort(seconds, self.problem.seed, QUICK_UNITS.get(self.synthesizer.NAME))
 
     def _option_variants(self) -> Iterator[Options]:
-        """Yield its options to try."""
         kind = self.synthesizer.Options
         names = {f.name for f in msgspec.structs.fields(kind)}
         common_options: dict[str, Any] = (

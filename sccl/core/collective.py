@@ -304,8 +304,8 @@ class Collective:
         """
         if self.counts:
             raise CollectiveError(
-                f"collective {self.name!r} has chunks of {min(self.counts)} to {max(self.counts)} "
-                "elements; steps and rounds are of chunks of one size: ask 'sccl teccl', or "
+                f"collective {self.name!r} has parts of {min(self.counts)} to {max(self.counts)} "
+                "elements, and steps and rounds count chunks of one size: use 'sccl teccl' or "
                 "'sccl limits --time'"
             )
 

@@ -107,7 +107,6 @@ class Schedule:
             before = tuple(int(column[-1]) for column in (rows.start, rows.chunk, rows.link))
 
     def _column_names(self) -> tuple[str, ...]:
-        """Return the names of the columns that it has."""
         return tuple(n for n in TransferColumns._fields if getattr(self, n) is not None)
 
     def _check_columns(self) -> None:

@@ -193,7 +193,7 @@ def find_cycle(after: Mapping[str, Iterable[str]]) -> list[str]:
     left = {name for name, number in waits.items() if number}
     if not left:
         return []
-    # Whatever is left has one before it that is left, too: going back ends in a circle.
+    # Every remaining operation has a remaining predecessor, so going back ends in a cycle.
     before = {
         name: prior for prior in after if prior in left for name in after[prior] if name in left
     }

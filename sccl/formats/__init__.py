@@ -50,7 +50,7 @@ NON_FORMAT_MODULES = frozenset(
 
 READ_ONLY = frozenset({"forestcoll", "teccl"})
 WRITE_ONLY = frozenset({"astra-sim", "chakra", "chrome-trace", "csv", "goal"})
-"""Formats of one direction: told apart without loading them."""
+"""Formats of one direction, listed here so that they need not be loaded."""
 
 
 def names() -> tuple[str, ...]:

@@ -1,13 +1,15 @@
 """Custom collectives of ASTRA-sim: a folder that one of its binaries runs.
 
-Source: ASTRA-sim of 2026-03: a workload (one collective of so many bytes), an algorithm (a Chakra
-trace of each rank, which takes the collective's place: ``sccl.formats.chakra``), and files of
-settings. Paths are as seen from the folder, in which it is to be run. The network is one of the
-congestion-aware analytical backend (``sccl.formats.astra.analytical_network``), or, as told, one of
-ns-3 (``sccl.formats.astra.ns3_network``), which takes machines of unequal links.
+The folder has a workload (one collective and its bytes), an algorithm (a Chakra trace of each rank
+that replaces the collective, see ``sccl.formats.chakra``), and configuration files. Paths are
+relative to the folder, in which the binary has to run. The option ``network`` selects the
+congestion-aware analytical backend (``sccl.formats.astra.analytical_network``) or ns-3
+(``sccl.formats.astra.ns3_network``), which supports machines with unequal links.
 
-An algorithm runs there as soon as possible, each link in the order of steps (or of a schedule's
-starts), and the binary checks no data: only its clock counts.
+ASTRA-sim runs an algorithm as soon as possible, each link in the order of steps or of a schedule's
+starts. It checks no data and reports only times.
+
+Source: ASTRA-sim of 2026-03.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ _SYSTEM, _NETWORK, _MEMORY = "system.json", "network.yml", "memory.json"
 _BINARY = "AstraSim_Analytical_Congestion_Aware"
 
 _COLLECTIVES = {"allreduce": 0, "allgather": 2, "alltoall": 6, "reducescatter": 7}
-"""Those that it has custom algorithms for, by CollectiveCommType of Chakra."""
+"""Chakra's CollectiveCommType of the collectives with custom algorithms."""
 
 _INPUT_KEYS = {
     "allreduce": "all-reduce",
@@ -57,13 +59,13 @@ _Networks = Literal["auto", "Ring", "FullyConnected", "Switch", "ns3"]
 
 
 class AstraOptions(MessageOptions, frozen=True, kw_only=True):
-    """What can be told beside what messages wait for."""
+    """Options of messages and the network."""
 
     network: Annotated[
         _Networks,
         Meta(
-            description="Its network: auto (that of the machine), Ring, FullyConnected, Switch; or "
-            "ns3, for its ns-3 binary."
+            description="Network of the simulator: auto (that of the machine), Ring, "
+            "FullyConnected, Switch, or ns3 for its ns-3 binary."
         ),
     ] = "auto"
 
@@ -72,12 +74,13 @@ Options = AstraOptions
 
 
 def write(plans: Sequence[SizedPlan], options: AstraOptions) -> WrittenFiles:
-    """Return the folder of one algorithm or schedule.
+    """Write the folder of one algorithm or schedule.
 
     Raises:
-        ParameterError: there are several, chunks are of no whole bytes, or take no time.
-        CollectiveError: it has no custom algorithms for such.
-        TopologyError: its networks do not hold such a machine.
+        ParameterError: There are several plans, or the chunks have fractional bytes or take no
+            time.
+        CollectiveError: ASTRA-sim has no custom algorithms for the collective.
+        TopologyError: Its networks cannot represent the machine.
     """
     if len(plans) > 1:
         raise ParameterError(
@@ -92,7 +95,7 @@ def write(plans: Sequence[SizedPlan], options: AstraOptions) -> WrittenFiles:
             f"{', '.join(sorted(_COLLECTIVES))}: export it as chakra"
         )
     on_ns3 = options.network == "ns3"
-    if on_ns3:  # messages share links there, packet by packet
+    if on_ns3:  # its messages share links packet by packet, so links have no order
         return build_custom_collective(
             name, _call_bytes(plan), rank_traces(plan, options.awaiting), _ns3_backend(plan)
         )
@@ -108,11 +111,11 @@ sniff, read = write_only("a trace says how many bytes go where, not what they ar
 
 @dataclass(frozen=True, slots=True)
 class AstraBackend:
-    """What says on which network an algorithm is to run.
+    """Files and options that select the network of a run.
 
     Attributes:
-        options: of the binary, beside those that all have.
-        notes: what has to be known of the network.
+        options: Options of the binary in addition to the common ones.
+        notes: Notes for the user on the network.
     """
 
     files: Mapping[str, bytes]
@@ -122,7 +125,7 @@ class AstraBackend:
 
 
 def analytical_backend(network: AnalyticalNetwork) -> AstraBackend:
-    """Return the analytical backend that is aware of congestion, with a network."""
+    """Return the congestion-aware analytical backend with a network."""
     notes = (network.note,) if network.note else ()
     files = {_NETWORK: network.file_text().encode()}
     return AstraBackend(files, _BINARY, f"--network-configuration={_NETWORK}", notes)
@@ -131,10 +134,13 @@ def analytical_backend(network: AnalyticalNetwork) -> AstraBackend:
 def build_custom_collective(
     collective: str, size_bytes: int, rank_files: Sequence[bytes], backend: AstraBackend
 ) -> WrittenFiles:
-    """Return the folder of a collective that is run by the traces of ranks.
+    """Build the folder of a collective that the traces of ranks implement.
 
     Args:
-        size_bytes: of the whole call.
+        collective: Name of the collective.
+        size_bytes: Bytes of the whole call.
+        rank_files: Trace of each rank.
+        backend: Network of the run.
     """
     comm_type = _COLLECTIVES[collective]
     attributes: dict[str, int | bool] = {"comm_type": comm_type, "comm_size": size_bytes}
@@ -182,7 +188,6 @@ def _encode_json(value: Mapping[str, object]) -> bytes:
 
 
 def _chunk_sizes(plan: SizedPlan) -> tuple[int, ...]:
-    """Return the bytes of each chunk."""
     if isinstance(plan.plan, Schedule):
         return chunk_sizes(plan.plan, plan.size_bytes)
     collective = plan.plan.collective
@@ -191,7 +196,7 @@ def _chunk_sizes(plan: SizedPlan) -> tuple[int, ...]:
 
 
 def _largest_message(plan: SizedPlan) -> int:
-    """Return the bytes of the largest message: of a schedule, of its largest transfer."""
+    """Return the bytes of the largest message, which in a schedule is a whole transfer."""
     sizes = _chunk_sizes(plan)
     if not isinstance(plan.plan, Schedule):
         return max(sizes)
@@ -204,7 +209,7 @@ def _largest_message(plan: SizedPlan) -> int:
 
 
 def _call_bytes(plan: SizedPlan) -> int:
-    """Return the bytes of the whole call: of allgather the result, else a rank's buffer."""
+    """Return the bytes of the whole call: the result of an allgather, otherwise a rank's buffer."""
     collective, total = plan.plan.collective, sum(_chunk_sizes(plan))
     if collective.name == "allgather":
         return total

@@ -30,7 +30,7 @@ from sccl.formats.link_order import order_links
 from sccl.formats.timed_messages import chunk_sizes, schedule_messages
 
 NAME = "chakra"
-ABOUT = "Chakra execution traces (MLCommons), one file a rank"
+ABOUT = "Chakra execution traces (MLCommons), one file per rank"
 SOURCE = "et_def.proto of MLCommons Chakra 1.0.0; attributes as ASTRA-sim of 2026-03 reads them"
 TAKES = (Algorithm, Schedule)
 BY_SIZE = True

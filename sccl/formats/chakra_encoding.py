@@ -21,7 +21,7 @@ _NODE |= {"attr": 10}
 _METADATA = {"version": 1, "attr": 2}
 _ATTRIBUTE = {"name": 1, "int32_val": 7, "int64_val": 9, "bool_val": 27, "string_val": 29}
 _WIDE = frozenset({"comm_size", "comm_type"})
-"""Attributes of 64 bits; other numbers are of 32."""
+"""Attributes of 64 bits. Other numbers have 32."""
 
 
 class NodeKind(IntEnum):
@@ -38,13 +38,14 @@ class Node:
     """Something that a rank does.
 
     Attributes:
-        number: no other node of the rank has it.
-        after: numbers of the nodes that have to be done before; ASTRA-sim calls a send done when
-            it has arrived.
-        micros: how long a computation takes, microseconds. 0: ASTRA-sim takes it for a nanosecond.
-        attributes: numbers, truth values and texts by their names, beside that it runs on no CPU.
-        control: numbers of nodes that come before it, though it needs nothing of them.
-        name: empty: its kind and its number.
+        number: Number of the node, unique on its rank.
+        after: Numbers of the nodes that have to end before. In ASTRA-sim a send ends at its
+            arrival.
+        micros: Duration of a computation in microseconds. ASTRA-sim reads 0 as a nanosecond.
+        attributes: Numbers, truth values and texts by their names, in addition to the attribute
+            that it does not run on a CPU.
+        control: Numbers of nodes that precede it without a data dependency.
+        name: Name of the node. If empty, its kind and its number.
     """
 
     number: int

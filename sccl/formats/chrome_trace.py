@@ -31,7 +31,7 @@ MAX_EVENTS = 2_000_000
 """Largest number of events of a trace. Perfetto needs several GB of memory for more."""
 
 Options = FormatOptions
-"""Nothing can be told."""
+"""The format has no options."""
 
 
 def write(plans: Sequence[SizedPlan], options: FormatOptions) -> WrittenFiles:  # noqa: ARG001 - the contract's

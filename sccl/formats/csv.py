@@ -24,7 +24,7 @@ BY_SIZE = False
 MIXES = False
 
 Options = FormatOptions
-"""Nothing can be told."""
+"""The format has no options."""
 
 
 def write(plans: Sequence[SizedPlan], options: FormatOptions) -> WrittenFiles:  # noqa: ARG001

@@ -1,4 +1,4 @@
-"""Trees of ForestColl, along which each GPU's data go to all others; read alone.
+"""Trees of ForestColl, along which each GPU's data go to all others; read only.
 
 Source: liangyuRain/ForestColl (2025-04-22), ``spanning_trees_to_xml`` of ``pipeline_allgather.py``:
 ``Algo`` has ``nchunkspernode``, and a ``tree`` for each ``root`` and ``index``, which carries
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
 NAME = "forestcoll"
-ABOUT = "trees of ForestColl (read alone)"
+ABOUT = "trees of ForestColl (read only)"
 SOURCE = "liangyuRain/ForestColl (2025-04-22), pipeline_allgather.py"
 TAKES = ()
 BY_SIZE = False
 MIXES = False
 
 Options = FormatOptions
-"""Nothing can be told."""
+"""The format has no options."""
 
 MAX_FLOWS = 2**20
 """Sends of all chunks together."""

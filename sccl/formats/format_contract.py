@@ -42,14 +42,14 @@ class FormatOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 @dataclass(frozen=True, slots=True)
 class SizedPlan:
-    """A plan, judged, and for which buffers.
+    """A verified plan with the range of buffers that it serves.
 
     Attributes:
-        name: of the plan: letters, digits and hyphens.
-        min_bytes: of a rank's buffer, the C chunks; inclusive.
-        max_bytes: inclusive. None: all that are larger.
-        size_bytes: that times and messages are for. None: unknown.
-        together: of an algorithm's sends that are one transfer with others, which.
+        name: Name of the plan: letters, digits and hyphens.
+        min_bytes: Minimum bytes of a rank's buffer, which is the C chunks.
+        max_bytes: Maximum bytes of a rank's buffer, None without a limit.
+        size_bytes: Bytes of a rank's buffer for times and messages, None if unknown.
+        together: Transfer number of each send of an algorithm that shares a transfer.
     """
 
     name: str
@@ -111,7 +111,6 @@ def write_only(why: str) -> tuple[Callable[[bytes], bool], Callable[[bytes, str]
         return False
 
     def read(content: bytes, where: str) -> ForeignPlan:  # noqa: ARG001 - the contract's
-        """Refuse it."""
         raise FormatError(f"{where}: {why}: there is no plan in it")
 
     return sniff, read

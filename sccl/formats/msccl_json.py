@@ -1,14 +1,15 @@
-"""Algorithms of msccl-tools: steps of sends, with the collective and the machine that they are for.
+"""Read and write algorithms of msccl-tools: steps of sends with their collective and machine.
 
 ``steps`` has rounds and ``[address, src, dst]``. The collective is that of one chunk, whose address
-a becomes a c, a c + 1, ..., where ``instance.chunks`` is c. Chunks of one address are what is added
-up: a send does not say whether it adds or stores, and it can only be seen from what is there.
-Source: microsoft/msccl-tools 2.3.0 (030a750), ``serialization.py``, ``collectives.py`` and
-``algorithm.py`` of ``msccl``; files of older versions say ``sccl_type``.
+a becomes a c, a c + 1, ..., where c is ``instance.chunks``. Reductions add chunks of one address. A
+send does not record whether it adds or stores, so the reader infers it from the receiver's content.
 
 TACCL saves such files as well (microsoft/taccl, ``taccl/serialization.py``). Their machine consists
 of nodes, a send also has its time and switch, and the rounds of a step are a time. Their collective
 already has all chunks.
+
+Source: microsoft/msccl-tools 2.3.0 (030a750), ``serialization.py``, ``collectives.py`` and
+``algorithm.py`` of ``msccl``. Files of older versions have ``sccl_type``.
 """
 
 from __future__ import annotations
@@ -42,28 +43,28 @@ from sccl.topo.importers import taccl_nodes
 from sccl.topo.importers.unused_fields import UNUSED, decoded_json, unused_field_paths, unused_line
 
 NAME = "msccl-json"
-ABOUT = "algorithms of msccl-tools (and of SCCL's public code), one file each; TACCL's are read"
+ABOUT = "algorithms of msccl-tools (and of SCCL's public code), one file each; reads TACCL's too"
 SOURCE = "microsoft/msccl-tools 2.3.0 (030a750), msccl/serialization.py"
 TAKES = (Algorithm,)
 BY_SIZE = False
 MIXES = True
 
 Options = FormatOptions
-"""Nothing can be told."""
+"""The format has no options."""
 
 _READ_FIELDS = frozenset(
     {"msccl_type", "sccl_type", "name", "runtime_name", "input_map", "output_map"}
     | {"steps", "extra_rounds", "extra_memory", "allow_exchange", "ranks"}
 )
-"""Fields that algorithms of msccl-tools have and that do not change what is sent."""
+"""Fields of msccl-tools' algorithms that do not change the sends."""
 
 _TIMES = 2
-"""Fields of a copy of TACCL after its ends: time and switch."""
+"""Fields of a send of TACCL after its ends: time and switch."""
 
 _RUNTIME_NAMES = {"reducescatter": "reduce_scatter"} | {
     name: name for name in ("allgather", "allreduce", "alltoall")
 }
-"""That msccl-tools gives. All others are custom to a runtime."""
+"""Names that msccl-tools uses. All others are custom to a runtime."""
 
 
 class _Instance(msgspec.Struct, frozen=True):
@@ -101,7 +102,7 @@ def write(plans: Sequence[SizedPlan], options: FormatOptions) -> WrittenFiles:  
     """Return a file for each plan.
 
     Raises:
-        InputError: a send stores where something is to be added to, or it is too large.
+        InputError: A send stores instead of adding, or the algorithm is too large.
     """
     files: dict[str, bytes] = {}
     notes = ["the format has no costs and no sizes: those of the plan are left out"]
@@ -123,17 +124,17 @@ def write(plans: Sequence[SizedPlan], options: FormatOptions) -> WrittenFiles:  
 
 
 def sniff(content: bytes) -> bool:
-    """Return whether bytes say that they are an algorithm of msccl-tools."""
+    """Return whether a file declares itself an algorithm of msccl-tools."""
     if content.lstrip()[:1] != b"{":
         return False
     return bool(re.search(rb'"m?sccl_type"\s*:\s*"algorithm"', content))
 
 
 def read(content: bytes, where: str) -> ForeignPlan:
-    """Return the algorithm of a file.
+    """Read the algorithm of a file.
 
     Raises:
-        InputError: it is none, is pipelined, or what it wants is not one value of each chunk.
+        InputError: The file has no algorithm, is pipelined, or demands several values of a chunk.
     """
     taccl = taccl_nodes.is_of_taccl(content.decode(errors="replace"))
     file = _decode_file(content, where, taccl=taccl)
@@ -237,7 +238,6 @@ def _typed_object(kind: str, fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _addresses(relation: Relation, collective: Collective, period: int) -> dict[str, list[int]]:
-    """Return the addresses of each rank that has any."""
     chunks = collective.num_chunks // period
     addresses: dict[int, list[int]] = defaultdict(list)
     for address in range(period):
@@ -298,7 +298,7 @@ def _decode_file(content: bytes, where: str, *, taccl: bool) -> _File:
     """Return a file, that of TACCL without times and with as many chunks as its collective has.
 
     Raises:
-        FormatError: it is none, or has what algorithms of sccl have not.
+        FormatError: The file has no algorithm, or has features that sccl does not support.
     """
     try:
         if taccl:

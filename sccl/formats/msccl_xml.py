@@ -60,7 +60,7 @@ MAX_BYTES_WITH_SCRATCH = 2**30
 
 
 MAX_INSTANCES = 32
-"""As many as there are channels: each has some of its own."""
+"""Maximum number of instances: the number of channels, because each instance has its own."""
 
 
 class Dialect(StrEnum):
@@ -94,7 +94,7 @@ class MscclOptions(FormatOptions, frozen=True, kw_only=True):
         Meta(
             ge=1,
             le=32,
-            description="Over how many channels the messages of a link go at least.",
+            description="Smallest number of channels for the messages of a link.",
         ),
     ] = 1
     instances: Annotated[

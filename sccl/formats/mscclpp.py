@@ -45,7 +45,7 @@ from sccl.formats.program_check import run_graph
 from sccl.topo.importers.unused_fields import decoded_json, unused_field_paths, unused_names
 
 NAME = "mscclpp"
-ABOUT = "MSCCL++ execution plans, one file an algorithm, for its executor"
+ABOUT = "MSCCL++ execution plans, one file per algorithm, for its executor"
 SOURCE = "microsoft/mscclpp v0.9.0 and 1f5f065 (2026-08), src/core/executor"
 TAKES = (Algorithm,)
 BY_SIZE = False
@@ -60,7 +60,7 @@ _PACKED = 4
 
 
 class Version(StrEnum):
-    """Whose executor it is for. The plan has no field that says so."""
+    """Version of the executor. The plan has no field for it."""
 
     V09 = "0.9"
     HEAD = "head"
@@ -102,7 +102,7 @@ class MscclppOptions(FormatOptions, frozen=True, kw_only=True):
         Meta(
             ge=1,
             le=MAX_BLOCKS,
-            description="Thread blocks of a GPU and an instance, at least if that can be.",
+            description="Smallest number of thread blocks per GPU and instance, if possible.",
         ),
     ] = 16
     instances: Annotated[

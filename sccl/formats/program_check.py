@@ -1,9 +1,9 @@
-"""What goes wrong in a graph of steps, whatever the speed of its thread blocks; nothing is sampled.
+"""Check a graph of steps for faults under every speed of its thread blocks, without sampling.
 
-Which step is done before which other begins does not depend on the schedule, so that one run in any
-order that keeps to it tells what all runs do: two accesses of a place of which one writes are a
-race unless one of them is certainly first (vector clocks, Lamport 1978, Fidge and Mattern 1988);
-and a circle of waiting is a deadlock in all runs. Without races all runs end alike.
+The happens-before order of steps does not depend on the schedule, so one run in any topological
+order represents all runs. Two accesses of a place, one of them a write, are a race unless they are
+ordered (vector clocks, Lamport 1978, Fidge and Mattern 1988). A cycle of waits is a deadlock in all
+runs. Without races all runs have the same result.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ MAX_CLOCKS = 2**28
 """Steps times thread blocks: one gigabyte of clocks."""
 
 _MAX_SHOWN = 4
-"""Of what is missing or waits in a circle, so many are named."""
+"""Maximum number of missing chunks, or of steps in a cycle, that a message names."""
 
 
 @dataclass(slots=True)
 class GraphRun:
-    """What came of a run.
+    """Result of a run.
 
     Attributes:
-        transfers: of the messages that were used.
+        transfers: Transfers of the messages that a step used.
     """
 
     faults: list[GraphFault] = field(default_factory=list)
@@ -48,10 +48,10 @@ class GraphRun:
 
 
 def run_graph(graph: StepGraph) -> GraphRun:
-    """Return everything that is wrong with a program, and what its messages carried.
+    """Run a program and return all faults and the content of its messages.
 
     Raises:
-        TooLargeError: it has more steps and thread blocks than are compared.
+        TooLargeError: The program has too many steps and thread blocks.
     """
     order, faults = topological_order(graph.steps)
     if faults:
@@ -64,7 +64,7 @@ def run_graph(graph: StepGraph) -> GraphRun:
 
 
 def completed_before(steps: Sequence[GraphStep]) -> list[tuple[int, ...]]:
-    """Return, for every step, those that are done before it begins, its block's last among them."""
+    """Return the direct predecessors of every step, including the previous one of its block."""
     earlier: list[tuple[int, ...]] = []
     for number, step in enumerate(steps):
         follows = number and (steps[number - 1].rank, steps[number - 1].block) == (
@@ -76,7 +76,7 @@ def completed_before(steps: Sequence[GraphStep]) -> list[tuple[int, ...]]:
 
 
 def topological_order(steps: Sequence[GraphStep]) -> tuple[list[int], list[GraphFault]]:
-    """Return the steps in an order that can be run, or why there is none."""
+    """Return the steps in topological order, and faults if there is none."""
     before = completed_before(steps)
     waits = [len(sources) for sources in before]
     users: list[list[int]] = [[] for _ in steps]
@@ -100,7 +100,7 @@ def topological_order(steps: Sequence[GraphStep]) -> tuple[list[int], list[Graph
 def _find_deadlocks(
     steps: Sequence[GraphStep], before: Sequence[tuple[int, ...]], done: set[int]
 ) -> Iterator[GraphFault]:
-    """Yield why steps are never done: those that await nothing that comes, or else a circle."""
+    """Yield steps that await an event that never happens, or else a cycle of waits."""
     left = [number for number in range(len(steps)) if number not in done]
     causes = [steps[number] for number in left if steps[number].never_reason]
     for step in causes:
@@ -122,10 +122,10 @@ def _find_deadlocks(
 
 
 def _clocks(steps: Sequence[GraphStep], order: Sequence[int]) -> npt.NDArray[np.int32]:
-    """Return, for every step, how many steps of each thread block are done when it is.
+    """Return the vector clock of every step: the completed steps of each thread block.
 
     Raises:
-        TooLargeError: there are too many.
+        TooLargeError: There are too many steps and blocks.
     """
     blocks = {key: n for n, key in enumerate(dict.fromkeys((s.rank, s.block) for s in steps))}
     if len(steps) * len(blocks) > MAX_CLOCKS:
@@ -150,10 +150,10 @@ def _fault(kind: str, step: GraphStep, text: str) -> GraphFault:
 
 @dataclass(slots=True)
 class _PlaceContent:
-    """What a place holds.
+    """Content of a place.
 
     Attributes:
-        messages: numbers of those whose content this is, unchanged.
+        messages: Numbers of the messages that brought it unchanged.
     """
 
     content: Content
@@ -162,11 +162,12 @@ class _PlaceContent:
 
 @dataclass(slots=True)
 class _Message:
-    """What went from a place of one rank to one of another.
+    """A message from a place of one rank to a place of another.
 
     Attributes:
-        index: of the place that it came to.
-        used: None: it lies where it came to, and nobody has read it.
+        index: Index of the destination.
+        sent: Time of its send.
+        used: Time of its first use, None before.
     """
 
     src: int
@@ -179,7 +180,7 @@ class _Message:
 
 
 class _Execution:
-    """A run in the middle: what places hold, and who has touched them last."""
+    """State of a run: the content of places and the last steps that accessed them."""
 
     def __init__(self, graph: StepGraph, clocks: npt.NDArray[np.int32]) -> None:
         self.graph = graph
@@ -195,7 +196,7 @@ class _Execution:
         self.now = 0
 
     def run_step(self, number: int) -> None:
-        """Run a step: all that it reads, then all that it writes."""
+        """Run a step: all reads first, then all writes."""
         step = self.graph.steps[number]
         for place in dict.fromkeys(place for move in step.moves for place in move.srcs):
             self._read(number, step, place)
@@ -207,7 +208,7 @@ class _Execution:
         self.now += 2
 
     def _result(self, step: GraphStep, move: Move) -> _PlaceContent:
-        """Return what a move makes: added up where its sources are, if these are together."""
+        # Sources on one rank are added there, and their sum is one message.
         operands = [self._read_content(source) for source in move.srcs]
         if len({source[0] for source in move.srcs}) == 1:
             return self._deliver(self._add_operands(step, operands), move.srcs[0][0], move.dst)
@@ -223,7 +224,6 @@ class _Execution:
         return held
 
     def _deliver(self, held: _PlaceContent, src: int, target: Place) -> _PlaceContent:
-        """Return what comes to a place: a message, if it is another rank's."""
         if src == target[0]:
             return held
         self.messages.append(_Message(src, target[0], target[2], self.now + 1, held.content))
@@ -248,7 +248,6 @@ class _Execution:
         return (self.writer[place],) if place in self.writer else ()
 
     def _check_race(self, first: int, then: int, place: Place) -> None:
-        """Note a race, unless the one is certainly done before the other begins."""
         a, b = self.graph.steps[first], self.graph.steps[then]
         if (
             self.clocks[then, self.column[a.rank, a.block]] > a.index
@@ -278,7 +277,7 @@ class _Execution:
         return _PlaceContent(content)
 
     def compare_results(self) -> None:
-        """Note where places do not end with what they should."""
+        """Record a fault for every place whose final content differs from the demand."""
         for place, wanted in sorted(self.graph.demand.items()):
             got = self.contents.get(place)
             if got is not None and got.content == wanted:
@@ -300,7 +299,7 @@ class _Execution:
             )
 
     def list_transfers(self) -> list[ProgramTransfer]:
-        """Return the messages that were used, or are what is wanted where they came to."""
+        """Return the messages that a step used or that are part of the demand."""
         final = {
             number
             for place in self.graph.demand

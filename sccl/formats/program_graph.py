@@ -1,8 +1,8 @@
-"""A program of anybody as the graph of its steps: what each reads and writes, and what it awaits.
+"""Graph of the steps of an external program: reads, writes, and predecessors of each step.
 
-Formats of others differ in how thread blocks tell one another that something is done: messages that
-queue, signals, barriers. Whoever reads one knows which step awaits which, and says so here; what
-is common to all is judged in :mod:`sccl.formats.program_check`.
+Formats differ in the synchronization of thread blocks: queued messages, signals, barriers. The
+reader of a format translates it to dependencies between steps. :mod:`sccl.formats.program_check`
+verifies the graph for all formats.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from dataclasses import dataclass
 from sccl.core.collective import Collective
 
 Place = tuple[int, str, int]
-"""(rank, buffer, index): room for one chunk."""
+"""(rank, buffer, index): memory for one chunk."""
 
 Label = tuple[int, int]
 """(rank, index): a chunk of a rank's input."""
 
 Content = frozenset[Label]
-"""What a place holds: the sum of these chunks."""
+"""Content of a place: the sum of these chunks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """``dst`` becomes the sum of ``srcs``: of one a copy."""
+    """Write the sum of ``srcs`` to ``dst``, which for one source is a copy."""
 
     dst: Place
     srcs: tuple[Place, ...]
@@ -32,15 +32,15 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class GraphStep:
-    """A step of a thread block; it begins when the block's step before it is done.
+    """A step of a thread block, which begins after the block's previous step.
 
     Attributes:
-        block: negative: what no thread block does, as the start of a call.
-        operation: its operation, as its format calls it.
-        chunk: the first that it is about, as its format counts them; None: of none.
-        moves: all read before any of them writes.
-        after: numbers of steps of others that are done before it begins.
-        never_reason: why it does not begin at all; empty: it does.
+        block: Number of the thread block. Negative for events such as the start of a call.
+        operation: Operation in the terms of the format.
+        chunk: First chunk of the operation in the numbering of the format, None without a chunk.
+        moves: Data movements, all of which read before any of them writes.
+        after: Numbers of the steps of other blocks that have to end before it begins.
+        never_reason: Reason why it never begins, otherwise empty.
     """
 
     rank: int
@@ -54,7 +54,7 @@ class GraphStep:
 
     @property
     def name(self) -> str:
-        """Return where it stands."""
+        """Return its position in the program, for messages."""
         if self.block < 0:
             return f"the {self.operation} of rank {self.rank}"
         return f"rank {self.rank}, thread block {self.block}, step {self.index} ({self.operation})"
@@ -62,12 +62,12 @@ class GraphStep:
 
 @dataclass(frozen=True, slots=True)
 class StepGraph:
-    """A program, and what it is to bring about.
+    """A program and its demand.
 
     Attributes:
-        steps: those of a thread block one after the other, in order.
-        initial: what places hold before.
-        demand: what they are to hold afterwards.
+        steps: All steps, in order and grouped by thread block.
+        initial: Content of places before the run.
+        demand: Required content of places after the run.
     """
 
     steps: tuple[GraphStep, ...]
@@ -77,12 +77,12 @@ class StepGraph:
 
 @dataclass(frozen=True, slots=True)
 class GraphFault:
-    """What is wrong with a program.
+    """A fault of a program.
 
     Attributes:
         kind: ``deadlock``, ``race``, ``unwritten``, ``twice``, ``missing`` or ``wrong``.
-        block: a thread block of the rank; None: of none in particular.
-        step: of the thread block, from 0.
+        block: Thread block of the rank, None if the fault concerns no particular one.
+        step: Step of the thread block, from 0.
     """
 
     kind: str
@@ -95,14 +95,14 @@ class GraphFault:
 
 @dataclass(frozen=True, slots=True)
 class ProgramTransfer:
-    """What went from a place of one rank to one of another, and when it was first used there.
+    """A transfer from a place of one rank to a place of another.
 
     Attributes:
-        index: of the place that it came to.
-        sent: when it was read, counted in the order of the run.
-        used: when it was copied, sent on or added to what is there; later than it was sent.
-        content: what it carried.
-        reduced: whether it was added to something.
+        index: Index of the destination.
+        sent: Time of its read, counted in the order of the run.
+        used: Time of its first use: a copy, a send, or an addition. Later than ``sent``.
+        content: Chunks that it carried.
+        reduced: Whether it was added to other content.
     """
 
     src: int
@@ -116,11 +116,11 @@ class ProgramTransfer:
 
 @dataclass(frozen=True, slots=True)
 class CallMode:
-    """A program as it runs in one way of calling it.
+    """A program in one mode of a call.
 
     Attributes:
-        name: that way: ``in place`` or ``out of place``.
-        faults: what was wrong before it could be run: messages that nobody takes, and such.
+        name: ``in place`` or ``out of place``.
+        faults: Faults that are known without a run, such as messages without a receiver.
     """
 
     name: str
@@ -130,11 +130,12 @@ class CallMode:
 
 @dataclass(frozen=True, slots=True)
 class StepProgram:
-    """A program that was read: what it does in each way of calling it.
+    """A program that was read from a file, in every mode of a call.
 
     Attributes:
-        collective: what it is for; of one that is not stated, who begins with what alone.
-        chunks: which chunk of the collective each chunk of an input is.
+        collective: Collective of the program. If the file has none, only its precondition is known.
+        chunks: Chunk of the collective for each chunk of an input.
+        call_modes: The program in place and out of place.
     """
 
     name: str

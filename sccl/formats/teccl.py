@@ -21,7 +21,7 @@ from sccl.formats.transfer_lists import ASSUMED_MACHINE_NOTE, algorithm_of_flows
 from sccl.topo.importers.unused_fields import unused_line
 
 NAME = "teccl"
-ABOUT = "schedules of TE-CCL (read alone)"
+ABOUT = "schedules of TE-CCL (read only)"
 SOURCE = "microsoft/TE-CCL, examples/schedules"
 TAKES = ()
 BY_SIZE = False
@@ -46,7 +46,7 @@ _DEMAND = re.compile(r"Demand at (\d{1,6}) for chunk (\d{1,6}) from (\d{1,6}) me
 
 
 class TecclOptions(FormatOptions, frozen=True, kw_only=True):
-    """Nothing can be told."""
+    """The format has no options."""
 
 
 Options = TecclOptions

@@ -1,6 +1,6 @@
 """Transfers of chunks in order, as others list them, as an algorithm in as few steps as they allow.
 
-The machine is that of the links that are used, each of one lane, where no other is told.
+Without an explicit machine, it consists of the used links, each with one lane.
 """
 
 from __future__ import annotations

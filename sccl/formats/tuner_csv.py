@@ -22,14 +22,14 @@ from sccl.errors import FormatError, TooLargeError
 from sccl.formats.format_contract import ForeignPlan, FormatOptions, SizedPlan, WrittenFiles
 
 NAME = "tuner-csv"
-ABOUT = "rules for NCCL's tuner plugin: which of its algorithms for which sizes, by simulated times"
+ABOUT = "rules for NCCL's tuner plugin: its fastest algorithm for each size, by simulation"
 SOURCE = "NVIDIA/nccl 2.30, plugins/tuner/example"
 TAKES = (Algorithm, Schedule)
 BY_SIZE = False
 MIXES = False
 
 Options = FormatOptions
-"""Nothing can be told."""
+"""The format has no options."""
 
 MAX_LINE = 254
 """Characters: NCCL up to 2.29, and RCCL, read into 256 with a line's end."""

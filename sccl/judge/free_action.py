@@ -28,10 +28,10 @@ from sccl.topo.symmetry.semiregular import SemiregularGroup, find_semiregular_gr
 
 
 def violations(algorithm: SymmetricAlgorithm) -> list[Violation] | None:
-    """Return the first violation of an algorithm, if any; None if this verifier does not apply.
+    """Return the first violation of an algorithm, if any, or None if this verifier does not apply.
 
     Raises:
-        ParameterError: the sends of two chunks of one orbit are given.
+        ParameterError: The sends of two chunks of one orbit are given.
     """
     if (wrong := malformed_violation(algorithm)) is not None:
         return [wrong]
@@ -93,7 +93,7 @@ class _OrbitSends:
                 int(np.argmin(self.edges)), "link", "there is no link {0}->{1}"
             )
         ranks = self.algorithm.topology.ranks
-        # the first arrival of each chunk on each rank; sends are sorted by step
+        # the first arrival of each chunk on each rank, since sends are sorted by step
         self.places, first = np.unique(self.row * ranks + self.dst, return_index=True)
         came, sender = self.step[first] + 1, self.row * ranks + self.src
         at = np.minimum(np.searchsorted(self.places, sender), max(len(self.places) - 1, 0))
@@ -105,7 +105,6 @@ class _OrbitSends:
         return self._violation_at(int(np.argmin(is_available)), "availability", text)
 
     def _violation_at(self, i: int, kind: str, text: str) -> Violation:
-        """Return a violation by the i-th send."""
         step, src, dst = int(self.step[i]), int(self.src[i]), int(self.dst[i])
         chunk = int(self.chunks[self.row[i]])
         said = f"step {step}: {text.format(src, dst, chunk)}"

@@ -23,8 +23,8 @@ class _LinkState(NamedTuple):
     Attributes:
         alpha: ticks that a transfer occupies a link in addition to the time of its bytes.
         beta: by size and link, the ticks in which the bytes of a chunk pass.
-        start: start of the last transfer; 0 if there is none.
-        end: end of the last transfer; 0 if there is none.
+        start: start of the last transfer, or 0 if there is none.
+        end: end of the last transfer, or 0 if there is none.
         required: the ticks in which its chunks pass together.
     """
 
@@ -68,8 +68,8 @@ def _link_violations(
     If one transfer carries several chunks, name the first chunk that has no time left.
 
     Args:
-        size: the place of each row's size.
-        links: the state after the rows before; updated.
+        size: Place of each row's size.
+        links: State after the previous rows, which is updated.
     """
     order = np.argsort(rows.link, kind="stable")  # of a link still by start
     link, start, end = (c[order].astype(np.int64) for c in (rows.link, rows.start, rows.end))
@@ -92,8 +92,8 @@ def _previous_transfers(
     """Return, by row, the previous row's end, whether both are one transfer, and its ticks.
 
     Args:
-        link: ascending. The rows of a link are sorted by start.
-        links: the state after the rows before; updated.
+        link: Ascending link numbers. The rows of a link are sorted by start.
+        links: State after the previous rows, which is updated.
     """
     first, last = np.r_[True, link[1:] != link[:-1]], np.r_[link[1:] != link[:-1], True]
     begun, before = np.r_[0, start[:-1]], np.r_[0, end[:-1]]
@@ -196,6 +196,6 @@ def _excess_transfers(
     weight = np.array(weights, dtype=np.int64 if small else object)[which.reshape(-1)]
     times = np.concatenate((begin, end))
     starts = np.r_[np.ones(len(begin), dtype=np.bool_), np.zeros(len(end), dtype=np.bool_)]
-    order = np.lexsort((starts, times))  # at a tick, what ends makes room first
+    order = np.lexsort((starts, times))  # at a tick, ends release capacity first
     total = np.cumsum(np.concatenate((weight, -weight))[order])
     yield from order[(total > limit) & starts[order]].tolist()

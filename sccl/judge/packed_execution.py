@@ -12,12 +12,13 @@ A pass that reduces is executed backwards, from the last round to the first over
 starting from the holders of the sums. Suppose that in this mirrored run every rank but the holder h
 of a chunk is sent the chunk exactly once, h never, and each rank sends only chunks that it held by
 then. Then the pass itself reduces the chunk of all ranks on h, with each contribution counted once.
-Proof: forwards, each rank r but h sends the chunk exactly once, in the round that mirrors the one
-in which r is reached, to the rank that reaches r; h never sends it. All that r receives comes
-earlier: its senders are reached from r after r itself is reached, in rounds that mirror to earlier
-ones. So r sends its own contribution and everything that it received. Follow from any rank the one
-rank that it sends to: each is nearer to the start of the mirrored run, so the path ends, and only h
-can be its end. The paths form a tree with the root h, along which each contribution passes once.
+Proof: forwards, each rank r except h sends the chunk exactly once, in the round that mirrors the
+one in which r is reached, to the rank that reaches r. Rank h never sends it. All chunks that r
+receives come earlier: its senders are reached from r after r itself is reached, in rounds that
+mirror to earlier ones. So r sends its own contribution and everything that it received. Follow from
+any rank the one rank that it sends to. Each is nearer to the start of the mirrored run, so the path
+ends, and only h can be its end. The paths form a tree with the root h, along which each
+contribution passes once.
 The mirrored run checks these conditions. A reducing schedule that does not meet them fails
 verification, even if it only wastes transfers.
 
@@ -100,7 +101,7 @@ def _missing_contribution(have: UInt64Array, collective: Collective) -> Violatio
 
 
 def _pass_violation(schedule: PackedSchedule) -> Violation | None:
-    """Return why its passes cannot satisfy the collective; None if they may."""
+    """Return why its passes cannot satisfy the collective, or None if they may."""
     collective, passes = schedule.collective, schedule.passes
     reduces = [passing is PassKind.REDUCES for passing in passes]
     if not collective.combining:
@@ -191,7 +192,7 @@ class _PassExecution:
 
     Attributes:
         have: the chunks that ranks hold so far.
-        violation: the first violation; None so far.
+        violation: the first violation, None so far.
     """
 
     def __init__(self, schedule: PackedSchedule, position: int, have: UInt64Array) -> None:
@@ -206,7 +207,7 @@ class _PassExecution:
         self.violation: Violation | None = None
 
     def run(self) -> Iterator[int]:
-        """Execute all rounds; yield how many transfers were, now and then."""
+        """Execute all rounds and yield the number of executed transfers from time to time."""
         ends = np.concatenate([[0], self.schedule.round_ends()])
         first = 0
         while first < len(self.schedule.fired) and self.violation is None:
@@ -279,7 +280,6 @@ class _PassExecution:
 
 @compiled
 def _count(counts: IntArray, log: NDArray[np.unsignedinteger[Any]]) -> None:
-    """Count chunks by their groups."""
     for i in range(len(log)):
         counts[np.uint64(log[i]) >> _TO_WORD] += 1
 
@@ -324,7 +324,7 @@ def _execute(  # noqa: PLR0913, PLR0917 - a state
     ends: _SlotEnds,
     once: Any,
 ) -> Any:
-    """Execute the transfers of some groups of chunks; return 0, or 1 plus the first invalid entry.
+    """Execute the transfers of groups of chunks and return 0, or 1 plus the first invalid entry.
 
     A transfer is invalid if its source does not hold the chunk as the round begins. With ``once``,
     it is also invalid if its destination already holds it.

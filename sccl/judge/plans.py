@@ -36,7 +36,7 @@ P = TypeVar("P", Algorithm, SymmetricAlgorithm, AnyAlgorithm, "Schedule", "Packe
 
 
 def violations(plan: Plan, on_progress: Told = lambda *_: None) -> list[Violation]:
-    """Return the violations of a plan; of a symmetric or packed plan at most the first.
+    """Return the violations of a plan, at most the first one for a symmetric or packed plan.
 
     A symmetric plan is decided by the sends of one chunk of each orbit, if its symmetries are
     translations and turns, or only the identity keeps a rank. For other symmetric plans all sends
@@ -126,7 +126,6 @@ def stream_violations(algorithm: SymmetricAlgorithm) -> list[Violation]:
     count = 0
 
     def counting() -> Iterator[SendsOfChunk]:
-        """Yield the sends, and count them."""
         nonlocal count
         for batch in expanded_sends(algorithm):
             count += len(batch[1])
@@ -145,7 +144,7 @@ def require_valid(plan: P, made_by: str, on_progress: Told = lambda *_: None) ->
         on_progress: progress callback, as in :func:`violations`.
 
     Raises:
-        JudgeError: it fails; ``made_by`` names the component at fault.
+        JudgeError: It fails. ``made_by`` names the component at fault.
     """
     if faults := violations(plan, on_progress):
         kind = "an algorithm" if isinstance(plan, KSynchronousPlan) else "a schedule"

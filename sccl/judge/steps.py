@@ -16,7 +16,7 @@ from sccl.judge.violation import Contributions, Violation, ranks_text
 
 
 def violations(algorithm: Algorithm) -> list[Violation]:
-    """Return everything that is wrong with an algorithm; empty means it is valid.
+    """Return everything that is wrong with an algorithm. Empty means it is valid.
 
     Checks that each step has at least one round. That each send is over a link, of a chunk that
     its sender holds when the step begins. That no bandwidth constraint carries more than b * r_s.
@@ -137,7 +137,7 @@ def _run_combining(algorithm: Algorithm, sends: list[Send]) -> Iterator[Violatio
             sent = value.get((send.chunk, send.src))
             if sent is None:
                 yield _unavailable_violation(send)
-            else:  # all sends of a step carry what was there when it began
+            else:  # all sends of a step carry the values from its beginning
                 arrivals[send.chunk, send.dst].append((send, sent))
         for place, incoming in arrivals.items():
             yield from _receive(value, place, incoming)

@@ -31,7 +31,6 @@ def send_columns(sends: tuple[Send, ...]) -> SendColumns:
     """Return sends as columns."""
 
     def column(name: str, kind: type[Any]) -> NDArray[Any]:
-        """Return one of them."""
         return np.fromiter(map(attrgetter(name), sends), kind, len(sends))
 
     step, chunk, src, dst = (column(name, np.int64) for name in ("step", "chunk", "src", "dst"))
@@ -49,7 +48,7 @@ def is_valid(algorithm: Algorithm) -> bool:
         return False
     try:
         sends = send_columns(algorithm.sends)
-    except OverflowError:  # no number of what there is has more than 64 bits
+    except OverflowError:  # no valid number has more than 64 bits
         return False
     ends = (algorithm.steps, collective.num_chunks, ranks, ranks)
     for column, end in zip(sends[:4], ends, strict=True):

@@ -32,10 +32,10 @@ def first_violation(
     rounds_per_step: Sequence[int],
     batches: Iterable[SendsOfChunk],
 ) -> Violation | None:
-    """Return the first thing that is wrong with a stream of sends; None if it is a valid algorithm.
+    """Return the first violation in a stream of sends, or None if it is a valid algorithm.
 
     Args:
-        batches: of each chunk that is sent all sends at once.
+        batches: All sends of each chunk at once.
 
     Raises:
         CollectiveError: the collective combines.
@@ -147,11 +147,13 @@ def _execute_sends(  # noqa: PLR0913, PLR0917 - a state
     sources: Int32Array,
     destinations: Int32Array,
 ) -> tuple[int, int]:
-    """Execute sends of a chunk; return which one is wrong and why (0: no link), or (-1, -1).
+    """Execute the sends of a chunk and return (index, reason) of an invalid one, or (-1, -1).
+
+    Reason 0 is a missing link.
 
     Args:
-        arrival: by rank the step in which a chunk is there first.
-        links: by source where its links begin among all, and all destinations, ascending.
+        arrival: First step of the chunk on each rank.
+        links: Offsets of the links of each source, and all destinations, ascending.
     """
     first, dst = links
     for i in range(len(steps)):

@@ -31,7 +31,7 @@ from sccl.judge.violation import Violation
 
 
 def violations(algorithm: SymmetricAlgorithm) -> list[Violation] | None:
-    """Return the first violation of an algorithm, if any; None if this verifier does not apply.
+    """Return the first violation of an algorithm, if any, or None if this verifier does not apply.
 
     Raises:
         ParameterError: the sends of two chunks of one orbit are given.
@@ -164,7 +164,7 @@ class _RootChunkSends:
             return self._violation_at(
                 int(np.argmin(self.edges)), "link", "there is no link {0}->{1}"
             )
-        # the first arrival of each chunk on each rank; sends are sorted by step
+        # the first arrival of each chunk on each rank, since sends are sorted by step
         places, first = np.unique(self._places(self.dst), return_index=True)
         came = self.step[first] + 1
         sender = self._places(self.src)
@@ -179,7 +179,6 @@ class _RootChunkSends:
         return self.row * self.action.group.ranks + rank
 
     def _violation_at(self, i: int, kind: str, text: str) -> Violation:
-        """Return a violation by the i-th send, as it is given."""
         src, dst = (int(column[i]) for column in self.named)
         step, chunk = int(self.step[i]), int(self.source_chunks[self.row[i]])
         said = f"step {step}: {text.format(src, dst, chunk)}"

@@ -49,7 +49,7 @@ class TimedSend:
     Attributes:
         first: tick at which its first byte arrives.
         last: tick at which its last byte arrives.
-        message: the message that it is a hop of; None if messages are unknown.
+        message: the message that it is a hop of, or None if messages are unknown.
     """
 
     start: int
@@ -78,7 +78,7 @@ class _PassingMessage:
 
     Attributes:
         value: the contributions that it carries.
-        last_departure: the latest start among its outgoing transfers; None before the first.
+        last_departure: the latest start among its outgoing transfers, None before the first.
         last_finish: the latest end among them.
     """
 
@@ -89,7 +89,7 @@ class _PassingMessage:
 
 
 def violations(schedule: Schedule) -> list[Violation]:
-    """Return everything that is wrong with a schedule; empty means it is valid."""
+    """Return everything that is wrong with a schedule. Empty means it is valid."""
     run = _TimedExecution(schedule)
     faults = list(capacity_violations(schedule))
     for transfer in timed_sends(schedule):
@@ -268,7 +268,7 @@ class _TimedExecution:
             switch = self._switch(node)
             for p in messages:
                 if p.last_departure is None or switch.buffer_chunks is None:
-                    continue  # what nobody sends on is dropped
+                    continue  # a message without further sends is dropped
                 leaves = p.last_departure if switch.cut_through else p.last_finish
                 if leaves > p.inbound.last:
                     held[node] += [(p.inbound.last, 1, p.inbound), (leaves, -1, p.inbound)]
@@ -278,7 +278,7 @@ class _TimedExecution:
     def _overflow(self, node: int, events: list[tuple[int, int, TimedSend]]) -> Iterator[Violation]:
         limit, count = self._switch(node).buffer_chunks, 0
         assert limit is not None
-        for tick, change, transfer in events:  # at a tick, what leaves makes room first
+        for tick, change, transfer in events:  # at a tick, departures release buffer space first
             count += change
             if change > 0 and count > limit:
                 text = (
@@ -289,7 +289,6 @@ class _TimedExecution:
                 yield _violation_at(transfer, "buffer", text, node, tick)
 
     def final_violations(self) -> Iterator[Violation]:
-        """Yield the missing results."""
         for chunk in range(self.collective.num_chunks):
             everyone = sum(1 << r for r in self.collective.holders(chunk))
             for rank in sorted(self.collective.destinations(chunk)):
@@ -320,7 +319,7 @@ def _relay_ranks(schedule: Schedule) -> set[tuple[int | None, int]]:
 
 
 def _combined_transfers(schedule: Schedule) -> dict[tuple[int, int, int, int], CombinedChunks]:
-    """Return the chunks of each transfer of several chunks; empty if no switch cuts through."""
+    """Return the chunks of each transfer of several chunks, empty if no switch cuts through."""
     cut_through = any(switch.cut_through for switch in schedule.topology.switches)
     if not cut_through or not schedule.has_combined_transfers:
         return {}

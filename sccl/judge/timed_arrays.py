@@ -69,7 +69,7 @@ def is_supported(schedule: Schedule) -> bool:
 def is_valid(schedule: Schedule) -> bool:
     """Return whether a schedule that :func:`is_supported` accepts has no violation.
 
-    If a message does not go straight to one rank, return False; :mod:`sccl.judge.timed` then
+    If a message does not go straight to one rank, return False. Then :mod:`sccl.judge.timed`
     decides.
     """
     if next(capacity_violations(schedule), None) is not None:
@@ -99,7 +99,6 @@ def _link_lags(schedule: Schedule) -> NDArray[np.int64]:
 
 
 def _link_ends(schedule: Schedule) -> NDArray[np.int64]:
-    """Return the source and the destination of each link."""
     return np.array([k.edge for k in schedule.topology.links], dtype=np.int64)
 
 
@@ -153,7 +152,7 @@ def _advance_messages(  # noqa: PLR0913, PLR0917 - a state
     passages: RankTransfers,
     begun: int,
 ) -> int:
-    """Advance messages; return the number begun so far, or -1 if one does not go straight on.
+    """Advance messages and return the number begun so far, or -1 if one does not go straight on.
 
     Args:
         hops: start, end, chunk, link, message.

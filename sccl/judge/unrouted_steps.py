@@ -81,7 +81,7 @@ def _pack_sets(sets: tuple[frozenset[Rank], ...]) -> RankSets:
 def _execute_step(
     value: NDArray[np.uint64], src: AnyIntArray, dst: AnyIntArray, reduce: NDArray[np.bool_]
 ) -> bool:
-    """Execute the sends of a chunk in a step, sorted by destination; return whether they are valid.
+    """Execute a chunk's sends in a step, sorted by destination, and return whether they are valid.
 
     Copies to one rank must be equal and not be mixed with reductions. A reduced value must have no
     contribution in common with the value at the destination.
@@ -119,10 +119,10 @@ def _execute_chunks(  # noqa: PLR0913, PLR0917 - columns
     dst: AnyIntArray,
     reduce: NDArray[np.bool_],
 ) -> bool:
-    """Return whether the chunks from ``first`` to before ``last`` are moved as is wanted.
+    """Return whether the moves of the chunks ``first`` to ``last - 1`` satisfy the demand.
 
     Args:
-        value: scratch: by rank, whose contributions it has, as bits; of copies one bit.
+        value: Scratch for the contributions on each rank, as bits. Copies use one bit.
     """
     everyone = np.zeros(value.shape[1], dtype=np.uint64)
     for c in range(first, last):

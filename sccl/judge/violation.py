@@ -19,11 +19,11 @@ class Violation:
             ``conflict``, ``double-count``, ``postcondition`` or ``incomplete``. In schedules also
             ``duration``, ``overlap``, ``switch``, ``buffer`` and ``message``.
         message: the whole violation as a sentence.
-        step: its step; None for the state after the last step, and in schedules.
-        chunk: its chunk; None if it does not concern one chunk.
-        rank: its rank or switch; None if it does not concern one.
-        link: (src, dst) of its link; None in algorithms, and if it does not concern one link.
-        tick: its tick in a schedule; None for the state after the last transfer.
+        step: its step, or None for the state after the last step, and in schedules.
+        chunk: its chunk, or None if it does not concern one chunk.
+        rank: its rank or switch, or None if it does not concern one.
+        link: (src, dst) of its link, None in algorithms, and if it does not concern one link.
+        tick: its tick in a schedule, or None for the state after the last transfer.
     """
 
     kind: str

@@ -64,7 +64,7 @@ def run_session(
         yield begun[0]
     except BaseException:
         left.set()
-        with starting:  # what is being started is waited for
+        with starting:  # wait for processes that are starting
             for process in begun:
                 with suppress(ProcessLookupError):  # all of them have ended
                     os.killpg(process.pid, end)

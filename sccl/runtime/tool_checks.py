@@ -21,7 +21,7 @@ SECONDS = 30.0
 """A tool that has not answered by then is broken."""
 
 _MAX_CONCURRENT = 4
-_READ = 1 << 20  # bytes of what a tool prints
+_READ = 1 << 20  # bytes of a tool's output
 _VERSION = re.compile(r"\d+(?:\.\d+)+")
 
 

@@ -31,7 +31,7 @@ from sccl.compiled import compiled_in_place
 from sccl.sim.start_reasons import StartReason
 from sccl.sim.state import NONE, Fixed, Rows, State
 
-# Kinds of events, in their order at a tick; a kind and a number are one code.
+# Kinds of events, in their order at a tick. A kind and a number form one code.
 _ENDS, _ARRIVES, _TRIES, _COMES = (kind << 60 for kind in range(4))
 _NUMBER = (1 << 60) - 1
 
@@ -300,7 +300,6 @@ def _end_segment(fixed: Fixed, now: State, number: int, tick: int) -> None:
 
 @compiled_in_place
 def _count_arrival(fixed: Fixed, now: State, message: int, tick: int) -> None:
-    """Count a message that has arrived."""
     gate = fixed.arrival_opens[message]
     if gate != NONE:
         why = _BARRIER if fixed.barriers[gate] else _ARRIVAL

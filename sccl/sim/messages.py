@@ -149,7 +149,7 @@ class Messages:
         return len(self.chunk)
 
     @classmethod
-    def from_steps(  # noqa: PLR0913 - four columns and what is said of them
+    def from_steps(  # noqa: PLR0913 - four columns and their properties
         cls,
         step: Numbers,
         chunk: Numbers,
@@ -200,7 +200,6 @@ class Messages:
         sends = algorithm.sends
 
         def column(name: str) -> NDArray[np.int64]:
-            """Return an attribute of all sends as a column."""
             return np.fromiter(map(attrgetter(name), sends), np.int64, len(sends))
 
         step, chunk, src, dst = (column(name) for name in ("step", "chunk", "src", "dst"))
@@ -358,7 +357,7 @@ def _version_gates(
     begins = arrives.copy()
     begins[1:] &= (place[1:] != place[:-1]) | ~arrives[:-1]
     version = np.cumsum(begins) - 1
-    places = np.append(place[begins], (-1, -1))  # of each version; none before the first or after
+    places = np.append(place[begins], (-1, -1))  # of each version, with sentinels
     current = np.where(places[version] == place, version, NO_GATE)
     coming = np.where(places[version + 1] == place, version + 1, NO_GATE)
     waits, opens, starts = (np.full(messages, NO_GATE) for _ in range(3))

@@ -87,7 +87,7 @@ def build_segments(routes: MessageRoutes, topology: Topology, clock: Clock) -> S
     last = np.array([k.dst for k in topology.links], np.int64)[link[use_first[1:] - 1]]
     enters, stored, places = _switch_limits(topology, len(capacities))
     onward = np.ones(len(last), np.bool_)
-    onward[segment[routes.first[1:]] - 1] = False  # what has arrived takes no place
+    onward[segment[routes.first[1:]] - 1] = False  # a message that has arrived occupies no memory
     return Segments(
         route_first=segment[routes.first],
         use_first=use_first,

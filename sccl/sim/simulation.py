@@ -96,7 +96,7 @@ def _message_segments(route: IntArray, parts: Segments) -> IntArray:
     return segment
 
 
-def _build_fixed(  # noqa: PLR0913, PLR0917 - what the engine reads, from six tables
+def _build_fixed(  # noqa: PLR0913, PLR0917 - the engine's input from six tables
     messages: Messages,
     size: IntArray,
     route: IntArray,
@@ -172,7 +172,6 @@ def _check_length(fixed: Fixed, messages: Messages, clock: Clock) -> None:
 
 
 def _empty_rows(count: int) -> Rows:
-    """Return rows in which nothing has happened."""
     ready, start, free, arrive, by = (np.full(count, NONE) for _ in range(5))
     return Rows(ready, start, free, arrive, np.zeros(count, np.int8), by)
 
@@ -183,9 +182,9 @@ def _initial_state(
     """Return the state before the first tick."""
     many = len(messages)
     all_segments = len(fixed.event_of)
-    events = many + all_segments + 1  # each comes, is tried or arrives; and each segment ends
+    events = many + all_segments + 1  # each comes, is tried or arrives, and each segment ends
 
-    def none(count: int) -> IntArray:
+    def unset(count: int) -> IntArray:
         """Return a column of so many that name nothing."""
         return np.full(count, NONE, np.int64)
 
@@ -194,27 +193,27 @@ def _initial_state(
         tick=np.empty(events, np.int64),
         code=np.empty(events, np.int64),
         segment=fixed.route_first[fixed.route],
-        place=none(many),
-        came=none(all_segments),
-        came_for=none(all_segments),
-        behind=none(many),
-        beside=none(many),
-        blocked=none(many),
-        ready=none(many),
+        place=unset(many),
+        came=unset(all_segments),
+        came_for=unset(all_segments),
+        behind=unset(many),
+        beside=unset(many),
+        blocked=unset(many),
+        ready=unset(many),
         ready_why=np.zeros(many, np.int8),  # the release of those that no gate keeps
-        ready_by=none(many),
-        head=none(links),
-        tail=none(links),
+        ready_by=unset(many),
+        head=unset(links),
+        tail=unset(links),
         free_at=np.zeros(links, np.int64),
-        last_row=none(links),
+        last_row=unset(links),
         left=left.copy(),
-        waiting=none(len(left)),
-        freed_by=none(len(left)),
+        waiting=unset(len(left)),
+        freed_by=unset(len(left)),
         shut=_gate_counts(messages, fixed.onward),
-        opening=none(len(fixed.onward) + 1),
+        opening=unset(len(fixed.onward) + 1),
         ahead=turns.ahead.copy(),
-        due=none(all_segments),
-        began=none(all_segments),
+        due=unset(all_segments),
+        began=unset(all_segments),
     )
 
 

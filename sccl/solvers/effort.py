@@ -14,7 +14,7 @@ TIMEOUT_REASON = "timeout"
 """With which the reason of an Unknown begins whose time ran out, and no other's."""
 
 UNIT_S = 2.0
-"""Seconds of a unit of effort, approximately (one to five); converts limits that users give."""
+"""Approximate seconds of a unit of effort (one to five), to convert time limits of users."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class EffortMeter:
     """An effort and the part already spent, counted from the construction of this object.
 
     Attributes:
-        units: units spent so far; callers add their use.
+        units: Units spent so far, to which callers add their use.
     """
 
     def __init__(self, effort: Effort) -> None:

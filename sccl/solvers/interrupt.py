@@ -19,14 +19,14 @@ def run_interruptible(work: Callable[[], T], stop: Callable[[], None] | None) ->
     """Return ``work()``, computed in a thread.
 
     Args:
-        work: the function to run.
-        stop: makes ``work`` return soon; called from the waiting thread on KeyboardInterrupt. None:
-            ``work`` continues to its end, or to the end of the process.
+        work: Function to run.
+        stop: Function that makes ``work`` return soon. The waiting thread calls it on
+            KeyboardInterrupt. Without it, ``work`` continues to its end or that of the process.
 
     Raises:
-        KeyboardInterrupt: the user interrupted; ``work`` has ended.
-        ToolError: the system cannot start another thread.
-        Exception: any exception that ``work`` raises.
+        KeyboardInterrupt: The user interrupted, and ``work`` has ended.
+        ToolError: The system cannot start another thread.
+        Exception: Any exception that ``work`` raises.
     """
     results: list[T] = []
     errors: list[BaseException] = []

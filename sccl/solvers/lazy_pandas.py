@@ -15,7 +15,6 @@ class _LazyClass(type):
     """A class of pandas that is looked for when somebody asks for it."""
 
     def __call__(cls, *arguments: object, **named: object) -> object:
-        """Return an object of that class."""
         return getattr(importlib.import_module("pandas"), cls.__name__)(*arguments, **named)
 
     def __instancecheck__(cls, value: object) -> bool:

@@ -82,8 +82,8 @@ class IncrementalProgram:
         GLOP sometimes ends abnormally, and MathOpt reports that in several ways.
 
         Raises:
-            SolverError: none of these attempts succeeds.
-            KeyboardInterrupt: the user interrupted; GLOP has been stopped.
+            SolverError: None of these attempts succeeds.
+            KeyboardInterrupt: The user interrupted, and GLOP has stopped.
         """
         failure = "no reason given"
         ctrl_c = SolveInterrupter()
@@ -95,7 +95,7 @@ class IncrementalProgram:
         ):
             try:
                 result = run_interruptible(attempt, stop)
-            except Exception as error:  # noqa: BLE001 - whatever it is, the next one is asked
+            except Exception as error:  # noqa: BLE001 - on any failure the next solver is tried
                 failure = f"{type(error).__name__}: {error}"
                 continue
             if result.termination.reason is mathopt.TerminationReason.OPTIMAL and result.solutions:
@@ -180,14 +180,14 @@ def solve_sparse(
     """Return the optimum by GLOP's dual simplex.
 
     Args:
-        effort: deterministic time, a unit near a second.
-        seconds: after which it ends in any case.
-        solver: another one than GLOP, in a process of its own: one of
+        effort: Deterministic time in units of about a second.
+        seconds: Time limit.
+        solver: Another solver than GLOP, in a child process: one of
             :class:`sccl.solvers.milp.Engine`, which gives no duals.
 
     Raises:
-        SolverError: that cannot be used.
-        KeyboardInterrupt: the user interrupted; GLOP has been stopped.
+        SolverError: The solver is not available.
+        KeyboardInterrupt: The user interrupted, and GLOP has stopped.
     """
     if solver in set(milp.Engine):
         return _solve_with_engine(program, milp.Engine(solver), effort, seconds)

@@ -4,9 +4,11 @@ A program is built with the functions of :mod:`sccl.solvers.lp`, or converted fr
 that uses only sums and clauses. A limit on nodes of SCIP's search tree ends it, in one thread, so
 the same program and effort give the same values on any load. A run that reaches its time limit
 returns no values. HiGHS and Gurobi have only a time limit. Gurobi is used if the user has it and
-its licence. Linear programs go to HiGHS, PDLP and Gurobi in the same way. Tried without success:
-SCIP's interrupter, which breaks its event handler; HiGHS in this process, which ignores interrupts
-and fails with a limit on nodes; CP-SAT for continuous variables (17 s compared with 0.1 s for 14 of
+its license. Linear programs go to HiGHS, PDLP and Gurobi in the same way.
+
+SCIP's interrupter is not used, because it breaks SCIP's event handler. HiGHS does not run in this
+process, because there it ignores interrupts and fails with a limit on nodes. CP-SAT does not solve
+programs with continuous variables, because it is slow for them (17 s compared with 0.1 s for 14 of
 40).
 """
 
@@ -60,12 +62,12 @@ class Result:
     """The result of a search.
 
     Attributes:
-        has_solution: whether there are values to read.
-        is_optimal: whether they are optimal within the gap.
-        is_infeasible: whether it is proved that there are none.
-        objective: objective of the values; meaningless without values.
-        bound: bound on the objective; meaningless without values.
-        units: effort spent, from nodes or seconds.
+        has_solution: Whether the search has values.
+        is_optimal: Whether they are optimal within the gap.
+        is_infeasible: Whether the program is proved infeasible.
+        objective: Objective of the values, meaningless without values.
+        bound: Bound on the objective, meaningless without values.
+        units: Effort spent, from nodes or seconds.
     """
 
     has_solution: bool
@@ -129,7 +131,7 @@ def _no_solution(units: float) -> Result:
 
 
 def main(seed: int, nodes: int | None, gap: float, engine: str) -> None:
-    """Solve the program on stdin; write a result on stdout (in the child process)."""
+    """Solve the program on stdin and write a result on stdout (in the child process)."""
     proto = model_pb2.ModelProto.FromString(sys.stdin.buffer.read())
     model = mathopt.Model.from_model_proto(proto)
     try:
@@ -170,10 +172,10 @@ def _solver_parameters(
 
 
 def from_cpsat(model: CpModel) -> mathopt.Model:
-    """Convert a CP-SAT model to an equivalent program; variables keep their numbers.
+    """Convert a CP-SAT model to an equivalent program, in which variables keep their numbers.
 
     Raises:
-        SolverError: it has constraints other than sums and clauses. This is a defect.
+        SolverError: It has constraints other than sums and clauses. This is a defect.
     """
     program = mathopt.Model()
     proto = model.proto

@@ -37,14 +37,14 @@ def start_process(module: str, *arguments: Any, **settings: Any) -> subprocess.P
     """
     paths = [str(Path(__file__).parents[2]), *filter(None, sys.path)]
     payload = json.dumps([paths, os.getpid(), module, arguments])
-    # -P: what lies in the user's folder must not be taken for a module.
+    # -P: a file in the user's folder must not be loaded as a module.
     return subprocess.Popen(  # noqa: S603 - this very program
         [sys.executable, "-P", "-c", _PROGRAM, payload], start_new_session=True, **settings
     )
 
 
 def end_with_parent(parent: int) -> None:
-    """Have Linux kill this process as soon as its parent is gone; end it if that has happened."""
+    """Have Linux kill this process when its parent ends, and exit if the parent is already gone."""
     if sys.platform != "linux":
         return
     set_parent_death_signal = 1  # PR_SET_PDEATHSIG of prctl(2)

@@ -106,7 +106,7 @@ def find_refutation(dimacs: str, most_conflicts: int) -> RefutationAttempt:
 
 
 def main(most_conflicts: int) -> None:
-    """Read DIMACS on stdin; write verdict, conflicts and proof on stdout (in the child process)."""
+    """Read DIMACS on stdin and write verdict, conflicts and proof on stdout (in the child)."""
     lines = (line for line in sys.stdin.read().splitlines() if line and line[0] not in "pc")
     clauses = [[int(word) for word in line.split()[:-1]] for line in lines]  # a 0 ends each
     result = solve(clauses, most_conflicts, with_proof=True)

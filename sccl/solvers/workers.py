@@ -74,7 +74,7 @@ class WorkerPool(Executor):
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = True) -> None:
         """End all processes, at once."""
-        del cancel_futures  # what is not begun is never begun
+        del cancel_futures  # pending tasks never start in any case
         self._closed = True
         for _ in self._threads:
             self._tasks.put(None)
@@ -188,7 +188,6 @@ class _WorkerProcess:
         return last_line(words) if words else f"exit code {self.process.returncode}"
 
     def end(self) -> None:
-        """End it at once."""
         self.process.kill()
         self.process.wait()
         self.pipe.close()

@@ -201,7 +201,7 @@ def _lower_bound_us(request: Request, model: AlphaModel) -> Fraction | None:
 
     try:
         return completion_time_bound(request.topology, request.spec, model).us(request.size_bytes)
-    except InputError:  # too large to be worked out: what was made stands by itself
+    except InputError:  # too large for a bound, so the algorithm has none
         return None
 
 

@@ -60,7 +60,7 @@ def import_plan(file: Path, output: Path, machine: str | None) -> ImportedPlan:
     """
     foreign_files, _ = load_foreign_files([file])
     if not foreign_files:
-        from sccl.tasks.foreign import read_content  # noqa: PLC0415 - says what is wrong with it
+        from sccl.tasks.foreign import read_content  # noqa: PLC0415 - only for its error messages
 
         read_content(file)
         raise_unrecognized(file)

@@ -67,7 +67,7 @@ class WrittenProject:
         return tuple(sorted({a.collective.name for a in self.algorithms}))
 
 
-def write_project_of(  # noqa: PLR0913, PLR0917 - what is written, and where
+def write_project_of(  # noqa: PLR0913, PLR0917 - independent inputs
     plans: Mapping[str, Plan],
     directory: Path,
     target: str,

@@ -52,7 +52,7 @@ class ComparePlansOutput(Output, frozen=True, kw_only=True):
     file: Annotated[FileText | None, Meta(description="The picture, if any.")]
 
 
-def compare_plans(  # noqa: PLR0913, PLR0917 - what is told, and when
+def compare_plans(  # noqa: PLR0913, PLR0917 - independent inputs
     workload: Workload,
     fabric: Fabric,
     settings: PlanSettings,

@@ -176,9 +176,9 @@ class Controller:
         self._active_plan: bytes | None = None
         self._previous: bytes | None = None
         self._behavior: object = None
-        self._started = not ledger.job.plan  # then that is what it is started under
+        self._started = not ledger.job.plan  # a job with a plan starts under it
         self._rollbacks: set[int] = set()
-        self._took_us: dict[object, float] = {}  # of plans that were taken back, by what they do
+        self._took_us: dict[object, float] = {}  # of withdrawn plans, by their behavior
         ledger.mark_watched()
         for version in range(1, ledger.latest_version() + 1):
             try:

@@ -149,7 +149,7 @@ def attained_costs(machine: Topology, collective: str) -> list[ConstructionCost]
     powers = find_clique_exchange(machine)
     for halved in powers.useful_halvings() if powers else ():
         assert powers is not None
-        if halved < powers.dimensions:  # along all of them it is what both phases are
+        if halved < powers.dimensions:  # along all dimensions it equals the two phases
             steps, cost = powers.dimensions + halved, powers.cost(halved)
             results.append(ConstructionCost(steps, cost, EXCHANGED, (1,)))
     return results
@@ -251,7 +251,7 @@ def bandwidth_lower_bound(collective: str, wanted: NetworkSize) -> Fraction:
     sends, and at most d^t ranks are at distance t.
     """
     n, d = wanted.ranks, wanted.degree
-    if collective in _PHASES:  # of what all have, in parts for each, where it is reduced
+    if collective in _PHASES:  # whole buffers in an allgather, otherwise parts of one
         return Fraction(n - 1, d * (1 if collective == "allgather" else n)) * _PHASES[collective]
     left, hops, far = n - 1, 0, 0
     while left:

@@ -104,7 +104,7 @@ def _is_of_kinds(path: Path, kinds: frozenset[Kind]) -> bool:
     try:
         return file_kind(path) in kinds
     except InputError:
-        return False  # who reads it says what is wrong with it
+        return False  # the reader reports the error
 
 
 UnreadFiles = dict[Path, InputError]
@@ -186,7 +186,7 @@ def reject_foreign(path: Path) -> None:
     Raises:
         FormatError: The file is one.
     """
-    if not os.path.isfile(path):  # noqa: PTH113 - never raises, whatever the name
+    if not os.path.isfile(path):  # noqa: PTH113 - never raises, for any name
         return
     from sccl.tasks.foreign import detect_file_format  # noqa: PLC0415 - the formats, where one is met
 
@@ -277,7 +277,6 @@ def _names_text(names: Sequence[object]) -> str:
 
 
 def _frontier_algorithm_files(words: Iterable[str | Path]) -> list[Path]:
-    """Return where the algorithms of frontiers are kept."""
     from sccl.tasks.frontiers import read_frontiers  # noqa: PLC0415 - only where they are missing
 
     return [
@@ -291,7 +290,6 @@ def _frontier_algorithm_files(words: Iterable[str | Path]) -> list[Path]:
 
 
 def _is_topology(name: str) -> bool:
-    """Return whether a topology is called so."""
     from sccl.topo import resolve_topology  # noqa: PLC0415 - only where a file is missing
 
     try:

@@ -84,7 +84,7 @@ def load_foreign_files(
 def _named_files(word: str | Path) -> list[Path]:
     """Return the files that a word names, that match it, or lie in it, if it is a folder."""
     path = Path(word)
-    if isfile(word):  # noqa: PTH113 - never raises, whatever the name
+    if isfile(word):  # noqa: PTH113 - never raises, for any name
         return [path]
     if is_folder(path):
         return [file for file in sorted(path.iterdir()) if file.suffix in _SUFFIXES]

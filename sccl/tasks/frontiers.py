@@ -79,7 +79,6 @@ def frontiers_of_algorithms(algorithms: Sequence[Algorithm]) -> list[Frontier]:
 
 
 def _frontier_of_question(several: Sequence[Algorithm]) -> Frontier:
-    """Return the frontier of algorithms of one question."""
     best: list[Algorithm] = []  # without those that others dominate
     for a in several:
         if not best or a.bandwidth_cost < best[-1].bandwidth_cost:

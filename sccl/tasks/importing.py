@@ -120,7 +120,7 @@ def join_by_network(
         return read
     if chassis is None or network is None:
         raise ParameterError(
-            "--chassis and --network belong together: the number of machines, and the network "
+            "--nodes and --network belong together: the number of nodes, and the network "
             "between them (its shape: 'sccl schema network')"
         )
     wire = parse(read_text(network), NetworkWire, str(network))

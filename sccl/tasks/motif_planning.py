@@ -33,7 +33,7 @@ def build_motif_planner(synthesizer: str = "tacos", seed: int = 0) -> MotifPlann
         if isinstance(outcome, Solution) and isinstance(outcome.plan, Schedule):
             return outcome.plan
         if isinstance(outcome, Inconclusive) and outcome.reason == "interrupted":
-            raise KeyboardInterrupt  # what it has by then depends on when that was
+            raise KeyboardInterrupt  # the partial result would depend on the time of the interrupt
         raise ParameterError(
             f"{synthesizer} finds no schedule of {spec.name} on {topology.name}: ask another one"
         )

@@ -138,7 +138,7 @@ def plan_training(
         if planner.best is None:
             raise
         ended = "interrupted"
-        # Who interrupts does not wait for options to be derived anew, which 'sccl check' does.
+        # An interrupt does not wait for new options, which 'sccl check' derives.
         plan, two = judged(options=False)
     seconds = time.perf_counter() - began
     compiled = 0.0 if compilation is None else compilation.seconds

@@ -126,7 +126,7 @@ def probe_machine(
 
 def _read_vendor(vendor: _Vendor, path: str, text: str, hints: Hints) -> ImportedMachine:
     gpus = GpuListing((), ())
-    with suppress(ToolError):  # the links are what is needed; older tools may not tell the rest
+    with suppress(ToolError):  # only the links are required, and older tools may lack the rest
         gpus = vendor.parse_gpus(command_output([path, *vendor.gpus]))
     kind = find_gpu(gpus.names[0]) if gpus.names and hints.gpu is None else None
     refined_hints = hints if kind is None else replace(hints, gpu=kind.name)
@@ -143,7 +143,6 @@ def _read_vendor(vendor: _Vendor, path: str, text: str, hints: Hints) -> Importe
 
 
 def _with_gpus(imported: Imported, gpus: GpuListing, asked: str) -> Imported:
-    """Return the machine with the data on its GPUs."""
     topology = imported.topology
     understood = [f"asked: {asked}", *imported.understood]
     if gpus.names:

@@ -132,8 +132,6 @@ def _assign_lanes(plan: TrainingPlan) -> dict[tuple[str, int], tuple[int, int]]:
 
 
 class _ScriptCompiler:
-    """Makes operations of scripts."""
-
     def __init__(self, plan: TrainingPlan) -> None:
         from sccl.training.options.ring_orders import LinkedRings  # noqa: PLC0415 - loads NumPy
 
@@ -144,7 +142,6 @@ class _ScriptCompiler:
         self._rings = [LinkedRings(channel.topology) for channel in plan.fabric.channels]
 
     def compile_op(self, op: CommOp, lanes: list[tuple[int, int]]) -> ScriptOp:
-        """Return a collective with the transfers of its motifs."""
         option, even = self._options[op.id], _with_even_blocks(op)
         made = self._op_motifs(op, even)
         is_single = len(made) == 1 and not op.merged
@@ -199,7 +196,7 @@ class _ScriptCompiler:
         size = buffer_elements(motif) * item_bytes
         option = f"{by.channel} {by.carrier}"
         timed = None  # parts of the pattern of an alltoall are in no table of costs
-        if size and not motif.offsets and op == self._calls[op.id]:  # and what is uneven varies
+        if size and not motif.offsets and op == self._calls[op.id]:  # and uneven motifs vary
             timed = (motif.collective, option, motif.max_group_size, size)
         carrier = by.carrier.partition(COMPLEMENT_SEPARATOR)[0]
         first, last = _block_part(motif)
@@ -208,7 +205,7 @@ class _ScriptCompiler:
         if op.collective == "alltoall" or not is_single:
             # Gloo sends all at once, or around a ring in which all wait for all: see in_turns.
             gloos = gloos and not (in_pieces and op.collective in ("allreduce", "alltoall"))
-        if op.merged:  # one buffer is the row of theirs; others have blocks in each
+        if op.merged:  # buffers of an allreduce are concatenated, others interleave blocks
             gloos = gloos and op.collective == "allreduce"
         if gloos and (is_single or (op.collective in _PART_COLLECTIVES and op.reduce != "bitwise")):
             return ScriptMotif(
@@ -268,7 +265,7 @@ class _ScriptCompiler:
         for part, schedule in zip(parts, schedules, strict=True):
             spans = [move.span for move in part.moves()]
             before = 1 + (rows[-1][0] if rows else -1)
-            # What comes before what is the schedule's, however large its chunks are.
+            # The schedule has the order, for any size of chunks.
             alike = replace(schedule, collective=replace(schedule.collective, counts=()))
             sends = sorted(algorithm_from_schedule(alike).sends, key=lambda send: send.step)
             rows += [
@@ -351,7 +348,6 @@ def _is_complete_collective(op: CommOp, motif: Motif) -> bool:
 
 
 def _block_part(motif: Motif) -> tuple[int, int]:
-    """Return which elements of each block a motif is of."""
     cells = motif.shares[0].cells
     each = cells[1] - cells[0]
     low, high = motif.part

@@ -235,7 +235,6 @@ def _notes(run: SimulationRun, shown: int) -> Iterator[str]:
 
 
 def _select_links(made: Timeline, path: Iterable[int]) -> list[int]:
-    """Return which links are drawn: all, or those that matter most."""
     links = range(len(made.topology.links))
     if len(links) <= charts.MAX_LINKS:
         return list(links)
@@ -259,7 +258,6 @@ def _link_bars(made: Timeline, place: int, link: int, critical: set[int]) -> lis
 
 
 def _chunks_text(chunks: Sequence[int]) -> str:
-    """Return a description of the chunks of a transfer."""
     return f"chunk{'s' * (len(chunks) > 1)} {', '.join(map(str, chunks))}"
 
 

@@ -162,8 +162,6 @@ def run_taccl(
 
 @dataclass
 class _EventListener:
-    """The events on the best schedule."""
-
     on_progress: Callable[[float, float, str], None]
     phases: list[TacclPhasePart] = field(default_factory=list)
     sketch: SketchWire | None = None
@@ -181,7 +179,7 @@ class _EventListener:
             self.sketch = getattr(event, "kept", None)
 
 
-def taccl_output(  # noqa: PLR0913 - what is told
+def taccl_output(  # noqa: PLR0913 - independent fields
     request: Request,
     result: Solution,
     by: TacclResult,

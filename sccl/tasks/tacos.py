@@ -61,7 +61,7 @@ class TacosOutput(Output, frozen=True, kw_only=True):
     file: FileText | None
 
 
-def run_tacos(  # noqa: PLR0913 - what is told, and when
+def run_tacos(  # noqa: PLR0913 - independent inputs
     request: Request,
     options: Options,
     on_progress: Told,
@@ -131,7 +131,7 @@ def write_output(path: Path, shown: TacosOutput) -> None:
     write_atomically(path, json.dumps(to_plain(shown), indent=1) + "\n")
 
 
-def tacos_output(  # noqa: PLR0913 - what is told
+def tacos_output(  # noqa: PLR0913 - independent fields
     request: Request,
     result: Solution,
     *,

@@ -231,8 +231,6 @@ def run_teccl(  # noqa: PLR0913 - a question, and who is told
 
 @dataclass
 class _EventListener:
-    """The events on the best schedule."""
-
     on_progress: Callable[[float, float], None]
     epoch_us: float | None = None
     epochs: int | None = None
@@ -252,7 +250,7 @@ class _EventListener:
             self.combination = str(by)
 
 
-def teccl_output(  # noqa: PLR0913 - what is told
+def teccl_output(  # noqa: PLR0913 - independent fields
     request: Request,
     result: Solution,
     by: TecclResult,

@@ -102,7 +102,6 @@ def compute_time_limits(  # noqa: PLR0913, PLR0917 - a question, how well, how l
         request = Request(subject.topology, subject.spec, size)
 
         def tell(event: object, size: int = size) -> None:
-            """Tell of a progress."""
             lower_bound, us = getattr(event, "lower_bound_us", None), getattr(event, "us", None)
             if lower_bound is not None and us is not None:
                 best = f"found {us:.6g} us" if us < float("inf") else "no schedule yet"

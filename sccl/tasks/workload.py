@@ -144,13 +144,15 @@ def import_workload(
     digests: dict[str, str] = {}
     skipped: list[str] = []
 
-    def every() -> Iterator[tuple[str, bytes]]:
+    def trace_files() -> Iterator[tuple[str, bytes]]:
         for file in files:
             for where, content in iterate_files(file, skipped.append):
                 digests[where] = f"sha256:{hashlib.sha256(content).hexdigest()}"
                 yield where, content
 
-    read = read_workload(every(), hints, name or files[0].name.partition(".")[0] or "workload")
+    read = read_workload(
+        trace_files(), hints, name or files[0].name.partition(".")[0] or "workload"
+    )
     read = replace(read, unread=(*read.unread, *skipped))
     if output is not None:
         write_atomically(output, to_text(workload_to_wire(read.workload)))

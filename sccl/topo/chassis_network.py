@@ -106,7 +106,7 @@ def describe_join(chassis: int, joining: JoinKind, cards: NetworkCards) -> str:
         "full": "by links between all NICs",
     }[joining]
     return (
-        f"{chassis} chassis with {len(cards.ranks)} NICs of {cards.gb_per_s:g} GB/s each, joined "
+        f"{chassis} nodes with {len(cards.ranks)} NICs of {cards.gb_per_s:g} GB/s each, joined "
         f"{how}, {cards.alpha_us:g} us from NIC to NIC"
     )
 
@@ -118,7 +118,7 @@ def _check_inputs(machine: Topology, chassis: int, cards: NetworkCards) -> None:
         InputError: they cannot, or the result exceeds the limits.
     """
     if chassis < 2:
-        raise ParameterError(f"chassis is {chassis}, expected 2 or more of the machine to join")
+        raise ParameterError(f"the number of nodes is {chassis}, expected 2 or more")
     for i, users in enumerate(cards.ranks):
         if not users or len(set(users)) != len(users) or max(users) >= machine.ranks:
             raise ParameterError(
@@ -128,7 +128,7 @@ def _check_inputs(machine: Topology, chassis: int, cards: NetworkCards) -> None:
     ends = chassis * sum(map(len, cards.ranks))
     if chassis * len(machine.links) + ends * ends > MAX_LINKS:
         raise TooLargeError(
-            f"{chassis} chassis have more than {MAX_LINKS} links, the most that is written: give "
+            f"{chassis} nodes have more than {MAX_LINKS} links, the most that is written: give "
             "fewer"
         )
 

@@ -20,13 +20,13 @@ _UNITS = ("GB", "us")
 
 
 def apply_costs(dimensions: Sequence[Dimension], text: str) -> tuple[Dimension, ...]:
-    """Return dimensions with the given costs; costs that are not given stay unchanged.
+    """Return dimensions with the given costs. Other costs stay unchanged.
 
     Args:
-        text: the costs, without the ``@``.
+        text: Costs without the ``@``.
 
     Raises:
-        ValueError: the form is wrong, or it has neither one number for all nor one for each.
+        ValueError: The form is wrong, or it has neither one number for all nor one for each.
     """
     updated = tuple(dimensions)
     seen: set[str] = set()

@@ -18,18 +18,18 @@ def remove_parts(
     ranks: Iterable[int] = (),
     lanes: Mapping[Edge, int] | None = None,
 ) -> Topology:
-    """Return the same machine with failed parts taken out, ready for synthesis.
+    """Return the machine without failed parts, ready for synthesis.
 
-    Ranks that are left keep their order and are renumbered from 0; ``labels`` keep the numbers
-    they had, if any goes. Budgets lose the edges that are gone. Bus ids of GPUs stay. That GPUs are
-    numbered in their order does not outlast a lost rank, for whether its GPU is still counted is
-    not known.
+    Remaining ranks keep their order and are renumbered from 0. If a rank is removed, ``labels`` has
+    the former numbers. Budgets lose the removed edges. Bus ids of GPUs stay. The statement that
+    GPUs are numbered in the order of bus ids is dropped with a rank, because the system may or may
+    not still count its GPU.
 
     Args:
-        lanes: of links that lose some of their lanes, how many. A link that has none left goes.
+        lanes: Number of lost lanes by link. A link without lanes is removed.
 
     Raises:
-        ParameterError: a link, lane or rank to take out does not exist.
+        ParameterError: A link, lane or rank to remove does not exist.
     """
     dead_links, fewer = _remove_lanes(topology, lanes or {})
     gone, lost = {*links, *dead_links}, set(ranks)
@@ -143,10 +143,10 @@ def add_links(topology: Topology, lanes: Mapping[Edge, int]) -> Topology:
     """Return the same machine with links added. Those there are already get more lanes.
 
     Args:
-        lanes: by edge, how many are added; new links have the machine's latency and bandwidth.
+        lanes: Number of added lanes by edge. New links have the machine's latency and bandwidth.
 
     Raises:
-        TopologyError: a link makes no sense here.
+        TopologyError: A link is invalid for the machine.
     """
     link_by_edge = {link.edge: link for link in topology.links}
     for edge, more in lanes.items():

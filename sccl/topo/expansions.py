@@ -62,7 +62,7 @@ def expand_machine(text: str, resolve: TopologyResolver) -> Topology | None:
         raise ParameterError(f"topology {text[:40]!r}... is made of more than {_MAX_NESTED} parts")
     try:
         return replace(made.make(arguments, resolve), name=text)
-    except InputError:  # of a machine that it is made of, which says all; it is a ValueError, too
+    except InputError:  # also a ValueError, but its message is already complete
         raise
     except ValueError as error:
         raise ParameterError(
@@ -148,8 +148,8 @@ def cartesian_product(first: Topology, second: Topology) -> Topology:
     """Return the Cartesian product: one machine in each rank of the other, and the other way.
 
     Rank ``(a, b)`` is ``a * second.ranks + b``. It has the links of a in the first machine, to
-    ranks with the same b, and those of b in the second. Switches, budgets and chassis are there
-    once for each rank of the other machine; chassis are the second's, or else the first's.
+    ranks with the same b, and those of b in the second. Switches, budgets and chassis exist once
+    for each rank of the other machine. Chassis are the second's, or else the first's.
 
     Raises:
         ParameterError: the machine would be too large.
@@ -216,19 +216,16 @@ class _FactorCopy:
         return self._node(edge[0]), self._node(edge[1])
 
     def links(self) -> Iterable[Link]:
-        """Return its links."""
         for link in self.machine.links:
             src, dst = self._edge(link.edge)
             yield replace(link, src=src, dst=dst)
 
     def budgets(self) -> Iterable[Budget]:
-        """Return its shared budgets."""
         for budget in self.machine.budgets:
             name = f"{budget.name} {self.place}"
             yield replace(budget, name=name, edges=tuple(map(self._edge, budget.edges)))
 
     def switches(self) -> Iterable[Switch]:
-        """Return its switches."""
         for switch in self.machine.switches:
             yield replace(switch, name=f"{switch.name} {self.place}")
 

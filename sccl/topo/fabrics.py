@@ -14,7 +14,7 @@ from sccl.errors import ParameterError, unknown_name
 from sccl.topo.catalogue import resolve_topology
 
 FABRIC_NAMES = ("hgx2", "hgx2x4", "hgx2x16", "dgx1-pcie")
-"""Names of fabrics in the catalogue; ``hgx2xN`` has N nodes."""
+"""Names of fabrics in the catalog, where ``hgx2xN`` has N nodes."""
 
 MAX_NODES = 128
 
@@ -24,7 +24,7 @@ _ROCE = (1.7, 12.5)
 _PCIE = (1.0, 12.5)
 _SOCKET = (1.0, 12.5)
 _TCP = (15.0, 25.0)
-"""Latency, microseconds, and 10^9 bytes per second and direction; sources: see below."""
+"""Latency in microseconds, and 10^9 bytes per second and direction, with sources below."""
 
 _LAUNCH_US = 5.0
 

@@ -2,7 +2,7 @@
 
 By default links of generated topologies have one lane, and most go both ways. Costs are those of
 the V100's NVLink as measured by TACCL, so that tables have a time axis, or those of the machine
-that a generator models; ``torus:4x4@50,25GB+0.5us`` sets others (:mod:`.costs`).
+that a generator models. ``torus:4x4@50,25GB+0.5us`` sets others (:mod:`.costs`).
 """
 
 from __future__ import annotations
@@ -211,8 +211,8 @@ _GENERATORS = (
         "nodes of GPUs around a switch, a leaf switch a rail, spine switches",
         rail,
     ),
-    Generator("ndv2", "CHASSIS", "ndv2:16", "NDv2 chassis of 8 GPUs, one NIC each", ndv2),
-    Generator("dgx2", "CHASSIS", "dgx2:4", "DGX-2 chassis of 16 GPUs, eight NICs each", dgx2),
+    Generator("ndv2", "NODES", "ndv2:16", "NDv2 nodes of 8 GPUs, one NIC each", ndv2),
+    Generator("dgx2", "NODES", "dgx2:4", "DGX-2 nodes of 16 GPUs, eight NICs each", dgx2),
 )
 
 

@@ -16,8 +16,8 @@ from sccl.core.topology import Topology, link_name
 from sccl.errors import TopologyError
 
 MAX_LANES = 10_000
-"""Limit for a link or a budget; 900 and 1.25 GB/s make 720. Unrounded speeds lead to more, and
-algorithms would then have too many chunks for any solver.
+"""Limit for a link or a budget: 900 and 1.25 GB/s need 720. Unrounded speeds need more, and then
+algorithms have too many chunks for any solver.
 """
 
 

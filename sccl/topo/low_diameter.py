@@ -1,7 +1,7 @@
 """Networks of small degree and diameter: generators that :mod:`.generators` lists.
 
-Kautz and de Bruijn graphs lead one way; Cayley graphs lead where their generators do. Links that
-would join a rank to itself are left out, and links that are alike become lanes of one.
+Kautz and de Bruijn graphs are directed. Cayley graphs are symmetric if their generators are. Links
+from a rank to itself are omitted, and parallel links become lanes of one.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def de_bruijn(text: str) -> Wiring:
     """Return the generalised de Bruijn graph: rank v leads to d v, ..., d v + d - 1, around.
 
     With d^k ranks it is the de Bruijn graph, of words of k letters that are shifted by one (Imase
-    and Itoh, IEEE Transactions on Computers, 1981; Reddy, Pradhan and Kuhl, 1980).
+    and Itoh, IEEE Transactions on Computers, 1981, and Reddy, Pradhan and Kuhl, 1980).
     """
     degree, ranks = _parse_degree_and_ranks(text)
     steps = ((v, (degree * v + a) % ranks) for v in range(ranks) for a in range(degree))
@@ -129,9 +129,10 @@ def _line_pairs(sides: tuple[int, ...], ranks: int) -> Iterator[WiredPair]:
 def slim_fly(text: str) -> Wiring:
     """Return a Slim Fly: 2 q^2 ranks of diameter 2, with (3q - d) / 2 links, q = 4w + d, d = +-1.
 
-    Two halves of ranks (x, y) modulo a prime q. In the first half, those of one x are joined whose
-    y differ by a member of X, in the second by one of X'; (x, y) of the first and (m, c) of the
-    second are joined if y = m x + c (Besta and Hoefler, SC 2014, after McKay, Miller and Siran).
+    There are two halves of ranks (x, y) modulo a prime q. In the first half, ranks of one x are
+    joined if their y differ by a member of X, in the second by one of X'. Rank (x, y) of the first
+    and (m, c) of the second are joined if y = m x + c (Besta and Hoefler, SC 2014, after McKay,
+    Miller and Siran).
     """
     if not re.fullmatch(r"[0-9]{1,3}", text) or not _is_odd_prime(q := int(text)):
         raise ValueError("an odd prime such as 5, of which there are 2 q^2 ranks")
@@ -158,7 +159,7 @@ def _difference_sets(q: int) -> tuple[set[int], set[int]]:
     powers = [pow(root, e, q) for e in range(q - 1)]
     if q % 4 == 1:
         return set(powers[0::2]), set(powers[1::2])
-    half = (q - 1) // 2  # the power that is -1; it is odd, so evens below it have odds as negatives
+    half = (q - 1) // 2  # the power that is -1, odd, so evens below it have odds as negatives
     evens, odds = powers[0:half:2], powers[1:half:2]
     return (
         {p % q for x in evens for p in (x, -x)},

@@ -14,9 +14,9 @@ class MachineModel:
     """The machine model that synthesis, bounds and limits use.
 
     Attributes:
-        topology: the model. The machine itself, if all lanes are equally fast and it has no
-            switches.
-        notes: the changes made, as text; also in its ``source``.
+        topology: The model, which is the machine itself if all lanes are equally fast and it has
+            no switches.
+        notes: Description of the changes, which is also in its ``source``.
     """
 
     topology: Topology

@@ -14,10 +14,10 @@ class Measures:
     """Figures of a topology.
 
     Attributes:
-        diameter: the most links a shortest path between two ranks has; None if some pair has none.
-        unreachable: a pair (src, dst) without a path, if there is one.
-        out_lanes: chunks per round that leave each rank, as links and budgets allow.
-        in_lanes: chunks per round that enter each rank, as links and budgets allow.
+        diameter: Maximum number of links of a shortest path, None if some pair has no path.
+        unreachable: A pair (src, dst) without a path, if there is one.
+        out_lanes: Maximum chunks per round that leave each rank, by links and budgets.
+        in_lanes: Maximum chunks per round that enter each rank, by links and budgets.
     """
 
     diameter: int | None

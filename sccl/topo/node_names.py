@@ -38,11 +38,11 @@ class LinkName:
 
 
 def parse_rank(topology: Topology, name: str | int) -> int:
-    """Return the rank of a number or label; whether a number is in range, its user checks.
+    """Return the rank of a number or label. The caller checks the range of a number.
 
     Raises:
-        UnknownNameError: no rank is called so.
-        ParameterError: several ranks are, or a number is the label of another rank only.
+        UnknownNameError: No rank has this name.
+        ParameterError: Several ranks have it, or a number is the label of another rank only.
     """
     if isinstance(name, int):
         return name
@@ -158,7 +158,7 @@ def parse_added_lanes(topology: Topology, names: Iterable[str | LinkName]) -> di
 
 
 def _interpretations(topology: Topology, text: str) -> Iterator[LinkName]:
-    """Yield the possible meanings of a text; names may contain the separators."""
+    """Yield the possible meanings of a text, whose names may contain the separators."""
     bodies: list[tuple[str, int | None]] = [(text, None)]
     if tail := re.fullmatch(r"(.+):([0-9]{1,7})", text, re.DOTALL):
         bodies.append((tail[1], int(tail[2])))

@@ -8,8 +8,8 @@ from rank i to it and b_j lanes from it to rank j, chunks x_ij can pass in r rou
 links i->j of min(a_i, b_j) lanes, an egress budget a_i and an ingress budget b_j. Parallel switches
 (planes) over the same ranks, in plane p with k_p a_i and k_p b_j lanes, are one switch with the
 sums: a bipartite multigraph whose degrees are at most K d_v, K the sum of k_p, has an edge
-colouring with K colours that splits each degree as evenly as integers allow (de Werra 1971), so at
-most d_v of each colour; plane p takes k_p colours. Conversely, the loads of planes fit the sums.
+coloring with K colors that splits each degree as evenly as integers allow (de Werra 1971), so at
+most d_v of each color. Plane p takes k_p colors. Conversely, the loads of planes fit the sums.
 
 There is no such equivalence if a pair of ranks has two paths with separate lanes, or for switches
 that lead to switches: these are rejected.
@@ -201,7 +201,7 @@ def _remap_budgets(
     plane_nodes = {node: plane.nodes for plane in planes for node in plane.nodes}
     for budget in topology.budgets:
         likes = {edge: _parallel_links(edge, plane_nodes) for edge in budget.edges}
-        # Of planes, whose chunks may take any, a budget has to limit all or none.
+        # A chunk may take any plane, so a budget has to limit all planes or none.
         if not set(budget.edges).issuperset(edge for like in likes.values() for edge in like):
             raise TopologyError(_refusal(topology, budget, "limits some of several like switches"))
         edges = [new for first in sorted(set(map(min, likes.values()))) for new in replaced[first]]

@@ -17,7 +17,7 @@ def register() -> None:
         dist.Backend.register_backend(
             BACKEND, _create_group, extended_api=True, devices=["cpu", "cuda"]
         )
-        atexit.register(_end_groups)  # after what a job registers itself, which may still call
+        atexit.register(_end_groups)  # after a job's own handlers, which may still call
 
 
 def _end_groups() -> None:

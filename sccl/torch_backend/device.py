@@ -124,5 +124,5 @@ def call_device(arguments: Sequence[Any]) -> torch.device:
             argument = argument[0]  # noqa: PLW2901 - down to the first
         device = getattr(argument, "device", None)
         if isinstance(device, torch.device):
-            return CPU if device.type == "cpu" else device  # there is one, by whatever number
+            return CPU if device.type == "cpu" else device  # there is only one, under any number
     return CPU

@@ -66,9 +66,11 @@ class PlanExecutor:
         """
         self.script, self._rank, self._timeout = script, rank, timeout
         self._world: Group = tuple(range(script.ranks))
-        self._own = [_group_of_rank(op, rank) for op in script.ops]
+        self._op_groups = [_group_of_rank(op, rank) for op in script.ops]
         self.program = expected_calls(script, rank)
-        of_all = (k for k, (op, _) in enumerate(script.submits) if self._own[op] == self._world)
+        of_all = (
+            k for k, (op, _) in enumerate(script.submits) if self._op_groups[op] == self._world
+        )
         self._first_of_all = next(of_all, 0)
         self.sequence = CallSequence(self.program, [op for op, _ in script.submits], script.order)
         self.measures = Stopwatch()
@@ -141,7 +143,7 @@ class PlanExecutor:
     ) -> PlannedWork | DeviceWork:
         iteration, place = position
         number, part = self.script.submits[place]
-        op, group = self.script.ops[number], self._own[number]
+        op, group = self.script.ops[number], self._op_groups[number]
         if (iteration, number) not in self._open:
             self._open[iteration, number] = PendingOp(op, group, self._rank)
         calls = self._open[iteration, number].calls
@@ -232,7 +234,7 @@ class PlanExecutor:
         lane: Lane = (motif.channel, motif.stream)
         if held.as_made:
             for call in held.planned if number == 0 else ():
-                call.whole(self._channels.group(lane, held.group)).wait()
+                call.carry(self._channels.group(lane, held.group)).wait()
         elif motif.native:
             run_on_gloo(motif, op, held.row, self._channels.group(lane, held.group))
         elif motif.transfers:
@@ -348,7 +350,6 @@ def _has_measurable_end(held: PendingOp) -> bool:
 
 
 def _required_groups(script: PlanScript, world: Group) -> Iterator[tuple[Lane, Group]]:
-    """Yield which groups lanes have to have."""
     for op in script.ops:
         may_be_made = op.as_made or bool(op.merged) or op.keeps_blocks
         for number, motif in enumerate(op.motifs):

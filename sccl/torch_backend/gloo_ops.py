@@ -34,7 +34,7 @@ def run_on_gloo(motif: ScriptMotif, op: ScriptOp, row: Row, group: Any) -> None:
     places, each = group.size(), op.count // group.size()
     if op.collective == "allgather":
         assert isinstance(row, OpRow)
-        part = row.given[start:stop].clone()
+        part = row.inputs[start:stop].clone()
         out = part.new_empty(places * (stop - start))
         group.all_gather_single(out, part).wait()
         row.got.view(places, each)[:, start:stop].copy_(out.view(places, -1))

@@ -43,7 +43,7 @@ def convert_call(call: CallDescription) -> tuple[CallDescription, tuple[Restore,
     Raises:
         CallError: Its reduction of this type is served by nothing.
     """
-    tensors = (*call.given, *call.got)
+    tensors = (*call.inputs, *call.got)
     dtypes = {tensor.dtype for tensor in tensors}
     if (
         len(dtypes) != 1
@@ -85,8 +85,8 @@ def wrap_gloo_method(
         call = describe(*args, *kwargs.values())
         converted, restores = convert_call(call)
         passed: dict[int, torch.Tensor] = {}
-        tensors = (*call.given, *call.got)
-        for tensor, cast_tensor in zip(tensors, (*converted.given, *converted.got), strict=True):
+        tensors = (*call.inputs, *call.got)
+        for tensor, cast_tensor in zip(tensors, (*converted.inputs, *converted.got), strict=True):
             if id(tensor) not in passed:
                 passed[id(tensor)] = _to_gloo_memory(cast_tensor, flat=flat)
         if all(passed[id(tensor)] is tensor for tensor in tensors):
@@ -137,11 +137,11 @@ def _convert(
     convert: Callable[[torch.Tensor], torch.Tensor],
     restore: Callable[[torch.Tensor, torch.Tensor], Any] | None = None,
 ) -> tuple[CallDescription, tuple[Restore, ...]]:
-    inputs = tuple(map(convert, call.given))
-    got = inputs if call.got is call.given else tuple(map(convert, call.got))
+    inputs = tuple(map(convert, call.inputs))
+    got = inputs if call.got is call.inputs else tuple(map(convert, call.got))
     pairs = zip(call.got, got, strict=True)
     restores = () if restore is None else tuple(partial(restore, *both) for both in pairs)
-    return replace(call, given=inputs, got=got), restores
+    return replace(call, inputs=inputs, got=got), restores
 
 
 def _widen(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
@@ -173,7 +173,6 @@ def _copy_back(into: torch.Tensor, result: torch.Tensor) -> None:
 
 
 def _replace_tensors(arguments: Sequence[Any], passed: dict[int, torch.Tensor]) -> list[Any]:
-    """Return arguments with other tensors in their lists."""
     return [
         _replace_tensors(item, passed)
         if isinstance(item, list | tuple)

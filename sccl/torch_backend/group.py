@@ -141,10 +141,10 @@ class ScclGroup(dist.ProcessGroup):
 
     @property
     def _device_types(self) -> list[torch.device]:
-        return [CPU]  # where torch puts what has to be somewhere: objects, and what is asked for
+        return [CPU]  # torch places objects there, and tensors without a device
 
     def _get_backend(self, device: torch.device) -> Any:
-        # Torch asks it what it can do: that is what it does as it was made.
+        # Torch asks for its abilities, which are those of its construction.
         return self.over(device)._get_backend(device)  # noqa: SLF001 - torch's name
 
     def _start_coalescing(self, device: torch.device) -> None:
@@ -219,7 +219,7 @@ for _does, _names in METHOD_NAMES.items():
 def create_group(options: Any, _own: Any = None) -> ScclGroup:
     """Return the group that torch asks for, by ``init_process_group("sccl")`` or ``new_group``."""
     ranks = tuple(options.global_ranks_in_group) or tuple(range(options.group_size))
-    # What is written for ranks that are gone is not for those that torchrun starts after them.
+    # Files for ranks that are gone are not for the ranks that torchrun starts after them.
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     store = dist.PrefixStore(f"attempt-{attempt}", options.store)
     return ScclGroup(store, options.group_rank, ranks, options.timeout, str(options.group_id))

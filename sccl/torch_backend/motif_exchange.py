@@ -68,8 +68,6 @@ class RankExchange:
 
 
 class _InFlightMessages:
-    """Messages that are under way."""
-
     def __init__(self, row: Row, world: Any, reduce: str) -> None:
         self._row, self._world, self._reduce = row, world, reduce
         self.posted: list[list[tuple[Any, torch.Tensor | None, ReceiveMessage]]] = []
@@ -77,7 +75,6 @@ class _InFlightMessages:
         self._sent: list[tuple[Any, torch.Tensor]] = []  # tensors are kept until they are
 
     def post(self, step: RankStep) -> None:
-        """Post the receives of a step."""
         receives = []
         for message in step.got:
             places = [self._row.at(*span) for span in message.spans]
@@ -88,7 +85,6 @@ class _InFlightMessages:
         self.posted.append(receives)
 
     def send(self, message: SendMessage) -> None:
-        """Send a message."""
         parts = [self._row.at(*span) for span in message.spans]
         tensor = parts[0] if len(parts) == 1 else torch.cat(parts)
         self._sent.append((self._world.send([tensor], message.peer, 0), tensor))
@@ -105,7 +101,6 @@ class _InFlightMessages:
             self._placed += 1
 
     def end(self) -> None:
-        """Wait for all of it."""
         self.place(len(self.posted) - 1)
         self._wait_for_sent()
 

@@ -51,9 +51,9 @@ class Peers:
 
     def __init__(self) -> None:
         self._places: dict[int, _ProcessLocation] = {}
-        self._own = _current_process(0)
+        self._process = _current_process(0)
         self._stores: dict[tuple[int, ...], tuple[Any, int]] = {}
-        self._late: dict[tuple[int, ...], str] = {}
+        self._missing: dict[tuple[int, ...], str] = {}
         self._lock = threading.Lock()
 
     def meet(self, store: Any, ranks: Sequence[int], place: int, timeout: timedelta) -> None:
@@ -67,11 +67,11 @@ class Peers:
         Raises:
             ToolError: some don't come, or were told of another number of ranks.
         """
-        self._own = _current_process(len(ranks))
+        self._process = _current_process(len(ranks))
         self._stores[tuple(ranks)] = store, place
-        self._late.pop(tuple(ranks), None)
+        self._missing.pop(tuple(ranks), None)
         keys = [f"place/{rank}" for rank in ranks]
-        store.set(keys[place], msgspec.json.encode(self._own))
+        store.set(keys[place], msgspec.json.encode(self._process))
         try:
             store.wait(keys, timeout)
         except RuntimeError as error:
@@ -103,7 +103,7 @@ class Peers:
             for words, members in groups
         )
 
-    def late(self, ranks: Sequence[int]) -> str:
+    def describe_missing(self, ranks: Sequence[int]) -> str:
         """Report a failure to the other ranks of a group, and name those that report none.
 
         A failed call leaves a group of no more use, so the first failure of a group counts.
@@ -115,9 +115,9 @@ class Peers:
             group = tuple(ranks)
             if group not in self._stores:
                 return ""
-            if group not in self._late:
-                self._late[group] = self._asked(group)
-            return self._late[group]
+            if group not in self._missing:
+                self._missing[group] = self._asked(group)
+            return self._missing[group]
 
     def _asked(self, group: tuple[int, ...]) -> str:
         answers: queue.SimpleQueue[list[int]] = queue.SimpleQueue()
@@ -145,7 +145,7 @@ class Peers:
         return f"{format_ranks(silent)} {is_late} ended the call" if silent else ""
 
     def _state(self, place: _ProcessLocation) -> str:
-        if place.machine != self._own.machine:
+        if place.machine != self._process.machine:
             return "elsewhere"
         letter, exiting, began = _process_stat(place.pid)
         if exiting or letter in "ZX" or began != place.began:
@@ -181,7 +181,7 @@ def call_error(call: str, ranks: Sequence[int], error: BaseException) -> CallErr
     why = _GLOO_PREFIX.sub("", str(error).splitlines()[0] if str(error) else repr(error))
     gone = process_peers().gone(ranks)
     if not gone and _PEER_FAILURE.search(why):
-        gone = process_peers().late(ranks)
+        gone = process_peers().describe_missing(ranks)
     return CallError(f"{call} by {format_ranks(ranks)} failed{gone and f', {gone}'}: {why}")
 
 

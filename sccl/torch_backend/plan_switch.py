@@ -140,8 +140,8 @@ class PlanSwitch:
         self._control = self._make(
             dist.PrefixStore("agree", store), self._rank, self._ranks, self._timeout
         )
-        self._least = dist.AllreduceOptions()
-        self._least.reduceOp = dist.ReduceOp.MIN
+        self._min_options = dist.AllreduceOptions()
+        self._min_options.reduceOp = dist.ReduceOp.MIN
         self._listener = Listener(self._look, self._failed, LISTEN_S)
         atexit.register(self._listener.close)
 
@@ -240,7 +240,7 @@ class PlanSwitch:
         numbers = torch.tensor(
             [max(1, min(wish, 2 * self._since, MAX_CALLS)), *self._follower.contribution()]
         )
-        self._agreement = self._control.allreduce([numbers], self._least), numbers
+        self._agreement = self._control.allreduce([numbers], self._min_options), numbers
         self._since, self._stretch, self._begun = 0, stretch, now
 
     def _switch(self, prepared: PreparedPlan) -> None:

@@ -96,21 +96,21 @@ class _CellSteps:
     def __init__(self, rows: Sequence[Transfer]) -> None:
         ends = sorted({end for row in rows for end in row[1:3]})
         self._place = {end: k for k, end in enumerate(ends)}
-        self._brought: list[list[int]] = [[] for _ in pairwise(ends)]
+        self._received: list[list[int]] = [[] for _ in pairwise(ends)]
         self._first_sent: list[int | None] = [None for _ in pairwise(ends)]
 
     def note(self, step: int, start: int, stop: int, *, sent: bool) -> None:
         """Take note of a span. Steps come in their order."""
         for cell in self._of(start, stop):
             if not sent:
-                self._brought[cell].append(step)
+                self._received[cell].append(step)
             elif self._first_sent[cell] is None:
                 self._first_sent[cell] = step
 
     def came(self, step: int, start: int, stop: int) -> int:
         """Return the last step before one that brings some of a span. -1: none does."""
         return max(
-            (k for cell in self._of(start, stop) for k in self._brought[cell] if k < step),
+            (k for cell in self._of(start, stop) for k in self._received[cell] if k < step),
             default=-1,
         )
 
@@ -121,7 +121,7 @@ class _CellSteps:
 
     def comes_once(self, start: int, stop: int) -> bool:
         """Return whether no other step or message brings some of a span."""
-        return all(len(self._brought[cell]) == 1 for cell in self._of(start, stop))
+        return all(len(self._received[cell]) == 1 for cell in self._of(start, stop))
 
     def _of(self, start: int, stop: int) -> range:
         return range(self._place[start], self._place[stop])

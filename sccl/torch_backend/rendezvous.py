@@ -38,7 +38,7 @@ class StoreRendezvous:
         self._store.set(f"{self._times}/{self.rank}", mine)
         return [bytes(self._store.get(f"{self._times}/{rank}")) for rank in range(self.size)]
 
-    def told(self, mine: Any) -> list[Any]:
+    def exchange(self, mine: Any) -> list[Any]:
         """Give a value of JSON to all ranks, and return those of all."""
         return [json.loads(text) for text in self.of_all(json.dumps(mine).encode())]
 

@@ -175,7 +175,7 @@ def _find_order_fault(script: PlanScript) -> str:
     place = {(op, motif): (-shift, k) for k, (op, motif, shift) in enumerate(script.order)}
     for number, op in enumerate(script.ops):
         for motif, entry in enumerate(op.motifs):
-            # What is of more iterations ahead is issued in an earlier window.
+            # Calls of later iterations are issued in an earlier window.
             if any(place[number, prior] > place[number, motif] for prior in entry.after):
                 return f"motifs of {op.id!r:.60} come before those they wait for"
     return ""

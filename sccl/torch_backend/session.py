@@ -46,7 +46,7 @@ class Session:
         self._recorder: Recorder | None = None
         self._first: Any = None
         self.plans: PlanSwitch | None = None
-        self._lives = 0  # of first groups: what was said in one is none of the next
+        self._lives = 0  # number of first groups, whose messages are separate
 
     def joined(self, group: Any, store: Any, timeout: timedelta, make: Callable[..., Any]) -> None:
         """Take note of a group that was made: the first is that of all ranks.

@@ -25,7 +25,7 @@ class OpRow:
     fraction of the actual block, rounded down. Sender and receiver of a block know its size.
 
     Attributes:
-        given: Input of this rank, flat.
+        inputs: Input of this rank, flat.
         got: Output of this rank, flat. For an allreduce it is the input.
     """
 
@@ -52,24 +52,24 @@ class OpRow:
         self._place, self._places = place, len(group)
         self._outputs, self._into = described.got, into
         self._at_root = group[place] in op.roots
-        any_tensor = (*described.given, *described.got)[0]
-        self.given = _flatten(described.given, any_tensor)
-        is_shared = described.given is described.got
-        self.got = self.given if is_shared else _empty_row(described.got, any_tensor)
+        any_tensor = (*described.inputs, *described.got)[0]
+        self.inputs = _flatten(described.inputs, any_tensor)
+        is_shared = described.inputs is described.got
+        self.got = self.inputs if is_shared else _empty_row(described.got, any_tensor)
         if op.collective == "alltoall":
-            if self.given.untyped_storage().data_ptr() == self.got.untyped_storage().data_ptr():
-                self.given = (
-                    self.given.clone()
+            if self.inputs.untyped_storage().data_ptr() == self.got.untyped_storage().data_ptr():
+                self.inputs = (
+                    self.inputs.clone()
                 )  # blocks come before others in their place have left
-            self._gives = _block_offsets(self.given, described.gives, self._places)
+            self._gives = _block_offsets(self.inputs, described.gives, self._places)
             self._gets = _block_offsets(self.got, described.gets, self._places)
         self._scratch: dict[int, torch.Tensor] = {}
-        self._whole = self._laid_out()
+        self._buffer = self._laid_out()
 
     def at(self, start: int, stop: int) -> torch.Tensor:
         """Return elements of the row, to be sent or to be filled."""
-        if self._whole is not None:
-            return self._whole[start:stop]
+        if self._buffer is not None:
+            return self._buffer[start:stop]
         each = self._count // self._places
         cell, low = divmod(start, each)
         block = self._block(*divmod(cell, self._places))
@@ -79,12 +79,12 @@ class OpRow:
     def finish(self, *, divide_by: int = 1) -> None:
         """Put results where they belong, all motifs being done."""
         op, block = self._collective, self._own_block()
-        if divide_by > 1 and self._whole is not None:
-            self._whole.div_(divide_by)
-        if op in ("reducescatter", "scatter") and self._whole is not None:
-            self.got.copy_(self._whole[block])
-        if op == "reduce" and self._at_root and self._whole is not None:
-            self.got.copy_(self._whole)
+        if divide_by > 1 and self._buffer is not None:
+            self._buffer.div_(divide_by)
+        if op in ("reducescatter", "scatter") and self._buffer is not None:
+            self.got.copy_(self._buffer[block])
+        if op == "reduce" and self._at_root and self._buffer is not None:
+            self.got.copy_(self._buffer)
         if self._into is not None and op in ("allgather", "allreduce", "broadcast", "gather"):
             self.got = self._into
         elif len(self._outputs) == 1 and self._outputs[0].is_contiguous():
@@ -99,22 +99,22 @@ class OpRow:
         op, count, block, into = self._collective, self._count, self._own_block(), self._into
         if op == "alltoall":
             self._block(self._place, self._place).copy_(
-                _split_part(self.given, self._gives, self._place)
+                _split_part(self.inputs, self._gives, self._place)
             )
             return None
         if into is None:
             if op in ("allreduce", "broadcast"):
                 return self.got
             if op in ("reduce", "reducescatter"):
-                return self.given.clone()
+                return self.inputs.clone()
             if op == "scatter" and self._at_root:
-                return self.given
+                return self.inputs
             # of a gather others than the root have no outputs
-            into = self.got if self.got.numel() == count else self.given.new_empty(count)
+            into = self.got if self.got.numel() == count else self.inputs.new_empty(count)
         if op in ("allgather", "gather"):
-            into[block].copy_(self.given)
+            into[block].copy_(self.inputs)
         elif op != "scatter" or self._at_root:
-            into.copy_(self.given)
+            into.copy_(self.inputs)
         return into
 
     def _block(self, source: int, target: int) -> torch.Tensor:
@@ -122,10 +122,10 @@ class OpRow:
         if target == self._place:
             return _split_part(self.got, self._gets, source)
         if source == self._place:
-            return _split_part(self.given, self._gives, target)
+            return _split_part(self.inputs, self._gives, target)
         cell = source * self._places + target
         if cell not in self._scratch:
-            self._scratch[cell] = self.given.new_empty(self._count // self._places)
+            self._scratch[cell] = self.inputs.new_empty(self._count // self._places)
         return self._scratch[cell]
 
     def _own_block(self) -> slice:
@@ -182,8 +182,8 @@ class MergedRow:
         in_cells = op.collective == "alltoall"
         sizes = [count * len(group) if in_cells else count for count in op.counts]
         self._starts = list(accumulate(sizes, initial=0))
-        any_tensor = (*calls[0].given, *calls[0].got)[0]
-        self._whole = None if in_cells else any_tensor.new_empty(self._starts[-1])
+        any_tensor = (*calls[0].inputs, *calls[0].got)[0]
+        self._buffer = None if in_cells else any_tensor.new_empty(self._starts[-1])
         self._rows = [
             OpRow(op, described, group, place, call=k, into=None if in_cells else self.at(*ends))
             for k, (described, ends) in enumerate(zip(calls, pairwise(self._starts), strict=True))
@@ -191,8 +191,8 @@ class MergedRow:
 
     def at(self, start: int, stop: int) -> torch.Tensor:
         """Return elements of the row, to be sent or to be filled."""
-        if self._whole is not None:
-            return self._whole[start:stop]
+        if self._buffer is not None:
+            return self._buffer[start:stop]
         call = bisect_right(self._starts, start) - 1
         before = self._starts[call]
         return self._rows[call].at(start - before, stop - before)

@@ -136,7 +136,7 @@ class Planner:
         book: Options of collectives. None: not derived yet.
     """
 
-    def __init__(  # noqa: PLR0913 - what is known already
+    def __init__(  # noqa: PLR0913 - independent inputs
         self,
         workload: Workload,
         fabric: Fabric,
@@ -244,7 +244,6 @@ class Planner:
 
     @property
     def _bound_effort_units(self) -> float:
-        """Return the units of effort that bounds have."""
         return min(STRETCH_EFFORT.units or 0.0, self.settings.seconds * _BOUND_SHARE / UNIT_S)
 
     def _raise_bound(self, problem: CyclicProblem) -> None:

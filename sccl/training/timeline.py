@@ -40,7 +40,7 @@ def simulate_timeline(plan: TrainingPlan) -> StepTimeline:
     while True:
         spans = _run_iterations(
             plan, iterations + ahead
-        )  # those before depend on what is done ahead
+        )  # earlier iterations wait for work of later ones
         spans = {key: span for key, span in spans.items() if key[2] < iterations}
         apart: dict[str, list[list[int]]] = {}
         for (op, _, iteration), (start, _) in sorted(spans.items()):
@@ -191,7 +191,7 @@ def _run_iterations(plan: TrainingPlan, iterations: int) -> dict[_TaskKey, tuple
     at = [0] * len(queues)
     while True:
         moved = True
-        while moved:  # what takes no time lets others start at once
+        while moved:  # a task of zero length lets others start at once
             moved = _complete_finished(machine, work)
             for number, queue in enumerate(queues):
                 while at[number] < len(queue) and _try_start(machine, work, queue[at[number]]):

@@ -169,7 +169,7 @@ def _direct_topology(topology: Topology, legs: Iterable[RouteSegment]) -> Topolo
         left.update(pair for edge in budget.edges for pair in over.get(edge, ()))
         if left == set(budget.edges):
             budgets.append(budget)
-        elif left:  # its links are others now, whose speed is not what it counts
+        elif left:  # it has other links now, with another speed than it counts
             budgets.append(replace(budget, edges=tuple(sorted(left)), gb_per_s=speed))
     budgets += [
         Budget(f"through {link_name(k.edge)}", tuple(edges), k.lanes, k.gb_per_s)
@@ -220,7 +220,7 @@ def _raise_steps(
     """
     goes = ((t.start, True, i) for i, t in enumerate(transfers))
     comes = ((t.arrives, False, i) for i, t in enumerate(transfers))
-    events = sorted((*goes, *comes))  # at a tick, first what comes
+    events = sorted((*goes, *comes))  # at a tick, arrivals first
     raise_ = _raise_combining if combining else _raise_copying
     while raise_(transfers, events) | _raise_groups(transfers, parties):
         if max(t.step for t in transfers) > len(transfers):

@@ -169,7 +169,7 @@ def _resize(text: str, size: PictureSize) -> str:
 
 
 def render_svg(chart: alt.TopLevelMixin) -> str:
-    """Return a chart as SVG; equal charts give equal text."""
+    """Return a chart as SVG, with equal text for equal charts."""
     return _renumber_ids(vl_convert.vegalite_to_svg(vega_specification(chart)))
 
 

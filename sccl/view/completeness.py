@@ -49,7 +49,9 @@ def completeness(within: SweepRange | None) -> Completeness:
         less = "another k or C may give a smaller R/C in as many steps"
         met = "the bandwidth bound is met and nothing is open"
         return Completeness(f"Complete for {within.description}", f"{met}; {less}")
-    of_each = "each point is the limit of its S, and the last meets the bandwidth bound"
+    of_each = (
+        "no k or C gives a lower R/C for the same S, and the last point meets the bandwidth bound"
+    )
     return Completeness("Complete for every k", of_each)
 
 
@@ -118,7 +120,7 @@ def origin_notes(frontier: Frontier) -> list[str]:
 
 
 def frontier_summary(frontier: Frontier) -> str:
-    """Return how far a frontier is known, in a sentence; of several classes, one for each."""
+    """Describe the completeness of a frontier in a sentence, one for each of several families."""
     if frontier.stop_reason == "interrupted" or not frontier.is_multiclass:
         return str(frontier_state(frontier))
     words = (f"{c.name.capitalize()}: {class_state(c).head.lower()}." for c in frontier.classes)

@@ -33,7 +33,7 @@ _DECADES = 2.5  # spanned by an axis, from which on powers of ten are enough
 
 _DASHED = 900  # the square of the length of a line in a legend, enough to see its dashes
 
-# Where none of the fonts is, names are wider than they were measured: those at the right need it.
+# Without these fonts, names are wider than measured: those at the right need it.
 _PADDING = {"left": 10, "top": 10, "bottom": 10, "right": 26}
 
 _CONTROLS = dict.fromkeys([*range(9), *range(11, 32), *range(127, 160)], "\ufffd")
@@ -78,7 +78,7 @@ def nth(values: Sequence[V], i: int) -> V:
 
 
 def series_legend(names: Sequence[str], *, dots: bool = False) -> alt.Legend | None:
-    """Return the legend of several lines, which may have dots; None for one."""
+    """Return the legend of several lines, which may have dots, or None for one."""
     if len(names) < 2:
         return None
     room = WIDTH // max(len(name) * TEXT * 6 // 10 + 40 for name in names)

@@ -1,12 +1,14 @@
-"""``import sccl``: light, documented by examples that run, and safe to show whatever names say."""
+"""``import sccl``: light, documented by examples that run, and safe to display with any names."""
 
 from __future__ import annotations
 
 import doctest
 import importlib
+import inspect
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -24,7 +26,8 @@ from sccl.errors import InputError, ParameterError, ToolError, TopologyError
 from tests.kit.nightly import times
 
 MODULES = sorted(
-    {"sccl"} | {f"sccl.api.{p.stem}" for p in (Path(sccl.__file__).parent / "api").glob("[!_]*.py")}
+    {"sccl", "sccl.errors"}
+    | {f"sccl.api.{path.stem}" for path in (Path(sccl.__file__).parent / "api").glob("[!_]*.py")}
 )
 HEAVY = {"altair", "flint", "igraph", "jinja2", "msgspec", "networkx", "numpy", "ortools", "pandas"}
 HEAVY |= {"pysat", "pysmt", "rich", "typer", "vl_convert", "z3"}
@@ -49,20 +52,37 @@ def printed_by(program: str) -> str:
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_examples_say_what_comes(name: str) -> None:
+def test_examples_print_their_output(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     assert doctest.testmod(importlib.import_module(name)).failed == 0
 
 
-@pytest.mark.parametrize("name", sccl.__all__)
-def test_every_public_name_is_there_and_documented(name: str) -> None:
-    found = getattr(sccl, name)
-    assert found.__doc__
-    assert name in dir(sccl)
-    if name[0].islower():
-        assert ">>>" in found.__doc__ or "Raises" in found.__doc__
+def entry_points() -> Iterator[tuple[str, object]]:
+    """Yield the public functions and classes, and the public methods of the classes."""
+    for name in sccl.__all__:
+        value = getattr(sccl, name)
+        yield name, value
+        if inspect.isclass(value):
+            inherited = dir(value.__base__) if issubclass(value, Exception) else ()
+            for method, member in inspect.getmembers(value, inspect.isroutine):
+                if not method.startswith("_") and method not in inherited:
+                    yield f"{name}.{method}", member
 
 
-def test_a_name_that_is_none_is_no_attribute() -> None:
+@pytest.mark.parametrize(("name", "value"), list(entry_points()))
+def test_entry_point_has_examples(name: str, value: object) -> None:
+    _, heading, block = (inspect.getdoc(value) or "").partition("\nExamples:\n")
+    assert heading, f"sccl.{name} has no section Examples"
+    assert block.startswith("    >>> import "), f"the example of sccl.{name} imports nothing"
+
+
+def test_dir_lists_public_names() -> None:
+    assert set(sccl.__all__) <= set(dir(sccl))
+
+
+def test_unknown_name_is_no_attribute() -> None:
     with pytest.raises(AttributeError, match="'sccl' has no attribute 'paretto'"):
         sccl.paretto  # noqa: B018
 
@@ -82,7 +102,7 @@ def test_results_have_types(frontier: sccl.Frontier) -> None:
 # --- questions -----------------------------------------------------------------------------------
 
 
-def test_a_frontier_has_points_and_what_was_refuted(frontier: sccl.Frontier) -> None:
+def test_frontier_has_points_and_what_was_refuted(frontier: sccl.Frontier) -> None:
     assert [(p.chunks, p.steps, p.rounds) for p in frontier.points] == [(2, 2, 3), (6, 3, 7)]
     assert [p.bandwidth_cost for p in frontier.points] == [Fraction(3, 2), Fraction(7, 6)]
     assert (frontier.complete, frontier.open) == (True, ())
@@ -170,13 +190,13 @@ def test_numbers_of_other_libraries_are_numbers() -> None:
         (lambda: sccl.topology("ring:4").save("a\0b"), "embedded null byte"),
     ],
 )
-def test_bad_input_is_one_sentence(ask: Any, says: str) -> None:
+def test_bad_input_gives_one_sentence(ask: Any, says: str) -> None:
     with pytest.raises(InputError, match=re.escape(says)) as caught:
         ask()
     assert "\n" not in str(caught.value)
 
 
-def test_a_call_that_fits_no_function_names_it() -> None:
+def test_call_that_fits_no_function_names_it() -> None:
     ring = any_(sccl.topology("ring:4"))
     wrong: tuple[tuple[Any, str], ...] = (
         (lambda: any_(sccl.pareto)("allgather"), "sccl.pareto: missing a required argument"),
@@ -200,7 +220,7 @@ def test_progress_is_told_to_a_function() -> None:
 # --- machines ------------------------------------------------------------------------------------
 
 
-def test_a_link_fails_or_is_added() -> None:
+def test_link_fails_or_is_added() -> None:
     ring = sccl.topology("ring:4")
     line = ring.without(links=[(3, 0)])
     assert set(ring.links) - set(line.links) == {(0, 3), (3, 0)}
@@ -233,10 +253,10 @@ def test_files_come_back(tmp_path: Path, frontier: sccl.Frontier) -> None:
     assert algorithm.claims != ()
 
 
-# --- what is shown and written -------------------------------------------------------------------
+# --- displayed and written results ---------------------------------------------------------------
 
 
-def test_a_frontier_is_kept_and_read_again(tmp_path: Path, frontier: sccl.Frontier) -> None:
+def test_frontier_is_kept_and_read_again(tmp_path: Path, frontier: sccl.Frontier) -> None:
     for found in (frontier, sccl.limits("allgather", "ring:4", progress=False)):
         again = sccl.load(found.save(tmp_path / "kept"))
         assert isinstance(again, sccl.SavedFrontier)
@@ -263,7 +283,7 @@ def test_charts_are_drawn_and_written(tmp_path: Path, frontier: sccl.Frontier) -
         charts[0].save(tmp_path / "c.gif")
 
 
-def test_a_certificate_is_written_and_checked(tmp_path: Path, limits: sccl.LimitFrontier) -> None:
+def test_certificate_is_written_and_checked(tmp_path: Path, limits: sccl.LimitFrontier) -> None:
     limits.certify(tmp_path / "limits")
     found = sccl.check_certificate(tmp_path / "limits")
     assert found.holds
@@ -273,7 +293,7 @@ def test_a_certificate_is_written_and_checked(tmp_path: Path, limits: sccl.Limit
     assert sccl.check_certificate(tmp_path / "ring").holds
 
 
-def test_a_project_is_written(tmp_path: Path, frontier: sccl.Frontier) -> None:
+def test_project_is_written(tmp_path: Path, frontier: sccl.Frontier) -> None:
     algorithm = frontier.points[0].algorithm
     assert algorithm is not None
     assert (algorithm.codegen(tmp_path / "p") / "Makefile").exists()
@@ -282,7 +302,9 @@ def test_a_project_is_written(tmp_path: Path, frontier: sccl.Frontier) -> None:
     assert not (tmp_path / "q").exists()
 
 
-def test_what_is_wrong_is_judged_and_not_explored(tmp_path: Path, frontier: sccl.Frontier) -> None:
+def test_faulty_algorithm_is_rejected_and_not_explored(
+    tmp_path: Path, frontier: sccl.Frontier
+) -> None:
     algorithm = frontier.points[0].algorithm
     assert algorithm is not None
     wrong = sccl.Algorithm(replace(algorithm.value, sends=algorithm.value.sends[1:]))
@@ -316,7 +338,7 @@ def test_without_pandas_one_is_told_how_to_get_it(
         frontier.to_dataframe()
 
 
-def test_a_frontier_shows_itself(frontier: sccl.Frontier, limits: sccl.LimitFrontier) -> None:
+def test_frontier_shows_itself(frontier: sccl.Frontier, limits: sccl.LimitFrontier) -> None:
     shown = frontier._repr_html_()
     assert "<td" in shown
     for text in ("allgather on dgx1", "7/6", "latency and limit", "proved", "Complete for every k"):
@@ -348,7 +370,7 @@ def _algorithm(name: str) -> Any:
     return replace(point.algorithm.value, topology=machine, scope=name, proved=(name,))
 
 
-def test_a_hostile_frontier_is_only_text() -> None:
+def test_hostile_frontier_is_only_text() -> None:
     shown = sccl.pareto("allgather", _named("<script>x</script>"), progress=False, store=False)
     assert "<script" not in shown._repr_html_()
     assert "<script" not in shown.plot()._repr_html_()

@@ -1,4 +1,4 @@
-"""What an author takes from Python: points, frames, LaTeX, pictures in a size, own collectives."""
+"""Outputs for papers: points, frames, LaTeX, pictures of a given size, custom collectives."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def limits() -> sccl.LimitFrontier:
 # --- frontiers are sequences ---------------------------------------------------------------------
 
 
-def test_a_frontier_is_a_sequence_of_its_points(frontier: sccl.Frontier, tmp_path: Path) -> None:
+def test_frontier_is_a_sequence_of_its_points(frontier: sccl.Frontier, tmp_path: Path) -> None:
     kept = sccl.load(frontier.save(tmp_path))
     assert isinstance(kept, sccl.SavedFrontier)
     for found in (frontier, kept):
@@ -127,7 +127,7 @@ def test_frames_say_machine_collective_class_and_seconds(
     assert list(again["chunks"]) == [2, 6]
 
 
-def test_a_frame_without_points_has_its_columns() -> None:
+def test_frame_without_points_has_its_columns() -> None:
     hurried = sccl.pareto("allgather", "dgx1", timeout_s=1e-4, max_steps=2, k=0, progress=False)
     empty = hurried.to_dataframe()
     assert (len(hurried), len(empty)) in [(0, 0), (1, 1)]
@@ -137,7 +137,7 @@ def test_a_frame_without_points_has_its_columns() -> None:
 # --- LaTeX ---------------------------------------------------------------------------------------
 
 
-def test_a_frontier_is_a_table_of_latex(frontier: sccl.Frontier) -> None:
+def test_frontier_is_a_table_of_latex(frontier: sccl.Frontier) -> None:
     found = frontier.to_latex()
     assert r"6 & 3 & 7 & 7/6 & bandwidth & proved \\" in found
     assert found.splitlines()[0] == r"\begin{tabular}{rrrrll}"
@@ -149,7 +149,7 @@ def test_a_frontier_is_a_table_of_latex(frontier: sccl.Frontier) -> None:
 
 
 @given(st.text())
-def test_a_name_is_no_command_of_latex(name: str) -> None:
+def test_name_is_no_command_of_latex(name: str) -> None:
     found = escape_text(name)
     rest = re.sub(r"\\(textbackslash|text[a-z]+)\{\}|\\[&%$#_{}]", "", found)
     assert not re.search(r"[\\&%$#_{}~^<>|\"\n]", rest)
@@ -172,7 +172,7 @@ def size_of_png(path: Path) -> tuple[int, int]:
         ({"width": 300, "height": 300}, "300 x 300", (600, 600)),
     ],
 )
-def test_a_chart_is_saved_in_a_size(
+def test_chart_is_saved_in_a_size(
     size: dict[str, float], svg: str, png: tuple[int, int], tmp_path: Path, frontier: sccl.Frontier
 ) -> None:
     chart = frontier.plot()
@@ -185,12 +185,12 @@ def test_a_chart_is_saved_in_a_size(
     assert size_of_png(chart.save(tmp_path / "c.png", **size)) == png
 
 
-def test_a_page_shows_its_chart_in_a_size(tmp_path: Path, frontier: sccl.Frontier) -> None:
+def test_page_shows_its_chart_in_a_size(tmp_path: Path, frontier: sccl.Frontier) -> None:
     page = frontier.plot().save(tmp_path / "c.html", width=320).read_text()
     assert "#chart svg { width: 320px; height: auto; }" in page
 
 
-def test_the_scale_is_that_of_pixels(tmp_path: Path, frontier: sccl.Frontier) -> None:
+def test_scale_is_that_of_pixels(tmp_path: Path, frontier: sccl.Frontier) -> None:
     assert size_of_png(frontier.plot().save(tmp_path / "c.png", scale=1)) == (645, 486)
     pdf = frontier.plot().save(tmp_path / "c.pdf", width=320).read_bytes()
     assert b"/MediaBox [0 0 320 " in pdf
@@ -206,7 +206,7 @@ def test_the_scale_is_that_of_pixels(tmp_path: Path, frontier: sccl.Frontier) ->
         ("c.png", {"width": "3in"}, "width is '3in', expected a number or None"),
     ],
 )
-def test_a_size_that_cannot_be_is_a_sentence(
+def test_size_that_cannot_be_gives_one_sentence(
     file: str, size: Any, says: str, tmp_path: Path, frontier: sccl.Frontier
 ) -> None:
     with pytest.raises(InputError, match=re.escape(says)):
@@ -221,7 +221,7 @@ UNEVEN = """{"name": "uneven-gather", "ranks": 4, "pre": [[0, 0], [1, 0], [2, 1]
           [2, 0], [2, 1], [2, 2], [2, 3]]}"""
 
 
-def test_a_collective_of_values_is_that_of_the_file(tmp_path: Path) -> None:
+def test_collective_of_values_is_that_of_the_file(tmp_path: Path) -> None:
     (tmp_path / "c.json").write_text(UNEVEN)
     own = sccl.collective(
         "uneven-gather", 4, pre={2: [1], 0: 0, 1: 0}, post={c: range(4) for c in range(3)}
@@ -229,7 +229,7 @@ def test_a_collective_of_values_is_that_of_the_file(tmp_path: Path) -> None:
     assert own == resolve_collective(str(tmp_path / "c.json"), 4)
 
 
-def test_a_collective_of_values_is_taken_wherever_one_is(tmp_path: Path) -> None:
+def test_collective_of_values_is_taken_wherever_one_is(tmp_path: Path) -> None:
     own = sccl.collective("to-the-next", 3, pre={0: 0, 1: 1, 2: 2}, post={0: 1, 1: 2, 2: 0})
     assert sccl.bounds(own, "ring:3").steps == 1
     assert sccl.solve(own, "ring:3", chunks=1, steps=1, rounds=1, store=False).verdict == "sat"
@@ -244,7 +244,7 @@ def test_a_collective_of_values_is_taken_wherever_one_is(tmp_path: Path) -> None
     assert sccl.check_certificate(tmp_path / "proofs").holds
 
 
-def test_a_combining_one_sums_up() -> None:
+def test_combining_one_sums_up() -> None:
     total = sccl.collective("total", 3, pre={0: range(3)}, post={0: 2}, combining=True)
     found = sccl.pareto(total, "ring:3", progress=False, store=False)
     assert found[0].algorithm is not None
@@ -274,12 +274,12 @@ def any_(value: Any) -> Any:
         ({"pre": {0: 0}, "post": {0: [1, 2]}, "combining": True}, "has 2 destinations"),
     ],
 )
-def test_a_collective_that_contradicts_itself_is_a_sentence(given_: Any, says: str) -> None:
+def test_collective_that_contradicts_itself_gives_one_sentence(given_: Any, says: str) -> None:
     with pytest.raises(InputError, match=re.escape(says)) as caught:
         any_(sccl.collective)("mine", 3, **given_)
     assert "\n" not in str(caught.value)
 
 
-def test_it_may_not_be_called_like_ours() -> None:
+def test_custom_collective_cannot_have_a_builtin_name() -> None:
     with pytest.raises(InputError, match="one of sccl's own collectives"):
         sccl.collective("allgather", 3, pre={0: 0}, post={0: 1})

@@ -27,7 +27,7 @@ def schedule() -> sccl.Schedule:
     return sccl.tacos("allreduce", "ring:3", size="3MB", progress=False)
 
 
-def test_a_schedule_says_what_it_is(schedule: sccl.Schedule) -> None:
+def test_schedule_says_what_it_is(schedule: sccl.Schedule) -> None:
     assert (schedule.name, schedule.chunks, schedule.alpha) == (
         "allreduce on ring:3",
         3,
@@ -40,7 +40,7 @@ def test_a_schedule_says_what_it_is(schedule: sccl.Schedule) -> None:
     assert schedule.violations() == []
 
 
-def test_a_schedule_comes_back_from_its_file(schedule: sccl.Schedule, tmp_path: Path) -> None:
+def test_schedule_comes_back_from_its_file(schedule: sccl.Schedule, tmp_path: Path) -> None:
     again = sccl.load(schedule.save(tmp_path / "s.json"))
     assert isinstance(again, sccl.Schedule)
     assert (again.value, again.intact, again.bound_us) == (schedule.value, True, None)
@@ -52,13 +52,13 @@ def test_a_schedule_comes_back_from_its_file(schedule: sccl.Schedule, tmp_path: 
     assert broken.violations()
 
 
-def test_a_schedule_becomes_an_algorithm(schedule: sccl.Schedule) -> None:
+def test_schedule_becomes_an_algorithm(schedule: sccl.Schedule) -> None:
     algorithm = schedule.to_algorithm()
     assert (algorithm.collective, algorithm.violations()) == ("allreduce", [])
     assert len(algorithm.sends) == schedule.num_sends
 
 
-def test_what_was_found_by_then_is_given_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_search_returns_and_reports_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = registry.plan
 
     def cut_off(*arguments: object) -> Outcome:
@@ -88,12 +88,12 @@ def test_progress_is_told_to_a_function() -> None:
     assert said[-1] == "240 of 240 transfers"
 
 
-def test_a_classical_algorithm_is_judged() -> None:
+def test_classical_algorithm_is_verified() -> None:
     ring = sccl.baseline("ring", sccl.collective("allreduce", 4), sccl.topology("ring:4"))
     assert (ring.collective, ring.violations()) == ("allreduce", [])
 
 
-def test_a_simulation_tells_what_links_carry(schedule: sccl.Schedule, tmp_path: Path) -> None:
+def test_simulation_tells_what_links_carry(schedule: sccl.Schedule, tmp_path: Path) -> None:
     made = sccl.simulate(ring(), size=4096, stepping="barrier", alpha_us=1, gb_per_s=1)
     assert made.finish_us == pytest.approx(3 * (1 + 4.096))
     assert made.gb_per_s == pytest.approx(4.096 / made.finish_us)
@@ -120,7 +120,7 @@ def comparison() -> sccl.Comparison:
     return sccl.compare("allgather", "ring:3", size="1KB..16KB", only=who, progress=False)
 
 
-def test_a_comparison_says_who_is_fastest_and_never_beats_the_bound(
+def test_comparison_says_who_is_fastest_and_never_beats_the_bound(
     comparison: sccl.Comparison, tmp_path: Path
 ) -> None:
     assert comparison.sizes == (1000, 4000, 16000)
@@ -183,7 +183,7 @@ def any_(function: Any) -> Any:
         (lambda: sccl.Schedule.load("missing.json"), "cannot read missing.json"),
     ],
 )
-def test_bad_input_is_one_sentence(ask: Any, says: str) -> None:
+def test_bad_input_gives_one_sentence(ask: Any, says: str) -> None:
     with pytest.raises(InputError, match=re.escape(says)) as caught:
         ask()
     assert "\n" not in str(caught.value)

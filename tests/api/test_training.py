@@ -1,4 +1,4 @@
-"""Workloads and training plans in Python: what they tell, and that names stay names."""
+"""Workloads and training plans in Python: their summaries, and hostile names."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.kit.training_plans import layered_plan, plan_file, prefetching_plan
 JOB = {"layers": 2, "hidden": 1024, "heads": 16, "dp": 8, "zero": 3}
 
 
-def test_a_plan_tells_what_it_comes_to(tmp_path: Path) -> None:
+def test_plan_tells_what_it_comes_to(tmp_path: Path) -> None:
     plan = sccl.TrainingPlan.load(plan_file(prefetching_plan(), tmp_path / "plan.json"))
     assert repr(plan) == (
         "TrainingPlan(prefetching on hgx2: 14.5 us an iteration; gap 52.63% to the lower bound)"
@@ -37,13 +37,13 @@ def test_a_plan_tells_what_it_comes_to(tmp_path: Path) -> None:
     assert plan.save(tmp_path / "again.json").read_bytes() == (tmp_path / "plan.json").read_bytes()
 
 
-def test_a_plan_without_a_bound_has_no_gap() -> None:
+def test_plan_without_a_bound_has_no_gap() -> None:
     plan = sccl.TrainingPlan(layered_plan(2))
     assert (plan.gap, plan.bound_us, plan.proved) == (None, None, False)
     assert "bound" not in repr(plan)
 
 
-def test_a_plan_is_a_table_a_chart_and_a_page(tmp_path: Path) -> None:
+def test_plan_is_a_table_a_chart_and_a_page(tmp_path: Path) -> None:
     plan = sccl.TrainingPlan(prefetching_plan())
     frame = plan.to_dataframe()
     assert isinstance(frame, pd.DataFrame)
@@ -88,8 +88,8 @@ def test_names_are_text() -> None:
     assert "<script" not in sccl.Workload(workload)._repr_html_()
 
 
-def test_what_a_plan_takes_by_other_models_stands_beside_what_it_claims() -> None:
-    """Times of a table are told, so that nothing is simulated message by message: it says so."""
+def test_plan_shows_times_of_other_models_next_to_its_claim() -> None:
+    """Times from a table prevent the simulation of messages, and the plan gives this reason."""
     plan = sccl.TrainingPlan(prefetching_plan())
     assert plan.fluid_us == pytest.approx(14.5)
     assert plan.links_us is None
@@ -98,7 +98,7 @@ def test_what_a_plan_takes_by_other_models_stands_beside_what_it_claims() -> Non
     assert "not simulated link by link: " in shown
 
 
-def test_a_workload_is_of_a_model_a_file_or_traces(tmp_path: Path) -> None:
+def test_workload_is_of_a_model_a_file_or_traces(tmp_path: Path) -> None:
     made = sccl.workload("transformer", JOB, name="mine")
     assert made == sccl.make_workload("transformer", JOB, name="mine")
     assert sccl.workload(made.save(tmp_path / "w.json")) == made
@@ -125,7 +125,7 @@ def test_a_workload_is_of_a_model_a_file_or_traces(tmp_path: Path) -> None:
         (3, {}, "sccl.workload: given is 3, expected a text, a path or a"),
     ],
 )
-def test_what_is_no_workload_is_a_sentence(
+def test_invalid_workload_gives_one_sentence(
     given: Any, more: dict[str, Any], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -135,7 +135,7 @@ def test_what_is_no_workload_is_a_sentence(
 
 
 def test_no_room_has_a_name_that_the_module_offers() -> None:
-    """Importing a room sets its name, too: it would hide what the module offers by that name."""
+    """Importing a subpackage also sets its name, which would hide a function of that name."""
     assert not {room.name for room in pkgutil.iter_modules(sccl.__path__)} & {*sccl.__all__}
 
 
@@ -157,7 +157,7 @@ def test_workloads_are_made_written_and_read(tmp_path: Path) -> None:
 
 
 @begun_briefly()
-def test_a_step_is_planned(tmp_path: Path) -> None:
+def test_step_is_planned(tmp_path: Path) -> None:
     step = sccl.make_workload("transformer", {**JOB, "layers": 1})
     plan = sccl.plan(step, "hgx2", search="fifo", seconds=0)
     assert plan.violations() == []

@@ -1,4 +1,4 @@
-"""``sccl baseline``: the list, what is made, and what is refused."""
+"""``sccl baseline``: the list, the results, and the errors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.kit.commands import sccl
 ALLREDUCE = ("--collective", "allreduce", "--topo", "torus:4x4")
 
 
-def test_the_list_says_what_each_is_and_where_it_is_from() -> None:
+def test_list_says_what_each_is_and_where_it_is_from() -> None:
     code, out, _ = sccl("baseline", "list")
     assert code == 0
     assert all(name in out for name in baselines.names())
@@ -23,7 +23,7 @@ def test_the_list_says_what_each_is_and_where_it_is_from() -> None:
     assert found["result"] is None
 
 
-def test_an_algorithm_is_made_and_its_file_is_what_the_judge_accepts(tmp_path: Path) -> None:
+def test_algorithm_is_made_and_its_file_is_what_the_judge_accepts(tmp_path: Path) -> None:
     file = tmp_path / "ring.json"
     code, out, _ = sccl("baseline", "ring", *ALLREDUCE, "-o", file)
     assert code == 0
@@ -34,7 +34,7 @@ def test_an_algorithm_is_made_and_its_file_is_what_the_judge_accepts(tmp_path: P
     assert found["result"]["file"] is None
 
 
-def test_where_hops_are_no_links_there_is_a_schedule_for_a_size(tmp_path: Path) -> None:
+def test_multihop_pattern_becomes_a_schedule_for_a_size(tmp_path: Path) -> None:
     file = tmp_path / "direct.json"
     words = ("baseline", "direct", *ALLREDUCE, "--size", "1MB", "--alpha", "occupies")
     code, out, _ = sccl(*words, "-o", file)
@@ -66,7 +66,7 @@ def test_where_hops_are_no_links_there_is_a_schedule_for_a_size(tmp_path: Path) 
         (("ring", *ALLREDUCE, "--pieces", "0"), "pieces is 0"),
     ],
 )
-def test_what_cannot_be_made_is_refused_in_a_sentence(
+def test_impossible_baseline_gives_one_sentence(
     words: tuple[str, ...], says: str, tmp_path: Path
 ) -> None:
     code, out, err = sccl("baseline", *words)

@@ -1,4 +1,4 @@
-"""``sccl compare``: who is fastest, what is left out and why, and what is refused."""
+"""``sccl compare``: the fastest system, omissions with their reasons, and the errors."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_everybody_is_there_or_it_is_said_why_not() -> None:
     assert size["algorithm_gb_per_s"] == pytest.approx(64 / size["time_us"])
 
 
-def test_the_table_says_who_wins_and_how_much_slower_the_others_are() -> None:
+def test_table_says_who_wins_and_how_much_slower_the_others_are() -> None:
     code, out, err = sccl(*ASKED, "--size", "1KB..1MB", "--only", "ring", "--only", "tacos, c-cube")
     assert (code, err) == (0, "")
     assert "allgather on ring:4, alpha travels" in out
@@ -80,7 +80,7 @@ def test_the_table_says_who_wins_and_how_much_slower_the_others_are() -> None:
     assert {row[0].strip() for row in rows[6:]} == {"ring", "tacos"}
 
 
-def test_the_smallest_are_gathered_and_added_up_in_one_alpha(tmp_path: Path) -> None:
+def test_smallest_are_gathered_and_added_up_in_one_alpha(tmp_path: Path) -> None:
     words = ("--collective", "allreduce", "--topo", "full:4", "--size", "1KB..1GB")
     code, out, _ = sccl("compare", *words, "--only", "gathered,direct", "-o", tmp_path, "--json")
     found = json.loads(out)
@@ -92,7 +92,7 @@ def test_the_smallest_are_gathered_and_added_up_in_one_alpha(tmp_path: Path) -> 
     assert (made["collective"]["name"], made["chunk_bytes"]) == ("allgather", 1000)
 
 
-def test_what_chooses_by_size_does_so_at_each() -> None:
+def test_size_dependent_contender_chooses_at_each_size() -> None:
     words = ("--collective", "allreduce", "--topo", "torus:4x4")
     both = ("--only", "nccl,multi-ring,double-binary-tree", "--json")
     for size, fastest in (("1KB", "double-binary-tree"), ("1GB", "multi-ring")):
@@ -102,7 +102,7 @@ def test_what_chooses_by_size_does_so_at_each() -> None:
         assert min(times.values()) == times[fastest]
 
 
-def test_what_takes_turns_with_pieces_is_cut_finely_enough() -> None:
+def test_pipelined_baseline_gets_enough_pieces() -> None:
     """Two pieces in all serve two trees of eight ranks no better than one each: sixteen do."""
     words = ("--collective", "allreduce", "--topo", "dgx1", "--size", "1GB")
     names = ("c-cube", "double-binary-tree")
@@ -112,12 +112,12 @@ def test_what_takes_turns_with_pieces_is_cut_finely_enough() -> None:
     assert plans["double-binary-tree"].endswith(" in 64 pieces")
 
 
-def test_the_same_is_found_twice_but_for_the_seconds() -> None:
+def test_comparison_is_reproducible_except_seconds() -> None:
     asked = ("--size", "1KB..1GB", *FEW, "--seed", "7")
     assert without_seconds(found_of(*asked)) == without_seconds(found_of(*asked))
 
 
-def test_the_fastest_plans_are_written_and_what_the_judge_accepts(tmp_path: Path) -> None:
+def test_fastest_plans_are_written_and_what_the_judge_accepts(tmp_path: Path) -> None:
     found = found_of("--size", "16KB..64KB", "--without", "ksync,limit", "-o", tmp_path / "kept")
     files = [size["file"] for size in found["sizes"]]
     assert sorted(Path(file) for file in files) == sorted((tmp_path / "kept").iterdir())
@@ -146,7 +146,7 @@ def test_files_of_others_take_part(tmp_path: Path) -> None:
 GATHERED = ("compare", "--collective", "allgather", "--topo", "dgx1")
 
 
-def test_the_bound_is_the_higher_of_cuts_and_prices_and_says_which() -> None:
+def test_bound_is_the_higher_of_cuts_and_prices_and_says_which() -> None:
     words = ("--size", "16KB..64KB", "--only", "tacos,ring", "--json")
     found = json.loads(sccl(*GATHERED, *words)[1])
     cuts = completion_time_bound(resolve_topology("dgx1"), named_spec("allgather", 8))
@@ -161,7 +161,7 @@ def test_the_bound_is_the_higher_of_cuts_and_prices_and_says_which() -> None:
         assert min(times) >= size["bound_us"]
 
 
-def test_what_is_proved_of_all_chunks_by_who_takes_part_counts(
+def test_bound_of_a_contender_for_all_chunks_counts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(
@@ -175,7 +175,7 @@ def test_what_is_proved_of_all_chunks_by_who_takes_part_counts(
     assert with_it["bound_us"] / alone[0]["bound_us"] - 1 == pytest.approx(0.0620155)
 
 
-def test_who_interrupts_the_bound_has_that_of_cuts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_bound_falls_back_to_cuts(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
@@ -203,7 +203,7 @@ def test_who_interrupts_the_bound_has_that_of_cuts(monkeypatch: pytest.MonkeyPat
         (("--topo", "ring:1025"), "has 1025 ranks"),
     ],
 )
-def test_what_makes_no_sense_is_refused_in_a_sentence(
+def test_invalid_arguments_give_one_sentence(
     words: Sequence[str], says: str, tmp_path: Path
 ) -> None:
     code, out, err = sccl(*ASKED, *words, "-o", tmp_path / "kept")
@@ -212,7 +212,7 @@ def test_what_makes_no_sense_is_refused_in_a_sentence(
     assert not list(tmp_path.rglob("*.json"))
 
 
-def test_files_of_other_machines_collectives_and_alphas_are_refused(tmp_path: Path) -> None:
+def test_files_of_other_machines_collectives_and_alphas_are_rejected(tmp_path: Path) -> None:
     file, timed = tmp_path / "a.json", tmp_path / "timed.json"
     file.write_text(to_text(algorithm_to_wire(frontier("ring:4", "allgather")[0])))
     words = ("--size", "1KB", "--only", "ring")
@@ -237,7 +237,7 @@ def test_files_of_other_machines_collectives_and_alphas_are_refused(tmp_path: Pa
     assert (code, "this algorithm fails verification" in err) == (2, True)
 
 
-def test_what_was_found_by_then_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_run_keeps_its_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     usual = ClassicalContender.fastest
 
     def cut_off(self: ClassicalContender, size_bytes: int) -> TimedPlan | None:
@@ -262,7 +262,7 @@ def test_what_was_found_by_then_is_kept(tmp_path: Path, monkeypatch: pytest.Monk
     assert (code, "interrupted: these are partial results." in out) == (130, True)
 
 
-def test_a_synthesiser_whose_time_has_run_out_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_synthesiser_whose_time_has_run_out_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     found = found_of("--size", "1MB", "--only", "tacos,ring", "--timeout", "1e-9")
     tacos, ring = found["systems"]
     assert (tacos["times"], tacos["why"]) == ([], "timeout after 1e-09 s")
@@ -274,7 +274,7 @@ def test_a_synthesiser_whose_time_has_run_out_says_so(monkeypatch: pytest.Monkey
     assert limit["times"]
 
 
-def test_a_sweep_ends_with_what_it_has_where_its_time_has_run_out() -> None:
+def test_sweep_ends_with_what_it_has_where_its_time_has_run_out() -> None:
     subject = comparison_subject(resolve_topology("dgx1"), "allgather", None)
     contest = ComparisonProblem(subject.topology, subject.spec, AlphaModel.TRAVELS, timeout_s=1e-9)
     assert contender_selection.sweep_algorithms(contest, lambda _: None) == []
@@ -296,13 +296,13 @@ BY_DAY = {
     ("mesh:2x3", "alltoall", AlphaModel.OCCUPIES),
     ("rail:2x2", "allreduce", AlphaModel.TRAVELS),
 }
-"""Every machine, collective and model once; by night each with each."""
+"""Every machine, collective and model once by day, all combinations by night."""
 
 LONG = {"dgx1": {"ksync", "limit", "teccl"}}
-"""Who takes a quarter of a minute; that TE-CCL keeps to bounds there, its contract's test shows."""
+"""Slow systems (a quarter of a minute). The contract test of TE-CCL covers its bounds there."""
 
 BY_NIGHT = {"dgx1": {"fluid", "taccl"}, "rail:2x2": {"taccl", "teccl"}}
-"""Who takes as long there; by day they take part on the mesh, and in their contract's test."""
+"""Equally slow systems there. By day they run on the mesh and in their contract test."""
 
 
 @pytest.mark.parametrize(
@@ -314,7 +314,7 @@ BY_NIGHT = {"dgx1": {"fluid", "taccl"}, "rail:2x2": {"taccl", "teccl"}}
         )
     ],
 )
-def test_nobody_is_faster_than_the_bound(machine: str, collective: str, model: AlphaModel) -> None:
+def test_no_contender_beats_the_bound(machine: str, collective: str, model: AlphaModel) -> None:
     left_out = LONG.get(machine, {"ksync", "limit"})
     left_out = left_out | (set() if is_night() else BY_NIGHT.get(machine, set()))
     names = [name for name in contender_names() if name not in left_out]
@@ -329,7 +329,7 @@ def test_nobody_is_faster_than_the_bound(machine: str, collective: str, model: A
 
 @given(topologies(max_ranks=5), st.sampled_from(["allgather", "allreduce", "broadcast"]))
 @settings(max_examples=examples(5, by_day=3), deadline=None)
-def test_nobody_is_faster_on_any_machine(machine: Topology, collective: str) -> None:
+def test_no_contender_beats_the_bound_on_any_machine(machine: Topology, collective: str) -> None:
     found = compared(machine, collective, AlphaModel.TRAVELS, ["tacos", "ring", "direct", "bfb"])
     for system in found.systems:
         for size, row in system.measurements.items():

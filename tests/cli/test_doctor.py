@@ -1,4 +1,4 @@
-"""``sccl doctor`` tries things for real, says how to get what is missing, and never hangs."""
+"""``sccl doctor`` tries tools for real, explains how to install missing ones, and never hangs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def doctor(*arguments: str) -> tuple[int, str]:
     return result.exit_code, result.stdout
 
 
-def test_it_finds_what_the_tests_themselves_use() -> None:
+def test_doctor_finds_the_tools_of_the_tests() -> None:
     code, found = tried_tools()
     rows = {row["name"]: row for row in found["checks"]}
     assert (code, found["usable"]) == (0, True)
@@ -46,7 +46,7 @@ def test_it_finds_what_the_tests_themselves_use() -> None:
     assert all(row["get"] for row in rows.values() if row["state"] != "ok")
 
 
-def test_what_is_not_on_the_path_is_missing_and_costs_nothing(
+def test_tool_outside_the_path_is_missing_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     leave(monkeypatch, "_compiler_tools", "_gpu_tools")
@@ -94,7 +94,7 @@ def test_outcomes(command: tuple[str, ...], state: ToolState, says: str) -> None
     assert found.version == ("1.2.3" if "tool 1.2.3" in command[-1] else "")
 
 
-def test_what_hangs_is_ended_with_all_it_started(
+def test_hanging_tool_ends_with_its_children(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pipe = Pipe(tmp_path / "pipe")

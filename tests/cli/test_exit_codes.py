@@ -337,7 +337,7 @@ def test_bounds_explain_themselves() -> None:
     assert json.loads(out)["certificate"]["problem"] == "broadcast on the reversed topology"
 
 
-def test_what_is_too_large_is_one_sentence_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_large_input_gives_one_sentence_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     for asked, says in (
         (("bounds", "--collective", "alltoall", "--topo", "torus:128x100"), "163840000 chunks"),
         (("pareto", "--collective", "alltoall", "--topo", "torus:128x100"), "163840000 chunks"),
@@ -398,7 +398,7 @@ def test_allreduce_bounds_name_their_class() -> None:
     )
 
 
-def test_a_problem_of_equal_halves_says_so() -> None:
+def test_problem_of_equal_halves_is_reported() -> None:
     asked = ("--topo", "ring:4", "--chunks", "4", "--steps", "4", "--rounds", "4")
     text = sccl("smt2", "--collective", "allreduce", *asked)[1]
     assert text.startswith("; One half of reducescatter-then-allgather compositions of equal")
@@ -406,7 +406,7 @@ def test_a_problem_of_equal_halves_says_so() -> None:
     assert "One half" not in sccl("smt2", "--collective", "allgather", *asked)[1]
 
 
-def test_a_bound_by_the_dual_says_how_its_numbers_become_the_original_s() -> None:
+def test_bound_by_the_dual_says_how_its_numbers_become_the_original_s() -> None:
     def told(collective: str) -> str:
         return sccl("bounds", "--collective", collective, "--topo", "dgx1")[1]
 
@@ -417,7 +417,7 @@ def test_a_bound_by_the_dual_says_how_its_numbers_become_the_original_s() -> Non
     assert "times that of" not in told("allgather")
 
 
-def test_a_machine_in_place_of_an_algorithm_is_told(tmp_path: Path) -> None:
+def test_machine_in_place_of_an_algorithm_is_reported(tmp_path: Path) -> None:
     value = json.loads(sccl("topo", "show", "ring:4", "--json")[1])
     for head in ("schema", "kind", "digest"):
         del value[head]
@@ -429,7 +429,7 @@ def test_a_machine_in_place_of_an_algorithm_is_told(tmp_path: Path) -> None:
     )
 
 
-def test_a_crash_never_looks_like_unsat(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_crash_never_looks_like_unsat(monkeypatch: pytest.MonkeyPatch) -> None:
     def crash(*_: object) -> None:
         raise RuntimeError("boom")
 
@@ -442,7 +442,7 @@ def test_a_crash_never_looks_like_unsat(monkeypatch: pytest.MonkeyPatch) -> None
     assert (code, err) == (130, "interrupted\n")
 
 
-def test_a_closed_pipe_is_no_traceback() -> None:
+def test_closed_pipe_is_no_traceback() -> None:
     command = [*COMMAND, "topo", "show", "torus:4x4", "--json"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
@@ -453,7 +453,7 @@ def test_a_closed_pipe_is_no_traceback() -> None:
     assert err == ""
 
 
-def test_a_file_in_the_users_folder_is_not_run(
+def test_file_in_the_users_folder_is_not_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "json.py").write_text("raise SystemExit('ran the file of the user')")
@@ -503,7 +503,7 @@ def test_files_satisfy_the_published_schemas(tmp_path: Path) -> None:
         jsonschema.validate({**algorithm, "sends": [[0, 0, 0]]}, of_algorithms)
 
 
-def test_a_degraded_machine_is_ready_for_synthesis(tmp_path: Path) -> None:
+def test_degraded_machine_is_ready_for_synthesis(tmp_path: Path) -> None:
     path = tmp_path / "degraded.json"
     code, out, _ = sccl(
         "topo", "without", "dgx1", "--link", "0-4", "--rank", "3", "-o", path

@@ -82,7 +82,7 @@ def test_charts_take_them_alike(form: str, found: Path, tmp_path: Path) -> None:
         assert (code, err, out.split(":")[0]) == (0, "", what or "frontier")
 
 
-def test_a_sweeps_files_are_drawn_as_its_folder_is(found: Path, tmp_path: Path) -> None:
+def test_sweeps_files_are_drawn_as_its_folder_is(found: Path, tmp_path: Path) -> None:
     """The points of a frontier and its algorithms' files are the same: drawn once."""
     files = [path for path in sorted(found.glob("allgather*.json")) if "limits" not in path.name]
     assert sccl("plot", *files, "-o", tmp_path / "files.html")[1].startswith("frontier: ")
@@ -106,7 +106,7 @@ def test_certificates_of_several_folders(found: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("verb", ["check", "show", "codegen", "explore"])
-def test_where_nothing_is_left_one_sentence_says_so(verb: str, found: Path, tmp_path: Path) -> None:
+def test_exhausted_resource_gives_one_sentence(verb: str, found: Path, tmp_path: Path) -> None:
     output: dict[str, list[str | Path]] = {
         "codegen": ["-o", tmp_path / "p"],
         "explore": ["-o", tmp_path / "p.html"],
@@ -142,7 +142,7 @@ def test_algorithms_made_by_hand_need_not_say_their_kind(tmp_path: Path) -> None
 
 
 def project(found: Path, *more: str | Path) -> tuple[int, str]:
-    """Generate a project of one algorithm; return the exit code and what was said."""
+    """Generate a project of one algorithm, and return the exit code and the output."""
     code, out, err = sccl("codegen", found / "allgather-ring-4-c2-s2-r3.json", *more)
     return code, out + err
 
@@ -151,7 +151,7 @@ def contents(folder: Path) -> dict[str, str]:
     return {str(path.relative_to(folder)): path.read_text() for path in folder.iterdir()}
 
 
-def test_a_project_is_made_again_where_it_is(found: Path, tmp_path: Path) -> None:
+def test_project_is_made_again_where_it_is(found: Path, tmp_path: Path) -> None:
     place = tmp_path / "deep" / "project"
     assert project(found, "-o", place)[0] == 0
     assert place.stat().st_mode & 0o777 == place.parent.stat().st_mode & 0o777
@@ -176,7 +176,7 @@ def test_another_project_is_not_overwritten(found: Path, tmp_path: Path) -> None
     assert contents(place) != before
 
 
-def test_a_folder_of_other_things_is_left_alone(found: Path, tmp_path: Path) -> None:
+def test_folder_of_other_things_is_left_alone(found: Path, tmp_path: Path) -> None:
     place = tmp_path / "mine"
     place.mkdir()
     assert project(found, "-o", place)[0] == 0  # an empty one is free
@@ -212,10 +212,10 @@ def test_nothing_is_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert [path.name for path in tmp_path.iterdir()] == ["old"]
 
 
-def test_the_file_that_says_what_a_folder_is_comes_last(
+def test_file_that_says_what_a_folder_is_comes_last(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who is killed meanwhile leaves what is still the project that was there."""
+    """A killed command leaves the project that was there."""
     moved: list[str] = []
     real = Path.replace
 
@@ -260,7 +260,7 @@ def test_groups_go_with_no_counts_and_no_common_root(tmp_path: Path) -> None:
     assert (code, "give each group its own" in err) == (2, True)
 
 
-def test_an_option_of_groups_is_short_for_a_collective_in_groups(tmp_path: Path) -> None:
+def test_option_of_groups_is_short_for_a_collective_in_groups(tmp_path: Path) -> None:
     file = tmp_path / "groups.json"
     file.write_text(json.dumps({"groups": [{"ranks": [0, 1]}, {"ranks": [2, 3]}]}))
     asked = ("bounds", "--json", "--topo", "ring:4", "--collective")
@@ -273,7 +273,7 @@ def test_an_option_of_groups_is_short_for_a_collective_in_groups(tmp_path: Path)
         assert len(set(both)) == 1
 
 
-def test_a_file_of_groups_may_name_every_collective(tmp_path: Path) -> None:
+def test_file_of_groups_may_name_every_collective(tmp_path: Path) -> None:
     file = tmp_path / "groups.json"
     rooted = {"ranks": [1, 0], "collective": "gather", "root": 0}
     alike = {"ranks": [2, 3, 4], "collective": "broadcast"}

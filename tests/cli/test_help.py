@@ -1,4 +1,4 @@
-"""Help, completion and colours: what a person at a terminal meets first."""
+"""Help, completion and colors on a terminal."""
 
 from __future__ import annotations
 
@@ -38,6 +38,27 @@ def test_every_option_is_explained(name: str) -> None:
         assert parameter.help.endswith((".", ")", "...")), f"{name} {parameter.name}"
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_paragraphs_of_help_are_single_lines(name: str) -> None:
+    """Typer breaks lines where the text does, so a wrapped paragraph looks ragged."""
+    assert "\n" not in COMMANDS[name].help.replace("\n\n", "")
+
+
+@pytest.mark.parametrize(
+    ("verb", "is_listed"), [("pareto", False), ("solve", False), ("limits", True), ("teccl", True)]
+)
+def test_verbs_list_counts_if_they_accept_unequal_parts(verb: str, is_listed: bool) -> None:
+    assert ("--counts" in help_of(f"sccl {verb}")) is is_listed
+
+
+def test_refused_counts_name_verbs_that_accept_them(tmp_path: Path) -> None:
+    (tmp_path / "parts.txt").write_text("3 1 4 1", encoding="utf-8")
+    words = "pareto --collective allgatherv --topo ring:4 --counts"
+    result = CliRunner().invoke(app, [*words.split(), str(tmp_path / "parts.txt")])
+    assert result.exit_code == 2
+    assert "use 'sccl teccl' or 'sccl limits --time'" in result.stderr
+
+
 def help_of(name: str) -> str:
     result = CliRunner(env={"COLUMNS": "300"}).invoke(app, [*name.split()[1:], "--help"])
     assert result.exit_code == 0
@@ -45,7 +66,7 @@ def help_of(name: str) -> str:
 
 
 @pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.name)
-def test_the_list_of_verbs_says_what_their_help_says(verb: Verb) -> None:
+def test_list_of_verbs_says_what_their_help_says(verb: Verb) -> None:
     assert " ".join(str(load_verb(verb).help).split("\n\n")[0].split()) == verb.summary
 
 
@@ -62,7 +83,7 @@ def test_listing_verbs_loads_none_of_them() -> None:
 
 
 def test_no_verb_loads_a_solver_before_it_works() -> None:
-    """Nor a library of charts or numbers: they take longer than all of sccl."""
+    """Nor does help load libraries of charts or numbers, which take longer than all of sccl."""
     program = (
         "import sys; from sccl.cli.main import load_verb; from sccl.cli.verbs import VERBS; "
         "[load_verb(verb) for verb in VERBS]; "
@@ -73,11 +94,11 @@ def test_no_verb_loads_a_solver_before_it_works() -> None:
     )
     loaded = {name.split(".")[0] for name in done.stdout.split() if "." in name}
     heavy = {"altair", "flint", "igraph", "jinja2", "numpy", "ortools", "pandas", "pysat", "z3"}
-    assert not heavy & loaded  # what is to be loaded later has no modules of its own yet
+    assert not heavy & loaded  # lazily loaded modules have no submodules yet
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-def test_a_full_disk_is_one_sentence(unbuffered: str) -> None:
+def test_full_disk_gives_one_sentence(unbuffered: str) -> None:
     full = Path("/dev/full")
     if not full.is_char_device():
         pytest.skip("this machine has no /dev/full")
@@ -99,7 +120,7 @@ def test_verbs_are_grouped() -> None:
 
 
 def offered(shell: str, line: str) -> list[str]:
-    """Return what a shell is told to offer for the last word of a line."""
+    """Return the completions of the last word of a line."""
     words = line.split(" ")
     env = {
         "_SCCL_COMPLETE": f"complete_{shell}",
@@ -139,7 +160,7 @@ def test_words_are_completed(line: str, offers: list[str]) -> None:
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_the_script_of_a_shell_is_printed(shell: str) -> None:
+def test_script_of_a_shell_is_printed(shell: str) -> None:
     assert f"_SCCL_COMPLETE=complete_{shell}" in script(shell)
 
 
@@ -166,7 +187,7 @@ def test_bash_itself_completes(tmp_path: Path) -> None:
 
 
 def on_a_terminal(*arguments: str, **env: str) -> str:
-    """Return what the command prints on a terminal."""
+    """Return the output of the command on a terminal."""
     ours, theirs = pty.openpty()
     kept = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR")}
     with subprocess.Popen(
@@ -183,7 +204,7 @@ def on_a_terminal(*arguments: str, **env: str) -> str:
 def _read(handle: int) -> bytes:
     try:
         return os.read(handle, 65536)
-    except OSError:  # Linux says so when the last writer has closed a terminal
+    except OSError:  # Linux raises when the last writer has closed a terminal
         return b""
 
 

@@ -1,4 +1,4 @@
-"""What verbs print with ``--json``: one document, of a published shape, also where they fail."""
+"""Output with ``--json``: one document that matches its schema, also for errors."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 MEASURED = {"run", "bench", "tune"}
 ATTACHED = {"optimizer"}
-"""What verbs print that are about a running job: tests of their own look at it."""
+"""Verbs of a running job, which have separate tests."""
 OTHERWISE = {"time-limit"}
-"""What verbs of other kinds print where they are told to: tests of their own look at it."""
+"""Verbs that only print a document on request, which have separate tests."""
 
 
 def test_every_verb_takes_json_and_is_tested_here() -> None:
@@ -63,13 +63,13 @@ def test_every_verb_takes_json_and_is_tested_here() -> None:
 
 
 @pytest.mark.parametrize("kind", OUTPUTS)
-def test_the_table_of_outputs_says_what_they_say(kind: str) -> None:
+def test_table_of_outputs_says_what_they_say(kind: str) -> None:
     stated = {field.name: field.default for field in msgspec.structs.fields(output_type(kind))}
     assert stated["kind"] == kind
 
 
 @pytest.mark.parametrize("verb", CASES)
-def test_what_is_printed_is_of_the_published_shape(verb: str, place: Path) -> None:
+def test_printed_json_matches_its_schema(verb: str, place: Path) -> None:
     kind, arguments = CASES[verb]
     asked = (*verb.split()[:2], *arguments(place))
     code, found = tried_tools() if verb == "doctor" else run(*asked)
@@ -96,7 +96,7 @@ def test_inputs_are_told_by_their_digests(place: Path) -> None:
         assert run(verb, file)[1]["inputs"] == {str(file): digest}
 
 
-def test_what_a_sweep_writes_is_of_the_published_shape(place: Path, tmp_path: Path) -> None:
+def test_sweep_files_match_their_schema(place: Path, tmp_path: Path) -> None:
     for path in sorted((place / "found").glob("*.json")):
         found = json.loads(path.read_text())
         jsonschema.validate(found, schema_of_kind(found["kind"]))
@@ -121,7 +121,7 @@ done; done"""
 
 
 def test_projects_are_measured_and_their_data_checked(place: Path, tmp_path: Path) -> None:
-    """By a script; that pages say so of real ones, too, is tested where pages are run."""
+    """It uses scripts. The tests of the documentation pages use the real programs."""
     project, mpi = place / "project", ("--mpi", scripted_mpi(tmp_path, MEASURES))
     for verb, more in (("run", ()), ("bench", ("--repeat", "1")), ("tune", ("--repeat", "1"))):
         code, found = run(verb, project, *SIZES, *more, *mpi)
@@ -139,7 +139,7 @@ def test_projects_are_measured_and_their_data_checked(place: Path, tmp_path: Pat
 
 
 @pytest.mark.parametrize("verb", COMMANDS)
-def test_a_command_line_that_cannot_be_read_is_an_error_in_json(verb: str) -> None:
+def test_command_line_that_cannot_be_read_is_an_error_in_json(verb: str) -> None:
     for wrong in (["--no-such-option"], ["--json=maybe"]):
         done = CliRunner().invoke(app, [*verb.split(), *wrong, "--json"])
         found = json.loads(done.stdout)
@@ -201,7 +201,7 @@ def test_bad_input_is_an_error_in_json(
         (OSError(28, "No space left on device"), "OSError", 4),
     ],
 )
-def test_what_ends_a_verb_is_an_error_in_json(
+def test_failing_verb_prints_an_error_document(
     raised: BaseException, kind: str, code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def end(*_: object) -> None:
@@ -213,7 +213,7 @@ def test_what_ends_a_verb_is_an_error_in_json(
     assert (got, found["error"]["exit_code"], found["error"]["type"]) == (code, code, kind)
 
 
-def test_a_failure_after_the_document_adds_none(
+def test_failure_after_the_document_adds_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object, **__: object) -> None:
@@ -224,7 +224,7 @@ def test_a_failure_after_the_document_adds_none(
     assert (code, found["kind"]) == (4, "frontier")
 
 
-def test_a_reader_that_leaves_is_no_error() -> None:
+def test_reader_that_leaves_is_no_error() -> None:
     code = "from sccl.cli.main import app; app()"
     for words in (["topo", "list"], ["topo", "show", "nowhere"], ["topo", "--bogus"]):
         reader, writer = os.pipe()
@@ -236,7 +236,7 @@ def test_a_reader_that_leaves_is_no_error() -> None:
         assert done.returncode == (141 if words == ["topo", "list"] else 2)
 
 
-def test_file_names_that_are_no_text_are_told(tmp_path: Path) -> None:
+def test_file_names_that_are_no_text_are_reported(tmp_path: Path) -> None:
     """Linux allows any bytes: they are escaped, in JSON and on terminals."""
     name = "a\udcff\x1b[31m[red]\u202e.json"
     (tmp_path / name).write_text("{}")

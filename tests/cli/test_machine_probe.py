@@ -52,7 +52,7 @@ def test_gpus_are_those_that_the_tool_names(tmp_path: Path) -> None:
     assert machine.lanes() == resolve_topology("dgx-h100").lanes()
 
 
-def test_the_same_machine_is_found_and_imported(tmp_path: Path) -> None:
+def test_same_machine_is_found_and_imported(tmp_path: Path) -> None:
     tools = scripted_tool(tmp_path / "bin", "nvidia-smi", {"topo": NVLINKS})
     machine = probed(tools, "--name", "nvidia-smi-0", "--alpha-us", "2")
     file = str(tools / "nvidia-smi-0.txt")
@@ -61,7 +61,7 @@ def test_the_same_machine_is_found_and_imported(tmp_path: Path) -> None:
     assert resolve_topology(str(tmp_path / "i.json")) == machine
 
 
-def test_what_was_asked_is_said(tmp_path: Path) -> None:
+def test_probe_reports_its_commands(tmp_path: Path) -> None:
     tools = scripted_tool(tmp_path, "nvidia-smi", {"topo": NVLINKS})
     code, text, _ = sccl("topo", "probe", "--tools", tools, "--json")
     found = json.loads(text)
@@ -70,8 +70,8 @@ def test_what_was_asked_is_said(tmp_path: Path) -> None:
     assert found["file"] is None
 
 
-def test_a_kind_that_does_not_fit_is_no_obstacle(tmp_path: Path) -> None:
-    """A virtual machine may call its GPUs otherwise: the user alone is told to name another."""
+def test_kind_that_does_not_fit_is_no_obstacle(tmp_path: Path) -> None:
+    """A virtual machine may rename its GPUs, so only the user can name another kind."""
     told = {"topo": NVLINKS, "--query-gpu=pci.bus_id,name": B200.replace("B200", "L40")}
     tools = scripted_tool(tmp_path, "nvidia-smi", told)
     assert {link.gb_per_s for link in probed(tools).links} == {25.0}
@@ -90,7 +90,7 @@ def test_tools_of_amd_are_asked_where_they_are(tmp_path: Path) -> None:
     assert {link.gb_per_s for link in machine.links if set(link.edge) == {0, 1}} == {64.0}
 
 
-def test_a_tool_that_fails_leaves_the_turn_to_the_next(tmp_path: Path) -> None:
+def test_tool_that_fails_leaves_the_turn_to_the_next(tmp_path: Path) -> None:
     scripted_tool(tmp_path, "nvidia-smi", {})
     scripted_tool(tmp_path, "rocm-smi", {"--showtopo": rocm_smi.EXAMPLE})
     assert probed(tmp_path).ranks == 3
@@ -113,7 +113,7 @@ def test_without_a_tool_it_is_said_what_to_do(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_a_tool_prints_that_is_no_matrix_is_refused(tmp_path: Path) -> None:
+def test_tool_output_without_matrix_is_rejected(tmp_path: Path) -> None:
     tools = scripted_tool(tmp_path, "nvidia-smi", {"topo": "No devices were found\n"})
     code, _, said = sccl("topo", "probe", "--tools", tools, "-o", tmp_path / "m.json")
     assert code == 2
@@ -123,7 +123,7 @@ def test_what_a_tool_prints_that_is_no_matrix_is_refused(tmp_path: Path) -> None
     assert not (tmp_path / "m.json").exists()
 
 
-def test_a_tool_that_hangs_is_ended(tmp_path: Path) -> None:
+def test_tool_that_hangs_is_ended(tmp_path: Path) -> None:
     hangs = script(tmp_path / "hangs", "exec tail -f /dev/null")
     with pytest.raises(ToolError, match="hangs: no answer within 0 s"):
         command_output([str(hangs)], seconds=0)
@@ -131,8 +131,8 @@ def test_a_tool_that_hangs_is_ended(tmp_path: Path) -> None:
         command_output([str(tmp_path / "gone")])
 
 
-def test_an_interrupt_ends_the_tool_too(tmp_path: Path) -> None:
-    """The tool interrupts who asks, and hangs; its pipe closes when it has ended, too."""
+def test_interrupt_ends_the_tool_too(tmp_path: Path) -> None:
+    """The tool interrupts its parent and hangs. Its pipe closes when it has ended, too."""
     script(tmp_path / "nvidia-smi", "kill -INT $PPID; exec tail -f /dev/null")
     done = subprocess.run(
         [sys.executable, "-m", "sccl", "topo", "probe", "--tools", str(tmp_path)],

@@ -1,4 +1,4 @@
-"""``sccl motif``: tables of what recipes make, and what they cannot be."""
+"""``sccl motif``: tables of recipes' results, and invalid recipes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sccl.cli.main import app
 
 
 def sccl(*words: str) -> tuple[int, str]:
-    """Run the command in this process; return the exit code and all that it prints."""
+    """Run the command in this process and return the exit code and its output."""
     done = CliRunner().invoke(app, ["motif", *words])
     return done.exit_code, " ".join((done.stdout + done.stderr).split())
 
@@ -39,14 +39,14 @@ HEAD = ("schema", "kind", "sccl", "inputs", "digest")
 
 
 def printed(*words: str) -> tuple[int, Any]:
-    """Run the command; return the exit code and the document that it prints."""
+    """Run the command and return the exit code and its document."""
     done = CliRunner().invoke(app, ["motif", *words])
     return done.exit_code, json.loads(done.stdout)
 
 
 @pytest.mark.parametrize("collective", ["allreduce", "alltoall", "broadcast", "gather"])
 def test_bytes_are_those_of_a_rank_of_any_collective(collective: str) -> None:
-    """A motif of all has as many as the size says; halves, half; parts of a pattern, their part."""
+    """A motif of all ranks has all elements, halves have half, parts of a pattern their part."""
     size = ("--size", "1MiB", "--json")
     code, told = printed(collective, *size)
     (whole,) = told["motifs"]
@@ -57,7 +57,7 @@ def test_bytes_are_those_of_a_rank_of_any_collective(collective: str) -> None:
 
 
 def test_bytes_of_parts_of_a_pattern_are_those_that_a_rank_gives() -> None:
-    """Of 8 ranks two thirds of 3 offsets each, and a last one of 2; of all ranks 7 blocks of 8."""
+    """With 8 ranks: two thirds of 3 offsets each and a last one of 2. With all: 7 blocks of 8."""
     asked = ("alltoall", "--ranks", "8", "--size", "1MiB", "--json", "--recipe")
     parts = printed(*asked, "spline(3)")[1]["motifs"]
     assert [one["rank_bytes"] for one in parts] == [3 * 2**17, 3 * 2**17, 2 * 2**17]
@@ -67,7 +67,7 @@ def test_bytes_of_parts_of_a_pattern_are_those_that_a_rank_gives() -> None:
     assert [one["rank_bytes"] for one in phases] == [2**20, 2**18, 2**20]
 
 
-def test_a_split_has_a_digest_of_what_it_is_and_not_of_who_printed_it() -> None:
+def test_split_has_a_digest_of_what_it_is_and_not_of_who_printed_it() -> None:
     asked = ("allreduce", "--recipe", "ring", "--json")
     told = printed(*asked)[1]
     content = {k: v for k, v in told.items() if k not in HEAD}
@@ -99,6 +99,6 @@ def test_without_a_recipe_the_rules_are_listed() -> None:
         (["allreduce", "--recipe", "ring", "--root", "1"], "root is 1, but allreduce has none"),
     ],
 )
-def test_what_is_refused(words: list[str], message: str) -> None:
+def test_motif_rejects_invalid_input(words: list[str], message: str) -> None:
     code, text = sccl(*words)
     assert (code, message in text) == (2, True)

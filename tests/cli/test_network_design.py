@@ -1,4 +1,4 @@
-"""Networks that are designed: what is claimed of them is attained, and nothing beats the bounds."""
+"""Designed networks attain their claims, and nothing exceeds the bounds."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from tests.kit.commands import sccl
 from tests.kit.nightly import times
 
 
-def test_a_table_that_is_published() -> None:
-    """Of N = 1,024 and d = 4 (Zhao et al., NSDI 2025): by steps, R/C d / N."""
+def test_table_that_is_published() -> None:
+    """N = 1,024 and d = 4 (Zhao et al., NSDI 2025): R/C d / N by steps."""
     published = {"kautz:4x1024": (5, 1.332), "linegraph:3:circulant:16:3,4": (6, 1.020)}
     for name, (steps, cost) in published.items():
         code, told, _ = sccl("bounds", "--collective", "allgather", "--topo", name)
@@ -59,9 +59,7 @@ def test_networks_are_what_they_claim(ranks: int, degree: int, collective: str) 
 
 
 @pytest.mark.parametrize("collective", ["reducescatter", "allreduce"])
-def test_what_reduces_attains_what_is_claimed_of_links_that_lead_one_way(
-    collective: str, tmp_path: Path
-) -> None:
+def test_reductions_attain_the_claim_on_one_way_links(collective: str, tmp_path: Path) -> None:
     """The best of the fewest rounds, as an algorithm that the judge accepts."""
     found = search_designs(collective, 8, 2)
     best = [n for n in found.networks if n.best][-1]
@@ -120,7 +118,7 @@ def test_interrupted_it_tells_what_there_is() -> None:
     assert 0 < found.tried <= 21
 
 
-def test_it_is_printed_drawn_and_written(tmp_path: Path) -> None:
+def test_network_design_is_printed_drawn_and_written(tmp_path: Path) -> None:
     file, picture = tmp_path / "n.json", tmp_path / "n.svg"
     code, told, _ = sccl(
         *("design", "--ranks", "8", "--degree", "2", "-o", file, "--plot", picture)
@@ -142,6 +140,6 @@ def test_it_is_printed_drawn_and_written(tmp_path: Path) -> None:
         (("--ranks", "8", "--degree", "2", "--plot", "x.txt"), "x.txt"),
     ],
 )
-def test_what_cannot_be_designed(words: tuple[str, ...], says: str) -> None:
+def test_impossible_designs_are_rejected(words: tuple[str, ...], says: str) -> None:
     code, _, told = sccl("design", *words)
     assert (code, says in " ".join(told.split())) == (2, True), told

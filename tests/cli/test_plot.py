@@ -44,7 +44,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_sweep_draws_its_frontier_and_times(tmp_path: Path) -> None:
+def test_sweep_draws_its_frontier_and_times(tmp_path: Path) -> None:
     path = tmp_path / "p.svg"
     code, out, err = sccl(*ALLGATHER, "--plot", path)
     assert (code, f"picture: {path}" in err) == (0, True)
@@ -78,7 +78,7 @@ def test_other_classes_of_allreduce_are_overlaid(tmp_path: Path) -> None:
         ("dgx1 torus:3x3", None, "9 ranks, 36 links"),
     ],
 )
-def test_what_is_drawn_follows_from_the_file(
+def test_chart_kind_follows_from_the_file(
     sources: str,
     what: str | None,
     says: str,
@@ -98,7 +98,7 @@ def test_what_is_drawn_follows_from_the_file(
     assert says in path.read_text()
 
 
-def test_a_folder_is_drawn_with_what_its_sweep_knew(made: Path, tmp_path: Path) -> None:
+def test_folder_is_drawn_with_what_its_sweep_knew(made: Path, tmp_path: Path) -> None:
     (tmp_path / "only").mkdir()
     (frontier,) = (made / "found").glob("*-frontier.json")
     (tmp_path / "only" / frontier.name).write_text(frontier.read_text())
@@ -109,7 +109,7 @@ def test_a_folder_is_drawn_with_what_its_sweep_knew(made: Path, tmp_path: Path) 
     assert len({picture.read_text() for picture in pictures}) == 1
 
 
-def test_a_sweep_and_its_limits_are_two_frontiers(made: Path, tmp_path: Path) -> None:
+def test_sweep_and_its_limits_are_two_frontiers(made: Path, tmp_path: Path) -> None:
     path = tmp_path / "p.svg"
     assert sccl("plot", made / "sweep.json", made / "limits.json", "-o", path)[0] == 0
     legend = re.findall(r">((?:\d: )?allgather on ring:4[^<]*)<", path.read_text())
@@ -117,9 +117,7 @@ def test_a_sweep_and_its_limits_are_two_frontiers(made: Path, tmp_path: Path) ->
     assert any(name.endswith(", limits") for name in legend)
 
 
-def test_the_file_is_named_by_what_it_shows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_file_is_named_by_what_it_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     code, out, _ = sccl("plot", "torus:3x3", "--json")
     assert code == 0
@@ -128,7 +126,7 @@ def test_the_file_is_named_by_what_it_shows(
     assert [p.name for p in tmp_path.iterdir()] == ["torus-3x3-topology.svg"]
 
 
-def test_a_symmetric_algorithm_is_written_out_first(tmp_path: Path) -> None:
+def test_symmetric_algorithm_is_written_out_first(tmp_path: Path) -> None:
     algorithm = symmetric()
     path, picture = tmp_path / "a.json", tmp_path / "p.svg"
     path.write_text(to_text(algorithm_to_wire(algorithm)))
@@ -177,7 +175,7 @@ def test_bad_input_is_one_sentence_and_exit_code_2(
         (json.dumps(FRONTIER), "there is no point to draw"),
     ],
 )
-def test_a_frontier_from_a_file_is_checked(
+def test_frontier_from_a_file_is_checked(
     content: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

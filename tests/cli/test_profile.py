@@ -44,7 +44,7 @@ def pcie_file(folder: Path, shown: PcieMeasurements) -> Path:
     return file
 
 
-def test_a_file_of_measurements_becomes_a_machine(tmp_path: Path) -> None:
+def test_file_of_measurements_becomes_a_machine(tmp_path: Path) -> None:
     file = kept(tmp_path, measured(TWO_KINDS, 4, "cli", 0.02))
     output, picture = tmp_path / "machine.json", tmp_path / "links.svg"
     code, said, _ = run("profile", "--measurements", file, "-o", output, "--plot", picture)
@@ -62,7 +62,7 @@ def test_a_file_of_measurements_becomes_a_machine(tmp_path: Path) -> None:
     assert (output.read_bytes(), picture.read_bytes()) == first
 
 
-def test_the_median_is_fitted_where_it_is_asked_for(tmp_path: Path) -> None:
+def test_median_is_fitted_where_it_is_asked_for(tmp_path: Path) -> None:
     made = measured({(0, 1): (1.0, 50.0)}, 2, "take")
     slow = tuple(replace(t, us=(t.us[0], 3 * t.us[0], 3 * t.us[0])) for t in made.timings)
     words = ("profile", "--measurements", kept(tmp_path, replace(made, timings=slow)), "--json")
@@ -98,7 +98,7 @@ def test_very_many_costs_leave_some_out_of_the_picture(tmp_path: Path) -> None:
     assert "(4 costs of few links left out)" in picture.read_text()
 
 
-def test_a_known_machine_keeps_its_links(tmp_path: Path) -> None:
+def test_known_machine_keeps_its_links(tmp_path: Path) -> None:
     file = kept(tmp_path, measured(TWO_KINDS, 4, "known", 0.02))
     output = tmp_path / "machine.json"
     code, said, _ = run("profile", "--measurements", file, "--topo", "ring:4", "-o", output)
@@ -184,7 +184,7 @@ def test_measurements_that_fit_nothing_leave_nothing_written(tmp_path: Path) -> 
         (["--measurements", "nowhere.json"], "cannot read nowhere.json"),
     ],
 )
-def test_bad_input_is_one_sentence(words: list[str], says: str, tmp_path: Path) -> None:
+def test_bad_input_gives_one_sentence(words: list[str], says: str, tmp_path: Path) -> None:
     file = kept(tmp_path, measured({(0, 1): (1.0, 50.0)}, 2, "bad"))
     before = file.read_bytes()
     code, said, why = run("profile", *(str(file) if word == "FILE" else word for word in words))
@@ -206,7 +206,7 @@ def test_bad_input_is_one_sentence(words: list[str], says: str, tmp_path: Path) 
         (b'{"name": 1e999}', "out of range"),
     ],
 )
-def test_a_file_that_holds_no_measurements_is_one_sentence(
+def test_file_that_holds_no_measurements_gives_one_sentence(
     words: tuple[str, ...], content: bytes, says: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "odd.json"
@@ -235,7 +235,7 @@ def test_a_file_that_holds_no_measurements_is_one_sentence(
         ({"name": " "}, "the measurements have no name"),
     ],
 )
-def test_a_broken_file_is_told_by_its_field(
+def test_broken_file_is_told_by_its_field(
     change: dict[str, object], says: str, tmp_path: Path
 ) -> None:
     row = {"src": 0, "dst": 1, "pacing": "in-turn", "chunks": 1, "chunk_bytes": 8, "us": [1.0]}
@@ -250,11 +250,11 @@ def test_a_broken_file_is_told_by_its_field(
     assert says in why
 
 
-def test_the_defaults_are_those_of_the_fit() -> None:
+def test_defaults_are_those_of_the_fit() -> None:
     assert (_ALIKE, _MISFIT) == (SAME_COST_TOLERANCE, MAX_MISFIT)
 
 
-def test_a_hierarchy_is_told_in_words(tmp_path: Path) -> None:
+def test_hierarchy_is_told_in_words(tmp_path: Path) -> None:
     shown = pcie_of(((0, 1), (2, 3), (4, 5), (6, 7)), 2, 1, 2, "cli", 0.1)
     file = pcie_file(tmp_path, shown)
     code, said, _ = run("topo", "infer", file, "--topo", "dgx1")
@@ -269,7 +269,7 @@ def test_a_hierarchy_is_told_in_words(tmp_path: Path) -> None:
     ]
 
 
-def test_a_nic_by_itself_is_told_and_contradictions_too(tmp_path: Path) -> None:
+def test_nic_by_itself_is_told_and_contradictions_too(tmp_path: Path) -> None:
     shown = pcie_of(((0, 1), (2, 3)), None, 0, 1, "cli", 0.1)
     assert (
         "the NIC shares a switch with no GPU" in run("topo", "infer", pcie_file(tmp_path, shown))[1]

@@ -24,10 +24,10 @@ def run(*words: str | Path) -> tuple[int, str, str]:
 def scripted_nvcc(
     folder: Path, gpus: int, monkeypatch: pytest.MonkeyPatch, why: str = "", ranks: int = 4
 ) -> Path:
-    """Have nvcc make a script that sees some GPUs, links of 2 us and 20 GB/s.
+    """Let nvcc generate a script that sees some GPUs, with links of 2 us and 20 GB/s.
 
     Returns:
-        The file of what it is told.
+        File of the script's arguments.
     """
     costs = dict.fromkeys(permutations(range(ranks), 2), (2.0, 50.0))
     rows = [
@@ -65,7 +65,7 @@ def test_gpus_become_a_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert load_measurements(raw).ranks == 4
 
 
-def test_a_known_machine_says_which_gpu_each_rank_is(
+def test_known_machine_says_which_gpu_each_rank_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = scripted_nvcc(tmp_path, 8, monkeypatch, ranks=8)

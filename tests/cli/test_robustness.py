@@ -1,4 +1,4 @@
-"""What is left of a machine when a part of it has failed, beside sweeps of machines without it."""
+"""Degraded machines compared with sweeps of machines without the failed part."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_each_failure_is_the_sweep_of_what_is_left() -> None:
     assert set(found) == {"", *(failure.name(whole) for failure in failure_classes(asked))}
 
 
-def test_what_is_cut_in_two_is_said_and_comes_first() -> None:
+def test_partition_is_reported_first() -> None:
     whole, *cases = analyze_robustness(question("line:3", "allgather", RANKS, LINKS)).cases
     assert not whole.failed
     assert [case.failed for case in cases] == ["rank 1", "link 0-1", "rank 0"]
@@ -70,7 +70,7 @@ def test_what_is_cut_in_two_is_said_and_comes_first() -> None:
     assert [bool(case.points) for case in cases] == [False, False, True]
 
 
-def test_a_root_keeps_its_rank_and_its_loss_is_said() -> None:
+def test_root_keeps_its_rank_and_its_loss_is_reported() -> None:
     found = analyze_robustness(question("torus:3x2", "broadcast", RANKS, root="2"))
     cases = {case.failed: case for case in found.cases}
     assert cases["rank 2"].why == "it is the root"
@@ -78,7 +78,7 @@ def test_a_root_keeps_its_rank_and_its_loss_is_said() -> None:
     assert cases["rank 0"].alike == ("rank 4",)
 
 
-def test_a_lane_is_less_than_a_link() -> None:
+def test_lane_is_less_than_a_link() -> None:
     _, *cases = analyze_robustness(question("dgx1", "allgather", LANES)).cases
     assert sum(1 + len(case.alike) for case in cases) == 8  # of 16 links as many have two lanes
     for case in cases:
@@ -119,7 +119,7 @@ def test_interrupted_it_keeps_what_there_is() -> None:
     assert (found.ended, len(found.cases)) == ("interrupted", 2)
 
 
-def test_it_is_printed_and_drawn(tmp_path: Path) -> None:
+def test_robustness_is_printed_and_drawn(tmp_path: Path) -> None:
     picture = tmp_path / "f.svg"
     asked = ("robust", "--collective", "allgather", "--topo", "ring:4", "--no-store")
     code, told, _ = sccl(*asked, "--plot", picture)

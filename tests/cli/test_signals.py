@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM at every moment: exit code 130 or 143, no traceback, nothing half said."""
+"""Ctrl-C and SIGTERM at every moment: exit code 130 or 143, no traceback, no partial output."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ def test_signals_while_the_interpreter_ends() -> None:
     assert last.stdout.endswith("\n")
 
 
-def test_a_signal_that_python_swallows_is_told_all_the_same() -> None:
-    """A KeyboardInterrupt in a finalizer is lost; the command ends as interrupted, and later."""
+def test_signal_that_python_swallows_is_told_all_the_same() -> None:
+    """A KeyboardInterrupt in a finalizer is lost, but the command ends as interrupted later."""
     done = subprocess.run(
         [sys.executable, "-c", SWALLOWS], capture_output=True, text=True, check=False, cwd=ROOT
     )
@@ -94,7 +94,7 @@ def test_ignored_signals_stay_ignored() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False, cwd=ROOT).returncode == 0
 
 
-def test_a_main_thread_that_is_lost_in_native_code_does_not_keep_the_process() -> None:
+def test_main_thread_that_is_lost_in_native_code_does_not_keep_the_process() -> None:
     code = (
         "import ctypes, signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
         "from sccl.cli.signals import install_handlers; install_handlers(); libc = "

@@ -1,4 +1,4 @@
-"""``sccl simulate``: closed forms, bounds that hold, what it prints and what it refuses."""
+"""``sccl simulate``: closed forms, valid bounds, output, and errors."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_closed_forms(
     name: str, collective: str, machine: str, hops: int, parts: int,
     model: AlphaModel, stepping: StepAlignment,
 ) -> None:  # fmt: skip
-    """Where each link carries one chunk a step, whatever links do during alpha."""
+    """Each link carries one chunk a step, in every model of alpha."""
     source = build_source(name, classical(name, collective, machine))
     for size in (parts, 120_000, 9_600_000_000):
         run = run_together([source], size, SimulationSettings(model, stepping))
@@ -144,7 +144,7 @@ def test_chunks_that_are_sent_together_beat_those_by_themselves_and_not_their_bo
     assert (part.finish, part.gap) == (schedule.finish, 0)
 
 
-def test_a_schedule_takes_as_long_as_it_says(timed: Path) -> None:
+def test_schedule_takes_as_long_as_it_says(timed: Path) -> None:
     (run,) = simulated(timed)["runs"]
     (part,) = run["collectives"]
     checked = json.loads(sccl("check", timed, "--json")[1])["files"][0]
@@ -154,7 +154,7 @@ def test_a_schedule_takes_as_long_as_it_says(timed: Path) -> None:
         assert simulated(timed, "--size", size)["runs"][0]["finish_us"] == run["finish_us"]
 
 
-def test_what_is_told_fits_together(ring: Path) -> None:
+def test_reported_simulation_numbers_agree(ring: Path) -> None:
     found = simulated(ring, "--size", "1KB..9KB", "--stepping", "barrier", "--alpha", "occupies")
     assert [r["collectives"][0]["size_bytes"] for r in found["runs"]] == [
         1000, 4000, 9000
@@ -174,7 +174,7 @@ def test_what_is_told_fits_together(ring: Path) -> None:
         assert {step["waited_for"] for step in path[1:]} == {"barrier"}
 
 
-def test_a_row_for_each_file_at_each_size(ring: Path, timed: Path) -> None:
+def test_row_for_each_file_at_each_size(ring: Path, timed: Path) -> None:
     code, out, _ = sccl("simulate", ring, timed)
     assert code == 0
     assert [line.split()[1] for line in out.splitlines() if "B │" in line] == [
@@ -194,7 +194,7 @@ def test_one_simulation_is_told_at_length(ring: Path) -> None:
     assert "its data arrived" in out
 
 
-def test_what_runs_together_waits_for_links(ring: Path, timed: Path) -> None:
+def test_concurrent_collectives_wait_for_links(ring: Path, timed: Path) -> None:
     (run,) = simulated(ring, timed, "--together")["runs"]
     files = [part["file"] for part in run["collectives"]]
     assert files == [str(ring), str(timed)]
@@ -227,9 +227,7 @@ def test_what_runs_together_waits_for_links(ring: Path, timed: Path) -> None:
         (("--alpha-us", "1e300"), "alpha-us is 1e+300, expected a finite number from 0 to"),
     ],
 )
-def test_what_makes_no_sense_is_refused_in_a_sentence(
-    words: tuple[str, ...], says: str, ring: Path
-) -> None:
+def test_invalid_arguments_give_one_sentence(words: tuple[str, ...], says: str, ring: Path) -> None:
     code, out, err = sccl("simulate", ring, *words)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert says in err
@@ -251,7 +249,7 @@ def test_schedules_are_what_they_are(words: tuple[str, ...], says: str, timed: P
     assert says in err
 
 
-def test_wrong_plans_are_refused(ring: Path, timed: Path, tmp_path: Path) -> None:
+def test_wrong_plans_are_rejected(ring: Path, timed: Path, tmp_path: Path) -> None:
     plain = json.loads(ring.read_text())
     plain["sends"].pop()
     broken = tmp_path / "broken.json"
@@ -334,7 +332,7 @@ def test_plans_have_machines_of_their_own(ring: Path) -> None:
         (4, "output:0", "the interpreter finds"),
     ],
 )
-def test_wrong_programs_are_refused(
+def test_wrong_programs_are_rejected(
     field: int, value: object, says: str, project: Path, tmp_path: Path
 ) -> None:
     plain = json.loads((project / "program.json").read_text())

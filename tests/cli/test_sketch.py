@@ -1,4 +1,4 @@
-"""``sccl sketch``: what it checks, shows, explains and draws, and what it refuses."""
+"""``sccl sketch``: checks, output, explanations, drawings, and errors."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def changed(file: Path, **change: object) -> Path:
     return other
 
 
-def test_what_fits_is_told_in_numbers(file: Path) -> None:
+def test_fitting_sketch_is_reported_in_numbers(file: Path) -> None:
     code, out, _ = sccl("sketch", "check", file)
     assert (code, "a sketch for 2 nodes; --topo MACHINE checks" in out) == (0, True)
     code, out, _ = sccl("sketch", "check", file, *ON, "--collective", "allreduce")
@@ -54,7 +54,7 @@ def test_what_fits_is_told_in_numbers(file: Path) -> None:
     assert found["collective"] is None
 
 
-def test_a_profile_is_a_machine_of_as_many_nodes(file: Path, tmp_path: Path) -> None:
+def test_profile_is_a_machine_of_as_many_nodes(file: Path, tmp_path: Path) -> None:
     profile = tmp_path / "profile.json"
     profile.write_text(json.dumps(PROFILE))
     code, out, _ = sccl("sketch", "check", file, "--taccl-topology", profile)
@@ -84,7 +84,7 @@ def test_all_that_keep_to_a_sketch_plan_on_a_profile(verb: str, file: Path, tmp_
     assert (code, "both give a machine" in err) == (2, True)
 
 
-def test_what_is_shown_as_json_is_the_same_sketch(file: Path, tmp_path: Path) -> None:
+def test_json_output_is_the_same_sketch(file: Path, tmp_path: Path) -> None:
     code, out, _ = sccl("sketch", "show", file, "--json")
     assert code == 0
     again = tmp_path / "again.json"
@@ -139,7 +139,7 @@ def test_sentences_say_all_that_a_sketch_does(file: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", ["svg", "html"])
-def test_a_drawing_is_the_same_each_time(file: Path, tmp_path: Path, suffix: str) -> None:
+def test_drawing_is_the_same_each_time(file: Path, tmp_path: Path, suffix: str) -> None:
     paths = [tmp_path / f"{name}.{suffix}" for name in ("a", "b")]
     for path in paths:
         code, out, _ = sccl("sketch", "draw", file, *ON, "-o", path)
@@ -150,7 +150,7 @@ def test_a_drawing_is_the_same_each_time(file: Path, tmp_path: Path, suffix: str
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"nnodes": 4, "symmetry_offsets": []}, "nnodes is 4, and it has 2 chassis"),
+        ({"nnodes": 4, "symmetry_offsets": []}, "nnodes is 4, and the machine has 2"),
         ({"nnodes": 5}, "nnodes is 5, and 16 ranks are no 5 nodes"),
         ({"symmetry_offsets": [[4, 8]]}, "link 0 -> 9 would be 4 -> 13, which is none"),
         ({"senders": {}}, "unknown field `senders`"),
@@ -162,7 +162,7 @@ def test_a_drawing_is_the_same_each_time(file: Path, tmp_path: Path, suffix: str
         ),
     ],
 )
-def test_what_does_not_fit_is_one_sentence_and_nothing_is_drawn(
+def test_unfit_sketch_gives_one_sentence_and_no_drawing(
     file: Path, tmp_path: Path, change: dict[str, object], message: str
 ) -> None:
     other, picture = changed(file, **change), tmp_path / "p.svg"
@@ -190,7 +190,7 @@ def test_what_does_not_fit_is_one_sentence_and_nothing_is_drawn(
         ),
     ],
 )
-def test_a_collective_that_it_does_not_suit_is_told(
+def test_collective_that_it_does_not_suit_is_reported(
     file: Path, change: dict[str, object], collective: str, message: str
 ) -> None:
     other = changed(file, **change)
@@ -208,7 +208,9 @@ def test_a_collective_that_it_does_not_suit_is_told(
         (("draw", *ON, "-o", "p.gif"), "cannot draw p.gif"),
     ],
 )
-def test_what_is_asked_is_told_apart(file: Path, words: tuple[str, ...], message: str) -> None:
+def test_sketch_and_machine_arguments_are_distinguished(
+    file: Path, words: tuple[str, ...], message: str
+) -> None:
     code, _, err = sccl("sketch", words[0], file, *words[1:])
     assert (code, message in err) == (2, True)
 
@@ -218,7 +220,7 @@ def test_files_are_offered(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [name for name, _ in complete.complete_file("on")] == ["one.json"]
 
 
-def test_a_schedule_and_a_sketch_need_a_file_each(tmp_path: Path) -> None:
+def test_schedule_and_a_sketch_need_a_file_each(tmp_path: Path) -> None:
     both = str(tmp_path / "both.json")
     asked = ("--collective", "allgather", "--topo", "ring:3", "--size", "3KB")
     code, _, said = sccl("taccl", *asked, "-o", both, "--keep-sketch", both)

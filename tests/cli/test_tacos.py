@@ -1,4 +1,4 @@
-"""``sccl tacos``: what it prints and writes, what it refuses, what is kept of what was begun."""
+"""``sccl tacos``: output, files, errors, and resumed runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.kit.commands import sccl
 ASKED = ("tacos", "--collective", "allgather", "--topo", "torus:3x3", "--size", "1MB")
 
 
-def test_a_schedule_is_found_and_its_file_is_what_the_judge_accepts(tmp_path: Path) -> None:
+def test_schedule_is_found_and_its_file_is_what_the_judge_accepts(tmp_path: Path) -> None:
     code, out, err = sccl(*ASKED, "-o", tmp_path / "s.json")
     assert (code, err) == (0, "")
     assert "allgather on torus:3x3, 1 MB a rank in C=1:" in out
@@ -37,7 +37,7 @@ def test_a_schedule_is_found_and_its_file_is_what_the_judge_accepts(tmp_path: Pa
     assert (tmp_path / "again.json").read_bytes() == (tmp_path / "s.json").read_bytes()
 
 
-def test_a_schedule_is_shown(tmp_path: Path) -> None:
+def test_schedule_is_shown(tmp_path: Path) -> None:
     file = tmp_path / "s.json"
     assert (
         sccl(
@@ -71,7 +71,7 @@ def test_long_schedules_are_no_data(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert "s.json has 72 transfers, more than can be shown (at most 71); 'sccl check' and" in err
 
 
-def test_what_was_damaged_is_shown_as_such(tmp_path: Path) -> None:
+def test_damaged_schedule_is_shown_as_damaged(tmp_path: Path) -> None:
     file = tmp_path / "s.json"
     sccl(*ASKED, "-o", file)
     found = json.loads(file.read_text())
@@ -89,7 +89,7 @@ def test_jobs_write_the_same_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("collective", ["allreduce", "alltoall", "broadcast", "reduce", "scatter"])
-def test_the_time_it_tells_is_that_of_the_file(collective: str, tmp_path: Path) -> None:
+def test_time_it_tells_is_that_of_the_file(collective: str, tmp_path: Path) -> None:
     file = tmp_path / "s.json"
     words = ("--collective", collective, "--topo", "dgx1", "--size", "64KiB", "--alpha", "travels")
     found = json.loads(sccl("tacos", *words, "-o", file, "--json")[1])
@@ -119,14 +119,14 @@ def test_the_time_it_tells_is_that_of_the_file(collective: str, tmp_path: Path) 
         (("--size", "1", "-o", "/nowhere/s.json"), "there is no folder /nowhere"),
     ],
 )
-def test_what_makes_no_sense_is_refused_in_a_sentence(words: tuple[str, ...], says: str) -> None:
+def test_invalid_arguments_give_one_sentence(words: tuple[str, ...], says: str) -> None:
     code, out, err = sccl("tacos", "--collective", "allgather", "--topo", "ring:4", *words)
     assert (code, out) == (2, "")
     assert says in err
 
 
 @pytest.mark.parametrize(("reason", "exit_code"), [("interrupted", 130), ("timeout after 1 s", 3)])
-def test_what_was_found_by_then_is_kept(
+def test_interrupted_run_keeps_its_results(
     reason: str, exit_code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = registry.plan
@@ -146,7 +146,7 @@ def test_what_was_found_by_then_is_kept(
     assert f"unknown: {reason}, and no schedule by then" in err
 
 
-def test_the_largest_sizes_have_longer_ticks(tmp_path: Path) -> None:
+def test_largest_sizes_have_longer_ticks(tmp_path: Path) -> None:
     words = ("--collective", "allgather", "--topo", "ring:4", "--size", "1023PiB")
     assert sccl("tacos", *words, "--chunks", "1024", "-o", tmp_path / "s.json")[0] == 0
     assert json.loads((tmp_path / "s.json").read_text())["tick_ps"] > 1
@@ -171,7 +171,7 @@ def test_fractions_are_sizes_where_they_come_to_whole_bytes() -> None:
     assert (code, json.loads(out)["size_bytes"]) == (0, 62_500)
 
 
-def test_a_range_of_sizes_goes_by_fours_to_its_end() -> None:
+def test_range_of_sizes_goes_by_fours_to_its_end() -> None:
     assert parse_sizes("1MB") == (10**6,)
     assert parse_sizes("64KiB..64KiB") == (2**16,)
     assert parse_sizes("1..16") == (1, 4, 16)
@@ -197,7 +197,7 @@ def test_a_range_of_sizes_goes_by_fours_to_its_end() -> None:
         ("1KB..9999PiB", "size is '9999PiB', expected 1 to"),
     ],
 )
-def test_what_is_no_range_is_refused(text: str, says: str) -> None:
+def test_invalid_range_is_rejected(text: str, says: str) -> None:
     with pytest.raises(ParameterError, match=f"^{re.escape(says)}"):
         parse_sizes(text)
 
@@ -232,7 +232,7 @@ def test_packed_schedules_are_written_judged_and_taken_apart(
         (("--until-us", "-1"), "-1"),
     ],
 )
-def test_parts_that_make_no_sense_are_refused(
+def test_parts_that_make_no_sense_are_rejected(
     words: tuple[str, ...], says: str, tmp_path: Path
 ) -> None:
     assert sccl(*ASKED, "-o", tmp_path / "s.json")[0] == 0
@@ -241,7 +241,7 @@ def test_parts_that_make_no_sense_are_refused(
     assert not (tmp_path / "part").exists()
 
 
-def test_what_is_not_recorded_is_made_again(tmp_path: Path) -> None:
+def test_unrecorded_schedule_is_computed_again(tmp_path: Path) -> None:
     file = tmp_path / "result.json"
     words = ("--seed", "3", "--restarts", "2")
     code, out, _ = sccl(*ASKED, *words, "--no-record", "-o", file)
@@ -259,7 +259,7 @@ def test_what_is_not_recorded_is_made_again(tmp_path: Path) -> None:
     ]
 
 
-def test_the_first_use_is_told_where_something_is_compiled() -> None:
+def test_first_use_is_told_where_something_is_compiled() -> None:
     told: list[bool] = []
 
     def twice(x: Any) -> Any:

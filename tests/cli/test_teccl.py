@@ -1,4 +1,4 @@
-"""``sccl teccl``: what it prints and writes, and what it refuses."""
+"""``sccl teccl``: output, files, and errors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.kit.commands import sccl
 ASKED = ("teccl", "--collective", "allgather", "--topo", "teccl-ndv2x2", "--size", "62500")
 
 
-def test_a_schedule_is_found_and_its_file_is_what_the_judge_accepts(tmp_path: Path) -> None:
+def test_schedule_is_found_and_its_file_is_what_the_judge_accepts(tmp_path: Path) -> None:
     code, out, err = sccl(*ASKED, "-o", tmp_path / "s.json")
     assert (code, err) == (0, "")
     assert "allgather on teccl-ndv2x2, 61 KiB a rank in C=1: 46.45 us (240 transfers," in out
@@ -26,7 +26,7 @@ def test_a_schedule_is_found_and_its_file_is_what_the_judge_accepts(tmp_path: Pa
     assert (tmp_path / "again.json").read_bytes() == (tmp_path / "s.json").read_bytes()
 
 
-def test_the_time_it_tells_is_that_of_the_simulator(tmp_path: Path) -> None:
+def test_time_it_tells_is_that_of_the_simulator(tmp_path: Path) -> None:
     words = ("--collective", "allreduce", "--topo", "dgx1", "--size", "1MB", "--effort", "0.1")
     code, out, _ = sccl("teccl", *words, "--json", "-o", tmp_path / "s.json")
     shown = json.loads(out)
@@ -36,7 +36,7 @@ def test_the_time_it_tells_is_that_of_the_simulator(tmp_path: Path) -> None:
     assert shown["finish_us"] == pytest.approx(simulated["runs"][0]["finish_us"])
 
 
-def test_how_what_combines_was_found_is_told(tmp_path: Path) -> None:
+def test_how_what_combines_was_found_is_reported(tmp_path: Path) -> None:
     words = ("teccl", "--topo", "ring:4", "--size", "1KB", "--effort", "0.2")
     code, out, _ = sccl(*words, "--collective", "allreduce", "--json", "-o", tmp_path / "s.json")
     shown = json.loads(out)
@@ -52,7 +52,7 @@ def test_how_what_combines_was_found_is_told(tmp_path: Path) -> None:
     assert json.loads(out)["combined"] is None
 
 
-def test_epochs_and_what_switches_do_are_told(tmp_path: Path) -> None:
+def test_epochs_and_what_switches_do_are_reported(tmp_path: Path) -> None:
     words = ("--collective", "allgather", "--topo", "rail:2x2", "--size", "1MB", "--switch", "copy")
     code, out, _ = sccl("teccl", *words, "--model", "astar", "--json", "-o", tmp_path / "s.json")
     shown = json.loads(out)
@@ -88,7 +88,7 @@ def test_epochs_and_what_switches_do_are_told(tmp_path: Path) -> None:
         (("--size", "4KB", "--combine", "direct"), "and allgather reduces nothing: leave it out"),
     ],
 )
-def test_what_makes_no_sense_is_refused_in_a_sentence(words: tuple[str, ...], says: str) -> None:
+def test_invalid_arguments_give_one_sentence(words: tuple[str, ...], says: str) -> None:
     code, out, err = sccl("teccl", "--collective", "allgather", "--topo", "ring:4", *words)
     assert (code, out) == (2, "")
     assert says in err
@@ -121,7 +121,7 @@ def test_links_that_have_less_are_scheduled_around(tmp_path: Path) -> None:
         ('{"intervals": [{"from_us": 0, "fraction": 0}]}', "no data reach rank 1 from rank 0"),
     ],
 )
-def test_a_bandwidth_that_cannot_be_is_refused(text: str, says: str, tmp_path: Path) -> None:
+def test_bandwidth_that_cannot_be_is_rejected(text: str, says: str, tmp_path: Path) -> None:
     file = tmp_path / "less.json"
     file.write_text(text)
     words = ("--collective", "scatter", "--topo", "ring:4", "--size", "4000", "--effort", "0.1")
@@ -132,7 +132,7 @@ def test_a_bandwidth_that_cannot_be_is_refused(text: str, says: str, tmp_path: P
 
 
 @pytest.mark.parametrize(("reason", "exit_code"), [("interrupted", 130), ("timeout after 1 s", 3)])
-def test_what_was_found_by_then_is_kept(
+def test_interrupted_run_keeps_its_results(
     reason: str, exit_code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = registry.plan
@@ -157,7 +157,7 @@ def test_what_was_found_by_then_is_kept(
         ("interrupted", "interrupted, and no schedule by then"),
     ],
 )
-def test_what_to_give_more_of_is_what_ran_out(ended: str, says: str) -> None:
+def test_message_names_the_exhausted_budget(ended: str, says: str) -> None:
     assert no_result_reason(ended).endswith(says)
 
 

@@ -14,7 +14,7 @@ from tests.kit.paths import PUBLISHED, ROOT
 ASKED = ("limits", "--time", "--collective", "allgather", "--topo", "dgx1")
 
 
-def test_a_range_of_sizes_is_printed_and_written(tmp_path: Path) -> None:
+def test_range_of_sizes_is_printed_and_written(tmp_path: Path) -> None:
     code, out, _ = sccl(*ASKED, "--size", "16KB..256KB", "--json", "-o", tmp_path / "found")
     assert code == 0
     shown = json.loads(out)
@@ -36,7 +36,7 @@ def test_one_size_goes_into_a_file(tmp_path: Path) -> None:
     assert sccl("simulate", file)[0] == 0
 
 
-def test_what_is_not_near_enough_is_told_by_the_exit_code() -> None:
+def test_exit_code_reports_a_gap_above_the_limit() -> None:
     few = ("--topo", "ring:5", "--size", "1KB")
     code, out, _ = sccl(*ASKED, *few, "--gap", "0", "--json")
     assert code == 3
@@ -70,7 +70,7 @@ def test_switches_are_passed() -> None:
         (("--size", "1MB", "--certify", str(PUBLISHED / "z52-allgather")), "would be lost"),
     ],
 )
-def test_bad_input_is_refused_in_one_sentence(more: tuple[str, ...], says: str) -> None:
+def test_bad_input_is_rejected_in_one_sentence(more: tuple[str, ...], says: str) -> None:
     code, _, err = sccl(*ASKED, *more)
     assert code == 2
     assert says in " ".join(err.split())
@@ -90,7 +90,7 @@ def test_machines_that_are_too_large_are_named() -> None:
         assert "give fewer ranks" in " ".join(err.split()) or "ranks" in err
 
 
-def test_an_interrupt_prints_what_is_known(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_interrupt_prints_what_is_known(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     plan, calls = registry.plan, []
 
     def interrupted(*args: object, **told: object) -> object:

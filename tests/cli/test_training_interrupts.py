@@ -1,4 +1,4 @@
-"""Ctrl-C while a training step is planned: what there is by then is judged and written."""
+"""Ctrl-C during the planning of a training step: the best plan so far is verified and written."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def step(tmp_path: Path) -> Path:
 
 
 def planned(step: Path, search: str) -> tuple[int, dict[str, Any], Path]:
-    """Return what planning says, and its file."""
+    """Return the output of planning, and its file."""
     plan = step.with_name("plan.json")
     words = ("plan", step, "--fabric", "hgx2", "--seconds", "0.01", "--search", search)
     code, out, _ = sccl(*words, "-o", plan, "--json")
@@ -62,7 +62,7 @@ def planned(step: Path, search: str) -> tuple[int, dict[str, Any], Path]:
 def test_while_motifs_are_planned_nothing_is_written(
     count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The synthesiser has something by then, and what depends on when that was."""
+    """The synthesizer has a partial result by then, which depends on the time of the interrupt."""
     file, plan = tmp_path / "w.json", tmp_path / "plan.json"
     exchange = comm("tokens", "alltoall", range(8), 16 * MB)
     file.write_text(to_text(workload_to_wire(calling(8, exchange))))
@@ -86,7 +86,7 @@ def test_while_bounds_are_sought_there_is_what_is_submitted(
     assert sccl("check", plan)[0] == 0
 
 
-def test_while_the_plan_is_judged_it_is_kept(step: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_while_the_plan_is_verified_it_is_kept(step: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = planned(step, "sgs")[2].read_text()
     with monkeypatch.context() as patch:
         patch.setattr(plan_faults, "recompute_costs", interrupted_at(1, plan_costs.recompute_costs))
@@ -95,7 +95,7 @@ def test_while_the_plan_is_judged_it_is_kept(step: Path, monkeypatch: pytest.Mon
     assert sccl("check", plan)[0] == 0
 
 
-def test_what_a_search_found_is_compared_though_its_judge_is_interrupted(
+def test_interrupted_verification_keeps_the_comparison(
     step: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
@@ -109,7 +109,7 @@ def test_what_a_search_found_is_compared_though_its_judge_is_interrupted(
     assert told["searches"][0]["period_us"] >= told["bound_us"] > 0
 
 
-def test_the_plan_is_run_once_to_be_judged(step: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plan_is_run_once_to_be_judged(step: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runs = list[TrainingPlan]()
 
     def counted(plan: TrainingPlan) -> StepTimeline:
@@ -159,7 +159,7 @@ def test_while_policies_search_there_is_a_plan(
 
 
 def told_to(found: list[StepPlan], search: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a search that notes what it keeps."""
+    """Return a search that records its best plans."""
 
     def run(*given: Any, kept: Callable[[StepPlan], bool] = lambda _: False, **named: Any) -> Any:
         def both(plan: StepPlan) -> bool:

@@ -27,7 +27,7 @@ def file(tmp_path: Path) -> Path:
     return plan_file(prefetching_plan(), tmp_path / "plan.json")
 
 
-def test_a_right_plan_passes(file: Path) -> None:
+def test_right_plan_passes(file: Path) -> None:
     code, out, _ = sccl("check", file)
     assert code == 0
     said = " ".join(out.split())
@@ -41,7 +41,7 @@ def test_a_right_plan_passes(file: Path) -> None:
     assert told["inputs"] == {str(file): json.loads(file.read_text())["digest"]}
 
 
-def test_a_wrong_plan_is_refused_by_all(tmp_path: Path) -> None:
+def test_wrong_plan_is_rejected_by_all(tmp_path: Path) -> None:
     wrong = replace(prefetching_plan(), period_ns=14000)
     file = plan_file(wrong, tmp_path / "wrong.json")
     code, out, err = sccl("check", file)
@@ -61,7 +61,7 @@ def test_a_wrong_plan_is_refused_by_all(tmp_path: Path) -> None:
 
 
 @begun_briefly()
-def test_what_is_planned_beside_others_is_believed_by_nobody(tmp_path: Path) -> None:
+def test_complementary_options_are_verified_independently(tmp_path: Path) -> None:
     calls = (
         comm("gradients", "allreduce", range(4), 2**20),
         comm("tokens", "alltoall", range(4), 2**20),
@@ -89,7 +89,7 @@ def test_what_is_planned_beside_others_is_believed_by_nobody(tmp_path: Path) -> 
     assert any(f"claimed are {beside[0]['ns']}" in message for message in costs)
 
 
-def test_an_edited_plan_is_told(file: Path) -> None:
+def test_edited_plan_is_reported(file: Path) -> None:
     told = json.loads(file.read_text())
     file.write_text(json.dumps({**told, "seed": 4}))
     code, out, _ = sccl("check", file)
@@ -99,7 +99,7 @@ def test_an_edited_plan_is_told(file: Path) -> None:
 
 
 @pytest.mark.parametrize("verb", ["check", "show", "plot"])
-def test_a_file_that_is_no_plan_is_a_sentence(verb: str, file: Path, tmp_path: Path) -> None:
+def test_file_that_is_no_plan_gives_one_sentence(verb: str, file: Path, tmp_path: Path) -> None:
     told = json.loads(file.read_text())
     told["ops"][0]["option"] = 9
     file.write_text(json.dumps(told))
@@ -110,7 +110,7 @@ def test_a_file_that_is_no_plan_is_a_sentence(verb: str, file: Path, tmp_path: P
     assert [path.name for path in tmp_path.iterdir()] == ["plan.json"]
 
 
-def test_a_plan_is_shown_in_numbers(file: Path) -> None:
+def test_plan_is_shown_in_numbers(file: Path) -> None:
     code, out, _ = sccl("show", file)
     assert code == 0
     said = " ".join(out.split())
@@ -127,7 +127,7 @@ def test_a_plan_is_shown_in_numbers(file: Path) -> None:
     assert lanes == {"all: 7": (True, 9.5), "cpu": (False, 6), "gpu": (False, 5)}
 
 
-def test_a_plan_without_a_bound_says_so(tmp_path: Path) -> None:
+def test_plan_without_a_bound_is_reported(tmp_path: Path) -> None:
     file = plan_file(prefetching_plan(bound_ns=0, binding=""), tmp_path / "plan.json")
     code, out, _ = sccl("show", file)
     assert (code, "no bound is known" in out) == (0, True)
@@ -135,8 +135,8 @@ def test_a_plan_without_a_bound_says_so(tmp_path: Path) -> None:
     assert "at least 0 us" not in sccl("check", file)[1]
 
 
-def test_a_bound_that_is_met_is_not_exceeded_by_nothing(tmp_path: Path) -> None:
-    """Of times that are told nothing is proved; what is hardly above a bound does not meet it."""
+def test_bound_that_is_met_is_not_exceeded_by_nothing(tmp_path: Path) -> None:
+    """Times from a table prove nothing, and a plan slightly above a bound does not meet it."""
     long = layered_plan(30)  # 81 ms
     for plan, says in (
         (prefetching_plan(bound_ns=14500), "lower bound 14.5 us"),
@@ -151,8 +151,8 @@ def test_a_bound_that_is_met_is_not_exceeded_by_nothing(tmp_path: Path) -> None:
             assert not re.search("gap 0.00?%", text)
 
 
-def test_a_plan_of_measured_costs_meets_its_bound(tmp_path: Path) -> None:
-    """Gradients take 100 us between backward and the optimizer, whatever is done."""
+def test_plan_of_measured_costs_meets_its_bound(tmp_path: Path) -> None:
+    """Gradients take 100 us between backward and the optimizer in every plan."""
     workload, table, plan = tmp_path / "w.json", tmp_path / "c.csv", tmp_path / "plan.json"
     workload.write_text(to_text(workload_to_wire(prefetching())))
     rows = [f"allreduce,{c} {by},2,4096,100" for c in ("gpu", "cpu") for by in CARRIED]
@@ -166,8 +166,8 @@ def test_a_plan_of_measured_costs_meets_its_bound(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("verb", ["plan", "compare-plans"])
-def test_what_cannot_be_planned_is_said_of_its_file(verb: str, tmp_path: Path) -> None:
-    """The program of a role waits for what it has not submitted yet, or there is nothing to do."""
+def test_unplannable_workload_error_names_the_file(verb: str, tmp_path: Path) -> None:
+    """The program of a role waits for a later submission, or is empty."""
     file, given = tmp_path / "w.json", prefetching()
     late = HostProgram(
         "all",
@@ -195,7 +195,7 @@ def test_what_cannot_be_planned_is_said_of_its_file(verb: str, tmp_path: Path) -
         assert (code, f"{file}: {says}" in " ".join(err.split())) == (2, True), err
 
 
-def test_a_plan_is_drawn(file: Path, tmp_path: Path) -> None:
+def test_plan_is_drawn(file: Path, tmp_path: Path) -> None:
     picture = tmp_path / "p.svg"
     code, out, _ = sccl("plot", file, "-o", picture, "--json")
     told = json.loads(out)
@@ -208,7 +208,7 @@ def test_a_plan_is_drawn(file: Path, tmp_path: Path) -> None:
     assert (code, "does not draw training plans" in " ".join(err.split())) == (2, True)
 
 
-def test_a_timeline_is_written_and_taken_as_its_plan_is(file: Path, tmp_path: Path) -> None:
+def test_timeline_is_written_and_taken_as_its_plan_is(file: Path, tmp_path: Path) -> None:
     timeline = tmp_path / "timeline.json"
     code, out, _ = sccl("show", file, "--timeline", timeline)
     assert (code, f"written to {timeline}" in "".join(out.split("\n"))) == (0, True)
@@ -234,7 +234,7 @@ def test_a_timeline_is_written_and_taken_as_its_plan_is(file: Path, tmp_path: Pa
     assert again.read_bytes() == timeline.read_bytes()
 
 
-def test_a_timeline_of_another_plan_is_refused(file: Path, tmp_path: Path) -> None:
+def test_timeline_of_another_plan_is_rejected(file: Path, tmp_path: Path) -> None:
     timeline = tmp_path / "timeline.json"
     assert sccl("show", file, "--timeline", timeline)[0] == 0
     told = json.loads(timeline.read_text())
@@ -254,7 +254,7 @@ def test_a_timeline_of_another_plan_is_refused(file: Path, tmp_path: Path) -> No
 
 
 def test_options_are_told_written_and_shown(tmp_path: Path) -> None:
-    """Each with what it takes, of collectives that are alike once; and why others are refused."""
+    """Every option with its time, once for equal collectives, and the reasons for rejected ones."""
     calls = [comm(name, "allreduce", range(8), 2**20) for name in ("one", "two")]
     workload, file = tmp_path / "w.json", tmp_path / "options.json"
     workload.write_text(
@@ -301,8 +301,8 @@ def test_options_are_told_written_and_shown(tmp_path: Path) -> None:
     assert (code, "edited since sccl wrote it" in " ".join(err.split())) == (2, True)
 
 
-def test_options_are_offered_anew(tmp_path: Path) -> None:
-    """What differs is told; of times of a table without it, that they are taken as told."""
+def test_options_are_offered_again(tmp_path: Path) -> None:
+    """Differences are reported. Without its table, the plan's times are reported as trusted."""
     workload, file = tmp_path / "w.json", tmp_path / "options.json"
     table = tmp_path / "costs.csv"
     job = calling(8, comm("one", "allreduce", range(8), 2**20))
@@ -355,7 +355,7 @@ def test_long_steps_are_drawn_in_milliseconds_and_markup_stays_text(tmp_path: Pa
 
 
 def test_plans_of_merged_collectives_with_measured_costs(tmp_path: Path) -> None:
-    """Two buckets are one, which a table says how long it takes."""
+    """Two buckets become one, whose time is in a table."""
     buckets = calling(
         8, *(comm(name, "allreduce", range(8), 2**20) for name in ("first", "second"))
     )
@@ -410,7 +410,7 @@ def _checked_with_and_without(plan: Path, table: Path, other: Path) -> None:
     assert (code, claimed in " ".join(out.split())) == (1, True)
 
 
-def test_a_table_of_costs_is_of_training_plans(file: Path, tmp_path: Path) -> None:
+def test_table_of_costs_is_of_training_plans(file: Path, tmp_path: Path) -> None:
     table = tmp_path / "c.csv"
     table.write_text("collective,option,ranks,bytes,us\nallreduce,gpu direct,8,8,9\n")
     algorithm = tmp_path / "a.json"
@@ -428,7 +428,7 @@ def test_a_table_of_costs_is_of_training_plans(file: Path, tmp_path: Path) -> No
 
 
 def test_three_models_and_the_prologue_are_shown(tmp_path: Path) -> None:
-    """Of a plan of tables, what goes over links is not told; of another one it is."""
+    """A plan with a table has no link-level times, another one has."""
     (told,) = json.loads(_shown(prefetching_plan(), tmp_path))["training"]
     assert (told["links_us"], told["links_note"]) == (
         None,

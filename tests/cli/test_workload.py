@@ -1,4 +1,4 @@
-"""``sccl workload`` on the command line: what it prints, and what it refuses."""
+"""``sccl workload`` on the command line: output and errors."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def traces(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_it_says_what_it_understood_and_what_it_assumed(traces: Path) -> None:
+def test_import_reports_understood_and_assumed_values(traces: Path) -> None:
     code, said = run("import", traces, "-o", traces / "out" / ".." / "w.json")
     assert code == 2  # there is no folder out
     code, said = run("import", traces, "-o", traces / "w.json")
@@ -63,7 +63,7 @@ def test_without_a_file_the_workload_is_shown(traces: Path) -> None:
     assert "assumed: execution traces have no times of computation" in said
 
 
-def test_a_workload_is_shown_in_numbers(tmp_path: Path) -> None:
+def test_workload_is_shown_in_numbers(tmp_path: Path) -> None:
     file = tmp_path / "w.json"
     file.write_text(to_text(workload_to_wire(prefetching())))
     code, said = run("show", file)
@@ -86,7 +86,7 @@ def test_a_workload_is_shown_in_numbers(tmp_path: Path) -> None:
     assert (second["collective"], second["bytes"], second["uneven"]) == ("alltoall", 240, 1)
 
 
-def test_what_cannot_be_read_is_a_sentence_and_nothing_is_written(traces: Path) -> None:
+def test_unreadable_trace_gives_one_sentence_and_no_file(traces: Path) -> None:
     output = traces / "w.json"
     bad = {
         "cut.json": profile(0, PREFETCHING)[:-9],
@@ -110,7 +110,7 @@ def test_what_cannot_be_read_is_a_sentence_and_nothing_is_written(traces: Path) 
     assert "expected a workload file" in said
 
 
-def test_a_workload_is_made_of_a_model_and_its_parameters_are_told(tmp_path: Path) -> None:
+def test_workload_is_made_of_a_model_and_its_parameters_are_reported(tmp_path: Path) -> None:
     output = tmp_path / "w.json"
     asked: list[str | Path] = [
         "make",

@@ -64,7 +64,7 @@ def test_every_hard_algorithm_is_emitted(hard: Hard) -> None:
 
 
 def test_rows_of_older_files_are_read(tmp_path: Path) -> None:
-    """Those of ten fields; `load_project` refuses what is no program."""
+    """Instructions of ten fields. `load_project` rejects files without a program."""
     write_project(tmp_path / "p", generate(frontier("line:3", "allgather"), "host"))
     file = tmp_path / "p" / PROGRAM_FILE
     text, short = re.subn(r",null,null,\[\]\](?=[\],])", "]", file.read_text())
@@ -76,7 +76,7 @@ def test_rows_of_older_files_are_read(tmp_path: Path) -> None:
         load_project(tmp_path / "p")
 
 
-def test_numbers_that_no_instruction_holds_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_numbers_that_no_instruction_holds_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     algorithms = frontier("ring:4", "allgather")
     for name, says in (
         ("MAX_NUMBER", "flag ., and generated code counts to 3"),
@@ -124,7 +124,7 @@ KERNEL_SEND = {
 
 
 def test_machines_keep_to_the_order_of_the_protocol() -> None:
-    """What the model of it shows is shown of what is generated."""
+    """The properties of the model are those of the generated code."""
     machine = generate(frontier("ring:4", "allgather"), "cuda")["machine.hpp"]
     enter, send = (
         re.split(rf"\n  SCCL_CALLED \w+ {name}\(", machine)[1].split("\n  }\n")[0]
@@ -263,7 +263,7 @@ def test_switch_points_come_from_the_cost_model() -> None:
 
 
 def test_switch_points_are_in_bytes_of_a_block() -> None:
-    """A call of reducescatter names the bytes of one rank's block; all of them cross the ring."""
+    """A call of reducescatter has the bytes of one rank's block, and all of them cross the ring."""
     few, many = found = frontier("ring:4", "reducescatter")
     made = build_bundle(found, serial=True, protocols=[("e", 0), ("d", 1 << 40)])
     saved = few.bandwidth_cost - many.bandwidth_cost
@@ -283,7 +283,7 @@ def refused(*words: str) -> str:
     return " ".join(done.output.split())
 
 
-def test_bad_input_is_one_sentence(tmp_path: Path) -> None:
+def test_bad_input_gives_one_sentence(tmp_path: Path) -> None:
     four = frontier("ring:4", "allgather")[0]
     good = save(four, tmp_path / "good.json")
     bad = save(replace(four, sends=four.sends[1:]), tmp_path / "bad.json")
@@ -397,7 +397,7 @@ def test_tuning_takes_the_fastest_and_ignores_noise() -> None:
     assert geometric_speedup(sizes, "0e", "0d") == pytest.approx((2 * 0.99 * 0.5) ** (1 / 3))
 
 
-def test_a_project_is_read_back(tmp_path: Path) -> None:
+def test_project_is_read_back(tmp_path: Path) -> None:
     write_project(tmp_path / "p", generate(all_of(DGX1_ALLGATHER), "cuda"))
     project = load_project(tmp_path / "p")
     assert (project.target, project.ranks) == ("cuda", 8)
@@ -421,7 +421,7 @@ def test_a_project_is_read_back(tmp_path: Path) -> None:
     ],
     ids=lambda change: change[0] if isinstance(change, tuple) else "",
 )
-def test_a_damaged_program_file_is_refused_in_one_sentence(
+def test_damaged_program_file_is_rejected_in_one_sentence(
     tmp_path: Path, change: tuple[str, str], says: str
 ) -> None:
     files = generate(frontier("ring:4", "allgather"), "host")
@@ -432,7 +432,7 @@ def test_a_damaged_program_file_is_refused_in_one_sentence(
     assert "\n" not in str(error.value)
 
 
-def test_a_program_file_of_an_older_version_is_read(tmp_path: Path) -> None:
+def test_program_file_of_an_older_version_is_read(tmp_path: Path) -> None:
     """It does not say the digests of its algorithms."""
     files = generate(frontier("ring:4", "allgather"), "host")
     older = re.sub(r'"digest":"[^"]*",', "", files[PROGRAM_FILE])

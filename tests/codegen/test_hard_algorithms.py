@@ -1,4 +1,4 @@
-"""The hard algorithms are what they are kept for."""
+"""The hard algorithms have the features for which they are stored."""
 
 from __future__ import annotations
 

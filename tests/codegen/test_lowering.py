@@ -1,4 +1,4 @@
-"""Programs do what their algorithms say, whatever the schedule; every pass keeps it so."""
+"""Programs perform their algorithms in every schedule, and every pass preserves that."""
 
 from __future__ import annotations
 
@@ -72,13 +72,13 @@ SCHEDULES: dict[str, Callable[[int], int]] = {
 
 
 def inputs_for(program: Program, count: int | None = None, dtype: Any = np.int64) -> list[Array]:
-    """Return inputs that tell chunks and, where they are reduced, ranks apart.
+    """Return inputs that distinguish chunks and, in reductions, ranks.
 
-    In int64 no two are alike; in other types they are small, so that every order of reduction gives
-    the same.
+    In int64 no two are equal. In other types they are small, so that every order of reduction gives
+    the same result.
 
     Args:
-        count: elements of a block; None: so many that no part of it is empty.
+        count: Elements of a block, by default so many that no part of it is empty.
     """
     size = np.dtype(dtype).itemsize
     elements = program.layout.parts * (64 // size) + 3 if count is None else count
@@ -122,7 +122,7 @@ def runs(algorithm: Algorithm, ways: Sequence[tuple[bool, str]] = EVERY_WAY) -> 
 
 @pytest.mark.parametrize("hard", rows(MATRIX), ids=str)
 def test_every_hard_algorithm_runs(hard: Hard) -> None:
-    """Those for 4 ranks in every way; they have all that the long ones have, but for length."""
+    """All modes of those for 4 ranks, which have all features of the long ones except length."""
     assert runs(load(hard), EVERY_WAY if hard in FOUR else FEW_WAYS)
 
 
@@ -185,7 +185,7 @@ PASSES: list[Callable[[Program], Program]] = [
 
 @pytest.mark.parametrize("hard", PASSED, ids=str)
 @pytest.mark.parametrize("apply", PASSES, ids=lambda p: p.__name__)
-def test_a_pass_keeps_the_result(apply: Callable[[Program], Program], hard: Hard) -> None:
+def test_pass_keeps_the_result(apply: Callable[[Program], Program], hard: Hard) -> None:
     before = lower(load(hard), Landing.OUTPUT)
     for earlier in PASSES[: PASSES.index(apply)]:
         before = earlier(before)
@@ -220,7 +220,7 @@ def test_passes_do_what_they_are_for() -> None:
 @pytest.mark.parametrize("landing", Landing)
 @pytest.mark.parametrize("collective", ["allgather", "alltoall", "gather", "scatter"])
 def test_copy_of_own_input_waits_for_nothing(collective: str, landing: Landing) -> None:
-    """In place it does nothing, and elsewhere no other instruction writes what it touches."""
+    """In place it does nothing, and elsewhere no other instruction writes its slots."""
     for algorithm in frontier("ring:4", collective):
         program = compile_program(algorithm, landing, serial=False)
         copies = 0
@@ -287,7 +287,7 @@ def follows_on_rank(own: RankProgram, before: Address, address: Address) -> bool
 
 @pytest.mark.parametrize("hard", PASSED, ids=str)
 def test_order_follows_on_each_rank_of_eager_programs(hard: Hard) -> None:
-    """Unless what overwrites a chunk contains it, by way of other ranks."""
+    """Except if the new content of a chunk contains it, by way of other ranks."""
     program = merge_reductions(
         forward_results(fuse_receive_reduce(lower(load(hard), Landing.SCRATCH)))
     )
@@ -306,7 +306,7 @@ def test_order_follows_on_each_rank_of_eager_programs(hard: Hard) -> None:
 
 
 def test_reductions_of_one_step_are_one_instruction() -> None:
-    """On a full machine each rank reduces what all others send it, in the order of their ranks."""
+    """On a full machine each rank reduces the data of all others, in the order of their ranks."""
     for algorithm in frontier("full:4", "reducescatter"):
         plain = forward_results(fuse_receive_reduce(lower(algorithm, Landing.OUTPUT)))
         merged = merge_reductions(plain)
@@ -350,7 +350,7 @@ def test_sends_and_receives_of_a_step_interleave() -> None:
             assert before == [min(n + LAG + 1, 12) for n in number]
 
 
-def test_a_chunk_is_sent_before_its_slot_is_reduced_into() -> None:
+def test_chunk_is_sent_before_its_slot_is_reduced_into() -> None:
     """Also where its sender sends many chunks in a step, and its peer few."""
     both_ways = (
         *(make_send(chunk, 0, 1, 0, reduce=True) for chunk in range(8)),
@@ -375,7 +375,7 @@ def test_a_chunk_is_sent_before_its_slot_is_reduced_into() -> None:
 @given(data=st.data())
 @settings(max_examples=times(200, by_day=30))
 def test_exchanges_of_unequal_numbers_of_chunks(data: st.DataObject) -> None:
-    """Of some chunks two ranks exchange their sums; of others one sends the sum back."""
+    """Two ranks exchange their sums of some chunks. For others one sends the sum back."""
     ranks = data.draw(st.integers(2, 4))
     chunks = ranks * data.draw(st.integers(1, 8))
     sends = []
@@ -423,10 +423,10 @@ def accesses(program: Program) -> tuple[int, int]:
     ],
     ids=str,
 )
-def test_what_is_sent_on_is_neither_stored_nor_loaded_here(
+def test_forwarded_values_are_neither_stored_nor_loaded(
     hard: Hard, before: tuple[int, int], after: tuple[int, int], awaited: tuple[int, int]
 ) -> None:
-    """Of what waits for slots, more is implied then."""
+    """More waits for slots are implied then."""
     plain = fuse_receive_reduce(lower(load(hard), Landing.OUTPUT))
     onward = forward_results(plain)
     assert (accesses(plain), accesses(onward)) == (before, after)
@@ -435,7 +435,7 @@ def test_what_is_sent_on_is_neither_stored_nor_loaded_here(
     assert tuple(lines(reuse_slots(p)).count(Op.CREDIT) for p in (plain, onward)) == awaited
 
 
-def test_what_is_needed_here_or_later_is_not_sent_on() -> None:
+def test_values_with_other_uses_are_not_forwarded() -> None:
     """Each condition by itself: on a line, the rank in the middle sends on all that it reduces."""
     (algorithm, *_) = frontier("line:3", "reduce")
     plain = fuse_receive_reduce(lower(algorithm, Landing.OUTPUT))
@@ -507,7 +507,7 @@ def kinds(program: Program) -> set[str]:
     return {fault.kind for fault in faults(program)}
 
 
-def test_the_interpreter_names_what_is_wrong() -> None:
+def test_interpreter_names_what_is_wrong() -> None:
     (algorithm, *_) = frontier("ring:4", "allgather")
     good = compile_program(algorithm, Landing.OUTPUT, serial=True)
     program = good.ranks[0].blocks[0].instructions
@@ -531,7 +531,7 @@ def test_the_interpreter_names_what_is_wrong() -> None:
     assert "wrong" in kinds(broken(good, 0, lambda x: x.__setitem__(send, other)))
 
 
-def test_the_interpreter_sees_every_chunk_that_is_sent_for_another() -> None:
+def test_interpreter_sees_every_chunk_that_is_sent_for_another() -> None:
     """Each part of a block is long enough to be looked at."""
     program = compile_program(
         load(Hard("dgx1", "allgather", (6, 3, 7))), Landing.SCRATCH, serial=True
@@ -546,7 +546,7 @@ def test_the_interpreter_sees_every_chunk_that_is_sent_for_another() -> None:
     assert seen >= 7  # each part leaves its rank at least once
 
 
-def test_the_interpreter_sees_two_at_one_slot() -> None:
+def test_interpreter_sees_two_at_one_slot() -> None:
     """Without credits, some schedule overwrites a slot that is still being read."""
     program = compile_program(
         load(Hard("one-way", "reduce", (5, 4, 6), root=2)), Landing.OUTPUT, serial=False
@@ -572,7 +572,7 @@ def test_the_interpreter_sees_two_at_one_slot() -> None:
     assert all(not faults(program, choose=choose) for choose in SCHEDULES)
 
 
-def test_a_rejected_algorithm_is_never_lowered() -> None:
+def test_rejected_algorithm_is_never_lowered() -> None:
     (algorithm, *_) = frontier("ring:4", "allgather")
     bad = replace(algorithm, sends=algorithm.sends[1:])
     with pytest.raises(JudgeError, match="fails verification"):

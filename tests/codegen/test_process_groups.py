@@ -23,11 +23,11 @@ NAMES = {
     "broadcast@0-1:1+scatter@2,3:3": "custom_broadcast_0_1_1_scatter_2_3_3",
     "alltoall@0,1,3": "custom_alltoall_0_1_3",
 }
-"""Collectives in groups of four ranks, and what they are called in C."""
+"""Collectives in groups of four ranks, and their names in C."""
 
 
 def in_groups() -> list[Algorithm]:
-    """Return what has the least R/C of each, for which chunks go by way of other groups."""
+    """Return algorithms of minimum R/C of each, whose chunks go by way of other groups."""
     full, quick = machine("full:4"), Settings("cpsat", Effort(20.0, 0), no_store=True)
     found = []
     for text in NAMES:

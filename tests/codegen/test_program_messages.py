@@ -1,4 +1,4 @@
-"""What programs send, in a simulation: the same as their algorithms, when their blocks let it."""
+"""Messages of programs in the simulator: equal to their algorithms' if blocks allow it."""
 
 from __future__ import annotations
 
@@ -77,10 +77,10 @@ def check(algorithm: Algorithm) -> None:
 
 @pytest.mark.parametrize(("name", "collective", "machine"), CLASSICAL)
 def test_classical_ones(name: str, collective: str, machine: str) -> None:
-    """With as many blocks as there are instructions they take what the algorithm does.
+    """With as many blocks as instructions, programs take the time of the algorithm.
 
-    Not where an algorithm waits for what was at a place to leave it, since programs keep what
-    arrives in slots of its own.
+    This excludes algorithms that wait until a place is free, since programs keep arrivals in
+    separate slots.
     """
     check(classical(name, collective, machine))
 
@@ -90,7 +90,7 @@ def test_hard_ones(hard: Hard) -> None:
     check(load(hard))
 
 
-def test_what_a_block_sends_starts_in_its_order() -> None:
+def test_sends_of_a_block_start_in_its_order() -> None:
     algorithm = classical("multi-ring", "allreduce", "dgx1")
     for serial in (False, True):
         program = compile_program(algorithm, Landing.SCRATCH, serial=serial)

@@ -1,4 +1,4 @@
-"""Calls in a row never meet, whatever the interleaving; each part of the protocol is needed."""
+"""Consecutive calls never conflict in any interleaving, and each part of the protocol is needed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from tests.kit.strategies import diameter, specs, topologies
 
 COLLECTIVES = ("allgather", "broadcast", "alltoall", "reduce")
 MACHINES = ("line:3", "ring:4")
-"""Where some pairs are not linked."""
+"""A machine without links between some pairs."""
 
 DGX1 = [
     Hard("dgx1", "allgather", (6, 3, 7)),
@@ -106,10 +106,10 @@ def calls_of(machine: str, *, serial: bool = False) -> list[Call]:
     ("machine", "serial"), [*((machine, False) for machine in MACHINES), ("ring:4", True)]
 )
 def test_nothing_goes_wrong(machine: str, serial: bool) -> None:
-    """Every three calls in a row: what is of epoch e meets nothing that is later than e + 2.
+    """Every three consecutive calls: epoch e conflicts with nothing later than e + 2.
 
-    For before a rank enters e + 2 it has left e, and all who would write there know it. Then calls
-    of one to three pieces, between which no kernel ends.
+    Before a rank enters e + 2 it has left e, and all writers into its window know it. Then calls of
+    one to three pieces, between which no kernel ends.
     """
     calls = calls_of(machine, serial=serial)
     some = calls[:: 2 if serial else 3]
@@ -208,8 +208,8 @@ def with_flags_as_places(processes: Processes) -> Processes:
 
 
 @pytest.mark.parametrize("machine", MACHINES)
-def test_a_flag_is_not_set_anew_before_all_have_seen_it(machine: str) -> None:
-    """So streams may await exactly an epoch, and its tag: they would miss what is overwritten."""
+def test_flag_is_not_set_again_before_all_have_seen_it(machine: str) -> None:
+    """So streams may await exactly an epoch and its tag, since they would miss a later one."""
     calls = [call for call in calls_of(machine, serial=True) if call.mode is not Mode.PACKETS]
     long = [replace(call, pieces=1 + n % 3) for n, call in enumerate(calls)]
     for protocol, fine in ((PROTOCOL, True), (replace(PROTOCOL, copies=1), False)):
@@ -271,7 +271,7 @@ def small(mode: Mode, protocol: Protocol, wrap: int = 4) -> Model:
 
 
 @pytest.mark.parametrize("mode", Mode)
-def test_numbers_of_packets_may_begin_anew(mode: Mode) -> None:
+def test_numbers_of_packets_may_begin_again(mode: Mode) -> None:
     for wrap in (4, 6, 8):
         assert judge(small(mode, PROTOCOL, wrap).processes()) == set()
 
@@ -293,7 +293,7 @@ def test_slices_tell_together() -> None:
 def test_windows_are_needed_of_the_neighbours_in_all_programs() -> None:
     both = [compile_program(load(hard), Landing.SCRATCH, serial=False) for hard in DGX1[1:]]
     model = Model([Call(p) for p in both * 2], bundle=both[:1])
-    assert judge(model.processes())  # who is not told waits for ever
+    assert judge(model.processes())  # a rank without notification waits for ever
     assert model.unmapped
 
 
@@ -324,7 +324,7 @@ def tiny() -> list[tuple[str, Callable[[Protocol], Model]]]:
 
 
 def agree(models: Sequence[tuple[str, Callable[[Protocol], Model]]]) -> set[tuple[bool, bool]]:
-    """Check both judges against one another; return whether they find faults, and in what."""
+    """Check both judges against one another, and return whether they find faults, and where."""
     verdicts = set()
     for name, model in models:
         for protocol in (PROTOCOL, *(protocol for protocol, _ in WEAKER.values())):
@@ -347,15 +347,15 @@ def test_every_interleaving_of_more_is_as_one_run_says() -> None:
 
 @given(st.randoms(use_true_random=False), st.sampled_from(list(Mode)))
 @settings(max_examples=times(10))
-def test_the_schedule_of_that_run_does_not_matter(rng: random.Random, mode: Mode) -> None:
+def test_schedule_of_that_run_does_not_matter(rng: random.Random, mode: Mode) -> None:
     assert judge(small(mode, PROTOCOL).processes(), rng.randrange) == set()
 
 
 @pytest.mark.parametrize("machine", ["line:3", "ring:4"])
-def test_nobody_hangs_whenever_a_rank_dies(machine: str) -> None:
-    """Who waits for the dead rank itself gives up; all others are reached by marks of neighbours.
+def test_no_rank_hangs_after_a_death(machine: str) -> None:
+    """A rank that waits for the dead rank gives up, and marks of neighbors reach all others.
 
-    A rank that finds its mark set ends, and marks its neighbours; nobody reads anything wrong.
+    A rank with its mark set ends and marks its neighbors, and no rank reads anything wrong.
     """
     calls = [
         Call(program(machine, name, mode), mode)

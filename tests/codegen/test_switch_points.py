@@ -46,7 +46,7 @@ LONG = Algorithm(
     ("machine", "bytes_at"),
     [(None, 25_000), (pair(2.0, 25.0), 50_000), (pair(1.0, 5.0, lanes=2), 10_000)],
 )
-def test_the_costs_of_a_machine_decide_from_where_on_another_serves(
+def test_costs_of_a_machine_decide_from_where_on_another_serves(
     machine: Topology | None, bytes_at: int
 ) -> None:
     """Two lanes of 5 GB/s are one of 10, on a link that has one."""
@@ -93,8 +93,8 @@ def test_small_sizes_are_served_by_programs_of_few_parts() -> None:
     assert [one.algorithm for one in entry.algorithms] == [many]
 
 
-def test_a_call_of_many_pieces_pays_for_each() -> None:
-    """Where slots end pieces, the program of more parts serves smaller buffers already."""
+def test_call_of_many_pieces_pays_for_each() -> None:
+    """If slots limit pieces, the program of more parts serves smaller buffers already."""
     few = ModeledProgram(0, 2, 2, 16, 16, Costs(0.7, 25.0), instructions=10, slot_bytes=327680)
     many = replace(few, rounds=14, chunks=144, parts=144, instructions=90)
     protocols = [("d", 0)]
@@ -109,13 +109,13 @@ def test_a_call_of_many_pieces_pays_for_each() -> None:
     assert first < 0 <= last
 
 
-def test_a_machine_that_lacks_a_link_is_refused() -> None:
+def test_machine_that_lacks_a_link_is_rejected() -> None:
     one_way = replace(OWN, name="one way", links=OWN.links[:1])
     with pytest.raises(ParameterError, match="'one way' has no link 1->0, which an algorithm for"):
         Costs.from_machine(OWN, one_way)
 
 
-def test_a_project_takes_them_from_a_file(tmp_path: Path) -> None:
+def test_project_takes_them_from_a_file(tmp_path: Path) -> None:
     for name, algorithm in (("quick", QUICK), ("long", LONG)):
         (tmp_path / f"{name}.json").write_text(to_text(algorithm_to_wire(algorithm)))
     machine = tmp_path / "machine"
@@ -139,7 +139,7 @@ TRIO = Topology("trio", 3, (*OWN.links, Link(0, 2, 1, 1.0, 1.0)), 1.0, 1.0)
 def written(
     folder: Path, target: str = "host", transport: str = "kernel", machine: Topology = OWN
 ) -> dict[str, str]:
-    """Write a project and return what it holds."""
+    """Write a project and return its content."""
     costs = partial(Costs.from_machine, machine=machine)
     made = generate([QUICK, LONG], target, CodegenOptions(None, transport), None, costs)
     write_project(folder, made)
@@ -206,7 +206,7 @@ def test_tune_says_in_json_whose_costs_it_took(tmp_path: Path) -> None:
         (OWN, ("--collective", "reduce"), "has no 'reduce', only broadcast"),
     ],
 )
-def test_what_does_not_fit_a_project_leaves_it_as_it_was(
+def test_unfit_costs_leave_the_project_unchanged(
     machine: Topology, more: tuple[str, ...], says: str, tmp_path: Path
 ) -> None:
     before = written(tmp_path / "project", machine=pair(2.0, 25.0))
@@ -217,7 +217,7 @@ def test_what_does_not_fit_a_project_leaves_it_as_it_was(
 
 
 @pytest.mark.parametrize("lacking", ["links", "protocols"])
-def test_a_project_that_does_not_tell_its_links_has_to_be_measured(
+def test_project_that_does_not_tell_its_links_has_to_be_measured(
     lacking: str, tmp_path: Path
 ) -> None:
     written(tmp_path / "project")
@@ -234,7 +234,7 @@ def test_a_project_that_does_not_tell_its_links_has_to_be_measured(
 
 
 def test_tune_leaves_other_collectives_alone(tmp_path: Path) -> None:
-    """Of reduce, with the same algorithms backwards, the switch point stays."""
+    """A reduce by the reversed algorithms has the same switch point."""
     back = [
         Algorithm(OWN, named_spec("reduce", 2).at(a.collective.chunks), a.rounds_per_step,
                   tuple(make_send(s.chunk, 1, 0, s.step, reduce=True) for s in a.sends))

@@ -1,4 +1,4 @@
-"""Collectives of counts: what ranks have and want of how many elements, bounds, plans, refusals."""
+"""Collectives with counts: elements of pre- and postconditions, bounds, plans, errors."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_plans_bring_all_elements(data: st.DataObject) -> None:
     assert best.bound.lower_bound <= best.bound.objective
 
 
-def test_a_schedule_of_the_wrong_sizes_is_none() -> None:
+def test_schedule_of_the_wrong_sizes_is_none() -> None:
     """All bytes are there, but not of the chunk that has most."""
     spec = resolve_collective("3*broadcast@0-1+broadcast@2-3", 4)
     ring = machine("ring:4")
@@ -202,14 +202,14 @@ def test_files_of_counts_say_what_they_are() -> None:
         ({"pre": [[0, 0]], "post": [[0, 1]], "counts": [0]}, ">= 1"),
     ],
 )
-def test_counts_that_contradict_are_refused(file: dict[str, object], words: str) -> None:
+def test_counts_that_contradict_are_rejected(file: dict[str, object], words: str) -> None:
     with pytest.raises(InputError) as error:
         read({"name": "mine", "ranks": 2, **file})
     assert words in str(error.value)
 
 
 @pytest.mark.parametrize("name", ["tacos", "ksync", "limit"])
-def test_who_takes_chunks_of_one_size_says_so(name: str) -> None:
+def test_uniform_size_requirement_is_reported(name: str) -> None:
     spec = resolve_collective("2*allgather@0-1+alltoall@2-3", 4)
     ring = machine_model(machine("ring:4")).topology
     with pytest.raises(CollectiveError, match="takes chunks of one size"):
@@ -258,7 +258,7 @@ def test_counts_have_a_file_of_their_own(
         (("scatterv", "--root", "7"), "1 2 3 4", "expected a rank from 0 to 3"),
     ],
 )
-def test_counts_that_do_not_fit_are_refused(
+def test_counts_that_do_not_fit_are_rejected(
     tmp_path: Path, collective: tuple[str, ...], text: str | None, says: str
 ) -> None:
     file = tmp_path / "counts.txt"

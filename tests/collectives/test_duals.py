@@ -1,4 +1,4 @@
-"""Duals: what they are for, what they are refused for, and that they are right, by brute force."""
+"""Duals: existing ones, unsupported ones, and correctness by brute force."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.kit.nightly import times
 from tests.kit.strategies import topologies
 
 State = tuple[int, ...]
-"""By rank: whose contributions the partial result there is made of, as bits; 0: there is none."""
+"""Contributions of the partial result on each rank, as bits, or 0 without a result."""
 
 
 def pairs(*groups: set[int]) -> Relation:
@@ -48,7 +48,7 @@ def combining(pre: Relation, post: Relation, chunks: int, **more: Any) -> Spec:
         Spec("allreduce", 4, 1, 1, ALL, ALL, combining=True),
     ],
 )
-def test_what_has_no_known_dual_is_refused(spec: Spec) -> None:
+def test_collective_without_dual_is_rejected(spec: Spec) -> None:
     with pytest.raises(CollectiveError, match="exist for one rank per chunk and for allreduce"):
         dual_of(spec)
 
@@ -61,7 +61,7 @@ def test_named_collectives_have_one(name: str) -> None:
 
 
 def led_to(machine: Topology, state: State, rounds: int) -> Iterator[State]:
-    """Yield what a step can lead to: every link is idle, copies, or reduces."""
+    """Yield the successors of a state in a step: every link is idle, copies, or reduces."""
     edges = sorted(machine.edges)
     for uses in product(("", "copy", "reduce"), repeat=len(edges)):
         sends = [(u, v, how) for (u, v), how in zip(edges, uses, strict=True) if how]
@@ -77,7 +77,7 @@ def led_to(machine: Topology, state: State, rounds: int) -> Iterator[State]:
 
 
 def arrived(state: State, sends: list[tuple[int, int, str]]) -> State | None:
-    """Return the state after sends; None if one counts a contribution twice, or two conflict."""
+    """Return the state after sends, or None if one double-counts or two conflict."""
     then = list(state)
     copies = Counter(v for _, v, how in sends if how == "copy")
     arrivals = Counter(v for _, v, _ in sends)

@@ -1,4 +1,4 @@
-"""Collectives in process groups, and several at once: what ranks have and want, and refusals."""
+"""Collectives in process groups, and concurrent ones: pre- and postconditions, and errors."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tests.kit.executed import is_right
 
 @given(st.data())
 def test_each_group_has_a_collective_of_its_own(data: st.DataObject) -> None:
-    """Ranks of a group hold and want what they would if there were no others."""
+    """Ranks of a group hold and demand the same chunks as without other groups."""
     ranks = data.draw(st.integers(4, 9))
     order = data.draw(st.permutations(range(ranks)))
     cut = data.draw(st.integers(2, ranks - 2))
@@ -149,19 +149,19 @@ def test_they_are_planned_over_links_of_others_too(text: str, synthesiser: str) 
         ("mine.json@2x4", "a .json file of your own without '@'"),
     ],
 )
-def test_what_makes_no_sense_is_refused_in_a_sentence(text: str, says: str) -> None:
+def test_invalid_arguments_give_one_sentence(text: str, says: str) -> None:
     with pytest.raises(InputError) as refused:
         resolve_collective(text, 8)
     assert says in str(refused.value)
     assert "\n" not in str(refused.value)
 
 
-def test_a_root_is_for_one() -> None:
+def test_root_is_for_one() -> None:
     with pytest.raises(InputError, match="give each group its own"):
         resolve_collective("broadcast@2x4", 8, 3)
 
 
-def test_sizes_that_have_no_small_multiple_are_refused() -> None:
+def test_sizes_that_have_no_small_multiple_are_rejected() -> None:
     cuts = [0, 2, 5, 10, 17, 28, 41, 58]
     groups = "/".join(f"{a}-{b - 1}" for a, b in pairwise(cuts))
     with pytest.raises(InputError, match="C is a multiple of 510510, of the sizes of all groups"):
@@ -221,7 +221,7 @@ def test_each_group_of_a_file_may_have_its_own(tmp_path: Path) -> None:
         ([{"ranks": [0, 1], "extra": 1}], "extra"),
     ],
 )
-def test_files_of_groups_that_make_no_sense_are_refused(
+def test_files_of_groups_that_make_no_sense_are_rejected(
     tmp_path: Path, groups: object, says: str
 ) -> None:
     with pytest.raises(InputError) as refused:
@@ -230,7 +230,7 @@ def test_files_of_groups_that_make_no_sense_are_refused(
     assert "\n" not in str(refused.value)
 
 
-def test_a_file_of_something_else_is_no_file_of_groups(tmp_path: Path) -> None:
+def test_file_of_something_else_is_no_file_of_groups(tmp_path: Path) -> None:
     (tmp_path / "mine.json").write_text('{"kind": "topology"}')
     with pytest.raises(InputError, match="it is no file of groups"):
         format_in_groups("allgather", str(tmp_path / "mine.json"))

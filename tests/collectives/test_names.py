@@ -121,13 +121,13 @@ def test_allgatherv_from_a_file(tmp_path: Path) -> None:
     assert again == collective
 
 
-def test_a_custom_reduction_whose_root_contributes(tmp_path: Path) -> None:
+def test_custom_reduction_whose_root_contributes(tmp_path: Path) -> None:
     text = write(tmp_path, pre=[[0, 0], [0, 1], [0, 2]], post=[[0, 0]], combining=True)
     assert dual_of(resolve_collective(text, 3)).spec.at(1).destinations(0) == {0, 1, 2}
 
 
 def test_no_rank_has_more_chunks_than_there_are() -> None:
-    """Of a file: R/C and all that is reckoned with it would be beyond all measure."""
+    """Size limits of a file keep R/C and its derived values finite."""
     wire = collective_to_wire(named_spec("allgather", 3).at(2))
     with pytest.raises(FormatError, match="chunks is 7, expected at most the 6"):
         collective_from_wire(msgspec.structs.replace(wire, chunks=7), "file")
@@ -170,7 +170,7 @@ def test_bad_custom_collectives(fields: dict[str, object], says: str, tmp_path: 
         resolve_collective(write(tmp_path, **fields), 3)
 
 
-def test_a_huge_chunk_number_is_refused_quickly(tmp_path: Path) -> None:
+def test_huge_chunk_number_is_rejected_quickly(tmp_path: Path) -> None:
     text = write(tmp_path, pre=[[0, 0]], post=[[10**12, 1]])
     with pytest.raises(InputError, match="has no source"):
         resolve_collective(text, 3)

@@ -49,14 +49,14 @@ def test_both_values_are_named() -> None:
 
 
 def test_values_that_are_nearly_the_same_are_told_apart() -> None:
-    """Numbers are compared exactly; those that round to the same text are shown as fractions."""
+    """Numbers are compared exactly. Those that round to the same text are shown as fractions."""
     third, less = Fraction(1, 3), Fraction(1, 3) - Fraction(1, 10**20)
     Bound(Measure.COST, third, third).require_holds()
     with pytest.raises(ContradictionError, match="and the lower bound on the R/C is 1/3: one"):
         Bound(Measure.COST, less, third).require_holds()
 
 
-def test_a_contradiction_passes_from_process_to_process() -> None:
+def test_contradiction_passes_from_process_to_process() -> None:
     error = ContradictionError("a is 1, and b is 2")
     copied = pickle.loads(pickle.dumps(error))  # noqa: S301 - it is our own
     assert (copied.conflict, str(copied)) == (error.conflict, str(error))
@@ -84,7 +84,7 @@ def false_bound(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("false_bound")
 @pytest.mark.parametrize("verb", TIMED)
-def test_a_plan_below_a_bound_on_time_is_a_defect(verb: str) -> None:
+def test_plan_below_a_bound_on_time_is_a_defect(verb: str) -> None:
     code, out, err = sccl(*TIMED[verb])
     said = " ".join(err.split())
     assert code == 4, (out, err)
@@ -94,7 +94,7 @@ def test_a_plan_below_a_bound_on_time_is_a_defect(verb: str) -> None:
     assert "%" not in out
 
 
-def test_a_tacos_schedule_below_its_bound_is_a_defect(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tacos_schedule_below_its_bound_is_a_defect(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sccl.synth.tacos.matching_problem.lower_bound_ticks", lambda *_: 10**15)
     code, out, err = sccl("tacos", *ASKED, "--size", "3KB", "--restarts", "1")
     assert code == 4
@@ -102,7 +102,7 @@ def test_a_tacos_schedule_below_its_bound_is_a_defect(monkeypatch: pytest.Monkey
     assert "%" not in out
 
 
-def test_a_simulation_below_its_bound_is_a_defect(
+def test_simulation_below_its_bound_is_a_defect(
     tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     file = tmp_path / "ring.json"
@@ -126,7 +126,7 @@ def test_objects_of_the_library_are_checked_as_well() -> None:
 # --- steps, rounds, periods ----------------------------------------------------------------------
 
 
-def test_a_point_below_a_proved_limit_is_a_defect() -> None:
+def test_point_below_a_proved_limit_is_a_defect() -> None:
     honest = swept("ring:3", "broadcast", k=1, max_steps=2)
     assert honest.require_consistent() is honest
     assert honest.bounds is not None
@@ -143,7 +143,7 @@ def test_a_point_below_a_proved_limit_is_a_defect() -> None:
             false.require_consistent()
 
 
-def test_a_false_bound_ends_a_sweep_as_a_defect(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_false_bound_ends_a_sweep_as_a_defect(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = swept("ring:3", "broadcast", k=1, max_steps=2)
     assert honest.bounds is not None
     false = replace(honest.bounds, bandwidth=Fraction(99))
@@ -154,7 +154,7 @@ def test_a_false_bound_ends_a_sweep_as_a_defect(monkeypatch: pytest.MonkeyPatch)
     assert "a defect of sccl" in " ".join(err.split())
 
 
-def test_a_training_plan_below_its_bound_is_a_defect() -> None:
+def test_training_plan_below_its_bound_is_a_defect() -> None:
     plan = prefetching_plan()
     assert check_bound_holds(replace(plan, bound_ns=plan.period_ns)).gap == 0
     with pytest.raises(ContradictionError, match=r"is 14\.5 us, and .* is 14\.501 us"):

@@ -21,7 +21,7 @@ def pair(lanes: int, alpha_us: float, gb_per_s: float, *budgets: Budget) -> Topo
     return Topology("pair", 2, links, alpha_us, gb_per_s, budgets)
 
 
-def test_a_lane_of_dgx1_takes_40_ps_a_byte_and_two_lanes_half() -> None:
+def test_lane_of_dgx1_takes_40_ps_a_byte_and_two_lanes_half() -> None:
     dgx1 = resolve_topology("dgx1")
     clock = Clock.from_topology(dgx1, 25_000)
     lanes = dgx1.lanes()
@@ -45,9 +45,7 @@ def test_during_alpha_a_link_is_free_or_busy() -> None:
 
 def test_costs_are_the_decimals_that_are_written() -> None:
     assert Clock.from_topology(pair(1, 0.3, 12.1), 121).busy(0) == 10_000  # as doubles: a tick more
-    assert (
-        Clock.from_topology(pair(3, 0.1 + 0.2, 0.1), 3).lag(0) == 300_001
-    )  # what repr says of that sum
+    assert Clock.from_topology(pair(3, 0.1 + 0.2, 0.1), 3).lag(0) == 300_001  # the repr of that sum
 
 
 def test_chunks_may_have_sizes_of_their_own_and_budgets_are_pipes() -> None:

@@ -1,4 +1,4 @@
-"""What a collective says of its classes without listing them, against the list."""
+"""Chunk classes of collectives, compared with the explicit list."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def compiled_now(module: Any) -> int:
     return int(sum(module.twice.stats.cache_misses.values()))
 
 
-def test_what_names_modules_that_are_gone_is_compiled_anew(
+def test_cache_of_missing_modules_is_recompiled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "kept_on_disk.py"

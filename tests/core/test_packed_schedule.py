@@ -68,7 +68,7 @@ def quiet(_done: int, _of: int) -> None:
 
 @settings(max_examples=times(40))
 @given(st.data())
-def test_a_part_of_it_is_that_part_of_its_rows(data: st.DataObject) -> None:
+def test_part_of_it_is_that_part_of_its_rows(data: st.DataObject) -> None:
     schedule = data.draw(right())
     every, ticks = whole(schedule), schedule.finish
     excerpt = ScheduleFilter(
@@ -87,7 +87,7 @@ def test_a_part_of_it_is_that_part_of_its_rows(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("make", [plain, both], ids=["copies", "both"])
-def test_a_file_gives_back_what_was_written(
+def test_file_gives_back_what_was_written(
     make: Callable[[], PackedSchedule], tmp_path: Path
 ) -> None:
     schedule = make()
@@ -105,14 +105,14 @@ def test_a_file_gives_back_what_was_written(
 
 @settings(max_examples=times(20))
 @given(st.data())
-def test_what_stays_in_its_file_is_what_was_written(data: st.DataObject) -> None:
+def test_memory_mapped_schedule_equals_the_written_one(data: st.DataObject) -> None:
     schedule = data.draw(right())
     excerpt = ScheduleFilter(chunk=data.draw(st.integers(0, schedule.collective.num_chunks - 1)))
     with TemporaryDirectory() as folder:
         write_packed(Path(folder) / "s", schedule, quiet)
         there, _ = load_packed(Path(folder) / "s", quiet)
         assert all(isinstance(lies_in(column), mmap) for column in (there.fired, there.log))
-        (Path(folder) / "s").unlink()  # as a file that is replaced: what is mapped stays
+        (Path(folder) / "s").unlink()  # like a replaced file, whose mapped content stays
         release_pages(there.log)
         assert there.partial_schedule(excerpt) == schedule.partial_schedule(excerpt)
         assert violations(there) == []
@@ -120,13 +120,13 @@ def test_what_stays_in_its_file_is_what_was_written(data: st.DataObject) -> None
 
 
 def lies_in(column: object) -> object:
-    """Return what the memory of an array belongs to."""
+    """Return the owner of an array's memory."""
     while isinstance(column, np.ndarray):
         column = column.base
     return column
 
 
-def test_what_is_too_long_for_a_verb_is_said_with_what_else_to_do(
+def test_too_long_schedule_error_names_an_alternative(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("sccl.core.packed_schedule.MAX_PART_TRANSFERS", 10)
@@ -163,7 +163,7 @@ def forged(content: bytes, old: str, new: str) -> bytes:
         ("^{", "", "not JSON"),
     ],
 )  # fmt: skip
-def test_forged_heads_are_refused_in_a_sentence(
+def test_forged_heads_are_rejected_in_a_sentence(
     old: str, new: str, says: str, tmp_path: Path
 ) -> None:
     write_packed(tmp_path / "s", plain(), quiet)
@@ -175,7 +175,7 @@ def test_forged_heads_are_refused_in_a_sentence(
 
 @settings(max_examples=times(60))
 @given(st.data())
-def test_damaged_files_are_refused_or_told_as_changed(data: st.DataObject) -> None:
+def test_damaged_files_are_rejected_or_told_as_changed(data: st.DataObject) -> None:
     content = bytearray(b"".join(bytes(piece) for piece in files.content_pieces(plain(), quiet)))
     if data.draw(st.booleans()):
         content = content[: data.draw(st.integers(0, len(content) - 1))]
@@ -194,7 +194,7 @@ def test_damaged_files_are_refused_or_told_as_changed(data: st.DataObject) -> No
         assert not intact or schedule == plain()
 
 
-def test_a_long_head_is_not_read(tmp_path: Path) -> None:
+def test_long_head_is_not_read(tmp_path: Path) -> None:
     (tmp_path / "s").write_bytes(PACKED_MAGIC + (2**63).to_bytes(8, "little"))
     with pytest.raises(FormatError, match="its head has 9223372036854775808 bytes"):
         load_packed(tmp_path / "s", quiet)
@@ -224,7 +224,7 @@ def test_a_long_head_is_not_read(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_is_no_packed_schedule_is_refused(
+def test_invalid_packed_schedule_is_rejected(
     change: Callable[[PackedSchedule], dict[str, Any]], says: str
 ) -> None:
     with pytest.raises(InputError, match=says):
@@ -240,13 +240,13 @@ def test_what_is_no_packed_schedule_is_refused(
         (ScheduleFilter(until=2**63), "until is"),
     ],
 )
-def test_parts_that_are_not_there_are_refused(excerpt: ScheduleFilter, says: str) -> None:
+def test_parts_that_are_not_there_are_rejected(excerpt: ScheduleFilter, says: str) -> None:
     for part in (plain().partial_schedule, lambda e: e.of(whole(plain()))):
         with pytest.raises(InputError, match=says):
             part(excerpt)
 
 
-def test_parts_too_long_to_write_down_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parts_too_long_to_write_down_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sccl.core.packed_schedule.MAX_PART_TRANSFERS", 10)
     with pytest.raises(TooLargeError, match="give a chunk, a rank, or a shorter time"):
         plain().partial_schedule(ScheduleFilter())

@@ -1,4 +1,4 @@
-"""Schedules: their form, their files, and what they say of time."""
+"""Schedules: their form, their files, and their times."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SHAPE = jsonschema.Draft202012Validator(json_schema(ScheduleWire))
 
 
 @given(schedules())
-def test_a_schedule_comes_back_from_its_file(schedule: Schedule) -> None:
+def test_schedule_comes_back_from_its_file(schedule: Schedule) -> None:
     text = "".join(text_pieces(schedule))
     wire = parse(text, ScheduleWire, "there")
     assert schedule_from_wire(wire, "there") == schedule
@@ -59,7 +59,7 @@ def test_rows_that_are_read_in_pieces_are_those_of_the_whole(
 
 
 def loaded(text: str, piece: int = 2**40) -> tuple[Schedule, bool] | str:
-    """Return what comes of a file, read in pieces of so many bytes, or what is said of it."""
+    """Return the schedule of a file that is read in pieces of so many bytes, or its error."""
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(files, "_PIECE_BYTES", piece)
         path = Path(folder) / "schedule.json"
@@ -107,7 +107,7 @@ def test_rows_with_the_same_times_are_one_transfer(model: AlphaModel, tmp_path: 
         assert {row[2] for row in busy} == {0, whole.clock.us(3 * int(whole.end[0]))}
 
 
-def test_the_last_arrival_is_the_finish_in_both_models() -> None:
+def test_last_arrival_is_the_finish_in_both_models() -> None:
     travels, occupies = (around_a_ring(model) for model in AlphaModel)
     alpha_ps = round(resolve_topology("ring:3").alpha_us * 10**6)
     assert travels.finish == travels.end.max() + alpha_ps
@@ -154,12 +154,12 @@ def at(name: str, row: int, value: int) -> dict[str, Any]:
         ({"chunk_bytes": 0}, "a chunk has 0 bytes"),
     ],
 )
-def test_what_is_no_schedule_is_one_sentence(changes: dict[str, Any], says: str) -> None:
+def test_invalid_schedule_gives_one_sentence(changes: dict[str, Any], says: str) -> None:
     with pytest.raises(ParameterError, match=says):
         replace(around_a_ring(), **changes)
 
 
-def test_a_schedule_fits_its_machine_and_its_chunks() -> None:
+def test_schedule_fits_its_machine_and_its_chunks() -> None:
     whole = around_a_ring()
     with pytest.raises(CollectiveError, match="made for 4 ranks"):
         replace(whole, collective=named_spec("allgather", 4).at(1))
@@ -213,7 +213,7 @@ def test_bad_files_say_what_is_wrong(
     assert isinstance(error.value, InputError)
 
 
-def test_a_short_file_does_not_speak_of_millions_of_pairs() -> None:
+def test_short_file_does_not_speak_of_millions_of_pairs() -> None:
     wire = schedule_to_wire(around_a_ring())
     chunks = 3 * 10**5
     many = msgspec.structs.replace(wire.collective, chunks=chunks, num_chunks=3 * chunks)
@@ -221,7 +221,7 @@ def test_a_short_file_does_not_speak_of_millions_of_pairs() -> None:
         schedule_from_wire(msgspec.structs.replace(wire, collective=many), "there")
 
 
-def test_a_file_that_was_changed_has_lost_its_digest(tmp_path: Path) -> None:
+def test_file_that_was_changed_has_lost_its_digest(tmp_path: Path) -> None:
     path = tmp_path / "schedule.json"
     path.write_text("".join(text_pieces(around_a_ring())))
     schedule, intact = load_schedule(path)

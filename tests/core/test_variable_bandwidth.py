@@ -1,4 +1,4 @@
-"""Bandwidth that varies: its files, and what links have when."""
+"""Time-varying bandwidth: its files, and the rates of links over time."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_numbers_are_the_decimals_that_are_written(tmp_path: Path) -> None:
         ('"links": [[0]], "from_us": 1, "fraction": 0', "Expected `array` of length 2"),
     ],
 )
-def test_what_contradicts_itself_is_refused(interval: str, says: str) -> None:
+def test_contradictory_bandwidth_is_rejected(interval: str, says: str) -> None:
     with pytest.raises(FormatError, match=says) as error:
         bandwidth_from_text(f'{{"intervals": [{{{interval}}}]}}', "b.json")
     assert str(error.value).startswith("b.json")
@@ -91,6 +91,6 @@ def test_links_that_a_machine_lacks_are_named() -> None:
         said.check_fits(RING)
 
 
-def test_a_file_of_nothing_is_refused() -> None:
+def test_file_of_nothing_is_rejected() -> None:
     with pytest.raises(InputError, match="length >= 1"):
         bandwidth_from_text('{"intervals": []}', "b.json")

@@ -1,4 +1,4 @@
-"""Workloads: what their parts are, whether they fit together, and their files."""
+"""Workloads: their parts, their consistency, and their files."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ STEP = prefetching()
 GIVEN = {op.id: op for op in STEP.ops}
 
 
-def test_it_comes_back_from_its_file(tmp_path: Path) -> None:
+def test_workload_reads_back_from_its_file(tmp_path: Path) -> None:
     text = to_text(workload_to_wire(STEP))
     (tmp_path / "w.json").write_text(text)
     assert load_workload(tmp_path / "w.json") == STEP
@@ -45,7 +45,7 @@ def test_it_comes_back_from_its_file(tmp_path: Path) -> None:
     assert len(list(STEP.computation())) == 3
 
 
-def test_what_a_file_says_wrong_is_said_with_its_name() -> None:
+def test_file_error_names_the_file() -> None:
     told = json.loads(to_text(workload_to_wire(STEP)))
     told["ops"][0]["duration_us"] += 1.0
     with pytest.raises(FormatError, match=r"^w.json: edited since sccl wrote it \(its digest"):
@@ -60,7 +60,7 @@ def test_what_a_file_says_wrong_is_said_with_its_name() -> None:
         workload_from_text(json.dumps(told), "w.json")
 
 
-def test_its_words_are_those_of_the_project() -> None:
+def test_workload_uses_the_vocabulary_of_the_project() -> None:
     assert {name for name in collective_names() if not name.endswith("v")} <= set(COLLECTIVES)
     assert {name.lower() for name in TYPES} <= set(ITEM_BYTES)
 
@@ -134,7 +134,7 @@ WRONG: dict[str, Callable[[], object]] = {
     r"wait for one another: .*gradients -> optimizer": lambda: prefetching(
         deps=(Dependency("optimizer", "gradients"), Dependency("gradients", "optimizer"))
     ),
-    # What runs first on a stream waits for what is behind it there.
+    # The first operation of a stream waits for a later one.
     r"wait for one another: (\w+) -> \w+ -> \w+ -> \1;": lambda: prefetching(
         deps=(Dependency("backward", "gradients"), Dependency("gradients", "forward"))
     ),
@@ -183,14 +183,14 @@ def _of_b() -> HostProgram:
 
 
 @pytest.mark.parametrize("says", WRONG)
-def test_what_contradicts_itself_is_a_sentence(says: str) -> None:
+def test_contradictory_workload_gives_one_sentence(says: str) -> None:
     with pytest.raises(ParameterError, match=says) as error:
         WRONG[says]()
     assert "\n" not in str(error.value)
     assert len(str(error.value)) < 300
 
 
-def test_a_role_that_was_not_traced_has_no_program() -> None:
+def test_role_that_was_not_traced_has_no_program() -> None:
     roles = (Role("all", (0,)), Role("others", (1,)))
     left = prefetching(roles=roles, submits=(*STEP.submits, HostProgram("others", ())))
     assert isinstance(left, Workload)
@@ -213,10 +213,10 @@ def test_groups_that_do_the_same_at_once_are_one_operation(tmp_path: Path) -> No
     assert load_workload(tmp_path / "w.json") == job
     (told,) = workload_part(job).collectives
     assert (told.group_ranks, told.groups, told.operations) == (2, 2, 1)
-    assert '"beside"' not in to_text(workload_to_wire(STEP))  # files are what they were
+    assert '"beside"' not in to_text(workload_to_wire(STEP))  # the files are unchanged
 
 
-def test_a_cycle_is_one_wherever_there_is_one() -> None:
+def test_cycle_is_one_wherever_there_is_one() -> None:
     draw = random.Random(seed("cycles"))  # noqa: S311 - the same graphs every time
     found = 0
     for _ in range(times(300)):

@@ -24,10 +24,10 @@ NUMBERS = tuple(map(str, range(16)))
 
 
 def text_of(trees: Trees, chunks: int, via: str = "", names: Sequence[str] = NUMBERS) -> bytes:
-    """Return trees of a chunk each as ForestColl writes them.
+    """Return trees of one chunk each in ForestColl's format.
 
     Args:
-        via: what lies between any two nodes, after a comma.
+        via: Text between two nodes, after a comma.
     """
     lines = [f'<Algo nchunkspernode="{chunks}">']
     for (root, index), sends in trees.items():
@@ -78,7 +78,7 @@ def test_chunks_that_go_together_are_one() -> None:
     assert read(content) == read(text_of(RING, 1))
 
 
-def test_what_passes_a_hop_shares_it() -> None:
+def test_flows_over_a_hop_share_it() -> None:
     """All to all at once over a switch take three rounds, which the links alone would not."""
     star = {(r, 0): [(r, s) for s in range(4) if s != r] for r in range(4)}
     assert read(text_of(star, 1)).rounds == 1
@@ -106,19 +106,19 @@ def test_nodes_are_sorted_by_their_numbers() -> None:
         (b"<tree", b"<!DOCTYPE a><tree", "not XML|document type"),
     ],
 )
-def test_what_is_wrong_is_one_sentence(old: bytes, new: bytes, says: str) -> None:
+def test_invalid_file_gives_one_sentence(old: bytes, new: bytes, says: str) -> None:
     content = text_of(RING, 1)
     assert old in content
     with pytest.raises(InputError, match=says):
         forestcoll.read(content.replace(old, new, 1), "file")
 
 
-def test_a_rank_without_is_found_by_the_judge() -> None:
+def test_rank_without_is_found_by_the_judge() -> None:
     lacking = {**RING, (2, 0): RING[2, 0][:-1]}
     assert {v.kind for v in violations(read(text_of(lacking, 1)))} == {"postcondition"}
 
 
-def test_damaged_files_are_refused_in_a_sentence() -> None:
+def test_damaged_files_are_rejected_in_a_sentence() -> None:
     content = text_of(RING, 1)
     assert forestcoll.sniff(content)
     check_damage(formats.load("forestcoll"), content)

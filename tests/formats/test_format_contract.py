@@ -1,4 +1,4 @@
-"""Formats of others: what all of them promise, and what ``sccl export`` does with them."""
+"""Foreign formats: their contract, and their use by ``sccl export``."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def files(folder: Path, machine: str = "ring:4", collective: str = "allgather") 
     return found
 
 
-def test_a_trace_has_what_every_link_carries_when(tmp_path: Path) -> None:
-    """Of allgather on a ring of four with C=1 S=2 R=2: 12 sends, 0.7 us and 25,000 bytes a us."""
+def test_trace_has_what_every_link_carries_when(tmp_path: Path) -> None:
+    """Allgather on a ring of four with C=1 S=2 R=2: 12 sends, 0.7 us and 25,000 bytes a us."""
     plan = files(tmp_path)[0]
     words = ("export", plan, "--format", "chrome-trace", "-o", tmp_path / "t.json")
     code, out, err = sccl(*words, "--size", "25KB")
@@ -53,7 +53,7 @@ def test_a_trace_has_what_every_link_carries_when(tmp_path: Path) -> None:
         (("--format", "chrome-trace", "--size", "0"), "size"),
     ],
 )
-def test_what_cannot_be_exported_is_said(tmp_path: Path, words: list[str], says: str) -> None:
+def test_unexportable_plan_is_reported(tmp_path: Path, words: list[str], says: str) -> None:
     output = tmp_path / "out"
     code, out, err = sccl("export", files(tmp_path)[0], *words, "-o", output)
     assert (code, out, output.exists()) == (2, "", False)

@@ -1,4 +1,4 @@
-"""``sccl check`` and files of others: what they are, what is wrong, who would run them."""
+"""``sccl check`` on foreign files: their kind, their faults, their runtimes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def program(tmp_path: Path) -> Path:
     return path
 
 
-def test_programs_are_checked_beside_plans(program: Path) -> None:
+def test_programs_are_checked_next_to_plans(program: Path) -> None:
     code, out, err = sccl("check", program, program.with_suffix(".json"))
     assert (code, err) == (0, "")
     assert out.count("valid") == 2
@@ -65,7 +65,7 @@ def test_packed_plans_are_read_whole_or_refused(program: Path) -> None:
         assert (code, says in err) == (2, True), err
 
 
-def test_packed_plans_that_are_too_large_are_refused(
+def test_packed_plans_that_are_too_large_are_rejected(
     program: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(foreign, "MAX_BYTES", 2**21)
@@ -75,7 +75,7 @@ def test_packed_plans_that_are_too_large_are_refused(
     assert (code, "is longer than the 2 MiB" in err) == (2, True)
 
 
-def test_what_is_wrong_is_named(program: Path) -> None:
+def test_fault_is_named(program: Path) -> None:
     lines = program.read_text().splitlines(keepends=True)
     at = next(i for i, line in enumerate(lines) if 'type="rcs"' in line)
     program.write_text("".join([*lines[:at], lines[at].replace("rcs", "r"), *lines[at + 1 :]]))
@@ -87,7 +87,7 @@ def test_what_is_wrong_is_named(program: Path) -> None:
     assert None not in (first["rank"], first["block"], first["step"])
 
 
-def test_what_no_runtime_takes_is_wrong_too(program: Path) -> None:
+def test_program_that_no_runtime_accepts_is_faulty(program: Path) -> None:
     program.write_text('<?xml version="1.0"?>\n' + program.read_text())
     code, out, _ = sccl("check", program)
     assert code == 1
@@ -97,7 +97,7 @@ def test_what_no_runtime_takes_is_wrong_too(program: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"<algo", b"<algo/>", b"<algo>" * 9, b"\x1f\x8b123", b"<x/>"])
-def test_what_cannot_be_read_is_one_sentence(tmp_path: Path, content: bytes) -> None:
+def test_unreadable_file_gives_one_sentence(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "a.xml"
     path.write_bytes(content)
     code, out, err = sccl("check", path)
@@ -177,7 +177,7 @@ def test_schedules_of_te_ccl_become_algorithms(tmp_path: Path) -> None:
         assert sccl("check", tmp_path / "a.json")[0] == 0
 
 
-def test_what_is_nobodys_is_not_imported(tmp_path: Path) -> None:
+def test_file_of_unknown_format_is_not_imported(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("hello")
     code, out, err = sccl("import", path, "-o", tmp_path / "b.json")
@@ -200,7 +200,7 @@ NCCL = importers.load_importer("nccl-xml").EXAMPLE
     ],
 )
 @pytest.mark.parametrize("verb", ["check", "import"])
-def test_what_is_no_plan_is_told(tmp_path: Path, verb: str, content: str, says: str) -> None:
+def test_file_without_plan_is_reported(tmp_path: Path, verb: str, content: str, says: str) -> None:
     path = tmp_path / "file.txt"
     path.write_text(content)
     rest = ("-o", tmp_path / "a.json") if verb == "import" else ()
@@ -218,7 +218,7 @@ def test_one_plan_is_imported_of_a_folder(tmp_path: Path, program: Path) -> None
     assert "holds 2 plans, expected one: name it" in err
 
 
-def test_a_collective_that_nobody_knows_is_not_judged(tmp_path: Path) -> None:
+def test_collective_that_nobody_knows_is_not_judged(tmp_path: Path) -> None:
     (algorithm, *_) = frontier("ring:4", "allgather")
     (tmp_path / "a.json").write_text(to_text(algorithm_to_wire(algorithm)))
     path = tmp_path / "plan.json"
@@ -229,7 +229,7 @@ def test_a_collective_that_nobody_knows_is_not_judged(tmp_path: Path) -> None:
     assert "note: its final state is not given: verified are termination" in out
 
 
-def test_what_is_sent_is_demanded(tmp_path: Path) -> None:
+def test_sent_chunks_are_the_demand(tmp_path: Path) -> None:
     flow = "Chunk {} from 0 traveled over 0->1 in epoch 0"
     demands: dict[str, list[str]] = {"Demand at 1 for chunk 5 from 0 met by epoch 0": []}
     demands["Demand at 0 for chunk 0 from 1 met by epoch 0"] = []
@@ -275,7 +275,7 @@ def test_teccl_takes_volumes_that_round_to_one_for_whole_chunks(volume: str, say
 
 
 def test_teccl_lists_unused_fields() -> None:
-    """Chunks of two nodes go to each other; the file has a field that no reader knows."""
+    """Two nodes exchange chunks, and the file has an unknown field."""
     pairs = ((0, 1), (1, 0))
     file = {
         "1-Epoch_Duration": 1,
@@ -296,7 +296,7 @@ def test_formats_of_one_direction_are_known_without_loading_them() -> None:
         assert only == (form.NAME not in formats.readable_names()), form.NAME
 
 
-def test_a_schedule_without_a_size_has_its_own(tmp_path: Path) -> None:
+def test_schedule_without_a_size_has_its_own(tmp_path: Path) -> None:
     plan, goal = tmp_path / "s.json", tmp_path / "s.goal"
     words = ("--collective", "allgather", "--topo", "ring:4", "--size", "1MB", "-o", plan)
     assert sccl("tacos", *words)[0] == 0
@@ -315,7 +315,7 @@ def test_words_that_an_option_may_have_are_listed(tmp_path: Path) -> None:
     assert "expected Simple or LL; give another value" in err
 
 
-def test_a_listing_is_no_machine_yet(tmp_path: Path) -> None:
+def test_listing_is_no_machine_yet(tmp_path: Path) -> None:
     path = tmp_path / "topo.txt"
     path.write_text(importers.load_importer("nvidia-smi").EXAMPLE)
     code, _, err = sccl("topo", "show", path)
@@ -323,7 +323,7 @@ def test_a_listing_is_no_machine_yet(tmp_path: Path) -> None:
     assert f"'sccl topo import {path} -o my.json' converts" in err
 
 
-def test_a_plan_is_no_machine(program: Path) -> None:
+def test_plan_is_no_machine(program: Path) -> None:
     code, _, err = sccl("topo", "import", program)
     assert code == 2
     assert f"it is a plan (msccl-xml), and no machine: verify it with 'sccl check {program}'" in err
@@ -331,7 +331,7 @@ def test_a_plan_is_no_machine(program: Path) -> None:
     assert "it is empty, expected a description of a machine" in sccl("topo", "import", program)[2]
 
 
-def test_what_cannot_be_read_keeps_no_other_from_its_verdict(tmp_path: Path, program: Path) -> None:
+def test_unreadable_file_does_not_hide_other_verdicts(tmp_path: Path, program: Path) -> None:
     (tmp_path / "broken.xml").write_text(program.read_text()[:300])
     code, out, err = sccl("check", tmp_path)
     assert code == 2
@@ -345,7 +345,7 @@ def test_what_cannot_be_read_keeps_no_other_from_its_verdict(tmp_path: Path, pro
     assert (code, out) == (2, "")
 
 
-def test_a_broken_plan_keeps_no_other_of_its_folder_from_its_verdict(tmp_path: Path) -> None:
+def test_broken_plan_keeps_no_other_of_its_folder_from_its_verdict(tmp_path: Path) -> None:
     question = ("--collective", "allgather", "--topo", "ring:3", "--chunks", "1", "--steps", "1")
     whole = tmp_path / "whole.json"
     assert sccl("solve", *question, "--rounds", "1", "-o", whole)[0] == 0
@@ -362,7 +362,7 @@ def test_a_broken_plan_keeps_no_other_of_its_folder_from_its_verdict(tmp_path: P
 
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("verb", ["check", "show", "topo import", "workload import"])
-def test_files_of_blanks_are_refused_at_their_first_piece(
+def test_files_of_blanks_are_rejected_at_their_first_piece(
     verb: str, packed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[int] = []

@@ -82,7 +82,7 @@ def trace_has_all(files: Files, algorithm: Algorithm) -> None:
 
 
 def is_right(files: Files, algorithm: Algorithm) -> None:
-    """Check that what is read of each file does what it should, whatever speed its parts have."""
+    """Check that each file is read as a correct program at any speed."""
     for name, content in files.items():
         format_of = formats.detect_format(content)
         assert format_of is not None
@@ -142,7 +142,7 @@ def test_files_are_as_they_were(name: str, collective: str, request: pytest.Fixt
 def test_rules_for_the_tuner_are_as_they_were(
     tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    """What the plugin makes of such rules is tested beside them."""
+    """A separate test covers the plugin's use of such rules."""
     golden, file = GOLDEN / "formats" / "tuner-csv" / "allreduce-dgx1.csv", tmp_path / "rules.csv"
     told = ("--only", "multi-ring,double-binary-tree,direct", "--size", "1KB..16MB")
     words = ("--collective", "allreduce", "--topo", "dgx1", *told, "--tuner", file)

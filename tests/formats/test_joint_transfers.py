@@ -1,4 +1,4 @@
-"""Chunks that go together over a link: one step of several, and right whatever else meets them."""
+"""Joint transfers over a link: one step for several chunks, correct next to any other sends."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from tests.kit.slow_msccl import is_right
 
 
 def faults_of(content: bytes) -> list[str]:
-    """Return what is wrong with a program that is read back, in any way of calling it."""
+    """Return the faults of a program that is read back, in all modes of a call."""
     plan = msccl_xml.read(content, "file").plan
     assert isinstance(plan, StepProgram)
     graphs = [run_graph(calling.graph).faults for calling in plan.call_modes]
@@ -73,8 +73,8 @@ def test_chunks_of_one_transfer_are_sends_of_one_step() -> None:
     )
 
 
-def test_a_step_waits_for_the_last_of_what_goes_together() -> None:
-    """From 1 to 2 go what 1 has and what comes to it from 0: neither before that has come."""
+def test_step_waits_for_the_last_of_what_goes_together() -> None:
+    """Rank 1 sends its own chunk and that of rank 0 to rank 2, after its arrival."""
     line = resolve_topology("line:3")
     clock = Clock.from_topology(line, 25_000)
     place = {k.edge: i for i, k in enumerate(line.links)}
@@ -91,7 +91,7 @@ def test_a_step_waits_for_the_last_of_what_goes_together() -> None:
     assert {s.chunk for s in found.combined_transfers} == {0, 1}
 
 
-def test_what_lies_beside_one_another_is_one_step(tmp_path: Path) -> None:
+def test_adjacent_chunks_go_in_one_step(tmp_path: Path) -> None:
     """Each rank's two chunks: none goes by itself, and those that are sent on are still one."""
     write_plan(tmp_path / "plan.json", together_around(4, 25_000))
     export_plans([tmp_path / "plan.json"], "msccl-xml", tmp_path / "plan.xml", None, ())
@@ -102,7 +102,7 @@ def test_what_lies_beside_one_another_is_one_step(tmp_path: Path) -> None:
     assert all(is_right(found, 0, k, in_place=way) for k in range(3) for way in (False, True))
 
 
-def test_what_lies_apart_goes_by_itself() -> None:
+def test_separate_chunks_go_in_separate_steps() -> None:
     """Chunks 0 and 2 of three, from rank 0 to rank 1."""
     line = resolve_topology("line:2")
     collective = named_spec("broadcast", 2).at(3)
@@ -130,7 +130,7 @@ def exchange(count: int) -> bytes:
     return format_program(MscclProgram(told, 2 * count, tuple(gpus))).encode()
 
 
-def test_what_waits_for_ever_in_large_calls_alone_is_said() -> None:
+def test_deadlock_of_large_calls_is_reported() -> None:
     """A queue of Simple has two places: three chunks that take one each fill it."""
     for count, stands in ((2, False), (3, True)):
         content = exchange(count)
@@ -151,7 +151,7 @@ def by_chance(algorithm: Algorithm, draw: random.Random) -> list[dict[Send, int]
 
 @pytest.mark.parametrize("collective", msccl_xml.COLLECTIVES)
 @pytest.mark.parametrize("machine", ["ring:4", "full:4", "star:4", "dgx1"])
-def test_whatever_goes_together_ends_right(machine: str, collective: str) -> None:
+def test_any_joint_transfers_end_correctly(machine: str, collective: str) -> None:
     """Sends of a step and a link in parties by chance: also of chunks that others meet there."""
     draw = random.Random(seed(f"{machine} {collective}"))  # noqa: S311 - no secret
     for algorithm in frontier(machine, collective)[: times(1)]:
@@ -166,7 +166,7 @@ def test_whatever_goes_together_ends_right(machine: str, collective: str) -> Non
 
 @pytest.mark.parametrize("collective", mscclpp.COLLECTIVES)
 @pytest.mark.parametrize("machine", ["ring:4", "full:4"])
-def test_whatever_goes_together_ends_right_in_mscclpp(machine: str, collective: str) -> None:
+def test_any_joint_transfers_end_correctly_in_mscclpp(machine: str, collective: str) -> None:
     draw = random.Random(seed(f"{machine} {collective}"))  # noqa: S311 - no secret
     for algorithm in frontier(machine, collective)[: times(1)]:
         for together in by_chance(algorithm, draw):
@@ -189,7 +189,7 @@ def sizes(content: bytes, names: str) -> list[int]:
     return sorted(part.size for op in ops for part in op.dst_buff)
 
 
-def test_what_lies_beside_one_another_is_put_as_one() -> None:
+def test_adjacent_chunks_go_in_one_put() -> None:
     found = assign_steps(together_around(4, 25_000))
     content = put(found.algorithm, dict(found.combined_transfers))
     assert sizes(content, "put") == [2] * 12
@@ -218,7 +218,7 @@ def around(ranks: int, lanes: int) -> Topology:
 
 @pytest.mark.parametrize("collective", ["allgather", "allreduce", "alltoall", "reducescatter"])
 def test_ways_through_switches_are_links(collective: str, tmp_path: Path) -> None:
-    """Each of as many lanes as the narrower of its hops, and all at a rank share what it has."""
+    """Each has as many lanes as the narrower of its hops, and a rank's links share its lanes."""
     machine = around(4, 2)
     plan = tacos.schedule(tacos.found(machine, named_spec(collective, 4)))
     algorithm = assign_steps(plan).algorithm
@@ -248,7 +248,7 @@ def test_plans_on_one_machine_of_switches_are_written_together(tmp_path: Path) -
     assert sorted(p.name for p in (tmp_path / "x").iterdir()) == ["allgather.xml", "alltoall.xml"]
 
 
-def test_what_no_steps_tell_is_said_of_its_file(tmp_path: Path) -> None:
+def test_transfers_without_steps_error_names_the_file(tmp_path: Path) -> None:
     line = resolve_topology("line:3")
     clock = Clock.from_topology(line, 25_000)
     place = {k.edge: i for i, k in enumerate(line.links)}

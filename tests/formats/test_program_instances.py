@@ -54,7 +54,7 @@ def plan_bytes(entry: SizedPlan, count: int) -> bytes:
 @pytest.mark.parametrize("collective", msccl_xml.COLLECTIVES)
 @pytest.mark.parametrize("machine", ["ring:4", "star:4", "full:4"])
 def test_instances_end_right(machine: str, collective: str) -> None:
-    """Read back, by the interpreter at all speeds, and run by chance; each part of a chunk once."""
+    """Read back, run by the interpreter and at random, with each part of a chunk once."""
     draw = random.Random(seed(f"{machine} {collective}"))  # noqa: S311 - no secret
     algorithm = frontier(machine, collective)[-1]
     root = algorithm.collective.root or 0
@@ -90,7 +90,7 @@ def test_each_instance_has_thread_blocks_and_channels_of_its_own() -> None:
 
 
 def test_instances_share_no_scratch() -> None:
-    """What no thread block of the one touches, none of the other waits for."""
+    """Places without access by thread blocks of one instance cause no waits of the other."""
     algorithm = frontier("star:4", "reducescatter")[-1]
     once, twice = (parse_program(xml_of(SizedPlan("p", algorithm), n), "file") for n in (1, 2))
     for alone, both in zip(once.gpus, twice.gpus, strict=True):
@@ -112,7 +112,7 @@ def many(chunks: int) -> SizedPlan:
     return SizedPlan("many", algorithm)
 
 
-def test_more_than_a_runtime_has_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_than_a_runtime_has_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(TooLargeError, match=r"in 32 instances, among .*: give fewer instances, an"):
         xml_of(SizedPlan("plan", frontier("full:4", "alltoall")[0]), 32, "rccl")
     with pytest.raises(

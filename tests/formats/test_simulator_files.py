@@ -1,4 +1,4 @@
-"""What is written for simulators: Chakra traces, folders of ASTRA-sim, GOAL schedules, tables."""
+"""Files for simulators: Chakra traces, folders of ASTRA-sim, GOAL schedules, tables."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ ALL = [
 
 
 @pytest.mark.parametrize(("machine", "collective"), ALL)
-def test_a_trace_sends_what_has_come(machine: str, collective: str) -> None:
-    """Of each chunk a rank sends what it held, or after what it received of it in earlier steps."""
+def test_trace_sends_what_has_come(machine: str, collective: str) -> None:
+    """A rank sends a chunk that it held at first or received in an earlier step."""
     for algorithm in algorithms(machine, collective):
         chunks = algorithm.collective.chunks
         count = algorithm.topology.ranks
@@ -82,7 +82,7 @@ def test_a_trace_sends_what_has_come(machine: str, collective: str) -> None:
 
 
 @pytest.mark.parametrize(("machine", "collective"), CASES)
-def test_the_folder_runs_as_astra_sim_runs_it(machine: str, collective: str) -> None:
+def test_folder_runs_as_astra_sim_runs_it(machine: str, collective: str) -> None:
     """In whichever order sends are issued that are free at once, all end when ours do."""
     for algorithm in algorithms(machine, collective):
         size = 2500 * algorithm.collective.chunks  # 100 ns each
@@ -119,7 +119,7 @@ def test_the_folder_runs_as_astra_sim_runs_it(machine: str, collective: str) -> 
         ("full:4", "allgather", ("network=Ring",), "is no Ring of ASTRA-sim"),
     ],
 )
-def test_what_astra_sim_does_not_hold_is_said(
+def test_unsupported_astra_sim_machine_is_reported(
     machine: str, collective: str, told: tuple[str, ...], says: str
 ) -> None:
     algorithm = algorithms(machine, collective)[0]
@@ -128,8 +128,8 @@ def test_what_astra_sim_does_not_hold_is_said(
 
 
 @pytest.mark.parametrize(("machine", "collective"), ALL)
-def test_a_goal_schedule_brings_everything(machine: str, collective: str) -> None:
-    """It is run by its own words alone: what is sent is what has come by then."""
+def test_goal_schedule_brings_everything(machine: str, collective: str) -> None:
+    """It runs by its own definitions: a send carries the data that arrived before it."""
     for algorithm in algorithms(machine, collective):
         for awaiting in ("data", "step"):
             files = written(
@@ -141,7 +141,7 @@ def test_a_goal_schedule_brings_everything(machine: str, collective: str) -> Non
 
 @pytest.mark.parametrize(("machine", "collective"), ALL)
 def test_tables_and_pictures_are_the_algorithm(machine: str, collective: str) -> None:
-    """What a table says is judged by itself; a picture has a bar for each send, of its length."""
+    """The table is verified separately. A picture has a bar for each send, of its length."""
     for algorithm in algorithms(machine, collective):
         size = 2500 * algorithm.collective.chunks
         rows = csv.DictReader(written("csv", algorithm, size).files["plan.csv"].decode().split())
@@ -172,7 +172,7 @@ def test_tables_have_every_send_and_every_transfer() -> None:
     assert {r["bytes"] for r in rows} == {"25000"}
 
 
-def test_what_is_sent_together_is_one_message_and_one_bar() -> None:
+def test_joint_transfer_is_one_message_and_one_bar() -> None:
     schedule = together_around(4, 25_000, AlphaModel.OCCUPIES)
     chakra = traces(written("chakra", schedule, None), "plan", 4)
     sent = [node for own in chakra for node in own if node.kind == SEND]
@@ -191,13 +191,13 @@ def test_what_is_sent_together_is_one_message_and_one_bar() -> None:
     assert len({(*row[:3], *row[4:6]) for row in tables}) == len(sent)
 
 
-def test_an_algorithm_of_what_is_sent_together_has_each_chunk_by_itself() -> None:
+def test_algorithm_of_what_is_sent_together_has_each_chunk_by_itself() -> None:
     algorithm = algorithm_from_schedule(together_around(4, 25_000))
     assert violations(algorithm) == []
     assert (algorithm.steps, algorithm.rounds_per_step, algorithm.num_sends) == (3, (2, 2, 2), 24)
 
 
-def test_a_format_of_schedules_gets_them() -> None:
+def test_format_of_schedules_gets_them() -> None:
     found = taken(formats.load("chrome-trace"), algorithms("ring:4", "allgather")[0])
     assert isinstance(found, Schedule)
 

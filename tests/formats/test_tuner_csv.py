@@ -1,4 +1,4 @@
-"""Rules for NCCL's tuner: what is written, and what its plugin makes of it by its own rules."""
+"""Rules for NCCL's tuner: the file, and the plugin's reading of it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ GOOD = "allreduce,0,100,tree,simple,0,1,8"
 
 
 def asked(text: str, collective: str, size: int, nodes: int, ranks: int) -> tuple[str, str, int]:
-    """Return (algorithm, protocol, channels) that the plugin sets; empty words: nothing.
+    """Return (algorithm, protocol, channels) that the plugin sets, empty without a rule.
 
-    It reads a line by 255 bytes, parts it at commas without empty ones, takes what it does not know
-    for allreduce, ring and simple, and the first rule that fits.
+    It reads a line of at most 255 bytes, splits it at commas without empty parts, reads unknown
+    words as allreduce, ring and simple, and uses the first matching rule.
     """
     for line in text.splitlines():
         words = [word.strip(" \t") for word in line[:255].split(",") if word]
@@ -49,12 +49,12 @@ NAMES = {"multi-ring": "ring", "double-binary-tree": "tree", "pat": "pat"}
         ("ring:4", "broadcast", 4, "multi-ring,double-binary-tree"),
     ],
 )
-def test_the_plugin_chooses_what_is_fastest(
+def test_plugin_chooses_what_is_fastest(
     tmp_path: Path, machine: str, collective: str, nodes: int, only: str
 ) -> None:
-    """At each size that was compared, of what NCCL has; and something at any other.
+    """A rule exists at each compared size, by NCCL's options, and at any other size.
 
-    Ranks of no chassis are nodes of their own, for which alone NCCL has PAT.
+    Ranks without a chassis are separate nodes, the only case in which NCCL has PAT.
     """
     file = tmp_path / "rules.csv"
     words = ("--collective", collective, "--topo", machine, "--only", only, "--size", "1KB..16MB")
@@ -82,7 +82,7 @@ def test_the_plugin_chooses_what_is_fastest(
     assert f"NCCL_TUNER_CONFIG_FILE={file}" in shown["tuner"]["command"]
 
 
-def test_who_is_faster_than_nccl_is_said(tmp_path: Path) -> None:
+def test_tuner_reports_the_ranges_faster_than_nccl(tmp_path: Path) -> None:
     file = tmp_path / "rules.csv"
     words = ("--only", "multi-ring,double-binary-tree,direct", "--size", "1KB..4KB")
     code, out, _ = sccl(
@@ -93,7 +93,7 @@ def test_who_is_faster_than_nccl_is_said(tmp_path: Path) -> None:
     assert "# at 1 KB to 4 KB direct takes up to 67% less than these" in file.read_text()
 
 
-def test_plans_are_exported_as_rules_beside_them(tmp_path: Path) -> None:
+def test_plans_are_exported_as_rules_next_to_them(tmp_path: Path) -> None:
     """Those that 'sccl compare' gives for the same machine, which say where the plans win."""
     plans, rules, beside = tmp_path / "found", tmp_path / "rules.csv", tmp_path / "beside.csv"
     about = ("--collective", "allgather", "--topo", "ring:4")
@@ -135,14 +135,16 @@ def test_rules_at_one_size_hold_for_all(tmp_path: Path) -> None:
         (("--collective", "allreduce", "--only", "direct"), "none of multi-ring"),
     ],
 )
-def test_what_has_no_rules_is_said(tmp_path: Path, words: tuple[str, ...], says: str) -> None:
+def test_plans_without_tuner_rules_are_reported(
+    tmp_path: Path, words: tuple[str, ...], says: str
+) -> None:
     file = tmp_path / "rules.csv"
     code, _, err = sccl("compare", "--topo", "ring:4", *words, "--size", "1KB", "--tuner", file)
     assert (code, says in " ".join(err.split()), file.exists()) == (2, True, False)
 
 
 def said(text: str) -> tuple[str, str]:
-    """Return what is refused of a file, and what is noted."""
+    """Return the error and the notes of a file."""
     read = tuner_csv.read(text.encode(), "file")
     return " | ".join(read.refused), " | ".join(read.notes)
 
@@ -163,7 +165,9 @@ def said(text: str) -> tuple[str, str]:
         (",8", ",8" + " " * 254, "bytes long, at most 254"),
     ],
 )
-def test_lines_that_are_taken_for_something_else_are_refused(old: str, new: str, says: str) -> None:
+def test_lines_that_are_taken_for_something_else_are_rejected(
+    old: str, new: str, says: str
+) -> None:
     assert tuner_csv.sniff(GOOD.encode())
     assert said(GOOD) == ("", "")
     assert says in said(GOOD.replace(old, new))[0]
@@ -209,7 +213,7 @@ def test_check_reads_comments_that_follow_the_last_number() -> None:
     assert "ignores all after the tenth" in said(whole + ",7 # more")[0]
 
 
-def test_a_header_is_a_rule_to_the_plugin() -> None:
+def test_header_is_a_rule_to_the_plugin() -> None:
     header = "collective_type,min_bytes,max_bytes,algorithm,protocol,channels,nNodes,nRanks"
     assert tuner_csv.sniff(f"{header}\n{GOOD}\n".encode())
     assert "'collective_type' is none of" in said(header)[0]

@@ -45,11 +45,11 @@ Compare = Callable[[Any, Any], Iterator[str]]
 
 @dataclass(frozen=True, slots=True)
 class Net:
-    """How this run compares.
+    """Mode of comparison of this run.
 
     Attributes:
         values: Whether a change of an engine is tolerated.
-        since: Revision whose records count; None: those of the working tree.
+        since: Revision of the records, None for the working tree.
         update: Whether records are written.
     """
 
@@ -65,7 +65,7 @@ class Net:
     def check(
         self, area: str, case: str, result: Any, by_value: Compare, *, exact: bool = True
     ) -> None:
-        """Compare a result with its record, or record it; ``exact``: by bytes if they count."""
+        """Compare a result with its record, or record it. ``exact`` compares bytes."""
         if self.update:
             _write(area, case, result)
             return
@@ -121,7 +121,7 @@ def _save(area: str, records: dict[str, Any]) -> None:
 
 
 def _pieces(value: Any, indent: str = "") -> Iterator[str]:
-    """Yield the JSON text of a value, with what fits into a line on one line."""
+    """Yield the JSON text of a value, with short values on one line."""
     flat = json.dumps(value, ensure_ascii=False, sort_keys=True)
     if not isinstance(value, dict | list) or len(indent) + len(flat) <= LINE:
         yield flat
@@ -191,7 +191,7 @@ def no_differences(_old: Any, _new: Any) -> Iterator[str]:
 
 
 def names_differ(old: Any, new: Any) -> Iterator[str]:
-    """Yield the files that are missing or new; digests are ignored."""
+    """Yield the missing and new files, ignoring digests."""
     yield from differences(sorted(old), sorted(new))
 
 
@@ -265,7 +265,7 @@ def _frontier_regressions(old: Any, new: Any, where: str) -> Iterator[str]:
 
 
 def _row_regressions(old: Any, new: Any, where: str) -> Iterator[str]:
-    """Compare rows by their names, sizes, or steps; else by their places."""
+    """Compare rows by their names, sizes, or steps, and otherwise by position."""
     rows = {_name_of(row, index): row for index, row in enumerate(new or ())}
     for index, row in enumerate(old):
         if isinstance(row, dict):
@@ -279,7 +279,7 @@ def _name_of(row: Any, index: int) -> str:
 
 
 def shapes_differ(old: Any, new: Any, where: str = "") -> Iterator[str]:
-    """Yield the fields that are missing, new, or of another type; null fits every type."""
+    """Yield the missing or new fields and those of another type. Null fits every type."""
     if isinstance(old, dict) and isinstance(new, dict):
         for key in sorted(old.keys() ^ new.keys()):
             yield f"{where}/{key}: {'missing' if key in old else 'new'}"
@@ -301,7 +301,7 @@ def blank(value: Any) -> Any:
 
 
 def _fields_of_rows(rows: list[Any]) -> Any:
-    """Return all fields of the rows of a list in one row; None if they have none."""
+    """Return all fields of the rows of a list in one row, or None without fields."""
     merged: dict[str, Any] = {}
     for row in rows:
         if not isinstance(row, dict):

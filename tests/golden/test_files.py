@@ -1,4 +1,4 @@
-"""Generated projects, exported files, and what the checker says of the committed certificates."""
+"""Generated projects, exported files, and the checker's verdicts on the committed certificates."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ PLANS = (
     "reducescatter-one-way-c8-s3-r7",
     SCHEDULE,
 )
-"""Of several features: uneven rounds, budgets, trees, roots, a collective of the user, times."""
+"""Several features: uneven rounds, budgets, trees, roots, a custom collective, times."""
 
 PROJECTS: dict[str, tuple[str, ...]] = {name: (name,) for name in PLANS} | {
     "two algorithms": ("allgather-dgx1-c2-s2-r3", "allgather-dgx1-c6-s3-r7"),
@@ -53,7 +53,7 @@ CERTIFICATES = sorted(
 
 
 def plan_file(name: str, folder: Path) -> Path:
-    """Return the file of a plan; the schedule is made."""
+    """Return the file of a plan, which is generated for the schedule."""
     if name != SCHEDULE:
         return ALGORITHMS / f"{name}.json"
     file = folder / "schedule.json"

@@ -152,7 +152,7 @@ PLANS = {
     "limits --time": ("--out", "plans"),
     "compare": ("--out", "plans"),
 }
-"""Options for the folder or file of plans; the others write one plan."""
+"""Options for the folder or file of plans. The other verbs write one plan."""
 
 
 def command_of(area: str, case: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""The clock beside ASTRA-sim's: what is written for it, and what is made of what it says."""
+"""The clock compared with ASTRA-sim's: input files and parsed output."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ nodes = st.builds(
 
 
 @given(st.lists(nodes, max_size=6))
-def test_what_is_written_reads_back(written: list[Node]) -> None:
+def test_written_files_read_back(written: list[Node]) -> None:
     expected = [
         (n.number, n.kind, n.after, n.micros, {"is_cpu_op": 0, **n.attributes}) for n in written
     ]
@@ -92,7 +92,7 @@ def test_smoke(program: Callable[[str], Path], tmp_path: Path) -> None:
     assert "does not hold chunk" in lacking["violation"]
 
 
-def test_a_clock_that_differs_is_told(program: Callable[[str], Path]) -> None:
+def test_clock_that_differs_is_reported(program: Callable[[str], Path]) -> None:
     late = astra(program("sed 's/ 4500 cycles/ 4501 cycles/'"))
     assert late.exit_code == 1
     assert "-1" in late.output
@@ -101,9 +101,7 @@ def test_a_clock_that_differs_is_told(program: Callable[[str], Path]) -> None:
     assert "never ends" in never.output
 
 
-def test_what_is_exported_ends_when_ours_does(
-    program: Callable[[str], Path], tmp_path: Path
-) -> None:
+def test_exported_plan_ends_at_our_time(program: Callable[[str], Path], tmp_path: Path) -> None:
     report = tmp_path / "report.json"
     done = astra(program("cat"), "-o", str(report), verb="astra-exported")
     assert done.exit_code == 0, done.output
@@ -117,7 +115,7 @@ def test_what_is_exported_ends_when_ours_does(
     assert all(r["astra_ns"] > r["ours_ns"] for r in stored)
 
 
-def test_what_is_exported_and_ends_at_another_time_is_told(
+def test_different_end_time_is_reported(
     program: Callable[[str], Path],
 ) -> None:
     late = astra(program("sed 's/ 2600 cycles/ 2603 cycles/'"), verb="astra-exported")
@@ -128,7 +126,7 @@ def test_what_is_exported_and_ends_at_another_time_is_told(
     assert "never" in never.output
 
 
-def test_a_step_ends_when_it_is_replayed_as_it_does_in_the_plan(
+def test_step_ends_when_it_is_replayed_as_it_does_in_the_plan(
     program: Callable[[str], Path], tmp_path: Path
 ) -> None:
     report = tmp_path / "report.json"
@@ -146,7 +144,7 @@ def test_a_step_ends_when_it_is_replayed_as_it_does_in_the_plan(
     assert "never ends" in never.output
 
 
-def test_what_cannot_be_run_is_told(program: Callable[[str], Path], tmp_path: Path) -> None:
+def test_unrunnable_export_is_reported(program: Callable[[str], Path], tmp_path: Path) -> None:
     nowhere = astra(tmp_path / "nowhere")
     assert nowhere.exit_code == 2
     assert "expected a program that can be run: build ASTRA-sim" in nowhere.output
@@ -196,7 +194,7 @@ def test_releases_are_kept(network: Network, machine: Topology) -> None:
         theirs(steps.delayed(7001), machine, clock, network)
 
 
-def test_links_that_cost_unlike_are_refused() -> None:
+def test_links_that_cost_unlike_are_rejected() -> None:
     machine = MACHINES[0][1]
     first, *others = machine.links
     mixed = replace(machine, links=(replace(first, gb_per_s=1.0), *others))

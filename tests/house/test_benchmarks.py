@@ -30,7 +30,7 @@ BY_NIGHT = (
     "syndicate --only models,scale",
     "taccl",
 )
-"""What takes longest: days run others that ask the same of what they measure."""
+"""The slowest parts, which by day are replaced by similar faster ones."""
 
 
 @pytest.mark.parametrize(
@@ -91,11 +91,11 @@ CALLS = {
     "bcast": "const int sized = 1; "
     "void call(char *b, int n) { MPI_Bcast(b, n, MPI_CHAR, 0, MPI_COMM_WORLD); }",
 }
-"""What is particular to each of the benchmarks that are run with --smoke."""
+"""Special arguments of the benchmarks that run with --smoke."""
 
 
 def like_osu(folder: Path, **bodies: str) -> Path:
-    """Return a folder that looks like OSU's sources; some benchmarks are other than they should."""
+    """Create a folder like OSU's sources, with some faulty benchmarks."""
     place = folder / "mpi" / "collective"
     place.mkdir(parents=True, exist_ok=True)
     shutil.copy(PROGRAMS / "like_osu.c", place / "osu_coll.c")
@@ -139,7 +139,7 @@ def test_osu_is_run_with_and_without_generated_code_and_goes_on_where_it_was(
     assert json.loads(report.read_text())["results"] == found["results"]
 
 
-def test_what_is_not_osu_is_told(tmp_path: Path) -> None:
+def test_output_of_another_program_is_reported(tmp_path: Path) -> None:
     nowhere = osu(tmp_path)
     assert nowhere.exit_code == 2
     assert "does not hold the OSU micro-benchmarks 5.3: mpi/collective/osu_coll.c" in nowhere.output
@@ -181,7 +181,7 @@ def test_kept_results_are_drawn(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.nightly
-def test_bundles_beside_gloo(tmp_path: Path) -> None:
+def test_bundles_next_to_gloo(tmp_path: Path) -> None:
     file = tmp_path / "bundles.json"
     words = ["enforce", "--only", "bundles", "--smoke", "--torch", str(interpreter("newest"))]
     done = CliRunner().invoke(app, [*words, "-o", str(file)])
@@ -219,7 +219,7 @@ def test_jobs_and_calls_alone_are_drawn(tmp_path: Path) -> None:
         pictures.draw([tmp_path / "e.json"], tmp_path / "p.svg")
 
 
-def test_there_are_twenty_plans_and_what_they_come_to_is_told() -> None:
+def test_there_are_twenty_plans_and_what_they_come_to_is_reported() -> None:
     alone = ("overhead", "overhead at 100 Mb/s", "switches")
     cases = [case for part in enforce.PARTS.values() for case in part if case.part not in alone]
     assert sum(bool(case.search) for case in cases) == 20
@@ -239,7 +239,7 @@ def test_there_are_twenty_plans_and_what_they_come_to_is_told() -> None:
     assert found["dlrm: losses differ by"] == "1.0e-02"
 
 
-def test_what_a_planned_call_costs_is_told() -> None:
+def test_cost_of_a_planned_call_is_reported() -> None:
     gloo = ((4, 100.0, 30.0), (1024, 110.0, 30.0), (2**20, 900.0, 90.0))
     ours = ((4, 150.0, 70.0), (1024, 170.0, 80.0), (2**20, 910.0, 95.0))
     results = [
@@ -253,7 +253,7 @@ def test_what_a_planned_call_costs_is_told() -> None:
     assert found["overhead: as fast as gloo's from"] == "1 MiB"
 
 
-def test_the_longest_step_among_switches_is_told() -> None:
+def test_longest_step_among_switches_is_reported() -> None:
     versions = [0, 0, 1, 1, 2, 2]
     rank = {"ended_s": [0.0, 9.0, 10.0, 11.0, 12.5, 13.5], "versions": versions}
     found = enforce.switches(enforce.PARTS["switches"][0], rank)
@@ -263,14 +263,14 @@ def test_the_longest_step_among_switches_is_told() -> None:
     assert summary([found])["the longest step, periods"] == 1.5
 
 
-def test_a_part_that_is_none_is_told() -> None:
+def test_part_that_is_none_is_reported() -> None:
     for verb in ("taccl", "teccl", "teccl-epochs", "teccl-scale"):
         refused = CliRunner().invoke(app, [verb, "--only", "fig99"])
         assert refused.exit_code == 2
         assert "unknown part 'fig99'" in refused.output
 
 
-def test_what_cannot_be_drawn_is_told(tmp_path: Path) -> None:
+def test_undrawable_benchmark_is_reported(tmp_path: Path) -> None:
     kept = ROOT / "benchmarks" / "results" / "startup.json"
     with pytest.raises(
         ParameterError, match="only of growth, scale, table4, table5, bundles, collectives"

@@ -29,7 +29,7 @@ PAGES = [*ROOT.glob("*.md"), *(page for name in FOLDERS for page in (ROOT / name
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda p: str(p.relative_to(ROOT)))
-def test_what_is_made_of_the_code_is_what_the_code_says(page: Path) -> None:
+def test_generated_pages_match_the_code(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     stale = f"{page.relative_to(ROOT)} is not what the code says now"
     assert text == filled(text), f"{stale}: run 'make reference' (python -m docs.made)"
@@ -64,7 +64,7 @@ def test_architecture_diagram_refuses_imports_upwards(monkeypatch: pytest.Monkey
         architecture.drawing()
 
 
-def test_the_references_are_committed_whole() -> None:
+def test_references_are_committed_whole() -> None:
     made = {str(page.relative_to(ROOT / "docs")) for page in pages()}
     assert {"reference/commands.md", "reference/python.md", "reference/files.md"} <= made
     commands, python, files = (
@@ -77,7 +77,7 @@ def test_the_references_are_committed_whole() -> None:
 
 
 @pytest.mark.parametrize("page", sorted(PAGES), ids=lambda p: str(p.relative_to(ROOT)))
-def test_a_page_reads_where_the_repository_is_shown(page: Path) -> None:
+def test_page_reads_where_the_repository_is_shown(page: Path) -> None:
     """Nothing that only the site's extensions understand stands in it as text."""
     text = page.read_text(encoding="utf-8")
     only_here = r"^(---$|!!! |\?\?\? |::: |:   |=== )|^--8<--|<!-- (commands|files) -->"
@@ -197,7 +197,7 @@ def test_optima_of_peers_are_the_bounds_of_ours() -> None:
         assert sccl.bounds("allgather", machine).bandwidth == Fraction(optimum)
 
 
-def test_the_page_of_least_times_is_made_anew_by_machine(
+def test_page_of_least_times_is_made_again_by_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page, text = tmp_path / "page.md", least.PAGE.read_text(encoding="utf-8")

@@ -10,7 +10,7 @@ from pathlib import Path
 import sccl
 
 _SOURCES = Path(sccl.__file__).parent
-_OPTIONAL = {("Baseline", "BY_SIZE")}  # a protocol cannot declare what a module may leave out
+_OPTIONAL = {("Baseline", "BY_SIZE")}  # a protocol cannot declare optional members of a module
 _ENTRY = re.compile(r"([\w*]+(?:, [\w*]+)*)(?: \(.*?\))?:")
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef

@@ -1,4 +1,4 @@
-"""Readers are given files by the million: what is planted is found, and found again."""
+"""Fuzzing of readers: a planted fault is found, and found again."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sccl.training.traces.readers import names as trace_names
 
 
 def toy(content: bytes) -> object:
-    """Read a number behind a name; of large ones only it fails."""
+    """Read a number behind a name, and fail on large ones only."""
     name, equals, number = content.partition(b"=")
     if name != b"size" or not equals:
         raise FormatError("it is no size")
@@ -35,7 +35,7 @@ def run(seed: int, inputs: int = 2000) -> Campaign:
     return found
 
 
-def test_what_is_planted_is_found_and_made_small(tmp_path: Path) -> None:
+def test_planted_fault_is_found_and_shrunk(tmp_path: Path) -> None:
     found = run(0)
     (failure,) = found.failures.values()
     assert failure.what.startswith("KeyError test_fuzz.py:")
@@ -46,14 +46,14 @@ def test_what_is_planted_is_found_and_made_small(tmp_path: Path) -> None:
     assert 0 < found.accepted < found.inputs
 
 
-def test_the_same_seed_gives_the_same_inputs() -> None:
+def test_same_seed_gives_the_same_inputs() -> None:
     first, again, other = run(1), run(1), run(2)
     assert result(first).failures == result(again).failures
     assert (first.corpus, first.accepted) == (again.corpus, again.accepted)
     assert first.accepted != other.accepted
 
 
-def test_what_takes_too_long_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_timeout_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     def endless(content: bytes) -> NoReturn:
         while True:
             content = content[:]

@@ -105,7 +105,7 @@ def test_check_reports_wrong_data(tmp_path: Path) -> None:
     )
 
 
-def test_a_part_that_fails_does_not_end_the_check(
+def test_part_that_fails_does_not_end_the_check(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(gpu_check, "GRACE_S", 0.1)

@@ -1,4 +1,4 @@
-"""What all tests rest on: things made once, the order of files, markers, how far a night goes."""
+"""The kit of the tests: cached inputs, the order of files, markers, the extent of a night."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.kit.nightly import FURTHER
 from tests.kit.paths import ROOT
 
 
-def test_what_is_dear_is_made_once(request: pytest.FixtureRequest) -> None:
+def test_expensive_inputs_are_built_once(request: pytest.FixtureRequest) -> None:
     made: list[int] = []
 
     def make() -> list[int]:
@@ -29,7 +29,7 @@ def test_what_is_dear_is_made_once(request: pytest.FixtureRequest) -> None:
     assert made == [1, 1]
 
 
-def test_a_folder_whose_making_failed_is_made_again(request: pytest.FixtureRequest) -> None:
+def test_folder_whose_making_failed_is_made_again(request: pytest.FixtureRequest) -> None:
     tried: list[Path] = []
 
     def fill(folder: Path) -> None:
@@ -85,7 +85,7 @@ def test_durations_are_those_of_all_tests_of_a_file(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-def test_what_tests_share_lies_in_the_kit() -> None:
+def test_shared_helpers_are_in_the_kit() -> None:
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ImportFrom):

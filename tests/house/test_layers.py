@@ -164,12 +164,12 @@ MAY_IMPORT = {
     "view/explorer": _NOUNS | {"view", "view/drawing"},
     "view/text": _NOUNS | {"view", "collectives", "judge", "topo", "rich"},
     "tasks": _NOUNS | (_DOORS - {"tasks"}) | {"compiled", "msgspec", "solvers"},
-    "": {"api", "errors"},  # the package itself, which names what it loads when it is first used
+    "": {"api", "errors"},  # the package itself, which names its lazily loaded modules
     "__main__": {"cli"},
     "api": _NOUNS | _DOORS | {"IPython", "networkx", "pandas"},
     "cli": _NOUNS | _DOORS | {"msgspec", "typer"},
 }
-"""Per room: other rooms and outside packages; the standard library is always allowed."""
+"""Packages and outside packages that each package may import, besides the standard library."""
 
 
 def modules() -> list[Path]:
@@ -177,7 +177,7 @@ def modules() -> list[Path]:
 
 
 def room_of(path: Path) -> str:
-    """Return the room a file is in; ``""`` for the package's own ``__init__``."""
+    """Return the package of a file, or ``""`` for ``sccl/__init__.py``."""
     return _room(path.relative_to(PACKAGE).with_suffix("").parts)
 
 
@@ -213,7 +213,7 @@ def dependency(name: str) -> str:
 
 
 @pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
-def test_a_room_imports_only_what_it_may(path: Path) -> None:
+def test_room_imports_only_what_it_may(path: Path) -> None:
     import sys
 
     room = room_of(path)
@@ -221,7 +221,7 @@ def test_a_room_imports_only_what_it_may(path: Path) -> None:
     assert used <= MAY_IMPORT.get(room, set()), f"{path} imports {used - MAY_IMPORT[room]}"
 
 
-def test_of_the_nouns_schedules_alone_are_arrays() -> None:
+def test_only_schedules_use_arrays_among_core_types() -> None:
     users = {p.name for p in (PACKAGE / "core").rglob("*.py") if "numpy" in imports(p)}
     assert users == {
         *("schedule.py", "schedules.py", "packed_schedules.py", "arrays.py"),
@@ -239,7 +239,7 @@ def test_every_room_has_a_floor() -> None:
     assert {room_of(path) for path in modules()} == set(FLOORS)
 
 
-def test_the_reference_does_not_use_the_encoder() -> None:
+def test_reference_does_not_use_the_encoder() -> None:
     for name in ("solve_z3", "encoding_qflia"):
         assert not any(
             i.startswith(
@@ -271,7 +271,7 @@ def test_sweeps_know_no_solver() -> None:
         assert not any(name.startswith(solvers) for name in imports(path)), path
 
 
-def test_a_search_is_pure() -> None:
+def test_search_is_pure() -> None:
     allowed = (
         "sccl.core.",
         "sccl.collectives.",

@@ -17,7 +17,7 @@ from tests.kit import once
 from tests.kit.paths import ROOT
 
 LARGEST_BYTES = 300_000
-"""Of a stored notebook: pictures of more transfers than fit are of no use on a repository page."""
+"""Maximum number of transfers in the pictures of a stored notebook."""
 
 
 def executed(path: Path) -> Any:
@@ -54,7 +54,7 @@ def test_outputs_are_stored(path: Path) -> None:
 
 
 BY_DAY = {"01_pareto_frontier", "02_reading_an_algorithm", "04_proofs"}
-"""By night the others, too, which ask more of what pages and tests of the API ask of by day."""
+"""Notebooks of the nightly run, which duplicate pages and API tests of the day."""
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ BY_DAY = {"01_pareto_frontier", "02_reading_an_algorithm", "04_proofs"}
     ],
     ids=lambda p: p.stem,
 )
-def test_it_runs_and_becomes_a_page(path: Path) -> None:
+def test_notebook_runs_and_becomes_a_page(path: Path) -> None:
     notebook = executed(path)
     assert printed(notebook) == printed(read(path)), "run: python -m docs.notebooks"
     said = [o for c in notebook.cells if c.cell_type == "code" for o in c.outputs]
@@ -81,13 +81,13 @@ def test_it_runs_and_becomes_a_page(path: Path) -> None:
 
 
 def converted(exporter: Any, notebook: Any) -> str:
-    """Return a notebook as another format; what makes it has no types."""
+    """Convert a notebook to another format. The converter has no types."""
     text: str = exporter().from_notebook_node(notebook)[0]
     return text
 
 
 def test_in_a_document_of_latex_a_frontier_is_a_table() -> None:
-    """What nbconvert needs no pandoc for: a cell's output, as a kernel gives it."""
+    """A cell's output as a kernel gives it, which nbconvert renders without pandoc."""
     frontier = sccl.pareto("allgather", "ring:4", progress=False)
     data = {"text/html": frontier._repr_html_(), "text/latex": frontier._repr_latex_()}
     output: Any = v4.new_output("display_data", data)  # type: ignore[no-untyped-call]
@@ -99,13 +99,13 @@ def test_in_a_document_of_latex_a_frontier_is_a_table() -> None:
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
-def test_its_links_lead_somewhere(path: Path) -> None:
+def test_notebook_links_resolve(path: Path) -> None:
     text = "\n".join(cell.source for cell in read(path).cells if cell.cell_type == "markdown")
     for target in [part.split(")")[0] for part in text.split("](")[1:]]:
         assert (path.parent / target).exists()
 
 
-def test_a_cell_shows_a_bar_while_it_works_and_is_empty_afterwards() -> None:
+def test_cell_shows_a_bar_while_it_works_and_is_empty_afterwards() -> None:
     sweep = "sccl.pareto('allgather', 'ring:4', store=False); None"
     shown: list[dict[str, str]] = []
 
@@ -132,7 +132,7 @@ def test_a_cell_shows_a_bar_while_it_works_and_is_empty_afterwards() -> None:
     assert shown[-1] == {"text/plain": "", "text/html": ""}
 
 
-def test_the_lie_of_the_notebook_on_proofs_is_caught() -> None:
+def test_lie_of_the_notebook_on_proofs_is_caught() -> None:
     notebook = executed(FOLDER / "04_proofs.ipynb")
     texts = [o.text for c in notebook.cells if c.cell_type == "code" for o in c.outputs
              if o.output_type == "stream"]  # fmt: skip

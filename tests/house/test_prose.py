@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Iterator
+import tokenize
+from collections.abc import Iterable, Iterator
 from inspect import cleandoc
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -29,6 +31,12 @@ GUIDES = [
 ]
 _ROLE = re.compile(r":\w+:`[^`]*`")
 _FIELDS = re.compile(r"\n\s*(\w+: |Args:|Returns:|Raises:|Attributes:|Yields:)")
+_EXAMPLE = re.compile(r"^( *)>>> .*\n(?:\1\S.*(?:\n|\Z))*", re.MULTILINE)
+_DIRECTIVE = re.compile(r"^#\s*(?:noqa: [A-Z0-9, ]+|type: ignore\S*)(?:\s*-)?")
+PACKAGES = [
+    "tests",
+    *sorted(f"sccl/{p.parent.name}" for p in (ROOT / "sccl").glob("*/__init__.py")),
+]
 SEMICOLON, YOU = re.compile(";"), re.compile(r"\byou(?:rs?)?\b", re.IGNORECASE)
 
 
@@ -64,22 +72,56 @@ def test_guides_address_the_reader() -> None:
     assert together(GUIDES).per_thousand(YOU) >= 6
 
 
-def docstrings(path: Path) -> Iterator[str]:
+def docstrings(source: str) -> Iterator[str]:
     """Yield the docstrings of a module, those of its constants included."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(ast.parse(source)):
         match node:
             case ast.Expr(value=ast.Constant(value=str() as text)):
-                yield _FIELDS.sub(r"\n\n\1", _ROLE.sub("``code``", cleandoc(text)))
+                lines = _EXAMPLE.sub("", cleandoc(text))
+                yield _FIELDS.sub(r"\n\n\1", _ROLE.sub("``code``", lines))
 
 
-def test_docstrings_are_plain() -> None:
-    files = sorted((ROOT / "sccl").rglob("*.py"))
-    texts = (prose_of(text) for path in files for text in docstrings(path))
-    text = Prose(tuple(sentence for part in texts for sentence in part.sentences))
-    assert text.words > 100_000
+def comments(source: str) -> Iterator[str]:
+    """Yield the comments of a module, with neighboring lines as one text."""
+    next_line, lines = 0, list[str]()
+    for token in tokenize.generate_tokens(StringIO(source).readline):
+        if token.type != tokenize.COMMENT:
+            continue
+        stands_alone = token.line.strip() == token.string
+        if not stands_alone or token.start[0] != next_line:
+            yield " ".join(lines)
+            lines = []
+        lines.append(_DIRECTIVE.sub("", token.string).lstrip("#").strip())
+        next_line = token.start[0] + 1 if stands_alone else 0
+    yield " ".join(lines)
+
+
+def prose_in(files: Iterable[Path]) -> Prose:
+    sources = [path.read_text(encoding="utf-8") for path in files]
+    texts = (prose_of(text) for s in sources for text in (*docstrings(s), *comments(s)))
+    return Prose(tuple(sentence for text in texts for sentence in text.sentences))
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_docstrings_and_comments_are_plain(package: str) -> None:
+    text = prose_in(sorted((ROOT / package).rglob("*.py")))
+    assert text.words > 500
     assert text.per_thousand(FREE_CLAUSE) <= 2
     assert text.per_thousand(SEMICOLON) <= 3
     assert text.share(START) <= 0.01
+
+
+def test_docstrings_of_root_modules_are_plain() -> None:
+    text = prose_in(sorted((ROOT / "sccl").glob("*.py")))
+    assert text.per_thousand(FREE_CLAUSE) <= 2
+    assert text.per_thousand(SEMICOLON) <= 3
+    assert text.share(START) <= 0.01
+
+
+def test_comments_are_read_without_directives() -> None:
+    source = "a = 1  # one; two\n# of a\n# row\nb = 2  # noqa: E501 - what long\n"
+    assert list(filter(None, comments(source))) == ["one; two", "of a row", "what long"]
+    assert list(docstrings('"""Text. :func:`f`.\n\n>>> a; b\nc\n"""')) == ["Text. ``code``.\n\n"]
 
 
 def test_help_is_plain() -> None:

@@ -39,7 +39,7 @@ class Block:
 
 
 def blocks(page: Path) -> list[Block]:
-    """Return what a page tells by itself: parts that are made of the code have tests there."""
+    """Return a page's own text, without generated parts, which have separate tests."""
     fences = re.findall(
         r'^```(\w*)(?: title="([^"]*)")?\n(.*?)^```$',
         PART.sub("", page.read_text(encoding="utf-8")),
@@ -49,7 +49,7 @@ def blocks(page: Path) -> list[Block]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
-def test_what_a_page_tells_to_do_works(
+def test_commands_of_a_page_work(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -60,17 +60,17 @@ def test_what_a_page_tells_to_do_works(
         elif block.language == "sh":
             shell(block.text)
         elif block.language == "python":
-            exec(block.text, {"__name__": "__main__"})  # noqa: S102 - a page says what
+            exec(block.text, {"__name__": "__main__"})  # noqa: S102 - a block of a page
         elif not block.language and block.text.startswith("$ sccl "):
             shown(block.text)
         elif not block.language:
-            with begun_briefly():  # nothing is said of what comes of it, but that it works
+            with begun_briefly():  # the page shows no output, so only success counts
                 for line in block.text.splitlines():
                     sccl(line)
 
 
 def sccl(line: str) -> str:
-    """Run a line of a block of commands and return what it prints."""
+    """Run a line of a block of commands and return its output."""
     command = shlex.split(line.split("#", maxsplit=1)[0])
     assert command[:1] == ["sccl"], f"{line!r} is no command; give the block a language"
 
@@ -79,12 +79,12 @@ def sccl(line: str) -> str:
         assert result.exit_code == 0, (line, result.output)
         return result.stdout
 
-    # What tries every tool takes ten seconds, and says the same on each page.
+    # The slow check of all tools prints the same on each page.
     return once.value(line, run) if command == ["sccl", "doctor"] else run()
 
 
 def shown(text: str) -> None:
-    """Run a command and compare what it prints, but for times, with what stands below it."""
+    """Run a command and compare its output, except times, with the text below it."""
     command, _, expected = text.partition("\n")
     printed = sccl(command.removeprefix("$ "))
     timeless = [re.sub(r"\d+\.\d+ s|│ \d+\.\d+ +│", "", one) for one in (expected, printed)]
@@ -99,13 +99,13 @@ def shell(text: str) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
-def test_what_is_not_run_says_so(page: Path) -> None:
+def test_skipped_blocks_are_marked(page: Path) -> None:
     for block in blocks(page):
         assert block.language in {"", "json", "math", "python", "sh", "text"}, block
         assert (block.language == "text") == block.title.startswith(NOT_RUN), block
 
 
-def test_the_readme_shows_enough() -> None:
+def test_readme_shows_enough() -> None:
     commands = [b for b in blocks(README) if not b.language]
     assert any(b.text.startswith("$ sccl pareto") for b in commands)
     assert any("sccl verify-certificate" in b.text for b in commands)
@@ -137,8 +137,8 @@ def test_links_and_pictures_are_there(page: Path) -> None:
             assert target.read_text(encoding="utf-8").startswith("<svg")
 
 
-def test_its_files_are_valid(tmp_path: Path) -> None:
-    """The how-to's files say what the text around them says."""
+def test_files_of_a_page_are_valid(tmp_path: Path) -> None:
+    """The how-to's files match the text around them."""
     how_to = ROOT / "docs" / "how-to"
     for name in ("machine", "collective"):
         (block,) = [b for b in blocks(how_to / f"{name}.md") if b.title == f"{name}.json"]

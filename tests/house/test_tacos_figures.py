@@ -1,4 +1,4 @@
-"""The figures of TACOS: what they are measured against, in closed form, and how they are drawn."""
+"""The figures of TACOS: reference values in closed form, and drawings."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_no_schedule_in_two_phases_beats_their_bound() -> None:
 
 
 @pytest.mark.parametrize("model", list(AlphaModel))
-def test_a_ring_takes_what_its_formula_says(model: AlphaModel) -> None:
+def test_ring_takes_what_its_formula_says(model: AlphaModel) -> None:
     found = measured(Case("fig2a", "ring:6@10GB+2us", "ring-both", 6 * MB, (1,), model))
     assert found.us == pytest.approx(2 * 5 * (2.0 + 6 * MB / 12 / 10e3))
 

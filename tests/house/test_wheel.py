@@ -29,7 +29,7 @@ def build(folder: Path) -> None:
     assert "sccl/_data/codegen_templates/common/steps.hpp.jinja" in names
     assert "sccl/view/explorer/page/page.html" in names
     assert "sccl/py.typed" in names
-    target = ["--no-compile", "--target", str(folder / "site")]  # but what is loaded
+    target = ["--no-compile", "--target", str(folder / "site")]  # only loaded modules
     subprocess.run([*pip, "install", "--no-deps", *target, str(wheel)], check=True)
 
 
@@ -46,7 +46,7 @@ def run(site: Path, *arguments: str) -> str:
     return done.stdout
 
 
-def test_the_wheel_brings_its_own_catalogue(installed: Path) -> None:
+def test_wheel_brings_its_own_catalogue(installed: Path) -> None:
     assert "z52-pcie" in run(installed, "topo", "list")
     code = "import sccl.core.files.disk as f; print(f.data_dir('topologies'), f.__file__)"
     where = subprocess.run(
@@ -60,7 +60,7 @@ def test_the_wheel_brings_its_own_catalogue(installed: Path) -> None:
     assert all(Path(path).is_relative_to(installed) for path in where), where
 
 
-def test_the_wheel_synthesises(installed: Path, tmp_path: Path) -> None:
+def test_wheel_synthesises(installed: Path, tmp_path: Path) -> None:
     found, page = str(tmp_path / "found"), str(tmp_path / "page.html")
     out = run(installed, "pareto", "--collective", "allgather", "--topo", "z52", "--out", found)
     assert "proved" in out

@@ -13,7 +13,7 @@ import sccl
 PACKAGE = Path(sccl.__file__).parent
 
 SHARED = {
-    # What the API offers of a noun has its name: users know one of the two.
+    # The API's class of a noun has the noun's name: users know one of the two.
     "Algorithm": {"core.algorithm", "api.algorithm"},
     "Comparison": {"comparison.comparison", "api.comparison"},
     "Frontier": {"core.frontier", "api.frontier"},
@@ -32,7 +32,7 @@ SHARED = {
         "synth.tacos.options",
         "synth.teccl.options",
     },
-    # Doors of solvers are alike: each has a ``solve`` and what it returns, read as ``sat.Result``.
+    # Solver interfaces are alike: each has ``solve`` and its result, read as ``sat.Result``.
     "Result": {f"solvers.{door}" for door in ("cpsat", "milp", "sat", "smt")},
 }
 
@@ -80,6 +80,11 @@ VAGUE = frozenset(
 PUBLIC_PARAMETERS = frozenset({"api", "cli"})
 """Packages whose parameters are options that users write."""
 
+PUBLIC_DEFINITIONS = {"api": {"known"}}
+"""Names of the Python interface."""
+
+PACKAGES = sorted(path.parent.name for path in PACKAGE.glob("*/__init__.py"))
+
 
 def vague_names(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> set[str]:
     """Return the vague names that a function binds, nested functions included."""
@@ -107,6 +112,35 @@ def test_functions_bind_no_vague_names(path: Path) -> None:
                 argument.arg for argument in ast.walk(node.args) if isinstance(argument, ast.arg)
             }
         assert not names, f"line {node.lineno}: {', '.join(sorted(names))}"
+
+
+def vague_definitions(tree: ast.Module) -> set[str]:
+    """Return the vague names of functions, classes, and attributes of ``self``."""
+    names = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                names.add(name)
+            case ast.ClassDef(name=name):
+                names.add(name)
+            case ast.Attribute(attr=name, ctx=ast.Store()):
+                names.add(name)
+    return {name for name in names if name.strip("_").lower() in VAGUE}
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_package_defines_no_vague_names(package: str) -> None:
+    found = {
+        (str(path.relative_to(PACKAGE)), name)
+        for path in sorted((PACKAGE / package).rglob("*.py"))
+        for name in vague_definitions(ast.parse(path.read_text(encoding="utf-8")))
+    }
+    assert {name for _, name in found} <= PUBLIC_DEFINITIONS.get(package, set()), found
+
+
+def test_vague_definitions_are_found() -> None:
+    tree = ast.parse("class Found:\n    def told(self): self._own = 1\n    def run(self): pass")
+    assert vague_definitions(tree) == {"Found", "told", "_own"}
 
 
 def test_vague_names_are_found_in_nested_scopes() -> None:

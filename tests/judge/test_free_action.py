@@ -38,9 +38,9 @@ MACHINES = (
 
 
 def breadth_first(machine: Topology, collective: str, rng: random.Random) -> SymmetricAlgorithm:
-    """Return an algorithm whose trees or ways are breadth first, at random, with rounds for them.
+    """Return an algorithm with random breadth-first trees or routes, and their rounds.
 
-    Of each orbit of chunks a random one is given.
+    One random chunk of each orbit is given.
     """
     ranks, pieces = machine.ranks, rng.randint(1, 2)
     chunks = pieces * (ranks if collective == "alltoall" else 1)
@@ -118,7 +118,7 @@ def damaged(good: SymmetricAlgorithm, rng: random.Random) -> SymmetricAlgorithm:
     st.sampled_from(["allgather", "alltoall"]),
     st.randoms(),
 )
-def test_it_agrees_with_who_executes_every_send(
+def test_verdict_agrees_with_full_execution(
     name: str, budgets: bool, collective: str, rng: random.Random
 ) -> None:
     machine = resolve_topology(name)
@@ -156,7 +156,7 @@ def test_forged_groups_gain_nothing(
     assert found is None or bool(found) == bool(every)
 
 
-def test_what_keeps_a_rank_is_not_for_it() -> None:
+def test_symmetry_that_fixes_a_rank_is_not_supported() -> None:
     mesh = resolve_topology("mesh:2x2")
     sends = tuple(make_send(0, u, v, s) for s, u, v in ((0, 0, 1), (0, 0, 2), (1, 1, 3)))
     allgather = named_spec("allgather", 4).at(1)
@@ -170,7 +170,7 @@ def test_what_keeps_a_rank_is_not_for_it() -> None:
     assert free_action.violations(replace(some, topology=unequal)) is None
 
 
-def test_the_number_of_sends_is_counted() -> None:
+def test_number_of_sends_is_counted() -> None:
     good = breadth_first(resolve_topology("mesh:4x4"), "allgather", random.Random(0))  # noqa: S311
     assert free_action.violations(good) == []
     wrong = free_action.violations(replace(good, num_sends=good.num_sends + 1))

@@ -32,7 +32,7 @@ def test_right_ones_pass(schedule: PackedSchedule) -> None:
 
 @settings(max_examples=times(150, by_day=75))
 @given(st.data())
-def test_damaged_ones_are_judged_as_transfer_by_transfer(data: st.DataObject) -> None:
+def test_damaged_ones_are_verified_as_transfer_by_transfer(data: st.DataObject) -> None:
     schedule = data.draw(damaged(data.draw(right())))
     with (
         patch.object(judge, "_WINDOW_CHUNKS", data.draw(st.sampled_from([1, 7, 2**24]))),
@@ -41,7 +41,7 @@ def test_damaged_ones_are_judged_as_transfer_by_transfer(data: st.DataObject) ->
         found = violations(schedule)
     event(found[0].kind if found else "still right")
     wrong = violations(whole(schedule)) != []
-    if reduces(schedule):  # of these it rejects more: what wastes transfers, and does no harm
+    if reduces(schedule):  # in reductions it also rejects harmless wasted transfers
         assert found or not wrong
     else:
         assert bool(found) == wrong
@@ -73,7 +73,7 @@ def test_every_single_damage_is_named(collective: str) -> None:
             assert str(found.chunk) in found.message
 
 
-def test_a_transfer_before_its_chunk_is_there_is_named() -> None:
+def test_transfer_before_its_chunk_is_there_is_named() -> None:
     line = made(LINE)
     rows = rows_of(line)
     last = max(rows)
@@ -103,7 +103,7 @@ def test_passes_have_to_be_those_of_the_collective(
     assert [one.kind for one in found] == ([kind] if kind else [])
 
 
-def test_the_root_of_a_reduction_must_not_send_its_sum() -> None:
+def test_root_of_a_reduction_must_not_send_its_sum() -> None:
     summed = packed(resolve_topology("mesh:1x4"), "reduce")
     copied = packed(resolve_topology("mesh:1x4"), "broadcast")
     rows = rows_of(summed)

@@ -98,7 +98,7 @@ def test_valid_algorithms_pass_both(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_every_single_mutation_is_judged_rightly(case: Case) -> None:
+def test_every_single_mutation_is_verified_rightly(case: Case) -> None:
     good = solved(case)
     rejected = 0
     for mutant in mutations(good):
@@ -177,8 +177,8 @@ def test_double_counts_and_lost_contributions_are_named() -> None:
     assert any(v.kind == "incomplete" and "lacks" in v.message for v in violations(lost))
 
 
-def test_what_depends_on_order_or_reduces_where_nothing_combines_is_a_conflict() -> None:
-    """Of two different copies the last may be the right one by chance."""
+def test_order_dependence_and_stray_reductions_are_conflicts() -> None:
+    """The last one of two different copies may be the right one by chance."""
     up = (make_send(0, 0, 2, 0, reduce=True), make_send(0, 1, 2, 0, reduce=True))
     down = (make_send(0, 2, 0, 1), make_send(0, 2, 1, 1))
     everywhere = Collective("sum", 3, 1, 1, ALL, ALL, combining=True)

@@ -1,4 +1,4 @@
-"""The compiled judge of long algorithms says what the judge of steps says."""
+"""The compiled judge of long algorithms agrees with the judge of steps."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_one_thing_wrong_is_seen_by_both(name: str, collective: str, machine: st
     assert not steps_arrays.is_valid(squeezed)
 
 
-def test_long_ones_are_judged_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_ones_are_verified_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plans, "LOADED_TRANSFERS", 1)
     right = to_algorithm(
         baselines.make_pattern("ring", request("allreduce", "ring:4")), resolve_topology("ring:4")
@@ -84,7 +84,7 @@ def test_long_ones_are_judged_so(monkeypatch: pytest.MonkeyPatch) -> None:
     assert looked_at == []
 
 
-def test_many_short_ones_are_judged_so_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_short_ones_are_verified_so_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     right = to_algorithm(
         baselines.make_pattern("ring", request("allreduce", "ring:4")), resolve_topology("ring:4")
     )

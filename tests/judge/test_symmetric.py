@@ -1,4 +1,4 @@
-"""The judge by symmetry against the one that executes every send, also on what is wrong."""
+"""The judge by symmetry against the full execution, also for invalid algorithms."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def damaged(good: SymmetricAlgorithm, rng: random.Random) -> SymmetricAlgorithm:
 
 @settings(max_examples=times(150, by_day=75), deadline=None)
 @given(cayley_machines(budgets=True), st.sampled_from(["allgather", "alltoall"]), st.randoms())
-def test_it_agrees_with_who_executes_every_send(
+def test_verdict_agrees_with_full_execution(
     machine: Topology, collective: str, rng: random.Random
 ) -> None:
     some = damaged(breadth_first(machine, collective, rng), rng)
@@ -159,7 +159,7 @@ def test_turns_are_checked_by_what_keeps_a_chunk(rng: random.Random) -> None:
         assert found is None
 
 
-def test_what_a_turn_keeps_may_be_kept() -> None:
+def test_chunk_fixed_by_a_rotation_is_accepted() -> None:
     """A ring and its reflection, which keeps the chunk, and here its sends."""
     ring = resolve_topology("ring:3")
     sends = tuple(make_send(0, 0, v, 0) for v in (1, 2))
@@ -173,7 +173,7 @@ def test_what_a_turn_keeps_may_be_kept() -> None:
 
 
 @pytest.mark.parametrize("most", [1, 2])
-def test_budgets_are_judged_by_their_orbits(most: int) -> None:
+def test_budgets_are_verified_by_their_orbits(most: int) -> None:
     """On a ring of four that may send to both sides at once, or not."""
     ring = resolve_topology("ring:4")
     edges = [tuple((r, (r + d) % 4) for d in (1, 3)) for r in range(4)]
@@ -195,7 +195,7 @@ def test_budgets_are_judged_by_their_orbits(most: int) -> None:
     assert symmetric.violations(replace(algorithm, topology=unequal)) is None
 
 
-def test_what_it_does_not_take_is_executed_as_a_stream() -> None:
+def test_unsupported_algorithm_is_executed_as_a_stream() -> None:
     """No translations at all, and ranks that differ."""
     mesh = resolve_topology("mesh:2x2")
     sends = tuple(make_send(0, u, v, s) for s, u, v in ((0, 0, 1), (0, 0, 2), (1, 1, 3)))

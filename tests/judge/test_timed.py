@@ -1,4 +1,4 @@
-"""The judge of schedules: what it accepts, what it names, and that a slow one agrees with it."""
+"""The judge of schedules: accepted ones, named violations, and agreement with a slow one."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from tests.kit.timed import is_right, mutated, no_byte_leaves_before_it_comes, r
 
 
 @given(right())
-def test_a_right_schedule_passes(schedule: Schedule) -> None:
+def test_right_schedule_passes(schedule: Schedule) -> None:
     assert violations(schedule) == []
     assert is_right(schedule)
 
 
 @given(st.data())
-def test_a_mutation_is_judged_as_the_slow_judge_does(data: st.DataObject) -> None:
+def test_mutation_is_verified_as_the_slow_judge_does(data: st.DataObject) -> None:
     schedule = data.draw(right().filter(lambda s: s.num_sends > 0))
     changed = data.draw(mutated(schedule))
     found = violations(changed)
@@ -36,7 +36,7 @@ def test_a_mutation_is_judged_as_the_slow_judge_does(data: st.DataObject) -> Non
 
 
 @given(st.data())
-def test_long_schedules_are_judged_alike(data: st.DataObject) -> None:
+def test_long_schedules_are_verified_alike(data: st.DataObject) -> None:
     schedule = data.draw(right())
     if schedule.num_sends and data.draw(st.booleans()):
         schedule = data.draw(mutated(schedule))
@@ -50,8 +50,8 @@ def test_long_schedules_are_judged_alike(data: st.DataObject) -> None:
 
 
 @given(st.data())
-def test_long_schedules_through_switches_are_judged_alike(data: st.DataObject) -> None:
-    """What the compiled judge calls right is; what goes straight on, and waits nowhere, it does."""
+def test_long_schedules_through_switches_are_verified_alike(data: st.DataObject) -> None:
+    """The compiled judge accepts only valid schedules, and every one with straight messages."""
     schedule = data.draw(right().filter(lambda s: s.num_sends > 0 and bool(s.topology.switches)))
     changes = data.draw(st.booleans())
     if changes:
@@ -74,8 +74,8 @@ def test_long_schedules_through_switches_are_judged_alike(data: st.DataObject) -
         assert is_right_by_loops
 
 
-def test_a_message_that_comes_back_only_passes_there() -> None:
-    """Where it began nothing of it had come by then: neither judge lets that pass."""
+def test_message_that_comes_back_only_passes_there() -> None:
+    """Nothing of the message had arrived when it began, which both judges reject."""
     rows = [(0, 4, 0, (0, 3), False), (1, 5, 0, (3, 0), False)]
     rows += [(9, 13, 0, (0, 3), False), (10, 14, 0, (3, 1), False)]
     rows += [(20, 24, 0, (0, 3), False), (21, 25, 0, (3, 2), False)]
@@ -90,7 +90,7 @@ def test_a_message_that_comes_back_only_passes_there() -> None:
 
 @given(st.data())
 def test_transfers_of_several_chunks_take_as_long_as_all_of_them(data: st.DataObject) -> None:
-    """Which the clock says; with a tick less there is one violation, of the first without time."""
+    """One tick less on the clock gives one violation, of the first chunk without time."""
     schedule = data.draw(right().filter(lambda s: s.num_sends > 0))
     columns = (schedule.start, schedule.end, schedule.chunk, schedule.link, schedule.reduce)
     rows: list[Any] = list(zip(*(c.tolist() for c in columns), strict=True))
@@ -301,7 +301,7 @@ def test_partial_results_of_one_chunk_pass_a_switch_side_by_side() -> None:
     assert "double-count" in {v.kind for v in violations(schedule(pair, collective, whole))}
 
 
-def test_a_chunk_is_in_a_transfer_once() -> None:
+def test_chunk_is_in_a_transfer_once() -> None:
     with pytest.raises(ParameterError, match="list each transfer once"):
         schedule(LINE, TWO_TO_ALL, [TOGETHER[0], *TOGETHER], 0, 1, 2, 3, 4)
 
@@ -317,7 +317,7 @@ def test_transfers_may_be_in_several_batches(data: st.DataObject) -> None:
         assert {str(v) for v in violations(whole)} == expected
 
 
-def test_batches_are_judged_as_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_are_verified_as_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Schedule.batches, "__defaults__", (1,))
     test_every_violation_has_its_place_and_time(
         schedule(LINE, TO_ALL, [*ON_A_LINE, (3, 7, 0, (0, 1), False)]),

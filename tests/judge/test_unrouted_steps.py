@@ -1,4 +1,4 @@
-"""The compiled judge of sends between any two ranks says what the judge of steps says."""
+"""The compiled judge of sends between any two ranks agrees with the judge of steps."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from sccl.topo import resolve_topology
 from tests.kit.nightly import times
 from tests.kit.strategies import specs
 
-ENOUGH = 10**6  # rounds: nothing is said of bandwidth here
+ENOUGH = 10**6  # rounds, because bandwidth does not matter here
 
 
 def right(collective: Collective, sends: list[Send]) -> bool:
-    """Return what the compiled judge says, and look that the judge of steps says the same."""
+    """Return the verdict of the compiled judge, and check that the judge of steps agrees."""
     steps = 1 + max((s.step for s in sends), default=0)
     topology = resolve_topology(f"full:{collective.ranks}")
     slow = violations(Algorithm(topology, collective, (ENOUGH,) * steps, tuple(sends)))
@@ -37,7 +37,7 @@ def right(collective: Collective, sends: list[Send]) -> bool:
 @given(st.data())
 @settings(max_examples=times(300, by_day=150), deadline=None)
 def test_both_judges_agree_on_any_sends(data: st.DataObject) -> None:
-    """Of which some are right: few chunks have few places to go to."""
+    """Draw sends, some of them valid, because few chunks have few destinations."""
     ranks = data.draw(st.integers(2, 4))
     spec = data.draw(specs(ranks))
     collective = spec.at(spec.unit)
@@ -78,7 +78,7 @@ def test_contributions_of_more_ranks_than_a_word_has_bits(ranks: int) -> None:
 
 
 @pytest.mark.parametrize("words", [1, 100, 10**9])
-def test_chunks_are_judged_in_calls_of_any_length(
+def test_chunks_are_verified_in_calls_of_any_length(
     words: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(unrouted_steps, "_WORDS_PER_CALL", words)
@@ -106,7 +106,7 @@ def summed(then: list[Send]) -> list[Send]:
         [make_send(0, 0, 1, 1, reduce=True), make_send(0, 2, 1, 1)],  # one of them reduced
     ],
 )
-def test_what_depends_on_the_order_is_wrong_even_if_mended(then: list[Send]) -> None:
+def test_order_dependence_is_wrong_even_if_repaired_later(then: list[Send]) -> None:
     collective = named_spec("allreduce", 3).at(3)
     assert right(collective, summed([]))
     assert not right(collective, summed(then))

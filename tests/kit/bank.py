@@ -95,18 +95,21 @@ BANK = (
 RACES = {"portfolio"}
 """Backends that do not promise the same bytes on every run."""
 
-_MOST_CHUNKS = 16  # of what is asked twice: with more, Z3 takes up to half a minute
+_MOST_CHUNKS = 16  # chunk limit of repeated queries, beyond which Z3 takes up to half a minute
 
 
 def check_backend(solver: str, case: Case, timeout_s: float = 300, *, here: bool = False) -> None:
-    """Check that a backend gives a case its known verdict, and the same bytes when asked again.
+    """Check that a backend gives a case its known verdict, and the same bytes on a second query.
 
     Args:
-        here: whether a solver that works in a child process works in this one, which saves the
-            start of an interpreter.
+        solver: Name of the backend.
+        case: Case with a known verdict.
+        timeout_s: Time limit of a query.
+        here: Whether a solver for child processes runs in this process, which saves the start of an
+            interpreter.
 
     Raises:
-        AssertionError: it gives another, or none in time; or the judge does not agree.
+        AssertionError: The verdict differs, is late, or fails verification.
     """
     effort, backend = solve.Effort(timeout_s), solve.load(solver)
     ask = getattr(backend, "answer_in_process", backend.answer) if here else backend.answer

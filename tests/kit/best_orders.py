@@ -1,11 +1,11 @@
-"""The best of many schedules of given chunks, by random orders; written from the definitions.
+"""Find the best of many schedules of given chunks by random orders, written from the definitions.
 
-It shares no code with ``sccl.synth``. Every schedule is verified by the judge, so a lower bound for
-such chunks that is above the finish of one is false.
+It shares no code with ``sccl.synth``. Every schedule passes verification, so a lower bound for such
+chunks that exceeds the finish of one is false.
 
-Chunks are sent one by one. A send takes the next place on its link at which its budgets have room.
-A switch with a buffer and copies keeps chunks as a rank does. Other switches are not supported. A
-reduction is a broadcast on the reversed machine, read backwards in time.
+Chunks are sent one by one. A send takes the next slot on its link in which its budgets have
+capacity. A switch with a buffer and copies stores chunks like a rank. Other switches are not
+supported. A reduction is a broadcast on the reversed machine, reversed in time.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ class _Cost:
 
 
 class Orders:
-    """Sends of chunks that are copied, in random orders.
+    """Sends of copied chunks, in random orders.
 
     Args:
         machine: The machine, reversed for a reduction.
         sizes: Bytes of each chunk.
-        model: What a link does during alpha.
+        model: Model of alpha.
         tick_ps: Picoseconds of a tick.
-        backwards: Whether the schedule is read backwards in time. Bytes of a reduction then pass
-            the budgets when, seen from the end, they arrive.
+        backwards: Whether the schedule is reversed in time. Bytes of a reduction then pass the
+            budgets when, seen from the end, they arrive.
     """
 
     def __init__(
@@ -97,11 +97,11 @@ class Orders:
     def draw(
         self, rng: random.Random, holders: Sequence[set[int]], goals: Sequence[set[int]]
     ) -> list[tuple[int, Send]] | None:
-        """Return the sends of each chunk, in a random order; None: something is out of reach.
+        """Return the sends of each chunk in a random order, or None if a goal is unreachable.
 
         Args:
-            holders: Of each chunk, who has it.
-            goals: Of each chunk, who wants it.
+            holders: Ranks that hold each chunk.
+            goals: Ranks that demand each chunk.
         """
         have = {(c, r): 0 for c, own in enumerate(holders) for r in own}
         missing = {(c, r) for c, own in enumerate(goals) for r in own if (c, r) not in have}
@@ -169,7 +169,7 @@ class Orders:
     def _has_room(
         used: Sequence[tuple[int, int, Fraction]], begin: int, end: int, room: Fraction
     ) -> bool:
-        """Return whether what passes a budget from begin to end is never more than the room."""
+        """Return whether the load of a budget never exceeds its capacity from begin to end."""
         across = [one for one in used if one[0] < end and one[1] > begin]
         times = [begin, *(one[0] for one in across if one[0] > begin)]
         return all(
@@ -188,12 +188,12 @@ def best_schedule(
     tries: int = 60,
     tick_ps: int = 1,
 ) -> Schedule | None:
-    """Return the best schedule that random orders give; None: there is none, or not of this kind.
+    """Return the best schedule of random orders, or None if there is none or it is not supported.
 
     Args:
-        collective: With one destination of each chunk if it reduces.
+        collective: Collective, in which a reduced chunk has one destination.
         sizes: Bytes of each chunk.
-        tries: Random orders.
+        tries: Number of random orders.
         tick_ps: Picoseconds of a tick.
     """
     if not all(s.copies and s.buffer_chunks is None for s in machine.switches):

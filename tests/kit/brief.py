@@ -13,7 +13,7 @@ from sccl.synth.tacos import local_improvement
 
 @contextmanager
 def begun_briefly() -> Iterator[None]:
-    """Let TACOS better its schedules for a tenth of what it usually spends on that."""
+    """Let TACOS improve its schedules with a tenth of its usual budget."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(local_improvement, "SENDS_PER_UNIT", local_improvement.SENDS_PER_UNIT // 10)
         yield
@@ -21,9 +21,9 @@ def begun_briefly() -> Iterator[None]:
 
 @contextmanager
 def attained_briefly() -> Iterator[None]:
-    """Let few chunks that attain a limit be looked for with a twelfth of what is usually spent.
+    """Search algorithms of few chunks at a limit with a twelfth of the usual budget.
 
-    Of allgather in 3 steps on a DGX-1 there are none: that takes 10 s to give up.
+    An allgather in 3 steps on a DGX-1 has none, and the full search takes 10 s to give up.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(integer_packing, "TOTAL_EFFORT_UNITS", integer_packing.REDUCED_EFFORT_UNITS)

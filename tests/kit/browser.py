@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """Return Chromium. Not for the whole run: while it is open, no other test can have a loop."""
-    # What most tests don't need is loaded by those that do.
+    # Only tests with a browser load these modules.
     from playwright.sync_api import sync_playwright
 
     from tests.kit.projects import tool

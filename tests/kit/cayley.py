@@ -27,14 +27,14 @@ SMALL = (
 
 
 def renamed(machine: Topology, places: list[int]) -> Topology:
-    """Return a machine whose rank r has become ``places[r]``, under a name that tells nothing."""
+    """Return a machine whose rank r has become ``places[r]``, under a neutral name."""
     links = tuple(replace(k, src=places[k.src], dst=places[k.dst]) for k in machine.links)
     return replace(machine, name="mine", links=links, labels=(), chassis=())
 
 
 @st.composite
 def cayley_machines(draw: st.DrawFn, *, budgets: bool = False) -> Topology:
-    """Draw a small torus, hypercube or circulant; perhaps with what its ranks may send in all."""
+    """Draw a small torus, hypercube or circulant, sometimes with budgets of its ranks."""
     if draw(st.booleans()):
         machine = resolve_topology(draw(st.sampled_from(SMALL)))
     else:

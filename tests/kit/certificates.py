@@ -1,4 +1,4 @@
-"""What certificates are made of, for tests that write and damage them."""
+"""Build certificates for tests that write and damage them."""
 
 from __future__ import annotations
 

@@ -55,5 +55,5 @@ def rows_of(chart: Any) -> list[list[dict[str, Any]]]:
 
 
 def values(chart: Any, field: str) -> set[Any]:
-    """Return what a field is in all rows of all layers."""
+    """Return the values of a field in all rows of all layers."""
     return {row[field] for rows in rows_of(chart) for row in rows if field in row}

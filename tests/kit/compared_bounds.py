@@ -52,11 +52,11 @@ TOLERANCE = Fraction(1, 10**6)
 
 
 EFFORT = Effort(units=0.2)
-"""Of each synthesizer: bounds are wanted, not good plans."""
+"""Budget of each synthesizer, small because only its bound matters."""
 
 
 MOST_CHUNKS = 16
-"""Of schedules whose orders are tried."""
+"""Number of schedules with random orders."""
 
 
 def free(_: int) -> None:
@@ -132,7 +132,7 @@ def _some(rng: random.Random, nodes: Iterable[int]) -> set[int]:
 
 
 def curves(case: Case, _: random.Random) -> Bounds:
-    """Yield what ``compare``, and lines of plots, say of a size, by programs for it and others."""
+    """Yield the bounds of ``compare`` and of plotted lines for a size."""
     sizes = [max(1, case.size_bytes // 4), case.size_bytes, 3 * case.size_bytes]
     curve = lower_bound_curve(case.machine, case.spec, sizes)
     for number in (0, 1):  # fewer bytes take no longer
@@ -153,7 +153,7 @@ def limits(case: Case, _: random.Random) -> Bounds:
 
 
 def _plan(name: str, request: Request, **options: object) -> Solution | None:
-    """Return a synthesizer's plan; None: it refuses, or finds none.
+    """Return a synthesizer's plan, or None if it rejects the request or finds none.
 
     Raises:
         JudgeError: Its schedule is wrong.
@@ -179,7 +179,7 @@ def false_bounds(
 
 
 def draw_schedule(rng: random.Random) -> tuple[Schedule, Spec] | None:
-    """Return a schedule that is good, and its collective; None: too many chunks, or none found."""
+    """Return a good schedule and its collective, or None if there is none of few chunks."""
     machine = draw_machine(rng)
     spec = draw_spec(rng, machine.ranks)
     collective = spec.at(spec.unit * rng.choice((1, 1, 2)))
@@ -279,12 +279,12 @@ def _unrounded(text: str) -> Fraction:
 
 
 def compare(machines: int, seed: str, search: int) -> tuple[Counter[str], list[str]]:
-    """Return how many bounds of each name were compared, and the false ones with their cases.
+    """Return the number of compared bounds by name, and the false ones with their cases.
 
     Args:
-        machines: How many machines.
-        seed: Of the random numbers.
-        search: Each such machine is given to the synthesizers and to commands, too.
+        machines: Number of machines.
+        seed: Seed of the random numbers.
+        search: Interval of the machines that synthesizers and commands get, too.
     """
     counts, false = Counter[str](), list[str]()
 

@@ -40,7 +40,7 @@ PCIE = {
 
 
 def run(*words: str | Path) -> tuple[int, Any]:
-    """Run the command in this process; return the exit code and the document it prints."""
+    """Run the command in this process and return its exit code and document."""
     done = CliRunner().invoke(app, [*map(str, words), "--json"])
     return done.exit_code, json.loads(done.stdout)
 

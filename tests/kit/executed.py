@@ -1,6 +1,6 @@
-"""A slow executor of schedules between ranks, transfer by transfer, that shares nothing with ours.
+"""A slow executor of schedules between ranks, transfer by transfer, independent of the judge.
 
-Beside ``tests/kit/timed.py``, which goes tick by tick and so takes times of a few ticks alone.
+``tests/kit/timed.py`` goes tick by tick and therefore handles only times of a few ticks.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ def is_right(schedule: Schedule) -> bool:
 
 Rows = list[tuple[int, int, int, int, bool]]
 Place = tuple[int, ...]
-"""Where what comes lies: (chunk, rank), or of a message that a rank passes on its number, too."""
+"""Destination of an arrival: (chunk, rank), with the number of a message that is forwarded."""
 Coming = tuple[int, Place, frozenset[int], bool]
-"""When what arrives where: tick, place, value, and whether it is reduced."""
+"""Arrivals: tick, destination, value, and whether the value is reduced."""
 
 
 def _bytes(schedule: Schedule, chunk: int) -> int:
@@ -117,7 +117,7 @@ def _arrive(
     value: dict[Place, frozenset[int]],
     until: int,
 ) -> bool:
-    """Let arrive what does by a tick; whether nothing is counted twice."""
+    """Execute the arrivals up to a tick and return whether no contribution is counted twice."""
     for item in sorted((row for row in coming if row[0] <= until), key=lambda row: row[0]):
         coming.remove(item)
         _, place, sent, reduce = item

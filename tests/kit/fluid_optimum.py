@@ -96,7 +96,7 @@ class FluidProgram:
         self.size = self.solver.NumVar(0.0, self.solver.infinity(), "size")
 
     def _next(self, slot: int, link: int) -> int | None:
-        """Return the first slot in which bytes sent in a slot can be forwarded; N: at the end."""
+        """Return the first slot that can forward bytes sent in a slot, or N at the end."""
         begin, end = (self.borders[slot + i] + self.alpha[link] for i in (0, 1))
         if end > self.borders[-1]:
             return None
@@ -122,7 +122,7 @@ class FluidProgram:
         return node < ranks or (self.machine.switches[node - ranks].copies and self.holds(node))
 
     def _capacities_of(self, slot: int) -> list[list[pywraplp.Constraint]]:
-        """Add rows for what links and budgets carry in a slot, and return those of each link."""
+        """Add the capacity rows of links and budgets in a slot, and return those of links."""
         found: list[list[pywraplp.Constraint]] = []
         length = self.length[slot]
         for rate in self.rate:
@@ -152,7 +152,7 @@ class FluidProgram:
         }
 
     def row(self, state: State) -> pywraplp.Constraint:
-        """Return the balance of a state: what enters less what leaves.
+        """Return the balance of a state: inflow minus outflow.
 
         A byte that is still to be distributed has to leave. A partial sum has to have entered.
         """
@@ -197,7 +197,7 @@ class FluidProgram:
         """Add the flows that leave a state over links.
 
         Args:
-            into: State less its slot at each node that bytes reach; None: nothing is left to do.
+            into: Remaining state at each node that bytes reach, None if nothing remains.
         """
         for links, to, there in self._sends(node, slot):
             if to not in into:
@@ -251,7 +251,7 @@ class FluidProgram:
     # --- partial sums ----------------------------------------------------------------------------
 
     def collect(self, name: Hashable, contributors: Sequence[int]) -> None:
-        """Add the flows of partial sums, from what each contributor has to all contributions."""
+        """Add the flows of partial sums, from each contribution to the sum of all."""
         bit = {rank: 1 << i for i, rank in enumerate(contributors)}
         nodes = [v for v in range(self.machine.ranks + len(self.machine.switches)) if self.holds(v)]
         for rank in contributors:
@@ -286,7 +286,7 @@ class FluidProgram:
     # --- demands ---------------------------------------------------------------------------------
 
     def demand(self, collective: Collective) -> None:
-        """Add what a collective wants: its share of the size by each class of chunks."""
+        """Add the demand of a collective: its share of the size by each class of chunks."""
         for number, ((held, wanted), chunks) in enumerate(collective.chunk_classes().items()):
             share = collective.amount(chunks) / collective.chunks
             holders, goals = sorted(map(int, held)), sorted(map(int, wanted))

@@ -1,6 +1,6 @@
-"""The conformance of a format of others, written once: :func:`check_format`.
+"""Conformance test of a foreign format: :func:`check_format`.
 
-What its files do where they are run is tested by format, in `tests/formats/`.
+`tests/formats/` tests the execution of its files by format.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ COLLECTIVES = ("allgather", "allreduce", "reducescatter", "alltoall", "broadcast
 
 
 def check_format(name: str) -> None:
-    """Check what every format promises, on a small machine and on what is left of its files.
+    """Check the contract of a format on a small machine and on damaged files.
 
     Raises:
-        AssertionError: it does not keep to it.
+        AssertionError: The format violates the contract.
     """
     form = formats.load(name)
     assert name == form.NAME
@@ -76,7 +76,7 @@ def taken(form: Format, found: Algorithm) -> Algorithm | Schedule:
 
 
 def exported(form: Format, algorithms: Sequence[Algorithm]) -> WrittenFiles:
-    """Return what a format makes of some algorithms, as long as nothing is told."""
+    """Export algorithms to a format with default options."""
     try:
         return form.write(plans(form, algorithms), form.Options())
     except InputError:
@@ -112,7 +112,7 @@ def check_read(form: Format, content: bytes, collective: Collective) -> None:
 
 
 def check_damage(form: Format, content: bytes) -> None:
-    """Check that whatever is left of a file is read, or refused in a sentence."""
+    """Check that a truncated file is read, or rejected with one sentence."""
     draw = random.Random(7)  # noqa: S311 - the same damage every time
     step = max(1, len(content) // 100)
     damaged = [content[:end] for end in range(0, len(content), step)]
@@ -126,7 +126,7 @@ def check_damage(form: Format, content: bytes) -> None:
 
 
 def _refusal(form: Format, content: bytes) -> str:
-    """Return why bytes are not read; empty: they are."""
+    """Return the error of a file, or an empty text if it is valid."""
     try:
         form.read(content, "file")
     except InputError as error:

@@ -1,4 +1,4 @@
-"""Frontiers of one class, for tests of what is shown of them."""
+"""Frontiers of one family, for tests of their views."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def known(
     bounds: Bounds | None = TRIVIAL,
     **of_class: Any,
 ) -> Frontier:
-    """Return what is known of (topology, collective, root)."""
+    """Return the known frontier of (topology, collective, root)."""
     given: dict[str, Any] = {"scope": "", "steps": None, "bandwidth": None, "is_complete": True}
     part = ClassFrontier(
         name="",

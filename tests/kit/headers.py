@@ -9,10 +9,10 @@ from pathlib import Path
 from tests.kit import once
 
 NAMES = ("algorithm", "atomic", "chrono", "memory", "mutex", "random", "string", "thread", "vector")
-"""What takes a third of the time of an unoptimised build."""
+"""Headers that take a third of the time of an unoptimized build."""
 
 MAKEFILE = "-std=c++17 -fPIC -fwrapv -pthread -fvisibility=hidden"
-"""A compiler takes what it has precompiled only where flags are alike: these are the Makefile's."""
+"""Flags of the Makefile, because a compiler uses a precompiled header only with equal flags."""
 
 
 def precompiled(flags: str) -> str:

@@ -9,7 +9,7 @@ from tests.kit.nccl import SWITCHES, Machine, bus_id
 HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n<!DOCTYPE topology SYSTEM "hwloc2.dtd">'
 SLOT = 'pci_link_speed="31.507692"'
 SOCKET, BRIDGE, SWITCH, GPU, PART = 100, 200, 300, 400, 500
-"""Where numbers of objects of each kind begin."""
+"""First numbers of the objects of each kind."""
 
 
 def pci(rank: int, inside: str = "") -> str:
@@ -21,7 +21,7 @@ def pci(rank: int, inside: str = "") -> str:
 
 
 def part(rank: int) -> str:
-    """Return what NVML tells of the GPU of a rank."""
+    """Return NVML's attributes of a rank's GPU."""
     return (
         f'<object type="OSDev" gp_index="{PART + rank}" name="nvml{rank}" subtype="NVML">'
         '<info name="GPUModel" value="NVIDIA A100-SXM4-40GB"/></object>'
@@ -48,7 +48,7 @@ def written(machine: Machine, newline: str = "\n") -> str:
 
 
 def _matrix(machine: Machine) -> list[str]:
-    """Return the NVLinks in rows of ten, as hwloc breaks them; none where there are none."""
+    """Return the NVLinks in rows of ten, like hwloc, and nothing without NVLinks."""
     if not machine.lanes and not machine.to_switches:
         return []
     objects: list[tuple[str, int]] = [("OSDev", rank) for rank in range(machine.gpus)]

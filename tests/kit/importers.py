@@ -1,6 +1,6 @@
-"""The conformance of a reader of machines, written once: :func:`check_importer`.
+"""Conformance test of an importer of machines: :func:`check_importer`.
 
-What the files of a format say is tested by format, in `tests/topo/`.
+`tests/topo/` tests the content of its files by format.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ HINTS = Hints("machine")
 
 
 def check_importer(name: str) -> None:
-    """Check what every reader promises, on its own example and on what is left of that.
+    """Check the contract of an importer on its own example and on damaged copies of it.
 
     Raises:
-        AssertionError: it does not keep to it.
+        AssertionError: The importer violates the contract.
     """
     importer = importers.load_importer(name)
     assert name == importer.NAME
@@ -46,7 +46,7 @@ def check_sniff(importer: Importer) -> None:
 
 
 def check_imported(importer: Importer, text: str) -> Imported:
-    """Check that a text is read to the same bytes twice, and back; what was made of it is said."""
+    """Check that a text gives the same bytes twice, reads back, and reports assumptions."""
     imported = importer.read(text, HINTS)
     wire = to_text(topology_to_wire(imported.topology))
     assert to_text(topology_to_wire(importer.read(text, HINTS).topology)) == wire
@@ -60,10 +60,10 @@ def check_imported(importer: Importer, text: str) -> Imported:
 
 
 def check_damage(importer: Importer, text: str) -> None:
-    """Check that whatever is left of a text is read, or refused in a sentence.
+    """Check that a damaged text is read, or rejected with one sentence.
 
-    Cut off anywhere; without a line, or with it twice; with characters that others replace; with
-    numbers that are huge, negative or none.
+    Damages: truncation anywhere, a missing or repeated line, replaced characters, and numbers that
+    are huge, negative or missing.
     """
     lines = text.splitlines(keepends=True)
     damaged = [text[:end] for end in range(0, len(text), max(1, len(text) // 200))]
@@ -88,7 +88,7 @@ def check_damage(importer: Importer, text: str) -> None:
 
 
 def refusal(importer: Importer, text: str) -> str:
-    """Return why a text is not read; empty: it is."""
+    """Return the error of a text, or an empty text if it is valid."""
     try:
         topology_to_wire(importer.read(text, HINTS).topology)
     except InputError as error:

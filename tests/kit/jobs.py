@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 SMALL: dict[str, Any] = {"layers": 2, "hidden": 8, "heads": 2, "sequence": 4, "batch": 1}
-"""b s = 4, b s h = 32; 12 h^2 = 768. A microsecond is 10^6 operations at 1 TFLOPS."""
+"""b s = 4, b s h = 32 and 12 h^2 = 768. A microsecond is 10^6 operations at 1 TFLOPS."""
 FAST: dict[str, Any] = {"tflops": 1e-6, "efficiency": 1.0, "memory_gb_per_s": 1e-3}
 """An operation, or a byte, a microsecond."""
 

@@ -60,14 +60,14 @@ def layered(
     experts: int = 900,
     held: int = 3,
 ) -> CyclicProblem:
-    """Return a step: forward, backward, and an update that waits for all gradients.
+    """Build a step: forward, backward, and an update that waits for all gradients.
 
     Args:
-        gathered: ticks of a gather on the slow channel; of a reduce-scatter as many.
-        exchanged: ticks of an all-to-all, likewise.
-        attention: ticks of a layer's first computation, forward; backward twice as many.
-        experts: likewise, of its second.
-        held: layers whose parameters there is room for.
+        gathered: Ticks of a gather, and of a reduce-scatter, on the slow channel.
+        exchanged: Ticks of an all-to-all on the slow channel.
+        attention: Ticks of a layer's first computation forward, which takes twice as long backward.
+        experts: Ticks of its second computation forward, which takes twice as long backward.
+        held: Number of layers whose parameters fit in memory.
     """
     ops: list[StepOp] = []
     chain: list[int] = []

@@ -1,10 +1,10 @@
-"""A program that is run as ASTRA-sim is, and has its rules: traces in, the end of each rank out.
+"""A program with the interface and rules of ASTRA-sim: traces in, the end of each rank out.
 
-It shares nothing with the simulator or with who writes the traces, and needs nothing but Python:
-links serve chunks in the order in which they come, a chunk that comes over several links is whole
-at each end before it goes on, what costs a fraction of a nanosecond costs nothing for it, and what
-happens at one nanosecond happens in the order in which it was foreseen. Nodes that become free
-together are issued by their numbers, up or down (ASTRA-sim's order is that of a hash table).
+It shares nothing with the simulator or the writer of traces, and needs only Python. Links serve
+chunks in the order of arrival. A chunk over several links is complete at each end before it goes
+on. Fractions of a nanosecond cost nothing. Events at one nanosecond happen in the order of their
+creation. Nodes that become ready together start by number, up or down (ASTRA-sim's order is that of
+a hash table).
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def varints(data: bytes) -> list[int]:
 
 
 class TraceNode(NamedTuple):
-    """What a trace says of a node."""
+    """A node of a trace."""
 
     number: int
     kind: int
@@ -113,14 +113,14 @@ def node(data: bytes) -> TraceNode:
 
 
 def nodes(file: bytes) -> list[TraceNode]:
-    """Return the nodes of a file; the first message is about all of it."""
+    """Return the nodes of a file, whose first message describes the file."""
     about, *rest = messages(file)
     assert fields(about)[0] == (1, b"0.0.4")
     return [node(data) for data in rest]
 
 
 class Machine:
-    """Links that are made as they are used, and what is to happen when."""
+    """Links, which are created at their first use, and future events."""
 
     def __init__(self, kind: str, ranks: int, bytes_per_ns: float, latency: float) -> None:
         self.kind, self.ranks = kind, ranks
@@ -191,7 +191,7 @@ class Rank:
                          for n in trace if n.kind == RECEIVE}  # fmt: skip
 
     def free(self) -> Iterator[TraceNode]:
-        """Yield what may begin, by number; it has begun then."""
+        """Start all ready nodes and yield them by number."""
         free = [n for n, waits in self.waits.items() if not waits]
         for number in sorted(free, reverse=self.downwards):
             if number not in self.issued:
@@ -213,7 +213,7 @@ def _key(n: TraceNode, src: int, dst: int) -> tuple[int, ...]:
 def simulate(
     machine: Machine, traces: list[list[TraceNode]], *, downwards: bool = False
 ) -> list[int | None]:
-    """Return when each rank ends, nanoseconds; None: never."""
+    """Return the end of each rank in nanoseconds, or None if it never ends."""
     ranks = [Rank(i, trace, downwards=downwards) for i, trace in enumerate(traces)]
 
     def go_on(rank: Rank, number: int) -> None:
@@ -242,9 +242,9 @@ def simulate(
 
 
 def replayed(trace: list[TraceNode]) -> int:
-    """Return when a rank ends that is alone, and takes what its nodes tell: ASTRA-sim's replay.
+    """Return the end of a single rank with the durations of its nodes: ASTRA-sim's replay.
 
-    It does one computation and one call at a time, the lowest number first; receives beside them.
+    It does one computation and one call at a time, the lowest number first, next to receives.
     """
     waits = {n.number: set(n.after) for n in trace}
     nodes_by_number = {n.number: n for n in trace}
@@ -265,7 +265,7 @@ def replayed(trace: list[TraceNode]) -> int:
 
 
 def ends(workload: str, system: str, network: str) -> list[int | None]:
-    """Return when each rank ends, from the files that ASTRA-sim is given; None: never."""
+    """Return the end of each rank from the input files of ASTRA-sim, or None if it never ends."""
     found = dict(re.findall(r"(\w+): \[ (\S+) \]", Path(network).read_text()))
     ranks, speed = int(found["npus_count"]), float(found["bandwidth"]) * 2**30 / 10**9
     machine = Machine(found["topology"], ranks, speed, float(found["latency"]))
@@ -282,7 +282,7 @@ def ends(workload: str, system: str, network: str) -> list[int | None]:
 
 
 def main(arguments: list[str]) -> None:
-    """Print what ASTRA-sim prints of the files that it is given."""
+    """Print the output of ASTRA-sim for its input files."""
     given = dict(word.removeprefix("--").split("=", 1) for word in arguments)
     files = (given[f"{name}-configuration"] for name in ("workload", "system", "network"))
     for rank, end in enumerate(ends(*files)):

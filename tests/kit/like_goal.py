@@ -1,4 +1,4 @@
-"""GOAL schedules run by their own words alone: what is sent is what has come by then."""
+"""Execute GOAL schedules by definition: a send carries the data that arrived before it."""
 
 from __future__ import annotations
 

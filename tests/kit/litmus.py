@@ -1,14 +1,14 @@
 """Litmus tests of the memory models of GPUs: all executions of a few instructions, enumerated.
 
 PTX: Lustig, Sahasrabuddhe, Giroux, "A Formal Analysis of the NVIDIA PTX Memory Consistency Model"
-(ASPLOS 2019), with causality order as PTX ISA 7.5 has it; all accesses are of the generic proxy.
-HIP: happens-before of C11 with scopes ("Memory Model" in LLVM's "User Guide for AMDGPU Backend"),
-where a race of an access that is not atomic counts as allowing any outcome.
+(ASPLOS 2019), with the causality order of PTX ISA 7.5. All accesses are of the generic proxy. HIP:
+happens-before of C11 with scopes ("Memory Model" in LLVM's "User Guide for AMDGPU Backend"), where
+a race of a non-atomic access allows any outcome.
 
-Threads are lists of instructions: ``st.release.sys x, 1``; ``ld.acquire.gpu r1, x``;
-``atom.acq_rel.gpu.add r1, x, 1``; ``fence.sc.sys``; ``bar 0``. In addition, ``await r1 == 1`` keeps
-the executions in which that holds, and what follows it depends on the register. Instructions
-that ``&`` joins are not ordered, as the parts of a vector. Locations are 0 at first.
+Threads are lists of instructions: ``st.release.sys x, 1``, ``ld.acquire.gpu r1, x``,
+``atom.acq_rel.gpu.add r1, x, 1``, ``fence.sc.sys``, ``bar 0``. In addition, ``await r1 == 1`` keeps
+the executions that satisfy the condition, and later instructions depend on the register.
+Instructions joined by ``&`` are unordered, like the parts of a vector. Locations are 0 at first.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Relation = frozenset[tuple[int, int]]
 
 @dataclass(frozen=True)
 class Thread:
-    """Where a thread runs, and its instructions.
+    """A thread with its location and instructions.
 
     Attributes:
         gpu: Number of the GPU.
@@ -44,11 +44,11 @@ class Event:
 
     Attributes:
         kind: R, W, F, or B.
-        thread: Number of the thread; -1 initializes a location.
-        position: Position of the instruction; parts of a vector share it.
+        thread: Number of the thread, -1 for the initialization of a location.
+        position: Position of the instruction, shared by the parts of a vector.
         sem: weak, relaxed, acquire, release, acq_rel, or sc.
         place: Location, or the name and instance of a barrier.
-        value: What is written: a number, a register, or a register and an addend.
+        value: Written value: a number, a register, or a register and an addend.
         registers: Registers that the event depends on.
     """
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def load() -> Iterator[None]:
-    """Keep a process per core busy; they are at work before this returns, and end with it."""
+    """Run a busy process on every core, from before the return to the end of the block."""
     program = "print(flush=True)\nwhile True: pass"
     busy = [
         subprocess.Popen([sys.executable, "-S", "-c", program], stdout=subprocess.PIPE)

@@ -14,9 +14,9 @@ _under_way: set[str] = set()
 
 
 def share() -> None:
-    """Let a worker wait for one that compiles the same loop, and take from disk what it kept.
+    """Let workers wait for one that compiles the same loop, and load its cached code.
 
-    On its own each would take half a minute of a core for all loops.
+    Separately, each would take half a minute of a core for all loops.
     """
     cast("Any", Dispatcher).compile = _compile
 

@@ -27,7 +27,7 @@ VECTORS = 4
 estimate, and a lane of NVLink has 25 GB/s."""
 
 KERNELS = "run_collective"
-"""The kernel of users; `run_loopback` has the same functions."""
+"""The kernel of users, which has the same functions as `run_loopback`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,12 +154,12 @@ def _nvidia_blocks(body: str) -> Blocks:
 
 
 def amd_functions(code: Path, header: Path, kernel: str = KERNELS) -> Functions:
-    """Disassemble a kernel of AMD's and what it calls.
+    """Disassemble an AMD kernel and its callees.
 
     Args:
-        code: compiled file.
-        header: ``gpu.hpp`` that it was compiled with.
-        kernel: name of the kernel.
+        code: Compiled file.
+        header: ``gpu.hpp`` of its compilation.
+        kernel: Name of the kernel.
     """
     text = run_tool(tool("llvm-objdump", "apt-get install llvm"), "-d", "-l", str(code))
     primitives = _primitives(header.read_text())
@@ -210,7 +210,7 @@ FLUSHING = ("send", "recv_reduce_send")
 
 
 def nvidia_violations(functions: Functions) -> Iterator[str]:
-    """Yield what is wrong in code for NVIDIA's GPUs, a sentence each."""
+    """Yield the violations in code for NVIDIA's GPUs, a sentence each."""
     for name, blocks in functions.items():
         code = [instruction for block in blocks for instruction in block]
         if "run_block" not in name:  # it reads the instructions of the program, which nobody writes
@@ -309,7 +309,7 @@ def _registers(operands: str) -> set[int]:
 
 
 def amd_violations(functions: Functions) -> Iterator[str]:
-    """Yield what is wrong in code for gfx906, a sentence each."""
+    """Yield the violations in code for gfx906, a sentence each."""
     for name, blocks in functions.items():
         code = [instruction for block in blocks for instruction in block]
         for place, each in enumerate(code):
@@ -335,6 +335,24 @@ def amd_violations(functions: Functions) -> Iterator[str]:
         if ["flush_host_path", "store_flag"] not in map(list, pairwise(primitives)):
             yield f"{method} does not flush its data before store_flag"
     yield from _narrow_loops(functions, r"(?:flat|global)_load_dwordx4$")
+
+
+def amd_stream_violations(functions: Functions) -> Iterator[str]:
+    """Yield what is wrong in the kernel that sets a flag for a stream, a sentence each."""
+    (blocks,) = (blocks for name, blocks in functions.items() if "set_word" in name)
+    used = [
+        (each.primitive, "load" in each.opcode)
+        for block in blocks
+        for each in block
+        if re.match(MEMORY, each.opcode)
+    ]
+    if used != [("flush_host_path", False), ("await_host_path", True), ("store_flag", False)]:
+        yield "set_word does not await the flush before store_flag"
+    code = [each for block in blocks for each in block]
+    for place, each in enumerate(code):
+        flag = each.primitive == "store_flag" and "store" in each.opcode
+        if flag and not _is_awaited(code[:place], "store_flag"):
+            yield "set_word does not await its accesses before store_flag"
 
 
 MEMORY = r"(?:flat|global|buffer)_(?:load|store|atomic)"
@@ -364,7 +382,7 @@ def _is_awaited_by_all(before: list[Instruction]) -> bool:
 
 
 def _stale_reads(name: str, block: tuple[Instruction, ...]) -> Iterator[str]:
-    """Yield what is wrong behind a load of a flag: caches are emptied once its value is there."""
+    """Yield loads of a flag that are not followed by an invalidation of the caches."""
     load, *behind = block
     if "glc" not in load.operands:
         yield f"{name} reads a flag from its cache: {load.text}"

@@ -13,14 +13,14 @@ PATHS = ("PIX", "PXB", "PHB", "NODE", "SYS")
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A machine, and how its matrix is written.
+    """A machine and the layout of its matrix.
 
     Attributes:
-        gpus: how many.
-        words: of each pair, the lower GPU first.
-        nics: how many columns and rows of NICs there are.
-        gap: what is between two words of a line; empty: as many blanks as fill eight characters.
-        margin: what each line begins with.
+        gpus: Number of GPUs.
+        words: Word of each pair, the lower GPU first.
+        nics: Number of columns and rows of NICs.
+        gap: Separator of the words of a line. If empty, blanks fill eight characters.
+        margin: Prefix of each line.
     """
 
     gpus: int
@@ -63,13 +63,13 @@ def shown(draw: st.DrawFn, max_gpus: int = 9) -> Shown:
 
 @dataclass(frozen=True, slots=True)
 class ShownByRocm:
-    """A machine of AMD GPUs, and how its tables are written.
+    """A machine of AMD GPUs and the layout of its tables.
 
     Attributes:
-        words: of each pair, the lower GPU first: type of link, weight and hops.
-        numa: the NUMA node of each GPU.
-        bus_ids: what the newer tool calls the GPUs; empty: it is the older one.
-        ends: what each line ends with.
+        words: Type of link, weight and hops of each pair, the lower GPU first.
+        numa: NUMA node of each GPU.
+        bus_ids: Names of the GPUs in the newer tool, empty for the older one.
+        ends: Suffix of each line.
     """
 
     words: dict[Edge, tuple[str, int, int]]

@@ -1,7 +1,7 @@
-"""Few algorithms, each hard for what lowers, emits and runs it: several rounds in a step, uneven.
+"""A few algorithms that are hard to lower, generate and run: several uneven rounds in a step.
 
-They lie in ``golden/algorithms`` as files, since some take long to find; ``pytest --update-golden``
-makes them anew. Whoever loads one has it judged.
+They are files in ``golden/algorithms``, because some take long to find. ``pytest --update-golden``
+generates them again. Their loader verifies them.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ FOUR = (
     Hard("one-way", "some", (2, 3, 4)),
     Hard("star:4", "ends", (3, 3, 7)),
 )
-"""One-way links, two lanes, a bus; chunks with several sources; rank 0 of the star only relays."""
+"""One-way links, two lanes, a bus, chunks with several sources, and a star whose rank 0 relays."""
 
 EIGHT = (
     Hard("dgx1", "allgather", (2, 2, 3)),
@@ -149,13 +149,13 @@ MORE = (
     Hard("torus:4x4", "allgather", (4, 4, 15), symmetric=True),
     Hard("ndv2x2", "allgather", (2, 5, 19)),
 )
-"""Nine ranks; symmetric, written out; two chassis of 16 ranks."""
+"""Nine ranks, a written-out symmetric algorithm, and two chassis of 16 ranks."""
 
 MATRIX = (*FOUR, *EIGHT, *MORE)
 
 
 def rows(hards: Iterable[Hard]) -> list[Any]:
-    """Return parameters of a test; by night alone what is long, and hard as others are."""
+    """Return parameters of a test. Slow ones that duplicate a difficulty run only nightly."""
     late = {(48, 5, 14), (4, 4, 15)}
     marks = [pytest.mark.nightly]
     return [pytest.param(h, marks=marks * (h.shape in late)) for h in hards]

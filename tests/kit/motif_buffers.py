@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from sccl.core.motif import Motif
 
 Buffers = dict[int, NDArray[Any]]
-"""Of each rank: the row of elements of all, of which it has some."""
+"""Row of the elements of all ranks, of which each rank has some."""
 
 DTYPES = ["int8", "uint8", "int32", "int64", "float16", "float32", "float64", "complex64"]
 
 
 def held(name: str, groups: int, count: int, dtype: str, rng: np.random.Generator) -> Buffers:
-    """Return what the ranks of a group, 0 to its size, have of a collective before it."""
+    """Return the initial elements of the ranks of a group, numbered from 0."""
     total = count * groups if name == "alltoall" else count
     ends = [total * k // groups for k in range(groups + 1)]
     found: Buffers = {}
@@ -33,7 +33,7 @@ def held(name: str, groups: int, count: int, dtype: str, rng: np.random.Generato
 
 
 def is_done(name: str, before: Buffers, after: Buffers, count: int) -> bool:
-    """Return whether a collective has done what its definition says."""
+    """Return whether a collective has reached the result of its definition."""
     groups = len(before)
     summed = sum(before.values(), np.zeros_like(before[0]))
     ends = [count * k // groups for k in range(groups + 1)]
@@ -56,7 +56,7 @@ def is_done(name: str, before: Buffers, after: Buffers, count: int) -> bool:
 
 
 def executed(motifs: Sequence[Motif], buffers: Buffers, rng: random.Random) -> Buffers:
-    """Return what ranks have after motifs in any order that these allow."""
+    """Return the elements of all ranks after motifs in any order that these allow."""
     now = {rank: row.copy() for rank, row in buffers.items()}
     done: set[int] = set()
     while len(done) < len(motifs):

@@ -29,7 +29,7 @@ def written(algorithm: Algorithm, **told: Any) -> bytes:
 
 
 def faults_of(content: bytes) -> list[GraphFault]:
-    """Return what is wrong with a plan, whatever the speed of its thread blocks."""
+    """Return the faults of a plan under every speed of its thread blocks."""
     found: list[GraphFault] = []
     for calling in build_graph(parse_plan(content, "plan")).call_modes:
         found += [*calling.faults, *run_graph(calling.graph).faults]
@@ -37,7 +37,7 @@ def faults_of(content: bytes) -> list[GraphFault]:
 
 
 def complaint(content: bytes, folder: Path) -> str:
-    """Return what MSCCL++'s own parser says against a plan, for any of its ranks; empty: nothing.
+    """Return the error of MSCCL++'s own parser on a plan, for any of its ranks, or an empty text.
 
     Each chunk has 4,096 bytes.
     """

@@ -52,7 +52,7 @@ class Mutant:
 
     Attributes:
         number: Value of ``SCCL_MUTANT`` that selects it.
-        name: Function, what is left out there, and its position among equal ones.
+        name: Function, removed code, and its position among equal ones.
     """
 
     number: int

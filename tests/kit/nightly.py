@@ -1,6 +1,6 @@
-"""How far tests go: the same examples every time, or by night ten times as many from fresh seeds.
+"""Extent of the tests: fixed examples by day, ten times as many from fresh seeds by night.
 
-``pytest --nightly --hypothesis-seed=N`` is such a night; with the same N it is repeated.
+``pytest --nightly --hypothesis-seed=N`` is a nightly run. The same N repeats it.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _night = _Night()
 
 
 def begin(seed: object) -> None:
-    """Go ten times as far, from this seed; to be said before tests are collected."""
+    """Start a nightly run with this seed. It has to precede the collection of tests."""
     _night.here, _night.seed = True, str(seed)
 
 
 def is_night() -> bool:
-    """Return whether this run goes further, and tries what is left out by day."""
+    """Return whether this is a nightly run."""
     return _night.here
 
 
@@ -41,5 +41,5 @@ def times(count: int, by_day: int | None = None) -> int:
 
 
 def seed(name: str) -> str:
-    """Return what to seed a test's random numbers with: by day its name alone."""
+    """Return the seed of a test's random numbers, which by day is its name."""
     return f"{name} {_night.seed}" if _night.here else name

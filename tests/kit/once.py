@@ -1,4 +1,4 @@
-"""What is dear to make: made once in a run by whichever worker comes first, and kept on disk."""
+"""Expensive inputs, which the first worker of a run builds and stores on disk."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def keep_in(base: Path) -> None:
 
 
 def value(name: str, make: Callable[[], T]) -> T:
-    """Return what ``make`` returned to the first of all workers that asked for this name.
+    """Return the result of ``make`` by the first worker that asked for this name.
 
-    It is pickled, so each worker has one of its own.
+    It is pickled, so each worker has its own copy.
     """
     with alone(name) as place:
         kept = place / "value"
@@ -41,7 +41,7 @@ def folder(name: str, fill: Callable[[Path], object]) -> Path:
     with alone(name) as place:
         inside, filled = place / "folder", place / "filled"
         if not filled.exists():
-            shutil.rmtree(inside, ignore_errors=True)  # whoever began it failed
+            shutil.rmtree(inside, ignore_errors=True)  # the worker that began it failed
             inside.mkdir()
             fill(inside)
             filled.touch()
@@ -50,7 +50,7 @@ def folder(name: str, fill: Callable[[Path], object]) -> Path:
 
 @contextmanager
 def alone(name: str) -> Iterator[Path]:
-    """Yield a place for what has this name, to one process at a time."""
+    """Yield the folder of a name, to one process at a time."""
     assert _base, f"{name} is asked for before the run has a folder: not while tests are collected"
     place = _base[0] / f"once-{hashlib.sha256(name.encode()).hexdigest()[:16]}"
     place.mkdir(exist_ok=True)

@@ -14,7 +14,7 @@ from sccl.core.topology import Budget, Link, Switch, Topology
 from tests.kit.fluid_optimum import most_bytes
 
 ALPHAS = ((0.0,), (1.0,), (0.0, 2.0), (0.0, 1.0, 3.0), (1.0, 2.0), (0.5, 2.5), (0.1, 2.0, 5.0))
-"""In us; those of a machine have few multiples of their common divisor in a time."""
+"""In microseconds. Times of a machine have few multiples of their common divisor."""
 
 SPEEDS = ((10.0,), (1.0, 10.0), (5.0, 12.5, 40.0), (1.0, 2.0, 100.0))
 """In 10^9 bytes a second."""
@@ -113,7 +113,7 @@ def draw_switched(rng: random.Random, hubs: int = 1) -> Topology:
 def _draw_budgets(
     rng: random.Random, edges: list[Edge], speeds: tuple[float, ...]
 ) -> tuple[Budget, ...]:
-    """Return no budgets, those of what leaves or enters each node, or some of any links."""
+    """Draw no budgets, budgets of the egress or ingress of each node, or some of any links."""
     kind = rng.choice(("none", "ranks", "ranks", "any", "any", "any"))
     groups: dict[str, tuple[Edge, ...]] = {}
     if kind == "ranks":
@@ -171,7 +171,7 @@ def _draw_custom(rng: random.Random, ranks: int, kind: str) -> Spec:
 
 
 def draw_cases(rng: random.Random) -> list[Case]:
-    """Return a machine, a collective, and what fits into some times, where enough does."""
+    """Draw a machine and a collective, with the largest sizes for some times."""
     machine = draw_machine(rng)
     spec = draw_spec(rng, machine.ranks)
     cases = [fill(machine, spec, draw_time(rng, machine)) for _ in range(TIMES)]
@@ -195,6 +195,6 @@ def draw_time(rng: random.Random, machine: Topology) -> Fraction:
 
 
 def fill(machine: Topology, spec: Spec, us: Fraction) -> Case | None:
-    """Return how much fits into a time; None: less than 100 bytes."""
+    """Return the largest size for a time, or None below 100 bytes."""
     size = int(most_bytes(machine, spec.at(spec.unit), us))
     return Case(machine, spec, size, us) if size >= 100 else None

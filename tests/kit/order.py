@@ -1,9 +1,9 @@
-"""The turn of each file of tests: every worker begins with long ones, so none is left at the end.
+"""Order of the test files: every worker begins with slow ones, so none is left at the end.
 
-xdist gives each of n workers an nth of the list; who has done its own takes from the others.
+xdist gives each of n workers an nth of the list. A worker that has finished takes files of others.
 
-How long they take is data, in ``durations.json``; ``make durations`` measures it anew. A file that
-has no row yet comes first, and counts as long as the longest.
+Durations are in ``durations.json``, which ``make durations`` measures again. A file without a row
+comes first and counts like the slowest.
 """
 
 from __future__ import annotations

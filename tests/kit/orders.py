@@ -8,15 +8,14 @@ from sccl.synth.scheduling.problem import SchedulingProblem
 
 
 def shortest(posed: SchedulingProblem) -> int:
-    """Return what the best schedule is worth, of all orders in which all chunks can be sent.
+    """Return the optimum over all orders in which all chunks can be sent.
 
-    Each send begins as soon as may be after those before it: some order gives the best.
+    Each send begins as soon as possible after its predecessors, so some order is optimal.
     """
     links = len(posed.topology.links)
     best = sum(posed.costs[-1]) * posed.chunks * posed.ranks * sum(posed.priorities)
 
     def on(have: dict[tuple[int, int], int], ends: tuple[int, ...], last: int) -> None:
-        """Go on from what there is."""
         nonlocal best
         finishes = [0] * len(posed.priorities)
         for (chunk, _), at in have.items():

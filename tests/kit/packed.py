@@ -25,7 +25,7 @@ COLLECTIVES = ("allgather", "broadcast", "reducescatter", "reduce", "allreduce")
 
 
 def packed(topology: Topology, collective: str, seed: int = 0, chunks: int = 1) -> PackedSchedule:
-    """Return what TACOS finds, in packed form however small it is."""
+    """Return a TACOS schedule in packed form, even for a small machine."""
     request = Request(topology, named_spec(collective, topology.ranks), 1 << 10)
     before, matching_problem.MIN_PACKED_SENDS = matching_problem.MIN_PACKED_SENDS, 0
     try:
@@ -44,7 +44,7 @@ def whole(schedule: PackedSchedule) -> Schedule:
 
 @st.composite
 def right(draw: st.DrawFn) -> PackedSchedule:
-    """Return a packed schedule that does what it should."""
+    """Return a valid packed schedule."""
     machine = resolve_topology(draw(st.sampled_from(MACHINES)))
     collective = draw(st.sampled_from(COLLECTIVES))
     return packed(machine, collective, draw(st.integers(0, 5)), draw(st.integers(1, 2)))

@@ -1,4 +1,4 @@
-"""Where things lie: the project, what tests keep, and what lies beside the project."""
+"""Paths of the project, of the tests' data, and of samples next to the project."""
 
 from __future__ import annotations
 

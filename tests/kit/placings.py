@@ -39,7 +39,7 @@ def chassis(draw: st.DrawFn) -> Topology:
 def placing_of(
     topology: Topology, collective: str, size: int
 ) -> tuple[FlowProblem, ScheduleBuilder, float]:
-    """Return a problem, where it is placed, and what no schedule takes less than."""
+    """Return a problem, its placement, and its lower bound."""
     spec = named_spec(collective, topology.ranks)
     dual = dual_of(spec)
     machine = topology.reversed() if dual.on_reversed else topology
@@ -50,7 +50,7 @@ def placing_of(
 
 
 def right(placing: ScheduleBuilder, topology: Topology, collective: str) -> Schedule:
-    """Return the schedule of what was placed, judged."""
+    """Return the verified schedule of a placement."""
     schedule = placing.schedule(topology, named_spec(collective, topology.ranks))
     assert not violations(schedule)
     return schedule

@@ -1,4 +1,4 @@
-"""Waiting for what processes do, and not for time to pass."""
+"""Wait for events of processes, never for time to pass."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import threading
 from pathlib import Path
 
 PATIENCE_S = 120.0
-"""After which a test gives up; no test takes that long on purpose."""
+"""Time limit of a wait, which no correct test reaches."""
 
 
 def wait_for_end(pid: int) -> None:
     """Wait until a process, which need not be a child of this one, has ended."""
     try:
         handle = os.pidfd_open(pid)
-    except ProcessLookupError:  # it has ended, and nobody has to be told
+    except ProcessLookupError:  # the process has already ended
         return
     try:
         ended, _, _ = select.select([handle], [], [], PATIENCE_S)
@@ -37,7 +37,7 @@ class Pipe:
         self._lines = os.fdopen(os.open(path, os.O_RDWR), "r")
 
     def line(self) -> str:
-        """Return the next line; wait for it."""
+        """Wait for the next line and return it."""
         watchdog = threading.Timer(PATIENCE_S, self._give_up)
         watchdog.daemon = True
         watchdog.start()

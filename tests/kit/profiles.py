@@ -14,7 +14,7 @@ COUNTS = (1, 2, 8)
 
 
 def model_us(alpha_us: float, us_per_mb: float, pacing: Pacing, chunks: int, size: int) -> float:
-    """Return what TACCL's section 4.1 says that chunks take, as the paper writes it."""
+    """Return the time of chunks by the formula of TACCL's section 4.1."""
     if pacing is Pacing.IN_TURN:
         return chunks * (alpha_us + us_per_mb * size / 1e6)
     return alpha_us + chunks * us_per_mb * size / 1e6
@@ -57,12 +57,12 @@ def pcie_of(
     *,
     alone: bool = True,
 ) -> PcieMeasurements:
-    """Return what a machine shows of its PCIe, every figure up to so much more or less.
+    """Return measurements of a machine's PCIe with relative noise.
 
     Args:
-        nic: which of the switches it is on.
-        near: the CPU that is nearest to it.
-        rng: of the noise, or its seed.
+        nic: Switch of the NIC.
+        near: CPU that is nearest to it.
+        rng: Generator of the noise, or its seed.
     """
     draw = random.Random(rng) if isinstance(rng, str) else rng  # noqa: S311 - the same every time
     place = {gpu: i for i, group in enumerate(switches) for gpu in group}

@@ -28,7 +28,7 @@ COMBINING = ("allreduce", "reduce", "reducescatter")
 """Types and reductions as benchmarks of projects name them, and which collectives reduce."""
 
 UNOPTIMISED = "EMULATION_FLAGS=-O0 -g0 -Werror -DSCCL_SLICE_BYTES=64"
-"""Compiles in a quarter of the time; what it runs is short, and yet shared by thread blocks."""
+"""Flags that compile in a quarter of the time, for short programs that use thread blocks."""
 
 
 def open_mpi() -> Mpi:
@@ -42,10 +42,9 @@ def mpich() -> Mpi:
 
 
 def project(ranks: int, mpi: Mpi) -> Path:
-    """Return a built project of all collectives for some ranks, made by whoever comes first.
+    """Return a built project of all collectives for some ranks. The first caller builds it.
 
-    Of that of 3 ranks for MPICH, what reduces and waits is compiled as users compile it: what the
-    compiler makes of that is the same for all.
+    In the project of 3 ranks for MPICH, reductions and waits are compiled with the users' flags.
     """
 
     def fill(directory: Path) -> None:
@@ -108,7 +107,7 @@ def include_flags(mpi: Mpi) -> list[str]:
 def launch(
     mpi: Mpi, ranks: int, command: list[str], **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command on some ranks and return what it printed."""
+    """Run a command on some ranks and return its output."""
     settings = [f"{name}={value}" for name, value in environment.items()]
     return subprocess.run(
         [*mpi.launcher(ranks), "env", *settings, *command],

@@ -51,7 +51,7 @@ class Prose:
 
 
 def prose_of(markdown: str) -> Prose:
-    """Return the sentences of a Markdown text; each item of a list is a sentence of its own."""
+    """Return the sentences of a Markdown text. Each item of a list is one sentence."""
     text = _NO_SENTENCE.sub("", _NOT_PROSE.sub("", markdown))
     text = _ITEM.sub("\x00", _CODE.sub("CODE", _LINK.sub(r"\1", text)))
     parts = (" ".join(part.split()) for part in _END.split(text))

@@ -1,15 +1,15 @@
-"""Calls in a row as processes of small operations, from the protocol's table and real programs.
+"""Consecutive calls as processes of small operations, from the protocol's table and real programs.
 
-An operation sets a word, awaits one, or touches a place of memory; a process is a row of them: a
-thread block, or the host of a rank. Two judges look at the same processes:
+An operation sets a word, awaits one, or accesses a place of memory. A process is a sequence of
+operations: a thread block, or the host of a rank. Two checks examine the same processes:
 
 - :func:`judge` runs them once, with vector clocks. Processes do not branch, words only grow (which
-  it checks), and a wait that has come true stays true; so whatever the schedule, the same
-  operations happen, a wait is ended at the earliest by the same store, and one run tells for *all*
-  of them which operations are in order. Two that touch one place, one of them writing, without
-  being in order, are a fault; so is a deadlock, which then is one of every schedule.
-- :func:`explore` walks through every interleaving, and believes none of this. It is for few
-  processes, and shows there that the two agree, in what is right and in what is wrong.
+  it checks), and a satisfied wait stays satisfied. So every schedule has the same operations, the
+  same store is the earliest that can end a wait, and one run determines for *all* schedules which
+  operations are ordered. Two unordered accesses of one place, one of them a write, are a fault. So
+  is a deadlock, which then occurs in every schedule.
+- :func:`explore` walks through every interleaving and relies on none of this. It is for few
+  processes, and shows that the two agree on correct and on faulty programs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sccl.codegen.ir import Buffer, Instruction, Op, Program, Slot
 from sccl.codegen.protocol import PROTOCOL, Mode, Protocol, SendStage, Stage, find_neighbors
 
 Name = tuple[int | str, ...]
-"""Of a word or a place."""
+"""Name of a word or a place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Await:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """Read a place, which should hold what was written in an epoch."""
+    """Read a place, which should hold the value of an epoch."""
 
     place: Name
     epoch: int
@@ -52,7 +52,7 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """Write into a place what belongs to an epoch; a packet also says its number, as it is sent."""
+    """Write the value of an epoch into a place. A packet also carries its number on the wire."""
 
     place: Name
     epoch: int
@@ -70,7 +70,7 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class Last:
-    """Count up; who comes as number ``total`` writes into a place, and the count begins anew."""
+    """Increment a counter. The process that reaches ``total`` writes into a place and resets it."""
 
     place: Name
     epoch: int
@@ -79,7 +79,7 @@ class Last:
 
 Operation = Set | Await | Read | Write | Match | Last
 Processes = dict[tuple[int, str], list[Operation]]
-"""By rank, and by what it is there."""
+"""Processes by rank and role."""
 
 
 @dataclass(frozen=True)
@@ -108,13 +108,13 @@ class Call:
 
 @dataclass(frozen=True)
 class Model:
-    """Processes of calls in a row, with what may be broken to see that it is needed.
+    """Processes of consecutive calls, with options that break one part of the protocol.
 
     Attributes:
-        bundle: the programs whose neighbours have windows; those of the calls, if none are given.
-        apart: every slice tells of itself alone, when its own blocks have left.
-        wrap: numbers of packets begin anew after so many epochs.
-        first: the first epoch.
+        bundle: Programs whose neighbors have windows, by default those of the calls.
+        apart: Whether every slice announces itself when its own blocks have left.
+        wrap: Number of epochs after which numbers of packets start again.
+        first: The first epoch.
     """
 
     calls: Sequence[Call]
@@ -131,7 +131,7 @@ class Model:
         return len(self.calls[0].program.ranks)
 
     def processes(self) -> Processes:
-        """Return what every thread block and host does."""
+        """Return the operations of every thread block and host."""
         found: Processes = defaultdict(list)
         programs = self.bundle or [call.program for call in self.calls]
         near = find_neighbors(programs, self.ranks)
@@ -151,9 +151,9 @@ class Model:
         rank: int,
         first: int,
     ) -> None:
-        """Append what a rank does in a call: its host, then the blocks of its kernel."""
+        """Append the operations of a rank in a call: its host, then the blocks of its kernel."""
         own = call.program.ranks[rank]
-        blocks = max(1, len(own.blocks))  # a rank without work still says that it is there
+        blocks = max(1, len(own.blocks))  # a rank without work still announces itself
         team = [(s, b) for s in range(call.slices) for b in range(blocks)]
         host = found[rank, "host"]
         slots = _slots(call.program, rank)
@@ -236,7 +236,7 @@ class Model:
     def _run(
         self, call: Call, near: Sequence[frozenset[int]], at: _Place, number: int
     ) -> Iterator[Operation]:
-        """Yield what a block does in an epoch."""
+        """Yield the operations of a block in an epoch."""
         own = call.program.ranks[at.rank]
         marks = {address for _, line in own.instructions() for address in line.after}
         opened: set[int] = set()
@@ -306,7 +306,7 @@ class Model:
                 yield from (Match(p, at.epoch, number) for p in at.packets(at.rank, flag))
                 if not at.in_registers(line):
                     yield from (Write(p, at.epoch) for p in at.places(at.rank, landed))
-                # What the peer told says of which program its packets are.
+                # The announcement of the peer determines the program of its packets.
                 yield Await(("entered", at.rank, peer, at.slice if self.apart else 0), at.epoch)
             else:
                 yield Await(at.flag(at.rank, flag), at.epoch)
@@ -314,7 +314,7 @@ class Model:
 
 @dataclass
 class _Place:
-    """Where the slots of a slice are in an epoch."""
+    """Places of the slots of a slice in an epoch."""
 
     model: Model
     call: Call
@@ -352,7 +352,7 @@ class _Place:
         return [("packet", rank, parity, flag, unit) for unit in self._units()]
 
     def in_registers(self, line: Instruction) -> bool:
-        """Return whether what arrives is worked on without being put into its slot."""
+        """Return whether an arrival stays in registers and is not written into its slot."""
         return self.call.mode is Mode.PACKETS and line.op in (Op.RECV_REDUCE, Op.RECV_REDUCE_SEND)
 
     def reads(self, line: Instruction) -> list[Name]:
@@ -369,10 +369,10 @@ def _slots(program: Program, rank: int) -> list[Slot]:
 
 
 def judge(processes: Processes, choose: Callable[[int], int] = lambda _: 0) -> set[str]:
-    """Return what is wrong in some schedule, seen in one; see above.
+    """Return the faults of any schedule, found by one run (see the module).
 
     Args:
-        choose: which of the processes that may move does.
+        choose: Function that picks one of the processes that can move.
     """
     run = _Run(processes)
     if stuck := run.to_its_end(choose):
@@ -381,10 +381,10 @@ def judge(processes: Processes, choose: Callable[[int], int] = lambda _: 0) -> s
 
 
 def waiting(processes: Processes, dead: int, after: int) -> tuple[set[str], dict[int, set[int]]]:
-    """Return what goes wrong, and who waits for whom in the end, if a rank dies.
+    """Return the faults if a rank dies, and the final wait graph.
 
     Args:
-        after: so many operations of its processes.
+        after: Number of operations of its processes before its death.
     """
     run = _Run(processes, dead, after)
     stuck = run.to_its_end(lambda _: 0)
@@ -406,7 +406,7 @@ class _Run:
         self.names = list(processes)
         self.code = [processes[name] for name in self.names]
         places = {op.place for own in self.code for op in own if isinstance(op, Last)}
-        # Who comes last differs: it acts as a process of its own, in order with all that count.
+        # The last arrival depends on the schedule, so it is a separate process, ordered after all.
         self.counter = {
             place: len(self.names) + i for i, place in enumerate(sorted(places, key=str))
         }
@@ -517,10 +517,10 @@ class _Run:
             self.wrong.add(f"{place}: what is of epoch {last} is read in epoch {epoch}")
 
     def _matched(self, who: int, op: Match) -> bool:
-        """Take a packet: the first of its number that may be seen has to be the right one.
+        """Take a packet: the first visible one of its number has to be the right one.
 
-        All writes of a packet are in order. In some schedule those are seen that are not certainly
-        older than what the reader knows, from the last of these on.
+        All writes of a packet are ordered. Some schedule shows the reader any write that is not
+        certainly older than its knowledge, from the last of these on.
         """
         clock, packets = self.clock[who], self.written[op.place]
         known = [n for n, (_, other, then, _) in enumerate(packets) if clock[other] >= then]
@@ -543,11 +543,11 @@ def _join(clock: list[int], other: list[int]) -> None:
 
 
 def explore(processes: Processes, most: int = 1_000_000) -> set[str]:
-    """Return what goes wrong in some interleaving of all, walking through them.
+    """Return the faults of any interleaving, by exploration of all of them.
 
-    Where a process may do something that nothing which another is still to do depends on, only that
-    is tried: whatever the others do before, it could as well have come first. So is a wait that
-    has come true, for words only grow. All else is tried in every order.
+    If the next operation of a process is independent of all future operations of the others, only
+    it is explored: whatever the others do before, it could as well have come first. This also holds
+    for a satisfied wait, because words only grow. Everything else is explored in every order.
     """
     return _Walk(processes, most).wrong
 
@@ -592,7 +592,7 @@ class _Walk:
             self.wrong.add("deadlock")
         for (_, op), (_, other) in combinations(moves, 2):
             if _what(op) == _what(other) and _meet(op, other):
-                count = memory[self.number[_what(op)]][2] + 1  # of what comes last
+                count = memory[self.number[_what(op)]][2] + 1  # of the last arrival
                 if all(not isinstance(o, Last) or o.total == count for o in (op, other)):
                     self.wrong.add(f"{op} and {other} at the same time")
         for who, op in moves:
@@ -632,9 +632,9 @@ class _Walk:
 
 
 _Held = tuple[int, int, int]
-"""What a word or place holds: a value, the number of a packet, a count."""
+"""Content of a word or place: a value, the number of a packet, a count."""
 _State = tuple[tuple[int, ...], tuple[_Held, ...]]
-"""How far every process is, and what is held."""
+"""Position of every process, and the memory."""
 
 
 def _what(op: Operation) -> Name:

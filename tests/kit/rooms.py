@@ -1,6 +1,6 @@
-"""What tests need: markers, by a test's file and name, the fixtures it asks for, its duration.
+"""Markers of the requirements of tests, by file and name, fixtures, and duration.
 
-``make quick`` leaves them all out. pyproject.toml says what each means.
+``make quick`` excludes all of them. pyproject.toml describes each.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ LONG_S = 0.6
 
 
 def mark(item: pytest.Item) -> None:
-    """Give a test the markers of what it needs."""
+    """Add the markers of its requirements to a test."""
     for name, marker in BY_NAME.items():
         if item.nodeid.startswith(name):
             item.add_marker(marker)

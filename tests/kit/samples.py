@@ -1,4 +1,4 @@
-"""Files of others that lie beside the project, for tests of what reads them."""
+"""Sample files of other tools next to the project, for tests of readers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.kit.paths import SHARED
 
 
 def sample(path: str) -> Path:
-    """Return a sample's path; the test is skipped where samples are not."""
+    """Return a sample's path, and skip the test without samples."""
     file = SHARED / "data" / "samples" / path
     if not file.exists():
         pytest.skip(NO_SHARED)
@@ -21,10 +21,10 @@ def sample(path: str) -> Path:
 
 
 def imported(path: str, reader: str, hints: Hints | None = None) -> Imported:
-    """Return what a sample's format is found to be, and read as.
+    """Return the content of a sample, read with the detected format.
 
     Raises:
-        AssertionError: another reader took it for its own.
+        AssertionError: Another reader claims the sample.
     """
     file = sample(path)
     text = importers.decode_text(file.read_bytes(), file.name)

@@ -13,7 +13,7 @@ from tests.kit.strategies import specs, topologies
 
 @st.composite
 def schedules(draw: st.DrawFn) -> Schedule:
-    """Return a schedule whose rows are in range and in order; no judge has seen it."""
+    """Draw a schedule with rows in range and in order, which may be invalid."""
     topology = draw(topologies())
     spec = draw(specs(topology.ranks))
     collective = spec.at(spec.unit * draw(st.integers(1, 2)))

@@ -1,4 +1,4 @@
-"""Machines of several nodes with sketches of what joins them."""
+"""Machines of several nodes with sketches of the links between them."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class Run:
         return step.type not in SENDS or not full
 
     def move(self, rank: int, number: int) -> None:
-        """Let a thread block read what its step reads, or then write what it writes."""
+        """Let a thread block do the reads of its step, or then its writes."""
         block = self.blocks[rank, number]
         step = block.steps[self.at[rank, number]]
         there = [self.where(rank, step.dst[0], step.dst[1] + j) for j in range(step.count)]
@@ -89,7 +89,7 @@ class Run:
     def values(
         self, rank: int, block: MscclBlock, step: MscclStep, there: list[tuple[int, str, int]]
     ) -> list[int]:
-        """Return what a step comes by."""
+        """Return the result of a step."""
         here = [self.where(rank, step.src[0], step.src[1] + j) for j in range(step.count)]
         own = [self.memory.get(place, 0) for place in here]
         if step.type == "re":
@@ -103,9 +103,9 @@ class Run:
 
 
 def outcome(program: MscclProgram, seed: int, slots: int, *, in_place: bool) -> Numbers | None:
-    """Return what ranks' outputs hold at the end of a run; None: it stands still before.
+    """Return the final outputs of a run, or None after a deadlock.
 
-    A chunk of a rank's input is the power of two of its place among all chunks.
+    A chunk of a rank's input is the power of two of its index among all chunks.
     """
     draw = random.Random(seed)  # noqa: S311 - the same run every time
     run = Run(program, slots, in_place=in_place)
@@ -121,7 +121,7 @@ def outcome(program: MscclProgram, seed: int, slots: int, *, in_place: bool) -> 
 
 
 def wanted(program: MscclProgram, root: int) -> Numbers:
-    """Return what outputs are to hold; of reduce, only the root's are looked at."""
+    """Return the expected outputs, for a reduce only the root's."""
     name, n, total = program.attributes["coll"], program.ranks, program.chunks
     each = total // n
     found: Numbers = {}
@@ -143,7 +143,7 @@ def wanted(program: MscclProgram, root: int) -> Numbers:
 
 
 def is_right(program: MscclProgram, root: int, seed: int, *, in_place: bool) -> bool:
-    """Return whether a run ends, and with what is wanted."""
+    """Return whether a run ends with the expected outputs."""
     slots = 2 if program.attributes["proto"] == "Simple" else 8
     got = outcome(program, seed, slots, in_place=in_place)
     return got is not None and all(got[place] == v for place, v in wanted(program, root).items())

@@ -1,8 +1,8 @@
-"""An independent run of an MSCCL++ plan: threads and ports move by chance, through several calls.
+"""An independent run of an MSCCL++ plan: threads and ports move at random, through several calls.
 
-Knows nothing of the graph that the reader makes, nor of its shapes: a plan is JSON, memory is a
-dictionary of words, a thread block is two threads that meet at ``nop`` alone. Calls follow one
-another on each rank without any waiting for other ranks, as on a GPU; inputs change in between.
+It shares nothing with the reader's graph and shapes: a plan is JSON, memory is a dictionary of
+words, a thread block is two threads that synchronize at ``nop`` alone. Calls follow one another on
+each rank without waiting for other ranks, as on a GPU, and inputs change in between.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ SOME = 6
 
 
 class Run:
-    """A plan in the middle of a run.
+    """State of a run of a plan.
 
     Attributes:
-        words: of a chunk.
-        memory: data is a number; a packet lies in two cells, as (flag, number).
-        given: signals by (kind, source, destination, which channel between them).
-        queues: what ports have still to do, by (rank, channel).
+        words: Number of words of a chunk.
+        memory: Numbers, and packets in two cells as (flag, number).
+        given: Signals by (kind, source, destination, channel).
+        queues: Pending requests of ports, by (rank, channel).
     """
 
     def __init__(self, plan: Json, words: int) -> None:
@@ -80,13 +80,13 @@ class Run:
                 self.ready[rank, b, t] = always
 
     def value(self, call: int, rank: int, chunk: int) -> int:
-        """Return what a chunk of a rank's input is: a power of two of its own."""
+        """Return the input of a chunk of a rank: a unique power of two."""
         total: int = self.gpus[0]["input_chunks"]
         place = (call * len(self.gpus) + rank) * total + chunk
         return 1 << place
 
     def wanted(self, rank: int, index: int) -> int:
-        """Return what a chunk of a rank's output is to be."""
+        """Return the expected output of a chunk of a rank."""
         ranks, gpu, call = len(self.gpus), self.gpus[rank], self.call[rank]
         match self.plan["collective"]:
             case "allreduce":
@@ -152,7 +152,7 @@ class Run:
         return [(i, ends[i], ends[:i].count(ends[i])) for i in used]
 
     def thread(self, rank: int, b: int, t: int) -> Iterator[Ready]:
-        """Yield what a thread waits for, before each of its moves."""
+        """Yield the condition of each move of a thread."""
         for index, op in enumerate(self.gpus[rank]["threadblocks"][b]["ops"]):
             name, ported = op["name"], op.get("channel_type") == "port"
             if name == "nop":
@@ -178,7 +178,7 @@ class Run:
         yield lambda: self.met[rank, b] >= until
 
     def push(self, rank: int, b: int, t: int, op: Json) -> Iterator[Ready]:
-        """Tell ports what to do; wait for those that are to be flushed."""
+        """Queue requests at ports, and wait for those to be flushed."""
         name, peers = op["name"], self.peers(rank, b, op)
         source: list[Cell] = []
         if name == "rppkt":
@@ -258,7 +258,7 @@ class Run:
             self.memory[cell[0], cell[1], cell[2] + 1] = "the rest of a packet"
 
     def move(self, key: tuple[int, int, int]) -> None:
-        """Let a thread move on; with the last of its rank the call ends, and the next begins."""
+        """Move a thread. The last one of its rank ends the call and begins the next."""
         found = next(self.threads[key], None)
         if found is not None:
             self.ready[key] = found
@@ -272,12 +272,12 @@ class Run:
 
 
 def is_right(plan: Json, seed: int, words: int) -> bool:
-    """Return whether all calls of a run end, and with what is wanted.
+    """Return whether all calls of a run end with the expected outputs.
 
-    Now and then one rank is preferred, so that it runs ahead of the others.
+    From time to time one rank is preferred, so that it runs ahead of the others.
 
     Args:
-        words: of a chunk, which slices divide.
+        words: Number of words of a chunk, which slices divide.
     """
     draw = random.Random(seed)  # noqa: S311 - the same run every time
     run, favourite = Run(plan, words), -1
@@ -301,9 +301,9 @@ def is_right(plan: Json, seed: int, words: int) -> bool:
 
 
 def any_ready(run: Run, draw: random.Random) -> tuple[int, int, int] | None:
-    """Return any thread that can move, each as likely; None: there is none.
+    """Return a uniformly random movable thread, or None if there is none.
 
-    Most can: so few are asked, in place of all before every move.
+    Most threads can move, so random probes are faster than a scan of all.
     """
     threads = list(run.ready)
     for _ in threads[:SOME]:

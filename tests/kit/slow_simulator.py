@@ -205,7 +205,7 @@ class SlowSimulator:
             self.queues[leg.links[0]].append(leg)
 
     def run(self) -> list[tuple[int, int, int]] | None:
-        """Return (start, free, arrive) of every hop; None: messages wait for one another."""
+        """Return (start, free, arrive) of every hop, or None if messages wait for one another."""
         for tick in range(MOST_TICKS):
             self.tick(tick)
             if all(leg.rows for leg in self.all_legs()):

@@ -66,7 +66,7 @@ def custom_specs(draw: st.DrawFn, ranks: int) -> Spec:
 
 @st.composite
 def reductions(draw: st.DrawFn, ranks: int) -> Spec:
-    """Return a custom collective that sums what some ranks have, each sum on one of all ranks."""
+    """Draw a custom collective that reduces the values of some ranks, each on one of all ranks."""
     chunks, rank = draw(st.integers(1, 3)), st.integers(0, ranks - 1)
     pre = [sorted(draw(st.sets(rank, min_size=1))) for _ in range(chunks)]
     post = [draw(rank) for _ in range(chunks)]

@@ -1,4 +1,4 @@
-"""Where the texts of an SVG picture lie."""
+"""Rectangles of the texts of an SVG picture."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from xml.etree import ElementTree as ET
 
 from sccl.view.charts.label_placement import Rectangle
 
-_LETTER = 0.5  # of the font size: what a letter of a sans-serif font takes on average
+_LETTER = 0.5  # average width of a sans-serif letter, relative to the font size
 
 
 def overlapping(svg: str) -> list[tuple[str, str]]:
@@ -19,7 +19,7 @@ def overlapping(svg: str) -> list[tuple[str, str]]:
 
 
 def texts(node: ET.Element, x: float, y: float) -> Iterator[tuple[str, Rectangle]]:
-    """Yield texts with their rectangles; without those that are turned, and halos."""
+    """Yield texts with their rectangles, without rotated texts and halos."""
     transform = node.get("transform", "")
     if moved := re.match(r"translate\(([-0-9.e]+), ?([-0-9.e]+)\)", transform):
         x, y = x + float(moved[1]), y + float(moved[2])

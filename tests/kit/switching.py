@@ -1,17 +1,17 @@
-"""Every interleaving of how ranks come to another plan: what can happen in a state.
+"""Every interleaving of a switch to another plan: the events of a state.
 
-The model has three ranks, two coordinators and two plans, and what they do is the table of
-``sccl.torch_backend.control.transitions``. What is written is there for good, and is heard at any
-time, again and again, or never: so loss, repetition, delay and any order of messages are all in it.
-A rank that hears nothing for long is one that was stopped. Ranks and coordinators die in every
-state. A rank that is dead holds up the agreement of the others until the job begins anew, in a
-generation of its own and without any plan. A coordinator that dies has only forgotten what it knew;
-as there are two, one may act while another takes its place.
+The model has three ranks, two coordinators and two plans. Their behavior is the table of
+``sccl.torch_backend.control.transitions``. Writes are permanent and are read at any time,
+repeatedly, or never, so loss, repetition, delay and any order of messages are included. A rank that
+reads nothing for long is one that was stopped. Ranks and coordinators die in every state. A dead
+rank blocks the agreement of the others until the job restarts, in a new generation without any
+plan. A coordinator that dies only forgets its knowledge. One of the two may act while the other
+takes its place.
 
-At a boundary a rank switches to what was agreed on since the one before, and contributes to the
-next agreement, which is read at the next boundary: it waits there until all have contributed.
-Iterations have no numbers, so runs of any length are covered: a rank is ``lead`` boundaries ahead
-of the last, 0 or 1. Two ranks of one lead are in one iteration, or come to it.
+At a boundary a rank switches to the agreement since the previous one, and contributes to the next
+agreement, which is read at the next boundary: it waits there until all have contributed. Iterations
+have no numbers, so runs of any length are covered: a rank is ``lead`` boundaries ahead of the last,
+0 or 1. Two ranks of one lead are in one iteration, or come to it.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ from tests.kit.switching_words import (
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """An event: of which states it is one, what they become, and which of them go wrong."""
+    """An event: the states that enable it, their successors, and the faulty ones."""
 
     name: str
     sources: npt.NDArray[np.intp]
@@ -66,7 +66,7 @@ class Step:
 
 
 class Model:
-    """What can happen, by a rule."""
+    """The possible events of a rule."""
 
     def __init__(
         self, rule: Rule = Rule.AGREED, *, ranks: int = 3, versions: int = 2, minds: bool = True
@@ -120,10 +120,10 @@ class Model:
         yield self._step(words, f"{who} tells what is logged of plan {v}", logged, self._tell, c, v)
 
     def _store(self, words: UInt64Array, v: int) -> Iterator[Step]:
-        """Yield what any coordinator may do by what is written, whatever it has known before.
+        """Yield the possible actions of any coordinator, whatever it knew before.
 
-        All that it goes by stays true: that all have voted yes, and what is logged. So it makes no
-        difference whether it chooses long before it logs, nor which of them tells.
+        Its knowledge stays true: the votes of all, and the log. So it makes no difference whether
+        it chooses long before it logs, or which coordinator announces.
         """
         yield self._step(words, f"plan {v} is written", self._first(words, v), self._write, v)
         log = AT.log[v].of(words)
@@ -195,7 +195,7 @@ class Model:
         }
         state = AT.state[r][v].of(words)
         for event, (part, what) in told.items():
-            changes = AFTER[state, event] != state  # what is heard again changes nothing
+            changes = AFTER[state, event] != state  # a repeated message changes nothing
             mask = reached & (part.of(words) == 1) & changes
             yield self._step(words, f"rank {r} {what}", mask, self._hear, r, v, event)
 
@@ -233,9 +233,9 @@ class Model:
         return there
 
     def _may_begin(self, words: UInt64Array, r: int) -> BoolArray:
-        """Return whether all have contributed to what a rank reads at the next boundary.
+        """Return whether all contributed to the agreement that a rank reads next.
 
-        Those that lead have waited for the last.
+        Leading ranks have waited for the last.
         """
         found: BoolArray = AT.lead[r].of(words) == 0
         if not self.agree:
@@ -272,7 +272,7 @@ class Model:
         return self._next_round(words), wrong
 
     def _next_round(self, words: UInt64Array) -> UInt64Array:
-        """Return words in which no rank leads if all do, and what they have agreed on then."""
+        """Return the words in which no rank leads if all do, and their agreement."""
         all_lead, common = np.ones(len(words), bool), np.full(len(words), GIVES - 1)
         least = np.full(len(words), VERSIONS[-1])
         for r in self.ranks:
@@ -349,9 +349,9 @@ class Model:
         return found
 
     def brought_on(self, words: UInt64Array) -> UInt64Array:
-        """Return what states come to if all goes well for a while.
+        """Return the successors of states if nothing fails for a while.
 
-        A coordinator tells what is logged, ranks hear it, and each runs to the agreement after the
+        A coordinator announces its log, ranks hear it, and each runs to the agreement after the
         next: so many events are enough.
         """
         for v in self.versions:

@@ -1,4 +1,4 @@
-"""All states that can be reached, level by level, and the shortest way to what is wrong."""
+"""All reachable states, level by level, and the shortest path to a fault."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tests.kit.switching_words import distinct
 
 @dataclass(frozen=True, slots=True)
 class Explored:
-    """What walking through all states has shown.
+    """Result of an exploration of all states.
 
     Attributes:
-        words: the states.
-        wrong: what is wrong; empty: nothing.
-        events: the fewest after which it is.
+        words: The states.
+        wrong: The fault, or empty.
+        events: Shortest sequence of events that leads to it.
     """
 
     words: UInt64Array
@@ -51,9 +51,9 @@ def explore(model: Model) -> Explored:
 
 
 def _way(model: Model, levels: Sequence[UInt64Array], last: np.uint64) -> list[str]:
-    """Return events that lead to a state, and one after which something is wrong.
+    """Return events that lead to a state, and one that leads to a fault.
 
-    States are kept in order of their ranks; here ranks keep their numbers.
+    States are sorted by ranks, but the ranks keep their numbers here.
     """
     targets = [last]
     for level in levels[-2::-1]:

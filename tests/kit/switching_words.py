@@ -22,18 +22,17 @@ from sccl.torch_backend.control.transitions import (
 
 RANKS, VERSIONS, COORDINATORS = 3, (1, 2), 2
 K = (2, 1, 2)
-"""Iterations from one boundary of an agreement to the next, by the version that is active; 0: no
-plan."""
+"""Iterations from one boundary of an agreement to the next, by the active version (0 for none)."""
 
 GIVES, DEAD = 1 << len(VERSIONS), 15
-"""A phase of a rank is GIVES times its iterations since the boundary, and what it contributed
-there: bit k is version k + 1."""
+"""A phase of a rank is GIVES times its iterations since the boundary, plus its contribution there,
+whose bit k is version k + 1."""
 
 IMPOSSIBLE = 7
 
 
 class Rule(Enum):
-    """What is done otherwise."""
+    """Deviations from the protocol."""
 
     AGREED = "as it is"
     NEXT = "published: ranks switch at the next iteration after COMMIT"
@@ -65,7 +64,7 @@ class Part:
 
 
 class Layout:
-    """Where all is in a word; ranks come first, as whole parts that can be sorted."""
+    """Layout of a word. Ranks come first, as separate parts that can be sorted."""
 
     def __init__(self) -> None:
         self.bits = 0
@@ -89,7 +88,7 @@ class Layout:
         self.born = {version: self._part(1) for version in VERSIONS}  # its generation
         self.votes = {version: self._part(1) for version in VERSIONS}  # all have voted yes
         self.log = {version: self._part(2) for version in VERSIONS}
-        self.commit = {version: self._part(1) for version in VERSIONS}  # it was told
+        self.commit = {version: self._part(1) for version in VERSIONS}  # it was announced
         self.abort = {version: self._part(1) for version in VERSIONS}
         self.due = {VERSIONS[0]: self._part(2)}  # of Rule.NAMED
         self.generation = self._part(1)
@@ -144,7 +143,7 @@ def counted(words: UInt64Array, rank: int) -> npt.NDArray[np.intp]:
 
 
 def highest(bits: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
-    """Return the highest version of some that are bits; 0: none."""
+    """Return the highest version in a set of bits, 0 if empty."""
     version = np.zeros(len(bits), np.intp)
     for one in VERSIONS:
         version[(bits >> (one - 1)) & 1 == 1] = one

@@ -1,4 +1,4 @@
-"""Ranks and coordinators as they are, over a store in memory, in whatever order they are called."""
+"""Real ranks and coordinators over a store in memory, called in any order."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ K = (2, 1, 3)
 
 
 class DyingStore(MemoryJobStore):
-    """A store that whoever asks it for the n-th time from now on does not live to see."""
+    """A store whose n-th caller from now on dies."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -71,7 +71,7 @@ class Rank:
 
 @dataclass
 class World:
-    """All of a job; ``ran`` says which plan each iteration of each generation had."""
+    """State of a job. ``ran`` has the plan of each iteration of each generation."""
 
     store: DyingStore = field(default_factory=DyingStore)
     generation: int = -1
@@ -107,7 +107,7 @@ class World:
         self.coordinators[number] = self._coordinator()
 
     def propose(self, number: int, content: bytes, left: int | None = None) -> None:
-        """Let a coordinator propose a plan; it may die at an operation of the store."""
+        """Let a coordinator propose a plan. It may die at an operation of the store."""
         self._until(number, left, lambda: self.coordinators[number].propose(content))
 
     def forge(self, kind: str, version: int, content: bytes) -> None:
@@ -131,10 +131,10 @@ class World:
         self.store.left = None
 
     def listen(self, number: int, left: int | None = None, *, forged: bool = False) -> None:
-        """Let a rank look at what is written; it may hear but a part of it.
+        """Let a rank read the store, perhaps only a part of it.
 
         Args:
-            forged: whether the store may have what nobody of the job has written.
+            forged: Whether the store may contain forged entries.
         """
         self.store.left = left
         try:
@@ -144,7 +144,7 @@ class World:
         self.store.left = None
 
     def run(self, number: int) -> bool:
-        """Let a rank go on: an iteration, or what follows a boundary; False: it waits."""
+        """Run a rank for an iteration or the step after a boundary. Return False if it waits."""
         rank = self.ranks[number]
         if rank.since >= K[rank.follower.active % len(K)]:
             told = self.rounds.get(rank.round, {})

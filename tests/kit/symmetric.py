@@ -21,7 +21,7 @@ def instance_of(machine: str, collective: str, chunks: int, steps: int, rounds: 
 
 
 def under(instance: Instance, choice: str = "auto") -> Sat | Unknown:
-    """Return what is found for an instance under its symmetries."""
+    """Solve an instance under its symmetries."""
     found = candidate_groups(instance.topology, instance.collective, choice)
     return answer(instance, found, solve.Effort(20.0))
 

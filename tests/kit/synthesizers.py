@@ -36,7 +36,7 @@ from tests.kit.processes import PATIENCE_S
 
 ANY = Feature(0)
 ENOUGH = Effort(units=20.0)
-"""Units, and no seconds: what is found depends on no clock."""
+"""Budget in units instead of seconds, so results depend on no clock."""
 
 
 @dataclass(frozen=True)
@@ -101,11 +101,11 @@ CASES = (
 
 
 LITTLE = {"fluid": 0.25, "taccl": 0.1, "teccl": 0.1}
-"""Units of those who go on bettering what they have: the contract asks for a plan, not the best."""
+"""Budget of synthesizers that improve a plan, because the contract requires no optimum."""
 
 
 def enough(name: str) -> Effort:
-    """Return what is enough: less for those who go on bettering what they have."""
+    """Return a sufficient budget, which is smaller for synthesizers that improve a plan."""
     return Effort(units=LITTLE.get(name, ENOUGH.units))
 
 
@@ -129,7 +129,7 @@ def check_synthesizer(synthesizer: Synthesizer) -> None:
 
 
 def check_fields(synthesizer: Synthesizer) -> None:
-    """Check what it says of itself."""
+    """Check the declared attributes."""
     assert synthesizer.NAME in registry.names()
     assert registry.load(synthesizer.NAME) is synthesizer
     assert synthesizer.SOURCE.strip()
@@ -152,7 +152,7 @@ def check_options(synthesizer: Synthesizer) -> None:
 
 @begun_briefly()
 def _planned(synthesizer: Synthesizer, case: Case) -> Outcome | None:
-    """Return what it says of a case; None: it refuses it, as it should, in one sentence."""
+    """Return the outcome of a case, or None if it is rejected with one sentence."""
     effort = enough(synthesizer.NAME)
     if case.needs in synthesizer.FEATURES:
         return registry.plan(synthesizer, case.request, effort=effort)
@@ -164,7 +164,7 @@ def _planned(synthesizer: Synthesizer, case: Case) -> Outcome | None:
 
 
 def check_outcome(synthesizer: Synthesizer, case: Case, outcome: Outcome) -> None:
-    """Check that what it says of a request that can be fulfilled is true."""
+    """Check the outcome of a feasible request."""
     assert not isinstance(outcome, Infeasible), f"{case.name} is possible"
     best = outcome.best if isinstance(outcome, Inconclusive) else outcome
     if isinstance(outcome, Inconclusive):
@@ -191,9 +191,9 @@ def check_outcome(synthesizer: Synthesizer, case: Case, outcome: Outcome) -> Non
 
 @begun_briefly()
 def check_little_effort(synthesizer: Synthesizer) -> None:
-    """Check that no effort, or hardly any, or no time, is the reason, and refutes nothing.
+    """Check that a budget near zero, or no time, is the stated reason, and refutes nothing.
 
-    Of the smallest alone: whoever decides nothing may go on to try very much.
+    It covers only the smallest case, because a synthesizer without a decision may try many things.
     """
     for case in CASES[1:4]:
         if case.needs not in synthesizer.FEATURES:
@@ -207,10 +207,10 @@ def check_little_effort(synthesizer: Synthesizer) -> None:
 
 
 def told(outcome: Outcome) -> str:
-    """Return all that an outcome says, plans as their files."""
+    """Format all fields of an outcome, with plans as their files."""
     match outcome:
         case Solution(plan, bound):
-            assert not isinstance(plan, PackedSchedule)  # of what has millions of transfers
+            assert not isinstance(plan, PackedSchedule)  # with millions of transfers
             text = (
                 "".join(text_pieces(plan))
                 if isinstance(plan, Schedule)
@@ -225,7 +225,7 @@ def told(outcome: Outcome) -> str:
 
 @begun_briefly()
 def all_told(synthesizer: Synthesizer) -> dict[str, str]:
-    """Return what it says of every case that it takes but the large ones."""
+    """Return the outcome of every supported case except the large ones."""
     small = [case for case in CASES[1:] if case.needs in synthesizer.FEATURES]
     effort = enough(synthesizer.NAME)
     return {
@@ -244,10 +244,10 @@ def _program(*words: str, hash_seed: str = "0") -> Any:
 
 
 def check_same_bytes(synthesizer: Synthesizer, first: dict[str, str]) -> None:
-    """Check that it says the same again, here and where sets of strings have another order.
+    """Check that outcomes are reproducible, here and with another order of string sets.
 
     Args:
-        first: what it said of the same cases before.
+        first: Earlier outcomes of the same cases.
     """
     assert all_told(synthesizer) == first
     assert _program(synthesizer.NAME, hash_seed="4711") == first

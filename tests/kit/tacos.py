@@ -12,7 +12,7 @@ from sccl.synth.tacos import Options, planner
 
 
 def found(topology: Topology, spec: Spec, size: int = 1 << 20, **told: object) -> Solution:
-    """Return what TACOS finds with these options and ``seed``; it has to find something."""
+    """Return a TACOS schedule with these options and ``seed``, which has to exist."""
     seed = told.pop("seed", 0)
     assert isinstance(seed, int)
     options = Options(**told)  # type: ignore[arg-type]

@@ -1,6 +1,6 @@
-"""The conformance of a target of generated code, written once: :func:`check_target`.
+"""Conformance test of a target of generated code: :func:`check_target`.
 
-What its text does when it is compiled and run is tested by target, in `tests/emit/`.
+`tests/codegen/targets/` tests the compiled code by target.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from tests.kit.paths import ROOT
 from tests.kit.processes import PATIENCE_S
 
 _FILES = {PROGRAM_FILE, "Makefile", "README.md", "sccl.h", "selection.hpp", "steps.hpp"}
-"""What every project has."""
+"""Files of every project."""
 
 
 def check_target(name: str) -> None:
-    """Check what every target promises: whole projects of its own name, and the same bytes again.
+    """Check the contract of a target: complete projects with its name, and reproducible bytes.
 
     Raises:
-        AssertionError: it does not keep to it.
+        AssertionError: The target violates the contract.
     """
     assert name in targets()
     for options in (CodegenOptions(transport=transport) for transport in TRANSPORTS):
@@ -41,7 +41,7 @@ def check_target(name: str) -> None:
 
 
 def check_project(name: str, files: dict[str, str]) -> None:
-    """Check that a project is whole and says what it is of."""
+    """Check that a project is complete and names its algorithms."""
     assert files.keys() >= _FILES
     assert all(text.endswith("\n") and text.isascii() for text in files.values())
     program = parse(files[PROGRAM_FILE], ProjectWire, PROGRAM_FILE)

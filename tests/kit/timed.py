@@ -87,7 +87,7 @@ class Maker:
         return found[::-1]
 
     def pipes(self, link: int) -> list[object]:
-        """Return what a transfer over a link has to itself: the link and its budgets."""
+        """Return the exclusive resources of a transfer over a link: the link and its budgets."""
         edge = self.topology.links[link].edge
         return [link, *(b.name for b in self.topology.budgets if edge in b.edges)]
 
@@ -145,10 +145,10 @@ class Maker:
 
 @st.composite
 def right(draw: st.DrawFn, of: Callable[[int], st.SearchStrategy[Spec]] = specs) -> Schedule:
-    """Return a schedule that is right, some of whose transfers may carry several chunks.
+    """Draw a valid schedule, some of whose transfers may carry several chunks.
 
     Args:
-        of: what collectives there are for so many ranks.
+        of: Function from the number of ranks to collectives.
     """
     topology = draw(machines())
     spec = draw(of(topology.ranks))
@@ -212,7 +212,7 @@ def mutated(draw: st.DrawFn, schedule: Schedule) -> Schedule:
 
 @dataclass
 class Row:
-    """A transfer, with what is known of it as ticks go by."""
+    """A transfer and its state as ticks go by."""
 
     start: int
     begin: int

@@ -1,4 +1,4 @@
-"""What ``sccl doctor --json`` says here: it tries every tool, and is asked once in a run."""
+"""Output of ``sccl doctor --json``, which tries every tool and runs once per test run."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from tests.kit.processes import PATIENCE_S
 
 
 def interpreter(release: str) -> Path:
-    """Return the Python that has the oldest or newest torch; where there is none, skip the test.
+    """Return the Python with the oldest or newest torch, and skip the test without it.
 
     `make test` makes an environment for each.
     """
@@ -33,7 +33,7 @@ def interpreter(release: str) -> Path:
 
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return that of a job: this checkout, and what it is built upon, beside the job's torch."""
+    """Return the environment of a job: this checkout, its dependencies, and the job's torch."""
     paths = [str(ROOT), sysconfig.get_path("purelib")]
     own = {name: value for name, value in os.environ.items() if not name.startswith("SCCL_")}
     own |= {"PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}
@@ -55,7 +55,7 @@ class _Forking:
             env=environment(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            bufsize=0,  # so that what has been answered can be waited for
+            bufsize=0,  # unbuffered, so that a wait sees every answer
             start_new_session=True,  # Ctrl-C is ours, and ends its job as below
         )
         atexit.register(self.end)
@@ -63,10 +63,10 @@ class _Forking:
     def run(
         self, ranks: int, words: list[str], env: dict[str, str], patience_s: float
     ) -> subprocess.CompletedProcess[str]:
-        """Run a job, and return what it did.
+        """Run a job and return its result.
 
         Raises:
-            subprocess.TimeoutExpired: it took longer; it is killed.
+            subprocess.TimeoutExpired: It took longer, and was killed.
         """
         with tempfile.TemporaryDirectory() as folder:
             out, err = Path(folder, "out"), Path(folder, "err")
@@ -110,12 +110,12 @@ def run_job(
     as_users_do: bool = False,
     restarts: int = 0,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a job of :mod:`tests.programs`, and return what it did.
+    """Run a job of :mod:`tests.programs` and return its result.
 
     Args:
-        as_users_do: by torchrun. Otherwise ranks are forked of a process that has loaded torch,
-            and sccl with it, as it is installed: that is most of what a short job takes.
-        restarts: how often torchrun begins the job anew where a rank fails.
+        as_users_do: Whether to use torchrun. Otherwise ranks are forked from a process that has
+            loaded torch and sccl, as installed, because loading is most of the time of a short job.
+        restarts: Number of restarts by torchrun after a failure.
     """
     told = [str(PROGRAMS / program), *words]
     if not as_users_do:

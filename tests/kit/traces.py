@@ -14,7 +14,7 @@ from tests.kit.nightly import seed, times
 
 WANTED = StepSelection()
 HINTS: dict[str, dict[str, Any]] = {"astra": {"ranks": 4}, "chakra": {"ranks": 4}}
-"""What has to be told beside traces of a format."""
+"""Options that a format's traces require."""
 
 GEMM = ("kernel", 5)
 """A kernel of 5 us."""
@@ -23,7 +23,8 @@ SENDS = ("send", "recv")
 
 Event = tuple[Any, ...]
 """("kernel", us), ("wait", request), or ("call", request, PyTorch's name, elements) with splits
-behind; each may end in the name of a thread, and a wait for a send in the word sent."""
+behind. Each may end in the name of a thread, and a wait for a send in the word sent.
+"""
 
 PREFETCHING: tuple[Event, ...] = (
     ("wait", 5),
@@ -42,11 +43,11 @@ def _thread(event: Event) -> str:
 
 
 def execution_trace(rank: int, events: Iterable[Event], ranks: int = 2, steps: int = 0) -> bytes:
-    """Return an execution trace of schema 1.0.1.
+    """Build an execution trace of schema 1.0.1.
 
     Args:
-        steps: how many marks of steps there are, one after the other, each before all events with
-            requests that go on; 0: none.
+        steps: Number of marks of steps, each before all events, with continuing requests. 0 for
+            none.
     """
     nodes: list[dict[str, Any]] = []
     given = list(events)
@@ -86,10 +87,10 @@ def _node(rank: int, event: Event, ranks: int, shift: int) -> dict[str, Any]:
 def profile(
     rank: int | None, events: Iterable[Event], ranks: int = 2, steps: int = 1, *, told: bool = False
 ) -> bytes:
-    """Return a trace of Kineto: a kernel or a call every 10 us, steps one after the other.
+    """Build a trace of Kineto: a kernel or a call every 10 us, in consecutive steps.
 
     Args:
-        told: whether it has metadata of collectives, and numbers of requests.
+        told: Whether it has metadata of collectives, and numbers of requests.
     """
     found: list[dict[str, Any]] = []
     given = list(events)
@@ -142,7 +143,7 @@ def _profiled(
 def _between_two(
     events: list[dict[str, Any]], event: Event, rank: int, *, told: bool
 ) -> list[dict[str, Any]]:
-    """Return what is told of a call, with its other end where it is a send of two ranks."""
+    """Return the metadata of a call, with its other end for a send of two ranks."""
     if event[0] == "call" and event[2] in SENDS:
         way = {"send": "->", "recv": "<-"}[event[2]]
         if told:
@@ -153,16 +154,16 @@ def _between_two(
 
 
 def workload_of(*traces: bytes, **hints: Any) -> ParsedWorkload:
-    """Return the workload of some traces, which messages call t0, t1 and so on.
+    """Import traces as a workload, with the names t0, t1 and so on in messages.
 
-    Ranks without a trace do as those with one, where nothing else is said.
+    By default ranks without a trace behave like those with one.
     """
     named = [(f"t{number}", content) for number, content in enumerate(traces)]
     return read_workload(named, TraceHints(**{"alike": True} | hints), "small")
 
 
 def refusal_of(*traces: bytes, **hints: Any) -> str:
-    """Return why traces are not taken; empty: they are."""
+    """Return the error of traces, or an empty text if they are valid."""
     try:
         workload_of(*traces, **hints)
     except InputError as error:
@@ -171,10 +172,10 @@ def refusal_of(*traces: bytes, **hints: Any) -> str:
 
 
 def check_trace_reader(name: str) -> None:
-    """Check what every reader promises, on its own example and on what is left of that.
+    """Check the contract of a reader on its own example and on damaged copies of it.
 
     Raises:
-        AssertionError: it does not keep to it.
+        AssertionError: The reader violates the contract.
     """
     reader = readers.load(name)
     assert name == reader.NAME
@@ -191,7 +192,7 @@ def check_trace_reader(name: str) -> None:
 
 
 def check_damaged_trace(reader: TraceReader, content: bytes, tries: int) -> None:
-    """Check that whatever is left of a trace is read, or refused in a sentence."""
+    """Check that a truncated trace is read, or rejected with one sentence."""
     draw = random.Random(seed(reader.NAME))  # noqa: S311 - the same damage every time
     ends = range(0, len(content), max(1, len(content) // 100))
     damaged: list[bytes] = [content[:end] for end in ends]

@@ -24,10 +24,10 @@ RESOURCES = ("gpu: links", "cpu: links")
 
 
 def random_job(seed: int, options: int = 1) -> PlanningJob | None:
-    """Return a job of a few operations on two streams; None: what was drawn waits in a circle.
+    """Draw a job of a few operations on two streams, or None if its waits form a cycle.
 
     Args:
-        options: of each collective, at the most.
+        options: Maximum number of options of each collective.
     """
     rng = random.Random(seed)  # noqa: S311 - no secret
     computed = rng.randint(2, 6)
@@ -80,9 +80,9 @@ def _option(rng: random.Random, number: int) -> Option:
 
 
 def random_plan(problem: CyclicProblem, seed: int) -> CyclicPlan | None:
-    """Return options, shifts and an order that wait for nothing that comes later; None: by chance.
+    """Draw options, shifts and an order without waits for later operations, or None by chance.
 
-    Computations are of the window's own iteration, collectives of that or of the next.
+    Computations belong to the window's own iteration, collectives to that or to the next.
     """
     rng, ops = random.Random(seed), problem.step.ops  # noqa: S311 - no secret
     shifts = [int(op.communicates and rng.random() < 0.4) for op in ops]
@@ -117,7 +117,7 @@ def training_plan(job: PlanningJob, plan: CyclicPlan, period: int) -> TrainingPl
 
 
 def random_training_plan(seed: int) -> TrainingPlan | None:
-    """Return a plan that claims nothing; None: by chance."""
+    """Draw a plan without claims, or None by chance."""
     job = random_job(seed, 3)
     plan = None if job is None else random_plan(job.problem, seed)
     return None if job is None or plan is None else training_plan(job, plan, 0)

@@ -32,7 +32,7 @@ from sccl.training.timeline import simulate_timeline
 from tests.kit.workloads import prefetching
 
 TABLE = "sha256:" + 64 * "0"
-"""Of a table of costs that there is not: times are taken as told."""
+"""Name of a missing table of costs, so that the plan's times are trusted."""
 
 RING = Option("whole", (OptionMotif("gpu", "ring", 4000, (("gpu: links", 1000),)),))
 TCP = Option("whole", (OptionMotif("cpu", "direct", 6000, (("cpu: links", 600),)),))
@@ -49,7 +49,7 @@ HALVES = Option(
 def planned(
     workload: Workload, options: Mapping[str, Option], shifts: Mapping[str, int], **more: object
 ) -> TrainingPlan:
-    """Return a plan in the order of submission, which claims what it comes to."""
+    """Return a plan in the order of submission, which claims its computed period."""
     order = []
     for op in workload.ops:
         count = len(options[op.id].motifs) if isinstance(op, CommOp) else 1
@@ -72,10 +72,10 @@ def planned(
 
 
 def prefetching_plan(**more: object) -> TrainingPlan:
-    """Return a plan of two collectives: the next batch is exchanged beside the computation.
+    """Return a plan of two collectives, which exchanges the next batch during the computation.
 
-    Computation takes 9.5 us; the gradients, two motifs one after the other, 5 us between backward
-    and the optimizer: an iteration is 14.5 us.
+    Computation takes 9.5 us. The gradients, two consecutive motifs, take 5 us between backward and
+    the optimizer. An iteration takes 14.5 us.
     """
     workload = prefetching()
     first, second, third, gradients, batch = workload.ops
@@ -84,7 +84,7 @@ def prefetching_plan(**more: object) -> TrainingPlan:
 
 
 def prefetching_offers() -> OfferedOptions:
-    """Return what is offered for the same workload: of the exchange the default, and another."""
+    """Return options for the same workload: the default and another one for the exchange."""
     plan = prefetching_plan()
     options = (("batch", RING), *plan.options)
     refused = (("gradients", RefusedRecipe("sag", "sag is of broadcast, reduce")),)

@@ -32,9 +32,9 @@ class TypedCall(NamedTuple):
     """A call.
 
     Attributes:
-        shape: Of what a rank gives and gets: ``flat``; ``rows``, one for each rank, for a vector;
-            ``flattened``, a vector for matrices; ``scalars``, a vector for numbers of ranks;
-            ``strided``, not contiguous; ``aliased``, in shared memory.
+        shape: Shape of a rank's input and output: ``flat``, ``rows`` (one for each rank, for a
+            vector), ``flattened`` (a vector for matrices), ``scalars`` (a vector for numbers of
+            ranks), ``strided`` (not contiguous), or ``aliased`` (in shared memory).
     """
 
     method: str

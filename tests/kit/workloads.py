@@ -89,7 +89,7 @@ def calling(ranks: int, *ops: CommOp) -> Workload:
 
 
 def comm(name: str, collective: str, group: Iterable[int], count: int, **told: Any) -> CommOp:
-    """Return a collective of 32-bit numbers; it sums up, and its root is the first of its group."""
+    """Return a collective of 32-bit numbers that sums, with the first of its group as root."""
     ranks = tuple(group)
     if collective in COMBINING:
         told.setdefault("reduce", "sum")

@@ -1,4 +1,4 @@
-"""sccl that says through a pipe when a solver begins: ``at_work.py PIPE ARGUMENTS...``."""
+"""sccl that reports through a pipe when a solver begins: ``at_work.py PIPE ARGUMENTS...``."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""sccl, several times over, in little memory: ``bounded.py LIST``, command lines as JSON.
+"""Run sccl several times in little memory: ``bounded.py LIST``, command lines as JSON.
 
-It prints, as JSON, the exit code and what stands on stderr for each.
+It prints the exit code and stderr of each, as JSON.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sccl.cli.main import app, load_verb
 from sccl.cli.verbs import VERBS
 
 for verb in VERBS:
-    load_verb(verb)  # what is loaded counts, too
+    load_verb(verb)  # loaded modules count, too
 GIB, SECONDS = 2**30, 200
 with open("/proc/self/statm", encoding="ascii") as file:  # noqa: PTH123
     USED = int(file.read().split()[0]) * resource.getpagesize()

@@ -1,4 +1,4 @@
-"""An MPI program that knows nothing of sccl: its results must be NumPy's, whoever serves them.
+"""An MPI program without sccl, whose results must equal NumPy's with every library.
 
 Usage: collectives_under_preload.py CALLS, with 8 processes and a bundle for 4 ranks preloaded.
 """
@@ -15,7 +15,7 @@ from mpi4py import MPI
 COUNTS = (0, 1, 3, 17, 1000, 40_001)
 TYPES = ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8")
 FEW = ((17, "i4"), (1000, "f8"))
-"""For all reductions but the sum: which type and which reduction it is are told apart alone."""
+"""Inputs for all reductions except sums, which only distinguish type and operator."""
 
 CALLS = int(sys.argv[1])
 """How many in a row."""

@@ -1,6 +1,6 @@
-"""Calls of counts through the C API of a bundle: what MPI's own calls give, with other counts each.
+"""Calls with counts through the C API of a bundle: MPI's results, with other counts in each call.
 
-Usage: counts_by_c_api.py LIBRARY CALLS; the library is not preloaded, so that MPI's own are MPI's.
+Usage: counts_by_c_api.py LIBRARY CALLS. The library is not preloaded, so MPI's own calls are MPI's.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from mpi4py import MPI
 
 TYPES = ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "u2", "f4", "f8")
-"""By the numbers of `sccl_type`; two bytes stand for a bfloat16, since nothing computes with it."""
+"""By the numbers of `sccl_type`. Two bytes stand for a bfloat16, since no computation uses it."""
 
 REDUCED = {"i4": MPI.INT32_T, "u8": MPI.UINT64_T, "f4": MPI.FLOAT, "f8": MPI.DOUBLE}
 OPS = (MPI.SUM, MPI.PROD, MPI.MIN, MPI.MAX)
@@ -137,7 +137,7 @@ def reducescatterv(draw: random.Random, counts: list[int], dtype: str, op: int) 
 
 
 def main() -> None:
-    """Check all calls, all types in turn, with random counts, many of them 0; then all 0."""
+    """Check all calls, all types in turn, with random counts, many of them 0, and then all 0."""
     draw = random.Random(97)  # noqa: S311 - all ranks draw alike
     for n in range(int(sys.argv[2])):
         most = draw.choice(MOST) if n else 1

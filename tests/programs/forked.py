@@ -1,11 +1,11 @@
-"""Jobs whose ranks are forked of a process that has loaded torch, which takes longer than most.
+"""Run jobs whose ranks are forked from a process with torch, because loading torch takes most time.
 
-A line of JSON is a job: its ``ranks``, ``words`` (a program and what it is told), ``env``, the
-``folder`` it begins in, and the files ``out`` and ``err`` for what it prints. It is answered with
-the number of the job's group of processes, and, when all have ended, with its exit code.
+A line of JSON is a job: its ``ranks``, ``words`` (a program and its arguments), ``env``, its
+working ``folder``, and the files ``out`` and ``err`` for its output. The answer is the number of
+the job's process group, and, when all have ended, its exit code.
 
-Ranks find one another as under torchrun: the job's store is held by a process of its own, and what
-torchrun says in the environment is there. Where a rank fails, the others are ended.
+Ranks find one another as under torchrun: a separate process holds the job's store, and the
+environment has torchrun's variables. If a rank fails, the others are ended.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ import sys
 import tempfile
 from typing import Any
 
-import torch  # noqa: F401 - what ranks need not load
+import torch  # noqa: F401 - so that ranks need not load it
 from torch.distributed import TCPStore
 
 
 def held() -> tuple[int, int]:
-    """Start the process that holds a store; return its id, and its port."""
+    """Start the process that holds a store, and return its id and port."""
     hears, says = os.pipe()
     if not (child := os.fork()):
         store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
@@ -38,7 +38,7 @@ def held() -> tuple[int, int]:
 
 
 def start(rank: int) -> int:
-    """Start a rank, which runs the program; return the id of its process."""
+    """Start a rank that runs the program, and return the id of its process."""
     if child := os.fork():
         return child
     code = 1
@@ -48,13 +48,13 @@ def start(rank: int) -> int:
         code = 0
     except SystemExit as error:
         code = error.code if isinstance(error.code, int) else int(error.code is not None)
-    except BaseException:  # noqa: BLE001 - as Python itself says it
+    except BaseException:  # noqa: BLE001 - reported as by Python itself
         sys.excepthook(*sys.exc_info())
     sys.exit(code)
 
 
 def begun_as(job: dict[str, Any]) -> None:
-    """Take what a job is told for this process, as if it had been started for it alone."""
+    """Set the environment of a job in this process, as if it had been started for it alone."""
     os.setsid()
     for stream, (name, how) in enumerate(
         [(os.devnull, os.O_RDONLY), (job["out"], os.O_WRONLY), (job["err"], os.O_WRONLY)]
@@ -62,13 +62,13 @@ def begun_as(job: dict[str, Any]) -> None:
         os.dup2(os.open(name, how | os.O_APPEND), stream)
     os.environ.clear()
     os.environ |= job["env"]
-    tempfile.tempdir = None  # it is where this environment says
+    tempfile.tempdir = None  # taken from this environment
     os.chdir(job["folder"])
     sys.argv = job["words"]
 
 
 def ended(ranks: int) -> int:
-    """Run the program on so many ranks; return the exit code of the job."""
+    """Run the program on so many ranks, and return the exit code of the job."""
     holder, port = held()
     os.environ |= {
         "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
@@ -90,7 +90,7 @@ def ended(ranks: int) -> int:
 
 
 def main() -> None:
-    """Run the jobs that are told, one after the other, until no more can come."""
+    """Run the received jobs, one after the other, until the input ends."""
     gc.freeze()  # nothing of it is looked at again, or copied for that, by each rank
     for line in sys.stdin:
         job = json.loads(line)

@@ -1,7 +1,7 @@
-"""Broadcasts more than 2^31 bytes, and looks at every one of them: into memory, then eagerly.
+"""Broadcast more than 2^31 bytes and check every one of them: into memory, then eagerly.
 
-What is sent is nothing but zeros and marks far apart: of pages that nobody writes to, a system
-keeps one. Both in one process, because memory that nobody has used yet is dear.
+The data are zeros and marks far apart, because a system stores untouched pages once. Both runs use
+one process, because fresh memory is slow.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from sccl.__main__ import main
 from sccl.runtime.lab import LabMethod, Limiter
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # whoever runs the tests may ignore it
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the test runner's parent may ignore it
     unshare, limiter, command = json.loads(sys.argv[1])
     found = LabMethod(Limiter(limiter), tuple(unshare))
     sys.argv[1:] = ["lab", "--ranks", "2", "--", *command]

@@ -16,7 +16,7 @@ from sccl.cli.main import app
 
 
 def asked_by() -> str:
-    """Return the module on whose behalf native work is being started; empty: it is other work."""
+    """Return the module for which native work is starting, or an empty text for other work."""
     frame: FrameType | None = sys._getframe()
     while frame is not None and frame.f_code.co_name != "run_interruptible":
         frame = frame.f_back

@@ -1,4 +1,4 @@
-"""An MPI program of barriers and v variants: results must be NumPy's, whoever serves them.
+"""An MPI program of barriers and v-variants, whose results must equal NumPy's with every library.
 
 Usage: irregular_under_preload.py CALLS, with 8 processes and a bundle for 4 ranks preloaded.
 """
@@ -40,7 +40,7 @@ def check(what: str, got: np.ndarray, want: np.ndarray) -> None:
 
 
 def lengths(draw: random.Random, size: int) -> list[list[int]]:
-    """Return elements from each rank to each, many of them none; the same on all ranks."""
+    """Return elements from each rank to each, equal on all ranks, with many empty blocks."""
     most = draw.choice(MOST)
     return [[draw.choice([0, 1, draw.randrange(most)]) for _ in range(size)] for _ in range(size)]
 
@@ -135,7 +135,7 @@ def around(halves: MPI.Comm) -> None:
 def mixed_types(comm: MPI.Comm) -> None:
     """Check calls in which some ranks describe the same data by types with gaps."""
     me, size = comm.rank, comm.size
-    # Of four integers, the first and the third.
+    # The first and the third of four integers.
     pair = MPI.INT.Create_vector(2, 1, 2).Create_resized(0, 16).Commit()
     counts = [2 * r for r in range(1, size + 1)]
     blocks = [data(r, 2, n, "i4") for r, n in enumerate(counts)]
@@ -174,7 +174,7 @@ def everything(comm: MPI.Comm, draw: random.Random, rounds: int) -> None:
 
 
 def barriers(world: MPI.Intracomm, comm: MPI.Comm) -> None:
-    """Check that nobody leaves a barrier that somebody has not begun, whoever comes last."""
+    """Check that no rank leaves a barrier before the last one, which varies, has entered."""
     shared = MPI.Win.Allocate_shared(8, 8, comm=world)
     begun = [shared.Shared_query(r)[0].cast("q") for r in range(world.size)]
     mine = [r for r in range(world.size) if r // 4 == world.rank // 4]
@@ -182,7 +182,7 @@ def barriers(world: MPI.Intracomm, comm: MPI.Comm) -> None:
     world.Barrier()
     for turn in range(1, CALLS):
         late = turn % comm.size
-        if comm.rank == late:  # the others say that they are about to wait; then it comes
+        if comm.rank == late:  # the others announce their wait before it comes
             while min(begun[r][0] for r in mine if r != world.rank) < 2 * turn - 1:
                 os.sched_yield()
         begun[world.rank][0] = 2 * turn - (comm.rank != late)
@@ -193,7 +193,7 @@ def barriers(world: MPI.Intracomm, comm: MPI.Comm) -> None:
 
 
 def ahead(comm: MPI.Comm) -> None:
-    """Check a root that is as far ahead as it can be, and now and then late; roots take turns."""
+    """Check a root that runs as far ahead as possible, and is sometimes late, in turns."""
     most = 20_000
     whole = np.zeros(most, "i8")
     counts = [most // comm.size] * comm.size

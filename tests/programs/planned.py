@@ -1,6 +1,6 @@
-"""What a synthesiser says of small requests, as JSON; or whether it hears Ctrl-C.
+"""Print a synthesizer's outcomes of small requests as JSON, or whether it notices Ctrl-C.
 
-Usage: python -m tests.programs.planned NAME [--interrupt]: as native work begins for the first.
+Usage: python -m tests.programs.planned NAME [--interrupt], which interrupts the first native work.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tests.programs.interrupted import asked_by
 
 
 def interrupted(synthesizer: Synthesizer) -> str:
-    """Return what becomes of a request that is interrupted while native code works."""
+    """Return the outcome of a request that is interrupted in native code."""
     start, begun = threading.Thread.start, False
 
     def start_and_interrupt(thread: threading.Thread) -> None:

@@ -4,4 +4,4 @@ from __future__ import annotations
 
 import sys
 
-exec(sys.argv[1])  # noqa: S102 - tests say what
+exec(sys.argv[1])  # noqa: S102 - code of tests

@@ -23,6 +23,6 @@ def put(*arguments: Any, _put: Any = Store.put) -> None:
         file.readline()
 
 
-setattr(Store, "put", put)  # noqa: B010 - so that types stay what they are
+setattr(Store, "put", put)  # noqa: B010 - so that types stay unchanged
 sys.argv = ["sccl", *sys.argv[3:]]
 main()

@@ -1,6 +1,6 @@
-"""Run every synthesiser once and keep what it writes: for tests that do so twice.
+"""Run every synthesizer once and store its output, for tests of reproducibility.
 
-Usage: python synthesisers.py FOLDER SPEED, of the clock: seconds may decide nothing.
+Usage: python synthesisers.py FOLDER SPEED, the speed of the clock, which must not matter.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def command_lines(folder: Path) -> list[tuple[str, ...]]:
 
 
 def pack(folder: Path) -> None:
-    """Write what is made of packings alone: trees carried out whole, and rounded."""
+    """Write results of packings alone: rounded trees and multiplied ones."""
     collective, machine, steps = PACKED
     topology = resolve_topology(machine)
     spec = named_spec(collective, topology.ranks)

@@ -29,5 +29,5 @@ def solve(*arguments: Any, _solve: Any = cp_model.CpSolver.solve) -> Any:
     return _solve(*arguments)
 
 
-setattr(oracle, "answer_instance", answer)  # noqa: B010 - so that types stay what they are
+setattr(oracle, "answer_instance", answer)  # noqa: B010 - so that types stay unchanged
 setattr(cp_model.CpSolver, "solve", solve)  # noqa: B010

@@ -1,7 +1,7 @@
-"""Every collective of a group ``sccl`` beside gloo's: ``torchrun .. torch_collectives.py [whole]``.
+"""Compare every collective of ``sccl`` with gloo: ``torchrun .. torch_collectives.py [whole]``.
 
-Each rank prints how many results it compared, and how many calls it does not take; whatever differs
-in a bit, or is taken by gloo alone, ends it.
+Each rank prints the numbers of compared results and of unsupported calls. A different bit, or a
+call that only gloo supports, ends it.
 """
 
 from __future__ import annotations
@@ -151,11 +151,11 @@ def cases(  # noqa: PLR0915 - a list
 
 
 OWN_REFUSALS = ("bundles and plans reduce no float8", "can't be cast to the desired output type")
-"""Of reductions whose types gloo does not know: nothing adds some, and no integers are averaged."""
+"""Reductions of types unknown to gloo, some without sums, and averages of integers."""
 
 
 def outcome(run: Run, group: Any, later: bool) -> bytes | str:
-    """Return the bits of results; where the call is not taken, what is said."""
+    """Return the bits of results, or the error of an unsupported call."""
     try:
         found = run(group, later)
     except (RuntimeError, ValueError, TypeError, NotImplementedError) as error:

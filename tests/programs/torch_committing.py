@@ -1,18 +1,18 @@
-"""Commits plans to a job of torch_switching.py: ``torch_committing.py ADDRESS WORD ..``.
+"""Commit plans to a job of torch_switching.py: ``torch_committing.py ADDRESS WORD ..``.
 
-Each word is said by a process of its own, with a coordinator that knows nothing of the others:
+A separate process runs each word, with a coordinator without knowledge of the others:
 
-    propose:FILE           a plan, by its script, and waits for what is decided
+    propose:FILE           a plan, by its script, and waits for the decision
     commit:FILE,FILE ..    waits until the job is under each before the next
     ask:FILE               waits for nothing
     dies:WHEN-WHAT:FILE    kills itself before or after a part of it: plan, log, tell
     finish                 waits until the job is under the last plan
-    resume:LIFE/PHASE      lets a rank go on that has stopped there
-    anew:GENERATION        waits until the job has begun anew
-    seen:VERSION           waits until all ranks have told of an iteration under it, and of motifs
+    resume:LIFE/PHASE      lets a rank continue that has stopped there
+    anew:GENERATION        waits until the job has restarted
+    seen:VERSION           waits until all ranks report an iteration and motifs under it
     end                    lets the job end
 
-What is decided is printed, and what is seen.
+It prints decisions and observations.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from sccl.torch_backend.control import (
 
 DEADLINE_S = 60.0
 BRIEF_S = 0.5
-"""For what nobody will vote for."""
+"""Proposals that get no votes."""
 
 
 class Committer:
-    """A coordinator, and what a test keeps in the job's store."""
+    """A coordinator, and a test's entries in the job's store."""
 
     def __init__(self, address: str, deadline_s: float) -> None:
         self.shared = connect_store(address)
@@ -70,7 +70,7 @@ class Committer:
         self.until(lambda: self.store.check([key]))
 
     def seen(self, version: int) -> None:
-        """Wait until all ranks have told of an iteration under a version, and what motifs took."""
+        """Wait until all ranks report an iteration under a version, with motif times."""
         reader = FeedbackReader(self.ledger)
         self.until(lambda: any(one.version == version for one in reader.read()))
         self.until(lambda: bool(reader.read() and reader.motifs))

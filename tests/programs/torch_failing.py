@@ -1,8 +1,8 @@
-"""A planned job whose rank 1 dies, or stands still before a call: ``torch_failing.py HOW``.
+"""A planned job whose rank 1 dies, or stops before a call: ``torch_failing.py HOW``.
 
-HOW is ``dies``, ``stands``, or ``unseen``: it stands, and rank 0 waits for a future, which is no
-wait that the group sees. Rank 0 prints what it is told where it waits. Of the script's two
-operations the first is issued a step ahead, so that the second waits for a call of the next step.
+HOW is ``dies``, ``stands``, or ``unseen``: it stops, and rank 0 waits for a future, a wait that the
+group does not see. Rank 0 prints the error of its wait. The first of the script's two operations is
+issued a step ahead, so the second waits for a call of the next step.
 """
 
 from __future__ import annotations

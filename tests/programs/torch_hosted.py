@@ -1,7 +1,7 @@
-"""What bundles serve, beside gloo: ``torchrun .. torch_hosted.py``; ranks print what they compared.
+"""Compare bundles with gloo: ``torchrun .. torch_hosted.py``. Ranks print the compared calls.
 
-Sums of floating-point numbers are gloo's within rounding, and the same to the bit on all ranks;
-everything else is gloo's to the bit.
+Sums of floating-point numbers equal gloo's within rounding, and are equal to the bit on all ranks.
+Everything else equals gloo's to the bit.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def numbers(size: int, dtype: torch.dtype, seed: int) -> torch.Tensor:
 
 
 class Both:
-    """Calls of both groups, and what came of them."""
+    """Calls of both groups, and their results."""
 
     def __init__(self, ours: Any, gloo: Any) -> None:
         self.ours, self.gloo = ours, gloo
@@ -96,7 +96,7 @@ class Both:
                                    for source in sources]))  # fmt: skip
 
     def uneven(self, size: int, dtype: torch.dtype, later: bool) -> None:
-        """Give each rank another number of elements; some of them none, and all one type."""
+        """Give each rank another number of elements of one type, sometimes none."""
         every = [[(source * 2 + to) % 3 * size for to in range(self.ranks)]
                  for source in range(self.ranks)]  # fmt: skip
         gives, gets = every[self.rank], [row[self.rank] for row in every]
@@ -192,7 +192,7 @@ def again() -> Iterator[Any]:
 def main() -> None:
     store, rank, ranks = next(dist.rendezvous("env://"))
     for life in range(2):
-        own = dist.PrefixStore(f"life-{life}", store)  # gloo's groups leave in it what they said
+        own = dist.PrefixStore(f"life-{life}", store)  # gloo's groups leave their messages in it
         dist.init_process_group("sccl", store=own, rank=rank, world_size=ranks)
         gloo = dist.new_group(backend="gloo")
         both = Both(dist.group.WORLD, gloo)
@@ -213,7 +213,7 @@ def main() -> None:
         sys.stdout.flush()
         del groups, group, gloo, both
         dist.destroy_process_group()
-    os._exit(0)  # without what torch may do to gloo's threads at the end
+    os._exit(0)  # without torch's cleanup of gloo's threads
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""A job whose bundle waits in vain: ``torchrun .. torch_hosted_failing.py HOW``; ranks say why.
+"""A job whose bundle waits in vain: ``torchrun .. torch_hosted_failing.py HOW``.
 
-HOW is one of these, of rank 1: ``dies`` between calls, ``dies-within`` one, ``stands`` still, or
-``interrupts``: those that wait for it are interrupted, and then it calls.
+Ranks print their errors. HOW is the failure of rank 1: ``dies`` between calls, ``dies-within`` one,
+``stands`` still, or ``interrupts``: waiting ranks are interrupted, and then it calls.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def others(how: str, store: Any) -> None:
             told(error)
             break
     try:
-        call()  # at once, whatever becomes of it
+        call()  # at once, for any outcome
     except RuntimeError as error:
         told(error)
     if dist.get_rank() == 0:
@@ -87,7 +87,7 @@ def others(how: str, store: Any) -> None:
 
 def main() -> None:
     how = sys.argv[1]
-    if len(sys.argv) == 2:  # whoever starts the job would end it as one rank dies
+    if len(sys.argv) == 2:  # the parent would end the job when one rank dies
         subprocess.run([sys.executable, __file__, how, "as a rank"], check=False)
         return
     store, rank, ranks = next(dist.rendezvous("env://"))

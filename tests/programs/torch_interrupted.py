@@ -1,4 +1,4 @@
-"""Steps of a job that runs until it is interrupted; rank 0 prints when it has done six."""
+"""Steps of a job that runs until an interrupt. Rank 0 prints a line after six."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Tensors that are not on the CPU, by a stand-in for NCCL: ``torch_on_devices.py [leaves]``.
+"""Tensors outside the CPU, by a stand-in for NCCL: ``torch_on_devices.py [leaves]``.
 
-They are on "meta", have sizes and no numbers; for each gloo carries one on the CPU that is like it.
-The third call of the last step is not taken. Each rank prints what the stand-in was asked for, in
-order, what a call of such tensors ends in where nothing serves them, and when the stand-in ends:
-with the group, or, if it ``leaves`` that, with the process. It is under a plan, or ``leaves``.
+They are on "meta", with sizes but without numbers, and gloo carries a similar one on the CPU for
+each. The third call of the last step is not accepted. Each rank prints the calls of the stand-in in
+order, the error for tensors without a backend, and the end of the stand-in: with the group, or, if
+the rank ``leaves`` it, with the process. It is under a plan, or ``leaves``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SIZES, STEPS = (24, 36, 48), 4
 PLANNED = "leaves" not in sys.argv
 SAID: list[str] = []
 NOW = ["nowhere"]
-"""In which stream of this thread what is submitted is, as a GPU has it."""
+"""Current stream of this thread, as on a GPU."""
 
 
 class StandIn:

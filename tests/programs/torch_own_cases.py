@@ -1,9 +1,9 @@
 """Torch's own test cases of a backend: ``torch_own_cases.py BACKEND RANKS LIKE [NAME ..]``.
 
-They are those of ``torch.testing``, which torch brings with it, and are run as torch runs them:
-each in processes of its own. Which of them a backend is to pass depends on its name: so they are
-chosen as for LIKE (gloo; or mpi, for which alone exchanges of all with all are tested on CPUs), and
-run over BACKEND. Without names all are run. A line of JSON for each says how it ended, and why.
+They are part of ``torch.testing`` and run as torch runs them, each in separate processes. A
+backend's name determines its cases. They are chosen as for LIKE (gloo, or mpi, the only one with
+alltoall tests on CPUs), and run over BACKEND. Without names all are run. A line of JSON for each
+has its result and the reason.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ os.environ |= {"BACKEND": LIKE, "WORLD_SIZE": RANKS, "DISTRIBUTED_TESTS_DEFAULT_
 os.environ["INIT_METHOD"] = f"file://{tempfile.gettempdir()}/again-{os.getpid()}"
 
 if importlib.util.find_spec("expecttest") is None:
-    # Torch derives its cases from one class of it, which adds to unittest's what none here uses.
+    # Torch derives its cases from its own class, whose additions to unittest are unused here.
     stand_in: Any = types.ModuleType("expecttest")
     stand_in.TestCase, stand_in.ACCEPT = unittest.TestCase, False
     sys.modules["expecttest"] = stand_in
 
-import torch  # noqa: E402 - as said
-from torch.testing._internal.distributed import distributed_test  # noqa: E402 - as said
+import torch  # noqa: E402 - after the change above
+from torch.testing._internal.distributed import distributed_test  # noqa: E402 - after the change above
 
 import sccl.torch  # noqa: E402, F401 - registers the backend
 
@@ -78,7 +78,7 @@ class Told(unittest.TestResult):
 
 def main() -> None:
     warnings.simplefilter("ignore")
-    # From here on cases are run, and no more chosen: what they start is ours.
+    # From here on cases run, and the processes that they start are ours.
     distributed_test.BACKEND = os.environ["BACKEND"] = BACKEND
     names = sys.argv[4:] or unittest.defaultTestLoader.getTestCaseNames(OwnCases)
     unittest.TestSuite(map(OwnCases, names)).run(Told())

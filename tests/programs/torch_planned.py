@@ -30,7 +30,7 @@ def numbers(count: int, dtype: str, seed: int) -> torch.Tensor:
 def exchange(
     op: ScriptOp, step: int, group: Any, count: int, blocks: str
 ) -> tuple[Any, list[torch.Tensor]]:
-    """Call an alltoall; return its work, and what it fills."""
+    """Call an alltoall, and return its work and its outputs."""
     rank, ranks = dist.get_rank(), dist.get_world_size()
     each: int = count // ranks
 
@@ -49,7 +49,7 @@ def exchange(
 def start(  # noqa: PLR0911 - a table
     op: ScriptOp, step: int, group: Any, call: int = 0, blocks: str = ""
 ) -> tuple[Any, list[torch.Tensor]]:
-    """Call an operation, or one of the calls of it; return its work, and what it fills."""
+    """Call an operation, or one of its calls, and return its work and its outputs."""
     rank, ranks = dist.get_rank(), dist.get_world_size()
     seed, root = rank + 10 * step, op.roots[0] if op.roots else None
     count = op.counts[call]

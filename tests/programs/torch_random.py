@@ -1,9 +1,9 @@
 """Random calls of uneven ranks: ``torchrun .. torch_random.py STEPS SEED``.
 
-All ranks draw the same calls, over several groups, and each its own work between them, and the
-order in which it waits. Groups end and are made again, twenty times in all; data comes from workers
-that are forked; and a thread calls over a group of its own. Each result is computed here, too. Each
-rank prints how many were right.
+All ranks draw the same calls, over several groups, and each its own work between them and the order
+of its waits. Groups end and are created again, twenty times in all. Data come from forked workers,
+and a thread calls over a separate group. Each result is also computed here. Each rank prints the
+number of correct ones.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ REDUCTIONS: tuple[tuple[Any, Callable[[torch.Tensor], torch.Tensor]], ...] = (
 
 @dataclass
 class Call:
-    """A call under way: its work, what it fills, and what is to be there."""
+    """A pending call: its work, its outputs, and the expected values."""
 
     work: Any
     got: Sequence[torch.Tensor]
@@ -47,7 +47,7 @@ class Call:
 
 
 def numbers(seed: int, rank: int, size: int, dtype: torch.dtype) -> torch.Tensor:
-    """Return what a rank has: small and whole, so that sums are exact in any order."""
+    """Return a rank's data: small integers, so that sums are exact in any order."""
     return ((torch.arange(size) * 3 + 7 * rank + seed) % 11).to(dtype)
 
 
@@ -60,7 +60,7 @@ def start(draw: random.Random, ranks: Sequence[int], group: Any, later: bool) ->
 
 @dataclass(frozen=True)
 class Data:
-    """What all ranks of a group give."""
+    """Data of all ranks of a group."""
 
     seed: int
     ranks: tuple[int, ...]
@@ -164,7 +164,7 @@ def barrier(_: random.Random, data: Data, how: dict[str, Any]) -> Call:
 
 
 def around(_: random.Random, data: Data, how: dict[str, Any]) -> Call:
-    """Send to the next, and take what the one before sends."""
+    """Send to the next rank, and receive from the previous one."""
     many, out = len(data.ranks), torch.empty_like(data.own)
     if many == 1:
         return Call(None, [], [])

@@ -1,8 +1,8 @@
 """A job whose network changes while it runs: ``torch_replanned.py COUNT CHANNEL=BITS ..``.
 
-It is a rank of the lab, started under a plan. Some steps after it has begun, and after it has come
-to another plan, ranks send over a channel at another rate, as the next word says. Rank 0 starts who
-plans anew, and prints what a step took under each plan, before a change and after it.
+It is a rank of the lab, started under a plan. Some steps after its start, and after each new plan,
+the rate of a channel changes to that of the next argument. Rank 0 starts the planner, and prints
+the time of a step under each plan, before and after a change.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import sccl.torch  # noqa: F401 - registers the backend
 from sccl.torch_backend.session import current_session
 
 COUNT, STEPS = int(sys.argv[1]), 8
-"""Elements of each of two sums; and how many steps under a plan, till its network changes."""
+"""Elements of each of two sums, and the number of steps under a plan until the network changes."""
 
 
 def limit(word: str) -> None:
@@ -41,7 +41,7 @@ def served() -> subprocess.Popen[bytes]:
 
 
 def step() -> float:
-    """Do what is planned; return what it took, in milliseconds."""
+    """Run the planned calls, and return their time in milliseconds."""
     began = time.perf_counter()
     dist.all_reduce(torch.zeros(1, dtype=torch.int64), dist.ReduceOp.MAX)
     works = [dist.all_reduce(torch.ones(COUNT), async_op=True) for _ in range(2)]

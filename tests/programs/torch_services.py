@@ -1,6 +1,6 @@
-"""What torch builds upon process groups: ``torchrun .. torch_services.py [NAME ..]``.
+"""Torch's wrappers of process groups: ``torchrun .. torch_services.py [NAME ..]``.
 
-Each rank prints of each service a digest of what came of it, over ``sccl`` and over gloo.
+Each rank prints a digest of the results of each service, over ``sccl`` and over gloo.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def trained(model: torch.nn.Module, steps: int = 3, optimizer: Any = None) -> Fo
 
 
 class Branches(torch.nn.Module):
-    """Of its two branches one is used, by the rank and the step."""
+    """The rank and the step choose one of its two branches."""
 
     def __init__(self) -> None:
         super().__init__()

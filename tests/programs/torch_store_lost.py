@@ -1,4 +1,4 @@
-"""A job whose store is killed: its ranks go on, and each says once that it has no other plan."""
+"""A job whose store is killed: its ranks continue, and each reports once that it gets no plans."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A rank that is killed, stopped, or late amid a call: ``torch_struck.py WHERE HOW VICTIM``.
+"""A rank that is killed, stopped, or late during a call: ``torch_struck.py WHERE HOW VICTIM``.
 
-It forks ranks of its own; rank 0 holds their store. The others go on until an error ends them,
-which they print, and no more. A late rank goes on after that, and prints its error, too. A stopped
+It forks its ranks, and rank 0 holds their store. The others continue until an error ends them,
+which is all that they print. A late rank continues after that, and prints its error, too. A stopped
 rank is killed in the end.
 """
 
@@ -53,7 +53,7 @@ def call(step: int) -> None:
 
 
 def several(step: int) -> None:
-    """Of some calls under way the last is waited for first."""
+    """Wait for the last of several pending calls first."""
     works = [dist.all_reduce(torch.ones(LARGE // 4), async_op=True) for _ in range(4)]
     strike(step)
     for work in reversed(works):

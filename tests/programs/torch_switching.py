@@ -1,12 +1,11 @@
-"""A job that goes on until it is told to end, whatever plans it comes to: see torch_committing.py.
+"""A job that runs until it should end, under any plans, see torch_committing.py.
 
     torch_switching.py SCRIPT PIPE [LIFE:HOW-PHASE,.. ..]
 
 It calls the operations of a script, and compares results with gloo's. Rank 0 writes the address of
-the job's store into the pipe. Each rank prints at which calls it switched, and to which version,
-and whether it keeps to a plan in the end. In a life, counted from 1, rank 1 ``stops`` or ``dies``
-as it comes to phases, one after the other: ``unvoted``, ``voted``, and ``committed``, as it has
-heard.
+the job's store into the pipe. Each rank prints the calls at which it switched, the versions, and
+whether it follows a plan in the end. In a life, counted from 1, rank 1 ``stops`` or ``dies`` at
+consecutive phases: ``unvoted``, ``voted``, and ``committed``, according to its messages.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A few steps of training by DDP, ZeRO and FSDP2: ``torchrun .. torch_training.py``.
 
-Each rank prints what has become of the parameters, to the last bit, over ``sccl`` and over gloo.
+Each rank prints the final parameters, to the last bit, over ``sccl`` and over gloo.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ def strided(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def folded(call: TypedCall, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
-    """Return the reduction of integers by definition; anything for others, which fail."""
+    """Return the reduction of integers by definition, and anything for other types, which fail."""
     if tensors[0].is_floating_point():
         return tensors[0]
     dtype, bits = tensors[0].dtype, 8 * tensors[0].itemsize

@@ -1,4 +1,4 @@
-"""What no allreduce of any class beats: against all partitions, all trees and all ways to know."""
+"""Lower bounds for all allreduce families, against all partitions, all trees and all executions."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def whole(topology: Topology) -> Spec:
 
 
 def bounded(topology: Topology) -> Bounds:
-    """Return what no allreduce of all ranks beats."""
+    """Return the lower bound for every allreduce over all ranks."""
     return any_class_bounds(topology, whole(topology))
 
 
@@ -71,8 +71,8 @@ def least_mixture(columns: list[dict[int, dict[object, int]]], room: dict[object
     """Return the least sum of rounds over some stages in which a mixture of columns fits.
 
     Args:
-        columns: by stage, what each loads how often.
-        room: what each takes in a round.
+        columns: Loads of each column in each stage.
+        room: Capacity of each constraint in a round.
     """
     model = lp.Model()
     stages = {stage for column in columns for stage in column}
@@ -112,8 +112,8 @@ def test_no_partition_is_weaker(topology: Topology) -> None:
 
 @settings(max_examples=times(60), deadline=None)
 @given(both_ways())
-def test_mixtures_of_spanning_trees_come_as_near_as_it_is_said(topology: Topology) -> None:
-    """Each tree takes each of its links once up and once down; all trees are looked at."""
+def test_mixtures_of_spanning_trees_come_as_near_as_it_is_reported(topology: Topology) -> None:
+    """Each tree uses each of its links once up and once down, and all trees are enumerated."""
     bounds = bounded(topology)
     evidence = bounds.evidence
     assert evidence is not None
@@ -131,7 +131,7 @@ def test_mixtures_of_spanning_trees_come_as_near_as_it_is_said(topology: Topolog
     assert getattr(evidence, "is_asymptotic", False) is True
 
 
-def test_what_shares_a_budget_or_leads_one_way_is_not_said_to_be_approached() -> None:
+def test_shared_budgets_and_one_way_links_give_no_infimum_claim() -> None:
     ring = machine(3, {(0, 1): 1, (1, 2): 1, (0, 2): 1})
     shared = replace(ring, budgets=(Budget("bus", ((0, 1), (1, 0)), 1),))
     one_way = replace(ring, links=tuple(k for k in ring.links if k.edge != (0, 1)))
@@ -139,7 +139,7 @@ def test_what_shares_a_budget_or_leads_one_way_is_not_said_to_be_approached() ->
     assert [getattr(each, "is_asymptotic", None) for each in said] == [True, False, False]
 
 
-def test_a_weak_link_between_two_boxes_is_found_without_being_told_of() -> None:
+def test_weak_link_between_two_boxes_is_found_without_being_told_of() -> None:
     """As many sends go between boxes as ranks would have to send: the boxes say most."""
     box = list(combinations(range(4), 2))
     lanes = {**dict.fromkeys(box, 3), **{(u + 4, v + 4): 3 for u, v in box}, (0, 4): 1}
@@ -176,7 +176,7 @@ def ways_to_know(topology: Topology, steps: int) -> list[frozenset[tuple[tuple[i
 @settings(max_examples=times(15), deadline=None)
 @given(topologies(max_ranks=3), st.integers(0, 1))
 def test_no_mixture_of_all_ways_to_know_is_below(topology: Topology, more: int) -> None:
-    """More than algorithms can do, as what overlaps may be added: yet it keeps to the bound."""
+    """It may add overlapping contributions, which no algorithm can, yet respects the bound."""
     bounds = bounded(topology)
     steps = bounds.steps + more
     assume(steps * len(topology.links) <= 12)
@@ -210,7 +210,7 @@ def test_no_trees_are_below(topology: Topology) -> None:
     ("name", "steps", "least"),
     [
         ("dgx1", 3, "1/2"),
-        ("dgx1", 4, "1/3"),  # what trees attain: settled for all algorithms
+        ("dgx1", 4, "1/3"),  # trees attain it, so it is settled for all algorithms
         ("dgx1", 5, "7/24"),  # likewise
         ("hypercube:3", 3, "1"),  # trees of a broadcast: cuts say 5/6
         ("hypercube:3", 4, "2/3"),
@@ -248,7 +248,7 @@ def full_4(tmp_path_factory: pytest.TempPathFactory) -> Case:
     return read_case(folder)
 
 
-def test_what_is_optimal_among_all_is_certified(full_4: Case) -> None:
+def test_optimality_among_all_families_is_certified(full_4: Case) -> None:
     best = [c for c in full_4.claims if isinstance(c, LimitPointWire) and c.every]
     costs = [(c.steps, Fraction(c.rounds, c.chunks)) for c in best]
     assert costs == [(1, Fraction(1)), (2, Fraction(1, 2))]
@@ -303,14 +303,14 @@ def test_forged_claims_are_not_believed(changes: dict[str, object], why: str, fu
         check_any_class(full_4, changed(claim, **changes), free)
 
 
-def test_the_claim_is_of_allreduce_alone(full_4: Case) -> None:
+def test_claim_is_of_allreduce_alone(full_4: Case) -> None:
     claim = next(c for c in full_4.claims if isinstance(c, EveryWire))
     other = replace(full_4, spec=named_spec("reduce", 4))
     with pytest.raises(ValueError, match="is another"):
         check_any_class(other, claim, free)
 
 
-def test_a_point_is_optimal_among_all_only_with_claims_that_say_so(full_4: Case) -> None:
+def test_point_is_optimal_among_all_only_with_claims_that_say_so(full_4: Case) -> None:
     kept = tuple(c for c in full_4.claims if not isinstance(c, EveryWire))
     verdicts = list(check_case(replace(full_4, claims=kept)))
     failed = [v for v in verdicts if v.state == "failed"]

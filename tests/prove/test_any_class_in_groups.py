@@ -1,4 +1,4 @@
-"""What no allreduce in process groups beats, of whatever class: sends between sets of ranks."""
+"""Lower bounds for every allreduce in process groups, by sends between sets of ranks."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from tests.kit.strategies import topologies
 CPSAT = Settings("cpsat", Effort())
 
 
-def test_what_groups_tell_goes_over_the_weak_link_too() -> None:
+def test_bound_of_groups_includes_the_weak_link() -> None:
     """Each of four pairs has a rank in either box, and so a chunk to send over and one back."""
     box = list(combinations(range(4), 2))
     lanes = {**dict.fromkeys(box, 3), **{(u + 4, v + 4): 3 for u, v in box}, (0, 4): 1}
@@ -75,9 +75,9 @@ def test_one_group_of_all_ranks_is_bounded_as_all_are(
 
 
 def fewest_between(group: tuple[int, ...], sets: list[list[int]]) -> int:
-    """Return the fewest sends from set to set by which a group of four ranks knows what it has.
+    """Return the fewest sends between sets after which a group of four ranks has its result.
 
-    All orders of sends are looked at, also over ranks that are not of it.
+    All orders of sends are enumerated, also over ranks outside the group.
     """
     of = {rank: i for i, some in enumerate(sets) for rank in some}
     goal = sum(1 << rank for rank in group)
@@ -103,7 +103,7 @@ def told(knows: tuple[int, ...], src: int, dst: int) -> tuple[int, ...]:
 
 
 @pytest.mark.parametrize("text", ["0-1/2-3", "0,2,3", "0-3"])
-def test_no_order_of_sends_takes_fewer_than_groups_are_told(text: str) -> None:
+def test_no_order_of_sends_takes_fewer_than_groups_are_reported(text: str) -> None:
     unit = collective(f"allreduce@{text}", 4)
     ranks = {tuple(sorted(map(int, group))) for group in unit.post.pattern} or {(0, 1, 2, 3)}
     for sets in partitions(list(range(4))):
@@ -171,7 +171,7 @@ def test_cuts_of_fewer_steps_than_ranks_are_far_have_labels_that_are_times(tmp_p
     assert [(c.steps, c.at_least) for c in cuts] == [(2, "1")]
 
 
-def test_a_broadcast_in_every_group_says_more_than_cuts_where_copies_are_no_flows() -> None:
+def test_broadcast_in_every_group_says_more_than_cuts_where_copies_are_no_flows() -> None:
     """On a 3-cube with S = 3 trees need 1, and cuts say 5/6."""
     topology = resolve_topology("hypercube:3")
     spec = collective("allreduce@0-7", 8)
@@ -186,7 +186,7 @@ def _listed(spec: Spec) -> Relation:
 
 
 @pytest.mark.parametrize("roots", [(), (0,), (0, 3), (0, 4, 5), (4, 0)])
-def test_a_broadcast_is_followed_from_a_rank_of_each_group(roots: tuple[int, ...]) -> None:
+def test_broadcast_is_followed_from_a_rank_of_each_group(roots: tuple[int, ...]) -> None:
     spec = collective("allreduce@0-3/4-7", 8)
     with pytest.raises(CollectiveError, match="give a rank of each as root"):
         embedded_broadcast(spec, roots)

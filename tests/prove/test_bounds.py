@@ -1,4 +1,4 @@
-"""Lower bounds: known values, proofs re-checked, and what proofs may not do."""
+"""Lower bounds: known values, re-checked proofs, and invalid proofs."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_proofs_prove_what_they_claim(topology: Topology, name: str) -> None:
     assert check_proof(topology, collective, proof) == proof.value
 
 
-def test_false_proofs_are_refused() -> None:
+def test_false_proofs_are_rejected() -> None:
     machine = resolve_topology("ring:4")
     collective = named_spec("allgather", 4).at(1)
     cut = Cut((0,), Fraction(1), 3)
@@ -115,7 +115,7 @@ def test_unreachable_demand_names_the_pair() -> None:
     ],
 )
 def test_alltoall_is_bounded_by_the_longest_side(machine: str, cost: str) -> None:
-    """Of machines whose flows are too many for a linear program."""
+    """Machines with too many flows for a linear program."""
     topology = resolve_topology(machine)
     spec = named_spec("alltoall", topology.ranks)
     assert lower_bounds(topology, spec).bandwidth == Fraction(cost)

@@ -1,4 +1,4 @@
-"""No lower bound on time is above what an independent optimum, or a search of orders, attains."""
+"""No lower bound on time exceeds an independent optimum or the result of a search of orders."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_groups_between_which_nothing_is_sent_prove_nothing() -> None:
 
 
 @pytest.mark.parametrize("model", AlphaModel)
-def test_a_budget_of_both_links_of_a_storing_switch_is_used_by_one_at_a_time(
+def test_budget_of_both_links_of_a_storing_switch_is_used_by_one_at_a_time(
     model: AlphaModel,
 ) -> None:
     """A chunk is whole at the switch before it goes on, so each link has all of the budget."""
@@ -166,7 +166,7 @@ def _shared(links: tuple[tuple[int, int, int, float, float], ...], *buses: Budge
     return Topology("shared", 3, tuple(Link(*link) for link in links), 1.0, 1.0, budgets=buses)
 
 
-def test_a_reduction_uses_a_budget_of_unequal_alphas_in_its_own_time() -> None:
+def test_reduction_uses_a_budget_of_unequal_alphas_in_its_own_time() -> None:
     """Backwards in time bytes pass a budget alpha after they leave, so prices prove less.
 
     Rank 0 sends 3,750 bytes by way of rank 1 until 0.75 us, and rank 1 sends 6,250 by way of
@@ -186,7 +186,7 @@ def test_a_reduction_uses_a_budget_of_unequal_alphas_in_its_own_time() -> None:
     assert 2.5 <= float(outcome.bound.lower_bound or 0) <= 3.75
 
 
-def test_a_reduction_spends_an_alpha_before_its_bytes_pass_a_budget() -> None:
+def test_reduction_spends_an_alpha_before_its_bytes_pass_a_budget() -> None:
     """Rank 0 sends 30 us over each of two links of a bus, after alphas of 2 and 5 us."""
     machine = _shared(
         ((0, 1, 1, 5.0, 2.0), (0, 2, 1, 2.0, 100.0), (1, 0, 3, 2.0, 2.0), (2, 1, 1, 0.1, 2.0)),
@@ -208,7 +208,7 @@ def test_a_reduction_spends_an_alpha_before_its_bytes_pass_a_budget() -> None:
 
 
 @pytest.mark.parametrize("collective", ["reduce", "broadcast"])
-def test_a_switch_spends_an_alpha_while_a_slow_link_brings_bytes(collective: str) -> None:
+def test_switch_spends_an_alpha_while_a_slow_link_brings_bytes(collective: str) -> None:
     """20 us to the switch, and from it 0.2 us after an alpha of 5 us that is over by then."""
     edges = [(0, 2, 0.0, 1.0), (1, 2, 0.0, 1.0), (2, 0, 5.0, 100.0), (2, 1, 5.0, 100.0)]
     links = tuple(Link(u, v, 1, alpha, gb_per_s) for u, v, alpha, gb_per_s in edges)

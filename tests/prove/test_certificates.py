@@ -1,4 +1,4 @@
-"""Certificates: the formula, the proof checker, what is written, and that damage is seen."""
+"""Certificates: the formula, the proof checker, the files, and detected damage."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_proofs_of_solvers_are_accepted(solver: str) -> None:
     assert not refutes(clauses[1:], proof)  # one pigeon less fits
 
 
-def test_what_is_no_proof_is_refused() -> None:
+def test_invalid_proof_is_rejected() -> None:
     clauses = pigeons(5)
     proof = proof_of(clauses)
     assert proof is not None
@@ -96,7 +96,7 @@ def test_what_is_no_proof_is_refused() -> None:
             list(parse_drat(bad))
 
 
-def test_a_resolution_asymmetric_tautology() -> None:
+def test_resolution_asymmetric_tautology() -> None:
     """Clauses that define a new variable keep satisfiability, and nothing else of that variable."""
     clauses = [(1, 2), (-1, 2), (1, -2), (-1, -2)]
     defines = ["3 -1 -2 0", "-3 1 0", "-3 2 0"]  # 3 = 1 and 2
@@ -131,7 +131,7 @@ def test_nothing_refutes_what_is_satisfiable(data: st.DataObject) -> None:
         return
     line = st.tuples(st.booleans(), st.lists(literal, max_size=3, unique=True).map(tuple))
     checked: list[tuple[bool, tuple[int, ...]]] = []
-    for step in data.draw(st.lists(line, max_size=12)):  # keep what is accepted, to get far
+    for step in data.draw(st.lists(line, max_size=12)):  # keep accepted lines, to get far
         try:
             check_refutation(clauses, [*checked, step])
         except ProofError as error:
@@ -143,7 +143,7 @@ def test_nothing_refutes_what_is_satisfiable(data: st.DataObject) -> None:
 
 @settings(max_examples=times(30))
 @given(topologies(max_ranks=3), st.data())
-def test_the_formula_means_the_instance(machine: Topology, data: st.DataObject) -> None:
+def test_formula_means_the_instance(machine: Topology, data: st.DataObject) -> None:
     spec = dual_of(data.draw(specs(machine.ranks))).spec
     collective = spec.at(spec.unit * data.draw(st.sampled_from([1, 2])))
     steps = data.draw(st.integers(1, 3))
@@ -244,7 +244,7 @@ def copy(folder: Path, to: Path) -> Path:
     return to
 
 
-def test_a_damaged_formula_or_proof_is_seen(with_formulas: Path, tmp_path: Path) -> None:
+def test_damaged_formula_or_proof_is_seen(with_formulas: Path, tmp_path: Path) -> None:
     def damaged(pattern: str) -> Iterator[Path]:
         for name in sorted(p.name for p in with_formulas.glob(pattern)):
             copy(with_formulas, tmp_path)
@@ -276,7 +276,7 @@ def certified() -> Path:
 
 
 def test_every_kind_of_claim_can_fail(certified: Path, tmp_path: Path) -> None:
-    """Each claim is damaged in turn (by day one of each kind); it fails, or what rests on it."""
+    """Each claim is damaged in turn (by day one of each kind). It or a dependent claim fails."""
     whole = json.loads((certified / CLAIMS).read_text())
     assert failures(certified) == []
     kinds = set()
@@ -305,7 +305,7 @@ def test_every_kind_of_claim_can_fail(certified: Path, tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-def test_an_algorithm_that_was_changed_is_seen(certified: Path, tmp_path: Path) -> None:
+def test_algorithm_that_was_changed_is_seen(certified: Path, tmp_path: Path) -> None:
     paths = list(certified.glob("broadcast*.json"))
     assert paths
     for path in paths:
@@ -318,7 +318,7 @@ def test_an_algorithm_that_was_changed_is_seen(certified: Path, tmp_path: Path) 
         assert "failed" in states.values()
 
 
-def test_a_certificate_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
+def test_certificate_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
     certify_swept(tmp_path, "ring:4", "allgather", k=1)
     first = {file.name for file in tmp_path.iterdir()}
     (tmp_path / "mine.json").write_text("{}")
@@ -344,7 +344,7 @@ def claimed(folder: Path) -> set[str]:
 
 
 def test_no_file_stays_that_nothing_claims(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of some ways to spread the rounds a formula is refuted, of a later one it is not."""
+    """The formulas of some distributions of the rounds are refuted, that of a later one is not."""
     formulas_alone(monkeypatch)
     written: list[object] = []
     refuted = certify._CertificateWriter.prove_vector
@@ -365,10 +365,10 @@ def test_no_file_stays_that_nothing_claims(tmp_path: Path, monkeypatch: pytest.M
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, InputError("disk full"), RuntimeError])
 @pytest.mark.parametrize("where", ["prove_vector", "add_limit_claims", "publishing"])
-def test_what_ends_early_leaves_what_was_there(
+def test_interrupted_certificate_keeps_the_old_files(
     where: str, error: type[BaseException] | Exception, tmp_path: Path
 ) -> None:
-    """A new folder is gone; of an earlier certificate all is there, and nothing else."""
+    """A new folder is removed. An earlier certificate stays complete, without other files."""
     earlier = tmp_path / "earlier"
     certify_swept(earlier, "ring:4", "broadcast", k=0, max_steps=2)
     before = {path.name: path.read_bytes() for path in earlier.iterdir()}
@@ -392,7 +392,7 @@ def test_what_ends_early_leaves_what_was_there(
     assert failures(earlier) == []
 
 
-def test_a_folder_in_the_place_of_a_file_is_told(tmp_path: Path) -> None:
+def test_folder_in_the_place_of_a_file_is_reported(tmp_path: Path) -> None:
     certify_swept(tmp_path, "ring:4", "allgather", k=0, max_steps=2)
     (name,) = claimed(tmp_path) - {CLAIMS}
     (tmp_path / name).unlink()
@@ -402,7 +402,7 @@ def test_a_folder_in_the_place_of_a_file_is_told(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {name, CLAIMS}
 
 
-def test_an_interrupt_once_the_list_is_written_leaves_the_files_that_it_names(
+def test_interrupt_once_the_list_is_written_leaves_the_files_that_it_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     certify_swept(tmp_path / "earlier", "ring:4", "allgather", k=1)
@@ -418,7 +418,7 @@ def test_an_interrupt_once_the_list_is_written_leaves_the_files_that_it_names(
 def _failing_at_the_list(
     error: type[BaseException] | Exception, *, late: bool
 ) -> Callable[[Path, str], None]:
-    """Return what writes files, and fails at the list of claims, or right after it."""
+    """Return a writer that fails at the list of claims, or right after it."""
     really = write_atomically
 
     def write_some(path: Path, text: str) -> None:
@@ -430,7 +430,7 @@ def _failing_at_the_list(
     return write_some
 
 
-def test_what_is_no_certificate_says_so(tmp_path: Path) -> None:
+def test_invalid_certificate_is_reported(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot read"):
         list(check_folder(tmp_path))
     (tmp_path / CLAIMS).write_text("{}")
@@ -448,7 +448,7 @@ def test_names_of_files_cannot_leave_the_folder(certified: Path, tmp_path: Path)
 
 
 def limits_of(machine: str, collective: str, to: Path) -> list[Verdict]:
-    """Fill a folder with certified limits and return what is found in it."""
+    """Fill a folder with certified limits and return the frontier."""
     write = partial(certify_limits, machine, collective)
     copy(once.folder(f"certified limits {machine} {collective}", write), to)
     return list(check_folder(to))
@@ -534,7 +534,7 @@ def test_damaged_limits_are_seen(trees: bool, tmp_path: Path) -> None:
     assert any("the prices" in detail or "no claim" in detail for detail in swapped)
 
 
-def test_certificates_that_claim_nothing_or_the_impossible_are_refused(tmp_path: Path) -> None:
+def test_certificates_that_claim_nothing_or_the_impossible_are_rejected(tmp_path: Path) -> None:
     limits_of("ring:4", "allgather", tmp_path)
     file = tmp_path / CLAIMS
     plain = json.loads(file.read_text())
@@ -562,13 +562,13 @@ def test_certificates_that_claim_nothing_or_the_impossible_are_refused(tmp_path:
 @pytest.mark.parametrize("kind", [".", "limits"])
 @pytest.mark.parametrize("machine", ["dgx1", "z52"])
 @pytest.mark.parametrize("collective", collective_names())
-def test_the_published_certificates_hold(kind: str, machine: str, collective: str) -> None:
+def test_published_certificates_hold(kind: str, machine: str, collective: str) -> None:
     verdicts = list(check_folder(PUBLISHED / kind / f"{machine}-{collective}"))
     assert {v.state for v in verdicts} == {"ok"}
     assert any("Pareto-optimal" in v.claim for v in verdicts)
 
 
-def test_what_a_sweep_shows_for_every_k_is_certified_for_every_k(tmp_path: Path) -> None:
+def test_sweep_for_every_k_is_certified_for_every_k(tmp_path: Path) -> None:
     frontier = swept("dgx1", "allgather", k=5)
     assert frontier.covers_all_k
     certify_swept(tmp_path, "dgx1", "allgather", k=5)

@@ -1,4 +1,4 @@
-"""The checker: its own arithmetic against brute force, what it loads, and claims that mislead."""
+"""The checker: its arithmetic against brute force, its imports, and misleading claims."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def test_bounds_are_those_of_others(machine: Topology, data: st.DataObject) -> N
     assert mine * collective.chunks == found.value == check_proof(machine, collective, found)
 
 
-def test_what_is_too_much_says_so() -> None:
+def test_work_limit_is_reported() -> None:
     work = Work()
     work.begin()
     with pytest.raises(TooMuchError, match="work limit"):
@@ -214,7 +214,7 @@ def expand_sends(rows: tuple[tuple[int, int, int, int], ...]) -> tuple[Any, ...]
     return tuple(make_send(chunk, src, dst, step) for step, chunk, src, dst in rows)
 
 
-# --- what is loaded ------------------------------------------------------------------------------
+# --- imports -------------------------------------------------------------------------------------
 
 _SOLVERS = ["ortools", "flint", "numpy", "igraph", "pysat", "pysmt", "z3", "networkx", "scipy"]
 _PROVERS = ["sccl.synth.packing.by_steps", "sccl.synth.syncoll.sweep", "sccl.prove.bounds"]
@@ -240,8 +240,8 @@ def with_a_formula(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_checker_loads_no_solver_and_no_prover(with_a_formula: Path) -> None:
-    """Cuts and lengths, steps, trees, compositions, prices of rounds, formulas; a generated one."""
+def test_checker_loads_no_solver_and_no_prover(with_a_formula: Path) -> None:
+    """Cuts and lengths, steps, trees, compositions, prices, formulas, and a generated one."""
     kinds = ["dgx1-allgather", "dgx1-alltoall", "dgx1-broadcast", "limits/dgx1-allreduce"]
     folders = [*(str(PUBLISHED / kind) for kind in kinds), str(with_a_formula)]
     program = (
@@ -253,7 +253,7 @@ def test_the_checker_loads_no_solver_and_no_prover(with_a_formula: Path) -> None
     assert loaded_by(program).isdisjoint([*_SOLVERS, *_LIBRARY])
 
 
-def test_the_verb_loads_no_solver_and_no_prover() -> None:
+def test_verb_loads_no_solver_and_no_prover() -> None:
     program = (
         "from sccl.cli.main import app\n"
         f"app(['verify-certificate', {str(PUBLISHED / 'dgx1-allgather')!r}], "
@@ -267,7 +267,7 @@ def test_the_verb_loads_no_solver_and_no_prover() -> None:
 
 @pytest.fixture
 def change(tmp_path: Path) -> Callable[..., list[Verdict]]:
-    """Return what checks a published certificate after a change."""
+    """Return a function that checks a published certificate after a change."""
 
     def changed(
         kind: str, edit: Callable[[dict[str, Any]], object], *, files: bool = True
@@ -322,7 +322,7 @@ def test_claims_say_their_whole_class(change: Callable[..., list[Verdict]]) -> N
         ("dgx1-allgather", "halves", "any", "halves, of which there are none here"),
     ],
 )
-def test_ranges_that_make_no_sense_are_refused(
+def test_ranges_that_make_no_sense_are_rejected(
     kind: str, field: str, value: object, detail: str, change: Callable[..., list[Verdict]]
 ) -> None:
     verdicts = change(kind, lambda content: optimal(content).update({field: value}))
@@ -331,7 +331,7 @@ def test_ranges_that_make_no_sense_are_refused(
     assert detail in failed[0]
 
 
-def test_a_large_k_ends(change: Callable[..., list[Verdict]]) -> None:
+def test_large_k_ends(change: Callable[..., list[Verdict]]) -> None:
     verdicts = change("dgx1-allgather", lambda content: optimal(content).update(k=100_000))
     assert {v.state for v in verdicts} == {"ok"}  # by the limits, which hold for every k
 
@@ -354,8 +354,8 @@ def test_only_solvers_have_a_word(
     assert detail in change("dgx1-allgather", claim)[-1].detail
 
 
-def test_what_is_not_checked_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A limit that takes too much: it is no failure, and what follows from it is no proof."""
+def test_unchecked_claim_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An expensive limit is no failure, but its consequences are no proof."""
 
     def too_much(*_: object) -> str:
         raise TooMuchError("the check exceeds this checker's work limit")
@@ -383,7 +383,7 @@ def test_work_is_counted_for_the_whole_certificate() -> None:
         work.spend(1)
 
 
-def test_a_word_is_told_as_one(change: Callable[..., list[Verdict]], tmp_path: Path) -> None:
+def test_word_is_told_as_one(change: Callable[..., list[Verdict]], tmp_path: Path) -> None:
     def claim(content: dict[str, Any]) -> None:
         unsat = {"claim": "unsat", "chunks": 8, "steps": 2, "rounds": 3, "machine": 0}
         content["claims"].append({**unsat, "searched": ["cpsat", "cadical"]})
@@ -395,7 +395,7 @@ def test_a_word_is_told_as_one(change: Callable[..., list[Verdict]], tmp_path: P
     assert CliRunner().invoke(app, ["verify-certificate", str(tmp_path)]).exit_code == 3
 
 
-def test_the_question_is_what_its_name_says(change: Callable[..., list[Verdict]]) -> None:
+def test_question_is_what_its_name_says(change: Callable[..., list[Verdict]]) -> None:
     def gather(content: dict[str, Any]) -> None:
         content["collective"]["post"] = {"relation": "root", "root": 0}
 
@@ -418,7 +418,7 @@ def test_the_question_is_what_its_name_says(change: Callable[..., list[Verdict]]
         change("dgx1-allgather", ragged)
 
 
-def test_machines_and_collectives_are_told(tmp_path: Path) -> None:
+def test_machines_and_collectives_are_reported(tmp_path: Path) -> None:
     def lines(**changes: Any) -> list[str]:
         content = json.loads((PUBLISHED / "dgx1-allgather" / CLAIMS).read_text())
         content["topology"].update(changes)
@@ -482,7 +482,7 @@ def test_words_say_what_refuted(change: Callable[..., list[Verdict]]) -> None:
     assert any(v.detail == "15 round vectors refuted: 15 by prices" for v in verdicts)
 
 
-def test_a_formula_is_called_one(with_a_formula: Path) -> None:
+def test_formula_is_called_one(with_a_formula: Path) -> None:
     details = [v.detail for v in check_folder(with_a_formula) if "refuted" in v.detail]
     assert details
     assert all("by a formula" in d or "by formulas" in d for d in details)
@@ -532,7 +532,7 @@ def test_unequal_halves_are_optimal_by_the_limits_of_each(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(("of_class", "first"), [({"halves": "any"}, 6), ({"trees": True}, 5)])
-def test_a_point_of_a_step_more_is_not_optimal(of_class: dict[str, Any], first: int) -> None:
+def test_point_of_a_step_more_is_not_optimal(of_class: dict[str, Any], first: int) -> None:
     """The one before it has the same R/C."""
     case, work = read_case(PUBLISHED / "limits" / "dgx1-allreduce"), Work()
     covered = Coverage.from_claims(case.claims, case.spec, case.phases)
@@ -566,9 +566,7 @@ def test_unequal_halves_are_optimal_for_some_k(tmp_path: Path) -> None:
         point(24, 4, 8),
     ],
 )
-def test_an_algorithm_is_best_of_a_class_that_it_is_in(
-    wrong: dict[str, Any], tmp_path: Path
-) -> None:
+def test_algorithm_is_best_of_a_class_that_it_is_in(wrong: dict[str, Any], tmp_path: Path) -> None:
     (verdict,) = with_halves(tmp_path, wrong)
     assert verdict.state == "failed"
     assert "not of the claimed class" in verdict.detail
@@ -604,15 +602,15 @@ def test_halves_are_bounded_as_each_alone(machine: Topology) -> None:
             assert found == min(sums)
 
 
-def test_a_refuted_shape_rules_out_what_would_become_it() -> None:
-    """By a step in which nothing is done, which takes a round; by fewer chunks."""
+def test_refuted_shape_rules_out_what_would_become_it() -> None:
+    """By an empty step, which takes a round, and by fewer chunks."""
     ruled_out = PhaseExclusions(refuted=((4, 3, 5),)).rules_out
     assert all(ruled_out(*shape) for shape in ((4, 3, 5), (4, 3, 4), (6, 3, 5), (4, 2, 4)))
     assert not any(ruled_out(*shape) for shape in ((3, 3, 5), (4, 3, 6), (4, 2, 5), (4, 4, 5)))
 
 
 def test_classes_but_of_allreduce_take_no_work() -> None:
-    """Of the largest algorithms it would be more than all else."""
+    """For the largest algorithms it would take most of the time."""
 
     def refuse(_: int) -> None:
         raise TooMuchError

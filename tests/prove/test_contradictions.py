@@ -88,7 +88,7 @@ def gathered() -> Case:
         (near(100, "8"), scheduled(99, "7"), False),
     ],
 )
-def test_a_schedule_contradicts_a_bound_that_it_is_below(
+def test_schedule_contradicts_a_bound_that_it_is_below(
     bound: Claim, plan: Claim, collide: bool, gathered: Case
 ) -> None:
     for first, second in ((bound, plan), (plan, bound)):
@@ -115,7 +115,7 @@ def unsat(chunks: int, steps: int, rounds: int) -> UnsatWire:
         (StepsWire(at_least=3), True),
         (limit(2, "3/2"), False),
         (limit(2, "2"), True),
-        (limit(3, "8/5"), True),  # what holds for more steps holds for fewer
+        (limit(3, "8/5"), True),  # a bound for more steps holds for fewer
         (limit(1, "9"), False),
         (unsat(2, 2, 3), True),
         (unsat(1, 2, 3), True),  # with more chunks it is impossible, too
@@ -124,7 +124,7 @@ def unsat(chunks: int, steps: int, rounds: int) -> UnsatWire:
         (unsat(2, 3, 3), False),
     ],
 )
-def test_an_algorithm_contradicts_a_bound_that_it_is_below(
+def test_algorithm_contradicts_a_bound_that_it_is_below(
     bound: Claim, collide: bool, gathered: Case
 ) -> None:
     plan = algorithm(2, 2, 3)
@@ -133,7 +133,7 @@ def test_an_algorithm_contradicts_a_bound_that_it_is_below(
         assert found == (first if collide else None)
 
 
-def test_an_allreduce_contradicts_bounds_of_its_own_class_alone() -> None:
+def test_allreduce_contradicts_bounds_of_its_own_class_alone() -> None:
     case = read_case(PUBLISHED / "limits" / "dgx1-allreduce")
     verdicts = list(check_case(case))
     assert {verdict.state for verdict in verdicts} == {"ok"}
@@ -156,10 +156,10 @@ def test_an_allreduce_contradicts_bounds_of_its_own_class_alone() -> None:
     assert collisions == {(0, "trees"), (0, "every"), (1, "composed"), (1, "every")}
 
 
-def test_a_certificate_that_contradicts_itself_is_refused(
+def test_certificate_that_contradicts_itself_is_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The rule that proves too much is not seen by itself; the schedule beside it shows it."""
+    """The rule that proves too much is not detected itself, but by the schedule next to it."""
     asked = ("limits", "--time", "--collective", "allgather", "--topo", "ring:3", "--size", "3KB")
     assert sccl(*asked, "--gap", "1", "--certify", tmp_path / "made")[0] == 0
     content = json.loads((tmp_path / "made" / CLAIMS).read_text())
@@ -260,7 +260,7 @@ def test_compositions_are_claimed_of_groups_with_as_many_chunks_for_each_rank(
     assert all(("owns equally many chunks" in v.detail) == (state == "failed") for v in others)
 
 
-def test_an_allreduce_of_few_chunks_is_claimed_of_every_class(tmp_path: Path) -> None:
+def test_allreduce_of_few_chunks_is_claimed_of_every_class(tmp_path: Path) -> None:
     """An allreduce of one chunk over rank 1, which is better than any over rank 0."""
     shared = pairs("mine", 3, [[0, 1, 2]], combining=True)
     sends = {
@@ -309,7 +309,7 @@ def test_steps_and_rounds_are_not_claimed_of_counts(tmp_path: Path) -> None:
 
 
 def test_bytes_of_counts_prove_times(tmp_path: Path) -> None:
-    """What R/C says of bytes is a lemma of a time, and is then not called R/C."""
+    """The R/C bound on bytes is a lemma of a time bound and then not called R/C."""
     one = pairs("mine", 4, [[0]], counts=[5])
     one["post"] = {"relation": "pairs", "period": 1, "pairs": [[0, 1]]}
     machine = resolve_topology("full:4")
@@ -377,7 +377,7 @@ def _all(claims: list[Claim], _: Path) -> list[Claim]:
 
 
 def limit_of(machine: Topology) -> Claim:
-    """Return what R/C is at least by what has to enter rank 1."""
+    """Return the R/C bound by the data that enter rank 1."""
     into = [link for link in machine.links if link.dst == 1]
     names = {c.key: c.name for c in machine.constraints()}
     return BandwidthWire(

@@ -33,7 +33,7 @@ from tests.kit.paths import PUBLISHED
 MACHINES = ("dgx1", "z52")
 COLLECTIVES = ("allgather", "allreduce", "alltoall", "broadcast", "reducescatter", "scatter")
 KINDS = [f"{sort}{m}-{c}" for sort in ("", "limits/") for m in MACHINES for c in COLLECTIVES]
-TIMES = times(12)  # for each kind; by hand 400 of each have been tried
+TIMES = times(12)  # for each kind (400 of each passed a manual run)
 
 _NUMBERS = (-1, 0, 1, 2, 3, 7, 512, 513, 2**22, 2**31, 10**12, 10**30)
 _TEXTS = ("", "0", "1", "1/1", "3/2", "7/6", "1/3", "9" * 4000, "x\n", "../x", "claims.json", "any")
@@ -41,7 +41,7 @@ _TEXTS = ("", "0", "1", "1/1", "3/2", "7/6", "1/3", "9" * 4000, "x\n", "../x", "
 
 @dataclass(frozen=True)
 class Truth:
-    """What holds of a machine and a collective, from all published certificates of it."""
+    """True values for a machine and a collective, from all its published certificates."""
 
     steps: int
     bandwidth: Fraction
@@ -190,6 +190,6 @@ def test_damage_is_seen(kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_truth_does_not_contradict_itself(kind: str) -> None:
+def test_truth_does_not_contradict_itself(kind: str) -> None:
     truth, case = Truth.of(kind.removeprefix("limits/")), read_case(PUBLISHED / kind)
     assert not any(truth.contradicts(case, claim) for claim in case.claims)

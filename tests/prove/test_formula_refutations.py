@@ -66,7 +66,7 @@ def published(written: Path) -> Path:
     return certificates.KEPT / written.name
 
 
-def test_a_sweep_writes_formulas_and_proofs_that_hold(written: Path) -> None:
+def test_sweep_writes_formulas_and_proofs_that_hold(written: Path) -> None:
     verdicts = list(check_folder(written))
     assert {v.state for v in verdicts} == {"ok"}
     proofs = sorted(path.stem for path in written.glob("*.drat"))
@@ -77,12 +77,12 @@ def test_a_sweep_writes_formulas_and_proofs_that_hold(written: Path) -> None:
     assert any("Pareto-optimal" in v.claim for v in verdicts)
 
 
-def test_the_published_ones_claim_the_same_and_hold(written: Path) -> None:
+def test_published_ones_claim_the_same_and_hold(written: Path) -> None:
     assert failures(published(written)) == []
     assert kinds(published(written)) == kinds(written)
 
 
-def test_the_reduce_is_refuted_on_the_reversed_machine() -> None:
+def test_reduce_is_refuted_on_the_reversed_machine() -> None:
     names = [path.name for path in (certificates.KEPT / "inlet-4-reduce").glob("*.cnf")]
     assert len(names) == FORMULAS["inlet-4"]
     assert all("-reversed-" in name for name in names)
@@ -116,7 +116,7 @@ DAMAGES: dict[Callable[[Path], None], str] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda d: d.__name__)
-def test_each_damaged_proof_is_refused(
+def test_each_damaged_proof_is_rejected(
     damage: Callable[[Path], None], written: Path, tmp_path: Path
 ) -> None:
     for proof in sorted(written.glob("*.drat")):
@@ -125,10 +125,10 @@ def test_each_damaged_proof_is_refused(
         damage(copy / proof.name)
         failed = [v for v in check_folder(copy) if v.state == "failed"]
         assert any(DAMAGES[damage] in v.detail for v in failed)
-        assert any("Pareto-optimal" in v.claim for v in failed)  # what rests on it
+        assert any("Pareto-optimal" in v.claim for v in failed)  # a dependent claim
 
 
-def test_the_command_checks_them_and_says_when_one_fails(tmp_path: Path) -> None:
+def test_command_checks_them_and_says_when_one_fails(tmp_path: Path) -> None:
     kept = certificates.KEPT / "inlet-4-reduce"
     runner = CliRunner()
     assert runner.invoke(app, ["verify-certificate", str(kept)]).exit_code == 0
@@ -145,10 +145,10 @@ def fake(folder: Path, says: str) -> Path:
 
 
 @pytest.mark.parametrize(("says", "verdict"), [("VERIFIED", "sat"), ("NOT VERIFIED", "failed")])
-def test_the_benchmark_says_whether_drat_trim_agrees(
+def test_benchmark_says_whether_drat_trim_agrees(
     says: str, verdict: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PATH", "/usr/bin:/bin")  # what with_program changes is put back
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")  # the changes of with_program are undone
     certificates.with_program(fake(tmp_path, says))
     (result,) = certificates.check(certificates.KEPT, [certificates.KEPT / "inlet-4-reduce"])
     (proof,) = result.proofs
@@ -157,7 +157,7 @@ def test_the_benchmark_says_whether_drat_trim_agrees(
     assert certificates.verdict(result) == verdict
 
 
-def test_the_benchmark_refuses_what_it_cannot_use(tmp_path: Path) -> None:
+def test_benchmark_refuses_what_it_cannot_use(tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="is not the program drat-trim"):
         certificates.with_program(tmp_path / "drat-trim")
     with pytest.raises(InputError, match="holds no certificate"):

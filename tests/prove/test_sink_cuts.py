@@ -39,7 +39,7 @@ def boxes(inner: str, count: int) -> Topology:
 
 @settings(max_examples=times(80), deadline=None)
 @given(topologies(max_ranks=6), st.integers(1, 2))
-def test_it_is_what_the_lp_of_cuts_says(machine: Topology, chunks: int) -> None:
+def test_sink_cut_bound_equals_the_cut_lp(machine: Topology, chunks: int) -> None:
     machine = replace(machine, budgets=())
     if any(-1 in distances(machine.successors(), [r]) for r in range(machine.ranks)):
         return

@@ -1,4 +1,4 @@
-"""What certificates prove of times: by brute force, against schedules, forged and damaged."""
+"""Certificates of times: by brute force, against schedules, forged and damaged."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def took(schedule: Schedule) -> tuple[int, Fraction]:
 
 @st.composite
 def in_groups(draw: st.DrawFn, ranks: int) -> Spec:
-    """Return an allreduce in some groups, of one size or several; some ranks may be in none."""
+    """Draw an allreduce in groups of one size or several, perhaps with ranks outside."""
     order = draw(st.permutations(range(ranks)))
     size = draw(st.integers(2, ranks))
     groups = [order[:size]] + ([order[size:]] if ranks - size > 1 else [])
@@ -76,7 +76,7 @@ def in_groups(draw: st.DrawFn, ranks: int) -> Spec:
 def test_no_schedule_is_faster_than_cuts_and_groups_say(
     schedule: Schedule, data: st.DataObject
 ) -> None:
-    """Whatever sets are given, over unequal links, buses and switches of every kind."""
+    """For all sets, over unequal links, buses and switches of every kind."""
     machine, spec = schedule.topology, spec_of(schedule)
     size, us = took(schedule)
     nodes = range(machine.ranks + len(machine.switches))
@@ -101,7 +101,7 @@ def test_no_schedule_is_faster_than_cuts_and_groups_say(
 @given(timed.right(), st.data())
 @settings(max_examples=times(150, by_day=40), deadline=None)
 def test_no_schedule_is_faster_than_prices_say(schedule: Schedule, data: st.DataObject) -> None:
-    """Whatever the prices, the borders of slots, one of which may grow, and who is served."""
+    """For all prices, slot borders (one of which may grow), and goals."""
     machine, spec = schedule.topology, spec_of(schedule)
     assume(not machine.switches and not spec.combining)
     size, us = took(schedule)
@@ -127,7 +127,7 @@ def test_no_schedule_is_faster_than_prices_say(schedule: Schedule, data: st.Data
 @given(timed.right() | timed.right(of=in_groups), st.integers(1, 100))
 @settings(max_examples=times(60), deadline=None)
 def test_cuts_prove_as_much_as_the_bound_that_found_them(schedule: Schedule, size: int) -> None:
-    """And no more than all that it found; more bytes take what the last of them says, or longer."""
+    """It proves no more than the printed bound. Larger sizes take at least the last one's time."""
     machine, spec = schedule.topology, spec_of(schedule)
     bound = completion_time_bound(machine, spec)
     for one in bound.cuts:
@@ -150,7 +150,7 @@ def by_brute_force(
     holders: set[int],
     wanted: set[int],
 ) -> int | None:
-    """Return what the cheapest sends cost of all that bring a chunk to each rank at most once."""
+    """Return the cost of the cheapest sends that bring a chunk to each rank at most once."""
     sends = [(slot, edge) for slot, of_slot in enumerate(costs) for edge in sorted(of_slot)]
     ways: list[list[tuple[int, Edge] | None]] = [
         [None, *((slot, edge) for slot, edge in sends if edge[1] == rank)]
@@ -194,7 +194,7 @@ def in_slots(
 
 @settings(max_examples=times(120), deadline=None)
 @given(in_slots(), st.data())
-def test_the_cheapest_trees_are_those_of_brute_force(
+def test_cheapest_trees_are_those_of_brute_force(
     given_: tuple[int, list[dict[Edge, int]], list[dict[Edge, int | None]]], data: st.DataObject
 ) -> None:
     ranks, costs, follows = given_
@@ -235,7 +235,7 @@ def _only(claims: list[Claim], _: Path) -> list[Claim]:
 
 
 def test_trees_to_few_ranks_prove_what_is_claimed(tmp_path: Path) -> None:
-    """Four chassis: prices of what goes between them, of trees to a rank of each, and of fewer."""
+    """Four chassis: prices of links between them, of trees to a rank of each, and of fewer."""
     machine, spec = resolve_topology("ndv2x4"), named_spec("reduce", 32)
     claim = price_claim(machine, dual_of(spec), 64_000)
     assert claim is not None
@@ -265,8 +265,9 @@ MADE = (
     ("dgx2:2", "allgather", "2000"),
     pytest.param(("ndv2x4", "reduce", "64KB"), id="ndv2x4 reduce", marks=pytest.mark.nightly),
 )
-"""Machines with and without switches; cuts, groups, prices, of trees to few ranks, too, what comes
-late; both ways; and groups of ranks."""
+"""Machines with and without switches: cuts, groups, prices (also of trees to few ranks), late data,
+in both directions, and groups of ranks.
+"""
 
 
 def _name(made_: tuple[str, str, str]) -> str:
@@ -295,7 +296,7 @@ def test_all_claims_hold(made: Path) -> None:
     assert "all plans of chunks of any number and sizes" in " ".join(out.split())
 
 
-def test_it_proves_what_was_printed(tmp_path: Path) -> None:
+def test_time_bound_certificate_proves_the_printed_bound(tmp_path: Path) -> None:
     """By prices, too, as at 4 KB and 16 KB of a DGX-1 cuts say less."""
     asked = ("limits", "--time", "--collective", "allgather", "--topo", "dgx1")
     code, out, _ = sccl(*asked, "--size", "4KB..16KB", "--certify", tmp_path / "proofs", "--json")
@@ -322,7 +323,7 @@ def _with(made: Path, folder: Path, content: dict[str, Any]) -> Path:
     return folder
 
 
-def test_a_claim_of_more_fails(made: Path, tmp_path: Path) -> None:
+def test_claim_of_more_fails(made: Path, tmp_path: Path) -> None:
     whole = _kept(made)
     for i, claim in enumerate(whole["claims"]):
         for name, factor in (
@@ -339,7 +340,7 @@ def test_a_claim_of_more_fails(made: Path, tmp_path: Path) -> None:
             assert verdicts[i].state == "failed", (name, claim)
 
 
-def test_what_is_not_there_fails(made: Path, tmp_path: Path) -> None:
+def test_claim_on_a_missing_part_fails(made: Path, tmp_path: Path) -> None:
     """Prices without borders that ascend, sets that nothing leaves, schedules of other sizes."""
     whole = _kept(made)
     changes: dict[str, list[dict[str, Any]]] = {
@@ -382,7 +383,7 @@ def test_steps_are_not_claimed_of_switches(tmp_path: Path) -> None:
         read_case(tmp_path / "proofs")
 
 
-def test_other_speeds_are_told(tmp_path: Path) -> None:
+def test_other_speeds_are_reported(tmp_path: Path) -> None:
     """A machine that only looks like the catalogue's is not called that."""
     told = ("--collective", "allgather", "--topo", "ring:4", "--size", "64KB", "--gap", "1")
     assert sccl("limits", "--time", *told, "--certify", tmp_path / "proofs")[0] == 0
@@ -406,7 +407,7 @@ def _places(value: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def test_damaged_certificates_are_never_believed(made: Path, tmp_path: Path) -> None:
-    """Whatever is changed in claims: none that holds says more than a schedule shows."""
+    """No change of claims that passes the check exceeds the time of a schedule."""
     whole, rng = _kept(made), random.Random(seed(made.parent.name))  # noqa: S311 - by day the same
     case = read_case(made)
     shown = {

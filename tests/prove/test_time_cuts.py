@@ -1,4 +1,4 @@
-"""Least times: nothing that is right is faster, whatever its chunks; and some are as fast."""
+"""Time bounds: no valid schedule of any chunks is faster, and some are as fast."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_no_classical_algorithm_is_faster(data: st.DataObject) -> None:
     "size", [1024, *(pytest.param(size, marks=pytest.mark.nightly) for size in (2**20, 2**30))]
 )
 def test_tacos_is_not_faster(machine: str, collective: str, size: int) -> None:
-    """Where latency counts one chunk comes nearest to the bound, elsewhere several."""
+    """If latency dominates, one chunk comes closest to the bound, otherwise several do."""
     asked, chunks = request(collective, machine, size=size), 1 if size == 1024 else 4
     for alpha in AlphaModel:
         tacos = registry.load("tacos")
@@ -108,12 +108,12 @@ def test_known_times(machine: str, collective: str, size: int, us: str) -> None:
     [
         # 30 sends over links of 2,400,000 bytes a us in all, and an alpha
         ("torus:4x4@50,25GB", "13.2"),
-        # 6 times from one of 4 chassis to another, over what enters each: 12,500 bytes a us
+        # 6 times from one of 4 chassis to another, at 12,500 bytes a us of ingress
         ("ndv2x4", "121.7"),
     ],
 )
-def test_an_allreduce_is_bounded_where_links_are_not_alike(machine: str, us: str) -> None:
-    """Of single ranks, too; and where all into a node, and all out of it, share a budget each."""
+def test_allreduce_is_bounded_where_links_are_not_alike(machine: str, us: str) -> None:
+    """Cuts of single ranks too, and nodes with one budget for ingress and one for egress."""
     asked = request("allreduce", machine)
     size, spec = 1_000_000, asked.spec
     bound = completion_time_bound(asked.topology, spec)
@@ -139,7 +139,7 @@ def test_more_bytes_take_longer_and_half_of_them_more_than_half(
     assert least.us(size) < least.us(2 * size) <= 2 * least.us(size)
 
 
-def test_a_budget_and_a_switch_count() -> None:
+def test_budget_and_a_switch_count() -> None:
     links = tuple(
         Link(u, v, 1, 1.0, 1.0) for u, v in [(0, 3), (1, 3), (2, 3), (3, 0), (3, 1), (3, 2)]
     )
@@ -157,7 +157,7 @@ def test_a_budget_and_a_switch_count() -> None:
     )  # two chunks of two us pass the bus on their way to any rank
 
 
-def test_what_has_no_least_time_is_refused() -> None:
+def test_collective_without_time_bound_is_rejected() -> None:
     apart = Topology("apart", 3, (Link(0, 1, 1, 1.0, 1.0), Link(1, 0, 1, 1.0, 1.0)), 1.0, 1.0)
     with pytest.raises(UnreachableError, match="no path leads from rank 1 to rank 2"):
         completion_time_bound(apart, request("broadcast", "full:3", root=1).spec)
@@ -180,14 +180,14 @@ def test_cuts_take_switches_with_which_the_least_leaves_a_chassis(
 
 @pytest.mark.parametrize("name", ["allgather", "gather"])
 def test_one_rank_bounds_what_leaves_a_chassis_by_its_narrowest_links(name: str) -> None:
-    """Eight uplinks of 25 GB/s, each of two ranks; all but one lead to others than rank 0."""
+    """Eight uplinks of 25 GB/s, each shared by two ranks, all but one not leading to rank 0."""
     machine = resolve_topology("teccl-amdx2")
     least = completion_time_bound(machine, named_spec(name, machine.ranks)).us(64_000)
     assert least == Fraction(897, 100)
 
 
 def test_one_rank_and_the_farthest_bound_an_allreduce() -> None:
-    """What rank 5 is to get of rank 0 comes by its leaf switch or, later, by its neighbours'."""
+    """The data from rank 0 for rank 5 come by its leaf switch or, later, by neighbors'."""
     machine = resolve_topology("rail:4x4")
     both = [
         completion_time_bound(machine, named_spec(name, 16)).us(64_000)
@@ -197,7 +197,7 @@ def test_one_rank_and_the_farthest_bound_an_allreduce() -> None:
 
 
 def test_cuts_are_the_same_both_ways() -> None:
-    """Of cuts that carry the same both are looked at: the one near to either end."""
+    """Among cuts of equal capacity the ones near both ends are examined."""
     machine = resolve_topology("teccl-amdx2")
     into, out = (named_spec(name, machine.ranks) for name in ("gather", "scatter"))
     backwards = completion_time_bound(machine.reversed(), out).us(32 * 64_000)

@@ -1,4 +1,4 @@
-"""Cuts through time: what they prove of R/C for a number of steps, and that forged ones do not."""
+"""Cuts through time: their R/C bounds by number of steps, and rejection of forged ones."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ KNOWN = {
     ("dragonfly:4x5", "scatter", 3): "29/100 1/4 19/80",
     ("dgx1", "gather", 2): "7/6",
 }
-"""Limits that packings have proved, by the first S; on the last four machines F alone."""
+"""Limits that packings have proved, by the first S. On the last four machines F alone."""
 
 
 @pytest.mark.parametrize(("of", "values"), KNOWN.items())
@@ -100,14 +100,14 @@ def test_hypercubes_in_fewest_steps_have_a_closed_form(dimension: int) -> None:
     ],
 )
 def test_no_cut_is_left_on_large_machines(machine: str, steps: int, value: Fraction) -> None:
-    """Within the effort that is spent if nothing else is said."""
+    """Within the default effort."""
     topology = resolve_topology(machine)
     found = bound_of(topology, unit_of(named_spec("broadcast", topology.ranks)), steps)
     assert found.value == value
     assert found.is_tight
 
 
-def test_a_bound_is_not_a_limit() -> None:
+def test_bound_is_not_a_limit() -> None:
     """Copies are no flows: on a 3-cube all flows exist at 5/6, and no trees do below 1."""
     topology = resolve_topology("hypercube:3")
     spec = named_spec("broadcast", topology.ranks)
@@ -125,7 +125,7 @@ def test_a_bound_is_not_a_limit() -> None:
 @settings(max_examples=times(80, by_day=40), deadline=None)
 @given(topologies(max_ranks=5), st.data())
 def test_no_packing_beats_the_bound(machine: Topology, data: st.DataObject) -> None:
-    """Also with budgets that links share; and what is one flow attains it."""
+    """Budgets shared by links are included, and single flows attain the bound."""
     collective = unit_of(data.draw(specs(machine.ranks)))
     far = farthest_pair(machine, collective).steps
     assume(far)
@@ -162,7 +162,7 @@ def test_no_labels_weights_or_prices_prove_what_is_false(
     assert claimed <= packed(machine, collective, steps).upper
 
 
-def test_forged_labels_weights_and_prices_are_refused() -> None:
+def test_forged_labels_weights_and_prices_are_rejected() -> None:
     topology = resolve_topology("dgx1")
     collective = unit_of(named_spec("broadcast", topology.ranks))
     found = bound_of(topology, collective, 3)
@@ -184,7 +184,7 @@ def test_forged_labels_weights_and_prices_are_refused() -> None:
 
 
 def test_budgets_that_links_share_count_once() -> None:
-    """Of a ring of 4 whose links from the root share a lane; and cheaper ones make a bound fall."""
+    """A ring of 4 whose links from the root share a lane, where cheaper links reduce the bound."""
     ring = resolve_topology("ring:4")
     tight = replace(ring, budgets=(Budget("nic", ((0, 1), (0, 3)), 1),))
     collective = unit_of(named_spec("broadcast", ring.ranks))
@@ -243,7 +243,7 @@ def test_images_of_links_and_cuts_lose_nothing(
 
 @settings(max_examples=times(40), deadline=None)
 @given(topologies(max_ranks=5), st.integers(0, 2), st.data())
-def test_what_reduces_mirrors_what_spreads(
+def test_reduction_bound_mirrors_the_broadcast_bound(
     machine: Topology, more: int, data: st.DataObject
 ) -> None:
     root = data.draw(st.integers(0, machine.ranks - 1))
@@ -302,7 +302,7 @@ def test_certificates_take_cuts_and_refuse_others(name: str, tmp_path: Path) -> 
 
 
 def test_flows_of_all_ranks_share_what_memory_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of each rank the farthest are kept, in the order that all would have."""
+    """The farthest flows of each rank stay, in the same order."""
     line = resolve_topology("line:6")
     each = [named_spec("broadcast", 6, root).at(1) for root in range(3)]
     whole = timed_flow.flows_of_collectives(line, each, 6, ())

@@ -1,4 +1,4 @@
-"""Claims on large machines, checked by translations: what is forged is refused."""
+"""Claims on large machines, checked by translations, and rejection of forged ones."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def free(_: int) -> None:
 
 
 def found_for(machine: Topology, collective: str) -> SymmetricAlgorithm:
-    """Return what is found without search, at the diameter."""
+    """Return the frontier at the diameter, which needs no search."""
     graph, unit = graph_of(machine), named_spec(collective, machine.ranks).unit
     far = int(graph.distances().max())
     load = (
@@ -127,7 +127,7 @@ def test_translations_are_no_other_permutations(machine: Topology, data: st.Data
             check_translations(machine, [*images, image], free)
 
 
-def test_what_translations_must_be() -> None:
+def test_translations_must_be_a_regular_abelian_group() -> None:
     ring = resolve_topology("ring:4")
     turn = (1, 2, 3, 0)
     for images, says in (
@@ -144,7 +144,7 @@ def test_what_translations_must_be() -> None:
 
 @pytest.mark.parametrize("collective", ["allgather", "alltoall"])
 def test_certificates_of_large_machines(collective: str, tmp_path: Path) -> None:
-    """Of 256 ranks all claims are checked, and none once anything in them is forged."""
+    """With 256 ranks all claims are checked, and every forged one is rejected."""
     machine = resolve_topology("torus:16x16")
     spec = named_spec(collective, machine.ranks)
     subject = CollectiveProblem(machine, spec, ())

@@ -1,4 +1,4 @@
-"""What was started ends with who started it, at whatever moment that is left."""
+"""Started processes end with their parent, whenever it leaves."""
 
 import signal
 import subprocess
@@ -13,7 +13,7 @@ from tests.kit.processes import PATIENCE_S, wait_for_end
 
 
 @pytest.mark.parametrize("end", ["SIGTERM", "SIGKILL"])
-def test_an_interrupt_before_popen_has_returned_ends_what_it_began(end: str) -> None:
+def test_interrupt_before_popen_has_returned_ends_what_it_began(end: str) -> None:
     process = subprocess.run(
         [sys.executable, "-m", "tests.programs.interrupted_start", end],
         stdout=subprocess.PIPE, text=True, cwd=ROOT, timeout=PATIENCE_S, check=False,
@@ -22,7 +22,7 @@ def test_an_interrupt_before_popen_has_returned_ends_what_it_began(end: str) -> 
     wait_for_end(int(process.stdout))
 
 
-def test_what_cannot_be_started_is_told(tmp_path: Path) -> None:
+def test_failed_start_is_reported(tmp_path: Path) -> None:
     with (
         pytest.raises(FileNotFoundError, match="nothing"),
         run_session([str(tmp_path / "nothing")], signal.SIGTERM),

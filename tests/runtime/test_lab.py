@@ -45,10 +45,10 @@ USER = ("--user", "--map-root-user")
 
 
 def ways(kind: str) -> LabMethod:
-    """Return a way to make a lab; the test is skipped where the system does not allow it."""
+    """Return a factory of labs, and skip the test if the system does not allow them."""
 
     def tried() -> str:
-        """Return why there are no namespaces; empty: there are."""
+        """Return the reason for missing namespaces, or an empty text."""
         try:
             choose_method(Limiter.NAMESPACES)
         except ToolError as error:
@@ -103,7 +103,7 @@ def test_interfaces_are_limited_both_ways(kind: str) -> None:
     assert not {"fast", "slow", "b0", "b0r0"} & own  # the machine's own are as they were
 
 
-def test_the_channels_are_a_fabric(tmp_path: Path) -> None:
+def test_channels_are_a_fabric(tmp_path: Path) -> None:
     """As which a rank sends, and receives, at a little less than the rate of each."""
     path = tmp_path / "lab.json"
     words = ["lab", "--channels", "fast=100Mb,slow=50Mb", "--ranks", "3", "--by", "bucket"]
@@ -117,7 +117,7 @@ def test_the_channels_are_a_fabric(tmp_path: Path) -> None:
         for budget, speed in zip(
             channel.topology.budgets, channel.topology.budget_speeds(), strict=True
         ):
-            assert len(budget.edges) == 2  # of what a rank sends, or of what it receives
+            assert len(budget.edges) == 2  # egress or ingress of a rank
             assert 0.95 * rate < budget.chunks_per_round * speed < rate
     nowhere = tmp_path / "none" / "lab.json"
     refused = CliRunner().invoke(app, [*words, "--fabric", str(nowhere), "--", "true"])
@@ -151,7 +151,7 @@ def test_ranks_reach_one_another_over_each_channel(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_first_rank_to_fail_gives_the_code_and_ends_the_others(kind: str) -> None:
+def test_first_rank_to_fail_gives_the_code_and_ends_the_others(kind: str) -> None:
     script = "echo $RANK; [ $RANK = 1 ] && exit 7; exec sleep infinity"
     _, end = heard(("sh", "-c", script), kind)
     assert (end.first, end.code, end.codes[1]) == (1, 7, 7)
@@ -169,7 +169,7 @@ def test_all_that_ranks_print_is_heard() -> None:
     assert "".join(x.text for x in long if x.stream) == "x" * 300_000
 
 
-def test_what_is_left_in_the_background_ends_with_the_ranks(tmp_path: Path) -> None:
+def test_background_processes_end_with_the_ranks(tmp_path: Path) -> None:
     """It holds the pipe for output open, and has a session of its own."""
     told = Pipe(tmp_path / "told")
     script = f"setsid sleep infinity & echo up > {told.path}; exit 0"
@@ -220,7 +220,7 @@ class Running:
 
 
 VICTIMS = [(kind, k) for kind in KINDS for k in range(-1, 6)] + [("plain", k) for k in range(-1, 3)]
-"""The command, unshare, the keeper, two ranks, and a child of each; the last without namespaces."""
+"""The command, unshare, the keeper, two ranks, and a child of each. The last has no namespaces."""
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ VICTIMS = [(kind, k) for kind in KINDS for k in range(-1, 6)] + [("plain", k) fo
 def test_nothing_is_left_whichever_process_is_killed(
     kind: str, victim: int, tmp_path: Path
 ) -> None:
-    """Of a child of a rank the lab knows nothing: it goes on until it is ended itself."""
+    """The lab does not know a rank's child, which continues until it is ended itself."""
     if kind != "plain" and not ways(kind).unshare:
         pytest.skip("there are no PID namespaces here")
     lab = Running(tmp_path, kind)
@@ -277,7 +277,7 @@ def test_without_tools_it_says_so_and_takes_a_bucket(
         choose_method(Limiter.NAMESPACES)
 
 
-def test_a_system_that_refuses_is_quoted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_system_that_refuses_is_quoted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     refusing = tmp_path / "unshare"
     refusing.write_text("#!/bin/sh\necho unshare failed: Operation not permitted >&2\nexit 1\n")
     refusing.chmod(0o755)
@@ -331,7 +331,7 @@ def test_rates_that_cannot_be(text: str) -> None:
 
 
 @given(st.lists(st.floats(0, 0.2), min_size=1, max_size=50))
-def test_who_is_woken_late_keeps_the_rate_all_the_same(late: list[float]) -> None:
+def test_late_wakeup_keeps_the_rate(late: list[float]) -> None:
     clock = [0.0]
     lates = iter(late)
 
@@ -347,8 +347,8 @@ def test_who_is_woken_late_keeps_the_rate_all_the_same(late: list[float]) -> Non
 
 
 @given(st.lists(st.tuples(st.integers(0, 1 << 22), st.floats(0, 0.2)), min_size=1, max_size=30))
-def test_a_bucket_never_lets_more_through_than_its_rate(calls: list[tuple[int, float]]) -> None:
-    """Nor less: who always has something to send sends at the rate."""
+def test_bucket_never_lets_more_through_than_its_rate(calls: list[tuple[int, float]]) -> None:
+    """The rate is also not lower: a busy sender sends at the rate."""
     clock = [0.0]
 
     def sleep(seconds: float) -> None:

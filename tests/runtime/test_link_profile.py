@@ -1,4 +1,4 @@
-"""Timing links: really, between two ranks, and what becomes of programs that fail."""
+"""Link timing between two real ranks, and failing programs."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _timed(folder: Path, program: str) -> list[tuple[float, ...]]:
 
 
 def test_answers_are_taken_off(tmp_path: Path) -> None:
-    """Three of them of chunks in turn, one at once; and never more than half."""
+    """Three of them send chunks in turn, one sends at once, and never more than half."""
     rows = [row | {"pacing": pacing} for row in (ROW, SLOW) for pacing in ("in-turn", "at-once")]
     lines = "\n".join(map(json.dumps, rows))
     found = _timed(tmp_path, f'echo "$@" > "{tmp_path}/told"\ncat <<\'.\'\n{lines}\n.')
@@ -65,19 +65,19 @@ def test_answers_are_taken_off(tmp_path: Path) -> None:
         ("echo; echo '= KILLED'; echo; exit 9", "profile ended with exit code 9:\n= KILLED"),
     ],
 )
-def test_what_fails_is_told(program: str, says: str, tmp_path: Path) -> None:
+def test_failed_profile_is_reported(program: str, says: str, tmp_path: Path) -> None:
     with pytest.raises(ToolError, match=says):
         _timed(tmp_path, program)
 
 
-def test_a_compiler_that_fails_is_told_in_its_words(tmp_path: Path) -> None:
+def test_compiler_that_fails_is_told_in_its_words(tmp_path: Path) -> None:
     mpi = find_mpi(scripted_mpi(tmp_path / "mpi", ""))
     script(mpi.folder / "mpicxx", "echo 'no mpi.h' >&2; exit 1")
     with pytest.raises(ToolError, match=r"mpicxx failed:\nno mpi\.h"):
         measure_links(TRIAL, mpi)
 
 
-def test_an_interrupt_ends_the_ranks(tmp_path: Path) -> None:
+def test_interrupt_ends_the_ranks(tmp_path: Path) -> None:
     pipe, mpi = Pipe(tmp_path / "pipe"), scripted_mpi(tmp_path / "mpi", "")
     os.mkfifo(tmp_path / "never")
     script(mpi / "made", f"sh -c 'echo $$ > {pipe.path}; read line < {tmp_path / 'never'}'; true")

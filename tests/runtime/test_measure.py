@@ -1,4 +1,4 @@
-"""Projects in one run: what their benchmark is told, what it says, and how it may fail."""
+"""Projects in one run: arguments and output of their benchmark, and failures."""
 
 from __future__ import annotations
 
@@ -72,14 +72,14 @@ def test_wrong_data_and_other_output_are_failures(bench: str, says: str, tmp_pat
         list(time_projects([project], mpi, TRIAL))
 
 
-def test_a_compiler_that_fails_is_told_in_its_words(tmp_path: Path) -> None:
+def test_compiler_that_fails_is_told_in_its_words(tmp_path: Path) -> None:
     mpi = find_mpi(scripted_mpi(tmp_path / "mpi", ""))
     script(mpi.folder / "mpicxx", "echo 'no such register' >&2; exit 1")
     with pytest.raises(ToolError, match=r"building .*/p failed:\n(.*\n)*no such register"):
         build_project(project(tmp_path / "p"), mpi)
 
 
-def test_a_build_says_what_it_compiles_and_compiles_it_once(tmp_path: Path) -> None:
+def test_build_says_what_it_compiles_and_compiles_it_once(tmp_path: Path) -> None:
     own, mpi = project(tmp_path / "p"), find_mpi(scripted_mpi(tmp_path / "mpi", ""))
     told: list[str] = []
     build_project(own, mpi, told.append)
@@ -91,10 +91,10 @@ def test_a_build_says_what_it_compiles_and_compiles_it_once(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("tool", ["mpicxx", "made"])
-def test_an_interrupt_ends_all_that_was_started(tool: str, tmp_path: Path) -> None:
-    """Sent to sccl alone, which a terminal does not do: to what a compiler or a rank has begun.
+def test_interrupt_ends_all_that_was_started(tool: str, tmp_path: Path) -> None:
+    """The signal goes to sccl alone, unlike a terminal's: children of a compiler or a rank remain.
 
-    Scripts end at a signal without a word to what they have started, as MPI's compilers do.
+    Scripts end at a signal without ending their children, like MPI's compilers.
     """
     pipe, mpi = Pipe(tmp_path / "pipe"), scripted_mpi(tmp_path / "mpi", "")
     os.mkfifo(tmp_path / "never")
@@ -113,7 +113,7 @@ def test_an_interrupt_ends_all_that_was_started(tool: str, tmp_path: Path) -> No
     wait_for_end(begun)
 
 
-def test_what_does_not_compare_is_refused(tmp_path: Path) -> None:
+def test_incomparable_measurements_are_rejected(tmp_path: Path) -> None:
     four, mpi = built(tmp_path, "")
     with pytest.raises(InputError, match=r"/3 is for 3 ranks \(host\), .*/p for 4"):
         list(time_projects([four, project(tmp_path / "3", "ring:3")], mpi, TRIAL))

@@ -1,4 +1,4 @@
-"""Transfers that share bandwidth: closed forms, fairness, and what is the same without sharing."""
+"""Transfers that share bandwidth: closed forms, fairness, and equality without sharing."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_two_that_are_alike_take_twice_as_long() -> None:
     assert ends(task(5, ALL), task(5, ALL)) == [10, 10]
 
 
-def test_the_shorter_of_two_ends_first_and_the_other_goes_on_alone() -> None:
+def test_shorter_of_two_ends_first_and_the_other_goes_on_alone() -> None:
     assert ends(task(4, ALL), task(2, ALL)) == [6, 4]
 
 
@@ -41,18 +41,18 @@ def test_loads_that_fit_together_do_not_slow_one_another() -> None:
     assert ends(task(5, third), task(7, most)) == [5, 7]
 
 
-def test_what_another_resource_holds_leaves_the_rest() -> None:
-    """Two share one link; the third has what the first, which is held, leaves of the other."""
+def test_bottleneck_elsewhere_leaves_bandwidth() -> None:
+    """Two share one link. The third gets the rest that the first, which is limited, leaves."""
     loads = [ALL | {OTHER: Fraction(1)}, ALL, {OTHER: Fraction(1)}]
     assert fair_speeds(loads) == [Fraction(1, 2)] * 3
     loads = [{LINK: Fraction(1), OTHER: Fraction(1)}, ALL, ALL, {OTHER: Fraction(1)}]
     assert fair_speeds(loads) == [*[Fraction(1, 3)] * 3, Fraction(2, 3)]
 
 
-def test_what_is_beside_slows_down() -> None:
-    """Half as long again beside the first, as long again beside the second, both parts beside both.
+def test_concurrent_flow_slows_down() -> None:
+    """Half as long again next to the first, as long again next to the second, both next to both.
 
-    In 4 ticks beside both 1.6 are done, in 2 beside the second 1; what is left goes on alone.
+    In 4 ticks next to both it advances by 1.6, in 2 next to the second by 1. The rest goes alone.
     """
     parts = {0: Fraction(1, 2), 1: Fraction(1)}
     spans = run_fair_sharing(
@@ -66,7 +66,7 @@ def test_what_is_beside_slows_down() -> None:
     assert [span.end for span in spans] == [4, 6, 6 + 5 - Fraction(8, 5) - 1, 3]
 
 
-def test_what_is_issued_in_order_waits_for_those_before_it_and_computations_do_not() -> None:
+def test_ordered_calls_wait_and_computations_do_not() -> None:
     free: dict[int, Fraction] = {}
     spans = run_fair_sharing(
         [task(3, free, issued=False), task(2, free, 0), task(1, free), task(1, free, issued=False)]
@@ -83,7 +83,7 @@ def test_what_is_issued_in_order_waits_for_those_before_it_and_computations_do_n
         ([task(1, {LINK: Fraction(2)})], "loads above 0 and up to 1"),
     ],
 )
-def test_what_cannot_go_on(tasks: list[FluidTask], message: str) -> None:
+def test_stalled_flows_are_rejected(tasks: list[FluidTask], message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         run_fair_sharing(tasks)
 
@@ -96,7 +96,7 @@ LOADS = st.dictionaries(
 @settings(max_examples=times(100, by_day=50))
 @given(st.lists(LOADS, max_size=6))
 def test_speeds_are_max_min_fair(loads: list[dict[int, Fraction]]) -> None:
-    """Who is slower than alone is held by a full resource, on which nobody is faster."""
+    """A slowed flow has a saturated resource, on which no flow is faster."""
     speeds = fair_speeds(loads)
     pairs = list(zip(loads, speeds, strict=True))
     full = set()

@@ -1,4 +1,4 @@
-"""Routes: shortest paths, of each pair the same whatever else is sent, and spread."""
+"""Routes: shortest paths, spread over links, and fixed for each pair whatever else is sent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Simulation: closed forms, the slow simulator, schedules, and what cannot be simulated."""
+"""Simulation: closed forms, the slow simulator, schedules, and unsupported plans."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_closed_forms(model: AlphaModel, stepping: StepAlignment) -> None:
 
 @given(st.integers(2, 5), st.integers(1, 3))
 def test_barriers_cost_what_the_model_of_steps_says(ranks: int, chunks: int) -> None:
-    """Where each link carries as many chunks as rounds in a step, during which alpha travels."""
+    """Each link carries as many chunks as rounds in a step, and alpha travels."""
     machine = resolve_topology(f"ring:{ranks}")
     step, chunk, src, dst = ring_allgather(ranks)
     step, src, dst = (np.tile(column, chunks) for column in (step, src, dst))
@@ -123,7 +123,7 @@ def test_between_ranks_that_no_link_joins_it_is_stored_and_sent_on(model: AlphaM
     ]
 
 
-def test_what_came_instead_is_sent_once_all_that_was_there_is_on_its_way() -> None:
+def test_replaced_value_is_sent_after_the_old_one_left() -> None:
     """Rank 1 has to begin with its own chunk 2, over a busy link, before it passes the new one."""
     line = resolve_topology("line:3")
     rows = [(0, 0, 1, 2), (0, 1, 1, 2), (0, 2, 1, 2), (0, 2, 0, 1), (1, 2, 1, 0)]
@@ -137,7 +137,7 @@ def test_what_came_instead_is_sent_once_all_that_was_there_is_on_its_way() -> No
 
 
 def test_budgets_are_pipes_that_links_share() -> None:
-    switch = resolve_topology("switch:3")  # what leaves, and what enters a rank: one lane
+    switch = resolve_topology("switch:3")  # egress and ingress of a rank: one lane
     turn = Messages.from_steps(
         *steps_of([(0, d, r, (r + d) % 3) for d in (1, 2) for r in range(3)])
     )
@@ -172,7 +172,7 @@ def test_switches_cut_through_or_store(model: AlphaModel) -> None:
     assert finishes == [2 * ALPHA + BETA, 2 * ALPHA + BETA, 2 * (ALPHA + BETA)]
 
 
-def test_a_full_switch_takes_no_more() -> None:
+def test_full_switch_takes_no_more() -> None:
     sent = Messages.from_steps(*steps_of([(0, 0, 0, 1), (0, 1, 2, 1)]))
     few, many = (
         simulate(sent, machine, clock_of(machine))
@@ -184,7 +184,7 @@ def test_a_full_switch_takes_no_more() -> None:
 
 @settings(max_examples=times(150, by_day=75))
 @given(machines(), st.sampled_from(AlphaModel), st.data())
-def test_it_agrees_with_the_slow_simulator(
+def test_simulation_agrees_with_the_slow_simulator(
     machine: Topology, model: AlphaModel, data: st.DataObject
 ) -> None:
     sent = data.draw(messages(machine))
@@ -229,7 +229,7 @@ def test_no_message_is_later_than_with_barriers(
     assert ((np.diff(start) >= 0) | (np.diff(link) != 0) | tied).all()
 
 
-def test_a_link_keeps_the_order_of_steps_where_data_of_a_later_step_are_there_first() -> None:
+def test_link_keeps_the_order_of_steps_where_data_of_a_later_step_are_there_first() -> None:
     """Chunk 1 of step 1 is there from the start, and waits for chunk 0 of step 0 behind another."""
     line = resolve_topology("line:4")
     rows = [(0, 2, 1, 2), (1, 0, 1, 2), (2, 1, 1, 2), (0, 0, 0, 1), (2, 0, 2, 3)]
@@ -245,7 +245,7 @@ def test_a_link_keeps_the_order_of_steps_where_data_of_a_later_step_are_there_fi
 
 
 @given(right())
-def test_a_replayed_schedule_finishes_when_it_says(schedule: Schedule) -> None:
+def test_replayed_schedule_finishes_when_it_says(schedule: Schedule) -> None:
     made = replay(schedule)
     assert made.finish == schedule.finish
     assert len(made.messages) == len(np.unique(schedule.transfer_starts()))
@@ -262,7 +262,7 @@ def test_a_replayed_schedule_finishes_when_it_says(schedule: Schedule) -> None:
 @settings(max_examples=times(60, by_day=30))
 @given(right(), st.integers(0, 3))
 def test_schedules_are_replayed_as_tick_by_tick(schedule: Schedule, later: int) -> None:
-    """Of which some are not valid: a transfer starts once all has come that it carries."""
+    """Draw schedules, some invalid: a transfer starts once all its data have arrived."""
     sent = Messages.from_schedule(schedule)
     if len(sent):
         late = sent.release.copy()
@@ -273,7 +273,7 @@ def test_schedules_are_replayed_as_tick_by_tick(schedule: Schedule, later: int) 
     assert list(zip(made.start.tolist(), made.free.tolist(), made.arrive.tolist())) == slow  # noqa: B905
 
 
-def test_a_transfer_of_several_chunks_waits_for_all_of_them() -> None:
+def test_transfer_of_several_chunks_waits_for_all_of_them() -> None:
     line = resolve_topology("line:3")
     clock = clock_of(line, AlphaModel.OCCUPIES)
     place = {k.edge: i for i, k in enumerate(line.links)}
@@ -301,7 +301,7 @@ def test_a_transfer_of_several_chunks_waits_for_all_of_them() -> None:
     assert simulate(late, line, clock).finish == schedule.finish + 5
 
 
-def test_what_uses_a_budget_slowly_is_replayed_so_and_others_wait_for_it() -> None:
+def test_slow_use_of_a_budget_is_replayed_and_delays_others() -> None:
     bus = Budget("bus", ((0, 1), (2, 1)), 1)
     links = tuple(Link(*edge, 1, 0.0, 25.0) for edge in ((0, 1), (2, 1)))
     machine = Topology("bus", 3, links, 0.0, 25.0, (bus,))
@@ -319,10 +319,10 @@ def test_what_uses_a_budget_slowly_is_replayed_so_and_others_wait_for_it() -> No
 
 @settings(max_examples=times(60))
 @given(machines(), st.sampled_from(AlphaModel), st.data())
-def test_what_it_makes_is_a_schedule_that_takes_as_long(
+def test_simulation_becomes_a_schedule_of_equal_length(
     machine: Topology, model: AlphaModel, data: st.DataObject
 ) -> None:
-    """Of a broadcast down a random tree, whatever the machine is."""
+    """Draw a broadcast down a random tree, for any machine."""
     ranks = machine.ranks
     chunks = data.draw(st.integers(1, 2))
     rows = []
@@ -345,7 +345,7 @@ def test_what_it_makes_is_a_schedule_that_takes_as_long(
 
 @settings(max_examples=times(60))
 @given(machines(), st.sampled_from(AlphaModel), st.data())
-def test_the_critical_path_leaves_no_tick_out(
+def test_critical_path_leaves_no_tick_out(
     machine: Topology, model: AlphaModel, data: st.DataObject
 ) -> None:
     sent = data.draw(messages(machine))
@@ -371,7 +371,7 @@ def test_the_critical_path_leaves_no_tick_out(
 
 @settings(max_examples=times(40))
 @given(right())
-def test_the_path_of_a_schedule_goes_on_with_what_ended_as_it_began(schedule: Schedule) -> None:
+def test_path_of_a_schedule_goes_on_with_what_ended_as_it_began(schedule: Schedule) -> None:
     made = replay(schedule)
     for before, after in pairwise(path := made.critical_path()):
         assert before.until == after.start
@@ -384,7 +384,7 @@ def test_the_path_of_a_schedule_goes_on_with_what_ended_as_it_began(schedule: Sc
         assert step.start not in same.tolist()
 
 
-def test_a_long_run_hears_signals_between_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_run_hears_signals_between_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     ring = resolve_topology("ring:8")
     sent = Messages.from_steps(*ring_allgather(8))
     from sccl.sim import engine
@@ -422,7 +422,7 @@ def test_bad_columns_are_one_sentence(changes: dict[str, Any], says: str) -> Non
         replace(good, **changes)
 
 
-def test_what_cannot_be_simulated_is_one_sentence() -> None:
+def test_unsupported_plan_gives_one_sentence() -> None:
     line = resolve_topology("line:3")
     one = Messages.from_steps(*steps_of([(0, 0, 0, 2)]))
     gate = np.zeros(1, np.int32)

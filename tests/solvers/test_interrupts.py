@@ -1,4 +1,4 @@
-"""Ctrl-C while native code works, wherever that is: heard, exit code 130, and what was found."""
+"""Ctrl-C in native code: it is noticed, the exit code is 130, and results are kept."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.kit.processes import PATIENCE_S
 
 
 def interrupted(module: str, count: int, words: str) -> str:
-    """Return all that a command says that is interrupted while native code works for a module."""
+    """Return the output of a command that is interrupted in native code of a module."""
     program = [sys.executable, "-m", "tests.programs.interrupted", module, str(count)]
     done = subprocess.run(
         [*program, *words.split()],
@@ -47,7 +47,7 @@ FIRST = [
 
 
 BY_NIGHT = ("sccl.synth.syncoll.symmetric_search", "pareto")
-"""Modules and verbs of which others show by day what Ctrl-C does."""
+"""Modules and verbs of the nightly run, for which others show Ctrl-C by day."""
 
 
 @pytest.mark.parametrize(
@@ -60,11 +60,11 @@ BY_NIGHT = ("sccl.synth.syncoll.symmetric_search", "pareto")
         for each in FIRST
     ],
 )
-def test_the_first_native_work_of_a_module_is_stopped(module: str, words: str) -> None:
+def test_first_native_work_of_a_module_is_stopped(module: str, words: str) -> None:
     interrupted(module, 1, words)
 
 
-def test_a_limit_sweep_shows_what_was_found_and_the_limit_it_was_about_to_attain() -> None:
+def test_limit_sweep_shows_what_was_found_and_the_limit_it_was_about_to_attain() -> None:
     words = "pareto --collective broadcast --topo dgx1 --limit --max-steps 3"
     late = interrupted("sccl.synth.packing.by_steps.master", 20, words)
     assert "C=2 R=2" in late
@@ -97,7 +97,7 @@ def test_trees_that_are_interrupted_leave_the_other_classes(
     assert "Interrupted: these are partial results." in said
 
 
-def test_an_interrupt_stops_the_solver() -> None:
+def test_interrupt_stops_the_solver() -> None:
     stopped = threading.Event()
 
     def work() -> None:
@@ -113,7 +113,7 @@ def test_an_interrupt_stops_the_solver() -> None:
     assert stopped.is_set()
 
 
-def test_an_interrupt_before_the_solver_has_begun_is_heard(
+def test_interrupt_before_the_solver_has_begun_is_heard(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def interrupted(_: threading.Thread) -> None:

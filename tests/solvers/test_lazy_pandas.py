@@ -38,7 +38,7 @@ def test_tables_of_variables_are_those_of_pandas() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_who_needs_more_of_pandas_gets_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lazy_pandas_loads_on_demand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "asks_for_frames.py").write_text("import pandas\nfound = pandas.DataFrame\n")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "pandas", raising=False)

@@ -1,4 +1,4 @@
-"""Every door: the same answer twice, an end by effort, an end by time, and what it raises."""
+"""Every solver: reproducible answers, limits on effort and time, and exceptions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.kit.processes import Pipe, wait_for_end
 # --- effort --------------------------------------------------------------------------------------
 
 
-def test_what_is_left_of_an_effort() -> None:
+def test_remaining_effort_is_computed() -> None:
     spending = EffortMeter(Effort(None, seed=3, units=5.0))
     assert spending.remaining() == Effort(None, 3, 5.0)
     spending.units += 3.0
@@ -104,7 +104,7 @@ def test_cpsat_with_little_effort_does_not_know(effort: Effort) -> None:
     assert not result.is_infeasible
 
 
-def test_a_model_that_cpsat_rejects_is_a_defect() -> None:
+def test_model_that_cpsat_rejects_is_a_defect() -> None:
     model = cpsat.CpModel()
     model.add(10**18 * model.new_int_var(0, 10**18, "") == 1)
     with pytest.raises(SolverError, match="this is a defect"):
@@ -131,7 +131,7 @@ def test_linear_programs_and_their_prices() -> None:
     assert lp.solve(model) is None
 
 
-def test_a_program_that_grows_and_one_without_an_optimum() -> None:
+def test_program_that_grows_and_one_without_an_optimum() -> None:
     model, x, _ = diet()
     growing = lp.IncrementalProgram(model)
     assert growing.solve().objective_value() == pytest.approx(1 / 3)
@@ -186,7 +186,7 @@ def test_integer_programs_without_values() -> None:
 
 
 def holes(number: int) -> list[sat.Clause]:
-    """Return that so many pigeons and one more have a hole each; it can't be."""
+    """Return the pigeonhole formula of n + 1 pigeons and n holes, which is unsatisfiable."""
     variable = {(p, h): p * number + h + 1 for p in range(number + 1) for h in range(number)}
     clauses = [[variable[p, h] for h in range(number)] for p in range(number + 1)]
     for h in range(number):
@@ -219,7 +219,7 @@ def test_cardinalities(bound: int) -> None:
         assert {abs(x) for clause in clauses for x in clause}.isdisjoint({5, 6, 7})
 
 
-def test_a_prover_in_a_process_and_one_that_breaks() -> None:
+def test_prover_in_a_process_and_one_that_breaks() -> None:
     def dimacs(clauses: list[sat.Clause]) -> str:
         lines = [" ".join(map(str, [*clause, 0])) for clause in clauses]
         return "\n".join([f"p cnf 12 {len(lines)}", *lines]) + "\n"
@@ -259,7 +259,7 @@ def test_z3_returns_a_model_or_a_refutation() -> None:
 
 
 def pigeons_in_holes() -> str:
-    """Return what Z3 needs long to refute: each of 13 in one of 12, and no two in the same."""
+    """Return a formula that is slow to refute for Z3: 13 pigeons in 12 holes."""
     name = {(p, h): f"p{p}h{h}" for p in range(13) for h in range(12)}
     homes = [f"(= {smt_count(name[p, h] for h in range(12))} 1)" for p in range(13)]
     rooms = [f"(<= {smt_count(name[p, h] for p in range(13))} 1)" for h in range(12)]
@@ -307,7 +307,7 @@ def main(how: str, path: str) -> None:
     sys.stdout.buffer.write(question[::-1])
 
 
-def test_a_child_replies_or_breaks() -> None:
+def test_child_replies_or_breaks() -> None:
     with Child("echo", __name__, "echo", "") as child:
         assert child.reply(b"abc") == b"cba"
     broken = pytest.raises(SolverError, match=r"echo ended with exit code 1: ValueError: no")
@@ -315,7 +315,7 @@ def test_a_child_replies_or_breaks() -> None:
         child.reply(b"")
 
 
-def test_a_child_ends_when_its_time_or_its_context_does(tmp_path: Path) -> None:
+def test_child_ends_when_its_time_or_its_context_does(tmp_path: Path) -> None:
     pipe = Pipe(tmp_path / "pipe")
     late = pytest.raises(TimeoutError, match="held has not answered")
     with Child("held", __name__, "hold", str(tmp_path / "unread")) as child, late:
@@ -327,13 +327,13 @@ def test_a_child_ends_when_its_time_or_its_context_does(tmp_path: Path) -> None:
     wait_for_end(number)
 
 
-def test_a_child_that_cannot_start(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_child_that_cannot_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/no/such/python")
     with pytest.raises(ToolError, match=r"cannot start the process of echo \(No such file"):
         Child("echo", __name__, "echo", "")
 
 
-def test_a_process_whose_parent_has_gone_ends_at_once() -> None:
+def test_process_whose_parent_has_gone_ends_at_once() -> None:
     done = subprocess.run(
         [sys.executable, "-c", f"from {process_control.__name__} import end_with; end_with(-1)"],
         check=False,

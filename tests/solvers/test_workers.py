@@ -52,7 +52,7 @@ def test_workers_that_die_are_replaced(tmp_path: Path) -> None:
             result_of(workers.submit(complain))
 
 
-def test_what_runs_can_be_abandoned(tmp_path: Path) -> None:
+def test_running_task_can_be_abandoned(tmp_path: Path) -> None:
     with WorkerPool(1) as workers:
         process = result_of(workers.submit(os.getpid))
         pipe = Pipe(tmp_path / "pipe")
@@ -108,7 +108,7 @@ def no_process(*_: object, **__: object) -> None:
     raise OSError(errno.EMFILE, "Too many open files")
 
 
-def test_a_worker_that_cannot_start_is_told_to_who_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_worker_that_cannot_start_is_told_to_who_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules[WorkerPool.__module__], "start_process", no_process)
     with WorkerPool(2) as workers:
         for future in [workers.submit(os.getpid) for _ in range(4)]:
@@ -120,7 +120,7 @@ def test_a_worker_that_cannot_start_is_told_to_who_waits(monkeypatch: pytest.Mon
     assert result.stderr.splitlines()[-1].startswith("failed: cannot start a worker (Too many")
 
 
-def test_a_task_that_cannot_be_sent_is_told_to_who_waits() -> None:
+def test_task_that_cannot_be_sent_is_told_to_who_waits() -> None:
     with WorkerPool(1) as workers:
         with pytest.raises(SolverError, match="pickle"):
             result_of(workers.submit(os.kill, threading.Lock(), 0))  # type: ignore[arg-type]

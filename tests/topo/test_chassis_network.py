@@ -1,4 +1,4 @@
-"""Copies of machines joined: against generators of the same machines, and what NICs let pass."""
+"""Joined copies of machines: against generators of the same machines, and rates of NICs."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_alike_nics_add_up() -> None:
 @pytest.mark.parametrize(
     ("chassis", "users", "message"),
     [
-        (1, ((0,),), "chassis is 1"),
+        (1, ((0,),), "the number of nodes is 1"),
         (2, ((3,),), r"NIC 0 is of GPUs \[3\]"),
         (2, ((),), r"NIC 0 is of GPUs \[\]"),
         (2, ((0, 0),), r"NIC 0 is of GPUs \[0, 0\]"),
@@ -106,7 +106,7 @@ def test_alike_nics_add_up() -> None:
         (10**6, ((0,),), "links, the most that is written"),
     ],
 )
-def test_what_cannot_be_joined(
+def test_invalid_joins_are_rejected(
     chassis: int, users: tuple[tuple[int, ...], ...], message: str
 ) -> None:
     with pytest.raises(InputError, match=message):
@@ -132,7 +132,7 @@ def imported(folder: Path, network: dict[str, object], **profile: object) -> Imp
     )
 
 
-def test_the_machines_file_says_what_the_fabric_does_not(tmp_path: Path) -> None:
+def test_machines_file_says_what_the_fabric_does_not(tmp_path: Path) -> None:
     machine = imported(tmp_path, {"joining": "switch"}).imported.topology
     up = [k for k in machine.links if k.dst == 8]
     assert {(k.gb_per_s, k.alpha_us) for k in up} == {(10.0, 1.5)}
@@ -171,7 +171,9 @@ def test_without_nics_there_is_one_for_each_gpu(tmp_path: Path) -> None:
         ({"ranks": 2, "alpha_us": 1, "gb_per_s": 1}, "it holds a topology"),
     ],
 )
-def test_what_is_no_fabric(tmp_path: Path, network: dict[str, object], message: str) -> None:
+def test_unknown_fabric_is_rejected(
+    tmp_path: Path, network: dict[str, object], message: str
+) -> None:
     with pytest.raises(FormatError, match=message):
         imported(tmp_path, network, nics_per_node=0)
 
@@ -182,6 +184,7 @@ def test_chassis_and_fabric_belong_together(tmp_path: Path) -> None:
     assert join_by_network(read, None, None) == read
     with pytest.raises(ParameterError, match="belong together"):
         join_by_network(read, 2, None)
-    code, _, err = sccl("topo", "import", tmp_path / "m.json", "--chassis", "2")
-    assert code == 2
-    assert "belong together" in err
+    for option in ("--nodes", "--chassis"):  # the second is the older name
+        code, _, err = sccl("topo", "import", tmp_path / "m.json", option, "2")
+        assert code == 2
+        assert "belong together" in err

@@ -1,4 +1,4 @@
-"""Fabrics: those of the catalogue, files and back, and what is none."""
+"""Fabrics: the catalog, round trips of files, and invalid ones."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_budgets_that_are_none(budget: SharedBudget, message: str) -> None:
         ("missing.json", "missing.json"),
     ],
 )
-def test_what_is_no_fabric(text: str, message: str) -> None:
+def test_unknown_fabric_is_rejected(text: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         resolve_fabric(text)
 

@@ -64,7 +64,7 @@ def test_against_closed_forms(name: str, expected: tuple[int, int, int, set[int]
 
 
 def test_two_of_one_graph() -> None:
-    """A grid that wraps is a product of rings, whatever is made of it, and a cube a power."""
+    """A torus is a product of rings under every construction, and a cube a power."""
     torus, made = resolve_topology("torus:3x5"), resolve_topology("product:ring:3_x_ring:5")
     assert torus.same_capacities(made)
     assert torus.same_timing(made)
@@ -77,7 +77,7 @@ def test_two_of_one_graph() -> None:
     )
 
 
-def test_a_group_that_is_not_abelian() -> None:
+def test_group_that_is_not_abelian() -> None:
     """Both products of (1, 0) and (0, 1), by hand: (0, 1)(1, 0) = (2, 1)."""
     edges = resolve_topology("cayley:5x4^2:1.0,0.1").edges
     assert {(0, 4), (0, 1), (1, 9), (1, 2)} <= edges
@@ -195,7 +195,7 @@ def test_every_expansion_has_an_example_that_works_and_is_known_by_its_name() ->
         ("linegraph:" * 40 + "ring:4", "more than 32 parts"),
     ],
 )
-def test_what_makes_no_machine(text: str, says: str) -> None:
+def test_invalid_parameters_give_no_machine(text: str, says: str) -> None:
     with pytest.raises(InputError, match=re.escape(says)) as error:
         resolve_topology(text)
-    assert str(error.value).count("expect") <= 2  # what went wrong alone, not what it is made of
+    assert str(error.value).count("expect") <= 2  # only the failed part, without its factors

@@ -44,7 +44,7 @@ def speed(machine: Topology) -> Fraction:
 
 
 @given(topologies(), st.data())
-def test_a_model_has_the_same_rates(machine: Topology, data: st.DataObject) -> None:
+def test_model_has_the_same_rates(machine: Topology, data: st.DataObject) -> None:
     speeds = [data.draw(st.sampled_from(SPEEDS)) for _ in machine.links]
     links = tuple(replace(k, gb_per_s=g) for k, g in zip(machine.links, speeds, strict=True))
     stated = replace(machine, links=links)
@@ -68,7 +68,7 @@ def triangle(*speeds: float, **changes: object) -> Topology:
     return replace(Topology("triangle", 3, links, 1.0, 25.0), **changes)  # type: ignore[arg-type]
 
 
-def test_speeds_become_lanes_and_it_is_said() -> None:
+def test_speeds_become_lanes_and_it_is_reported() -> None:
     made = machine_model(triangle(100, 25, 12.5))
     assert made.topology.lanes() == {(0, 1): 8, (1, 2): 2, (2, 0): 1}
     assert made.topology.gb_per_s == 12.5
@@ -77,12 +77,12 @@ def test_speeds_become_lanes_and_it_is_said() -> None:
     assert made.topology.source == said
 
 
-def test_a_speed_that_no_link_has_may_be_the_unit() -> None:
+def test_speed_that_no_link_has_may_be_the_unit() -> None:
     assert sorted(machine_model(triangle(100, 12.5, 5)).topology.lanes().values()) == [2, 5, 40]
     assert sorted(machine_model(triangle(0.3, 0.1, 0.7)).topology.lanes().values()) == [1, 3, 7]
 
 
-def test_a_budget_counts_chunks_of_its_links_or_of_the_machine() -> None:
+def test_budget_counts_chunks_of_its_links_or_of_the_machine() -> None:
     one = Budget("a", ((0, 1),), 3)
     two = Budget("b", ((0, 1), (1, 2)), 3)
     made = machine_model(triangle(100, 50, 50, budgets=(one, two)))
@@ -91,7 +91,7 @@ def test_a_budget_counts_chunks_of_its_links_or_of_the_machine() -> None:
     assert made.notes[0].endswith("; a budget over links of different speed in chunks of 25 GB/s")
 
 
-def test_speeds_without_a_small_ratio_are_refused_in_a_sentence() -> None:
+def test_speeds_without_a_small_ratio_are_rejected_in_a_sentence() -> None:
     says = r"link 2->0 has 12.5 GB/s, one of link 0->1 100.12345 GB/s.*round gb_per_s"
     with pytest.raises(TopologyError, match=says):
         machine_model(triangle(100.12345, 25, 12.5))
@@ -103,7 +103,7 @@ def test_speeds_without_a_small_ratio_are_refused_in_a_sentence() -> None:
 def test_machines_of_one_speed_are_their_own_models(name: str) -> None:
     machine = resolve_topology(name)
     if machine.switches:
-        return  # tests of machines with switches say what is done with them
+        return  # machines with switches have separate tests
     assert machine_model(machine).topology is machine
     assert machine_model(machine).notes == ()
 
@@ -120,7 +120,7 @@ def test_files_without_the_new_fields_keep_their_digests() -> None:
     assert found == expected
 
 
-def test_links_of_different_latency_are_costed_at_the_slowest_and_it_is_said() -> None:
+def test_links_of_different_latency_are_costed_at_the_slowest_and_it_is_reported() -> None:
     costs = Costs.from_topology(resolve_topology("ndv2x2"))
     assert (costs.alpha_us, costs.slowest_link) == (1.7, True)
     assert "upper bounds" in costs.note
@@ -134,7 +134,7 @@ def test_links_of_different_latency_are_costed_at_the_slowest_and_it_is_said() -
 def around(
     ranks: int, switches: list[dict[int, tuple[int, int]]], links: tuple[Link, ...] = ()
 ) -> Topology:
-    """Return ranks at switches; each by rank its lanes to and from the switch, 0 for none."""
+    """Return ranks at switches, by rank with the lanes to and from the switch, 0 for none."""
     found = [*links]
     for node, members in enumerate(switches, start=ranks):
         for rank, (up, down) in members.items():
@@ -144,7 +144,7 @@ def around(
     return Topology("box", ranks, tuple(found), 0.5, 25.0, switches=names)
 
 
-def test_a_switch_is_links_with_budgets_per_rank() -> None:
+def test_switch_is_links_with_budgets_per_rank() -> None:
     made = machine_model(around(8, [dict.fromkeys(range(8), (18, 18))]))
     assert made.topology.same_capacities(resolve_topology("switch:8x18"))
     assert {k.alpha_us for k in made.topology.links} == {0.75}
@@ -208,9 +208,7 @@ def _end(edge: Edge, ranks: int) -> tuple[int, bool]:
 
 @settings(max_examples=times(150), deadline=None)
 @given(switched(), st.lists(st.sampled_from([*permutations(range(3), 2)]), min_size=1, max_size=5))
-def test_what_passes_a_switch_in_a_round_passes_its_links(
-    machine: Topology, chunks: list[Edge]
-) -> None:
+def test_switch_and_links_admit_the_same_rounds(machine: Topology, chunks: list[Edge]) -> None:
     try:
         made = machine_model(machine).topology
     except TopologyError:
@@ -222,8 +220,8 @@ def test_what_passes_a_switch_in_a_round_passes_its_links(
 def reachable(machine: Topology, chunks: int, steps: int) -> set[tuple[int, ...]]:
     """Return the rounds per step (up to 2 each) with which an allgather on a machine ends.
 
-    A tiny model of its own, of machines with and without switches: each chunk arrives by one send;
-    all sets of sends are tried.
+    It is an independent tiny model of machines with and without switches: each chunk arrives by one
+    send, and all sets of sends are enumerated.
     """
     ranks = range(machine.ranks)
     everything = frozenset((r * chunks + c, r) for r in ranks for c in range(chunks))
@@ -303,7 +301,7 @@ def with_switch(switch: Switch) -> Topology:
     [Switch("s", copies=True), Switch("s", buffer_chunks=1), Switch("s", buffer_chunks=None),
      Switch("s", buffer_chunks=2, cut_through=False)],
 )  # fmt: skip
-def test_a_switch_that_copies_or_holds_is_refused(switch: Switch) -> None:
+def test_switch_that_copies_or_holds_is_rejected(switch: Switch) -> None:
     with pytest.raises(TopologyError, match="switch 's' copies or stores chunks"):
         machine_model(with_switch(switch))
 
@@ -324,12 +322,12 @@ def test_a_switch_that_copies_or_holds_is_refused(switch: Switch) -> None:
          "budget 'b': it limits some of several like switches"),
     ],
 )  # fmt: skip
-def test_switches_that_links_cannot_say_are_refused(machine: Topology, says: str) -> None:
+def test_switches_that_links_cannot_say_are_rejected(machine: Topology, says: str) -> None:
     with pytest.raises(TopologyError, match=says):
         machine_model(machine)
 
 
-def test_a_budget_counts_lanes_of_the_speed_it_states() -> None:
+def test_budget_counts_lanes_of_the_speed_it_states() -> None:
     whole = resolve_topology("ring:4")
     bus = Budget("bus", ((0, 1), (1, 2)), 3, 2.5 * whole.gb_per_s)
     made = machine_model(replace(whole, budgets=(bus,))).topology
@@ -388,7 +386,7 @@ def test_switches_that_contradict_themselves(
         loaded(tmp_path, box(links=links, switches=[plain]))
 
 
-def test_a_budget_of_no_speed_is_refused(tmp_path: Path) -> None:
+def test_budget_of_no_speed_is_rejected(tmp_path: Path) -> None:
     bus = {"name": "bus", "edges": [[0, 1]], "chunks_per_round": 1, "gb_per_s": 0}
     with pytest.raises(FormatError, match="budget 'bus': gb_per_s is 0"):
         loaded(tmp_path, box(links=[{"src": 0, "dst": 1}], budgets=[bus]))
@@ -402,7 +400,7 @@ def test_egress_alone_is_a_box_around_a_switch(tmp_path: Path) -> None:
     assert topology_from_wire(topology_to_wire(machine), "x") == machine
 
 
-def test_egress_and_ingress_beside_links_are_budgets_of_each_rank(tmp_path: Path) -> None:
+def test_egress_and_ingress_next_to_links_are_budgets_of_each_rank(tmp_path: Path) -> None:
     links = [{"src": u, "dst": v, "lanes": 3, "both_ways": True} for u, v in ((0, 1), (0, 2))]
     machine = loaded(tmp_path, box(ranks=3, links=links, egress=4, ingress=2))
     m = measure_topology(machine)
@@ -470,7 +468,7 @@ def test_algorithms_for_lanes_of_different_speed_are_compared_by_time() -> None:
     assert [(one.gb_per_s, len(one.points)) for one in drawn] == [(25.0, 1), (100.0, 1)]
 
 
-def test_what_is_shown_of_lanes_that_differ_in_speed_says_so() -> None:
+def test_unequal_lanes_are_marked_in_the_output() -> None:
     machine = triangle(100, 25, 12.5)
     assert not machine.has_uniform_lanes
     assert machine_model(machine).topology.has_uniform_lanes

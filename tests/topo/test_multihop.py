@@ -1,4 +1,4 @@
-"""Messages that pass several links in a step: routes, what they load, known results of rings."""
+"""Messages over several links in a step: routes, loads, known results of rings."""
 
 from __future__ import annotations
 
@@ -34,9 +34,10 @@ def wires(machine: Topology) -> dict[str, int]:
 @pytest.mark.parametrize(
     ("steps", "cost"), [(1, Fraction(10)), (2, Fraction(6)), (3, Fraction(14, 3)), (4, Fraction(4))]
 )
-def test_a_ring_of_nine_by_counting_hops(steps: int, cost: Fraction) -> None:
-    """In one step all ranks within 4 are told directly: 1+2+3+4 routes pass each link. In 4 steps
-    each rank's chunk goes over one link a step.
+def test_ring_of_nine_by_counting_hops(steps: int, cost: Fraction) -> None:
+    """In one step all ranks within 4 receive directly: 1+2+3+4 routes use each link.
+
+    In 4 steps each rank's chunk goes over one link per step.
     """
     machine = resolve_topology("routed:ring:9")
     spec = named_spec("allgather", 9)
@@ -58,7 +59,7 @@ def test_a_ring_of_nine_by_counting_hops(steps: int, cost: Fraction) -> None:
         ("mesh:2x2", {2}),
     ],
 )
-def test_what_passes_links(name: str, loads: set[int]) -> None:
+def test_multihop_links_have_the_expected_loads(name: str, loads: set[int]) -> None:
     machine = resolve_topology(f"routed:xy:{name}")
     plain = resolve_topology(name)
     assert len(machine.links) == plain.ranks * (plain.ranks - 1)
@@ -142,14 +143,14 @@ def test_costs_and_budgets_go_along() -> None:
     assert shared.chunks_per_round == 3
 
 
-def test_budgets_that_are_passed_twice_are_refused() -> None:
+def test_budgets_that_are_passed_twice_are_rejected() -> None:
     plain = replace(resolve_topology("ring:3"), budgets=(Budget("bus", ((0, 1), (1, 2)), 1),))
     plain = remove_parts(plain, links=[(0, 2), (2, 0)])
     with pytest.raises(InputError, match="passes budget"):
         multihop_machine(plain, "shortest")
 
 
-def test_a_file_says_routes(tmp_path: Path) -> None:
+def test_file_says_routes(tmp_path: Path) -> None:
     file = tmp_path / "routes.json"
     file.write_text(json.dumps({"routes": [[0, 1, 2], [1, 2], [2, 3, 0], [0, 3], [3, 0]]}))
     machine = multihop_machine(resolve_topology("ring:4"), str(file))
@@ -172,7 +173,7 @@ def test_a_file_says_routes(tmp_path: Path) -> None:
         ('{"routes": [[0, 1]], "more": 1}', "unknown field `more`"),
     ],
 )
-def test_routes_that_do_not_fit_are_refused(tmp_path: Path, text: str, says: str) -> None:
+def test_routes_that_do_not_fit_are_rejected(tmp_path: Path, text: str, says: str) -> None:
     file = tmp_path / "routes.json"
     file.write_text(text)
     asked = ("bounds", "--collective", "allgather", "--topo", "ring:4", "--routed", file)
@@ -194,7 +195,7 @@ def test_machines_without_such_routes(machine: str, how: str, says: str) -> None
         multihop_machine(resolve_topology(machine), how)
 
 
-def test_a_route_loads_each_link_once_a_message() -> None:
+def test_route_loads_each_link_once_a_message() -> None:
     """Two messages over one link take two rounds, in one step."""
     plain = resolve_topology("line:3")
     routes = {(0, 1): (0, 1), (0, 2): (0, 1, 2)}

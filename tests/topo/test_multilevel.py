@@ -18,7 +18,7 @@ from sccl.topo.wiring import ALPHA_US, GB_PER_S
 
 
 def out_gb_per_s(machine: Topology) -> list[float]:
-    """Return what leaves each rank, GB/s."""
+    """Return the egress rate of each rank, GB/s."""
     speed = [0.0] * (machine.ranks + len(machine.switches))
     for link in machine.links:
         speed[link.src] += link.lanes * link.gb_per_s
@@ -26,7 +26,7 @@ def out_gb_per_s(machine: Topology) -> list[float]:
 
 
 def bisection(machine: Topology) -> float:
-    """Return what flows from the first half of the ranks to the second, GB/s."""
+    """Return the rate from the first half of the ranks to the second, GB/s."""
     graph = nx.DiGraph()
     for link in machine.links:
         graph.add_edge(link.src, link.dst, capacity=link.lanes * link.gb_per_s)
@@ -97,7 +97,7 @@ def test_ranks_of_rings_full_groups_and_nodes_follow_one_another() -> None:
     assert machine.chassis == (tuple(range(12)), tuple(range(12, 24)))
 
 
-def test_the_ith_gpus_of_a_pod_share_a_leaf_switch() -> None:
+def test_ith_gpus_of_a_pod_share_a_leaf_switch() -> None:
     machine = resolve_topology("rail:4x3x2:2")
     leaf = {s.name: machine.ranks + i for i, s in enumerate(machine.switches)}
     into = {s: sorted(k.src for k in machine.links if k.dst == s) for s in leaf.values()}
@@ -106,7 +106,7 @@ def test_the_ith_gpus_of_a_pod_share_a_leaf_switch() -> None:
     assert into[leaf["node 4"]] == [16, 17, 18, 19]
 
 
-def test_a_torus_of_twos_is_a_hypercube() -> None:
+def test_torus_of_twos_is_a_hypercube() -> None:
     torus, cube = (
         resolve_topology("torus:2x2x2@4,2,1GB+3,2,1us"),
         resolve_topology("hypercube:3@4,2,1GB+3,2,1us"),

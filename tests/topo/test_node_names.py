@@ -1,4 +1,4 @@
-"""Ranks and links by number and by label, from Python and on the command line; uneven machines."""
+"""Ranks and links by number and label, in Python and on the command line, on uneven machines."""
 
 from __future__ import annotations
 
@@ -85,14 +85,14 @@ def test_labels_that_mean_no_rank_or_several(labelled: Topology, text: str, says
             parse_links(labelled, [link])
 
 
-def test_a_number_is_never_a_label() -> None:
+def test_number_is_never_a_label() -> None:
     degraded = remove_parts(resolve_topology("dgx1"), ranks=[3])  # rank 3 is labelled 4
     assert parse_rank(degraded, "3") == 3
     with pytest.raises(ParameterError, match=r"no rank 7, expected 0 to 6; the one .* is rank 6"):
         parse_rank(degraded, "7")
 
 
-def test_a_lane_of_a_link_is_taken_out_and_the_last_takes_the_link() -> None:
+def test_lane_of_a_link_is_taken_out_and_the_last_takes_the_link() -> None:
     dgx1 = resolve_topology("dgx1")
     fewer = remove_parts(dgx1, lanes={(0, 3): 1, (3, 0): 1})
     assert (fewer.lanes()[0, 3], fewer.lanes()[3, 0], len(fewer.links)) == (1, 1, 32)
@@ -200,7 +200,7 @@ def test_limits_and_certificates_are_of_the_same_model(file: Path, tmp_path: Pat
     assert bounds["bandwidth"] == "2/3"  # 2 chunks into {0, 1} or {1, 2}, over 3 lanes of 25 GB/s
 
 
-def test_a_single_cut_is_told_by_what_crosses_it() -> None:
+def test_single_cut_is_told_by_what_crosses_it() -> None:
     ends = {(0, 1): 20, (1, 2): 5, (2, 3): 20, (3, 0): 1}
     found = sccl.bounds("allgather", sccl.Topology.of("tri", ends))
     assert str(found.bandwidth) == "1/3"

@@ -62,7 +62,7 @@ def test_dgx1_is_numbered_as_nvidia_smi_prints_it() -> None:
 
 
 def test_dgx1s_numbers_follow_its_bus_ids() -> None:
-    """Said of it because a dump by bus ids (first two GPUs; the rest is cut off) has its lanes."""
+    """A dump by bus ids (first two GPUs, the rest is cut off) has these lanes."""
     sample = SHARED / "data" / "samples" / "nccl_topo_xml" / "fragment_dgx1v_cut_off.xml"
     if not sample.exists():
         pytest.skip(NO_SHARED)
@@ -261,7 +261,7 @@ def test_unknown_names_are_of_their_own_kind() -> None:
         resolve_topology("dgx")
 
 
-def test_a_failed_link_and_rank() -> None:
+def test_failed_link_and_rank() -> None:
     degraded = remove_parts(resolve_topology("dgx1"), links=[(0, 4), (4, 0)], ranks=[3])
     assert degraded.ranks == 7
     assert degraded.labels == ("0", "1", "2", "4", "5", "6", "7")

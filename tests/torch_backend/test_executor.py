@@ -1,4 +1,4 @@
-"""Plans at work in real jobs: results are gloo's, whatever the job does."""
+"""Plans in real jobs: results equal gloo's in every case."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def ended(
 
 
 def outcome(folder: Path, text: str, *words: str, release: str = "oldest") -> set[tuple[str, ...]]:
-    """Return what ranks say at the end of a job: cuts, whether planned, and calls."""
+    """Return the final reports of ranks: cuts, whether planned, and calls."""
     lines = finished(ended(folder, text, *words, release=release))
     assert len(lines) == RANKS
     return {tuple(line.split()[1:]) for line in lines}
@@ -48,9 +48,9 @@ def outcome(folder: Path, text: str, *words: str, release: str = "oldest") -> se
 def test_every_collective_by_every_rule(
     release: str, first: int, piece: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By carriers of motifs, by schedules of a synthesiser, and by gloo's own collectives.
+    """By carriers of motifs, by schedules of a synthesizer, and by gloo's own collectives.
 
-    What all send to all is in one piece, or in many.
+    Data of an alltoall are in one piece, or in many.
     """
     monkeypatch.setattr(scripting, "_PIECE_BYTES", piece)
     ops = ops_of(RANKS)
@@ -65,7 +65,7 @@ def test_every_collective_by_every_rule(
     assert found == {("0", "True", str(3 * len(ops)))}
 
 
-def test_what_is_not_planned_is_a_cut_on_all_ranks(tmp_path: Path) -> None:
+def test_unplanned_call_is_a_cut_on_all_ranks(tmp_path: Path) -> None:
     """Also an order that the host's waits don't allow: the second is to be called a step ahead.
 
     Steps 1 and 7 stand still where they wait, 3 and 5 call otherwise, and each next goes its own
@@ -81,7 +81,7 @@ def test_what_is_not_planned_is_a_cut_on_all_ranks(tmp_path: Path) -> None:
 def test_blocks_of_any_size_go_in_the_parts_that_are_planned(
     piece: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whether they were even when it was planned, or are; not those that go by way of others."""
+    """Whether counts were even in planning or are now, but not for routes over other ranks."""
     monkeypatch.setattr(scripting, "_PIECE_BYTES", piece)
     even = [one for one in ops_of(RANKS) if one[0].collective == "alltoall"]
     (op, _), ways = even[0], ("seg(3)", "spline(2)", "levels(2)")
@@ -128,7 +128,7 @@ def merging(ranks: int, collectives: Sequence[str] = tuple(MERGED)) -> TrainingP
 def test_calls_that_are_merged_are_carried_as_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What all send to all, in many pieces."""
+    """Data of an alltoall, in many pieces."""
     monkeypatch.setattr(scripting, "_PIECE_BYTES", 4)
     script = compile_plan(merging(RANKS))
     assert {motif.native for op in script.ops for motif in op.motifs} == {True, False}
@@ -138,15 +138,15 @@ def test_calls_that_are_merged_are_carried_as_one(
     assert found == {("0", "True", str(3 * len(script.submits)))}
 
 
-def test_what_is_missing_of_merged_calls_is_a_cut_on_all_ranks(tmp_path: Path) -> None:
-    """Steps 1 and 3 lack a call of some, which go by themselves then; in 5 one waits for a half."""
+def test_missing_merged_call_is_a_cut_on_all_ranks(tmp_path: Path) -> None:
+    """Some ranks lack a call in steps 1 and 3. In step 5 one waits for a half."""
     script = compile_plan(merging(2, ("allreduce", "alltoall")))
     words = ("8", "1:less", "3:more", "5:early")
     done = ended(tmp_path, format_script(script), *words, ranks=2)
     assert finished(done) == [f"{rank} 3 True {8 * len(script.submits)}" for rank in range(2)]
 
 
-def test_who_serves_calls_is_said(tmp_path: Path) -> None:
+def test_executor_reports_its_carriers(tmp_path: Path) -> None:
     given = [one for one in ops_of(2) if one[0].id in ("alltoall-0", "alltoall-1", "reduce-0")]
     sums = [replace(ops_of(2)[0][0], id=name) for name in "ab"]
     plan = plan_of([*given, *((op, "whole") for op in sums)], 2, rows={("a", "b"): "merge"})
@@ -180,9 +180,7 @@ def test_who_serves_calls_is_said(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_rank_that_is_gone_is_told_and_not_waited_for(
-    how: str, told: str, tmp_path: Path
-) -> None:
+def test_rank_that_is_gone_is_told_and_not_waited_for(how: str, told: str, tmp_path: Path) -> None:
     ops = [(replace(ops_of(2)[0][0], id=f"allreduce-{k}"), "whole") for k in range(2)]
     script = compile_plan(plan_of(ops, 2, ahead={"allreduce-0": 1}))
     (tmp_path / "script.json").write_text(format_script(script))

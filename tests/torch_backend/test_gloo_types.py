@@ -1,4 +1,4 @@
-"""Calls that gloo refuses or gets wrong: every mode serves them, or says that none does."""
+"""Calls that gloo rejects or computes wrongly: every mode serves them or reports it."""
 
 from __future__ import annotations
 

@@ -21,8 +21,8 @@ def test_every_collective_is_gloos_bit_for_bit(release: str, ranks: int, tmp_pat
     compared = {tuple(map(int, line.split(": ")[1].split())) for line in lines}
     assert len(lines) == ranks
     ((calls, refused),) = compared
-    assert calls == 3 * 17 * 2 * 21  # sizes, types, at once or later, and what is called
-    assert refused < calls // 2  # what gloo does not take
+    assert calls == 3 * 17 * 2 * 21  # sizes, types, blocking or not, and calls
+    assert refused < calls // 2  # calls that gloo rejects
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_training_ends_in_the_same_parameters(
     assert all(ours == theirs for ours, theirs in digests)
 
 
-def test_who_serves_a_call_is_said_once() -> None:
+def test_carrier_of_a_call_is_reported_once() -> None:
     job = "import sccl.torch, torch, torch.distributed as d; d.init_process_group('sccl'); "
     job += "[d.all_reduce(torch.ones(2)) for _ in range(3)]; d.destroy_process_group()"
     done = run_job("oldest", 1, "run_code.py", job, env={"SCCL_DEBUG": "1"})
@@ -66,7 +66,7 @@ def test_no_thread_outlives_the_groups() -> None:
     assert finished(done) == ["True 1", "True 1"]
 
 
-def test_a_group_that_is_destroyed_says_so() -> None:
+def test_group_that_is_destroyed_is_reported() -> None:
     job = (
         "import sccl.torch, torch, torch.distributed as d; d.init_process_group('sccl'); "
         "group = d.new_group([0]); d.destroy_process_group(group); group.abort(); "
@@ -99,7 +99,7 @@ sys.stdout.write(f"{during > 0} {of_gloo()}\\n")
 """
 
 
-def test_a_job_may_end_without_a_word() -> None:
+def test_job_may_end_without_a_word() -> None:
     """Threads of gloo let go of tensors before Python is at its end, or abort the process."""
     done = run_job("newest", 2, "run_code.py", UNSAID, env={"SCCL_BUNDLES": "0"})
     assert finished(done) == ["True 0", "True 0"]

@@ -22,9 +22,7 @@ RANKS = 4
 @pytest.mark.parametrize(
     ("release", "ranks"), [("oldest", 2), pytest.param("newest", 4, marks=pytest.mark.nightly)]
 )
-def test_what_torch_builds_upon_groups_is_the_same_over_gloo(
-    release: str, ranks: int, tmp_path: Path
-) -> None:
+def test_torch_wrappers_equal_gloo(release: str, ranks: int, tmp_path: Path) -> None:
     # Bundles add up in another order than gloo, which two ranks' sums don't show.
     bundles = "" if ranks == 2 else "0"
     env = {"PYTHONPATH": autoloading(tmp_path), "TMPDIR": str(tmp_path), "SCCL_BUNDLES": bundles}

@@ -1,4 +1,4 @@
-"""Ranks that meet, and what they find out of one another's processes."""
+"""Ranks that meet, and their knowledge of one another's processes."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ class Noted:
 
 
 def place(store: Noted, ranks: int, pid: int) -> bytes:
-    """Return what a process tells of itself, as this one does."""
+    """Return the identity of a process, by the format of this one."""
     Peers().meet(store, (9,), 0, SOON)
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     own = json.loads(store.values["place/9"])
     return json.dumps({**own, "pid": pid, "began": fields[19], "ranks": ranks}).encode()
 
 
-def test_who_does_not_come_is_named() -> None:
+def test_missing_peer_is_named() -> None:
     store = Noted()
     store.set("place/4", place(store, 4, os.getpid()))
     with pytest.raises(ToolError, match=r"^ranks 6, 7 of 4 did not join .* within 5 s: .*WORLD"):

@@ -1,4 +1,4 @@
-"""Transfers in pieces and in turns, and what of them waits for what on a rank."""
+"""Transfers in pieces and in turns, and their dependencies on a rank."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def meet(a: tuple[int, int], b: tuple[int, int]) -> bool:
 
 
 @given(transfers(most_steps=4), st.integers(0, RANKS - 1))
-def test_what_waits_for_what_is_as_the_rows_say(rows: list[Transfer], rank: int) -> None:
+def test_dependencies_match_the_rows(rows: list[Transfer], rank: int) -> None:
     own = [row for row in rows if rank in row[3:5]]
     numbers = {step: k for k, step in enumerate(sorted({row[0] for row in own}))}
     sent = [(numbers[s], (a, b)) for s, a, b, source, _, _ in own if source == rank]

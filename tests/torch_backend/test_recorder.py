@@ -43,7 +43,7 @@ def sccl(*words: str | Path, code: int = 0) -> str:
 
 
 def job(env: dict[str, str], *words: str | Path) -> list[str]:
-    """Run a job of 2 ranks by 'sccl enforce', and return what it prints."""
+    """Run a job of 2 ranks by 'sccl enforce' and return its output."""
     started = [*torchrun("oldest", 2), str(PROGRAMS / "torch_steps.py"), "6"]
     done = subprocess.run(
         [sys.executable, "-m", "sccl", "enforce", *map(str, words), "--", *started],
@@ -56,7 +56,7 @@ def job(env: dict[str, str], *words: str | Path) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_a_job_is_recorded_planned_and_kept_to_the_plan(tmp_path: Path) -> None:
+def test_job_is_recorded_planned_and_kept_to_the_plan(tmp_path: Path) -> None:
     env = {"PYTHONPATH": autoloading(tmp_path), "SCCL_DEBUG": "1"}
     recorded, planned = tmp_path / "w.json", tmp_path / "plan.json"
     plain = sorted(job(env, "--record", recorded)[:2])
@@ -179,7 +179,7 @@ def test_steps_are_what_repeats(words: str, step: str, many: int) -> None:
 
 
 @pytest.mark.parametrize("words", ["", "O", "S", "abc", "aSbS"])
-def test_what_does_not_repeat_is_refused(words: str) -> None:
+def test_recording_without_repetition_is_rejected(words: str) -> None:
     with pytest.raises(InputError, match=r"here: (there are no calls|nothing in it repeats)"):
         find_steps(events_of(words), "here")
 
@@ -195,8 +195,8 @@ def test_steps_lie_side_by_side_and_are_alike(words: str) -> None:
     assert len({words[one.start : one.stop] for one in steps}) == 1
 
 
-def test_where_no_future_ends_a_thread_computes_for_all_of_the_time() -> None:
-    """However long it waited for the processor; where one ends, it may have waited for that."""
+def test_thread_without_futures_computes_all_the_time() -> None:
+    """Waits for the processor do not count, except perhaps before the end of a call."""
     events: list[AnyRecord] = []
     for step in range(3):
         at, cpu = 100.0 * step, 50.0 * step
@@ -212,10 +212,10 @@ def test_where_no_future_ends_a_thread_computes_for_all_of_the_time() -> None:
     wire = RecordingWire(sccl_recording=1, rank=0, world=2, torch="2.13", events=tuple(events))
     trace = recording.read(msgspec.json.encode(wire), "here", StepSelection())
     took = [event.duration_us for event in trace.events if isinstance(event, Kernel)]
-    assert took == [40.0, 20.0, 20.0]  # the first since the step before, then as said above
+    assert took == [40.0, 20.0, 20.0]  # the first since the previous step, then as above
 
 
-def test_a_send_is_one_of_both_its_ends(tmp_path: Path) -> None:
+def test_send_is_one_of_both_its_ends(tmp_path: Path) -> None:
     """Each has tensors of its own alone: one gives, and the other gets."""
     files = [tmp_path / f"rank-{rank}.json" for rank in range(2)]
     for rank, file in enumerate(files):
@@ -233,7 +233,7 @@ def test_a_send_is_one_of_both_its_ends(tmp_path: Path) -> None:
     assert (op.collective, op.group, op.count, op.root) == ("broadcast", (0, 1), 8, 0)
 
 
-def test_a_job_that_records_nothing_is_told_what_to_do(tmp_path: Path) -> None:
+def test_job_that_records_nothing_is_told_what_to_do(tmp_path: Path) -> None:
     output = tmp_path / "w.json"
     said = sccl("enforce", "--record", output, "--", "true", code=2)
     assert "init_process_group('sccl')" in " ".join(said.split())

@@ -1,4 +1,4 @@
-"""What `sccl enforce` is given, and scripts of plans: what is wrong with them is said."""
+"""Scripts of plans for `sccl enforce`, and errors for invalid ones."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def made() -> PlanScript:
     return compile_plan(plan_of(ops_of(RANKS)[:4], RANKS))
 
 
-def test_a_script_is_read_as_it_was_written(tmp_path: Path) -> None:
+def test_script_is_read_as_it_was_written(tmp_path: Path) -> None:
     script, path = made(), tmp_path / "script.json"
     path.write_text(format_script(script))
     assert read_script(path) == script
@@ -118,7 +118,7 @@ def test_plans_that_jobs_cannot_keep_to(change: object, told: str) -> None:
         (["--record", "no/such/folder/w.json", "--", "true"], "no/such/folder"),
     ],
 )
-def test_what_cannot_be_done_is_said(
+def test_impossible_script_is_reported(
     words: list[str], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -128,7 +128,7 @@ def test_what_cannot_be_done_is_said(
     assert told in " ".join(done.output.split())
 
 
-def test_a_command_that_asks_for_no_plan_is_told_of(tmp_path: Path) -> None:
+def test_command_that_asks_for_no_plan_is_told_of(tmp_path: Path) -> None:
     plan = plan_file(prefetching_plan(), tmp_path / "plan.json")
     code, _, err = sccl("enforce", "--plan", plan, "--", "true")
     assert code == 0
@@ -137,7 +137,7 @@ def test_a_command_that_asks_for_no_plan_is_told_of(tmp_path: Path) -> None:
 
 
 def kept_to(script: PlanScript, folder: Path, torch: str, ranks: int, calls: str) -> str:
-    """Run a job that makes these calls under a plan's script; return what it complained of."""
+    """Run a job with these calls under a plan's script, and return its complaint."""
     file = folder / "script.json"
     file.write_text(format_script(script))
     env = {"PYTHONPATH": autoloading(folder), "SCCL_SCRIPT": str(file)}
@@ -147,14 +147,14 @@ def kept_to(script: PlanScript, folder: Path, torch: str, ranks: int, calls: str
     return done.stderr
 
 
-def test_a_job_of_other_ranks_goes_on_without_the_plan(tmp_path: Path) -> None:
+def test_job_of_other_ranks_goes_on_without_the_plan(tmp_path: Path) -> None:
     told = kept_to(made(), tmp_path, "oldest", 1, "d.all_reduce(torch.ones(2))")
     why = "sccl: the plan is for 4 ranks, and the job has 1: the job continues without a plan"
     assert why in told
 
 
-def test_a_job_that_calls_something_else_is_told_so_and_goes_on(tmp_path: Path) -> None:
-    """Once, and by one rank; what a job calls first may be no step, so it takes some calls."""
+def test_job_that_calls_something_else_is_told_so_and_goes_on(tmp_path: Path) -> None:
+    """Reported once and by one rank, after a few calls, because the first ones may be no step."""
     of_another = compile_plan(plan_of(ops_of(2)[:1], 2))
     calls = "[d.all_reduce(torch.ones(5)) for _ in range(50)]"
     told = kept_to(of_another, tmp_path, "newest", 2, calls)
@@ -178,7 +178,7 @@ d.destroy_process_group()
 """
 
 
-def test_blocks_that_are_not_of_their_tensor_are_told(tmp_path: Path) -> None:
+def test_blocks_that_are_not_of_their_tensor_are_reported(tmp_path: Path) -> None:
     (op, _), *_ = (one for one in ops_of(2) if one[0].collective == "alltoall")
     file = tmp_path / "script.json"
     file.write_text(format_script(compile_plan(plan_of([(op, "seg(2)")], 2))))

@@ -16,7 +16,7 @@ from tests.kit.torch_jobs import environment, interpreter
 CASES: dict[str, Any] = json.loads((ROOT / "tests" / "kit" / "torch_cases.json").read_text())
 NOT_PASSED: dict[str, dict[str, str]] = CASES["not_passed"]
 MOST_SKIPPED = 200
-"""Of about 285: what needs GPUs, torch's vision, or more ranks, and what torch has given up."""
+"""Excluded cases of about 285: GPUs, torch's vision, more ranks, or tests that torch abandoned."""
 
 
 def ended(
@@ -71,7 +71,7 @@ def test_all(release: str, ranks: int, tmp_path: Path) -> None:
     assert sum(line["ended"] == "skipped" for line in found.values()) < MOST_SKIPPED
 
 
-def test_what_does_not_pass_is_said_in_the_documents() -> None:
+def test_failing_torch_cases_are_documented() -> None:
     page = (ROOT / "docs" / "how-to" / "jobs.md").read_text(encoding="utf-8")
     for cases in NOT_PASSED.values():
         for name, why in cases.items():

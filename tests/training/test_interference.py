@@ -1,4 +1,4 @@
-"""Computation beside channels that slow it down: how long it takes, and what plans then claim."""
+"""Computation next to channels that slow it down: durations, and claims of plans."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ def ends_of(plan: TrainingPlan, op: str) -> int:
     return spans[op, 0].end_ns - spans["forward", 0].start_ns
 
 
-def test_computation_beside_a_channel_takes_longer() -> None:
+def test_computation_next_to_a_channel_takes_longer() -> None:
     """The next batch is on the hosts' channel for 6 us, from 2.5 us before the optimizer on.
 
-    The optimizer takes 1.5 us in place of 1, and 2 us of the batch are left beside what follows:
+    The optimizer takes 1.5 us instead of 1, and 2 us of the batch remain next to its successors.
     4/3 us of forward are done by then, so that it takes 2/3 us longer, too.
     """
     plan = prefetching_plan()
@@ -57,7 +57,7 @@ def test_computation_beside_a_channel_takes_longer() -> None:
     assert timing.period_ns == pytest.approx(14500 + 500 + 2000 / 3)
 
 
-def test_a_channel_beside_which_nothing_computes_slows_nothing_down() -> None:
+def test_channel_next_to_which_nothing_computes_slows_nothing_down() -> None:
     assert simulate_timeline(beside(prefetching_plan(), gpu=0.5)).period_ns == 14500
 
 
@@ -191,7 +191,7 @@ def test_events_are_those_of_every_tick(seed: int, gpu: float, cpu: float) -> No
     spans = {
         (s.op, s.motif, s.iteration): (s.start_ns, s.end_ns) for s in simulate_timeline(plan).spans
     }
-    # What waits for nothing runs ahead: so both run as many iterations, which slow others down.
+    # Independent work runs ahead, so both run equally many iterations and slow others down.
     found = TickByTick(plan, 1 + max(key[2] for key in spans)).run()
     assert {key: spans[key] for key in found if key[2] < 5} == {
         key: span for key, span in found.items() if key[2] < 5
@@ -201,7 +201,7 @@ def test_events_are_those_of_every_tick(seed: int, gpu: float, cpu: float) -> No
 @settings(max_examples=times(60, by_day=25))
 @given(st.integers(0, 10**9), PARTS, PARTS)
 def test_fluids_are_slowed_down_as_much(seed: int, gpu: float, cpu: float) -> None:
-    """Where nothing is shared, they take what events do, which are rounded up to nanoseconds."""
+    """Without shared resources the durations equal those of events, rounded up to nanoseconds."""
     drawn = random_training_plan(seed)
     assume(drawn is not None)
     assert drawn is not None
@@ -220,7 +220,7 @@ def test_fluids_are_slowed_down_as_much(seed: int, gpu: float, cpu: float) -> No
         assert ends[iteration] == pytest.approx(told, abs=16 * (iteration + 1))
 
 
-def test_what_is_planned_claims_what_it_takes_beside_channels() -> None:
+def test_plan_claims_its_time_next_to_channels() -> None:
     """It is never better than without, its bound is one of all plans, and claims are checked."""
     workload = layered_plan(2).workload
     periods = {}

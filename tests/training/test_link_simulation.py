@@ -1,4 +1,4 @@
-"""Plans message by message: alone as costs say, closed forms, bounds, and what is left out."""
+"""Plans message by message: isolated costs, closed forms, bounds, and unsupported plans."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ PAIR = Fabric(
 """1,000 bytes take 6 us: 2 to launch, 3 of latency, 1 to pass."""
 
 Way = tuple[str, str, str]
-"""A recipe, a channel, and what carries each motif."""
+"""A recipe, a channel, and the carrier of each motif."""
 
 
 def option_of(fabric: Fabric, op: CommOp, way: Way) -> Option:
-    """Return an option, whose motifs take what they cost, and no shares."""
+    """Return an option whose motifs take their costs, without shares."""
     recipe, name, carrier = way
     motif = motif_of(op)
     assert motif is not None
@@ -76,9 +76,9 @@ def option_of(fabric: Fabric, op: CommOp, way: Way) -> Option:
 def plan_of(
     fabric: Fabric, ops: Sequence[AnyOp], ways: Sequence[Way], *deps: Dependency
 ) -> TrainingPlan:
-    """Return a plan of operations in the order in which they are given.
+    """Return a plan of operations in the given order.
 
-    All ranks are of one role, if all take part in all; else each is of its own.
+    All ranks have one role if all take part in all operations, otherwise each has its own.
     """
     calls = [op for op in ops if isinstance(op, CommOp)]
     ranks = range(fabric.ranks)
@@ -190,8 +190,8 @@ def test_computations_are_slowed_down_as_is_claimed() -> None:
         assert model(plan, timeline).ends_ns[0] == 11000
 
 
-def test_a_motif_that_is_in_nobodys_way_takes_on_links_what_it_does_alone() -> None:
-    """Where nothing overlaps, what is apart takes what it does together, on links of any kind."""
+def test_motif_that_is_in_nobodys_way_takes_on_links_what_it_does_alone() -> None:
+    """Without overlap, the parts take as long separately as together, on links of any kind."""
     fabric, calls = resolve_fabric("hgx2x4"), [("m0", "allreduce"), ("m1", "alltoall")]
     ops = [of_bytes(name, collective, range(32), 32 * 840) for name, collective in calls]
     plan = plan_of(
@@ -208,9 +208,7 @@ def test_a_motif_that_is_in_nobodys_way_takes_on_links_what_it_does_alone() -> N
 
 @pytest.mark.parametrize("collective", ["alltoall", "allgather", "reducescatter", "allreduce"])
 @pytest.mark.parametrize("pieces", [1, 7])
-def test_what_a_synthesiser_planned_takes_on_links_what_its_schedule_does(
-    collective: str, pieces: int
-) -> None:
+def test_synthesized_motif_takes_its_schedule_time(collective: str, pieces: int) -> None:
     """As soon as it can: links are free while latency passes, other than in schedules."""
     fabric, planner = resolve_fabric("dgx1-pcie"), build_motif_planner()
     machine, launch = fabric.channels[0].topology, fabric.channels[0].launch_us * 1000
@@ -237,7 +235,7 @@ def test_what_a_synthesiser_planned_takes_on_links_what_its_schedule_does(
     assert launch < took <= cost.ns
 
 
-def test_what_channels_share_is_shared() -> None:
+def test_shared_channel_resources_are_shared() -> None:
     """Two channels on one bus of half of their bandwidth: 2 us each, in turn."""
     machine = resolve_topology("full:2@1GB+3us")
     channels = tuple(Channel(name, machine, launch_us=2.0) for name in ("left", "right"))
@@ -264,13 +262,12 @@ def test_launches_are_paid_for_by_each_motif() -> None:
 
 
 @pytest.mark.parametrize(("streams", "alone", "on_links"), [(1, 26000, 26000), (2, 20000, 21000)])
-def test_the_head_of_a_stream_holds_those_behind_it(
-    streams: int, alone: int, on_links: int
-) -> None:
-    """The first waits for 9 us of computation; the second waits for nothing, and comes behind it.
+def test_head_of_a_stream_holds_those_behind_it(streams: int, alone: int, on_links: int) -> None:
+    """The first waits for 9 us of computation. The second is independent, and behind it.
 
-    On one stream it begins as the first has ended, in 9 + 6 us, and takes 11 for 6,000 bytes. With
-    two it begins as the first does; there it ends at 9 + 11 us, or 1 later: behind it on the link.
+    On one stream it begins when the first has ended, at 9 + 6 us, and takes 11 for 6,000 bytes.
+    With two it begins together with the first, and ends at 9 + 11 us, or 1 later behind it on the
+    link.
     """
     channel = replace(PAIR.channels[0], streams=streams)
     fabric = replace(PAIR, channels=(channel,))
@@ -290,7 +287,7 @@ def test_the_head_of_a_stream_holds_those_behind_it(
 
 
 def test_streams_are_those_of_ranks() -> None:
-    """Pairs of ranks, each with one stream: what one pair waits for does not hold the other."""
+    """Pairs of ranks, each with one stream: the waits of one pair do not delay the other."""
     fabric = Fabric("four", (Channel("only", resolve_topology("full:4@1GB+3us"), launch_us=2.0),))
     ops = [sent("a", groups=((1, 0),)), sent("b", 6000, groups=((3, 2),))]
     plan = plan_of(fabric, ops, [DIRECT, DIRECT])
@@ -309,8 +306,7 @@ RECIPES = ["whole", "seg(2)", "spline(2)", "ring", "tree(2)"]
 @settings(max_examples=times(60, by_day=30))
 @given(st.data())
 def test_nothing_is_faster_than_links_and_streams_of_computation(data: st.DataObject) -> None:
-    """What iterations take in all is no less than what each link carries, and what is computed, and
-    what any motif sends, one step after the other."""
+    """The time of iterations is at least the loads, the computation, and each motif's steps."""
     machine = resolve_topology(data.draw(st.sampled_from(["full:4@2GB+1us", "ring:4@1GB+2us"])))
     streams = data.draw(st.integers(1, 3))
     fabric = Fabric("drawn", (Channel("only", machine, streams=streams, launch_us=1.0),))
@@ -364,7 +360,7 @@ def _least(plan: TrainingPlan) -> float:
     return max(float(busy.max(initial=0.0)), computed, *steps)
 
 
-def test_what_is_not_simulated_is_told() -> None:
+def test_unsimulated_plan_is_reported() -> None:
     plan = plan_of(PAIR, [sent("a")], [DIRECT])
     timeline = simulate_timeline(plan)
     with pytest.raises(TooLargeError, match="more than 9 messages over links are on the way in 7"):

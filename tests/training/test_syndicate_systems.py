@@ -1,4 +1,4 @@
-"""SYNDICATE's systems side by side: what stacks of today may not do, and the figures in shape."""
+"""SYNDICATE's systems compared: restrictions of today's stacks, and the shape of the figures."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_ours_is_behind_none_and_the_order_alone_not_behind_by_hand(
     assert periods[OURS] < periods[BS]
 
 
-def test_the_next_batch_is_pulled_into_the_iteration_before(plans: dict[str, TrainingPlan]) -> None:
+def test_next_batch_is_pulled_into_the_iteration_before(plans: dict[str, TrainingPlan]) -> None:
     """The paper's data prefetch, which its search finds where the trainer has none."""
     shifts = {issue.op: issue.shift for issue in plans[OURS].order}
     assert shifts["lengths"] == 1
@@ -81,7 +81,7 @@ def test_options_of_one_channel_that_are_alike_stay_so() -> None:
 
 
 def test_figures_are_drawn_of_what_there_is(plans: dict[str, TrainingPlan]) -> None:
-    """Of one model on most nodes: 2, 14 and 15, and six timelines."""
+    """One model on most nodes: 2, 14 and 15, and six timelines."""
     results = [result_of("A2", 16, name, plan, 0.0) for name, plan in plans.items()]
     assert all(0 < r.computes <= 1 and 0 < r.communicates <= 1 for r in results)
     assert len(charts([_plain(r) for r in results])) == 3 + 6

@@ -1,4 +1,4 @@
-"""Inversion and composition: each result is judged; what cannot be inverted is refused."""
+"""Inversion and composition: each result is verified, and uninvertible algorithms are rejected."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_prune_drops_what_nobody_needs() -> None:
     assert prune(wasteful).sends == prune(gather).sends
 
 
-def test_what_cannot_be_inverted() -> None:
+def test_uninvertible_algorithms_are_rejected() -> None:
     allgather = algorithm(Case("ring:4", "allgather", 1, 2, 2, True, ""))
     with pytest.raises(NotInvertibleError, match="does not reduce"):
         invert(allgather, named_spec("gather", 4).at(1))
@@ -102,7 +102,7 @@ def test_what_cannot_be_inverted() -> None:
         invert(expand_algorithm(answer.algorithm), named_spec("reduce", 4).at(1))
 
 
-def test_compositions_are_judged() -> None:
+def test_compositions_are_verified() -> None:
     gather = algorithm(Case("full:3", "allgather", 1, 1, 1, True, ""))
     scatter = algorithm(Case("full:3", "reducescatter", 3, 1, 1, True, ""))
     allreduce = named_spec("allreduce", 3).at(3)

@@ -18,7 +18,7 @@ from tests.kit.timed import right
 
 
 @given(right())
-def test_a_schedule_of_single_hops_becomes_an_algorithm(schedule: Schedule) -> None:
+def test_schedule_of_single_hops_becomes_an_algorithm(schedule: Schedule) -> None:
     try:
         algorithm = algorithm_from_schedule(schedule)
     except InputError:
@@ -44,7 +44,7 @@ def test_steps_are_as_few_as_the_transfers_allow() -> None:
 
 
 def test_values_that_go_round_in_a_circle_have_times_and_no_steps() -> None:
-    """1 stores what comes from 0, then what comes from 2, after it has sent its own to 2."""
+    """Rank 1 stores the chunk from 0, then that from 2, after it has sent its own to 2."""
     machine = resolve_topology("full:3")
     clock = Clock.from_topology(machine, 1)
     place = {k.edge: i for i, k in enumerate(machine.links)}
@@ -59,7 +59,7 @@ def test_values_that_go_round_in_a_circle_have_times_and_no_steps() -> None:
         algorithm_from_schedule(schedule)
 
 
-def test_switches_and_relays_are_refused() -> None:
+def test_switches_and_relays_are_rejected() -> None:
     ring = around_a_ring()
     relayed = build_schedule(
         ring.topology,

@@ -28,7 +28,7 @@ CASES = [
 
 @pytest.mark.parametrize("model", AlphaModel)
 @pytest.mark.parametrize(("machine", "collective"), CASES, ids="-".join)
-def test_an_algorithm_has_its_times(machine: str, collective: str, model: AlphaModel) -> None:
+def test_algorithm_has_its_times(machine: str, collective: str, model: AlphaModel) -> None:
     for algorithm in frontier(machine, collective):
         soon = schedule_algorithm(algorithm, 4096, model)
         stepped = schedule_algorithm(algorithm, 4096, model, StepAlignment.BARRIER)
@@ -47,7 +47,7 @@ def place_of(algorithm: Algorithm, src: int, dst: int) -> int:
 
 @pytest.mark.parametrize("machine", ["ring:4", "hypercube:3", "full:4"])
 def test_with_barriers_it_takes_what_the_steps_cost(machine: str) -> None:
-    """Where alpha travels: S * alpha + R * chunk * beta, each rounded up once."""
+    """With travelling alpha: S * alpha + R * chunk * beta, each rounded up once."""
     for algorithm in frontier(machine, "allgather"):
         clock = Clock.from_topology(resolve_topology(machine), 4096)
         stepped = schedule_algorithm(algorithm, 4096, stepping=StepAlignment.BARRIER)
@@ -58,7 +58,7 @@ def test_with_barriers_it_takes_what_the_steps_cost(machine: str) -> None:
 
 @given(st.data())
 @settings(max_examples=times(25), deadline=None)
-def test_what_is_sent_is_what_was_there(data: st.DataObject) -> None:
+def test_sent_values_are_available(data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(["dgx1", "ring:4", "full:4"]))
     algorithm = data.draw(st.sampled_from(frontier(name, "allreduce")))
     size = data.draw(st.integers(1, 2**20))
@@ -67,9 +67,7 @@ def test_what_is_sent_is_what_was_there(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("stepping", StepAlignment)
-def test_what_comes_too_early_is_put_off(
-    stepping: StepAlignment, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_early_sends_are_delayed(stepping: StepAlignment, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two ranks exchange all they have, over a fast link and a slow one."""
     links = (Link(0, 1, 1, 0.0, 100.0), Link(1, 0, 1, 0.0, 1.0))
     machine = Topology("uneven", 2, links, 0.0, 1.0)

@@ -1,4 +1,4 @@
-"""What all targets share beside the templates' values."""
+"""Options, constants and template files of all targets."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class CodegenOptions:
-    """How to generate.
+    """Options of code generation.
 
     Attributes:
-        blocks_per_link: thread blocks that share the work of one link (GPU targets); None: as many
-            as each algorithm's use of its links asks for.
-        transport: ``kernel``, or ``dma``: copy engines, one copy for each transfer (GPU targets).
+        blocks_per_link: Thread blocks that share the work of one link (GPU targets). None derives
+            the number from each algorithm's use of its links.
+        transport: ``kernel``, or ``dma`` for copy engines with one copy per transfer (GPU targets).
     """
 
     blocks_per_link: int | None = None
@@ -22,21 +22,22 @@ class CodegenOptions:
 TRANSPORTS = ("kernel", "dma")
 
 MAX_PER_LINK = 32
-"""Thread blocks that may share the work of a link."""
+"""Maximum number of thread blocks that share the work of a link."""
 
 
 SLOT_BYTES = 1024 * 1024
-"""Most bytes of a slot of scratch on a GPU."""
+"""Maximum bytes of a scratch slot on a GPU."""
 
 L2_BYTES = 40 * 1024 * 1024
-"""Bytes of scratch of one epoch: an H100 has 50 MB of L2, in which input and output lie, too."""
+"""Scratch bytes of one epoch. An H100 has 50 MB of L2, which also has to hold input and output."""
 
 
 def gpu_slot_bytes(slots: int) -> int:
-    """Return the bytes of a slot on GPUs.
+    """Return the bytes of a scratch slot on GPUs.
 
     Args:
-        slots: Most slots of a direct program, which serves large buffers. On dgx-h100 it is 126.
+        slots: Maximum number of slots of a direct program, which serves large buffers (126 on
+            dgx-h100).
     """
     unit = 64 * 1024
     return max(unit, min(SLOT_BYTES, L2_BYTES // max(1, slots) // unit * unit))
@@ -71,4 +72,4 @@ VARIANTS = (
         "condition": "MPI_VERSION >= 4",
     },
 )
-"""MPI's functions, and those for large counts that MPI 4 added."""
+"""Variants of MPI's functions: the ordinary ones and those for large counts of MPI 4."""

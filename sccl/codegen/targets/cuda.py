@@ -9,7 +9,7 @@ from sccl.codegen.targets.codegen_options import CodegenOptions
 
 SERIAL = False
 PROTOCOLS: Protocols = (("p", 0), ("e", gpu.PACKET_PART_BYTES), ("d", 64 * 1024))
-"""Below the last the second copy costs less than the exchange of addresses before a direct call."""
+"""Below the last size the second copy costs less than the exchange of addresses of direct calls."""
 
 README = {
     "target": "cuda",
@@ -44,10 +44,10 @@ TEXTS = {
 
 
 def files(made: Bundle, options: CodegenOptions) -> dict[str, str]:
-    """Return the sources of a bundle by file name."""
+    """Generate the sources of a bundle by file name."""
     return gpu.files(made, options, TEXTS, "cudaStream_t")
 
 
 def readme(options: CodegenOptions) -> dict[str, str]:
-    """Return what the README says of this target."""
+    """Return the README's values for this target."""
     return README | gpu.readme(options)

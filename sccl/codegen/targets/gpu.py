@@ -1,4 +1,4 @@
-"""What the ``cuda`` and ``hip`` targets share: all but the names of the runtime's functions."""
+"""Common part of the ``cuda`` and ``hip`` targets, which differ in names of runtime functions."""
 
 from __future__ import annotations
 
@@ -20,22 +20,25 @@ from sccl.core.algorithm import Algorithm
 from sccl.core.formatting import format_count
 
 THREADS = 512
-"""Threads of a block: enough 16-byte loads under way to fill a link (SCCL section 4)."""
+"""Threads of a block: enough outstanding 16-byte loads to saturate a link (SCCL section 4)."""
 
 BLOCK_GB_PER_S = 14
-"""Assumed rate of one thread block over a link. Published for NVLink: 10 to 20, none measured here.
-A lane of 25 or 27 GB/s gets two blocks."""
+"""Assumed rate of one thread block over a link. Published values for NVLink are 10 to 20, and we
+measured none. A lane of 25 or 27 GB/s gets two blocks."""
 
 PACKET_BYTES = 16 * 1024
-"""Most of a chunk that is sent at once in packets."""
+"""Maximum bytes of a chunk that is sent at once in packets."""
 
 PACKET_PART_BYTES = 8 * 1024
-"""Up to here twice the bytes cost less, at tens of GB/s, than a fence and a flag: not measured."""
+"""Maximum bytes of a part in packets: twice the bytes then cost less, at tens of GB/s, than a fence
+and a flag. This is an estimate."""
 
 MEMORY_CONTRACT = """\
  *  - Buffers are memory of the calling rank's GPU, the one that was current at the communicator's
- *    first call. `stream` is a {stream}; the call returns when it is under way there. With a NULL
- *    stream the call waits for all work that its thread put on the GPU's default streams (the
+ *    first call. `stream` is a {stream}; the call returns when it is under way there. Before that
+ *    it may wait: for all ranks to make it, if its program is direct and its output is not
+ *    registered; for the call before it, if it is in place with more bytes than any other. With a
+ *    NULL stream the call waits for all work that its thread put on the GPU's default streams (the
  *    legacy one and the thread's own), and returns when it is done. Calls belong on one
  *    communicator at a time, in all threads and streams, where their thread blocks do not all fit
  *    on the GPU together. SCCL_TIMEOUT counts from when a kernel starts, so that calls, refused
@@ -48,7 +51,7 @@ MEMORY_CONTRACT = """\
  *    type or op, is the same error, noticed nearly always, and mostly at once.
  *  - A call that all ranks refuse (SCCL_UNSUPPORTED, SCCL_INVALID) leaves the communicator as it
  *    was. If others make it, it is SCCL_FAILED on all: at the next call for a rank that refused it
- *    on a stream."""
+ *    on a stream or with SCCL_INVALID."""
 
 CAPTURES_CONTRACT = """\
  *  - A stream may be captured, on every rank alike: then the graph repeats the call, with the same
@@ -81,7 +84,7 @@ GPU_FILES = (
 
 
 def without_packets(protocols: Protocols) -> Protocols:
-    """Return the protocols of a target but for packets, as its copy engines have them."""
+    """Return the protocols of a target without packets, for copy engines."""
     first, *others = [(letter, at) for letter, at in protocols if letter != "p"]
     return (first[0], 0), *others
 
@@ -89,11 +92,13 @@ def without_packets(protocols: Protocols) -> Protocols:
 def files(
     bundle: Bundle, options: CodegenOptions, target: Mapping[str, str], stream: str
 ) -> dict[str, str]:
-    """Return the sources of a bundle by file name.
+    """Generate the sources of a bundle by file name.
 
     Args:
-        target: the texts in which CUDA and HIP differ, by the names that templates use.
-        stream: the type of a stream, for the header.
+        bundle: Bundle of the project.
+        options: Code generation options.
+        target: Texts in which CUDA and HIP differ, by their names in the templates.
+        stream: Type of a stream in the header.
     """
     slices = {
         lowered.label: link_slices(lowered.algorithm, options)
@@ -116,7 +121,7 @@ def files(
         "stream_parameter": ", void *stream",
         "stream_argument": "stream",
         "bench_stream": ", nullptr",
-        "any_root": "false",  # links differ from GPU to GPU: an algorithm is for the root it names
+        "any_root": "false",  # links differ between GPUs, so an algorithm serves only its root
         "without_mpi": False,
         "straight": False,
         "counted_contract": COUNTED_CONTRACT,
@@ -132,10 +137,11 @@ def files(
 
 
 def link_slices(algorithm: Algorithm, options: CodegenOptions) -> int:
-    """Return how many thread blocks share the work of a link.
+    """Return the number of thread blocks that share the work of a link.
 
-    By default as many as its busiest step asks for: a link of 18 lanes, of which an algorithm uses
-    two at a time since all links of a GPU share them, needs no more than one of two lanes.
+    The default follows the busiest step. All links of a GPU may share its 18 lanes, so an algorithm
+    uses for example two lanes of a link at a time. Such a link needs as many blocks as one of two
+    lanes.
     """
     if options.transport == "dma":
         return 1
@@ -154,7 +160,7 @@ def link_slices(algorithm: Algorithm, options: CodegenOptions) -> int:
 
 
 def readme(options: CodegenOptions) -> dict[str, str]:
-    """Return what the README says of how calls run."""
+    """Return the README's description of the transport."""
     if options.transport == "dma":
         how = (
             "The copy engines move the chunks: every rank enqueues one copy into a peer's memory\n"

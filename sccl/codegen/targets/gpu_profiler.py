@@ -1,4 +1,4 @@
-"""The program that times transfers between GPUs: what of it CUDA and HIP spell differently."""
+"""Sources of the program that times transfers between GPUs, for CUDA and HIP."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _VERBATIM_FILES = ("gpus.cpp", "plan.hpp")
 
 
 def profiler_files(target: str) -> dict[str, str]:
-    """Return its sources by file name: the runtime of generated code, and what times it.
+    """Generate its sources by file name: the runtime of generated code and the timing program.
 
     Args:
         target: ``cuda`` or ``hip``.

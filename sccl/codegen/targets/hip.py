@@ -9,8 +9,8 @@ from sccl.codegen.targets.codegen_options import CodegenOptions
 
 SERIAL = False
 PROTOCOLS: Protocols = (("p", 0), ("e", gpu.PACKET_PART_BYTES))
-"""Never direct by default: a user's buffer is coarse-grained memory, in which a kernel that runs
-need not see what other GPUs write. The windows are fine-grained."""
+"""Never direct by default, because a user's buffer is coarse-grained memory: a running kernel may
+not see the writes of other GPUs in it. The windows are fine-grained."""
 
 README = {
     "target": "hip",
@@ -26,7 +26,7 @@ README = {
 TEXTS = {
     "target": "hip",
     "api": "hip",
-    "noinline": "__attribute__((noinline))",  # to clang, __noinline__ is but a hint
+    "noinline": "__attribute__((noinline))",  # clang treats __noinline__ as a hint
     "kernel_parameter": "const",
     "captures": "false",
     "flushes": "true",
@@ -36,7 +36,7 @@ TEXTS = {
     "alloc_host": "hipHostMalloc(at, bytes, hipHostMallocMapped | hipHostMallocPortable | "
     "hipHostMallocCoherent)",
     "free_host": "hipHostFree",
-    "ticks_per_ms": "25000",  # of gfx9, where the runtime cannot be asked
+    "ticks_per_ms": "25000",  # value of gfx9, for which the runtime has no query
     "function_attributes": "hipFuncAttributes",
     "pointer_attributes": "hipPointerAttribute_t",
     "pointer_kind": "SCCL_POINTER_KIND",
@@ -48,10 +48,10 @@ TEXTS = {
 
 
 def files(made: Bundle, options: CodegenOptions) -> dict[str, str]:
-    """Return the sources of a bundle by file name."""
+    """Generate the sources of a bundle by file name."""
     return gpu.files(made, options, TEXTS, "hipStream_t")
 
 
 def readme(options: CodegenOptions) -> dict[str, str]:
-    """Return what the README says of this target."""
+    """Return the README's values for this target."""
     return README | gpu.readme(options)

@@ -1,4 +1,4 @@
-"""The ``host`` target: C++17, ranks are MPI processes of one machine."""
+"""The ``host`` target: C++17 for ranks that are MPI processes of one machine."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from sccl.codegen.targets.rendering import render, template_values
 
 SERIAL = True
 PROTOCOLS: Protocols = (("a", 0),)
-"""From which size on one copy by the system beats two through shared memory depends on the machine:
-from some KiB to never. Ranks measure it when they first use a communicator.
-"""
+"""Measured at the first use of a communicator, because the size from which one copy by the system
+is faster than two copies through shared memory depends on the machine: from some KiB to never."""
 
 SLOT_BYTES = 128 * 1024
 
@@ -40,7 +39,7 @@ HOST_FILES = (
 
 
 def files(made: Bundle, _options: CodegenOptions) -> dict[str, str]:
-    """Return the sources of a bundle by file name."""
+    """Generate the sources of a bundle by file name."""
     common = template_values(made)
     values: dict[str, Any] = {
         **common,
@@ -52,9 +51,9 @@ def files(made: Bundle, _options: CodegenOptions) -> dict[str, str]:
         "stream_argument": "nullptr",
         "bench_stream": "",
         "without_mpi": True,
-        "straight": True,  # blocks may go from rank to rank by no program
+        "straight": True,  # blocks may go from rank to rank without a program
         "counted_contract": COUNTED_CONTRACT,
-        "any_root": "true",  # in shared memory, ranks are alike
+        "any_root": "true",  # in shared memory all ranks are equal
         "variants": VARIANTS,
         "passed": passthrough_functions(common["names"], barrier=True),
     }
@@ -63,5 +62,5 @@ def files(made: Bundle, _options: CodegenOptions) -> dict[str, str]:
 
 
 def readme(_options: CodegenOptions) -> dict[str, str]:
-    """Return what the README says of this target."""
+    """Return the README's values for this target."""
     return {"target": "host"}

@@ -1,4 +1,4 @@
-"""MPI's collective functions by their parameters: those that a project does not serve say so."""
+"""MPI's collective functions and their parameters, for the functions that a project passes on."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _SERVED: dict[str, tuple[str, ...]] = {
     "reducescatter": ("Reduce_scatter", "Reduce_scatter_block"),
     "scatter": ("Scatter",),
 }
-"""By collective of a bundle: what `preload.cpp` serves."""
+"""Functions that ``preload.cpp`` serves, by collective of a bundle."""
 
 _IRREGULAR = {
     "allgather": "Allgatherv",
@@ -63,15 +63,15 @@ _IRREGULAR = {
     "gather": "Gatherv",
     "scatter": "Scatterv",
 }
-"""By collective of a bundle: what `irregular.cpp` serves."""
+"""Function that ``irregular.cpp`` serves, by collective of a bundle."""
 
 
 def passthrough_functions(names: Iterable[str], *, barrier: bool) -> list[dict[str, object]]:
-    """Return MPI's variants, each with the functions that a project passes on, and why.
+    """Return MPI's variants with the functions that a project passes on and the reasons.
 
     Args:
-        names: its collectives.
-        barrier: whether it serves that.
+        names: Collectives of the project.
+        barrier: Whether the project serves MPI_Barrier.
     """
     served_names = [name for name in names if name in _SERVED]
     served = {function for name in served_names for function in _SERVED[name]}
@@ -88,11 +88,11 @@ def passthrough_functions(names: Iterable[str], *, barrier: bool) -> list[dict[s
 def _collective_functions(variant: Mapping[str, str]) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield MPI's collectives in a variant, with their parameters before the communicator."""
     for name, parameters in _FUNCTIONS.items():
-        if parameters or not variant["suffix"]:  # else nothing in it is counted
+        if parameters or not variant["suffix"]:  # a barrier has no count, so no large-count form
             yield name, parameters
     for name in _NEIGHBOR_COLLECTIVES:
         parameters = _FUNCTIONS[name]
-        if name == "Alltoallw":  # in bytes, which may be many
+        if name == "Alltoallw":  # its displacements are in bytes, which may exceed int
             parameters = tuple(half.replace("{displacement}", "MPI_Aint") for half in parameters)
         yield f"Neighbor_{name.lower()}", parameters
 

@@ -1,4 +1,4 @@
-"""Rendering: templates hold text with loops; what they say is decided here."""
+"""Compute the values of the templates and render them. Templates contain only text and loops."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 BUFFERS = {Buffer.INPUT: "in", Buffer.OUTPUT: "out", Buffer.SCRATCH: "scratch"}
 
 MAX_NUMBER = 2**16 - 2
-"""The largest number in a field of an instruction; the one after it says that there is none."""
+"""Largest number in a field of an instruction. The next one stands for "none"."""
 
 INDEX_BITS = 14
-"""Bits of a slot's number; the other two of its field are its buffer."""
+"""Bits of a slot's number. The other two bits of its field are its buffer."""
 
 _NAMES = {
     "int8": ("std::int8_t", "MPI_INT8_T"),
@@ -43,28 +43,28 @@ _NAMES = {
 }
 
 TYPES = {name.upper(): (ITEM_BYTES[name], *types) for name, types in _NAMES.items()}
-"""Element types: bytes, C++ type, MPI type."""
+"""Bytes, C++ type and MPI type of each element type."""
 
 
 @lru_cache(maxsize=1)
 def _environment() -> jinja2.Environment:
-    import jinja2  # noqa: PLC0415 - only what generates code needs it, and loading it takes time
+    import jinja2  # noqa: PLC0415 - only code generation needs it, and loading it takes time
 
     return jinja2.Environment(
         loader=jinja2.FileSystemLoader(data_dir("codegen_templates")),
         undefined=jinja2.StrictUndefined,
         keep_trailing_newline=True,
-        autoescape=False,  # noqa: S701 - C++, not HTML; names are reduced to slugs before
+        autoescape=False,  # noqa: S701 - C++, not HTML, and names are already slugs
     )
 
 
 def render(template: str, values: Mapping[str, Any]) -> str:
-    """Return a template of ``codegen_templates`` filled in; an unknown name in it is an error."""
+    """Render a template of ``codegen_templates``. An unknown name in it is an error."""
     return _environment().get_template(template).render(values)
 
 
 def template_values(bundle: Bundle, slices: Mapping[str, int] | None = None) -> dict[str, Any]:
-    """Return what the templates that all targets share need."""
+    """Return the values of the templates that all targets share."""
     programs = list(iterate_programs(bundle))
     layouts = [p.layout for _, _, p in programs]
     blocks = max(1, *(len(r.blocks) for _, _, p in programs for r in p.ranks))
@@ -118,7 +118,7 @@ def iterate_programs(bundle: Bundle) -> Iterable[tuple[BundleEntry, LoweredAlgor
 
 
 def _gpu_identities(bus_ids: BusIds) -> dict[str, str]:
-    """Return which GPU each rank is; bus ids have been checked, and need no quoting."""
+    # The topology reader has checked the bus ids, so they need no quoting.
     if bus_ids == ASCENDING:
         return {"numbering": "ascending", "bus_ids": ""}
     listed = ", ".join(f'"{bus_id}"' for bus_id in bus_ids)
@@ -131,12 +131,12 @@ def _c_list(numbers: Iterable[int]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _InstructionRow:
-    """A row of the table of instructions, by the names of its fields.
+    """A row of the table of instructions.
 
     Attributes:
-        about: the block that it moves, by the number of its data.
-        other: a slot, or the flag of a send's credit.
-        parts: of a block.
+        about: Pattern chunk of the block that it moves.
+        other: Slot, or the flag of a send's credit.
+        parts: Number of parts of a block.
     """
 
     code: str
@@ -151,10 +151,10 @@ class _InstructionRow:
     parts: int = 1
 
     def render_row(self) -> str:
-        """Return it as generated code spells it.
+        """Format the row for generated code.
 
         Raises:
-            ParameterError: a number does not fit into its field.
+            ParameterError: A number does not fit into its field.
         """
         numbers = {"step": self.step, "peer": self.peer, "flag": self.flag, "part": self.part}
         fields = [str(_check_limit(name, number, MAX_NUMBER)) for name, number in numbers.items()]
@@ -181,7 +181,7 @@ def _check_limit(name: str, number: int, cap: int) -> int:
 
 
 def _program_tables(bundle: Bundle, most_blocks: int) -> list[dict[str, Any]]:
-    """Return the rows of all instructions, and where those of each thread block begin."""
+    """Return the rows of all instructions, with the offsets of each thread block."""
     rows, total = [], 0
     for number, (_, lowered, program) in enumerate(iterate_programs(bundle)):
         ranks = []
@@ -209,7 +209,7 @@ def _program_tables(bundle: Bundle, most_blocks: int) -> list[dict[str, Any]]:
 
 
 def _block_rows(program: Program, rank_program: RankProgram) -> list[list[_InstructionRow]]:
-    """Return the lines of each thread block: its instructions, and what they await and publish."""
+    """Return the rows of each thread block: instructions, waits and published marks."""
     marks = _published_marks(rank_program)
     blocks = []
     for number, block in enumerate(rank_program.blocks):
@@ -246,7 +246,7 @@ def _block_rows(program: Program, rank_program: RankProgram) -> list[list[_Instr
 
 
 def _published_marks(rank_program: RankProgram) -> dict[tuple[int, int], int]:
-    """Return, for every instruction that another block waits for, its mark: 1, 2, ... per block."""
+    """Number the instructions of each block that other blocks wait for: 1, 2, ..."""
     awaited = sorted({address for _, line in rank_program.instructions() for address in line.after})
     marks: dict[tuple[int, int], int] = {}
     count: dict[int, int] = {}
@@ -272,7 +272,6 @@ def _instruction_line(program: Program, line: Instruction) -> _InstructionRow:
 
 
 def _forward_line(line: Instruction, part: int) -> _InstructionRow:
-    """Return the last row of an instruction whose result is sent on."""
     peer, flag = line.next_peer or 0, line.next_flag or 0
     return _InstructionRow("onward", line.step, peer=peer, flag=flag, part=part, other=line.credit)
 
@@ -312,10 +311,10 @@ def _collective_values(bundle: Bundle, slices: Mapping[str, int]) -> list[dict[s
 
 
 def _direct_blocks(lowered: LoweredAlgorithm) -> list[list[str]]:
-    """Return, of a rooted algorithm of one step, the block that a rank gives each, itself included.
+    """Return the block that each rank gives each rank in a rooted one-step algorithm.
 
-    By giver and taker: first its number among the giver's input blocks, then among the taker's
-    output blocks; -1 where there is none. Empty for other algorithms.
+    The first table has its number among the giver's input blocks, the second among the taker's
+    output blocks, by giver and taker, and -1 for no block. Other algorithms have no table.
     """
     algorithm, layout = lowered.algorithm, lowered.eager.layout
     if algorithm.steps > 1 or algorithm.collective.name not in ROOTED:
@@ -354,7 +353,7 @@ def _program_row(number: int, program: Program, slices: int) -> dict[str, Any]:
 
 
 def _function_values(entry: BundleEntry) -> dict[str, str]:
-    """Return the C function of a collective: parameters, and what it passes on."""
+    """Return the C function of a collective: its parameters and the arguments of its call."""
     both = "const void *send, void *recv"
     buffers = "void *buffer" if entry.identifier == "broadcast" else both
     op = ", sccl_op op" if entry.combining else ""

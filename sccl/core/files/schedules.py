@@ -171,7 +171,6 @@ def _head(schedule: Schedule) -> ScheduleWire:
 
 
 def _batches(schedule: Schedule) -> Iterator[list[_Row]]:
-    """Yield the rows as files have them."""
     ends = np.array([link.edge for link in schedule.topology.links], dtype=np.int64)
     for rows in schedule.batches():
         yield _rows(rows, ends)

@@ -106,7 +106,8 @@ class TopologyWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
         Meta(description="Switch nodes, by name; they are numbered ranks, ranks+1, ..."),
     ] = ()
     chassis: Annotated[
-        tuple[tuple[_Index, ...], ...], Meta(description="Ranks that share an enclosure.")
+        tuple[tuple[_Index, ...], ...],
+        Meta(description="Groups of closely linked ranks, such as the GPUs of a node."),
     ] = ()
     labels: Annotated[
         tuple[str, ...], Meta(description="Name of each rank on the machine; default: its number.")
@@ -122,7 +123,7 @@ class TopologyWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class NetworkWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
-    """The network that joins several chassis: for 'sccl topo import --chassis N --network FILE'."""
+    """The network that joins several nodes: for 'sccl topo import --nodes N --network FILE'."""
 
     schema: _Version = 1
     kind: Literal["network"] = "network"
@@ -131,7 +132,7 @@ class NetworkWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
         Literal["switch", "rails", "full"],
         Meta(
             description="'switch': one for all NICs; 'rails': one for the i-th NICs of all "
-            "chassis; 'full': links between all NICs of different chassis."
+            "nodes; 'full': links between all NICs of different nodes."
         ),
     ]
     gb_per_s: Annotated[
@@ -151,7 +152,7 @@ class NetworkWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     nics: Annotated[
         _Count | tuple[tuple[_Index, ...], ...] | None,
         Meta(
-            description="Number of NICs per chassis (GPUs are divided evenly in their order), or "
+            description="Number of NICs per node (GPUs are divided evenly in their order), or "
             "the GPUs of each NIC; default: the value in the machine's file, else one "
             "per GPU."
         ),

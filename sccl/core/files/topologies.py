@@ -121,7 +121,6 @@ def _all_links_from_wire(wire: TopologyWire) -> tuple[Link, ...]:
 
 
 def _sides_from_wire(wire: TopologyWire, links: tuple[Link, ...]) -> list[Budget]:
-    """Return 'egress' and 'ingress' as budgets."""
     if wire.egress is None and wire.ingress is None:
         return []
     if wire.switches:

@@ -1,11 +1,12 @@
-"""The analytical networks of ASTRA-sim: which of them a machine is, and its file.
+"""Choose the analytical network of ASTRA-sim that represents a machine, and write its file.
 
-Of several dimensions only one is aware of congestion: a ring, a switch, or a link for each pair of
-ranks, which holds every machine whose links cost alike, since an algorithm sends over links alone.
-Bandwidths are in GiB/s (though they say GB), latencies in nanoseconds, both of one link.
+The congestion-aware backend has one dimension: a ring, a switch, or a link for each pair of ranks.
+The last one represents every machine with equal links, since an algorithm uses only links.
+Bandwidths are in GiB/s (the file's key is GB), latencies in nanoseconds, both per link.
 
-Its switch stores a chunk whole and has room for all, so a chunk takes its time twice. Where links
-with budgets stand for an NVSwitch, our chunks pass once: it is not taken unless it is asked for.
+Its switch stores whole chunks in unlimited memory, so a chunk takes its transmission time twice. If
+links with budgets model an NVSwitch, our chunks take it once, so the switch needs an explicit
+request.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ class AnalyticalNetwork:
     """A network of one dimension.
 
     Attributes:
-        gb_per_s: of each link, 10^9 bytes per second.
-        alpha_us: of each link.
-        note: what has to be known of it; empty: nothing.
+        gb_per_s: Bandwidth of each link, 10^9 bytes per second.
+        alpha_us: Latency of each link.
+        note: Note for the user, or empty.
     """
 
     kind: Kind
@@ -38,7 +39,7 @@ class AnalyticalNetwork:
     note: str = ""
 
     def file_text(self) -> str:
-        """Return its file."""
+        """Format the network file."""
         return (
             f"topology: [ {self.kind} ]\nnpus_count: [ {self.ranks} ]\n"
             f"bandwidth: [ {self.gb_per_s * 1e9 / _GIB!r} ]  # GiB/s\n"
@@ -46,13 +47,13 @@ class AnalyticalNetwork:
         )
 
     def check_bytes(self, smallest: int) -> None:
-        """Check that chunks take time.
+        """Check that every chunk takes at least a nanosecond.
 
         Args:
-            smallest: the bytes of the smallest chunk.
+            smallest: Bytes of the smallest chunk.
 
         Raises:
-            ParameterError: one passes in no time.
+            ParameterError: The chunk takes less.
         """
         if smallest < self.gb_per_s:
             raise ParameterError(
@@ -63,11 +64,12 @@ class AnalyticalNetwork:
 
 @dataclass(frozen=True, slots=True)
 class Star:
-    """Ranks around one switch, over links that cost alike.
+    """Ranks around one switch, with equal links.
 
     Attributes:
-        alpha_us: of the way to the switch, or from it.
-        switch: None: links with budgets stand for it.
+        gb_per_s: Bandwidth of each link.
+        alpha_us: Latency of a link to or from the switch.
+        switch: The switch, or None if links with budgets model it.
     """
 
     gb_per_s: float
@@ -76,7 +78,7 @@ class Star:
 
 
 def find_star(topology: Topology) -> Star | None:
-    """Return a machine as a star; None: it is none."""
+    """Return a machine as a star, None if it is not a star."""
     costs = {(k.lanes * k.gb_per_s, k.alpha_us) for k in topology.links}
     ranks = range(topology.ranks)
     if len(costs) > 1:
@@ -97,13 +99,14 @@ def find_star(topology: Topology) -> Star | None:
 
 
 def choose_network(topology: Topology, wish: str) -> AnalyticalNetwork:
-    """Return which network a machine is.
+    """Return the network that represents a machine.
 
     Args:
-        wish: its kind, or ``auto``.
+        topology: The machine.
+        wish: Kind of network, or ``auto``.
 
     Raises:
-        TopologyError: none, or not that which is told.
+        TopologyError: No network represents the machine, or not the requested one.
     """
     star = find_star(topology)
     if star is not None and (star.switch is not None or wish == "Switch"):
@@ -146,11 +149,6 @@ def _switch_network(topology: Topology, star: Star) -> AnalyticalNetwork:
 
 
 def _check_uniform(topology: Topology, star: Star | None) -> None:
-    """Check that all there is of a machine is links that cost alike.
-
-    Raises:
-        TopologyError: there is more.
-    """
     costs = {(k.lanes * k.gb_per_s, k.alpha_us) for k in topology.links}
     if star is not None:
         raise TopologyError(

@@ -1,13 +1,16 @@
-"""A machine as ASTRA-sim's ns-3 backend takes it: nodes, switches, and links of any speed.
+"""Write a machine for ASTRA-sim's ns-3 backend: nodes, switches, and links of any speed.
+
+A topology lists nodes, switches, and links, which are symmetric. If two nodes have several links,
+ns-3 uses only the last one, so all lanes are written as one link of their total speed. ns-3 routes
+messages over the fewest links, and ranks do not forward. A one-way link of ours also carries
+acknowledgements in the other direction there.
+
+A message is complete when its last acknowledgement has returned, so latency counts in both
+directions and links get half of our latency. Messages consist of packets, which share a link with
+those of other messages.
 
 Source: ``astra-sim/network_frontend/ns3`` of ASTRA-sim 518bd51, and ``scratch/common.h`` and
-``scratch/config`` of astra-sim/astra-network-ns3. A topology names nodes, which of them are
-switches, and links, which are the same both ways; of several links between two nodes it takes only
-the last, so lanes are written as one link of all their speed. Ways are of fewest links, which it
-finds itself; ranks forward nothing. What leads one way here carries acknowledgements back there.
-
-A message there is done when its last acknowledgement is back, so that a latency counts both ways:
-links get half of what ours have. It is sent in packets, which share a link with those of others.
+``scratch/config`` of astra-sim/astra-network-ns3.
 """
 
 from __future__ import annotations
@@ -28,13 +31,13 @@ CONFIG, TOPOLOGY, LOGICAL, FLOWS, TRACED = (
     "traced.txt",
 )
 MAX_CHUNK_BYTES = 2**31 - 1
-"""Of a message: it counts what is left of one in 32 bits."""
+"""Maximum bytes of a message, whose remaining bytes ns-3 counts in 32 bits."""
 
 MIN_PACKET, MAX_PACKET = 1000, 60_000
-"""Bytes of a packet beside its headers: those of its examples, and what 16 bits count."""
+"""Payload bytes of a packet: the minimum of ns-3's examples, and a maximum that fits 16 bits."""
 
 PACKET_NS = 40
-"""That a packet is to take at least: parts of a nanosecond are cut off, of each packet."""
+"""Minimum nanoseconds of a packet, because ns-3 rounds the time of each packet down."""
 
 _PACKETS = (
     "messages go in packets, which have headers and are acknowledged, so times are some percent "
@@ -51,7 +54,7 @@ NOTES = (
 )
 
 _KB_PER_GBPS, _MAX_KB = 4, 800
-"""What a queue has before packets are marked, as in its examples: 100 KB at 25 Gb/s."""
+"""Queue length at which packets are marked, as in ns-3's examples: 100 KB at 25 Gb/s."""
 
 _CONFIG = """\
 ENABLE_QCN 1
@@ -84,18 +87,19 @@ QLEN_MON_FILE queues.txt
 QLEN_MON_START 0
 QLEN_MON_END 20000
 """
-"""CC_MODE 12 is none of its congestion controls: packets go as fast as links let them."""
+"""CC_MODE 12 disables congestion control, so packets go at link speed."""
 
 
 def ns3_files(topology: Topology, largest: int) -> dict[str, bytes]:
-    """Return the files of a machine.
+    """Generate the files of a machine.
 
     Args:
-        largest: the bytes of the largest message: a chunk, or those that are sent as one.
+        topology: The machine.
+        largest: Bytes of the largest message, which is a chunk or a transfer of several.
 
     Raises:
-        TopologyError: links cost something else back, or budgets are no switch's.
-        ParameterError: messages are larger than it counts.
+        TopologyError: The two directions of a link differ, or budgets do not model a switch.
+        ParameterError: A message exceeds the maximum.
     """
     if largest > MAX_CHUNK_BYTES:
         raise ParameterError(
@@ -118,7 +122,6 @@ def ns3_files(topology: Topology, largest: int) -> dict[str, bytes]:
 
 
 def _config_text(links: list[Link]) -> str:
-    """Return what ns-3 is told beside from how much in a queue on packets are marked."""
     fastest = max(k.lanes * k.gb_per_s for k in links)
     packet = min(MAX_PACKET, max(MIN_PACKET, math.ceil(PACKET_NS * fastest)))
     read = f"TOPOLOGY_FILE {TOPOLOGY}\nFLOW_FILE {FLOWS}\nTRACE_FILE {TRACED}\n"
@@ -130,7 +133,7 @@ def _gbps(link: Link) -> float:
 
 
 def _marking_thresholds(rates: list[int]) -> str:
-    """Return from how many KB in a queue on packets are marked, of each rate, and how often."""
+    """Format the queue lengths at which packets are marked, and the probability, by rate."""
     thresholds = {rate: min(_MAX_KB, max(1, round(_KB_PER_GBPS * rate / 1e9))) for rate in rates}
     maps = {
         "KMAX_MAP": {rate: str(4 * kb) for rate, kb in thresholds.items()},
@@ -144,7 +147,7 @@ def _marking_thresholds(rates: list[int]) -> str:
 
 
 def _physical_links(topology: Topology) -> tuple[int, list[Link]]:
-    """Return how many switches there are, and links of which each stands for both directions."""
+    """Return the number of switches, and symmetric links."""
     if topology.budgets:
         star = find_star(topology)
         if star is None:

@@ -88,7 +88,6 @@ class _Demand:
         self.sizes = [(gpu.inputs, gpu.outputs) for gpu in program.gpus]
 
     def labels(self) -> list[Label]:
-        """Return all chunks of all inputs."""
         return [(rank, index) for rank in range(self.ranks) for index in range(self._inputs(rank))]
 
     def _inputs(self, rank: int) -> int:
@@ -148,7 +147,6 @@ class _Demand:
         return (rank, buffer, index)
 
     def initial(self, *, in_place: bool) -> dict[Place, Content]:
-        """Return the contents of buffers at the beginning."""
         return {
             self.place(rank, "input", index, in_place=in_place): frozenset({(rank, index)})
             for rank, index in self.labels()
@@ -284,7 +282,7 @@ class _GraphBuilder:
     def _add_dependency(
         self, rank: int, dep: tuple[int, int], after: list[int]
     ) -> tuple[tuple[int, ...], str]:
-        """Add a dependency: on the first step from there on that tells others."""
+        """Add a dependency on the first step from there on that notifies others."""
         blocks = self.program.gpus[rank].blocks
         block, index = dep
         if block >= len(blocks) or not 0 <= index < len(blocks[block].steps):

@@ -90,7 +90,6 @@ Blocks = dict[tuple[int, int, int], list[MscclOp]]
 
 
 def _build_blocks(writer: StepWriter, spread: Spread, *, fuse: bool) -> list[Blocks]:
-    """Return the thread blocks of every rank."""
     channel = _assign_channels(writer.ops, spread)
     all_blocks = []
     for rank_ops in writer.ops:

@@ -129,7 +129,7 @@ class StepWriter:
         order, kept = (step, chunk, 1, number), (number,)
         sent = MscclOp("s", (step, chunk, 0, rank), (source,), origin, home, home, rank, arrival)
         come = MscclOp(kind, order, kept, operand, home, origin, peer, arrival)
-        # What is a transfer by itself has a number that no party has.
+        # A separate transfer gets a negative number, which no party has.
         self.transfers[self.party.get(arrival, ~arrival)].append((sent, come))
 
 

@@ -35,7 +35,7 @@ kind. The executor does not check it.
 MAX_CHANNEL_PER_OPERATION = 8
 """Not checked there."""
 MAX_BUFFERS_PER_OPERATION = 10
-"""Two local ones and as many as there are channels. Not checked there."""
+"""Two local buffers and one per channel. The executor does not check this limit."""
 MAX_DEVICE_SYNCERS = 16
 """Barriers across thread blocks. Not checked there."""
 MAX_DEVICE_SEMAPHORES = 16
@@ -127,7 +127,6 @@ def _op_rules(op: OpPart) -> Iterator[str]:
 
 
 def _kernel_deviations(op: OpPart, *, piped: bool) -> Iterator[str]:
-    """Yield the deviations of the kernel from an operation."""
     memory, ported = op.channel_type == "memory", op.channel_type == "port"
     if op.name == "pws" and memory:
         yield "over a memory channel it puts and does not signal: write put, nop, signal"

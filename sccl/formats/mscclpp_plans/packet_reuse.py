@@ -66,7 +66,6 @@ def completed_by_end(
 
 
 def _packet_readers(steps: Sequence[GraphStep]) -> dict[Place, set[int]]:
-    """Return which steps read each packet."""
     readers: dict[Place, set[int]] = defaultdict(set)
     for number, step in enumerate(steps):
         for move in step.moves:

@@ -173,7 +173,7 @@ class GpuPart(msgspec.Struct):
 
 
 class PlanPart(msgspec.Struct):
-    """A plan. No field of its own says which MSCCL++ it is for, ``written_for`` is sccl's."""
+    """A plan. MSCCL++ has no field for its version, so ``written_for`` is a field of sccl."""
 
     name: str
     collective: str
@@ -262,7 +262,6 @@ def is_packet(op: OpPart, index: int, *, source: bool) -> bool:
 
 
 def _missing_parts(plan: PlanPart) -> Iterator[str]:
-    """Yield the missing parts that a plan names."""
     ranks = range(len(plan.gpus))
     if not plan.gpus:
         yield "it has no ranks"

@@ -145,7 +145,6 @@ class _GraphBuilder:
         ]
 
     def initial_content(self) -> dict[Place, Content]:
-        """Return the contents of buffers at the beginning."""
         contents: dict[Place, Content] = {}
         for label in self.demand.chunks:
             for part in range(self.grain):

@@ -35,12 +35,12 @@ Spread = Callable[[int], int]
 
 @dataclass(frozen=True, slots=True)
 class LoweringOptions:
-    """How an algorithm is to be written.
+    """Options of lowering.
 
     Attributes:
-        blocks: thread blocks of a rank at least, where all memory is reached directly.
-        packets: whether data goes as packets.
-        flushes: whether ports are flushed by an operation of its own.
+        blocks: Minimum number of thread blocks of a rank, if all memory is directly accessible.
+        packets: Whether data travels in packets.
+        flushes: Whether a separate operation flushes ports.
     """
 
     blocks: int
@@ -83,7 +83,6 @@ def lower_to_gpus(instances: Instances, manner: LoweringOptions) -> tuple[list[G
 
 
 def _instance_lane(instances: Instances, lanes: int, spread: Spread, chunk: int) -> int:
-    """Return the lane of a chunk among those of all instances."""
     instance, local_chunk = instances.locate(chunk)
     return instance * lanes + spread(local_chunk)
 
@@ -156,8 +155,6 @@ def rank_nodes(topology: Topology) -> list[int]:
 
 
 class _PlanWriter:
-    """Writes plans of lanes."""
-
     def __init__(
         self,
         algorithm: Algorithm,

@@ -1,8 +1,8 @@
 """Compute the actions of ranks for each chunk and step, and the places of data.
 
 Senders write. Over signals, final outputs are written in place at once, which saves a copy through
-scratch. Operands of reductions get their own places in scratch. As packets, everything gets its own
-place in scratch, from where the receiver takes it. So within a call no rank needs to know that a
+scratch. Operands of reductions get their own places in scratch. In packets, every chunk gets its
+own place in scratch, and the receiver reads it there. So within a call no rank needs to know that a
 place is free again.
 """
 

@@ -72,9 +72,9 @@ class _RankRole:
     """A rank in an operation.
 
     Attributes:
-        group: the number of its group. 0: that of all, or it computes.
-        ends: of a send the rank that gives and the one that takes.
-        sends: whether it is the first of these.
+        group: Number of its group, 0 for all ranks and for computations.
+        ends: Source and destination of a send.
+        sends: Whether it is the source.
     """
 
     op: str
@@ -85,8 +85,6 @@ class _RankRole:
 
 @dataclass(frozen=True)
 class _RankTraces:
-    """The nodes of ranks."""
-
     stepped: VerifiedTrainingPlan
 
     @cached_property
@@ -115,7 +113,6 @@ class _RankTraces:
         return {group: number for number, group in enumerate(partial_groups, 1)}
 
     def place(self, name: str, rank: int) -> _RankRole:
-        """Return the role of a rank in an operation."""
         op = self._calls.get(name)
         if op is None:
             return _RankRole(name)
@@ -155,7 +152,6 @@ class _RankTraces:
         return data, control
 
     def nodes(self, places: Sequence[_RankRole]) -> Iterator[Node]:
-        """Yield the nodes of a rank, of its operations."""
         rank_numbers = {self.numbers[place.op] for place in places}
         data, control = self._needs
         options = dict(self.stepped.plan.options)
@@ -180,7 +176,6 @@ class _RankTraces:
     def _call_attributes(
         self, call: CommOp, place: _RankRole
     ) -> tuple[NodeKind, dict[str, int | bool | str]]:
-        """Return the kind of a rank's call, and its attributes."""
         if place.ends:
             gives, takes = place.ends
             attributes: dict[str, int | bool | str] = {"comm_size": call.size_bytes}

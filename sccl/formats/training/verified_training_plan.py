@@ -13,11 +13,11 @@ from sccl.core.workload_ops import Dependency
 
 @dataclass(frozen=True, slots=True)
 class VerifiedTrainingPlan:
-    """A training plan that the judge has passed.
+    """A training plan that passed verification.
 
     Attributes:
-        name: of the file that it is from: letters, digits and hyphens.
-        waits: all that waits: as the workload says, by order of streams, and by host programs.
+        name: Name of its file: letters, digits and hyphens.
+        waits: All dependencies: of the workload, of the order of streams, and of host programs.
     """
 
     name: str

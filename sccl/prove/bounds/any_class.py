@@ -130,7 +130,7 @@ def _partitions(topology: Topology, weakest: Partition | None) -> Iterator[Parti
 
 
 def _crossing_links(topology: Topology, groups: Sequence[Collection[int]]) -> set[Edge]:
-    """Return the links between groups; of a single one, those that enter it."""
+    """Return the links between groups, or those that enter a single group."""
     of = {rank: i for i, group in enumerate(groups) for rank in group}
     if len(groups) == 1:
         return {(u, v) for u, v in topology.edges if v in of and u not in of}

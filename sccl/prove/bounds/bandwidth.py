@@ -21,10 +21,10 @@ _CUT_LP_RANKS = 64  # above, with budgets, only simple proofs: valid, perhaps no
 
 
 def bandwidth_bound(topology: Topology, collective: Collective) -> BandwidthProof:
-    """Return the best certified lower bound on R for ``collective``; divide by C for R/C.
+    """Return the best certified lower bound on R for ``collective``. Divide by C for R/C.
 
     Args:
-        collective: a non-combining one whose demand is reachable.
+        collective: Non-combining collective with a reachable demand.
     """
     best = _best_proof(topology, collective, simple_proofs(topology, collective))
     lp_proof = _best_proof(

@@ -51,7 +51,7 @@ class BandwidthProof:
     Attributes:
         value: the claimed bound on R, for the collective it was made for.
         prices: (constraint, price), by constraint name, where there is a price.
-        cuts: the weighted cuts; empty if lengths prove the bound.
+        cuts: the weighted cuts, empty if lengths prove the bound.
     """
 
     value: Fraction

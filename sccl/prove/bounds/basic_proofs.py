@@ -17,9 +17,9 @@ _MAX_LENGTH_WORK = 12_000_000  # sources times edges: beyond, exact shortest pat
 
 
 def simple_proofs(topology: Topology, collective: Collective) -> Iterator[BandwidthProof]:
-    """Yield proofs worth trying on every machine, a cut first; values are not filled in.
+    """Yield cheap candidate proofs for every machine, a cut first, without their values.
 
-    On symmetric machines one of them is already the best bound there is.
+    On symmetric machines one of them already gives the best possible bound.
     """
     links, lanes = topology.edges, topology.lanes()
     best: tuple[Fraction, frozenset[int]] | None = None

@@ -17,7 +17,7 @@ from sccl.core.topology import ConstraintKey, Topology
 from sccl.prove.bounds.bandwidth_proof import BandwidthProof, nonzero_prices, shortest_paths
 from sccl.solvers.lp import Model, Variable, fast_sum, solve, to_fraction
 
-_MAX_VARIABLES = 10_000  # beyond, GLOP takes minutes; simple proofs remain
+_MAX_VARIABLES = 10_000  # beyond, GLOP takes minutes, and only simple proofs remain
 
 _Commodity = tuple[frozenset[int], Counter[int]]
 """Sources (flow may start anywhere in them) and how much each rank wants."""

@@ -35,13 +35,13 @@ _SIMPLE_DENOMINATOR = 60  # denominators of prices that are likely to be meant
 
 
 def orbit_flow_proofs(topology: Topology, collective: Collective) -> Iterator[BandwidthProof]:
-    """Yield proofs of an alltoall by prices of orbits; none: it is too large.
+    """Yield proofs of an alltoall by prices of orbits, none if it is too large.
 
-    The same one twice: at prices as they are, and at simple ones near them.
+    One proof has the optimal prices, the other one rounds them to simple fractions.
 
     Raises:
-        SolverError: no solver finds the optimum of a linear program.
-        KeyboardInterrupt: the user interrupted.
+        SolverError: No solver finds the optimum of a linear program.
+        KeyboardInterrupt: The user interrupted.
     """
     if len(topology.links) > MAX_BLISS_LINKS:
         return
@@ -133,7 +133,7 @@ class _OrbitPriceSearch:
 def _constraint_orbits(
     topology: Topology, symmetries: tuple[Permutation, ...]
 ) -> list[list[Constraint]]:
-    """Return the orbits of constraints; of equal ones each is in the same."""
+    """Return the orbits of constraints, with equal constraints in one orbit."""
     by_key: dict[tuple[frozenset[tuple[int, int]], int], list[Constraint]] = {}
     for constraint in topology.constraints():
         key = (

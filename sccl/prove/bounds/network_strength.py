@@ -98,7 +98,7 @@ class _GreedyPolymatroid:
         self.infinite = int(self.lanes.sum()) + ranks * 2 * guess.numerator + 1
 
     def add(self, rank: int) -> frozenset[int]:
-        """Add the value of the next rank; return the set that it is the minimum of."""
+        """Add the value of the next rank and return the set whose minimum it is."""
         values = np.array(self.values, np.int64)
         wins, costs = np.zeros(self.ranks, np.int64), np.zeros(self.ranks, np.int64)
         wins[:rank], costs[:rank] = np.maximum(values, 0), np.maximum(-values, 0)
@@ -158,15 +158,14 @@ class _MergedSets:
         return int(self.lanes.sum()) // 2
 
     def rounds(self) -> Fraction:
-        """Return the bound in rounds, up to a constant factor; 0 if no data are sent."""
+        """Return the bound in rounds, up to a constant factor, or 0 if no data are sent."""
         return Fraction(self._exchange_demand(), max(self._max_carried(), 1))
 
     def partition(self) -> Partition:
-        """Return the sets."""
         return tuple(sorted((frozenset(group) for group in self.members), key=min))
 
     def merge(self) -> bool:
-        """Merge the two sets that leave the most rounds; return False if two are left."""
+        """Merge the two sets that leave the most rounds, and return False if two are left."""
         if len(self.members) <= 2:
             return False
         less = (self.of * self.amounts) @ self.of.T

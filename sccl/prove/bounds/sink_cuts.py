@@ -7,7 +7,7 @@ source into the machine, whose links carry a times their lanes. If P b do not re
 outside of a cut with a greater ratio, which is the next guess. Once all ranks are reached, no cut
 has a greater ratio. Only integers are used.
 
-Source: Zhao et al., ForestColl (arXiv 2402.06787), theorem 1, for the ratio; Dinkelbach, On
+Source: Zhao et al., ForestColl (arXiv 2402.06787), theorem 1, for the ratio. Dinkelbach, On
 nonlinear fractional programming (1967).
 """
 
@@ -48,14 +48,14 @@ def sinks_proof(
 def fullest_cut(
     topology: Topology, sinks: Iterable[int], guess: Fraction
 ) -> tuple[Fraction, frozenset[int]]:
-    """Return the least R/C of an allgather without budgets, and the ranks that all must enter.
+    """Return the minimum R/C of an allgather without budgets, and its bottleneck cut.
 
     Args:
-        sinks: of ranks that are images of one another under symmetries one is enough.
-        guess: the ratio of some cut.
+        sinks: Ranks to test as sinks. One of each orbit under symmetries is enough.
+        guess: Ratio of some cut.
 
     Returns:
-        the ratio, and outside of which ranks the cut is; none: no cut has more than the guess.
+        The ratio, and the ranks outside of the cut, none if no cut exceeds the guess.
     """
     ranks = topology.ranks
     links = np.array([k.edge for k in topology.links], np.int64)

@@ -41,7 +41,7 @@ from sccl.topo.symmetry.automorphisms import automorphisms
 from sccl.topo.symmetry.orbits import rank_orbits
 
 MAX_CENTERS = 32
-"""Ranks around which cuts are tried; of more, one of those that are images of each other."""
+"""Maximum number of ranks around which cuts are tried. Beyond, one of each orbit is tried."""
 
 MAX_RANKS = 1024
 """Beyond, distances take minutes."""
@@ -157,7 +157,7 @@ def completion_time_bound(
 
 
 def _bandwidth_us_per_byte(topology: Topology, spec: Spec) -> Fraction:
-    """Return the time per byte by the bound on R/C; 0 if unknown, as where lanes differ."""
+    """Return the time per byte by the bound on R/C, or 0 if unknown, as where lanes differ."""
     speeds = {*(link.gb_per_s for link in topology.links), *topology.budget_speeds()}
     sums = is_allreduce(spec)
     too_many = topology.ranks > MAX_PRICED_RANKS and not sums
@@ -246,14 +246,13 @@ class _CutSearch:
         }
 
     def time_cuts(self) -> Iterator[TimeCut]:
-        """Yield the crossings of each cut."""
         ranks: Iterable[int] = range(self.topology.ranks)
         if self.topology.ranks > MAX_CENTERS:
             ranks = rank_orbits(self.topology, automorphisms(self.topology, self.collective))
         for centre in (centres := list(ranks)[:MAX_CENTERS]):
             yield from self._radius_cuts(centre)
         everyone = frozenset(self.nodes)
-        if self.is_allreduce:  # each rank by itself: what R/C says where links are not equally fast
+        if self.is_allreduce:  # each rank by itself: the R/C bound if links differ in speed
             yield from self._group_cuts([frozenset([rank]) for rank in range(self.topology.ranks)])
         if self.is_allreduce and len(self.classes) > 1:
             from sccl.prove.bounds.network_strength import merged_partition  # noqa: PLC0415 - loads OR-Tools
@@ -270,7 +269,7 @@ class _CutSearch:
                 for left in lefts:
                     for sources, goals in self._distant_ranks(left):
                         yield from self._class_cuts(left, sources, goals)
-                for centre in inside.intersection(centres):  # what enters elsewhere has to go on
+                for centre in inside.intersection(centres):  # data from elsewhere have to go on
                     for left in lefts:
                         yield from self._root_cuts(left, centre)
 

@@ -57,8 +57,8 @@ class TimedFlow:
     """A flow through time on a machine.
 
     Args:
-        apart: links whose capacities are given one by one, by their place among the links; where
-            there are any, ranks are not merged.
+        apart: Indices of the links with individual capacities. If there are any, ranks are not
+            merged.
     """
 
     def __init__(
@@ -210,14 +210,14 @@ def demand_flows(
     apart: Sequence[int],
     symmetries: Sequence[Permutation] = (),
 ) -> Iterator[TimedFlow]:
-    """Yield the flows that every algorithm contains, the farthest first; of images, one.
+    """Yield one flow of each orbit that every algorithm contains, the farthest first.
 
-    All chunks', where that is a flow (:func:`single_flow_ends`), else those of each rank that wants
-    some: as many as fit into memory.
+    It is the flow of all chunks, if that is a flow (:func:`single_flow_ends`), and otherwise the
+    flows to each rank, as many as fit into memory.
 
     Args:
-        apart: as of :class:`TimedFlow`.
-        symmetries: under which the capacities of links that are apart are the same.
+        apart: Links with individual capacities, as in :class:`TimedFlow`.
+        symmetries: Symmetries that preserve the capacities of these links.
     """
     joint_ends = single_flow_ends(collective)
     if not apart:
@@ -313,7 +313,7 @@ def group_flows(
 
 
 def _predecessors(topology: Topology) -> tuple[tuple[int, ...], ...]:
-    """Return, for each rank, those with a link to it; far sooner than of the reversed machine."""
+    """Return the predecessors of each rank, much faster than from the reversed machine."""
     into: list[list[int]] = [[] for _ in range(topology.ranks)]
     for link in topology.links:
         into[link.dst].append(link.src)

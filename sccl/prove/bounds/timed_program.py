@@ -88,13 +88,13 @@ class _LabelImages:
 
 
 class TimedProgram:
-    """Rounds by step, and loads of links that share budgets, at which no cut so far is short.
+    """Rounds by step, and loads of links with shared budgets, that satisfy all cuts so far.
 
     Attributes:
-        apart: the places, among the links, of those that share budgets.
-        symmetries: symmetries under which these carry the same.
-        rounds: by step, of the last solution.
-        loads: by link that is apart, and step; likewise.
+        apart: Indices of the links that share budgets.
+        symmetries: Symmetries under which these links have equal loads.
+        rounds: Rounds of each step in the last solution.
+        loads: Loads of these links by step in the last solution.
     """
 
     def __init__(self, topology: Topology, collective: Collective, steps: int) -> None:
@@ -149,7 +149,7 @@ class TimedProgram:
         return _ProgramRow(row, coefficients, lower_bound or 0)
 
     def add(self, labels: Labels) -> bool:
-        """Add a cut; return False if an image of it is there, or nothing has to cross it."""
+        """Add a cut, and return False if an image of it exists or nothing has to cross it."""
         labels = self._images.images_of(labels)[0]
         if labels in self._cuts:
             return False

@@ -354,7 +354,7 @@ def _require_algorithm(
 def _check_limit_point(case: Case, claim: LimitPointWire, covered: Coverage, work: Work) -> None:
     equal = claim.halves == "equal"
 
-    def least(steps: int) -> Fraction | None:
+    def min_cost(steps: int) -> Fraction | None:
         """Return the lower bound on R/C with that many steps. None: there is no such algorithm."""
         work.spend(10 * steps * (1 + len(covered.tree_limits)))
         if not claim.trees:
@@ -365,7 +365,7 @@ def _check_limit_point(case: Case, claim: LimitPointWire, covered: Coverage, wor
         return max(tree_sends_bound(case.topology, collective), covered.tree_lower_bound(steps))
 
     fewer = claim.steps - (case.dual.phases if equal and not claim.trees else 1)
-    _require_undominated(claim, least(claim.steps), fewer, least(fewer))
+    _require_undominated(claim, min_cost(claim.steps), fewer, min_cost(fewer))
 
 
 def _require_undominated(

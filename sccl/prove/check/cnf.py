@@ -7,18 +7,18 @@ the order of interchangeable chunks, which is proved below. It shares no code wi
 Variables: ``held(c, n, t)``, rank n holds chunk c before step t (t = S: in the end), and ``sent(c,
 u, v, s)``, chunk c goes over (u, v) in step s (SCCL section 3.3: V_t and T). Clauses:
 
-1. held(c, n, 0) exactly if (c, n) is in pre;
-2. held(c, n, t) implies held(c, n, t+1);
-3. held(c, v, s+1) needs held(c, v, s) or some sent(c, u, v, s);
-4. sent(c, u, v, s) needs held(c, u, s);
-5. held(c, n, S) for (c, n) in post;
-6. for each (L, b) and step s, at most b * r_s of the sent(c, u, v, s) with (u, v) in L, by a
+1. held(c, n, 0) exactly if (c, n) is in pre.
+2. held(c, n, t) implies held(c, n, t+1).
+3. held(c, v, s+1) needs held(c, v, s) or some sent(c, u, v, s).
+4. sent(c, u, v, s) needs held(c, u, s).
+5. held(c, n, S) for (c, n) in post.
+6. For each (L, b) and step s, at most b * r_s of the sent(c, u, v, s) with (u, v) in L, by a
    sequential counter (Sinz 2005): x_1 .. x_i number at least j implies counted(i, j), and
-   counted(n, k+1) never;
-7. of chunks with the same sources and destinations, the next one is not held on rank n before this
-   one is. Here n is the first rank that wants them and does not have them. No algorithm is lost
-   except for the names of chunks: exchanging two such chunks in all sends makes an algorithm again,
-   so they can be sorted by arrival on n.
+   counted(n, k+1) never.
+7. Two consecutive chunks with the same sources and destinations reach rank n in this order, where n
+   is the first rank that demands them and does not have them. This only fixes the names of chunks:
+   exchanging two such chunks in all sends gives an algorithm again, so they can be sorted by
+   arrival on n.
 
 An algorithm (Q, T) with Q = the rounds gives a model, by V_t and T, once its chunks are sorted.
 Conversely, the sends of a model are an algorithm, since by 1, 3 and 4 every chunk that is sent, or

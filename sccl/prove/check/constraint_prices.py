@@ -24,7 +24,7 @@ StepPrices = Sequence[tuple[ConstraintKey, int, Fraction]]
 Cuts = Sequence[tuple[Iterable[int], Fraction]]
 """(ranks, weight)."""
 
-_SCALE_BITS = 4096  # of the common denominator of prices; ours have less than 64
+_SCALE_BITS = 4096  # maximum bits of the common denominator of prices (ours have less than 64)
 
 
 def step_price_bound(  # noqa: PLR0913 - a question, prices, and two variants
@@ -199,7 +199,6 @@ def _tree_costs(
 def _cut_costs(
     costs: Mapping[Edge, int], collective: Collective, cuts: Cuts, scale: int, spend: Spend
 ) -> int:
-    """Return the total cost of all chunks by cuts."""
     spent = dict.fromkeys(costs, 0)
     classes = collective.chunk_classes()
     demand = 0

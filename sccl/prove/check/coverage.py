@@ -25,7 +25,7 @@ from sccl.core.files.claims import (
 from sccl.prove.check.timed_trees import Spend
 
 _UNLIMITED_STEPS = 2**40
-_CANDIDATE_OPERATIONS = 40  # what a candidate takes, in operations
+_CANDIDATE_OPERATIONS = 40  # cost of a candidate in operations
 
 CandidateTriple = tuple[int, int, int]
 """(C, S, R) of a candidate, of all phases together."""
@@ -146,7 +146,7 @@ class Coverage:
 def _add_claim(
     phase: PhaseExclusions, claim: BandwidthWire | LimitClaimWire | UnsatWire, count: int
 ) -> None:
-    """Add a claim to a phase; claims are about both phases if these are equal."""
+    """Add a claim to a phase, or to both phases if these are equal."""
     match claim:
         case BandwidthWire():
             phase.bandwidth = max(phase.bandwidth, Fraction(claim.at_least) / count)

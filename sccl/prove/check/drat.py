@@ -3,9 +3,10 @@
 A proof is a list of clauses, each implied in a way that unit propagation sees, up to the empty one.
 A clause C may be added if assuming all its literals false leads to a conflict by unit propagation
 (RUP), or, with l its first literal, if that holds for C and D without -l together, for each clause
-D with -l (RAT: then adding C keeps satisfiability). Clauses may be deleted at any time; as in
-drat-trim, deletions of unit clauses are ignored. Source: Wetzler, Heule, Hunt, "DRAT-trim", SAT
-2014.
+D with -l (RAT: then adding C keeps satisfiability). Clauses may be deleted at any time. As in
+drat-trim, deletions of unit clauses are ignored.
+
+Source: Wetzler, Heule, Hunt, "DRAT-trim", SAT 2014.
 """
 
 from __future__ import annotations
@@ -60,13 +61,13 @@ def check_refutation(
     proof: Iterable[tuple[bool, Literals]],
     spend: Callable[[int], object] = lambda _: None,
 ) -> int:
-    """Check that a proof refutes some clauses; return the number of lemmas that it needs.
+    """Check that a proof refutes the clauses, and return the number of lemmas that it needs.
 
     Args:
-        spend: receives the number of clauses visited; may raise to end a check that takes too long.
+        spend: Callback with the number of visited clauses, which may raise to end a long check.
 
     Raises:
-        ProofError: a lemma does not follow, or the proof ends without a conflict.
+        ProofError: A lemma does not follow, or the proof ends without a conflict.
     """
     checker = _Checker(spend)
     for clause in clauses:
@@ -94,11 +95,11 @@ class _Checker:
         self.clauses: dict[int, list[int]] = {}
         self.numbers: dict[Literals, list[int]] = defaultdict(list)
         self.watchers: dict[int, list[int]] = defaultdict(list)
-        self.true: set[int] = set()  # literals that hold whatever is assumed
+        self.true: set[int] = set()  # literals that hold without assumptions
         self.next = 0
 
     def add(self, clause: Sequence[int]) -> bool:
-        """Add a clause; return whether the clauses now contradict each other by propagation."""
+        """Add a clause and return whether propagation now derives a contradiction."""
         literals = list(dict.fromkeys(clause))
         free = [x for x in literals if -x not in self.true]
         if any(x in self.true for x in literals) and len(literals) > 1:
@@ -117,14 +118,14 @@ class _Checker:
         return False
 
     def delete(self, clause: Sequence[int]) -> None:
-        """Delete a clause; ignore unit clauses and missing clauses."""
+        """Delete a clause, but ignore unit clauses and missing clauses."""
         key = tuple(sorted(dict.fromkeys(clause)))
         numbers = self.numbers.get(key)
         if not numbers:
             return
         literals = self.clauses[numbers[-1]]
         if len([x for x in literals if -x not in self.true]) <= 1:
-            return  # it is unit now: what follows from it is kept, and so is its reason
+            return  # a unit clause now: its consequences stay, and so does its reason
         del self.clauses[numbers.pop()]
 
     def follows(self, clause: Sequence[int]) -> bool:
@@ -146,7 +147,7 @@ class _Checker:
         return True
 
     def _refute(self, clause: Sequence[int], assumed: set[int]) -> set[int] | None:
-        """Return the consequences of all literals of a clause being false; None if impossible."""
+        """Return the consequences of the negated clause, or None if that is contradictory."""
         self.spend(len(assumed) + len(self.true) // 16)
         holds = assumed | self.true if assumed else set(self.true)
         negated = []
@@ -158,7 +159,7 @@ class _Checker:
         return None if self._propagate(negated, holds) is not None else holds
 
     def _propagate(self, queue: list[int], holds: set[int]) -> int | None:
-        """Add to ``holds`` all that follows; return the number of a clause that is violated."""
+        """Add all consequences to ``holds``, and return the number of a violated clause."""
         clauses, watchers = self.clauses, self.watchers
         for x in queue:
             if -x in holds:

@@ -10,7 +10,7 @@ _TIMEOUT_S = 600
 
 
 def run_drat_trim(formula: Path, proof: Path) -> bool | None:
-    """Return whether drat-trim verifies a proof; None if it is not at hand, or gives up."""
+    """Return whether drat-trim verifies a proof, or None if it is not at hand, or gives up."""
     program = shutil.which("drat-trim")
     if program is None:
         return None

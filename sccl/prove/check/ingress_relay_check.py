@@ -54,10 +54,10 @@ def ingress_relay_bound(  # noqa: PLR0913, PLR0917 - a question, a size, and the
     """Return a lower bound on time by the data that arrive late at some ranks.
 
     Args:
-        collective: non-combining; ``chunks`` of its chunks are a rank's buffer.
-        inside: the ranks.
-        sources: count only data that these ranks alone hold.
-        apart: microseconds; count only data at least this far from their destination.
+        collective: Non-combining collective. A rank's buffer is ``chunks`` of its chunks.
+        inside: The ranks.
+        sources: Count only data that these ranks alone hold.
+        apart: Count only data at least this many microseconds from their destination.
 
     Raises:
         ValueError: a switch copies, there are no such ranks, no way leads to them or on, or nothing
@@ -105,7 +105,7 @@ class _RelayPairs:
     soonest: Fraction
 
 
-def _count_relay_pairs(  # noqa: PLR0913, PLR0917 - what the claim says
+def _count_relay_pairs(  # noqa: PLR0913, PLR0917 - the parts of the claim
     machine: Topology,
     collective: Collective,
     ranks: frozenset[int],
@@ -167,7 +167,7 @@ def _ingress_and_relay_links(
 def _switch_reach(
     machine: Topology, starts: frozenset[int], *, backwards: bool = False
 ) -> frozenset[int]:
-    """Return some ranks, and the switches to which ways from them lead; backwards: to them."""
+    """Return the ranks and all switches reachable from them, or backwards to them."""
     out: dict[int, list[int]] = {}
     for link in machine.links:
         u, v = link.edge[::-1] if backwards else link.edge

@@ -144,7 +144,7 @@ def _composition_text(halves: str) -> str:
 
 
 def _scope_text(case: Case, scope: str, word: str = "for") -> str:
-    """Return the class that a claim is about; empty if it is about all algorithms."""
+    """Return the class that a claim is about, empty if it is about all algorithms."""
     return f" {word} {scope}" if case.dual.phases > 1 else ""
 
 

@@ -125,4 +125,4 @@ RULES: dict[str, tuple[Condition, ...]] = {
     "schedule": (),
     "time-point": (),
 }
-"""By rule, the conditions under which it holds; none: it holds for every collective."""
+"""Conditions of each rule. A rule without conditions holds for every collective."""

@@ -22,7 +22,7 @@ SlotSuccessors = Sequence[Mapping[Edge, int | None]]
 _CostRow = list[list[int]]
 """By slot, with one after the last, and rank: the cost of a set from there."""
 
-_CELL_OPERATIONS = 2  # what a cell takes, in operations
+_CELL_OPERATIONS = 2  # cost of a cell in operations
 
 
 def served_cost(  # noqa: PLR0913, PLR0917 - links in slots, and who is to be served
@@ -95,7 +95,6 @@ class _CostRows:
         return best[goal]
 
     def row(self, goal: int) -> _CostRow:
-        """Return the row of a set."""
         if goal not in self._rows:
             self._rows[goal] = self._build_row(goal)
         return self._rows[goal]

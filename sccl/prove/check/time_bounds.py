@@ -181,7 +181,7 @@ def _link_windows(
 def alpha_distances(
     machine: Topology, starts: Iterable[int], *, backwards: bool = False
 ) -> dict[int, Fraction]:
-    """Return the alphas on the shortest way to each node from some; backwards: to them."""
+    """Return the alphas on the shortest path to each node from the given ones, or backwards."""
     out: dict[int, list[tuple[int, Fraction]]] = {}
     for link in machine.links:
         u, v = link.edge[::-1] if backwards else link.edge
@@ -233,7 +233,7 @@ def _carried_bound(
 # --- prices of constraints in slots of time ------------------------------------------------------
 
 
-def price_time_bound(  # noqa: PLR0913, PLR0917 - a question, what is priced, and a slot that grows
+def price_time_bound(  # noqa: PLR0913, PLR0917 - the problem, its prices, and a slot that grows
     machine: Topology,
     collective: Collective,
     chunks: int,
@@ -255,11 +255,11 @@ def price_time_bound(  # noqa: PLR0913, PLR0917 - a question, what is priced, an
     If a slot is longer than each alpha, all of this stays valid when the slot grows.
 
     Args:
-        collective: non-combining; ``chunks`` of its chunks are a rank's buffer.
-        borders: borders of slots, microseconds: from 0 to the time.
-        prices: price of a microsecond of a constraint.
-        middle: the slot that grows with time. None: none does.
-        goals: ranks to serve. A tree that serves more costs no less. None: all.
+        collective: Non-combining collective. A rank's buffer is ``chunks`` of its chunks.
+        borders: Borders of slots in microseconds, from 0 to the time.
+        prices: Price of a microsecond of a constraint.
+        middle: Slot that grows with time, if any.
+        goals: Ranks to serve, by default all. A tree that serves more costs no less.
 
     Raises:
         ValueError: borders do not ascend from 0, there are switches, a price is negative or without

@@ -24,13 +24,13 @@ StepCosts = Sequence[Mapping[Edge, int]]
 """By step, from 0: the cost of a send over each link, 0 or more."""
 
 Spend = Callable[[int], None]
-"""Is told how many operations something takes; may refuse by raising."""
+"""Callback with the number of operations of a task, which may refuse by raising."""
 
 
-_MOVE_OPERATIONS = 20  # what a state takes, in operations
+_MOVE_OPERATIONS = 20  # cost of a state in operations
 
 
-def cheapest_tree(  # noqa: PLR0913 - a question, and what of its answer is of interest
+def cheapest_tree(  # noqa: PLR0913 - the problem and a cutoff
     costs: StepCosts,
     ranks: int,
     holders: int,
@@ -39,7 +39,7 @@ def cheapest_tree(  # noqa: PLR0913 - a question, and what of its answer is of i
     *,
     cutoff: int | None = None,
 ) -> int | None:
-    """Return the cost of a cheapest timed tree; None if there is none.
+    """Return the cost of a cheapest timed tree, or None if there is none.
 
     Args:
         holders: the ranks that hold the chunk before, as bits.
@@ -94,9 +94,9 @@ def cheapest_tree(  # noqa: PLR0913 - a question, and what of its answer is of i
 
 
 def cheapest_paths(costs: StepCosts, ranks: int, holders: int, spend: Spend) -> list[int | None]:
-    """Return, for each rank, the cost of a cheapest way to it through time; None if there is none.
+    """Return the cost of a cheapest timed path to each rank, or None without a path.
 
-    For chunks with one destination: the whole tree is a path.
+    It is used for chunks with one destination, whose tree is a path.
     """
     far: list[int | None] = [0 if holders >> r & 1 else None for r in range(ranks)]
     for of_step in costs:

@@ -5,7 +5,7 @@ preserves links and lanes, that they commute, and that together they map rank 0 
 exactly one element maps rank 0 to a given rank (an element that keeps one rank keeps all, since it
 commutes with the elements that map that rank to the others), so that
 
-* every statement on rank 0's chunks, their paths and distances holds for every rank's;
+* every statement on rank 0's chunks, their paths and distances holds for every rank's chunks,
 * a link has as many images as there are ranks, and if each rank's chunks take the images of the
   paths of rank 0's, each image carries as much as all of them together carry for rank 0's chunks.
 

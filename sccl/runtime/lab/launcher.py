@@ -205,7 +205,7 @@ def run_lab(lab: LabRun, hear: Callable[[RankLine], None]) -> LabEnd:
         assert process.stdin is not None
         assert process.stdout is not None
         try:
-            with suppress(BrokenPipeError):  # what it has printed says why
+            with suppress(BrokenPipeError):  # its output has the reason
                 process.stdin.write(text)
                 process.stdin.flush()
             return _relay_lines(process.stdout, lab.ranks, hear)
@@ -238,7 +238,6 @@ def _relay_lines(lines: Iterable[bytes], ranks: int, hear: Callable[[RankLine], 
 
 
 def _supervisor_job(lab: LabRun) -> dict[str, object]:
-    """Return the keeper's job."""
     bucket = lab.method.limiter is Limiter.BUCKET
     port = _free_port() if bucket else PORT
     defaults = {"OMP_NUM_THREADS": "1"} if "OMP_NUM_THREADS" not in os.environ else {}

@@ -49,7 +49,7 @@ def any_family_bounds(
     """
     limits: list[StepLimit] = []
     steps = {s for last, _ in points for s in (last - 1, last) if s >= bounds.steps}
-    for each in sorted(steps, reverse=True):  # what holds for more steps holds for fewer
+    for each in sorted(steps, reverse=True):  # a bound for more steps holds for fewer
         target = min((cost for s, cost in points if s <= each), default=None)
         proof = any_family_proof(topology, spec, bounds, each, target)
         before = limits[-1:]

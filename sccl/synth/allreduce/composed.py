@@ -103,7 +103,6 @@ class HalfFrontier:
 
     @property
     def _last_steps(self) -> int:
-        """Return the last S that was swept."""
         asked = self.frontier.covered.max_steps if self.frontier.covered else None
         return self.bounds.steps + EXTRA_STEPS if asked is None else asked
 
@@ -257,7 +256,6 @@ class Compositions:
         return next(filter(None, (compose_pair(pair, self.spec) for pair in pairs)), None)
 
     def _limit_point(self, pairs: Sequence[HalfPair]) -> tuple[Point, StepLimit]:
-        """Return the point of a number of steps, and its limit."""
         steps, cost = pairs[0].steps, pairs[0].cost
         lower = self._min_cost(steps)
         limit = StepLimit(steps, self.bounds.bandwidth if lower is None else lower, cost)

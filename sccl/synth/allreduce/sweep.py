@@ -64,8 +64,6 @@ def sweep_allreduce(  # noqa: PLR0913 - a question, who answers it, and how it r
 
 @dataclass(frozen=True, slots=True)
 class _AllreduceSweep:
-    """A sweep of allreduce: its search space and its arguments."""
-
     space: AllreduceSpace
     sweep: HalfSweeper
     covered: SweepRange
@@ -99,7 +97,6 @@ class _AllreduceSweep:
     def sweep_half(
         self, spec: Spec, covered: SweepRange, folder: AlgorithmFolder | None
     ) -> Frontier:
-        """Return the sweep of a half."""
         return self.sweep(spec, covered=covered, folder=folder)
 
     def frontier(self, halves: tuple[Frontier, ...], begin: float) -> Frontier:
@@ -164,7 +161,6 @@ def _open_candidates(halves: Sequence[Frontier], dual: Dual) -> tuple[OpenCandid
 
 
 def _composed_candidate(sides: Iterable[tuple[Candidate, Frontier]], dual: Dual) -> Candidate:
-    """Return two halves as a candidate of allreduce."""
     gathers, factor = dual.spec.name, dual.chunk_factor
     each = [(c, c.chunks * (factor if half.collective == gathers else 1)) for c, half in sides]
     both = lcm(*(chunks for _, chunks in each))

@@ -46,12 +46,12 @@ and rings no search is needed, since cuts prove that the first trees are optimal
 _MAX_PALINDROME_CHUNKS, _MAX_MULTIPLIED_CHUNKS = (
     64,
     512,
-)  # for palindromes; of packings multiplied out
+)  # for palindromes and for multiplied packings
 _ROUNDED_CHUNKS = 32  # C, in units, of an algorithm near a limit
 _PALINDROME_UNITS = 4.0  # effort
 
 
-def quick_tree_family(  # noqa: PLR0913, PLR0917 - a question, what else is known, and who is told
+def quick_tree_family(  # noqa: PLR0913, PLR0917 - independent inputs
     topology: Topology,
     spec: Spec,
     last: int,

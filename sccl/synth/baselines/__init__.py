@@ -104,7 +104,6 @@ def make_pattern(name: str, request: Request, pieces: int = 1) -> Pattern:
     baseline, spec = load(name), request.spec
 
     def maker(collective: str) -> PatternMaker:
-        """Return who makes the pattern of a collective."""
         if collective not in baseline.COLLECTIVES:
             choices = ", ".join(sorted(baseline.COLLECTIVES))
             raise CollectiveError(f"{name} does not define {collective}: give one of {choices}")

@@ -104,7 +104,7 @@ def open_connection(cluster: Cluster) -> Iterator[Connection]:
         raise ToolError(
             "--cluster needs Dask, which is not installed: pip install 'sccl[cluster]'"
         ) from error
-    for name in ("client", "comm", "core", "batched"):  # what is wrong we say ourselves
+    for name in ("client", "comm", "core", "batched"):  # sccl reports their problems itself
         logging.getLogger(f"distributed.{name}").setLevel(logging.CRITICAL)
     if not cluster.is_encrypted:
         warnings.warn(

@@ -40,7 +40,7 @@ def unreachable_error(topology: Topology, spec: Spec) -> UnreachableError | None
             if max_links > 1
             else gap
         )
-    for link in tuple(links) if gap is None else ():  # a later one may do what this one does
+    for link in tuple(links) if gap is None else ():  # a later link may replace this one
         others = [other_link for other_link in links if other_link != link]
         if next(_unreachable_pairs(_with_links(successors, others), spec), None) is None:
             links = others
@@ -64,7 +64,7 @@ def _unreachable_pairs(successors: _Successors, spec: Spec) -> Iterator[Edge]:
     distance_table: dict[frozenset[int], list[int]] = {}
     for held, wanted in spec.at(spec.unit).chunk_classes():
         holders = frozenset(map(int, held))
-        # what combines is wanted of each, else of any
+        # reductions need every holder, other chunks any holder
         sources = [frozenset([rank]) for rank in sorted(holders)] if spec.combining else [holders]
         for source in sources:
             if source not in distance_table:

@@ -74,7 +74,7 @@ def plan(
         return Inconclusive("no effort is allowed")
     try:
         outcome = synthesizer.plan(request, options or synthesizer.Options(), effort, notify)
-    except UnreachableError as error:  # of the machine, or of what an option leaves of it
+    except UnreachableError as error:  # of the machine, or of its part that an option leaves
         raise unreachable_error(request.topology, request.spec) or error from error
     match outcome:
         case Solution():

@@ -165,7 +165,7 @@ class Store:
 
     def close(self) -> None:
         """Close the file."""
-        with suppress(sqlite3.Error):  # what was put is there; the rest is tidying up
+        with suppress(sqlite3.Error):  # the entry is stored, and the rest is cleanup
             self._db.close()
 
     def _execute(self, text: str, values: Iterable[object] = ()) -> sqlite3.Cursor:
@@ -185,7 +185,6 @@ class Store:
 
     @contextmanager
     def _as_input_error(self) -> Iterator[None]:
-        """Turn errors of the file into an InputError."""
         try:
             yield
         except (OSError, sqlite3.Error, UnicodeError) as error:

@@ -9,7 +9,7 @@ from typing import Any
 
 from sccl.compiled import compiled
 
-_UNIT_BITS = 20  # bits of what a constraint that is the fullest of its step has
+_UNIT_BITS = 20  # bits of the load of a constraint that is the fullest of its step
 _NOISE_BITS = 10  # bits
 _INFINITE_COST = 1 << 61
 
@@ -72,7 +72,6 @@ def reroute(  # noqa: PLR0913, PLR0917 - compiled code works on arrays
 def _add_load(  # noqa: PLR0913, PLR0917 - likewise
     path: Any, of_start: Any, of: Any, fill: Any, load: Any, times: int
 ) -> None:
-    """Add a way so many times to the loads."""
     for step in range(len(path)):
         if path[step] >= 0:
             for i in range(of_start[path[step]], of_start[path[step] + 1]):

@@ -164,7 +164,6 @@ def _best_alltoall(
 
 
 def _cheaper(first: _NamedAlgorithm, second: _NamedAlgorithm) -> _NamedAlgorithm:
-    """Return the cheaper of two algorithms, which may not be there."""
     if first[1] is None or second[1] is None:
         return first if second[1] is None else second
     return first if first[1].bandwidth_cost <= second[1].bandwidth_cost else second
@@ -278,7 +277,6 @@ def _allgather_on_mesh(instance: Instance) -> _NamedAlgorithm:
 
 
 def _allgather_breadth_first(instance: Instance, among: Sequence[Group]) -> _NamedAlgorithm:
-    """Return an allgather breadth first."""
     from sccl.synth.constructions.bfb import build_sends  # noqa: PLC0415 - NumPy is slow to load
     from sccl.topo.symmetry.semiregular import find_semiregular_group  # noqa: PLC0415 - likewise
 
@@ -298,7 +296,6 @@ def _allgather_breadth_first(instance: Instance, among: Sequence[Group]) -> _Nam
 def _alltoall_by_routes(
     topology: Topology, collective: Collective, steps: int, among: Sequence[Group]
 ) -> _NamedAlgorithm:
-    """Return an alltoall by routes."""
     from sccl.synth.constructions.alltoall_routes import build_sends, find_routes  # noqa: PLC0415 - NumPy is slow to load
 
     name, kept = next(_semiregular_groups(topology, among))

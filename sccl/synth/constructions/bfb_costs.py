@@ -78,7 +78,7 @@ def all_distances(topology: Topology) -> NDArray[np.int16]:
     steps = 0
     while (far < 0).any():
         steps += 1
-        # by column: what a rank is reached by is what those before it are
+        # by column: a rank is reached through its predecessors
         is_new = np.logical_or.reduceat(reached[:, src], starts, axis=1) & (far < 0)
         if not is_new.any():
             raise unreached

@@ -88,7 +88,6 @@ def _mesh_construction(lines: Mesh) -> ConstructionCost:
 
 
 def _cayley_graph(topology: Topology, collective: Collective) -> CayleyMachine | None:
-    """Return a machine with its translations, if it has some."""
     from sccl.topo.symmetry.regular_groups import as_cayley_machine, translation_group  # noqa: PLC0415 - NumPy is slow
 
     for candidate in translation_groups(topology, collective):
@@ -106,7 +105,7 @@ def _coloring_construction(machine: CayleyMachine) -> ConstructionCost | None:
         return None
     far, cost = machine.distances(), min(once, twice)
     steps = int(far.max())
-    # on even rings what is half way round goes both ways: one piece of a pair can't
+    # on even rings the antipodal chunk goes both ways: one piece of a pair can't
     times = (2, steps) if twice < once else (1, 2, steps)
     lower_bound = Fraction(int(far.sum()), sum(machine.lanes) * machine.group.ranks)
     return ConstructionCost(steps, cost, COLORING, times, cost == lower_bound)

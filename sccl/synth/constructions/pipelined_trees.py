@@ -154,8 +154,6 @@ def _min_cut(topology: Topology, root: int) -> int:
 
 
 class _TreePacking:
-    """Trees as far as they are grown."""
-
     def __init__(
         self, topology: Topology, root: int, number: int, drawn: np.random.Generator
     ) -> None:

@@ -22,7 +22,6 @@ def build_demand(collective: Collective) -> Demand:
 
 
 def _relation_pairs(relation: Relation, collective: Collective) -> Pairs:
-    """Return the ranks and the chunks of a relation's pairs."""
     ranks, chunk = collective.ranks, np.arange(collective.num_chunks, dtype=np.int64)
     match relation.kind:
         case RelationKind.ALL:

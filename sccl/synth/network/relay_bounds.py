@@ -66,7 +66,7 @@ class RelayDistances:
         return low
 
 
-def first_feasible_tick(  # noqa: PLR0913, PLR0917 - a group, and what is asked of it
+def first_feasible_tick(  # noqa: PLR0913, PLR0917 - independent inputs
     pipes: CutCapacity, into: IntArray, within: IntArray, ranks: int, chunks: int, low: int
 ) -> int:
     """Return the first tick, from one on, by which links of a group can bring it so many chunks.

@@ -276,7 +276,6 @@ def has_dominated_routes(topology: Topology) -> bool:
 
 
 def _dominated_routes(topology: Topology, paths: Sequence[LinkPath]) -> frozenset[int]:
-    """Return which ways these are."""
     links = topology.links
     direct = {k.edge: k for k in links if max(k.edge) < topology.ranks}
     if not direct:
@@ -307,7 +306,6 @@ def _dominated_routes(topology: Topology, paths: Sequence[LinkPath]) -> frozense
 def _routes_from_link(
     topology: Topology, link: int, inner: dict[int, list[LinkPath]]
 ) -> Iterator[LinkPath]:
-    """Yield the ways that begin with a link from a rank."""
     node = topology.links[link].dst
     if node < topology.ranks:
         yield (link,)

@@ -58,7 +58,7 @@ MAX_HALVED_RANKS = 8
 """Ranks that are put in two groups in every way."""
 
 
-def lower_bound_ticks(  # noqa: PLR0913 - a question, and what is known
+def lower_bound_ticks(  # noqa: PLR0913 - independent inputs
     topology: Topology,
     clock: Clock,
     net: NetworkArrays,
@@ -319,7 +319,6 @@ def _switch_groups(topology: Topology, group: IntArray) -> IntArray:
 
 
 def _links_by_group(group: IntArray, chosen: NDArray[np.bool_], groups: int) -> list[IntArray]:
-    """Return the chosen links by the group that they are of."""
     links = np.flatnonzero(chosen)
     links = links[np.argsort(group[links], kind="stable")]
     ends = np.searchsorted(group[links], np.arange(groups + 1))

@@ -32,7 +32,7 @@ def chunk_sizes(collective: Collective, size_bytes: int) -> int | tuple[int, ...
     return tuple(-(-size_bytes * count // pieces) for count in counts) * pieces
 
 
-def compute_lower_bound(  # noqa: PLR0913 - a question, and what is known
+def compute_lower_bound(  # noqa: PLR0913 - independent inputs
     machine: Topology,
     spec: Spec,
     problem: SchedulingProblem,

@@ -99,7 +99,7 @@ class IntervalResult:
 class IntervalModel:
     """The model of a problem."""
 
-    def __init__(  # noqa: PLR0913, PLR0917 - what is asked
+    def __init__(  # noqa: PLR0913, PLR0917 - independent inputs
         self,
         problem: SchedulingProblem,
         action: SymmetryAction,
@@ -313,7 +313,7 @@ class IntervalModel:
         sends = (
             *self._fixed_sends,
             *prune_sends(self.problem, taken),
-        )  # what serves nobody costs nothing here
+        )  # useless values cost nothing here
         return IntervalResult(
             sends, refuted=False, optimal=result.is_optimal, effort_units=result.units
         )

@@ -72,13 +72,10 @@ class ProjectSchedule:
     predecessors: Sequence[Sequence[tuple[int, int]]]
 
     def __post_init__(self) -> None:
-        assert (
-            self.problem.has_uniform_chunks
-        )  # what each of several sizes holds is not looked at here
+        assert self.problem.has_uniform_chunks  # chunks of several sizes are not justified
 
     @cached_property
     def _uses(self) -> list[list[ResourceUse]]:
-        """Return what each send holds."""
         return [
             list(
                 {

@@ -306,7 +306,7 @@ class SchedulingProblem:
         return tuple(tuple(links[a:b]) for a, b in pairwise(first))
 
 
-def build_problem(  # noqa: PLR0913, PLR0917 - what is asked
+def build_problem(  # noqa: PLR0913, PLR0917 - independent inputs
     topology: Topology,
     collective: Collective,
     clock: Clock,

@@ -59,7 +59,7 @@ class MachineSketch:
         chassis = len(self.topology.chassis)
         if 1 < nodes < chassis:
             raise self._sketch_error(
-                f"nnodes is {nodes}, and the machine has {chassis} chassis: give a sketch for as "
+                f"nnodes is {nodes}, and the machine has {chassis} nodes: give a sketch for as "
                 "many nodes, or of one node for all ranks"
             )
         for entry, number in self.sketch.numbered_entries():
@@ -196,7 +196,7 @@ class MachineSketch:
         chassis = self.topology.chassis
         if len(chassis) in {0, self.sketch.nodes}:
             return ""
-        return f" (nnodes is {self.sketch.nodes}, and it has {len(chassis)} chassis)"
+        return f" (nnodes is {self.sketch.nodes}, and the machine has {len(chassis)})"
 
     def forbidden_routes(
         self, origin: int, src: Sequence[int], dst: Sequence[int]

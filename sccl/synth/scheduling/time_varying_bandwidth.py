@@ -47,7 +47,7 @@ class TransferCurve:
         """Return in how many ticks from one on so much passes, rounded up. None: it never does."""
         goal = self.amount_by(tick) + amount
         k = bisect_right(self._amounts, goal) - 1
-        while k > 0 and self._amounts[k] == goal:  # what stands still before has passed by then
+        while k > 0 and self._amounts[k] == goal:  # an earlier idle interval has the amount
             k -= 1
         if not self._paces[k]:
             return None
@@ -203,5 +203,4 @@ class VaryingRoutes:
 
 
 def _value_at(steps: StepFunction, time: Fraction) -> Fraction:
-    """Return the value at a time."""
     return steps[bisect_right(steps, (time, Fraction(2))) - 1][1]

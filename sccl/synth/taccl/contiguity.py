@@ -51,8 +51,6 @@ def optimize_contiguity(
 
 
 class _ContiguityModel:
-    """The model."""
-
     def __init__(
         self, problem: SchedulingProblem, batches: Sequence[Batch], lower_bound: int
     ) -> None:
@@ -159,7 +157,6 @@ class _ContiguityModel:
         return model.new_optional_interval_var(begin, size, end, self.is_last[key], "")
 
     def read_batches(self, result: cpsat.Result) -> tuple[Batch, ...]:
-        """Return the batches of a solution."""
         batches = []
         for path, chunks in self.order.items():
             together: list[int] = []

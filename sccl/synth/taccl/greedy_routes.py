@@ -92,7 +92,7 @@ class _TreeGrower:
             for place in fresh:
                 thing, share, _ = image[place]
                 self.loads[thing] += times * share
-        if self.is_multicast:  # ways that part at a switch share what is before it
+        if self.is_multicast:  # routes that part at a switch share the link to it
             self.used_groups.update(stem for _, _, stem in path_shares)
 
     def _max_load(self, path: int) -> int:

@@ -80,7 +80,6 @@ class _ParallelScheduler:
                 self._enqueue(0, chunk, path)
 
     def _enqueue(self, at: int, chunk: int, path: int) -> None:
-        """Let a chunk wait for a way."""
         key = priority_key(self.problem, self.trees, self.order, (chunk, path), at)
         insort(self.queues.setdefault(path, []), (key, chunk))
         self._schedule_check(at, path)
@@ -92,7 +91,6 @@ class _ParallelScheduler:
             heapq.heappush(self.events, (at, _CHECK, path))
 
     def step(self) -> None:
-        """Go on to the next event."""
         at, kind, which = heapq.heappop(self.events)
         if kind == _ARRIVAL:
             self._deliver(at, self.batches[which])

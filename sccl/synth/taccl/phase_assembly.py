@@ -39,7 +39,7 @@ def phase_directions(dual: Dual) -> list[bool]:
     return [dual.on_reversed]
 
 
-def build_phase(  # noqa: PLR0913, PLR0917 - what is asked, and how
+def build_phase(  # noqa: PLR0913, PLR0917 - independent inputs
     request: Request,
     sketch: Sketch,
     options: Options,
@@ -58,7 +58,7 @@ def build_phase(  # noqa: PLR0913, PLR0917 - what is asked, and how
         InputError: the sketch does not fit the machine or the collective.
     """
     machine = request.topology
-    if backwards:  # what a switch would copy forwards it would have to reduce
+    if backwards:  # backwards, a switch would have to reduce instead of copy
         plain = tuple(replace(switch, copies=False) for switch in machine.switches)
         machine = replace(machine.reversed(), switches=plain)
     collective = dual.spec.at(dual.spec.unit * options.chunks)
@@ -97,7 +97,7 @@ def any_chunks_bound(phase: SketchedPhase) -> Fraction:
     On machines of many ranks these are not worked out: 0.
     """
     machine = phase.unrestricted_problem.topology
-    if phase.mirror_phase is not None:  # links both ways: what bounds one phase bounds the other
+    if phase.mirror_phase is not None:  # links both ways, so a bound of one phase bounds the other
         return phase.mirror_phase.any_chunks_bound
     if machine.ranks > MAX_RANKS:
         return Fraction(0)

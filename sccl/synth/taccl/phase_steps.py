@@ -220,7 +220,7 @@ class SketchedPhase:
         self.finish_by_method[by] = min(finish, self.finish_by_method.get(by, finish))
         if self._has_bound and self.batches and finish >= self.finish:
             return
-        if not self.batches or finish <= self.finish:  # as good as the trees: by what is found so
+        if not self.batches or finish <= self.finish:  # on a tie with the trees, name this method
             self.batches, self.method = batches, by
         if not self._has_bound:
             self.compute_bound()
@@ -293,7 +293,7 @@ class SketchedPhase:
             LinkOrder(order.direction, order.priority, self.has_fixed_order)
             for order in LINK_ORDERS
             if asked in {"best", str(order)}
-            # from the end, what a sender has itself cannot be told to leave first
+            # reversed in time, a sender's own chunk cannot be forced to leave first
             and (order.direction is Direction.START or not self.has_fixed_order)
         ]
 

@@ -109,8 +109,6 @@ def _plan_suggested(request: Request, options: Options, effort: Effort, notify: 
 
 
 class _SketchSearch:
-    """A search over sketches."""
-
     def __init__(self, request: Request, options: Options, effort: Effort, notify: Notify) -> None:
         self.request, self.options, self.notify = request, options, notify
         self.spending = EffortMeter(

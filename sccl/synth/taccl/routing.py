@@ -155,8 +155,6 @@ _MAX_LOAD = 2**40
 
 
 class _RoutingModel:
-    """The model of routes of first chunks."""
-
     def __init__(
         self, problem: SchedulingProblem, action: SymmetryAction, chosen: dict[int, frozenset[int]]
     ) -> None:
@@ -234,7 +232,7 @@ class _RoutingModel:
                     self.model.add_implication(sent, stems[key])
                     load[stems[key].index] = (stems[key], amount)
         for thing, load in sorted(loads.items()):
-            # numbers of 64 bits: what is carried is rounded down, so that routes are no less free
+            # 64-bit numbers: loads are rounded down, so that routes are no less free
             max_load = max(
                 problem.capacity[thing] * self.horizon, sum(amount for _, amount in load.values())
             )
@@ -243,7 +241,6 @@ class _RoutingModel:
             self.model.add(total <= -(-problem.capacity[thing] // scale) * self.makespan)
 
     def add_hints(self, routes: dict[int, tuple[int, ...]]) -> None:
-        """Begin from routes."""
         problem = self.problem
         for (chunk, path), sent in self.is_sent.items():
             self.model.add_hint(sent, path in routes[chunk])
@@ -282,7 +279,7 @@ class _RoutingModel:
         return terms
 
 
-def solve_routing(  # noqa: PLR0913, PLR0917 - what is asked
+def solve_routing(  # noqa: PLR0913, PLR0917 - independent inputs
     problem: SchedulingProblem,
     action: SymmetryAction,
     chosen: dict[int, frozenset[int]],

@@ -72,16 +72,16 @@ class RestrictedMachine:
         """Return the links that ways pass, each with one that stands for all that ways join."""
         root = {link: link for path, _ in self._routes for link in path}
 
-        def found(link: int) -> int:
+        def find_root(link: int) -> int:
             while root[link] != link:
                 link = root[link]
             return link
 
         for path, _ in self._routes:
             for link in path[1:]:
-                a, b = sorted((found(path[0]), found(link)))
+                a, b = sorted((find_root(path[0]), find_root(link)))
                 root[b] = a
-        return {link: found(link) for link in sorted(root)}
+        return {link: find_root(link) for link in sorted(root)}
 
     @cached_property
     def _switches(self) -> dict[tuple[int, int], int]:

@@ -127,7 +127,6 @@ def start_sends(state: NetworkState, net: NetworkArrays, chosen: UInt64Array) ->
 
 @compiled
 def _event_delay(net: NetworkArrays, kind: Any, head: Any) -> Any:
-    """Return the delay from a transfer's begin to the event of a head."""
     if head == 0:
         return net.busy[kind]
     return net.busy[kind] + net.lag[kind] if head == 1 else net.hold[kind]
@@ -135,7 +134,6 @@ def _event_delay(net: NetworkArrays, kind: Any, head: Any) -> Any:
 
 @compiled
 def _next_tick(state: NetworkState, net: NetworkArrays) -> int:
-    """Return the tick at which something happens next."""
     heads, when = state.queue_heads, state.when
     soonest = NO_LIMIT
     for kind in range(len(net.busy)):

@@ -90,7 +90,6 @@ class UnicastMatching:
         return int(traffic.now[0]), sends.sorted_sends()
 
     def _initial_state(self, seed: int) -> UnicastState:
-        """Return the chunks where they start."""
         empty = self._template
         state = empty._replace(
             waiting=empty.waiting.copy(),

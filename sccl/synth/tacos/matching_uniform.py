@@ -70,7 +70,6 @@ def _double_rows(fired: UInt64Array) -> UInt64Array:
 
 
 def _build_slots(net: NetworkArrays) -> LinkSlots:
-    """Return the links by where they lead to."""
     return LinkSlots(
         first_slot=net.in_first.astype(np.uint32),
         src=net.src[net.into].astype(np.uint32),

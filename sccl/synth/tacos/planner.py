@@ -57,14 +57,11 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
 
 
 class _BestAttempt:
-    """The best of some attempts, and the lower bound."""
-
     def __init__(self, task: MatchingProblem) -> None:
         self.task, self.lower_bound, self.finish = task, 0, 0
         self.result: Solution | None = None
 
     def record(self, attempt: AttemptResult) -> None:
-        """Take note of an attempt."""
         if not attempt.schedules and attempt.log is None:
             return
         finish, sends = attempt.log or self.task.join_phases(attempt.phases, attempt.schedules)
@@ -81,7 +78,6 @@ class _BestAttempt:
 
     @property
     def is_near_optimal(self) -> bool:
-        """Return whether there is hardly a better one."""
         return self.result is not None and is_close(self.finish, self.lower_bound)
 
 
@@ -102,7 +98,6 @@ class _AttemptQueue:
         self._futures: deque[Future[AttemptResult]] = deque()
 
     def close(self) -> None:
-        """End all attempts in progress."""
         self._stop_request = self._stop_request or "not needed any more"
         if self._pool:
             self._pool.shutdown(cancel_futures=True)
@@ -114,7 +109,6 @@ class _AttemptQueue:
         return [f.result() for f in self._futures if not f.cancelled() and not f.exception()]
 
     def results(self) -> Iterator[AttemptResult]:
-        """Yield the attempts by their numbers."""
         for number in range(self.options.restarts):
             attempt = self._wait_for(number) if self._pool else None
             if attempt is None or self._exceeds_budget(attempt):

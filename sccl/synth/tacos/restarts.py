@@ -105,7 +105,7 @@ def run_attempt(
     return attempt
 
 
-def _improve_phase(  # noqa: PLR0913, PLR0917 - what is told
+def _improve_phase(  # noqa: PLR0913, PLR0917 - independent inputs
     task: MatchingProblem,
     attempt: AttemptResult,
     place: int,

@@ -119,7 +119,6 @@ class _BudgetTimeline:
         return tick
 
     def reserve(self, tick: int, end: int, weight: int) -> None:
-        """Take so much from a tick on."""
         while self.ends and self.ends[0][0] <= tick:
             self.room += heapq.heappop(self.ends)[1]
         self.last = tick

@@ -39,7 +39,7 @@ def rematch_tail(
     busy = int(net.busy[0])
     degree = np.diff(net.in_first.astype(np.int64))
     held = np.bincount(demand.held_by, minlength=net.nodes).astype(np.int64)
-    # No rank gets more than one chunk from each link; one without links holds all.
+    # A rank gets at most one chunk from each link, so a rank without links holds all.
     min_rounds = int((-((held - demand.chunks) // np.maximum(degree, 1))).max())
     if net.nodes * demand.chunks > MAX_STATES or degree.max() > MAX_LINKS:
         return finish, sends

@@ -77,7 +77,7 @@ class EpochSearch:
                 high = self._last_epoch(result.sends)
                 if self._report(result.sends) <= target:
                     break
-            else:  # what is given up is not looked at again
+            else:  # an abandoned count is not tried again
                 low, stride = count + 1, 1 if result.refuted else stride * 2
             upper_bound = upper_bound if high is None else min(upper_bound, high)
             count = (

@@ -198,7 +198,6 @@ def epoch_length_us(problem: SchedulingProblem, epoch: str, multiplier: int) -> 
 
 
 def _unit_us(problem: SchedulingProblem) -> Fraction:
-    """Return a unit in microseconds."""
     return Fraction(problem.unit * problem.clock.tick_ps, 10**6)
 
 

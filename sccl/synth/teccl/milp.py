@@ -121,7 +121,7 @@ def _while_in_time(items: Iterable[T], deadline_passed: Callable[[], bool]) -> I
 class EpochMilp:
     """The model of so many epochs."""
 
-    def __init__(  # noqa: PLR0913 - what is asked, and from when on
+    def __init__(  # noqa: PLR0913 - independent inputs
         self,
         epochs: Epochs,
         action: SymmetryAction,
@@ -306,7 +306,7 @@ class EpochMilp:
             if all(2 * load > room >= load for load, _ in rows):
                 if len(rows) > 1:
                     self.model.add_at_most_one(x for _, x in rows)
-            else:  # rounded so that what is refuted stays so: what is found is placed exactly
+            else:  # rounded so that infeasibility stays valid, and solutions are placed exactly
                 unit = gcd(room, *(load for load, _ in rows))
                 unit *= max(1, room // unit >> _CAPACITY_BITS)
                 self.model.add(sum(load // unit * x for load, x in rows) <= -(-room // unit))

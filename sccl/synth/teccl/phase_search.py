@@ -314,7 +314,7 @@ class PhaseSearch:
         return max(lower_bound + spare // priority for lower_bound, priority in pairs)
 
 
-def build_phase(  # noqa: PLR0913 - what is asked, and how
+def build_phase(  # noqa: PLR0913 - independent inputs
     machine: Topology,
     spec: Spec,
     options: Options,

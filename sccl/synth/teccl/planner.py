@@ -234,7 +234,7 @@ def _phase_machines(topology: Topology, dual: Dual) -> list[Topology]:
     if not dual.on_reversed and dual.phases == 1:
         return [topology]
     forwards = tuple(replace(switch, copies=False) for switch in topology.switches)
-    backwards = replace(topology.reversed(), switches=forwards)  # what copies would reduce
+    backwards = replace(topology.reversed(), switches=forwards)  # copies become reductions
     is_single = dual.on_reversed or _are_equivalent(backwards, topology)
     return [backwards] if is_single else [backwards, topology]
 

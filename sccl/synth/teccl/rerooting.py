@@ -85,8 +85,6 @@ def reroot_chains(
 
 
 class _RootSearch:
-    """The best by now."""
-
     def __init__(
         self, problem: SchedulingProblem, trees: list[RootedTrees], chain: Sequence[ChunkSend]
     ) -> None:

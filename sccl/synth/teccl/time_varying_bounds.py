@@ -126,16 +126,15 @@ def _first_tick_for(
     """Return the first tick by which some links can have passed so many chunks. None: never."""
     lags = [problem.clock.lag(link) for link in links]
 
-    def enough(tick: int) -> bool:
-        """Return whether so many have arrived by a tick."""
+    def is_sufficient(tick: int) -> bool:
         pairs = zip(links, lags, strict=True)
         return (
             sum(varied.max_chunks(link, tick - lag) for link, lag in pairs if tick > lag) >= chunks
         )
 
     last = 1
-    while not enough(last):
+    while not is_sufficient(last):
         last *= 2
         if last > MAX_TIME:
             return None
-    return bisect_left(range(last + 1), True, key=enough)  # noqa: FBT003 - what is looked for
+    return bisect_left(range(last + 1), True, key=is_sufficient)  # noqa: FBT003 - the value that is searched

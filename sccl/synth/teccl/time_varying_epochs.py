@@ -142,7 +142,6 @@ def build_varying_epochs(problem: SchedulingProblem, length: int, *, ports: bool
 def _epochs_of_size(
     problem: SchedulingProblem, length: int, begins: dict[int, int], ports: bool
 ) -> Epochs:
-    """Return the epochs of chunks of one size."""
     plain = build_epochs(problem, length, ports=ports, begins=begins)
     if not problem.varying_routes:
         return plain

@@ -195,7 +195,6 @@ class VaryingBandwidthSearch:
             self._lower_bound, self._scope = result.bound.lower_bound, result.bound.scope
 
     def _accept_if_better(self, result: Solution) -> bool:
-        """Take a plan, if it is better."""
         if self._result is None or result.bound.objective < self._result.bound.objective:
             self._result = result
             self.on_improvement(float(result.bound.objective), float(self._lower_bound))

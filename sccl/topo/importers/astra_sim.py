@@ -1,9 +1,9 @@
 """Networks of ASTRA-sim's analytical backend: one kind of wiring for each dimension.
 
-Ranks are numbered with the first dimension fastest. ``Ring`` joins neighbours, the last with the
-first, ``FullyConnected`` each with each, ``Switch`` all with a switch; bandwidth and latency are of
+Ranks are numbered with the first dimension fastest. ``Ring`` joins neighbors, the last with the
+first, ``FullyConnected`` each with each, ``Switch`` all with a switch. Bandwidth and latency are of
 one link and direction, so that a switch takes two latencies. Bandwidths are multiples of 2^30 bytes
-per second. Older files say the same in JSON (``topologies-per-dim``).
+per second. Older files contain the same in JSON (``topologies-per-dim``).
 """
 
 from __future__ import annotations
@@ -69,8 +69,6 @@ class _OlderFile(msgspec.Struct, frozen=True, rename="kebab"):
 
 
 class _Dimension(msgspec.Struct, frozen=True):
-    """Attributes are those of each of its links."""
-
     kind: str
     size: int
     lanes: int

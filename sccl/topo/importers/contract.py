@@ -3,8 +3,8 @@
 An importer states ``NAME`` (as in ``--format``), ``ABOUT`` (the tool that writes the file, in a
 line), ``SOURCE`` (where the format is described), ``EXAMPLE`` (a small text that it reads), and has
 
-- ``sniff(text) -> bool``: whether a text is of this format, by features that no other format has;
-  fast, for any text;
+- ``sniff(text) -> bool``: whether a text is of this format, by features that no other format has.
+  It is fast for any text.
 - ``read(text, hints) -> Imported``: the machine. An :class:`~sccl.errors.InputError` states in a
   sentence the problem, its line or field, and the remedy.
 

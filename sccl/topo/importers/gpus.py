@@ -23,7 +23,7 @@ class Gpu:
         name: as ``--gpu`` takes it. Its words occur in the names that tools print for the GPU.
         arch: its architecture as in compiler options: ``sm_80``, ``gfx90a``.
         links: number of NVLinks or xGMI links. 0: only PCIe.
-        gb_per_s: speed of one of them, per direction, 10^9 bytes per second; 0 if it has none.
+        gb_per_s: speed of one of them, per direction, 10^9 bytes per second, or 0 if it has none.
         pcie: PCIe generation.
         source: source of the link numbers.
         peers: maximum number of directly linked GPUs. 0: as many as it has links.
@@ -94,7 +94,7 @@ GPUS = (
     # (AMD CDNA 2 white paper, figures of nodes with MI250 and MI250X).
     Gpu("mi250", "gfx90a", 7, 50.0, 4, _AMD.format("MI250", 100), peers=4),
     Gpu("mi250x", "gfx90a", 8, 50.0, 4, _AMD.format("MI250X", 100), peers=5),
-    # An eighth link is the PCIe of an MI300X; all of an MI300A can join others (their data sheets).
+    # An MI300X uses its eighth link as PCIe, an MI300A can join others by all (their data sheets).
     Gpu("mi300x", "gfx942", 7, 64.0, 5, _AMD.format("MI300X", 128)),
     Gpu("mi300a", "gfx942", 8, 64.0, 5, _AMD.format("MI300A", 128)),
     Gpu("mi325x", "gfx942", 7, 64.0, 5, _AMD.format("MI325X", 128)),
@@ -125,7 +125,7 @@ PCIE_X16_GB_PER_S = {1: 3.125, 2: 6.25, 3: 12.5, 4: 25.0, 5: 50.0, 6: 100.0}
 """Rate of a slot of 16 lanes of PCIe per direction, by generation.
 
 It is four fifths of PCI-SIG's 2.5 to 64 GT/s. NCCL uses 12 GB/s for generation 3 (NVIDIA/nccl,
-src/graph/topo.h); SCCL (section 5.1.2) measured 27 for generation 4. Multiples of 12.5 fit NVLink's
+src/graph/topo.h). SCCL (section 5.1.2) measured 27 for generation 4. Multiples of 12.5 fit NVLink's
 25: synthesis is faster for lanes of one speed, and few of them.
 """
 
@@ -133,7 +133,7 @@ SOCKET_GB_PER_S = {1: 12.5, 2: 12.5, 3: 12.5, 4: 12.5, 5: 25.0, 6: 50.0}
 """Between two sockets and per direction, by the PCIe generation of machines of that time.
 
 Source: NVIDIA/nccl, src/graph/topo.h has 10 for Skylake's UPI, 16 for AMD's links, 22 for Sapphire
-Rapids and 40 for Emerald Rapids; rounded as PCIe is.
+Rapids and 40 for Emerald Rapids. The values are rounded like those of PCIe.
 """
 
 ALPHA_US = {NVLINK: 0.7, XGMI: 0.7, METAX: 0.7, PCIE: 1.0}
@@ -232,10 +232,10 @@ def describe_impossible_links(
 
 
 def find_partitions(bus_ids: Sequence[str]) -> tuple[tuple[int, ...], ...]:
-    """Return the GPUs that are partitions of one device: of its bus and device number.
+    """Return the GPUs that are partitions of one device, by bus and device number.
 
     Tools give partitions of an MI300 the functions 1 and on of its bus id (open-mpi/hwloc,
-    topology-rsmi.c; ROCm/rocm_smi_lib, CHANGELOG).
+    topology-rsmi.c, and ROCm/rocm_smi_lib, CHANGELOG).
     """
     devices: dict[str, list[int]] = {}
     for gpu, bus_id in enumerate(bus_ids):

@@ -64,7 +64,7 @@ _SOCKETS = frozenset({"Package", "Socket"})
 _ON_PCI = frozenset({"Bridge", "PCIDev", "OSDev"})
 
 _NUMBERED = ("nvml", "rsmi", "amdsmi", "cuda", "ze")
-"""Prefixes of hwloc's GPU names by library; libraries that count all GPUs come first."""
+"""Prefixes of hwloc's GPU names by library. Libraries that count all GPUs come first."""
 
 _GPU = re.compile(rf"({'|'.join(_NUMBERED)})([0-9]{{1,4}})|opencl[0-9]{{1,4}}d[0-9]{{1,4}}")
 _PCI_TYPE = re.compile(r"([0-9a-f]{4}) \[([0-9a-f]{4}):")
@@ -155,7 +155,7 @@ class Distances:
         }
 
     def sums_to(self, target: int | None) -> dict[int, int]:
-        """Return the sum that each GPU has with all that is no GPU and so; 0 is left out."""
+        """Return the nonzero sums of each GPU over all other objects."""
         sums = {
             gpu: sum(n for n, peer in zip(row, self.objects, strict=True) if peer == target)
             for gpu, row in zip(self.objects, self.values, strict=True)

@@ -204,7 +204,7 @@ class _Graph:
         if total > MAX_NODES:
             raise TooLargeError(f"{total} components, expected at most {MAX_NODES}")
         self.numbers = {row.name: i for i, row in enumerate(file.instances)}
-        self.beside: dict[_NodeKey, dict[_NodeKey, _Edge]] = {}
+        self.adjacent: dict[_NodeKey, dict[_NodeKey, _Edge]] = {}
         self.shared: list[tuple[list[tuple[_NodeKey, _NodeKey]], float]] = []
         self.ranks = [
             (i, at, node)
@@ -257,7 +257,7 @@ class _Graph:
         return [(i, box_at, node) for box_at in at for node in nodes]
 
     def _join_boxes(self, a: _NodeKey, b: _NodeKey, cost: Cost) -> None:
-        """Join two boxes; where several ranks leave by one of the ends, they share it."""
+        """Join two boxes. If several ranks leave by one end, they share it."""
         first_exits, second_exits = (self.boxes[end[0]].exits[end[2]] for end in (a, b))
         made = []
         for first in first_exits:
@@ -271,49 +271,48 @@ class _Graph:
 
     def _add(self, a: _NodeKey, b: _NodeKey, cost: Cost) -> None:
         if a != b:
-            edge = self.beside.setdefault(a, {}).setdefault(b, _Edge())
-            self.beside.setdefault(b, {})[a] = edge
+            edge = self.adjacent.setdefault(a, {}).setdefault(b, _Edge())
+            self.adjacent.setdefault(b, {})[a] = edge
             edge.costs.append(cost)
 
     def simplify(self) -> None:
         """Remove nodes on no path between ranks, and replace nodes with only two ends by wires."""
         kept = set(self.ranks).union(*(ends for pairs, _ in self.shared for ends in pairs))
-        queue = [node for node in sorted(self.beside) if node not in kept]
+        queue = [node for node in sorted(self.adjacent) if node not in kept]
         for node in queue:  # grows while it is walked
-            around = sorted(self.beside.get(node, ()))
-            if node not in self.beside or len(around) > 2:
+            around = sorted(self.adjacent.get(node, ()))
+            if node not in self.adjacent or len(around) > 2:
                 continue
             if len(around) == 2:
-                first, second = (self.beside[node][neighbor].costs for neighbor in around)
+                first, second = (self.adjacent[node][neighbor].costs for neighbor in around)
                 if len(first) > 1 or len(second) > 1:
                     continue
                 self._add(around[0], around[1], first[0].followed_by(second[0]))
             for neighbor in around:
-                del self.beside[neighbor][node]
-            del self.beside[node]
+                del self.adjacent[neighbor][node]
+            del self.adjacent[node]
             queue += [neighbor for neighbor in around if neighbor not in kept]
         reached = self._reachable_nodes()
-        for node in [node for node in self.beside if node not in reached]:
-            del self.beside[node]
+        for node in [node for node in self.adjacent if node not in reached]:
+            del self.adjacent[node]
 
     def _reachable_nodes(self) -> set[_NodeKey]:
         reached = set(self.ranks)
         queue = list(self.ranks)
         for node in queue:
-            for neighbor in self.beside.get(node, ()):
+            for neighbor in self.adjacent.get(node, ()):
                 if neighbor not in reached:
                     reached.add(neighbor)
                     queue.append(neighbor)
         return reached
 
     def to_imported(self, hints: Hints, annotated: dict[str, int]) -> Imported:
-        """Return the machine."""
         ranks = self._ordered_ranks(annotated)
-        switches = sorted(set(self.beside) - set(ranks))
+        switches = sorted(set(self.adjacent) - set(ranks))
         number = {node: i for i, node in enumerate((*ranks, *switches))}
         links = tuple(
             _link(number[a], number[b], edge.costs, self.costs)
-            for a, around in sorted(self.beside.items())
+            for a, around in sorted(self.adjacent.items())
             for b, edge in sorted(around.items())
         )
         if not links:
@@ -361,7 +360,7 @@ class _Graph:
         return tuple(map(tuple, boxes.values())) if len(boxes) < len(ranks) else ()
 
     def _budgets(self, number: dict[_NodeKey, int]) -> tuple[Budget, ...]:
-        """Return the budgets of ranks that leave by a shared exit; equal ones are merged."""
+        """Return the budgets of ranks that leave by a shared exit, with equal ones merged."""
         alike: Counter[tuple[tuple[tuple[int, int], ...], float]] = Counter()
         for pairs, speed in self.shared:
             if all(a in number and b in number for a, b in pairs):

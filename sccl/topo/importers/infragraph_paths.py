@@ -152,9 +152,9 @@ class Enclosure:
     """The part of a device that paths between ranks use.
 
     Attributes:
-        edges: edges that forward, with their cost.
-        exits: by node that outside edges end at, the paths from it; nodes may share a path.
-        has_fabric: whether XPUs reach one another without the rest of the box.
+        edges: Edges that forward, with their cost.
+        exits: Paths from each node at which outside edges end. Nodes may share a path.
+        has_fabric: Whether XPUs reach one another without the rest of the box.
     """
 
     edges: dict[NodePair, Cost]
@@ -270,7 +270,7 @@ def _gpu_link_speed(parts: Parts, name: str, max_degree: int, costs: EdgePricing
     return each
 
 
-def _assumed_speed(  # noqa: PLR0913, PLR0917 - what an edge is of
+def _assumed_speed(  # noqa: PLR0913, PLR0917 - the properties of an edge
     parts: Parts,
     pair: NodePair,
     name: str,

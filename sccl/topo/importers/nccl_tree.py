@@ -274,7 +274,7 @@ def _order_gpus(places: list[GpuDevice]) -> tuple[tuple[GpuDevice, ...], str]:
 
 
 def _cards(devices: list[Device], gpus: tuple[GpuDevice, ...]) -> tuple[Nic, ...]:
-    """Return the NICs; several ports of a device are one each."""
+    """Return the NICs, with one entry for each port of a device."""
     cards: list[tuple[str, float | None, tuple[tuple[int, int], ...]]] = []
     for pci, above in devices:
         nets = [net for nic in pci.children for net in _nets(nic)]

@@ -60,8 +60,6 @@ class _Header:
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """A line of the text that is not empty."""
-
     number: int
     words: tuple[str, ...]
 

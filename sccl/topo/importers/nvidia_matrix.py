@@ -26,7 +26,7 @@ PATHS = {
     "SYS": SOCKETS,
     "SOC": SOCKETS,
 }
-"""Distance classes of the paths in the legend; SOC is the name of SYS until 2017."""
+"""Distance classes of the paths in the legend. SOC was the name of SYS until 2017."""
 
 MX = "MX"
 """MetaX has its own links, and prints no number of them."""
@@ -37,7 +37,7 @@ _JOINED_CELLS = re.compile(rf"(?:{_CELL.pattern})+")
 
 _CELLS = f"X, NV and a number, or one of {', '.join(PATHS)}"
 _STYLE = re.compile(r"\x1b?\[[0-9;]{0,8}m")
-"""The header is underlined; pastes may have lost the escape character of that."""
+"""The header is underlined. A pasted text may lack the escape character."""
 
 _GPU = re.compile(r"GPU([0-9]{1,4})(?![0-9])")
 _ROW = re.compile(r"^[ \t>|]*GPU[0-9]{1,4}\s(?:.*\s)?X(?:\s|$)", re.MULTILINE)
@@ -212,7 +212,7 @@ def _check_width(row: _Row, gpus: int, nics: int) -> None:
 def _check_nics(
     lines: list[str], nics: tuple[str, ...], rows: dict[int, _Row], gpus: int
 ) -> Iterator[str]:
-    """Check that rows of NICs repeat the cells of the GPUs' rows; yield the NICs of other rows.
+    """Check that rows of NICs repeat the cells of GPUs' rows, and yield the NICs of other rows.
 
     Raises:
         FormatError: One differs from a GPU's row.

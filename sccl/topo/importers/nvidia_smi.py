@@ -1,6 +1,6 @@
 """Read the output of ``nvidia-smi topo -m``: a word for each pair of GPUs, and of GPUs and NICs.
 
-The first rows are enough if they determine the other pairs. Other vendors print such a matrix too;
+The first rows are enough if they determine the other pairs. Other vendors print such a matrix too.
 MetaX writes MX for its links, without a number.
 """
 

@@ -104,11 +104,9 @@ class _Builder(ContentHandler):
         self.elements = 0
 
     def line(self) -> int:
-        """Return where the parser is."""
         return self.parser.getLineNumber() or 1
 
     def startElement(self, name: str, attrs: _Attributes) -> None:  # noqa: N802
-        """Take the beginning of an element."""
         self.elements += 1
         line, attributes = self.line(), dict(attrs.items())
         for count, limit, kind in (

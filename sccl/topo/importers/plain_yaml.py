@@ -29,13 +29,13 @@ _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast whe
 
 
 def to_struct(node: Node, shape: type[Shape], expected: str) -> Shape:
-    """Return a parsed node as a struct; fields that the struct does not have are left out.
+    """Convert a parsed node to a struct, without the fields that the struct lacks.
 
     Args:
-        expected: the expected form, for messages.
+        expected: Expected form, for messages.
 
     Raises:
-        FormatError: it has another shape.
+        FormatError: The node has another shape.
     """
     try:
         return msgspec.convert(node, shape, strict=False)

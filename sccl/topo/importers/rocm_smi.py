@@ -3,7 +3,7 @@
 A weight of 15 is one hop over xGMI, 30 is two: the pair then passes another GPU and has no direct
 link. Over PCIe each end weighs 20 and the path between CPUs the rest (ROCm/rocm-systems, issue
 5763). The table of hops has 1 for every pair on xGMI, at any distance. A bandwidth is a range, from
-one link to all links of a pair; 0-0 is a pair without a direct link (ROCm/rocm_smi_lib,
+one link to all links of a pair, where 0-0 is a pair without a direct link (ROCm/rocm_smi_lib,
 rocm_smi.py, --shownodesbw). Without it, the number of xGMI links of a pair is not known.
 """
 
@@ -208,7 +208,7 @@ def _bandwidths(tables: Tables) -> dict[Edge, tuple[int, int]]:
 
 
 def _parse_range(word: str) -> tuple[int, int] | None:
-    """Return the ends of ``50000-100000``, MB/s; None where it is no range."""
+    """Return the ends of ``50000-100000``, MB/s, or None where it is no range."""
     low, dash, high = word.partition("-")
     ends = _parse_number(low), _parse_number(high)
     return (ends[0], ends[1]) if dash and ends[0] is not None and ends[1] is not None else None

@@ -123,7 +123,6 @@ class _TableReader:
         self._in_legend = False
 
     def read_line(self, number: int, line: str) -> None:
-        """Read a line."""
         words = line.split()
         if match := _TITLE.fullmatch(line):
             self._begin((match[1] or match[2] or "").strip())

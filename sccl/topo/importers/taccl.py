@@ -307,7 +307,7 @@ def _read_nics(file: _File, units: Units) -> tuple[tuple[Nic, ...], tuple[str, .
         for first in (i * ranks // count // each * each,)
     )
     line = f"{format_count(count, 'NIC')} of {speed:.4g} GB/s and {alpha_us:g} us to other nodes"
-    return nics, (f"{line}; --chassis and --network join nodes over them",)
+    return nics, (f"{line}; --nodes and --network join nodes over them",)
 
 
 def _parse_error_text() -> str:

@@ -71,7 +71,6 @@ def unused_attributes(
 def _element_content(
     element: Element | ParsedElement,
 ) -> tuple[Mapping[str, str], Sequence[Element | ParsedElement]]:
-    """Return the attributes and the children of an element."""
     if isinstance(element, Element):
         return element.attributes, element.children
     return element.attrib, list(element)

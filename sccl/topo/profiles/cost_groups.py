@@ -44,12 +44,12 @@ class SharedCost:
 def shared_costs(
     fits: Sequence[LinkFit], alike: float = SAME_COST_TOLERANCE
 ) -> tuple[SharedCost, ...]:
-    """Return the costs of links, those that are alike together. The fastest first.
+    """Return the costs of links in groups of similar ones, the fastest first.
 
     Links of one rate may differ in latency, and then do not share a cost.
 
     Args:
-        alike: how far intervals reach at least, in proportion; 0 or more.
+        alike: how far intervals reach at least, in proportion, 0 or more.
     """
     costs = []
     for by_rate in _group_fits(fits, lambda fit: fit.gb_per_s.widen(alike)):

@@ -33,7 +33,7 @@ depend on bytes at all make 60 %."""
 _MIN_ROWS = 3
 _HUBER = 1.345  # 95 % as good as least squares where errors are normal
 _MAD_TO_SIGMA = 1.4826  # the standard deviation in median absolute deviations, of normal errors
-_HUBER_ITERATIONS = 30  # of weights; more change nothing that is shown
+_HUBER_ITERATIONS = 30  # more iterations of weights do not change the printed digits
 _BOOTSTRAP_DRAWS = 200
 _SEED = 4  # any will do
 _CONFIDENCE = 0.95
@@ -93,14 +93,14 @@ def fit_links(
     max_misfit: float = MAX_MISFIT,
     take: RepetitionStatistic = RepetitionStatistic.MIN,
 ) -> tuple[LinkFit, ...]:
-    """Return alpha and beta of every link that was measured, ascending.
+    """Fit alpha and beta of every measured link, in ascending order of links.
 
     Args:
-        take: which repetitions are fitted.
-        max_misfit: the most that may be missed in the median, in proportion.
+        take: Repetitions to fit.
+        max_misfit: Maximum relative median error of the fit.
 
     Raises:
-        ParameterError: those of some links fit no alpha and beta; names them all, and why.
+        ParameterError: Measurements of some links fit no alpha and beta. It names all of them.
     """
     fits, wrong = [], []
     for edge, timings in measurements.by_link().items():
@@ -195,7 +195,7 @@ def _huber_fits(a: FloatArray, b: FloatArray, us: FloatArray) -> tuple[FloatArra
 def _weighted_least_squares(
     a: FloatArray, b: FloatArray, us: FloatArray, w: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the least squares of several fits; where alpha would be negative, that with none."""
+    """Return the least-squares fit, without alpha if that would be negative."""
     aa, ab, bb = (w * a * a).sum(1), (w * a * b).sum(1), (w * b * b).sum(1)
     at, bt = (w * a * us).sum(1), (w * b * us).sum(1)
     determinant = aa * bb - ab * ab

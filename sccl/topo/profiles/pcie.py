@@ -30,11 +30,10 @@ _MAX_SYMMETRIES = 100_000
 
 
 def pcie_hierarchy(measurements: PcieMeasurements) -> PcieHierarchy:
-    """Return which GPUs share a switch, which of these has the NIC, and the CPU nearest to it.
+    """Return the GPUs that share a switch, the switch with the NIC, and the CPU nearest to it.
 
     Raises:
-        ParameterError: the measurements contradict one another, or do not tell; names those that
-            do not.
+        ParameterError: The measurements contradict one another or are ambiguous. It names them.
     """
     near = _nearest_cpu(measurements)
     bound = _sharing_threshold(measurements)

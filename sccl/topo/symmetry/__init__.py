@@ -1,1 +1,1 @@
-"""Symmetries of machines: found, known and checked; orbits of chunks, and sends made of them."""
+"""Symmetries of machines, and algorithms that consist of orbits of sends."""

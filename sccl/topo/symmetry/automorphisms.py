@@ -91,7 +91,6 @@ class _ColoredGraph:
         self.edges: list[tuple[int, int]] = []
 
     def vertex(self, colour: tuple[object, ...]) -> int:
-        """Add a vertex, and return its number."""
         self.colors.append(colour)
         return len(self.colors) - 1
 

@@ -20,13 +20,13 @@ from sccl.core.symmetric import Symmetry
 
 @dataclass(frozen=True, slots=True)
 class ChunkOrbit:
-    """The images of a chunk, as a tree of symmetries that lead from one to the next.
+    """Orbit of a chunk, as a tree of symmetries that map each image to the next ones.
 
     Attributes:
-        chunks: the orbit. Its first is the representative.
-        parent: of each, the place in ``chunks`` of one before it; of the first its own.
-        generator: of each, which symmetry makes it of that one.
-        children: of each, all symmetries' images of it.
+        chunks: The orbit. Its first chunk is the representative.
+        parent: Index in ``chunks`` of the preimage of each chunk, or its own for the first.
+        generator: Index of the symmetry that maps the preimage to each chunk.
+        children: Images of each chunk under all symmetries.
     """
 
     chunks: tuple[int, ...]

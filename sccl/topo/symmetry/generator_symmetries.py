@@ -104,7 +104,6 @@ def _translation(sides: tuple[int, ...], dimension: int) -> Permutation:
     side = sides[dimension]
 
     def moved(place: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the place that a place goes to."""
         return (*place[:dimension], (place[dimension] + 1) % side, *place[dimension + 1 :])
 
     return tuple(number[moved(place)] for place in places)
@@ -124,7 +123,6 @@ def _rotation(sides: tuple[int, ...], centre: int) -> Permutation:
         blocks.setdefault(side, []).append(d)
 
     def moved(place: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the place that a place goes to."""
         target = list(place)
         for side, block in blocks.items():
             offsets = [(place[d] - middle[d]) % side for d in block]

@@ -20,10 +20,10 @@ SendsOfChunk = tuple[int, NDArray[np.int32], Int32Array, Int32Array]
 
 
 def expanded_sends(algorithm: SymmetricAlgorithm) -> Iterator[SendsOfChunk]:
-    """Yield the sends of one chunk after the other; of those that are not sent, none.
+    """Yield the sends of each chunk, which may be empty.
 
     Raises:
-        ParameterError: the symmetries do not map chunks to chunks, or two representatives are of
+        ParameterError: The symmetries do not map chunks to chunks, or two representatives are in
             one orbit.
     """
     try:

@@ -33,9 +33,9 @@ _MAX_LINK_PAIRS = 1_000_000
 
 @lru_cache(maxsize=4)
 def find_translations(topology: Topology) -> tuple[Permutation, ...]:
-    """Return generators of a regular abelian group of a machine's symmetries; none: none is found.
+    """Return generators of a regular abelian group of a machine's symmetries, none if not found.
 
-    Budgets play no part.
+    Budgets are ignored.
     """
     machine = _MachineLinks(topology)
     if not machine.is_uniform() or topology.ranks * len(machine.out[0]) ** 2 > _MAX_LINK_PAIRS:
@@ -84,8 +84,6 @@ def _orbit(images: list[Permutation]) -> set[int]:
 
 
 class _MachineLinks:
-    """The links of a machine, both ways."""
-
     def __init__(self, topology: Topology) -> None:
         self.ranks = topology.ranks
         nodes = topology.ranks + len(topology.switches)

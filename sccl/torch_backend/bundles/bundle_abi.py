@@ -76,7 +76,7 @@ class BundleCommunicator:
         next(self._awake)
         self._comm = c_void_p()
         # A function would see a signal before its first line, outside of any `try`, where ctypes
-        # drops what the handler raises: a generator goes on within its own.
+        # drops exceptions of the handler: a generator continues in its own.
         self._callbacks = (_Exchange(self._exchange), _Awake(self._awake.send))
         code = self._library.sccl_join(
             meeting.rank, *self._callbacks, None, ctypes.byref(self._comm)

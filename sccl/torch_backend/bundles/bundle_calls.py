@@ -39,7 +39,7 @@ def build_job(
         does: Key of :data:`~sccl.torch_backend.torch_releases.METHOD_NAMES`.
     """
     make = _BUILDERS.get(does)
-    tensors = (*described.given, *described.got)
+    tensors = (*described.inputs, *described.got)
     if make is None or any(t.layout != torch.strided or t.device.type != "cpu" for t in tensors):
         return None
     return make(joined, ranks, described)
@@ -47,17 +47,17 @@ def build_job(
 
 def _all_reduce(joined: BundleCommunicator, _ranks: int, d: CallDescription) -> BundleJob | None:
     kind = _type_number(d)
-    if len(d.given) != 1 or kind is None or d.reduce not in OPS:
+    if len(d.inputs) != 1 or kind is None or d.reduce not in OPS:
         return None
-    tensor = d.given[0]
+    tensor = d.inputs[0]
     call = BundleCall(b"allreduce", tensor.numel(), kind, OPS[d.reduce])
     return "allreduce", partial(_run_call, joined, call, tensor, tensor)
 
 
 def _broadcast(joined: BundleCommunicator, _ranks: int, d: CallDescription) -> BundleJob | None:
-    if len(d.given) != 1:
+    if len(d.inputs) != 1:
         return None
-    tensor = d.given[0]
+    tensor = d.inputs[0]
     call = BundleCall(b"broadcast", tensor.nbytes, _BYTES, root=d.root or 0)
     return "broadcast", partial(_run_call, joined, call, tensor, tensor)
 
@@ -65,7 +65,7 @@ def _broadcast(joined: BundleCommunicator, _ranks: int, d: CallDescription) -> B
 def _all_gather_single(
     joined: BundleCommunicator, ranks: int, d: CallDescription
 ) -> BundleJob | None:
-    source, got = d.given[0], d.got[0]
+    source, got = d.inputs[0], d.got[0]
     if source.dtype != got.dtype or got.numel() != source.numel() * ranks:
         return None
     call = BundleCall(b"allgather", source.nbytes, _BYTES)
@@ -75,7 +75,7 @@ def _all_gather_single(
 def _reduce_scatter_single(
     joined: BundleCommunicator, ranks: int, d: CallDescription
 ) -> BundleJob | None:
-    source, got, kind = d.given[0], d.got[0], _type_number(d)
+    source, got, kind = d.inputs[0], d.got[0], _type_number(d)
     if kind is None or d.reduce not in OPS or source.numel() != got.numel() * ranks:
         return None
     call = BundleCall(b"reducescatter", got.numel(), kind, OPS[d.reduce])
@@ -83,34 +83,34 @@ def _reduce_scatter_single(
 
 
 def _reduce_scatter(joined: BundleCommunicator, ranks: int, d: CallDescription) -> BundleJob | None:
-    if len(d.given) != ranks or len(d.got) != 1:
+    if len(d.inputs) != ranks or len(d.got) != 1:
         return None
-    if any(tensor.numel() != d.got[0].numel() for tensor in d.given):
+    if any(tensor.numel() != d.got[0].numel() for tensor in d.inputs):
         return None
-    flat = torch.cat([tensor.detach().reshape(-1) for tensor in d.given])
+    flat = torch.cat([tensor.detach().reshape(-1) for tensor in d.inputs])
     return _reduce_scatter_single(
         joined, ranks, CallDescription("", (flat,), d.got, reduce=d.reduce)
     )
 
 
 def _all_gather(joined: BundleCommunicator, ranks: int, d: CallDescription) -> BundleJob | None:
-    if len(d.given) != 1 or len(d.got) != ranks:
+    if len(d.inputs) != 1 or len(d.got) != ranks:
         return None
-    if any(tensor.nbytes != d.given[0].nbytes for tensor in d.got):
+    if any(tensor.nbytes != d.inputs[0].nbytes for tensor in d.got):
         return None
-    return "", partial(_exchange_direct, joined, d.given * ranks, d.got)
+    return "", partial(_exchange_direct, joined, d.inputs * ranks, d.got)
 
 
 def _all_to_all(joined: BundleCommunicator, ranks: int, d: CallDescription) -> BundleJob | None:
-    if not len(d.given) == len(d.got) == ranks:
+    if not len(d.inputs) == len(d.got) == ranks:
         return None
-    return "", partial(_exchange_direct, joined, d.given, d.got)
+    return "", partial(_exchange_direct, joined, d.inputs, d.got)
 
 
 def _all_to_all_single(
     joined: BundleCommunicator, ranks: int, d: CallDescription
 ) -> BundleJob | None:
-    source, got = d.given[0], d.got[0]
+    source, got = d.inputs[0], d.got[0]
     gives = d.gives or (source.numel() // ranks,) * ranks
     gets = d.gets or (got.numel() // ranks,) * ranks
     sent, wanted = ([each.element_size() * n for n in parts]
@@ -135,7 +135,7 @@ _BUILDERS: Mapping[str, JobBuilder] = {
 
 
 def _type_number(d: CallDescription) -> int | None:
-    return TYPES.get(DTYPES.get(d.given[0].dtype, ""))
+    return TYPES.get(DTYPES.get(d.inputs[0].dtype, ""))
 
 
 def _run_call(

@@ -30,7 +30,7 @@ BUNDLES = "SCCL_BUNDLES"
 MAX_RANKS = 8
 """Largest group for a generated bundle. Shared memory grows with the square of the ranks."""
 
-_SIZE_BYTES = 2**20  # of a request; what is straight is so at any size
+_SIZE_BYTES = 2**20  # bytes of a request (direct algorithms are direct at every size)
 _DIRECT_COLLECTIVES = ("allgather", "allreduce", "broadcast", "reducescatter")
 
 

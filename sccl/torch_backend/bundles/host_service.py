@@ -77,7 +77,7 @@ class HostService:
             return problem
         if self._rank:  # a compiler may take longer than calls of the group may
             meeting.wait_for(0, lambda: not process_peers().gone(first))
-        library, names, problem = meeting.told(
+        library, names, problem = meeting.exchange(
             _find_library(self._size, wish) if not self._rank else None
         )[0]
         if problem:
@@ -87,7 +87,7 @@ class HostService:
             opened = load_library(Path(library))
         except JoinError as error:
             problem = f"rank {self._rank}: {error}"
-        problems = [str(reason) for reason in meeting.told(problem) if reason]
+        problems = [str(reason) for reason in meeting.exchange(problem) if reason]
         if problems or opened is None:
             return problems[0]
         try:
@@ -101,7 +101,7 @@ class HostService:
         """Return why ranks can't share memory, or don't want to."""
         if self._size == 1:
             return "there is one rank"
-        answers = meeting.told([wish, *machine_identity()])
+        answers = meeting.exchange([wish, *machine_identity()])
         if any(answer[1:] != answers[0][1:] for answer in answers):
             return "its ranks are on several machines, or isolated from each other"
         if any(answer != answers[0] for answer in answers):
@@ -167,7 +167,7 @@ class HostService:
         self.refusal = "it is destroyed"
         if at_once:
             joined.end()
-        if self._queue.close(_END_S if at_once else None):  # else they still use what is shared
+        if self._queue.close(_END_S if at_once else None):  # else they use shared objects
             joined.leave()
 
     def forget(self) -> None:

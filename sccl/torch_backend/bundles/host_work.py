@@ -37,7 +37,7 @@ class CallContext:
     device: torch.device
 
 
-class HostWork(dist._Work):  # noqa: SLF001 - what torch's own groups in Python derive from
+class HostWork(dist._Work):  # noqa: SLF001 - the base class of torch's own groups in Python
     """The work object of a call."""
 
     def __init__(self, naming: ErrorFactory, results: list[torch.Tensor]) -> None:
@@ -141,7 +141,7 @@ class HostQueue:
         self._waiting: queue.SimpleQueue[tuple[HostWork, Job] | None] = queue.SimpleQueue()
         self._left = 0
         self._thread: threading.Thread | None = None
-        self._told: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._tasks: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._teller = threading.Thread(target=self._tell, name=f"{name}-told", daemon=True)
 
     @property
@@ -205,11 +205,11 @@ class HostQueue:
             if work.within:
                 threading.Thread(target=tell, name=f"{self._name}-within", daemon=True).start()
             else:
-                self._told.put(tell)
-        self._told.put(None)
+                self._tasks.put(tell)
+        self._tasks.put(None)
 
     def _tell(self) -> None:
-        while (tell := self._told.get()) is not None:
+        while (tell := self._tasks.get()) is not None:
             tell()
 
     def _ended(self) -> None:

@@ -51,18 +51,18 @@ class CallDescription:
     Attributes:
         collective: Its name in :data:`~sccl.core.workload_ops.COLLECTIVES`. A barrier is an
             allreduce of one byte. Empty: it is between two ranks.
-        given: Input tensors, in the order of ranks if there is one for each.
+        inputs: Input tensors, in the order of ranks if there is one for each.
         got: Output tensors, in the same order. For an allreduce they are the inputs.
         root: Place of the root in the group.
         reduce: Operator of the reduction. Empty: none.
-        gives: Elements of :attr:`given` for each rank, for an alltoall of uneven parts.
+        gives: Elements of :attr:`inputs` for each rank, for an alltoall of uneven parts.
         gets: Elements of :attr:`got` from each rank.
         peer: Place of the other rank of a point-to-point call. None: any.
         sends: Whether this rank is the sender of a point-to-point call.
     """
 
     collective: str
-    given: Tensors
+    inputs: Tensors
     got: Tensors
     root: int | None = None
     reduce: str = ""
@@ -74,7 +74,7 @@ class CallDescription:
     @property
     def dtype(self) -> str:
         """Return the type of its elements. Empty: it has none, several, or one without a name."""
-        types = {tensor.dtype for tensor in (*self.given, *self.got)}
+        types = {tensor.dtype for tensor in (*self.inputs, *self.got)}
         return DTYPES.get(types.pop(), "") if len(types) == 1 else ""
 
     @property
@@ -86,7 +86,7 @@ class CallDescription:
     @property
     def elements_given(self) -> int:
         """Return how many elements it takes."""
-        return sum(tensor.numel() for tensor in self.given)
+        return sum(tensor.numel() for tensor in self.inputs)
 
     @property
     def elements_got(self) -> int:
@@ -95,7 +95,6 @@ class CallDescription:
 
 
 def _flatten_tensors(tensors: Any) -> Tensors:
-    """Return the tensors of lists of lists, or one."""
     if isinstance(tensors, torch.Tensor):
         return (tensors,)
     return tuple(tensor for inner in tensors for tensor in _flatten_tensors(inner))
@@ -108,7 +107,7 @@ def _read_option(name: str, default: Any, opts: Any) -> Any:
 def _reduction(opts: Any) -> str:
     """Return the reduction operator from options, or as given instead of them."""
     op = getattr(opts, "reduceOp", opts)
-    # ReduceOp holds its kind, which is a key; reductions with a factor have none.
+    # ReduceOp holds its kind, which is a key. Reductions with a factor have none.
     kind = getattr(op, "op", op)
     return next((name for reduce_kind, name in _REDUCTIONS.items() if reduce_kind == kind), "")
 

@@ -141,5 +141,5 @@ class CallSequence:
             self.iterations += 1
             self._last.clear()
             self._iteration = self._next = self._place = 0
-            # What is issued ahead of its window was so in windows before the first.
+            # Calls that are issued ahead of their window were so in windows before the first.
             self._window = -max(shift for _, _, shift in self.order)

@@ -19,7 +19,7 @@ Restore = Callable[[], Any]
 """Writes a result of a call on a copy to the tensor of the job."""
 
 
-class CarriedWork(dist._Work):  # noqa: SLF001 - what torch's own groups in Python derive from
+class CarriedWork(dist._Work):  # noqa: SLF001 - the base class of torch's own groups in Python
     """The work of a call from the group that carries it."""
 
     def __init__(self, inner: Any) -> None:
@@ -118,7 +118,7 @@ class CopiedWork(CarriedWork):
 
     def wait(self, *args: Any, **kwargs: Any) -> bool:
         """Wait until results are in place."""
-        self._inner.wait(*args, **kwargs)  # raises what went wrong as it is
+        self._inner.wait(*args, **kwargs)  # raises the original error
         if self._future is None:
             self._fill()
         else:
@@ -144,7 +144,7 @@ class CopiedWork(CarriedWork):
         return list(self._wanted)
 
     def _filled(self, future: Any) -> Any:
-        future.value()  # raises what went wrong
+        future.value()  # raises the original error
         self._fill()
         return list(self._wanted)
 

@@ -43,7 +43,7 @@ class DeviceCall(PendingCall):
         group: tuple[int, ...],
     ) -> None:
         super().__init__(op, described, group)
-        self._carry, self._here = (
+        self._carry, self._stream_context = (
             on_device.carry,
             device_kind(on_device.device).here(on_device.device),
         )
@@ -64,7 +64,7 @@ class DeviceCall(PendingCall):
         if not self._once.acquire(blocking=False):  # it was given up
             return False
         try:
-            with self._here:
+            with self._stream_context:
                 self.work = self._carry()
         except BaseException as error:  # noqa: BLE001 - told to who waits
             self.error = error
@@ -88,10 +88,10 @@ class DeviceCall(PendingCall):
     def _settle(self, future: Any) -> None:
         try:
             if future is not None:
-                future.value()  # raises what went wrong
+                future.value()  # raises the original error
         except RuntimeError as error:
             self.error = error
-        self._results.settle(self.described.got, self.told())
+        self._results.settle(self.described.got, self.failure())
 
 
 class DeviceWork(PendingWork):
@@ -109,7 +109,7 @@ class DeviceWork(PendingWork):
             CallError: It could not be made, or failed.
         """
         self._before_wait(self._call)
-        error = self._call.told()
+        error = self._call.failure()
         if error is not None:
             raise error from self._call.error
         return self._call.work is None or bool(self._call.work.wait(*args, **kwargs))

@@ -37,7 +37,7 @@ class PendingCall:
         """Return how it is carried, in words."""
         return "as planned"
 
-    def told(self) -> Exception | None:
+    def failure(self) -> Exception | None:
         """Return the exception to raise for its error."""
         match self.error:
             case None | ToolError():
@@ -51,7 +51,7 @@ class PlannedCall(PendingCall):
     """One whose operation is carried motif by motif, over lanes.
 
     Attributes:
-        whole: lets a group do the call as it was made.
+        carry: Function that lets a group do the original call.
         ended: whether results are there, or will not be.
     """
 
@@ -63,7 +63,7 @@ class PlannedCall(PendingCall):
         group: tuple[int, ...],
     ) -> None:
         super().__init__(op, described, group)
-        self.whole = carry
+        self.carry = carry
         self.ended = threading.Event()
         self._results = ResultFuture()
         self._lock = threading.Lock()
@@ -89,7 +89,7 @@ class PlannedCall(PendingCall):
             if self.ended.is_set():  # it was given up
                 return
             self.ended.set()
-        self._results.settle(self.described.got, self.told())
+        self._results.settle(self.described.got, self.failure())
 
     def give_up(self, error: ToolError) -> None:
         """End a call that is not issued. Its waits raise the error."""
@@ -98,7 +98,7 @@ class PlannedCall(PendingCall):
         self.end()
 
 
-class PendingWork(dist._Work):  # noqa: SLF001 - what torch's own groups in Python derive from
+class PendingWork(dist._Work):  # noqa: SLF001 - the base class of torch's own groups in Python
     """The work object of a held call."""
 
     def __init__(self, call: Any) -> None:
@@ -155,7 +155,7 @@ class PlannedWork(PendingWork):
                 f"{call.op.id} ({call.op.collective}) by {format_ranks(call.group)} has not "
                 f"ended after {limit.total_seconds():g} s: look at the other ranks"
             )
-        error = call.told()
+        error = call.failure()
         if error is not None:
             raise error from call.error
         return True

@@ -130,7 +130,7 @@ class Coordinator:
             event = CoordinatorEvent.FOUND_COMMIT if commit else CoordinatorEvent.FOUND_ABORT
             state = self._transition(version, event)
             return self._transition(version, CoordinatorEvent.ANNOUNCE) if decided else state
-        # Where a plan never comes, as who took its version has died, time ends that, too.
+        # A plan may never come, because its owner died, so a time limit ends that, too.
         return self._transition(version, CoordinatorEvent.FOUND)
 
     def _count_votes(self, version: int) -> CoordinatorState:

@@ -179,7 +179,7 @@ class Follower(Generic[P]):
             raise
         except InputError as error:
             why = str(error)
-        except Exception as error:  # noqa: BLE001 - whatever is wrong with it, the job goes on
+        except Exception as error:  # noqa: BLE001 - the job continues after any error
             why = f"it cannot be verified here ({type(error).__name__}: {error})"
         self._read.pop(version, None)
         with self._lock:

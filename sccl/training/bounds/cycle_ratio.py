@@ -59,7 +59,6 @@ def find_critical_cycle(count: int, arcs: Sequence[Arc]) -> Cycle:
 
 
 def _find_slower_cycle(count: int, arcs: Sequence[Arc], than: Fraction) -> Cycle | None:
-    """Return a circle that is slower than a ratio."""
     far = [0] * count
     came: list[Arc | None] = [None] * count
     changed = True

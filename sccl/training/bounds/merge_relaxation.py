@@ -79,7 +79,6 @@ def relax_merges(
 
 
 def _scale_option(weight: Fraction, option: Option) -> Option:
-    """Return an option with a fraction of its loads."""
     return replace(option, motifs=tuple(map(partial(_scale_motif, weight), option.motifs)))
 
 

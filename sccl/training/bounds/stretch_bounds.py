@@ -108,7 +108,6 @@ def ops_inside(
 
 
 def _stretch_lower_bound(step: StepProblem, spending: EffortMeter) -> int:
-    """Return a lower bound on the time of a stretch."""
     bound = finish_lower_bound(step).ticks
     motifs = sum(len(option.motifs) for op in step.ops for option in op.options)
     left = spending.remaining(_UNITS)

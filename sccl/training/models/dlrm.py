@@ -153,7 +153,6 @@ class _RankProgram:
         self.submitted = self.visits = 0
 
     def write(self) -> None:
-        """Write the program of an iteration."""
         job, role = self.job, self.role
         if job.data_prefetch:
             role.wait("indices", 1)

@@ -214,7 +214,6 @@ class _StageWriter:
             self.complete[bucket.blocks[-1]].append(bucket)
 
     def write(self) -> None:
-        """Write the program of an iteration."""
         passes = one_forward_one_backward(self.stage, self.job.pp, self.job.microbatches)
         if self.job.zero == 3:
             self.gathers = list(self._plan_gathers(passes))

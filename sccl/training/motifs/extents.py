@@ -109,7 +109,7 @@ def _cell_numbers(motif: Motif, share: MotifShare) -> NDArray[np.int64]:
     if motif.collective == "alltoall":
         return _group_exchanges(motif, share)[0]
     owns = share.owns or ((*range(len(share.cells) - 1),),)
-    if share.root is not None and share.owns:  # what the root has of its own stays there
+    if share.root is not None and share.owns:  # the root's own data stay there
         owns = tuple(cells for place, cells in enumerate(owns) if place != share.root)
     return np.array(list(chain.from_iterable(owns)), dtype=np.int64)
 

@@ -162,7 +162,7 @@ def _owned_spans(motif: Motif, share: MotifShare, groups: Sequence[range]) -> It
         size = sum(stop - start for _, (start, stop) in spans)
         others = [(group, even_offsets(0, size, len(group))) for group in groups]
         cuts = sorted({end for group, ends in others if group != owner for end in ends})
-        done = 0  # of what the group owns, laid out in one row
+        done = 0  # elements of the group's data so far, in one row
         for place, (start, stop) in spans:
             inner = [cut for cut in cuts if done < cut < done + stop - start]
             for low, high in pairwise((done, *inner, done + stop - start)):

@@ -90,11 +90,9 @@ class _PlaceTable:
     place: IntArray
 
     def element(self, place: int) -> int:
-        """Return the first element of a place."""
         return int(self.cuts[int(self.place[place]) // self.ranks])
 
     def rank(self, place: int) -> int:
-        """Return the rank of a place."""
         return int(self.place[place]) % self.ranks
 
 
@@ -218,7 +216,6 @@ class _State:
         self.has[places] = self._contribution_bits(places)
 
     def _contribution_bits(self, places: IntArray) -> UInt64Array:
-        """Return the contribution of the rank of each place."""
         rank = self.table.place[places] % self.table.ranks
         if not self.combines:
             return (rank + 1).astype(np.uint64)[:, None]

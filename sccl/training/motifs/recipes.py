@@ -157,7 +157,7 @@ def apply_recipe(motif: Motif | Sequence[Motif], recipe: Recipe, item_bytes: int
     else:
         base, terms = merge_collectives(motif), terms[1:]
     made: Motifs = (replace(base, after=()),)
-    check_work(2 * execution_work(base))  # it is what they are held against
+    check_work(2 * execution_work(base))  # the base is the reference
     for term in terms:
         made = _apply_term(made, term, item_bytes)
     if wrong := find_motif_fault(motif, made):

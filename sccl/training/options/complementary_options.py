@@ -126,7 +126,7 @@ def _candidate_label(offer: CandidateOption) -> str:
     return carriers if offer.recipe == "whole" else f"{offer.recipe} by {carriers}"
 
 
-def _complementary_candidate(  # noqa: PLR0913, PLR0917 - a collective, and what it is to go beside
+def _complementary_candidate(  # noqa: PLR0913, PLR0917 - a collective and its concurrent load
     finder: OptionEnumerator,
     planner: MotifPlanner,
     op: CommOp,

@@ -216,7 +216,6 @@ def _link_kind(channel: Channel, link: Link) -> PipeKind:
 
 
 def _link_label(topology: Topology, edge: Edge) -> str:
-    """Return the name of a link by its ends."""
     return " to ".join(
         f"rank {topology.label(node)}"
         if node < topology.ranks

@@ -294,7 +294,7 @@ class _Channel:
         place = {item.edge: k for k, item in enumerate(links)}
         of_lanes = zip(channel.topology.budgets, channel.topology.budget_speeds(), strict=True)
         budgets = [(budget.edges, budget.chunks_per_round * speed) for budget, speed in of_lanes]
-        for shared in together:  # what others take of it meanwhile is the plan's affair
+        for shared in together:  # the plan accounts for the loads of others
             shared_edges = tuple(edge for name, edge in shared.links if name == channel.name)
             budgets.append((shared_edges, shared.gb_per_s))
         self._shared = [
@@ -305,7 +305,6 @@ class _Channel:
         ]
 
     def messages(self, sends: Transfers, item_bytes: int) -> StepMessages:
-        """Return transfers as messages, with their ways."""
         links, ranks = len(self._alpha), self._channel.topology.ranks
         empty = np.zeros(0, np.int64)
         if not len(sends.step):

@@ -50,7 +50,7 @@ def _motif_count(step: StepProblem) -> int:
     return sum(len(op.options[choice].motifs) for op, choice in taken)
 
 
-def search_cyclic_plans(  # noqa: PLR0913, PLR0917 - what is told, and when
+def search_cyclic_plans(  # noqa: PLR0913, PLR0917 - independent inputs
     problem: CyclicProblem,
     seconds: float,
     seed: int,

@@ -121,7 +121,7 @@ def _earliest_start(  # noqa: PLR0913, PLR0917 - loops
         at = max(at, NEVER if starts[earlier] == NEVER else starts[earlier] + step.ticks[earlier])
     if at > now or step.ticks[motif] == 0:
         return int(at)
-    # what has started since has left no more room: most motifs need not be looked at again
+    # newer starts have left no more capacity, so most motifs need no second look
     sort = step.sort[motif]
     if room.blocked[sort] <= now:
         low, high = step.use_first[motif], step.use_first[motif + 1]

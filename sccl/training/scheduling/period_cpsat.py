@@ -273,7 +273,6 @@ class _PeriodModel:
     def read_solution(
         self, result: cpsat.Result
     ) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
-        """Return options and starts of a solution."""
         options = tuple(result.true_variables(variables)[0] for variables in self.is_selected)
         rows = [self.start[op][choice] for op, choice in enumerate(options)]
         return options, tuple(tuple(map(result.value, variables)) for variables in rows)

@@ -99,7 +99,7 @@ def search_by_markov_chain(
     return problem.plan_of(best, starts)
 
 
-def search_by_annealing(  # noqa: PLR0913, PLR0917 - what is told, and when
+def search_by_annealing(  # noqa: PLR0913, PLR0917 - independent inputs
     problem: StepProblem,
     proposals: int,
     seed: int = 0,

@@ -189,11 +189,11 @@ def _insert_shared(busy: IntArray, count: int, start: int, stop: int, part: int)
             then = busy[0, place]
             count = _insert_stretch(busy, count, start, then, part)
         else:
-            if busy[1, place] > stop:  # what is in use goes on without it
+            if busy[1, place] > stop:  # the interval in use continues without it
                 count = _insert_stretch(busy, count, stop, busy[1, place], busy[2, place])
                 busy[1, place] = stop
             then = busy[1, place]
-            if busy[0, place] < start:  # what is in use was there before
+            if busy[0, place] < start:  # the interval in use began before
                 count = _insert_stretch(busy, count, start, then, busy[2, place])
                 busy[1, place] = start
                 place += 1

@@ -104,7 +104,6 @@ class _StepModel:
         self.end.append(end)
 
     def add_hint(self, plan: StepPlan) -> None:
-        """Tell it a plan."""
         for number, choice in enumerate(plan.options):
             for option, x in enumerate(self.is_selected[number]):
                 self.model.add_hint(x, option == choice)
@@ -112,7 +111,6 @@ class _StepModel:
                 self.model.add_hint(start, at)
 
     def plan_from_solution(self, result: cpsat.Result) -> StepPlan:
-        """Return the plan of a solution."""
         options = tuple(result.true_variables(variables)[0] for variables in self.is_selected)
         starts = [self.start[number][choice] for number, choice in enumerate(options)]
         return StepPlan(options, tuple(tuple(map(result.value, variables)) for variables in starts))

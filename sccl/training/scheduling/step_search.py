@@ -43,7 +43,7 @@ class PlannedStep:
         return self.finish <= self.bound.ticks
 
 
-def search_step_plan(  # noqa: PLR0913, PLR0917 - how far, and what is told when
+def search_step_plan(  # noqa: PLR0913, PLR0917 - independent inputs
     problem: StepProblem,
     proposals: int,
     seed: int = 0,

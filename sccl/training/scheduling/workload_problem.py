@@ -237,7 +237,7 @@ def _host_waits(workload: Workload, waits: Sequence[Dependency]) -> Iterable[Dep
         for event in program.events:
             position = place[event.op]
             if event.action is HostAction.WAIT:
-                for before, lag in list(awaited):  # for what this one waits for itself
+                for before, lag in list(awaited):  # for its own dependencies
                     if lag == event.lag and reach[before] >> position & 1:
                         del awaited[before, lag]
                 awaited[position, event.lag] = None

@@ -215,7 +215,6 @@ class _RoleProgram:
     launched_first: list[str] = field(default_factory=list)
 
     def walk(self, lines: Sequence[ProgramLine]) -> None:
-        """Go through a program, line by line."""
         streams = _line_streams(lines)
         events = [line for line in lines if not isinstance(line, Kernel)]
         of_gap: dict[int, list[str]] = defaultdict(list)

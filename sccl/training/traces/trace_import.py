@@ -344,7 +344,7 @@ def _job_size(
     if len(traces) > 1:
         return last, (f"the job has {last} ranks, the number of traces (not in the traces)",)
     if not traces[0].calls():
-        return last, ()  # what is wrong with it is said elsewhere
+        return last, ()  # another check reports the error
     raise InputError(
         f"{traces[0].source}: the number of ranks is not in the traces: give --ranks N"
     )

@@ -92,7 +92,7 @@ def recompute_costs(
     return result
 
 
-def _option_costs(  # noqa: PLR0913 - an option, and what it is carried by
+def _option_costs(  # noqa: PLR0913 - an option and its carrier
     costs: MotifCosts,
     op: CommOp,
     option: Option,
@@ -192,7 +192,7 @@ def find_overload(
         key = span.op, span.motif
         if not span.computes and key in result.loads and span.end_ns > span.start_ns:
             changes += [(span.start_ns, 1, key), (span.end_ns, -1, key)]
-    changes.sort(key=lambda change: change[:2])  # what ends at a time makes room at that time
+    changes.sort(key=lambda change: change[:2])  # ends at a time release capacity at that time
     total = np.zeros(len(names), np.int64)
     for now, sign, key in changes:
         total += sign * result.loads[key]

@@ -165,7 +165,7 @@ def peak_result_bytes(plan: TrainingPlan, timeline: StepTimeline) -> int:
                 changes.append((begins[op.id, iteration], op.holds_bytes))
                 changes.append((until, -op.holds_bytes))
         held = 0
-        for _, change in sorted(changes):  # what is let go of at a time makes room at that time
+        for _, change in sorted(changes):  # releases at a time free capacity at that time
             held += change
             peak = max(peak, held)
     return peak

@@ -55,7 +55,7 @@ def frontier_chart(frontiers: Sequence[FrontierData]) -> ChartType:
     drawn = alt.layer(*layers).properties(
         width=frame.width, height=frame.height, title=title
     )  # fmt: skip
-    # Shades and marks have legends of their own; lines share one of colours and dashes.
+    # Shades and marks have separate legends. Lines share one of colors and dashes.
     scales: dict[str, Any] = dict.fromkeys(("fill", "stroke", "shape"), "independent")
     return theme.apply_theme(drawn.resolve_scale(**scales))
 

@@ -54,7 +54,7 @@ def _marks_of_frontier(
 ) -> list[tuple[int, Fraction, str, str]]:
     at = [(p.steps, p.cost) for p in frontier.points]
     candidates = _thin_out(frontier.open, at, frame)
-    # Where all are too near, one of them is marked still: nobody knows whether it can be had.
+    # If all are too close, one of them is still marked, because it may be attainable.
     hidden = {s for s, _ in frontier.open} - {s for s, _ in candidates}
     candidates += [min(c for c in frontier.open if c[0] == steps) for steps in sorted(hidden)]
     rows = [(p.steps, p.cost, _mark_kind(p), p.text) for p in frontier.points]

@@ -25,16 +25,16 @@ def grouped_chart(  # noqa: PLR0913 - which fields, and how they read
     value_title: str,
     percent: bool = False,
 ) -> ChartType:
-    """Return a bar for each row, those of a group side by side, with its value above it.
+    """Draw a bar for each row, side by side in each group, with its value above it.
 
     Args:
-        rows: each with the name of its ``group`` and ``series`` and a number ``value`` of 0 or
-            more; groups and series are in the order in which they come.
-        value_title: with its unit.
-        percent: whether values are shares, to be written in per cent.
+        rows: Rows with the names ``group`` and ``series`` and a nonnegative number ``value``.
+            Groups and series are in the order of their first rows.
+        value_title: Title of the values with their unit.
+        percent: Whether values are shares, which are shown in percent.
 
     Raises:
-        ParameterError: there is no row.
+        ParameterError: There is no row.
     """
     if not rows:
         raise ParameterError("there is nothing to draw: no row has a value")
@@ -67,5 +67,5 @@ def grouped_chart(  # noqa: PLR0913 - which fields, and how they read
 
 
 def _legend(names: Sequence[str]) -> alt.Legend | None:
-    """Return the legend of the series; None for one."""
+    """Return the legend of the series, or None for one."""
     return alt.Legend(orient="bottom", columns=4) if len(names) > 1 else None

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from altair.typing import ChartType
 
 _MAX_ROWS, _MAX_CELLS = 320, 40_000
-_ROW, _MIN_ROW = 18, 14  # px; the least that has room for its name and for numbers
-_HEIGHT, _TALLEST = 900, 2400  # px of many rows together; of as many as can be read
-_CELL, _MIN_CELL = 46, 32  # px across; the least that has room for numbers
+_ROW, _MIN_ROW = 18, 14  # px, with the minimum for a row's name and its numbers
+_HEIGHT, _TALLEST = 900, 2400  # px of many rows together, and of the maximum that is readable
+_CELL, _MIN_CELL = 46, 32  # px across, with the minimum for numbers
 _NARROWEST, _WIDEST = 220, 800  # px of all cells together
 _NUMBERS = 12  # px
 _MAX_NAMES = _TALLEST // _MIN_ROW
@@ -215,7 +215,7 @@ def _add_title(drawn: ChartType, algorithm: Algorithm, subject: str, *notes: str
 
 
 def _rounds_text(per_step: Sequence[int]) -> str:
-    """Return the rounds of each step; of many steps only their range."""
+    """Format the rounds of each step, or only their range for many steps."""
     low, high = min(per_step), max(per_step)
     if len(per_step) <= _MAX_LISTED:
         return ", ".join(map(str, per_step))

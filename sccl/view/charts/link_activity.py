@@ -94,10 +94,10 @@ def link_activity_chart(busy: LinkActivity) -> ChartType:
 def shares_chart(
     several: Sequence[ActivityShares], title: str, least_us: float | None = None
 ) -> ChartType:
-    """Return how busy links are over time, a line for each of several plans.
+    """Draw the utilization of links over time, as a line for each of several plans.
 
     Args:
-        least_us: Lower bound on the completion time; None or 0: no line.
+        least_us: Lower bound on the completion time. None or 0 draws no line.
     """
     finish = max(plan.finish_us for plan in several)
     notes = [_lower_bound_text(least_us)] if least_us else []

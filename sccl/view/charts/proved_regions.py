@@ -88,7 +88,7 @@ def shade_regions(frontier: FrontierData, frame: Frame) -> list[ChartType]:
             x2="right:Q",
             y2="top:Q",
             fill=alt.Fill("what:N", title=None, scale=scale, legend=legend),
-            # Of the same colour, or light seams are seen between strips.
+            # In the same color, because light seams would show between strips.
             stroke=alt.Stroke("what:N", scale=scale, legend=None),
         )
     ]

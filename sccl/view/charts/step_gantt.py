@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 COMPUTATION = "computation"
 
-_ROW, _THIN_ROW, _LINE = 28, 18, 96  # px, of labelled bars and others; characters of a subtitle
+_ROW, _THIN_ROW, _LINE = 28, 18, 96  # px of labeled bars and others, and characters of a subtitle
 _WIDTH = theme.WIDTH + 140  # px
 _TICKS = 8  # of the time axis, about
 _LETTER = 6.2  # px, of a label in a bar
@@ -197,7 +197,6 @@ def _window_band(steps: StepPanel) -> ChartType:
 
 
 def _iteration_lines(steps: StepPanel) -> ChartType:
-    """Return lines where iterations begin."""
     unit = _unit(steps)[1]
     rows = [
         {"time": mark * unit} for mark in steps.marks_us if steps.since_us <= mark <= steps.until_us

@@ -242,7 +242,7 @@ def _channels(
 def _curves(
     lines: Sequence[_Line], channels: Mapping[str, Any], *, is_single: bool
 ) -> list[ChartType]:
-    """Return the lines, grey ones below the others; of a single size, dots."""
+    """Draw the lines, gray ones below the others, or dots for a single size."""
     layers: list[ChartType] = []
     names = [line.name for line in lines]
     by = {

@@ -74,7 +74,6 @@ class _Line:
         return f"{self.number}: {self.name}"
 
     def time_us(self, size_bytes: float) -> float:
-        """Return the time for a buffer, microseconds."""
         return self.costs.time_us(self.point.steps, self.point.cost, size_bytes)
 
 
@@ -258,7 +257,6 @@ def _curves(lines: Sequence[_Line], frame: Frame, *, several: bool, families: bo
 
 
 def _lower_bound_layer(least_us: LowerBoundFunction, frame: Frame) -> ChartType:
-    """Return the line of the lower bound."""
     rows = [{"size": size, "time": least_us(size)} for size in _sizes(frame)]
     return (
         alt.Chart(theme.chart_rows([row for row in rows if row["time"] > 0]))
@@ -268,18 +266,15 @@ def _lower_bound_layer(least_us: LowerBoundFunction, frame: Frame) -> ChartType:
 
 
 def _sizes(frame: Frame) -> list[float]:
-    """Return the sizes at which lines are drawn."""
     samples = math.ceil((math.log2(frame.x[1]) - math.log2(frame.x[0])) * _PER_OCTAVE)
     return [frame.values(frame.width * n / samples, 0)[0] for n in range(samples + 1)]
 
 
 def _line_areas(lines: Sequence[_Line], frame: Frame) -> list[Rectangle]:
-    """Return where the lines lie."""
     return [part for line in lines for part in _curve_areas(line.time_us, frame)]
 
 
 def _curve_areas(time_us: LowerBoundFunction, frame: Frame) -> Iterator[Rectangle]:
-    """Yield where a curve lies."""
     times = [(size, time_us(size)) for size in _sizes(frame)]
     curve = [frame.pixels(size, time) for size, time in times if time > 0]
     for ends in pairwise(curve):

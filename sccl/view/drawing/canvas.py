@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from altair.typing import ChartType
 
 OUTLINE = 1.5  # px, of a node
-MIN_TEXT = 7  # px; smaller texts are left out
+MIN_TEXT = 7  # px, below which texts are omitted
 _MIN_SIDE, _MAX_SIDE = 560, 1200  # px of the layout's square
 _MARGIN = 0.01  # around all that is drawn
-_PREFERRED_TEXT = 10  # px; for numbers of this size a drawing may grow
+_PREFERRED_TEXT = 10  # px, for which a drawing may grow
 _DIGIT, _TALL, _INSIDE = 0.56, 0.72, 0.9  # sizes of digits, and the part of a circle for them
-_LETTER, _BELOW = 0.55, 0.65  # width of a letter; part of the room between boxes for their names
+_LETTER, _BELOW = 0.55, 0.65  # width of a letter, and names' share of the gap between boxes
 
 
 @dataclass(frozen=True, slots=True)

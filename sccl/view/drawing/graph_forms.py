@@ -85,7 +85,7 @@ def _hub(graph: Sequence[AbstractSet[int]]) -> int | None:
 
 
 def _chain(graph: Sequence[AbstractSet[int]]) -> list[int]:
-    """Return the nodes of a path or a cycle in their order; empty if it is neither."""
+    """Return the nodes of a path or a cycle in their order, empty if it is neither."""
     ends = [i for i, near in enumerate(graph) if len(near) == 1]
     if len(ends) not in {0, 2} or any(not 1 <= len(near) <= 2 for near in graph):
         return []
@@ -105,7 +105,7 @@ def _is_rotation_symmetric(graph: Sequence[AbstractSet[int]]) -> bool:
 
 
 def _hypercube_coordinates(graph: Sequence[AbstractSet[int]]) -> list[tuple[int, ...]]:
-    """Return the coordinates of a hypercube's nodes, however numbered; empty if it is none."""
+    """Return the coordinates of a hypercube's nodes, however numbered, empty if it is none."""
     size = len(graph)
     dimensions = size.bit_length() - 1
     if size != 1 << dimensions or any(len(near) != dimensions for near in graph):
@@ -128,7 +128,7 @@ def _hypercube_coordinates(graph: Sequence[AbstractSet[int]]) -> list[tuple[int,
 
 
 def _holed_grid_coordinates(graph: Sequence[AbstractSet[int]]) -> list[tuple[int, ...]]:
-    """Return the coordinates of a grid's nodes where one node is missing; empty if it is none."""
+    """Return the coordinates of a grid's nodes where one node is missing, empty if it is none."""
     gaps = range(len(graph) + 1 if len(graph) <= _MAX_HOLED_NODES else 0)
     return next(filter(None, (_grid_coordinates(graph, gap) for gap in gaps)), [])
 
@@ -136,7 +136,7 @@ def _holed_grid_coordinates(graph: Sequence[AbstractSet[int]]) -> list[tuple[int
 def _grid_coordinates(
     graph: Sequence[AbstractSet[int]], gap: int | None = None
 ) -> list[tuple[int, ...]]:
-    """Return the coordinates of a mesh's or torus's nodes, numbered row by row; empty if none.
+    """Return the coordinates of a mesh's or torus's nodes, numbered row by row, empty if none.
 
     Args:
         gap: the place of a node that is missing, in the numbers of the whole grid.
@@ -183,11 +183,11 @@ def _grid_pairs(sides: Sequence[int], jumps: AbstractSet[int]) -> set[tuple[int,
 
 
 def _oblique(at: Sequence[int], sides: Sequence[int]) -> Position:
-    """Return where a node of a grid of any dimension is drawn.
+    """Return the position of a node of a grid of any dimension.
 
-    The last two coordinates span a plane. The third goes into the depth, within a cell of the
-    plane, so that no node and no link hides another; further ones are such planes side by side,
-    set off a little, for links between them to pass beside the ranks of a row.
+    The last two coordinates span a plane. The third is drawn as depth within a cell of the plane,
+    so that no node and no link hides another. Further ones are such planes side by side, with a
+    small offset, so that links between them pass next to the ranks of a row.
     """
     *outer, row, column = at
     x, y = float(column), float(row)

@@ -11,8 +11,8 @@ from sccl.view.drawing.geometry import Position, on_circle, segment_distance
 from sccl.view.drawing.graph_forms import Drawing, Neighbors, is_clique, recognized_forms
 from sccl.view.drawing.stress_layout import push_apart, spread_by_stress
 
-_RING = 20  # groups that stand in a circle; more stand in rows
-_GAP, _CORRIDOR = 0.5, 1.8  # between cells, beside a cell's side of 1; also with others between
+_RING = 20  # maximum number of groups in a circle, beyond which they form rows
+_GAP, _CORRIDOR = 0.5, 1.8  # between cells of side 1, without and with other cells between
 _NAME = (
     0.02  # likewise, for the names of boxes and each group: the more, the smaller they are drawn
 )
@@ -27,7 +27,7 @@ _TURNS: tuple[Callable[[float, float], Position], ...] = (
     lambda x, y: (-x, y),
     lambda x, y: (x, -y),
     lambda x, y: (-x, -y),
-    lambda x, y: (y, x),  # from here on, what was wide becomes tall
+    lambda x, y: (y, x),  # from here on, width and height are exchanged
     lambda x, y: (-y, x),
     lambda x, y: (y, -x),
     lambda x, y: (-y, -x),

@@ -28,7 +28,7 @@ _LARGEST_RADIUS = 0.045
 _DENSE = 9  # links of a rank beyond which bending them makes nothing clearer
 _PLAIN = 2  # likewise, up to which nothing is hidden by large ranks, as in a ring
 _SHRINK_FACTOR = 0.6  # of the usual radius, if links can then stay straight
-_AROUND_SWITCH, _MAX_GROWTH = 18, 4.0  # lines around a switch of usual size; its largest size
+_AROUND_SWITCH, _MAX_GROWTH = 18, 4.0  # lines around a switch of usual size, and maximum size
 _CROWD = 64  # ranks from which they are drawn smaller, so that links stay visible between them
 
 

@@ -39,13 +39,13 @@ def on_curve(curve: Sequence[Position], t: float) -> Position:
 def compute_bends(
     positions: Sequence[Position], edges: Sequence[Edge], radius: float, room: float
 ) -> list[float]:
-    """Return the bend of every edge; opposite edges get opposite bends, so one curve.
+    """Return the bend of every edge. Opposite edges get opposite bends, which draws one curve.
 
     Args:
-        positions: of every node.
-        edges: directed.
-        radius: of a node.
-        room: the smallest distance between two nodes.
+        positions: Position of every node.
+        edges: Directed edges.
+        radius: Radius of a node.
+        room: Smallest distance between two nodes.
     """
     pairs = sorted({(min(edge), max(edge)) for edge in edges})
     if len(pairs) > _MAX_PAIRS:

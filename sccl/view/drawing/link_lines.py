@@ -24,7 +24,7 @@ _PER_LANE, _WIDEST, _THINNEST = 1.6, 7.0, 1.0  # px
 _COVERED = 0.15  # of a picture: with more, lines become a surface
 _OPACITY, _FAINTEST = 0.8, 0.12
 _APART = 0.012  # between the directions of a pair whose lanes differ
-_ARROW = "M0,-1.7L0.8,1L-0.8,1Z"  # upwards; longer than wide, so that its tip is seen
+_ARROW = "M0,-1.7L0.8,1L-0.8,1Z"  # upwards, and longer than wide, so that its tip is visible
 _UNSHARED, _SHARED = "a link with its own lanes", "links that share a budget (above)"
 _DASHES = {_UNSHARED: (1, 0), _SHARED: (5, 3)}
 
@@ -45,7 +45,7 @@ class LinkLine:
 
 
 def link_lines(topology: Topology, drawn: Layout) -> list[LinkLine]:
-    """Return the lines of a machine; directions of a pair that differ are drawn side by side."""
+    """Return the lines of a machine, with different directions of a pair drawn side by side."""
     tied = shared_links(topology)
     kinds = {edge: (lanes, edge in tied) for edge, lanes in topology.lanes().items()}
     bends = dict(zip((link.edge for link in topology.links), drawn.bends, strict=True))
@@ -140,7 +140,7 @@ def _widths(widths: Mapping[int, float]) -> Any:
         "lanes:O",
         title="Lanes (chunks per round)",
         legend=legend if len(counts) > 1 else None,
-        # Of the scale that Vega-Lite chooses by itself, only the first two widths count.
+        # Vega-Lite's default scale uses only the first two widths.
         scale=alt.Scale(type="ordinal", domain=counts, range=list(widths.values())),
     )
 

@@ -24,12 +24,13 @@ _PUSHES = 40
 
 
 def spread_by_stress(nodes: Sequence[int], neighbours: Neighbors) -> Drawing:
-    """Return a drawing whose distances come near those in the graph.
+    """Compute a layout whose distances approximate those in the graph.
 
-    A projection onto the two directions in which distances to some pivots vary most; small graphs
-    are then refined by stress majorisation. Source: Brandes and Pich, *Eigensolver methods for
-    progressive multidimensional scaling* (GD 2006); Gansner, Koren and North, *Graph drawing by
-    stress majorization* (GD 2004).
+    It is a projection onto the two directions in which distances to pivots vary most. Small graphs
+    are then refined by stress majorization.
+
+    Source: Brandes and Pich, *Eigensolver methods for progressive multidimensional scaling* (GD
+    2006). Gansner, Koren and North, *Graph drawing by stress majorization* (GD 2004).
     """
     number = {node: i for i, node in enumerate(nodes)}
     graph = tuple(

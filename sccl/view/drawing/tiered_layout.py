@@ -9,7 +9,7 @@ from sccl.view.drawing.geometry import Position
 from sccl.view.drawing.graph_forms import Neighbors
 
 _WIDEST = 64
-"""Ranks in a row; of more, none could be told from the next."""
+"""Maximum number of ranks in a row. More would be indistinguishable."""
 
 _APART = 0.16
 """Between tiers, as a share of the width."""

@@ -144,7 +144,7 @@ def _role_scale(roles: Mapping[int, str], colours: Mapping[str, str]) -> Any:
 
 def _node_rows(topology: Topology, drawn: Layout, side: int, bold: float) -> list[dict[str, Any]]:
     """Return a row for each node. The outline is bold where a budget is that of a whole node."""
-    # Ranks by number, as everywhere else; what the machine calls them may be long.
+    # Ranks by number, as everywhere else, because the machine's labels may be long.
     ranks = [(str(r), topology.label(r), "rank") for r in range(topology.ranks)]
     switches = [(_short_name(s.name), s.name, "switch") for s in topology.switches]
     behind = budgeted_nodes(topology)

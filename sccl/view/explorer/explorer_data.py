@@ -131,7 +131,7 @@ def _compact_ranks(ranks: frozenset[Any], collective: Collective) -> list[int] |
 
 
 def _step_sends(algorithm: Algorithm) -> list[list[int]]:
-    """Return for each step ``[chunk, link, chunk, link, ...]``; ``-1 - link`` where it reduces."""
+    """Return ``[chunk, link, ...]`` of each step, with ``-1 - link`` for reductions."""
     number = {link.edge: i for i, link in enumerate(algorithm.topology.links)}
     steps: list[list[int]] = [[] for _ in algorithm.rounds_per_step]
     for send in algorithm.sends:
@@ -192,7 +192,7 @@ def schedule_data(shown: ExplorerSchedule, topology: int) -> dict[str, Any]:
 
 
 def _transfer_rows(schedule: Schedule) -> list[int]:
-    """Return ``[start, end, chunk, link, ...]``; ``-1 - link`` where it reduces."""
+    """Return ``[start, end, chunk, link, ...]``, with ``-1 - link`` for reductions."""
     numbers: list[int] = []
     for rows in schedule.batches():
         columns = (rows.start, rows.end, rows.chunk, rows.link, rows.reduce)
@@ -238,7 +238,6 @@ def _frontier_data_list(
 
 
 def _named_classes(frontiers: Iterable[Frontier]) -> list[ClassFrontier]:
-    """Return the classes that have names."""
     return [part for frontier in frontiers if frontier.is_multiclass for part in frontier.classes]
 
 

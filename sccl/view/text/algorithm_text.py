@@ -141,7 +141,6 @@ def _single_line(text: str) -> str:
 
 
 def _bus_ids_text(bus_ids: BusIds) -> str:
-    """Return which GPU each rank is."""
     if not bus_ids:
         return "which is which rank is not stated"
     if bus_ids == ASCENDING:

@@ -80,7 +80,7 @@ def limit_note(event: StepLimit | Point) -> str:
     """Return an event of a limit frontier in words. Empty: there is nothing to say."""
     if isinstance(event, StepLimit):
         value = str(event.lower)
-        if event.lower != event.upper:  # what a packing has may be a fraction of many digits
+        if event.lower != event.upper:  # the value of a packing may be a fraction of many digits
             ends = (event.lower, event.upper)
             value = " to ".join("?" if end is None else f"{float(end):.5g}" for end in ends)
         return f"S={event.steps}: the limit of R/C is {value}"
@@ -122,11 +122,11 @@ def share_bar(console: Console, doing: str) -> Iterator[ShareCallback]:
     with Progress(*columns, console=console, transient=True) as progress:
         tasks = {doing: progress.add_task(doing, total=None)}
 
-        def told(done: int, of: int, now: str = doing) -> None:
+        def report(done: int, of: int, now: str = doing) -> None:
             if now not in tasks:
                 for task in tasks.values():
                     progress.update(task, visible=False)
                 tasks[now] = progress.add_task(now, total=None)
             progress.update(tasks[now], completed=min(done, of), total=of)
 
-        yield told
+        yield report

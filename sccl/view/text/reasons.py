@@ -8,7 +8,7 @@ from sccl.core.bound import Bounds, CountProof, PriceProof
 from sccl.core.formatting import format_count, format_runs
 from sccl.view.explorer_input import BoundSummary as Shown
 
-_READABLE = 32  # runs of ranks; --json has every rank
+_READABLE = 32  # maximum runs of ranks in text (--json has every rank)
 
 
 def describe_bounds(bounds: Bounds, spec: Spec) -> Shown:

@@ -78,5 +78,5 @@ def _links_table(plan: AnySchedule) -> Table:
 
 
 def _node_text(topology: Topology, node: int) -> str:
-    """Return the number of a rank; of a switch, which one it is."""
+    """Return the number of a rank, or the name of a switch."""
     return str(node) if node < topology.ranks else f"switch {node - topology.ranks}"

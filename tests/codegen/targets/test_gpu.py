@@ -15,17 +15,10 @@ import pytest
 from sccl.codegen.project_writer import generate, write_project
 from sccl.codegen.targets.codegen_options import MAX_PER_LINK, TRANSPORTS, CodegenOptions
 from sccl.codegen.targets.gpu import link_slices
-from sccl.collectives import collective_names, custom_spec
-from sccl.core.algorithm import Algorithm
-from sccl.core.answer import Sat
-from sccl.core.files.shapes import CustomCollectiveWire
-from sccl.synth.common.reduction import solve_question
-from sccl.synth.syncoll import solve
-from sccl.topo import catalogue_names, generators, resolve_topology
-from sccl.topo.symmetry.expansion import expand_algorithm
-from sccl.transform import build_question
+from sccl.collectives import collective_names
+from sccl.topo import catalogue_names, generators
 from tests.kit import once
-from tests.kit.found import frontier
+from tests.kit.found import frontier, hop
 from tests.kit.litmus import primitives
 from tests.kit.matrix import FOUR, SHORT, Hard, all_of, load
 from tests.kit.nightly import is_night, times
@@ -49,18 +42,18 @@ COMPILED = (
     Hard("dgx1", "allgather", (2, 2, 3)),
     Hard("dgx1", "reduce", (6, 3, 5), root=3),
 )
-"""What nvcc and hipcc compile in seconds; every call of a machine is in it."""
+"""Algorithms that nvcc and hipcc compile in seconds, with every call of a machine."""
 
 LONG = tuple(h for h in SHORT if h.shape[0] in {2, 24})
-"""What takes them a minute: allgather, gather, alltoall and an allreduce by trees."""
+"""Slow ones (a minute): allgather, gather, alltoall and an allreduce by trees."""
 
 FEW = tuple(h for h in FOUR if h.collective in {"allreduce", "some"})
 
 STRICT = {"cuda": "-Werror all-warnings -Xcompiler -Werror", "hip": "-Werror"}
-"""What makes a warning an error, for code of the host and of GPUs."""
+"""Flags that turn warnings into errors, for code of the host and of GPUs."""
 
 
-def test_what_is_compiled_has_every_call_of_a_machine() -> None:
+def test_compiled_project_has_every_call_of_a_machine() -> None:
     calls = [
         set(re.findall(r"{Code::(\w+),", generate(all_of(rows), "cuda")["steps.hpp"]))
         for rows in (COMPILED, SHORT)
@@ -79,7 +72,7 @@ def project(
 
 
 def compiled() -> Path:
-    """Return what nvcc compiles, built for threads of the host by whoever comes first."""
+    """Return nvcc's project, built for host threads by the first caller."""
 
     def fill(directory: Path) -> None:
         make(project(directory, "cuda"), "emulated", UNOPTIMISED)
@@ -116,7 +109,7 @@ def listed_by_nvcc() -> set[str]:
 
 
 def check_no_spills(report: str, archs: Sequence[str]) -> None:
-    """Check what ptxas says of its code: for these, and that no register goes to memory."""
+    """Check the ptxas report of its code: these functions, and no spilled registers."""
     for arch in archs:
         assert f"for 'sm_{arch}'" in report
     spills = re.findall(r"(\d+) bytes spill stores, (\d+) bytes spill loads", report)
@@ -157,7 +150,7 @@ def test_nvcc_compiles_without_spills_and_16_bytes_wide(
     assert "ld.relaxed.sys.v2.u64" in recv
     assert "ld.acquire.sys.u64" in recv
     assert "bar.red" in recv
-    # From registers: words of packets, or what goes where `combine` is told, and then the flag.
+    # From registers: words of packets, or the data for `combine`'s target, and then the flag.
     in_order(
         send_on, r"ld\.relaxed\.sys\.v2\.u64", r"12combine_wordE", r"st\.relaxed\.sys\.v2\.u64"
     )
@@ -187,7 +180,7 @@ def check_is_found_and_keeps_to_itself(directory: Path) -> None:
 
 
 def check_says_why_it_serves_nobody(directory: Path) -> None:
-    """Check that what one compiler's code says is heard in the other's: no GPU is seen."""
+    """Check that one compiler's output is understood by the other's program: it sees no GPU."""
     hidden = {"CUDA_VISIBLE_DEVICES": "-1", "HIP_VISIBLE_DEVICES": "-1"}
     done = launch(mpich(), 8, [str(directory / "bench")], **hidden)
     why = "rank 0 cannot take part: it sees no GPU"
@@ -216,7 +209,7 @@ def build_nvcc(path: Path, *archs: int) -> str:
 def test_makefile_picks_a_toolkit_for_a_v100(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, machine: str
 ) -> None:
-    """The newest that makes code for all of ARCHS; nvcc of the path comes first."""
+    """The newest toolkit for all of ARCHS, with nvcc of the path first."""
     directory = project(tmp_path / "p", "cuda")
     nvcc = Path(build_nvcc(tmp_path / "new" / "nvcc", 75, 80, 90, 100))
     monkeypatch.setenv("PATH", f"{nvcc.parent}{os.pathsep}{os.environ['PATH']}")
@@ -247,10 +240,10 @@ def test_makefile_picks_a_toolkit_for_a_v100(
 
 
 def reloads(assembly: str) -> dict[str, int]:
-    """Return how often each function for AMD's GPUs loads what it had no register for.
+    """Return the number of loads of spilled registers in each function for AMD's GPUs.
 
-    Compilers count that of kernels alone, not of the functions that these call. A function that
-    returns puts back into registers what its caller had there: that does not count.
+    Compilers count those of kernels alone, not of called functions. A function that returns
+    restores its caller's registers, which does not count.
     """
     found = {}
     functions = re.findall(r"^(_Z\w+): .*?\n(.*?)^\.Lfunc_end", assembly, re.MULTILINE | re.DOTALL)
@@ -281,7 +274,7 @@ def test_hipcc_compiles_without_spills_and_16_bytes_wide(
         function(assembly, rf"^_ZN4sccl7Machine4{name}E.*:", r"^\.Lfunc_end")
         for name in ("send", "recv")
     )
-    # Every wave awaits what it wrote, then the barrier, and one of them sets the flag.
+    # Every wave awaits its writes, then the barrier, and one of them sets the flag.
     in_order(send, "flat_store_dwordx4", r"vmcnt\(0\).*\s+s_barrier", "flat_store_dwordx2")
     in_order(recv, "flat_load_dwordx2 .* glc", r"vmcnt\(0\)", "buffer_wbinvl1_vol", "s_barrier")
 
@@ -291,22 +284,12 @@ def test_hipcc_compiles_without_spills_and_16_bytes_wide(
     [("cuda", "nvcc"), ("hip", "hipcc")],
 )
 @pytest.mark.nightly
-def test_the_copy_engines_transport_compiles(tmp_path: Path, target: str, compiler: str) -> None:
+def test_copy_engines_transport_compiles(tmp_path: Path, target: str, compiler: str) -> None:
     tool(compiler, "see the README")
     directory = project(tmp_path / "p", target, FEW, CodegenOptions(transport="dma"))
     archs = ["ARCHS=90"] if target == "cuda" else []
     make(directory, *archs, f"EXTRA={STRICT[target]}", "communicator.o")
     assert (directory / "communicator.o").exists()
-
-
-def hop() -> Algorithm:
-    """Return one of a custom collective in which two ranks neither send nor receive."""
-    wire = CustomCollectiveWire(name="hop", ranks=4, pre=((0, 0),), post=((0, 1),))
-    answer = solve_question(
-        build_question(resolve_topology("ring:4"), custom_spec(wire, "test"), 1, 1, 1), solve.solve
-    )
-    assert isinstance(answer, Sat)
-    return expand_algorithm(answer.algorithm)
 
 
 WAYS = {
@@ -333,10 +316,10 @@ NIGHTLY = ("four ranks, dma", "eight ranks, three blocks", "eight ranks, dma")
 @pytest.mark.parametrize(
     "way", [pytest.param(w, marks=[pytest.mark.nightly] * (w in NIGHTLY)) for w in WAYS]
 )
-def test_the_kernels_on_threads(tmp_path: Path, way: str) -> None:
-    """In loopback; HIP and CUDA are the same text here. Every algorithm runs, whatever its root.
+def test_kernels_on_threads(tmp_path: Path, way: str) -> None:
+    """In loopback, where HIP and CUDA are the same text. Every algorithm runs, for every root.
 
-    Ranks without work take part, too: their peers still look.
+    Ranks without work take part, too, because their peers still look.
     """
     rows, options = WAYS[way]
     directory = tmp_path / "p"
@@ -367,7 +350,7 @@ RACES = {
     "1,000 replays of one launch": (["allreduce", "--counts", "7", "--repeat", "100"], {}, 0),
     **{" ".join(kind): (["allreduce", *kind, "--counts", "33"], {}, 0) for _, _, _, *kind in EACH},
 }
-"""What is run under the thread sanitizer: words of its command line, its environment, its end."""
+"""Runs under the thread sanitizer: words of the command line, environment, and result."""
 
 OTHERS = [("hip", "kernel"), ("cuda", "dma"), ("hip", "dma")]
 """Targets and transports in addition to that of all runs."""
@@ -384,7 +367,7 @@ OTHERS = [("hip", "kernel"), ("cuda", "dma"), ("hip", "dma")]
         ]
     ],
 )
-def test_the_kernels_have_no_race(run: str, target: str, transport: str) -> None:
+def test_kernels_have_no_race(run: str, target: str, transport: str) -> None:
     """Blocks of three threads, and slots so small that calls take several pieces.
 
     A slice must not touch another's part of a slot, even for chunks of unequal length.
@@ -407,15 +390,15 @@ def test_the_kernels_have_no_race(run: str, target: str, transport: str) -> None
 
 FOUND_IN = dict.fromkeys(("dgx1", "z52", "z52-pcie", "dgx-h100"), collective_names())
 FOUND_IN["ndv2x4"] = ("broadcast", "reduce")
-"""Of which collectives algorithms are found in a moment; elsewhere of allgather and allreduce."""
+"""Collectives whose algorithms are found at once, otherwise allgather and allreduce."""
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("machine", [*catalogue_names(), *(g.example for g in generators())])
 def test_no_machine_needs_more_than_its_links(tmp_path: Path, machine: str) -> None:
-    """What is no neighbour cannot be reached in loopback, and neighbours have a link.
+    """Ranks that are no neighbors are unreachable in loopback, and neighbors have a link.
 
-    By day others run DGX-1 and four ranks.
+    By day other tests run DGX-1 and four ranks.
     """
     collectives = FOUND_IN.get(machine, ("allgather", "allreduce"))
     found = [a for c in collectives for a in frontier(machine, c)]
@@ -438,8 +421,8 @@ def neighbours_in(tables: str) -> list[list[int]]:
 
 
 @pytest.mark.parametrize("dead", [0, 5])
-def test_a_dead_peer_ends_the_call_on_all_others(dead: int) -> None:
-    """On DGX-1: two links may lie between the dead rank and another, which is told all the same."""
+def test_dead_peer_ends_the_call_on_all_others(dead: int) -> None:
+    """On DGX-1 two links may separate the dead rank and another, which still hears of it."""
     done = loopback(
         compiled() / "emulated",
         *("allgather", "--counts", "1000"),
@@ -483,9 +466,9 @@ def test_copies_and_reductions_at_every_offset(tmp_path: Path) -> None:
 
 
 def test_packets_are_not_mistaken_for_those_of_long_ago() -> None:
-    """Their 32 bits for an epoch begin anew: in the first call in packets, the eleventh of all.
+    """The 32-bit numbers of epochs wrap around in the first call in packets, the eleventh of all.
 
-    Nothing was written there before, so the number 0 is what all places hold.
+    Nothing was written there before, so all places hold the number 0.
     """
     before = 2**32 - 11
     done = loopback(compiled() / "emulated", "--counts", "1,999", SCCL_EMULATED_EPOCH=str(before))
@@ -494,7 +477,7 @@ def test_packets_are_not_mistaken_for_those_of_long_ago() -> None:
 
 
 def test_thread_blocks_share_a_link_as_its_use_asks_for() -> None:
-    """Two for a lane of 25 GB/s; of NVSwitch, whose links have 18, as many as a step needs."""
+    """Two for a lane of 25 GB/s. Links of NVSwitch, which have 18, get as many as a step needs."""
     half, packed = load(Hard("dgx1", "allgather", (2, 2, 3))), load(COMPILED[1])
     assert link_slices(half, CodegenOptions()) == 4  # a step fills both lanes of a link
     assert link_slices(half, CodegenOptions(3)) == 3
@@ -513,7 +496,7 @@ def test_thread_blocks_share_a_link_as_its_use_asks_for() -> None:
 
 
 def test_thread_blocks_of_a_link_can_be_fewer() -> None:
-    """The least that a rank wishes, whatever it is compiled for."""
+    """The minimum of all ranks' wishes, for every compiled architecture."""
     words = [str(compiled() / "emulated" / "bench"), "allgather", "--repeat", "0"]
     for wish, told in (("2", 2), ("99", 4), ("x", 4)):
         settings = {"SCCL_SLICES": wish, "SCCL_DEBUG": "1"}
@@ -564,7 +547,7 @@ int main() {
 
 
 def test_masks_of_compute_units_are_counted(tmp_path: Path) -> None:
-    """Up to those of the GPU; without a mask, or where it is not known, all are."""
+    """Up to all cores of the GPU, which is the default without a mask or if the GPU is unknown."""
     header = generate(all_of(COMPILED), "hip")["gpu.hpp"]
     counted = function(header, r"^inline int gpu_processors", r"^\}")
     (tmp_path / "masks.cpp").write_text(MASKS.replace("FUNCTION", counted))

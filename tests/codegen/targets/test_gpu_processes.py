@@ -15,7 +15,7 @@ from sccl.codegen.targets.codegen_options import TRANSPORTS, CodegenOptions
 from sccl.core.algorithm import Algorithm
 from sccl.core.bus_ids import ASCENDING
 from tests.kit import once
-from tests.kit.found import frontier
+from tests.kit.found import frontier, hop
 from tests.kit.matrix import SHORT, all_of
 from tests.kit.nightly import times
 from tests.kit.paths import PROGRAMS
@@ -27,10 +27,10 @@ RING = "0-1,1-2,2-3,3-0"
 
 
 def algorithms() -> list[Algorithm]:
-    """Return some of a ring, and one that needs all links; ranks ascend with bus ids."""
+    """Return algorithms of a ring, and one that needs all links. Ranks ascend with bus ids."""
     found = [frontier("ring:4", name)[0] for name in COLLECTIVES]
     found += [frontier("ring:4", name)[0] for name in ("broadcast", "reducescatter", "scatter")]
-    found.append(frontier("full:4", "alltoall")[0])
+    found += [hop(), frontier("full:4", "alltoall")[0]]
     return [replace(a, topology=replace(a.topology, pci_bus_ids=ASCENDING)) for a in found]
 
 
@@ -85,9 +85,9 @@ def test_every_program_between_processes(transport: str) -> None:
 
 
 def test_flags_are_set_by_streams_or_by_small_kernels() -> None:
-    """Where streams do not set and await flags by themselves, or are not to, kernels do.
+    """If streams do not set and await flags themselves, kernels do.
 
-    Either way a dead peer is no end of waiting.
+    In both cases a wait for a dead peer ends.
     """
     few = ("allgather", "--counts", "1,1000")
     by_kernels = "flags are set and awaited by small kernels"
@@ -103,7 +103,7 @@ def test_flags_are_set_by_streams_or_by_small_kernels() -> None:
 
 
 @pytest.mark.parametrize("landing", "ed")
-def test_what_is_preloaded_serves_memory_of_gpus(landing: str) -> None:
+def test_preloaded_library_serves_gpu_memory(landing: str) -> None:
     """Buffers are freed and allocated again, at addresses and under handles that were known.
 
     An algorithm that needs a link which is not there is left out.
@@ -115,7 +115,7 @@ def test_what_is_preloaded_serves_memory_of_gpus(landing: str) -> None:
         assert f"{name} of 4 bytes served by {name}-ring-4" in done.stderr
     assert ("allgather-ring-4-c1-s2-r2, direct" in done.stderr) == (landing == "d")
     lacking = "GPU 0000:01:00.0 of rank 0 cannot reach the memory of GPU 0000:03:00.0 of rank 2"
-    assert f"1 of 8 algorithms are left out: {lacking} (no peer access)" in done.stderr
+    assert f"1 of 9 algorithms are left out: {lacking} (no peer access)" in done.stderr
 
 
 COUNTED = ("allgather", "alltoall", "gather", "reducescatter", "scatter")
@@ -124,7 +124,7 @@ COUNTED = ("allgather", "alltoall", "gather", "reducescatter", "scatter")
 @pytest.mark.parametrize("transport", TRANSPORTS)
 @pytest.mark.parametrize("slices", [1, pytest.param(2, marks=pytest.mark.nightly)])
 def test_counts_are_given_at_run_time(slices: int, transport: str) -> None:
-    """By algorithms that pass on blocks whose lengths the caller tells their ends alone."""
+    """By algorithms that forward blocks whose lengths only their ends know from the caller."""
     done = user("counts_vary", transport, slices, CALLS=str(times(200, by_day=12)))
     assert done.returncode == 0, done.stderr
     assert "counts_vary is done" in done.stdout
@@ -146,7 +146,7 @@ def test_counts_are_copied_from_pinned_memory() -> None:
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
-def test_counts_that_do_not_fit_together_are_refused_by_all(transport: str) -> None:
+def test_counts_that_do_not_fit_together_are_rejected_by_all(transport: str) -> None:
     """No deadline is set: all hear of it from hosts, and the next call is served."""
     done = user("counts_unlike", transport)
     assert done.returncode == 0, done.stderr
@@ -159,7 +159,7 @@ def test_counts_that_do_not_fit_together_are_refused_by_all(transport: str) -> N
 
 
 def test_ranks_play_those_whose_gpus_they_have() -> None:
-    """However the runtime numbers GPUs: they are told by bus ids; a root is still MPI's."""
+    """Bus ids identify GPUs under every numbering of the runtime, and a root is still MPI's."""
     for devices, landing in (("2,0,3,1", "e"), ("3,2,1,0", "d")):
         select = ";".join(f"{c}:0=0{landing}" for c in COLLECTIVES)
         done = user("plain_mpi", SCCL_EMULATED_DEVICES=devices, SCCL_SELECT=select)
@@ -184,7 +184,7 @@ def test_calls_in_a_row_do_not_meet(landing: str, slices: int) -> None:
 def seeing_one_gpu_each(*words: str) -> subprocess.CompletedProcess[str]:
     """Run a program as under CUDA_VISIBLE_DEVICES, with the library preloaded.
 
-    Whether a peer's GPU can be reached, only opening its memory tells.
+    Only opening a peer GPU's memory shows whether it is reachable.
     """
     own = f"SCCL_EMULATED_DEVICES=$MPI_LOCALRANKID LD_PRELOAD={emulated() / 'libsccl.so'}"
     shell = ["sh", "-c", f'{own} exec "$@"', "sh", *words]
@@ -208,15 +208,15 @@ def test_memory_of_the_host_is_passed_on_by_all() -> None:
     assert "passed on: its buffers are not on a GPU" in done.stderr
 
 
-def test_a_context_of_the_users_own_stays_current() -> None:
+def test_context_of_the_users_own_stays_current() -> None:
     done = user("own_context")
     assert done.returncode == 0, done.stderr
     assert "allgather of 4 bytes served by" in done.stderr
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
-def test_a_call_without_a_stream_follows_the_default_streams(transport: str) -> None:
-    """What is put there is done as late as somebody waits for it."""
+def test_call_without_a_stream_follows_the_default_streams(transport: str) -> None:
+    """Work in this queue runs as late as some wait needs it."""
     done = user("default_streams", transport)
     assert done.returncode == 0, done.stderr
 
@@ -246,7 +246,7 @@ def test_calls_cost_little_on_hosts() -> None:
         assert sum(counts[name][1:]) <= most, costs[name]
 
 
-def test_a_process_has_two_gpus() -> None:
+def test_process_has_two_gpus() -> None:
     done = user("two_gpus")
     assert done.returncode == 0, done.stderr
 
@@ -313,11 +313,47 @@ def test_copy_engines_need_no_room_for_thread_blocks() -> None:
 
 
 @pytest.mark.parametrize(("target", "fit"), [("cuda", "some"), ("hip", "1")])
-def test_a_call_that_does_not_fit_its_stream_is_refused(target: str, fit: str) -> None:
+def test_call_that_does_not_fit_its_stream_is_rejected(target: str, fit: str) -> None:
     """A launch of CUDA reports it, for HIP the stream's mask of processors is read before."""
     done = user("masked_stream", target=target)
     assert done.returncode == 0, done.stderr
     assert f"its stream runs only {fit} of 3 thread blocks at the same time\n" in done.stdout
+
+
+@pytest.mark.parametrize("target", ["cuda", "hip"])
+def test_copies_of_a_refused_call_are_followed(target: str) -> None:
+    done = user("refused_in_place", target=target, SCCL_EMULATED_LAZY="1")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("landing", "ed")
+def test_ranks_that_meet_on_hosts_hear_of_a_refusal(landing: str, transport: str) -> None:
+    names = ("allgather", "gather", "custom_hop")
+    select = ";".join(f"{name}:0=0{landing}" for name in names)
+    done = user("refused_by_one", transport, SCCL_SELECT=select)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_ranks_register_the_same_buffers_or_none(transport: str) -> None:
+    done = user("registered_by_one", transport)
+    assert done.returncode == 0, done.stderr
+
+
+def test_hosts_that_meet_for_different_calls_hear_of_it() -> None:
+    done = user("meetings_differ")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_a_link_of_one_way_is_not_used(transport: str) -> None:
+    """Rank 1 cannot open the memory of rank 2. Refusals wait for neighbors, without a deadline."""
+    lacks = "[ $MPI_LOCALRANKID != 1 ] || export SCCL_EMULATED_LINKS=0-1,2-3,3-0"
+    words = ["sh", "-c", f'{lacks}; exec "$@"', "sh", str(emulated(transport) / "user"), "one_way"]
+    done = launch(mpich(), 4, words, SCCL_DEBUG="1", SCCL_EMULATED_LINKS=RING)
+    assert done.returncode == 0, done.stderr
+    assert "gather of 4 bytes served by" in done.stderr
 
 
 def test_ranks_that_share_a_gpu_in_loopback_have_to_fit() -> None:
@@ -364,11 +400,11 @@ UNFIT = {
     ),
     "another architecture": (4, {"SCCL_EMULATED_NEWER": "1"}, NEWER),
 }
-"""Ranks, their environment, and the sentence that says what does not fit."""
+"""Ranks, their environment, and the expected error."""
 
 
 @pytest.mark.parametrize("case", UNFIT)
-def test_what_does_not_fit_is_told_in_a_sentence_and_passed_on(case: str) -> None:
+def test_unfit_call_gives_one_sentence_and_is_passed_on(case: str) -> None:
     ranks, environment, why = UNFIT[case]
     settings = {"SCCL_DEBUG": "1", "SCCL_EMULATED_LINKS": RING} | environment
     done = launch(mpich(), ranks, [str(emulated() / "user"), "refused"], **settings)
@@ -379,7 +415,7 @@ def test_what_does_not_fit_is_told_in_a_sentence_and_passed_on(case: str) -> Non
 
 
 @pytest.mark.parametrize("case", ["no GPU", "no peer access"])
-def test_what_does_not_fit_is_told_by_one_rank_of_bench(case: str) -> None:
+def test_bench_reports_unfit_arguments_on_one_rank(case: str) -> None:
     _, environment, why = UNFIT[case]
     done = launch(mpich(), 4, [str(emulated() / "bench"), "--repeat", "0"], **environment)
     assert done.returncode == 1
@@ -388,8 +424,8 @@ def test_what_does_not_fit_is_told_by_one_rank_of_bench(case: str) -> None:
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
 @pytest.mark.parametrize("landing", "ed")
-def test_the_c_api_takes_memory_of_its_gpu_alone(landing: str, transport: str) -> None:
-    """It has no host ask the others: who refuses a call tells those that make it.
+def test_c_api_takes_memory_of_its_gpu_alone(landing: str, transport: str) -> None:
+    """The hosts do not ask each other: a rank that rejects a call notifies those that make it.
 
     No deadline is set.
     """
@@ -416,7 +452,7 @@ def test_ranks_agree_on_what_is_passed_on() -> None:
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_ranks_that_disagree_about_a_call_get_no_data(transport: str) -> None:
-    """No deadline is set: what they say at its beginning is enough."""
+    """No deadline is set, because the messages at the beginning suffice."""
     select = ";".join(f"{name}:0=0e" for name in COLLECTIVES)
     done = user("calls_differ", transport, SCCL_SELECT=select)
     assert done.returncode == 0, done.stderr
@@ -434,13 +470,13 @@ def test_ranks_that_count_differently_get_no_data(transport: str) -> None:
 @pytest.mark.parametrize("transport", TRANSPORTS)
 @pytest.mark.parametrize("name", ["told_in_a_call", "told_when_freed"])
 def test_ranks_that_wait_on_hosts_hear_of_the_end(name: str, transport: str) -> None:
-    """No deadline is set: nothing else than what they are told would end their waiting."""
+    """No deadline is set, because only the notification ends their waits."""
     done = user(name, transport, SCCL_SELECT="allgather:0=0e;alltoall:0=0e")
     ended = sorted(re.findall(r"rank (\d) has ended", done.stdout))
     assert ended == ["0", "1", "2", "3"], done.stderr
 
 
-def test_a_captured_call_is_replayed() -> None:
+def test_captured_call_is_replayed() -> None:
     """As often as one likes, since calls are numbered on the GPU: 1,000 times at night."""
     done = user("replays", REPLAYS=str(times(100)))
     assert done.returncode == 0, done.stderr
@@ -462,7 +498,7 @@ def test_outputs_that_graphs_use_stay_mapped() -> None:
     [("p", "kernel"), ("e", "kernel"), ("d", "kernel"), ("e", "dma"), ("d", "dma")],
 )
 def test_hip_flushes_what_it_writes_over_pcie(landing: str, transport: str) -> None:
-    """Behind the data and before the flag, or behind packets; else it stays on its way."""
+    """Behind the data and before the flag, or behind packets, so that it arrives."""
     select = ";".join(f"{name}:0=0{landing}" for name in COLLECTIVES)
     done = user(
         *("over_pcie", transport),
@@ -494,7 +530,7 @@ def test_few_outputs_are_mapped(name: str) -> None:
     assert done.stderr.count(f"{hint} (sccl_register)") == 1
 
 
-def test_a_rank_that_refused_a_call_does_not_wait_for_its_own_kernel() -> None:
+def test_rank_that_refused_a_call_does_not_wait_for_its_own_kernel() -> None:
     done = user("refused_before_hosts_meet", SCCL_TIMEOUT="20", SCCL_SELECT="allreduce:0=0e")
     assert done.returncode == 0, done.stderr
 
@@ -508,21 +544,21 @@ def test_hip_refuses_to_be_captured() -> None:
     assert "LaunchCooperativeKernel" not in files["hip"]
 
 
-def test_of_registered_memory_nothing_is_told() -> None:
+def test_registered_memory_gives_no_message() -> None:
     done = user("registered")
     assert done.returncode == 0, done.stderr
     assert "registered is done" in done.stdout
 
 
-def test_a_communicator_is_freed_when_the_last_stream_is_done_with_it() -> None:
+def test_communicator_is_freed_when_the_last_stream_is_done_with_it() -> None:
     done = user("freed_at_work")
     assert done.returncode == 0, done.stderr
 
 
 def left(folder: Path, name: str, into: Path, **settings: str) -> list[str]:
-    """Return what the ranks say that are left when rank 2 has been killed.
+    """Return the output of the remaining ranks after rank 2 has been killed.
 
-    The launcher of MPI, which would end them all, sees shells that stay until all have said theirs.
+    The launcher of MPI, which would end them all, sees shells that stay until all have printed.
     """
     wait = 'until [ -e "$TOLD/0" ] && [ -e "$TOLD/1" ] && [ -e "$TOLD/3" ]; do :; done'
     words = ["sh", "-c", f'"$0" "$1"; {wait}', str(folder / "user"), name]
@@ -544,7 +580,7 @@ TOLD_OF_IT = re.compile(r"rank \d could not make its call")
     ("name", "why", "transport"),
     [*(("killed", IN_A_CALL, t) for t in TRANSPORTS), ("killed_between", BEFORE_IT, "kernel")],
 )
-def test_a_rank_that_dies_is_no_end_of_waiting(
+def test_rank_that_dies_is_no_end_of_waiting(
     name: str, why: str, transport: str, tmp_path: Path
 ) -> None:
     """Those that are left get an error each, in a kernel or on a stream, and before one."""
@@ -555,8 +591,8 @@ def test_a_rank_that_dies_is_no_end_of_waiting(
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
-def test_who_waits_for_a_stream_alone_is_let_go(transport: str, tmp_path: Path) -> None:
-    """One rank gives up, and tells those that would wait for ten minutes."""
+def test_stream_waiter_without_peers_is_released(transport: str, tmp_path: Path) -> None:
+    """One rank gives up and notifies those that would wait for ten minutes."""
     told = left(emulated(transport), "let_go", tmp_path)
     assert all(f"rank 1 {IN_A_CALL}" in said for said in told)
 

@@ -36,7 +36,7 @@ def written(folder: Path, files: dict[str, str]) -> Path:
         pytest.param("hip", "hipcc", "-Werror", marks=pytest.mark.nightly),
     ],
 )
-def test_it_compiles_without_warnings_and_counts_gpus(
+def test_gpu_profiler_compiles_without_warnings_and_counts_gpus(
     target: str, compiler: str, strict: str, tmp_path: Path
 ) -> None:
     tool(compiler, "see the README")
@@ -49,7 +49,7 @@ def test_it_compiles_without_warnings_and_counts_gpus(
 
 
 def emulated() -> GpuProfiler:
-    """Return the program for two GPUs that the host emulates, built by whoever comes first."""
+    """Return the program for two emulated GPUs, built by the first caller."""
 
     def fill(folder: Path) -> None:
         project = generate(frontier("full:2", "allgather")[:1], "cuda")
@@ -79,6 +79,6 @@ def test_every_row_of_every_link_is_timed(
     assert told[-1] == "measuring: 4 of 4"
 
 
-def test_a_gpu_that_is_not_there_is_told() -> None:
+def test_gpu_that_is_not_there_is_reported() -> None:
     with pytest.raises(ToolError, match=r"code 2:\ngpus: no GPU has the bus id 0000:0f:00\.0"):
         emulated().measure(TRIAL, ("0000:01:00.0", "0000:0f:00.0"), lambda _: None)

@@ -49,7 +49,7 @@ COUNTS = "1,17,1000,70001"
 """Elements of a block: parts that are empty, that fit beside their flag, and several pieces."""
 
 DIRECT = "16384"
-"""SCCL_REACH with which both ways between ranks are gone, whatever this machine does faster."""
+"""SCCL_REACH values that disable both direct paths between ranks, on any machine."""
 
 FLAVOURS = {"mpich": mpich, "openmpi": open_mpi}
 
@@ -72,9 +72,9 @@ def bench(
     ],
 )
 def test_every_program_between_processes(flavour: str, ranks: int, largest: int) -> None:
-    """With the roots of the algorithms, then with another; out of place, then in place.
+    """With the roots of the algorithms, then with another, first out of place, then in place.
 
-    Eight ranks, which share few cores, go the second way with few elements.
+    Eight ranks, which share few cores, use the second path with few elements.
     """
     mpi = FLAVOURS[flavour]()
     directory = project(ranks, mpi)
@@ -97,7 +97,7 @@ def test_every_program_between_threads(ranks: int) -> None:
 
 
 def test_schedules_are_run_by_their_steps(tmp_path: Path) -> None:
-    """One of chunks that go together, one through a switch; by three processes."""
+    """One with joint chunks, one through a switch, by three processes."""
     up = [Link(rank, 3, 1, 0.25, 25.0) for rank in range(3)]
     down = [Link(3, rank, 1, 0.5, 25.0) for rank in range(3)]
     hub = Topology("hub", 3, (*up, *down), 0.25, 25.0, switches=(Switch("hub"),))
@@ -111,7 +111,7 @@ def test_schedules_are_run_by_their_steps(tmp_path: Path) -> None:
     assert "# sccl allgather, 3 ranks" in done.stdout
 
 
-def test_what_is_too_large_is_refused_at_once(
+def test_too_large_bundle_is_rejected_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On 256 ranks 261,120 sends took 21 GB before there was a word of it."""
@@ -145,7 +145,7 @@ def test_bundles_of_one_collective_compile_without_warnings(
 
 
 BY_DAY = ("int8", "uint16", "int64", *FLOATS)
-"""Of each width one; the others are other words in the same templates."""
+"""One type of each width, because the others only fill in other words of the same templates."""
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ BY_DAY = ("int8", "uint16", "int64", *FLOATS)
     ],
 )
 def test_every_type_and_reduction(dtype: str) -> None:
-    """For 3 ranks, vectorised; by night the product of 8, which wraps round in a byte alone."""
+    """For 3 ranks, vectorized. By night also the product of 8, which overflows in a byte."""
     every = [(3, "sum", EVERY)] + [(3, op, COMBINING) for op in OPS if op != "sum"]
     if is_night() and dtype.endswith("int8"):
         every.append((8, "prod", COMBINING))
@@ -232,7 +232,7 @@ def test_barriers_and_v_variants_under_preload(flavour: str, reach: str) -> None
 
 @pytest.mark.parametrize("reach", [DIRECT, pytest.param("0", marks=pytest.mark.nightly)])
 def test_counts_are_given_at_run_time(reach: str) -> None:
-    """To the C API: other ones in each call, and MPI's own calls say what is right."""
+    """The C API gets other counts in each call, and MPI's own calls are the reference."""
     mpi = mpich()
     words = [sys.executable, str(PROGRAMS / "counts_by_c_api.py")]
     words += [str(project(4, mpi) / "libsccl.so"), str(times(400, by_day=60))]
@@ -243,7 +243,7 @@ def test_counts_are_given_at_run_time(reach: str) -> None:
         assert (told in done.stderr) == (name != "barrier")
 
 
-def test_the_thread_sanitizer_finds_no_race_in_exchanges(tmp_path: Path) -> None:
+def test_thread_sanitizer_finds_no_race_in_exchanges(tmp_path: Path) -> None:
     """Headers alone, without an MPI library: ranks are threads, lengths random."""
     mpi = mpich()
     program = tmp_path / "exchange"
@@ -285,7 +285,7 @@ def test_osu_form() -> None:
     assert all(float(row.split()[1]) > 0 for row in rows)
 
 
-def test_the_wrong_number_of_ranks() -> None:
+def test_wrong_number_of_ranks() -> None:
     mpi = mpich()
     directory = project(3, mpi)
     done = bench(directory, mpi, 2)
@@ -296,7 +296,7 @@ def test_the_wrong_number_of_ranks() -> None:
 
 
 def test_ranks_on_several_hosts_are_passed_on() -> None:
-    """MPICH can be told to treat every rank as if it were on a host of its own."""
+    """MPICH has a mode in which every rank seems to be on a separate host."""
     mpi = mpich()
     library = str(project(4, mpi) / "libsccl.so")
     environment = {"MPIR_CVAR_NOLOCAL": "1", "SCCL_DEBUG": "1"}
@@ -313,14 +313,14 @@ def test_ranks_on_several_hosts_are_passed_on() -> None:
     assert "1 its ranks are on several hosts" in done.stdout
 
 
-def test_the_c_api() -> None:
+def test_c_api() -> None:
     mpi = mpich()
     library = str(project(4, mpi) / "libsccl.so")
     done = launch(mpi, 4, [sys.executable, str(PROGRAMS / "c_api.py"), library])
     assert "all right" in done.stdout, done.stdout + done.stderr
 
 
-def test_a_bad_selection_is_said() -> None:
+def test_bad_selection_is_reported() -> None:
     mpi = mpich()
     directory = project(3, mpi)
     done = bench(
@@ -343,7 +343,7 @@ def processes_of(program: Path) -> list[int]:
     return found
 
 
-def test_a_killed_rank_leaves_nothing_behind() -> None:
+def test_killed_rank_leaves_nothing_behind() -> None:
     mpi = mpich()
     directory = project(4, mpi)
     before = set(os.listdir("/dev/shm"))  # noqa: S108, PTH208
@@ -359,8 +359,8 @@ def test_a_killed_rank_leaves_nothing_behind() -> None:
     assert left == set()
 
 
-def test_the_thread_sanitizer_finds_no_race(tmp_path: Path) -> None:
-    """All ranks as threads; without an MPI library, whose own hooks break under the sanitizer."""
+def test_thread_sanitizer_finds_no_race(tmp_path: Path) -> None:
+    """All ranks as threads, without an MPI library, whose own hooks break under the sanitizer."""
     mpi = mpich()
     directory = tmp_path / "p"
     write_project(directory, with_small_slots(generate(bundle_for(4), "host"), 16384))

@@ -1,4 +1,4 @@
-"""Files: written whole or not at all, and never in the place of what is no file."""
+"""Files: written completely or not at all, and never over a device or pipe."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sccl.core.files.disk import check_can_create, check_can_write, read_text, w
 from sccl.errors import InputError
 
 
-def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
+def test_file_is_replaced_whole(tmp_path: Path) -> None:
     file = tmp_path / "a.json"
     write_atomically(file, "one")
     (tmp_path / "opened").hardlink_to(file)  # as one who reads it has it
@@ -25,7 +25,7 @@ def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
     assert file.stat().st_mode == (tmp_path / "usual").stat().st_mode
 
 
-def test_a_link_is_followed_and_stays(tmp_path: Path) -> None:
+def test_link_is_followed_and_stays(tmp_path: Path) -> None:
     file, link = tmp_path / "a.json", tmp_path / "link.json"
     file.write_text("one")
     link.symlink_to(file)
@@ -34,7 +34,7 @@ def test_a_link_is_followed_and_stays(tmp_path: Path) -> None:
     assert file.read_text() == "two"
 
 
-def test_a_pipe_is_written_to_and_stays(tmp_path: Path) -> None:
+def test_pipe_is_written_to_and_stays(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     got: list[str] = []
@@ -47,7 +47,7 @@ def test_a_pipe_is_written_to_and_stays(tmp_path: Path) -> None:
     assert pipe.is_fifo()
 
 
-def test_a_full_device_is_told_and_stays() -> None:
+def test_full_device_is_told_and_stays() -> None:
     full = Path("/dev/full")
     if not full.is_char_device():
         pytest.skip("this machine has no /dev/full")
@@ -56,7 +56,7 @@ def test_a_full_device_is_told_and_stays() -> None:
     assert full.is_char_device()
 
 
-def test_what_has_no_end_is_not_read_to_its_end(
+def test_endless_file_is_not_read_completely(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sccl.core.files.disk._MAX_TEXT_BYTES", 8)
@@ -65,14 +65,14 @@ def test_what_has_no_end_is_not_read_to_its_end(
         read_text(tmp_path / "long")
 
 
-def test_a_link_to_itself_is_told(tmp_path: Path) -> None:
+def test_link_to_itself_is_reported(tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to(link)
     with pytest.raises(InputError, match="cannot write"):
         write_atomically(link, "text")
 
 
-def test_folders_that_cannot_be_made_are_told(tmp_path: Path) -> None:
+def test_folders_that_cannot_be_made_are_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     check_can_create(tmp_path / "new" / "newer")
     assert not (tmp_path / "new").exists()
@@ -81,7 +81,7 @@ def test_folders_that_cannot_be_made_are_told(tmp_path: Path) -> None:
             check_can_create(path)
 
 
-def test_a_stream_of_this_process_is_written_to_and_keeps_what_was_there(tmp_path: Path) -> None:
+def test_stream_of_this_process_is_written_to_and_keeps_what_was_there(tmp_path: Path) -> None:
     program = (
         "from pathlib import Path; from sccl.core.files.disk import *; p = Path('/dev/stdout'); "
         "print('before', flush=True); check_can_write(p); write_atomically(p, 'text')"
@@ -96,7 +96,7 @@ def test_a_stream_of_this_process_is_written_to_and_keeps_what_was_there(tmp_pat
     assert log.read_text() == "old\nbefore\ntext"
 
 
-def test_names_that_cannot_be_are_told(tmp_path: Path) -> None:
+def test_names_that_cannot_be_are_reported(tmp_path: Path) -> None:
     for act in (check_can_write, lambda path: write_atomically(path, "text"), read_text):
         with pytest.raises(InputError, match="File name too long"):
             act(tmp_path / ("x" * 300))

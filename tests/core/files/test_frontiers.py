@@ -1,4 +1,4 @@
-"""Frontiers as files: what is written is read again, and so is what earlier versions wrote."""
+"""Frontiers as files: round trips, and files of earlier versions."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def frontiers(draw: st.DrawFn, *, several: bool) -> Frontier:
 
 @settings(max_examples=40)
 @given(st.booleans().flatmap(lambda several: frontiers(several=several)))
-def test_what_is_written_is_read_again(frontier: Frontier) -> None:
+def test_written_frontier_reads_back(frontier: Frontier) -> None:
     plain = frontier_to_plain(frontier)
     (read,) = frontiers_from_plain(plain, "here")
     assert frontier_to_plain(read) == plain
@@ -159,7 +159,7 @@ def test_what_is_written_is_read_again(frontier: Frontier) -> None:
 
 @settings(max_examples=40)
 @given(st.booleans().flatmap(lambda several: frontiers(several=several)))
-def test_what_lasts_has_no_times_and_no_folders(frontier: Frontier) -> None:
+def test_stored_frontier_has_no_times_and_no_folders(frontier: Frontier) -> None:
     elsewhere = replace(
         frontier,
         classes=tuple(
@@ -180,7 +180,7 @@ def test_what_lasts_has_no_times_and_no_folders(frontier: Frontier) -> None:
     )
 
 
-def test_what_dominates_and_what_a_refutation_carries_to() -> None:
+def test_dominance_and_reach_of_refutations() -> None:
     def candidate(chunks: int, steps: int, rounds: int) -> Candidate:
         return Candidate(Fraction(rounds, chunks), chunks, steps, rounds)
 
@@ -201,7 +201,7 @@ OLDEST: dict[str, Any] = {
 }
 
 
-def test_a_file_that_says_little_is_read() -> None:
+def test_file_that_says_little_is_read() -> None:
     (read,) = frontiers_from_plain(OLDEST, "here")
     assert read.bounds == Bounds(2, Fraction(1, 2))
     assert read.costs is None
@@ -225,13 +225,13 @@ def test_a_file_that_says_little_is_read() -> None:
         ("classes", [{"class": "trees", "scope": "x"}], "missing required field"),
     ],
 )
-def test_what_is_no_frontier_is_refused_in_a_sentence(part: str, value: object, says: str) -> None:
+def test_invalid_frontier_file_gives_one_sentence(part: str, value: object, says: str) -> None:
     with pytest.raises(FormatError, match=says) as caught:
         frontiers_from_plain(OLDEST | {part: value}, "here")
     assert "expected a frontier as 'sccl pareto --json' prints it" in str(caught.value)
 
 
-def test_of_equal_points_there_is_the_first_classs() -> None:
+def test_equal_points_keep_the_first_family() -> None:
     def of(name: str, *costs: tuple[int, int]) -> ClassFrontier:
         found = tuple(Point(s, Fraction(c), c, s, optimal=("limit",)) for s, c in costs)
         return ClassFrontier(name, name, 1, Fraction(1), found)

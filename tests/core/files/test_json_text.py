@@ -1,4 +1,4 @@
-"""Text that is not what it should be is told in a sentence."""
+"""Invalid text gives one sentence."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sccl.errors import FormatError
         ('{"a": {"b": 1, "b": 2}', "it: Object has the field `b` twice"),
     ],
 )
-def test_a_key_that_comes_twice_in_what_is_no_json_either(text: str, says: str) -> None:
+def test_key_that_comes_twice_in_what_is_no_json_either(text: str, says: str) -> None:
     with pytest.raises(FormatError) as told:
         parse(text, TopologyWire, "it")
     assert str(told.value).startswith(says)

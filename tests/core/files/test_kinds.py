@@ -1,4 +1,4 @@
-"""What a file can be: one list, by which files are told, refused and published."""
+"""Kinds of files: one list for detection, errors and publication."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_every_published_kind_with_a_digest_is_tried_here() -> None:
 
 
 @pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.kind)
-def test_a_file_is_told_with_and_without_its_kind(wire: AnyWire) -> None:
+def test_file_is_told_with_and_without_its_kind(wire: AnyWire) -> None:
     text = to_text(wire)
     assert detect_text_kind(text, "a file") == kind_of_shape(type(wire))
     fields = json.loads(text)
@@ -131,8 +131,8 @@ def test_a_file_is_told_with_and_without_its_kind(wire: AnyWire) -> None:
 
 
 @pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.kind)
-def test_what_nobody_judges_is_refused_where_it_was_edited(wire: AnyWire) -> None:
-    """Plans are judged by what they say; of all else nobody knows whether an edit is a slip."""
+def test_edited_unverifiable_file_is_rejected(wire: AnyWire) -> None:
+    """Plans are verified by content. For other files an edit may be a slip."""
     text = text_with_digest(wire, "sha256:" + 64 * "0")
     if kind_of_shape(type(wire)) in VERIFIED_KINDS:
         assert parse(text, type(wire), "file.json")
@@ -154,7 +154,7 @@ def test_fields_that_are_as_usual_are_not_told_and_so_digests_outlive_new_ones()
     [(w, k) for w in WIRES for k in map(kind_of_shape, SHAPES.values()) if k.name != w.kind],
     ids=lambda value: value.name if isinstance(value, Kind) else value.kind,
 )
-def test_a_file_of_another_kind_is_named_and_so_is_what_was_expected(
+def test_file_of_another_kind_is_named_and_so_is_what_was_expected(
     wire: AnyWire, wanted: Kind
 ) -> None:
     with pytest.raises(FormatError) as error:
@@ -175,7 +175,7 @@ def test_a_file_of_another_kind_is_named_and_so_is_what_was_expected(
         ('{"schema": 1, "alpha_us": -Infinity}', "file.json: not JSON (-Infinity is no number"),
     ],
 )
-def test_what_is_of_no_kind_is_one_sentence(text: str, says: str) -> None:
+def test_file_of_unknown_kind_gives_one_sentence(text: str, says: str) -> None:
     with pytest.raises(FormatError) as error:
         parse(text, SHAPES["topology"], "file.json")
     assert says in str(error.value)
@@ -194,7 +194,7 @@ def test_algorithms_and_their_answers_come_back(algorithm: AnyAlgorithm) -> None
         assert answer_from_wire(parse(text, AnswerWire, "it"), "it") == answer
 
 
-def test_an_answer_of_an_older_store_says_its_group_in_words_alone() -> None:
+def test_answer_of_an_older_store_says_its_group_in_words_alone() -> None:
     wire = algorithm_to_wire(PLAIN)
     assert isinstance(wire, AlgorithmWire)
     old = AnswerWire(answer="sat", solver="orbits (translations)", seconds=0.5, algorithm=wire)

@@ -1,4 +1,4 @@
-"""Files of options: they come back, and what is wrong with one is a sentence."""
+"""Files of options: round trips, and errors of one sentence."""
 
 from __future__ import annotations
 
@@ -56,15 +56,13 @@ def test_bad_files_are_a_sentence(
     assert str(error.value).startswith(str(file))
 
 
-def test_what_an_option_takes_alone_is_by_the_rules_of_plans() -> None:
+def test_isolated_option_time_follows_the_rules_of_plans() -> None:
     motif = OptionMotif("gpu", "ring", 1000, (("links", 600), ("streams", 250)))
     assert Option("seg(4)", (motif,) * 4).isolated_ns == 4000  # no two of them have room
     half = OptionMotif("gpu", "ring", 1000, (("links", 500),))
     assert Option("seg(3)", (half,) * 3).isolated_ns == 2000
     short, behind = OptionMotif("gpu", "ring", 100, ()), replace(half, after=(1,))
     assert Option("tree", (half, half, short, behind)).isolated_ns == 2000
-    assert (
-        Option("tree", (motif, motif, short)).isolated_ns == 2000
-    )  # not before what is issued first
+    assert Option("tree", (motif, motif, short)).isolated_ns == 2000  # not before the first issue
     assert Option("seg(4)", (motif,) * 4).work == {"links": 2_400_000, "streams": 1_000_000}
     assert HALVES.isolated_ns == HALVES.ns == 5000

@@ -73,7 +73,7 @@ def commands(folder: Path) -> list[list[str]]:
     return [*found, ["topo", "show", str(huge)]]
 
 
-def test_small_files_of_huge_things_are_refused_in_little_memory(tmp_path: Path) -> None:
+def test_small_files_of_huge_things_are_rejected_in_little_memory(tmp_path: Path) -> None:
     asked = commands(tmp_path)
     done = subprocess.run(
         [sys.executable, "-m", "tests.programs.bounded", json.dumps(asked)],

@@ -1,4 +1,4 @@
-"""Sketches as files: they come back, published ones are read, and what is wrong names its entry."""
+"""Sketches as files: round trips, published ones, and errors that name their entry."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ PUBLISHED = {
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
-def test_a_published_file_is_read_and_says_the_same_as_ours(name: str) -> None:
+def test_published_file_is_read_and_says_the_same_as_ours(name: str) -> None:
     file = sample(f"taccl/sketch/{name}.json")
     sketch, given = load_sketch(file), json.loads(file.read_text())
     assert (sketch.name, (sketch.nodes, sketch.chunks)) == (name, PUBLISHED[name])
@@ -92,7 +92,7 @@ def test_a_published_file_is_read_and_says_the_same_as_ours(name: str) -> None:
         assert ours.get(field) == given.get(field)
 
 
-def test_what_dgx2_sk_1_says() -> None:
+def test_dgx2_sk_1_is_read_correctly() -> None:
     sketch = load_sketch(sample("taccl/sketch/sk1-dgx2-n2.json"))
     assert sketch.hyperedges == (Hyperedge(tuple(range(16)), HyperedgePolicy.MIN),)
     assert sketch.rotations == (Rotation(2, 16), Rotation(16, 32))
@@ -104,7 +104,7 @@ def test_what_dgx2_sk_1_says() -> None:
     assert sketch.size_bytes is None
 
 
-def test_the_papers_map_of_chunks_is_that_of_its_ranks() -> None:
+def test_papers_map_of_chunks_is_that_of_its_ranks() -> None:
     by = RelayRules(RelayPattern.DIRECT_MAP, relay_map=(2, 1))
     listed = RelayRules(
         RelayPattern.DIRECT_MAP, leaves_by=tuple((n + 1, (n, n + 1)) for n in range(0, 16, 2))
@@ -153,7 +153,7 @@ WRONG: list[tuple[str, Any, str]] = [
 
 
 @pytest.mark.parametrize(("entry", "value", "message"), WRONG)
-def test_what_is_wrong_names_its_entry(entry: str, value: object, message: str) -> None:
+def test_sketch_error_names_its_entry(entry: str, value: object, message: str) -> None:
     given: dict[str, Any] = {
         "nnodes": 2,
         "intranode_sketch": {"strategy": "none"},
@@ -190,7 +190,7 @@ def test_ranks_of_a_switch_have_one_policy() -> None:
     given = {"strategy": "switch", "switches": [[2, 3], [0, 1], [1, 0]]}
     policies = ["free", "uc-max", "uc-max"]
     told = {"nnodes": 1, "intranode_sketch": given | {"switch_hyperedge_strategy": policies}}
-    assert len(sketch_from_text(json.dumps(told), "it").hyperedges) == 3  # said twice, and the same
+    assert len(sketch_from_text(json.dumps(told), "it").hyperedges) == 3  # a duplicate counts once
     policies[2] = "uc-min"
     with pytest.raises(FormatError) as error:
         sketch_from_text(json.dumps(told), "it")

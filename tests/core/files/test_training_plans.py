@@ -1,4 +1,4 @@
-"""Files of training plans: they come back, and what is wrong with one is a sentence."""
+"""Files of training plans: round trips, and errors of one sentence."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.kit.training import random_training_plan
 from tests.kit.training_plans import layered_plan, plan_file, prefetching_plan
 
 
-def test_a_plan_comes_back_with_its_digest(tmp_path: Path) -> None:
+def test_plan_comes_back_with_its_digest(tmp_path: Path) -> None:
     for plan in (prefetching_plan(memory_bytes=5000), layered_plan(4)):
         file = plan_file(plan, tmp_path / "plan.json")
         assert load_training_plan(file, resolve_topology) == (plan, True)
@@ -81,7 +81,7 @@ def test_bad_timelines_are_a_sentence(edit: tuple[Any, ...], says: str, tmp_path
     assert "\n" not in str(error.value)
 
 
-def test_a_timeline_without_its_first_iterations_is_none(tmp_path: Path) -> None:
+def test_timeline_without_its_first_iterations_is_none(tmp_path: Path) -> None:
     plan, file = prefetching_plan(), tmp_path / "timeline.json"
     told = json.loads(to_text(timeline_to_wire(plan, simulate_timeline(plan))))
     told["spans"] = [[row[0], row[1], row[2] + 5, *row[3:]] for row in told["spans"]]
@@ -95,7 +95,7 @@ def test_options_that_are_alike_are_written_once() -> None:
     assert (len(wire.options), len(wire.ops)) == (3, 40)
 
 
-def test_an_edited_file_is_told_from_one_as_written(tmp_path: Path) -> None:
+def test_edited_file_is_told_from_one_as_written(tmp_path: Path) -> None:
     file = plan_file(prefetching_plan(), tmp_path / "plan.json")
     told = json.loads(file.read_text())
     file.write_text(json.dumps({**told, "period_ns": 14499}))

@@ -1,4 +1,4 @@
-"""Folders of ASTRA-sim: which network a machine is, schedules, and what its binary says of them."""
+"""Folders of ASTRA-sim: networks of machines, schedules, and output of its binary."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def timed(machine: Topology, rows: list[tuple[int, int, int, int]], size: int = 
     return simulate(messages, machine, clock).schedule(collective)
 
 
-def test_a_switch_that_stores_takes_as_long_there(
+def test_switch_that_stores_takes_as_long_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     steps = ring_allgather(4)
@@ -93,7 +93,7 @@ def test_a_switch_that_stores_takes_as_long_there(
     assert max(end or 0 for end in like(files, tmp_path, monkeypatch)) == finish == 9000
 
 
-def test_a_switch_that_cuts_through_is_told_apart(
+def test_switch_that_cuts_through_is_told_apart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     schedule = timed(around(Switch("cuts")), [(0, 0, 0, 1)])
@@ -162,7 +162,7 @@ def test_messages_of_a_schedule_wait_for_what_has_come(
     assert schedule_messages(schedule, awaiting) == slowly(schedule, awaiting)
 
 
-def test_what_a_rank_passes_on_waits_for_what_came_to_it() -> None:
+def test_forwarded_message_waits_for_its_arrival() -> None:
     ring = resolve_topology("ring:4")
     schedule = timed(ring, [(0, 0, 0, 2)])
     assert schedule.message is not None
@@ -175,7 +175,7 @@ def test_what_a_rank_passes_on_waits_for_what_came_to_it() -> None:
 def test_chunks_that_are_sent_together_are_one_message(
     schedule: Schedule, awaiting: Awaiting
 ) -> None:
-    """Which waits for what each would wait for by itself, and nothing else."""
+    """The joint run has exactly the dependencies of the separate ones."""
     assume(schedule.num_sends and not relays(schedule))
     found = schedule_messages(schedule, awaiting)
     alone = slowly(schedule, awaiting)
@@ -199,7 +199,7 @@ def relays(schedule: Schedule) -> bool:
     return any((number, src) in into for number, (src, _) in numbered)
 
 
-def test_a_ring_that_sends_two_chunks_together_takes_as_long_there(
+def test_ring_that_sends_two_chunks_together_takes_as_long_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     schedule = together_around(4, 25_000)
@@ -217,7 +217,7 @@ def test_ns3_counts_the_bytes_of_all_that_are_sent_together() -> None:
 @pytest.mark.parametrize(
     ("links", "says"), [((0, 4, 5), "a copy in a switch"), ((0, 4), "message")]
 )
-def test_switches_that_are_not_told_are_refused(links: tuple[int, ...], says: str) -> None:
+def test_switches_that_are_not_told_are_rejected(links: tuple[int, ...], says: str) -> None:
     star = around(Switch("copies", copies=True))
     clock = Clock.from_topology(star, KB, tick_ps=1000)
     rows = [(1000 * i, 1000 * (i + 1), 0, link, False) for i, link in enumerate(links)]
@@ -227,7 +227,7 @@ def test_switches_that_are_not_told_are_refused(links: tuple[int, ...], says: st
         written(schedule, None)
 
 
-def test_links_for_a_switch_are_refused_unless_it_is_asked_for() -> None:
+def test_links_for_a_switch_are_rejected_unless_it_is_asked_for() -> None:
     machine = resolve_topology("switch:4x2")
     with pytest.raises(InputError, match="give network=Switch"):
         choose_network(machine, "auto")
@@ -252,13 +252,13 @@ def budgets(machine: Topology, egress: int, ingress: int) -> Topology:
         resolve_topology("dgx1"),
     ],
 )
-def test_what_is_no_star_is_no_switch(machine: Topology) -> None:
+def test_machine_that_is_no_star_is_no_switch(machine: Topology) -> None:
     for told in ("auto", "Switch"):
         with pytest.raises(InputError, match="one bandwidth and one latency"):
             choose_network(machine, told)
 
 
-def test_chunks_that_take_no_time_are_refused() -> None:
+def test_chunks_that_take_no_time_are_rejected() -> None:
     algorithm = frontier("ring:4", "allgather")[0]
     chunks = algorithm.collective.chunks
     assert written(algorithm, 25 * chunks).files
@@ -266,7 +266,7 @@ def test_chunks_that_take_no_time_are_refused() -> None:
         written(algorithm, 24 * chunks)
 
 
-def test_a_size_that_is_not_the_schedules_is_refused() -> None:
+def test_size_that_is_not_the_schedules_is_rejected() -> None:
     schedule = timed(STORING, [(0, 0, 0, 1)])
     assert written(schedule, KB).files == written(schedule, None).files
     with pytest.raises(InputError, match="leave --size out"):
@@ -274,13 +274,13 @@ def test_a_size_that_is_not_the_schedules_is_refused() -> None:
 
 
 def ns3(machine: Topology) -> Topology:
-    """Return the machine that is read of what is written for ns-3."""
+    """Return the machine that is read from the files for ns-3."""
     text = ns3_files(machine, KB)["topology.txt"].decode()
     return importer("ns3").read(text, Hints("read")).topology
 
 
 def speeds(machine: Topology, latency: float) -> dict[tuple[int, int], tuple[float, float]]:
-    """Return what each link costs: GB/s of its lanes together, and a part of its latency."""
+    """Return the costs of links: GB/s of all lanes together, and a share of the latency."""
     return {
         k.edge: (round(k.lanes * k.gb_per_s, 9), round(k.alpha_us * latency, 9))
         for k in machine.links
@@ -288,7 +288,7 @@ def speeds(machine: Topology, latency: float) -> dict[tuple[int, int], tuple[flo
 
 
 @pytest.mark.parametrize("name", ["dgx1", "z52", "ring:4", "mesh:2x3", "switch2d:2x2", "rail:2x2"])
-def test_a_machine_for_ns3_reads_back(name: str) -> None:
+def test_machine_for_ns3_reads_back(name: str) -> None:
     machine = resolve_topology(name)
     read = ns3(machine)
     assert (read.ranks, len(read.switches)) == (machine.ranks, len(machine.switches))
@@ -296,7 +296,7 @@ def test_a_machine_for_ns3_reads_back(name: str) -> None:
 
 
 @given(topologies())
-def test_any_machine_for_ns3_reads_back_or_is_refused(machine: Topology) -> None:
+def test_any_machine_for_ns3_reads_back_or_is_rejected(machine: Topology) -> None:
     costs = {k.edge: (k.lanes * k.gb_per_s, k.alpha_us) for k in machine.links}
     alike = all(costs.get((b, a), cost) == cost for (a, b), cost in costs.items())
     if machine.budgets or not alike:
@@ -317,12 +317,12 @@ def test_budgets_for_a_switch_are_one_for_ns3(name: str) -> None:
     assert set(speeds(read, 1).values()) == {(rate, 0.175)}
 
 
-def test_other_budgets_are_refused_for_ns3() -> None:
+def test_other_budgets_are_rejected_for_ns3() -> None:
     with pytest.raises(InputError, match="not those of a switch"):
         ns3(budgets(resolve_topology("full:4"), 1, 2))
 
 
-def test_what_ns3_is_told() -> None:
+def test_ns3_files_describe_the_machine() -> None:
     algorithm = frontier("dgx1", "allgather")[0]
     files = written(algorithm, 48_000 * algorithm.collective.chunks, "network=ns3")
     told = dict(line.split(None, 1) for line in files.files["ns3.txt"].decode().splitlines())
@@ -342,7 +342,7 @@ def test_what_ns3_is_told() -> None:
 
 
 @pytest.mark.peer("SCCL_ASTRA_SIM")
-def test_its_binary_ends_as_ours_does(tmp_path: Path) -> None:
+def test_astra_binary_ends_at_our_time(tmp_path: Path) -> None:
     schedule = timed(STORING, list(zip(*(c.tolist() for c in ring_allgather(4)), strict=True)))
     files = written(schedule, None)
     names = ("workload", "system", "network", "remote-memory")
@@ -358,7 +358,7 @@ def test_its_binary_ends_as_ours_does(tmp_path: Path) -> None:
     assert {int(end) for end in re.findall(r"finished, (\d+) cycles", done.stdout)} == {9000}
 
 
-def test_a_send_that_its_data_put_behind_another_needs_no_turn() -> None:
+def test_send_that_its_data_put_behind_another_needs_no_turn() -> None:
     """Chunk 1 comes back over a rank that had it of this one: data imply the order."""
     first = Message(0, 0, 0, 0, 1, reduce=False, after=())
     alike = Message(1, 0, 1, 0, 1, reduce=False, after=())

@@ -35,10 +35,10 @@ def read(content: bytes) -> Algorithm:
 
 
 def implements(file: dict[str, Any]) -> bool:
-    """Return whether every node ends with all that it wants, by the rule of msccl-tools.
+    """Return whether every node ends with its demand, by the rule of msccl-tools.
 
-    A chunk of the collective lies at its address, once for each of ``instance.chunks``; whatever a
-    node has of an address when a step begins goes along.
+    A chunk of the collective is at its address, once for each of ``instance.chunks``. A send
+    carries the content of the address at the start of the step.
     """
     chunks = file["instance"]["chunks"]
     has: dict[tuple[int, int], set[int]] = {}
@@ -84,15 +84,15 @@ def test_every_point_is_written_right_and_comes_back(machine: str, collective: s
         assert back.topology.same_capacities(algorithm.topology) == (machine != "z52-pcie")
 
 
-def test_a_budget_that_is_no_switch_is_left_out_and_said() -> None:
+def test_budget_that_is_no_switch_is_left_out_and_said() -> None:
     plan = SizedPlan("plan", frontier("z52-pcie", "allgather")[0])
     notes = msccl_json.write([plan], msccl_json.Options()).notes
     assert "no product of sources and goals, which a switch there is" in notes[-1]
 
 
 @pytest.mark.parametrize("collective", ["allgather", "alltoall", "reducescatter", "reduce"])
-def test_what_is_changed_is_judged_as_msccl_tools_do(collective: str) -> None:
-    """With a send taken out or put elsewhere; the judge also refuses what is sent unheld."""
+def test_changed_file_gets_the_verdict_of_msccl_tools(collective: str) -> None:
+    """A send is removed or moved. The judge also rejects sends of chunks that the sender lacks."""
     draw = random.Random(5)  # noqa: S311 - the same changes every time
     file = json.loads(written(frontier("ring:4", collective)[0]))
     wrong = 0
@@ -125,7 +125,7 @@ def composed(ranks: int = 4) -> dict[str, Any]:
     }
 
 
-def test_a_composed_allreduce_is_one_of_all_its_addresses(tmp_path: Path) -> None:
+def test_composed_allreduce_is_one_of_all_its_addresses(tmp_path: Path) -> None:
     file = composed()
     assert [file["instance"]["chunks"], file["msccl_type"]] == [1, "algorithm"]
     path, plan = tmp_path / "a.json", tmp_path / "plan.json"
@@ -136,7 +136,7 @@ def test_a_composed_allreduce_is_one_of_all_its_addresses(tmp_path: Path) -> Non
     assert sccl("check", path, plan)[0] == 0
 
 
-def test_an_allreduce_of_few_chunks_is_cut_for_all_ranks() -> None:
+def test_allreduce_of_few_chunks_is_cut_for_all_ranks() -> None:
     """Two ranks send each other all they have, in one chunk."""
     everyone = [0, 1]
     file = {
@@ -182,7 +182,7 @@ def test_collectives_that_sccl_has_not_are_custom() -> None:
         (("topology", "links"), [[0]], "its topology has 1|expected|ranks|no links"),
     ],
 )
-def test_what_is_wrong_is_one_sentence(path: tuple[str, ...], value: object, says: str) -> None:
+def test_invalid_file_gives_one_sentence(path: tuple[str, ...], value: object, says: str) -> None:
     file = json.loads(written(frontier("ring:4", "allgather")[0]))
     place = file
     for key in path[:-1]:
@@ -192,14 +192,14 @@ def test_what_is_wrong_is_one_sentence(path: tuple[str, ...], value: object, say
         msccl_json.read(json.dumps(file).encode(), "file")
 
 
-def test_sums_that_differ_by_rank_are_refused() -> None:
+def test_sums_that_differ_by_rank_are_rejected() -> None:
     file = composed()
     file["collective"]["chunks"][0]["post"] = [0]
     with pytest.raises(InputError, match="differs by rank, as in a scan"):
         msccl_json.read(json.dumps(file).encode(), "file")
 
 
-def test_an_allreduce_is_not_written_as_its_stores_would_be_added() -> None:
+def test_allreduce_is_not_written_as_its_stores_would_be_added() -> None:
     with pytest.raises(InputError, match="which stores it, and they add"):
         written(frontier("ring:4", "allreduce")[0])
 
@@ -289,7 +289,7 @@ def test_algorithm_of_taccl_is_read(tmp_path: Path) -> None:
         ([[0, 0, "1", 5, 0]], "step 0 has a send of 5 fields"),
     ],
 )
-def test_algorithm_of_taccl_with_other_sends_is_refused(sends: list[Any], message: str) -> None:
+def test_algorithm_of_taccl_with_other_sends_is_rejected(sends: list[Any], message: str) -> None:
     file = of_taccl()
     file["steps"][0]["sends"] = sends
     with pytest.raises(InputError, match=message):

@@ -1,4 +1,4 @@
-"""What runtimes of MSCCL programs have room for, at its edge: kept there, and one beyond it not."""
+"""Limits of MSCCL runtimes: accepted at the limit, and rejected one beyond it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def program(*blocks: MscclBlock, **attributes: str) -> MscclProgram:
 
 
 def rules(found: MscclProgram, runtime: str) -> str:
-    """Return what a runtime trips over."""
+    """Return the pitfalls of a runtime."""
     content = format_program(found).encode()
     return " | ".join(find_violations(parsed(content, "file"), content, RUNTIMES[runtime]))
 
@@ -141,8 +141,10 @@ def test_at_its_edge_a_limit_is_kept_and_one_beyond_it_is_not(
         ("rccl", "0", "9" * 20, "expected a whole number"),
     ],
 )
-def test_sizes_that_no_call_has_are_said(runtime: str, least: str, most: str, says: str) -> None:
-    """``maxBytes`` is served elsewhere than in microsoft/msccl; 0 is all sizes there."""
+def test_sizes_that_no_call_has_are_reported(
+    runtime: str, least: str, most: str, says: str
+) -> None:
+    """Only microsoft/msccl ends before ``maxBytes``. For the other runtimes 0 is all sizes."""
     found = rules(program(minBytes=least, maxBytes=most), runtime)
     assert re.search(re.escape(says), found)
     assert bool(says) == bool(found)
@@ -160,7 +162,7 @@ def test_without_most_bytes_msccl_serves_128_mib(least: int, says: str) -> None:
 
 
 @pytest.mark.parametrize("dialect", msccl_xml.Dialect)
-def test_the_sizes_of_plans_meet_without_a_gap(dialect: msccl_xml.Dialect) -> None:
+def test_sizes_of_plans_meet_without_a_gap(dialect: msccl_xml.Dialect) -> None:
     """Those of an allgather count all ranks' buffers, up to the last byte before the next plan."""
     algorithm = frontier("ring:4", "allgather")[0]
     options = msccl_xml.MscclOptions(dialect=dialect)
@@ -178,7 +180,7 @@ def _range(content: bytes) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("dialect", ["azure", "rccl"])
-def test_a_plan_for_no_bytes_would_be_for_all(dialect: str) -> None:
+def test_plan_for_no_bytes_would_be_for_all(dialect: str) -> None:
     algorithm = frontier("ring:4", "allreduce")[0]
     options = msccl_xml.MscclOptions(dialect=msccl_xml.Dialect(dialect))
     assert msccl_xml.write([SizedPlan("a", algorithm, 0, 1)], options).files

@@ -1,4 +1,4 @@
-"""MSCCL programs: written within all limits, read, executed whatever the speed of thread blocks."""
+"""MSCCL programs: written within all limits, read, executed at any speed of thread blocks."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ RCCL = msccl_xml.Dialect.RCCL
 
 
 def faults_of(program: StepProgram) -> list[GraphFault]:
-    """Return what is wrong with a program in any way of calling it."""
+    """Return the faults of a program in all modes of a call."""
     return [f for c in program.call_modes for f in (*c.faults, *run_graph(c.graph).faults)]
 
 
@@ -44,7 +44,7 @@ def written(algorithm: Algorithm, dialect: msccl_xml.Dialect, channels: int = 1)
 
 
 def program(algorithm: Algorithm) -> MscclProgram:
-    """Return what RCCL would run."""
+    """Return the program that RCCL would run."""
     return parse_program(written(algorithm, RCCL)[0], "file")
 
 
@@ -113,8 +113,8 @@ def _with(found: MscclProgram, rank: int, number: int, block: MscclBlock) -> Msc
 
 
 @pytest.mark.parametrize("collective", ["allgather", "allreduce", "reducescatter", "broadcast"])
-def test_whatever_goes_wrong_by_chance_was_said(collective: str) -> None:
-    """And what nothing is said of goes right: 12 runs of each of 200 changed programs."""
+def test_random_failures_were_predicted(collective: str) -> None:
+    """Programs without reported faults run correctly: 12 runs of each of 200 changed programs."""
     draw = random.Random(11)  # noqa: S311 - the same changes every time
     said = Counter[bool]()
     for algorithm in frontier("ring:4", collective)[:2]:
@@ -131,7 +131,7 @@ def test_whatever_goes_wrong_by_chance_was_said(collective: str) -> None:
 
 
 def test_each_fault_is_named_with_thread_block_step_and_chunk() -> None:
-    """Of a broadcast over a line of three, rank 1 sends on what it has."""
+    """In a broadcast over a line of three, rank 1 forwards its data."""
     found = program(frontier("line:3", "broadcast", 0)[0])
     rank, number, block = next((r, b, x) for r, b, x in found.blocks() if r == 1)
     assert [step.type for step in block.steps] == ["rcs"]
@@ -184,7 +184,7 @@ def test_steps_at_their_edge(name: str, limit: int) -> None:
 
 
 def changed(found: MscclProgram, **attributes: str) -> str:
-    """Return the rules that the msccl dialect says are broken, of changed attributes."""
+    """Return the broken rules of the msccl dialect after a change of attributes."""
     other = replace(found, attributes={**found.attributes, **attributes})
     return " | ".join(find_violations(other, format_program(other).encode(), RUNTIMES["msccl"]))
 
@@ -223,14 +223,14 @@ def test_rules_at_their_edge() -> None:
         (b' minBytes="0"', b"", "algo has no attribute minBytes"),
     ],
 )
-def test_what_parsers_stumble_over_is_said(old: bytes, new: bytes, says: str) -> None:
+def test_parser_pitfalls_are_reported(old: bytes, new: bytes, says: str) -> None:
     content = written(frontier("ring:4", "allgather")[0], RCCL)[0]
     read = msccl_xml.read(content.replace(old, new, 1), "file")
     assert says in " | ".join((*read.notes, *read.refused))
 
 
 def test_messages_spread_over_channels_where_steps_are_too_many() -> None:
-    """Of an alltoall on a ring of four in so many chunks, 64 steps are not enough."""
+    """An alltoall on a ring of four with so many chunks needs more than 64 steps."""
     base = frontier("ring:4", "alltoall")[0]
     factor = 64
     spec = replace(
@@ -272,7 +272,7 @@ def test_gathers_are_nobodys_collective() -> None:
 
 
 FACTS = {
-    # file: (ranks, collective, chunks that are sent where it is stated, what is wrong with it)
+    # file: (ranks, collective, number of sent chunks if stated, faults)
     "allreduce_ring_8ch_ll128_8gpu.xml": (8, "allreduce", None, set()),
     "allreduce_allpairs_ll_8gpu.xml": (8, "allreduce", None, set()),
     "allreduce_ndv2_8gpu_nop_rrs.xml": (8, "allreduce", None, {"deadlock"}),
@@ -320,7 +320,7 @@ def test_public_programs_are_read_and_executed(name: str) -> None:
         ('nchunksperloop="3"', 'nchunksperloop="65539"', "most would never be moved"),
     ],
 )
-def test_programs_that_would_take_minutes_are_refused(old: str, new: str, says: str) -> None:
+def test_programs_that_would_take_minutes_are_rejected(old: str, new: str, says: str) -> None:
     (algorithm, *_) = frontier("ring:3", "alltoall")
     plan = SizedPlan("p", algorithm)
     (content,) = msccl_xml.write([plan], msccl_xml.Options()).files.values()

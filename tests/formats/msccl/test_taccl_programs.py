@@ -1,4 +1,4 @@
-"""What TACCL plans for two nodes, as programs: written, read back, run by the interpreter."""
+"""TACCL's plans for two nodes as programs: written, read back, run by the interpreter."""
 
 from __future__ import annotations
 

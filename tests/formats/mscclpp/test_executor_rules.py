@@ -1,4 +1,4 @@
-"""What MSCCL++'s executor has room for, at its edge; and what it does otherwise than it is told."""
+"""Limits of MSCCL++'s executor, and its deviations from the plan."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def block(of: Plan) -> Plan:
 
 
 def operation(**told: Any) -> Change:
-    """Return what makes an operation the only one; lists stand for so many times their item."""
+    """Return changes that leave a single operation, with lists for repeated items."""
 
     def change(of: Plan, many: int) -> None:
         op = {k: v * many if isinstance(v, list) else v for k, v in told.items()}
@@ -124,7 +124,7 @@ def test_at_its_edge_a_limit_is_kept_and_one_beyond_it_is_not(name: str) -> None
 
 
 def within(kind: str, **told: Any) -> Change:
-    """Return what lets an operation read the chunk of an index."""
+    """Return changes that let an operation read the chunk of an index."""
 
     def change(of: Plan, index: int) -> None:
         part = {"type": kind, "index": index, "size": 1}
@@ -177,10 +177,10 @@ PLACES: dict[str, tuple[Change, Callable[[Plan], int], str]] = {
 
 
 @pytest.mark.parametrize("name", PLACES)
-def test_the_last_place_is_there_and_the_one_behind_it_is_not(name: str) -> None:
+def test_last_place_is_there_and_the_one_behind_it_is_not(name: str) -> None:
     change, most, text = PLACES[name]
     at, beyond = plan(), plan()
-    if name != "at a peer":  # only what is asked about is left
+    if name != "at a peer":  # only the operation in question is left
         for one in (*at["gpus"], *beyond["gpus"]):
             for found in one["threadblocks"]:
                 found["ops"] = []
@@ -241,7 +241,7 @@ OTHERWISE: dict[str, tuple[Plan, Plan, str]] = {
 
 
 @pytest.mark.parametrize("name", OTHERWISE)
-def test_what_the_kernel_does_otherwise_is_told(name: str) -> None:
+def test_kernel_deviations_are_reported(name: str) -> None:
     right, wrong, text = OTHERWISE[name]
     for op, broken in ((right, False), (wrong, True)):
         changed = plan()
@@ -259,7 +259,7 @@ def test_what_the_kernel_does_otherwise_is_told(name: str) -> None:
         ({"num_threads_per_block": 0}, "num_threads_per_block 0"),
     ],
 )
-def test_what_a_plan_states_is_looked_at(change: Plan, text: str) -> None:
+def test_stated_fields_of_a_plan_are_checked(change: Plan, text: str) -> None:
     assert [text in rule for rule in rules({**plan(), **change})] == [True]
 
 
@@ -270,7 +270,7 @@ def test_buffers_have_chunks() -> None:
     assert refused == ("rank 0: a buffer of no chunks, by which the executor divides",)
 
 
-def test_a_rank_has_as_many_semaphores_as_its_plan_lists() -> None:
+def test_rank_has_as_many_semaphores_as_its_plan_lists() -> None:
     changed = plan()
     semaphores(changed, 40)
     ops = [{"name": "sem_release", "semaphore_ids": [number]} for number in range(20, 40)]
@@ -278,7 +278,7 @@ def test_a_rank_has_as_many_semaphores_as_its_plan_lists() -> None:
     assert rules(changed) == []
 
 
-def test_semaphores_that_are_not_there_are_told() -> None:
+def test_semaphores_that_are_not_there_are_reported() -> None:
     changed = plan()
     block(changed)["ops"].insert(0, {"name": "sem_acquire", "semaphore_ids": [-2, 7]})
     assert any("names a semaphore beyond" in text for text in rules(changed))
@@ -325,7 +325,7 @@ STRUCTURE: list[tuple[Callable[[Plan], None], str]] = [
 
 
 @pytest.mark.parametrize("number", range(len(STRUCTURE)))
-def test_what_cannot_be_loaded_is_refused(number: int) -> None:
+def test_unloadable_plan_is_rejected(number: int) -> None:
     change, text = STRUCTURE[number]
     changed = plan()
     change(changed)
@@ -344,7 +344,7 @@ def test_offsets_are_of_32_bits() -> None:
         assert chunk * largest <= MAX_OFFSET_BYTES < (chunk + 1) * largest
 
 
-def test_sizes_for_which_no_plan_can_be_are_refused() -> None:
+def test_sizes_for_which_no_plan_can_be_are_rejected() -> None:
     algorithm = frontier("ring:4", "allreduce")[0]
     for least, refused in ((MAX_MIN_SIZE, False), (MAX_MIN_SIZE + 1, True)):
         sized = SizedPlan("plan", algorithm, least)
@@ -355,7 +355,7 @@ def test_sizes_for_which_no_plan_can_be_are_refused() -> None:
             assert mscclpp.write([sized], mscclpp.Options()).files
 
 
-def test_fields_that_the_executor_does_not_read_are_told() -> None:
+def test_fields_that_the_executor_does_not_read_are_reported() -> None:
     changed = plan()
     changed["buffer_allignment"] = 64
     changed["gpus"][0]["semaphore"] = []

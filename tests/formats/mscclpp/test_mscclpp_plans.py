@@ -1,4 +1,4 @@
-"""MSCCL++ plans: what is written is right at any speed, and what is wrong is seen."""
+"""MSCCL++ plans: written ones are correct at any speed, and faults are detected."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def without(name: str) -> Iterator[Plan]:
 
 
 @pytest.mark.parametrize("name", ["wait", "rlxwait", "signal", "rlxsignal", "put", "res", "nop"])
-def test_what_is_left_out_is_seen(name: str) -> None:
+def test_missing_operations_are_detected(name: str) -> None:
     plans = list(without(name))
     assert plans
     for plan in plans:
@@ -72,7 +72,7 @@ def test_what_is_left_out_is_seen(name: str) -> None:
 
 
 @pytest.mark.parametrize("protocol", mscclpp.PlanProtocol)
-def test_chunks_beside_the_right_ones_are_seen(protocol: mscclpp.PlanProtocol) -> None:
+def test_chunks_next_to_the_right_ones_are_seen(protocol: mscclpp.PlanProtocol) -> None:
     """Every index of every operation of a rank, one too high."""
     count = 0
     content = written(frontier("ring:4", "allreduce")[0], blocks=1, protocol=protocol)
@@ -96,7 +96,7 @@ def packed(collective: str = "allreduce", machine: str = "ring:4") -> Plan:
 
 
 @pytest.mark.parametrize("collective", mscclpp.COLLECTIVES)
-def test_what_is_left_out_of_packets_is_seen(collective: str) -> None:
+def test_missing_packet_operations_are_detected(collective: str) -> None:
     names = set()
     for i, op in enumerate(packed(collective)["gpus"][0]["threadblocks"][0]["ops"]):
         plan = packed(collective)
@@ -136,7 +136,7 @@ def test_sums_are_sent_on_where_they_are_made(machine: str) -> None:
                 assert not [part for parts in ports for part in parts if part in sums]
 
 
-def test_a_fault_has_its_place() -> None:
+def test_fault_has_its_place() -> None:
     plan = next(without("wait"))
     fault = faults_of(json.dumps(plan).encode())[0]
     assert fault.message.startswith(f"rank {fault.rank}, thread block {fault.block}, ")
@@ -162,23 +162,21 @@ def test_more_thread_blocks_are_used_where_operations_do_not_fit(
     ("least", "most", "size"),
     [(0, None, 65536), (0, 4095, 4032), (80000, None, 80000), (80001, 90000, 80064)],
 )
-def test_the_size_that_is_tried_is_one_that_is_served(
-    least: int, most: int | None, size: int
-) -> None:
+def test_size_that_is_tried_is_one_that_is_served(least: int, most: int | None, size: int) -> None:
     """Multiples of 16 bytes for each of 4 chunks."""
     plan = SizedPlan("plan", frontier("ring:4", "allreduce")[0], least, most)
     assert f" --size {size}" in mscclpp.write([plan], mscclpp.Options()).command
 
 
 @pytest.mark.parametrize("version", mscclpp.Version)
-def test_a_plan_says_whom_it_is_for(version: mscclpp.Version) -> None:
+def test_plan_says_whom_it_is_for(version: mscclpp.Version) -> None:
     content = written(frontier("ring:4", "allreduce")[0], version=version)
     told = mscclpp.WRITTEN_FOR[version]
     assert json.loads(content)["written_for"] == told
     assert mscclpp.read(content, "plan").about.endswith(f"written for {told}")
 
 
-def test_what_its_executor_does_not_run_is_refused() -> None:
+def test_unsupported_operations_are_rejected() -> None:
     with pytest.raises(ParameterError, match="is no collective of MSCCL"):
         written(frontier("ring:4", "broadcast")[0])
 
@@ -187,7 +185,7 @@ def test_what_its_executor_does_not_run_is_refused() -> None:
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("collective", mscclpp.COLLECTIVES)
 @pytest.mark.parametrize("protocol", mscclpp.PlanProtocol)
-def test_its_own_parser_takes_what_is_written(
+def test_mscclpp_parser_accepts_written_plans(
     machine: str, collective: str, protocol: mscclpp.PlanProtocol, tmp_path: Path
 ) -> None:
     for algorithm in frontier(machine, collective):
@@ -206,7 +204,7 @@ STORED = [
 @pytest.mark.peer(PARSER)
 @pytest.mark.parametrize("protocol", mscclpp.PlanProtocol)
 @pytest.mark.parametrize("file", sorted(STORED), ids=lambda file: file.stem)
-def test_its_own_parser_takes_all_points_that_are_stored(
+def test_mscclpp_parser_accepts_all_stored_points(
     file: Path, protocol: mscclpp.PlanProtocol, tmp_path: Path
 ) -> None:
     found = load_plans([file])[0].plan

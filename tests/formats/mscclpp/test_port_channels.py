@@ -1,4 +1,4 @@
-"""MSCCL++ plans between nodes: what ports do later than they are told, and who waits for them."""
+"""MSCCL++ plans between nodes: delayed operations of ports, and waits for them."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_points_over_two_nodes_are_right(version: mscclpp.Version) -> None:
     assert names(content)["put", "port"] > 0
 
 
-def test_what_0_9_does_not_flush_is_flushed_by_itself() -> None:
+def test_ports_of_0_9_get_explicit_flushes() -> None:
     """Its kernel takes pwsf for pws."""
     old, new = (names(written(hard(), version=version)) for version in VERSIONS)
     assert VERSIONS == (mscclpp.Version.V09, mscclpp.Version.HEAD)
@@ -95,7 +95,7 @@ def test_what_0_9_does_not_flush_is_flushed_by_itself() -> None:
 
 
 @pytest.mark.parametrize(("version", "name"), [(VERSIONS[0], "flush"), (VERSIONS[1], "pwsf")])
-def test_a_call_does_not_end_while_a_port_still_reads(version: mscclpp.Version, name: str) -> None:
+def test_call_does_not_end_while_a_port_still_reads(version: mscclpp.Version, name: str) -> None:
     plan: Plan = json.loads(written(hard(), version=version))
     for gpu in plan["gpus"]:
         for block in gpu["threadblocks"]:
@@ -112,7 +112,7 @@ def test_a_call_does_not_end_while_a_port_still_reads(version: mscclpp.Version, 
 
 
 @pytest.mark.parametrize("left_out", ["wait", "signal", "pwsf"])
-def test_what_is_left_out_at_ports_is_seen(left_out: str) -> None:
+def test_missing_port_operations_are_detected(left_out: str) -> None:
     whole = written(hard())
     seen = 0
     for rank, gpu in enumerate(json.loads(whole)["gpus"]):
@@ -131,7 +131,7 @@ def test_what_is_left_out_at_ports_is_seen(left_out: str) -> None:
 @pytest.mark.parametrize("machine", TWO_NODES)
 @pytest.mark.parametrize("collective", COLLECTIVES)
 def test_packets_over_two_nodes_are_right(machine: str, collective: str) -> None:
-    """What leaves a node is read by ports, so that it lies in scratch as packets before."""
+    """Ports read the data that leave a node, so packets are in scratch before."""
     content = written(two_rings(machine, collective), protocol=LL)
     assert faults_of(content) == []
     assert mscclpp.read(content, "plan").notes == ()
@@ -143,7 +143,7 @@ def test_packets_over_two_nodes_are_right(machine: str, collective: str) -> None
 @pytest.mark.parametrize("machine", TWO_NODES)
 @pytest.mark.parametrize("collective", COLLECTIVES)
 @pytest.mark.parametrize("told", [{"version": v} for v in VERSIONS] + [{"protocol": LL}])
-def test_its_own_parser_takes_plans_over_two_nodes(
+def test_mscclpp_parser_accepts_plans_over_two_nodes(
     machine: str, collective: str, told: dict[str, Any], tmp_path: Path
 ) -> None:
     content = written(two_rings(machine, collective), **told)

@@ -1,4 +1,4 @@
-"""MSCCL++ plans run by chance, call after call; what the reader says is right goes right."""
+"""MSCCL++ plans in random runs of several calls agree with the reader's verdict."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def test_without_halves_packets_come_into_the_last_call(machine: str, collective
 
 
 @pytest.mark.parametrize("machine", ["ring:4", "full:4"])
-def test_where_all_wait_for_all_halves_are_not_needed(machine: str) -> None:
-    """Of an allreduce, who has the result knows that all have read what it sent first."""
+def test_full_synchronization_needs_no_halves(machine: str) -> None:
+    """In an allreduce, a rank with the result knows that all have read its earlier data."""
     plan: Plan = json.loads(written(frontier(machine, "allreduce")[0], protocol=LL, blocks=1))
     plan["use_double_scratch_buffer"] = False
     assert faults_of(json.dumps(plan).encode()) == []
@@ -95,7 +95,7 @@ def changed(content: bytes, draw: random.Random) -> Plan:
 
 @pytest.mark.parametrize("collective", mscclpp.COLLECTIVES)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_what_nothing_is_said_of_goes_right(
+def test_plans_without_faults_execute_correctly(
     collective: str, protocol: mscclpp.PlanProtocol
 ) -> None:
     """Six runs of each of 40 changed plans."""

@@ -15,12 +15,12 @@ from tests.kit.samples import sample
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """What a sample is known to hold.
+    """Known content of a sample.
 
     Attributes:
-        names: operations that are in it, beside others.
-        channels: kinds of channels that are in it, all of them.
-        notes: how many of its limits are broken.
+        names: Operations that it contains, among others.
+        channels: All kinds of its channels.
+        notes: Number of exceeded limits.
     """
 
     size: int
@@ -59,7 +59,7 @@ def plan(name: str) -> tuple[bytes, PlanPart]:
 
 
 @pytest.mark.parametrize("name", FACTS)
-def test_a_plan_holds_what_is_known_of_it(name: str) -> None:
+def test_plan_holds_what_is_known_of_it(name: str) -> None:
     fact, (content, found) = FACTS[name], plan(name)
     assert len(content) == fact.size
     read = mscclpp.read(content, name)
@@ -73,13 +73,13 @@ def test_a_plan_holds_what_is_known_of_it(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in FACTS if name != "exec_reduce_tbg"])
-def test_a_plan_does_what_its_collective_asks_for(name: str) -> None:
+def test_plan_does_what_its_collective_asks_for(name: str) -> None:
     content, _ = plan(name)
     assert faults_of(content) == []
 
 
-def test_a_plan_whose_slices_await_the_wrong_thread_block_races() -> None:
-    """It was written to be timed; its data is not compared there."""
+def test_plan_whose_slices_await_the_wrong_thread_block_races() -> None:
+    """It was written for timing, so its data are not compared."""
     content, found = plan("exec_reduce_tbg")
     sizes = {
         op.tbg_info.tbg_size
@@ -93,7 +93,7 @@ def test_a_plan_whose_slices_await_the_wrong_thread_block_races() -> None:
     assert {fault.kind for fault in faults} >= {"race", "unwritten"}
 
 
-def test_what_ranks_have_is_read() -> None:
+def test_initial_buffers_are_read() -> None:
     _, found = plan("allreduce")
     assert found.max_message_size == 2**64 - 1
     assert all(gpu.remote_buffers and gpu.semaphores == [] for gpu in found.gpus)
@@ -114,6 +114,6 @@ def test_plans_of_the_older_design_are_told_from_others(name: str) -> None:
         mscclpp.read(content, name)
 
 
-def test_the_older_design_is_known_by_its_fields() -> None:
+def test_older_design_is_known_by_its_fields() -> None:
     with pytest.raises(FormatError, match="write it anew with a later MSCCL"):
         mscclpp.read(b'{"gpus": [{"inputChunks": 1, "threadblocks": []}]}', "old.json")

@@ -1,4 +1,4 @@
-"""Training plans in the formats of others: what is in them, and that they are read again."""
+"""Training plans in foreign formats: their content, and reading them back."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def events(tmp_path: Path) -> list[dict[str, Any]]:
     return found
 
 
-def test_a_trace_has_streams_and_channels_as_threads(tmp_path: Path) -> None:
+def test_trace_has_streams_and_channels_as_threads(tmp_path: Path) -> None:
     told = events(tmp_path)
     names = {(e["pid"], e["tid"]): e["args"]["name"] for e in told if e["name"] == "thread_name"}
     assert sorted(names.items()) == [((1, 1), "all: 7"), ((2, 2), "gpu"), ((2, 3), "cpu")]
@@ -135,7 +135,7 @@ def test_nodes_need_what_the_workload_says() -> None:
     assert any("uneven alltoalls" in note for note in written.notes)
 
 
-def test_groups_of_some_ranks_are_told() -> None:
+def test_groups_of_some_ranks_are_reported() -> None:
     ranks = tuple(range(4))
     base = prefetching_plan().workload
     workload = replace(
@@ -165,8 +165,8 @@ def test_groups_of_some_ranks_are_told() -> None:
     assert every == {ranks, (0, 1), (2, 3)}
 
 
-def test_a_collective_takes_as_long_as_its_motifs_do() -> None:
-    """Those of a channel that is full run one after the other, whatever waits for what."""
+def test_collective_takes_as_long_as_its_motifs_do() -> None:
+    """Motifs of a full channel run one after the other, in spite of other dependencies."""
     option = replace(RING, motifs=RING.motifs * 3)
     plan = planned(prefetching_plan().workload, {"gradients": option, "batch": RING}, {})
     stepped = formats.VerifiedTrainingPlan(
@@ -181,7 +181,7 @@ def dict_of(message: bytes) -> dict[int, int | bytes]:
     return {number: value for number, _, value in read_fields(message, "p")}
 
 
-def test_a_broadcast_of_two_ranks_is_a_send() -> None:
+def test_broadcast_of_two_ranks_is_a_send() -> None:
     base = prefetching_plan().workload
     roles = ("first", (0, 1)), ("second", (2, 3))
     programs = ((HostAction.SUBMIT, "s"), (HostAction.WAIT, "s")), ((HostAction.SUBMIT, "s"),)
@@ -224,7 +224,7 @@ def test_a_broadcast_of_two_ranks_is_a_send() -> None:
         (("--format", "chakra", "--set", "awaiting=step"), "leave --set out"),
     ],
 )
-def test_what_cannot_be_exported_is_a_sentence(
+def test_unexportable_training_plan_gives_one_sentence(
     words: tuple[str, ...], says: str, tmp_path: Path
 ) -> None:
     file = plan_file(prefetching_plan(), tmp_path / "plan.json")

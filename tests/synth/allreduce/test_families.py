@@ -1,4 +1,4 @@
-"""Allreduce over its classes: bounds of all of them, pairs of halves, what is said."""
+"""Allreduce over its families: bounds of all of them, pairs of halves, reports."""
 
 from __future__ import annotations
 
@@ -92,11 +92,11 @@ def test_bounds_of_every_allreduce(machine: str, steps: int, bandwidth: str) -> 
     assert (found.steps, str(found.bandwidth)) == (steps, bandwidth)
 
 
-def test_a_link_that_fails_raises_the_bound_by_what_it_carried() -> None:
+def test_link_that_fails_raises_the_bound_by_what_it_carried() -> None:
     found = any_class_bounds(
         remove_parts(resolve_topology("dgx1"), links=[(0, 4), (4, 0)]), named_spec("allreduce", 8)
     )
-    assert str(found.bandwidth) == "7/22"  # 14 sends of each chunk, 44 in a round; not 7/16
+    assert str(found.bandwidth) == "7/22"  # 14 sends of each chunk, 44 in a round, unlike 7/16
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_no_algorithm_of_any_class_is_below(machine: str) -> None:
         assert point.cost >= bounds.bandwidth
 
 
-def test_an_allreduce_of_three_ranks_takes_four_sends() -> None:
+def test_allreduce_of_three_ranks_takes_four_sends() -> None:
     """Against all orders of three sends: somebody lacks a contribution."""
     links = list(permutations(range(3), 2))
     for sends in product(links, repeat=3):
@@ -174,7 +174,7 @@ def test_halves_on_one_way_links_are_swept_both(tmp_path: Path) -> None:
         assert violations(point.algorithm) == []
 
 
-def test_a_composition_too_large_to_write_down_is_a_point_without_a_file(
+def test_composition_too_large_to_write_down_is_a_point_without_a_file(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(pairs, "MAX_SENDS", 2 * 16 * 7 - 1)
@@ -203,13 +203,13 @@ def test_pairs_are_the_least_sums_of_halves() -> None:
     assert found == [None, 8, 5, 3, 3]
 
 
-def test_of_equal_pairs_the_one_of_fewest_chunks_comes_first() -> None:
+def test_equal_pairs_are_sorted_by_chunks() -> None:
     scatters = [Half(1, Fraction(1), chunks, None) for chunks in (12, 8)]
     ((first, second),) = best_pairs(scatters, [Half(1, Fraction(2), 4, None)], 2)
     assert (first.chunks, second.chunks) == (8, 12)
 
 
-def test_an_open_half_leaves_its_pairs_unproved() -> None:
+def test_open_half_leaves_its_pairs_unproved() -> None:
     def gives_up(instance: Instance) -> Answer:
         if instance.collective.chunks == 5:
             return Unknown("asked not to", "test", 0.0)
@@ -230,17 +230,17 @@ def test_an_open_half_leaves_its_pairs_unproved() -> None:
     assert {o.reason for o in found.open} == {"asked not to"}
 
 
-# --- what is said --------------------------------------------------------------------------------
+# --- reports -------------------------------------------------------------------------------------
 
 
-def test_what_is_restricted_to_k_is_not_said_of_every_k() -> None:
+def test_claims_restricted_to_k_do_not_cover_every_k() -> None:
     machine = remove_parts(resolve_topology("dgx1"), links=[(0, 4), (4, 0)])
     found = swept(machine, k=2)
     (composed,) = [one for one in found.classes if one.name == "composed"]
     assert "Complete for k = 2" in class_summary(composed)
     assert "proved for k = 2" in states(composed)
     trees = dict(costs(found, "trees"))
-    assert Fraction(trees[7]) < Fraction(7, 16)  # what a class of compositions can't reach
+    assert Fraction(trees[7]) < Fraction(7, 16)  # unreachable for compositions
 
 
 def test_classes_that_are_not_looked_at_are_named() -> None:
@@ -284,7 +284,7 @@ def test_trees_of_more_ranks_than_limits_look_at_are_not_looked_at() -> None:
         )
 
 
-def test_it_is_told_what_is_found_of_trees_where_nobody_looks() -> None:
+def test_tree_results_are_reported_without_a_terminal() -> None:
     asked = ["pareto", "--collective", "allreduce", "--topo", "ring:4", "--no-store"]
     told = CliRunner().invoke(app, asked).stderr.splitlines()
     assert told[told.index("trees:") + 1 :] == [
@@ -302,7 +302,7 @@ def test_fewer_steps_than_a_composition_takes_leave_trees_and_the_gathering() ->
         swept(resolve_topology("dgx1"), max_steps=1)
 
 
-def test_a_composition_of_what_was_not_sought_says_why() -> None:
+def test_composition_of_what_was_not_sought_says_why() -> None:
     ring = resolve_topology("ring:5")
     unsought: dict[str, Any] = {
         "chunks": None,
@@ -367,7 +367,7 @@ def test_only_what_no_class_reaches_is_shaded(dgx1: Frontier) -> None:
     assert max(row["top"] for row in shaded if row["steps"] >= 2) == pytest.approx(7 / 24)
 
 
-def test_an_older_file_of_limits_is_still_read() -> None:
+def test_older_file_of_limits_is_still_read() -> None:
     older = {
         "kind": "frontier", "topology": "x", "collective": "allreduce", "root": None,
         "bounds": {"steps": 4, "bandwidth": "7/24", "scope": "compositions"},
@@ -383,7 +383,7 @@ def test_an_older_file_of_limits_is_still_read() -> None:
     assert [len(one.points) for one in (own, trees)] == [1, 1]
 
 
-def test_a_certificate_says_which_class_it_is_about(tmp_path: Path) -> None:
+def test_certificate_says_which_class_it_is_about(tmp_path: Path) -> None:
     command = "pareto --collective allreduce --topo ring:3 --no-store --certify"
     result = CliRunner().invoke(app, [*command.split(), str(tmp_path / "proofs")])
     assert result.exit_code == 0
@@ -393,7 +393,7 @@ def test_a_certificate_says_which_class_it_is_about(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("way", [[], ["--limit"]])
-def test_what_cannot_be_certified_is_said_before_any_work(way: list[str], tmp_path: Path) -> None:
+def test_uncertifiable_request_fails_before_any_work(way: list[str], tmp_path: Path) -> None:
     command = "pareto --collective allreduce --topo dgx1 --no-store --max-steps 3 --certify"
     proofs = tmp_path / "proofs"
     result = CliRunner().invoke(app, [*command.split(), str(proofs), *way])
@@ -403,7 +403,7 @@ def test_what_cannot_be_certified_is_said_before_any_work(way: list[str], tmp_pa
     assert not proofs.exists()
 
 
-def test_a_new_folder_is_made_also_where_only_compositions_are_found(tmp_path: Path) -> None:
+def test_new_folder_is_made_also_where_only_compositions_are_found(tmp_path: Path) -> None:
     folder = tmp_path / "new"
     swept(resolve_topology("ring:4"), folder, max_chunks=8)
     assert list(folder.glob("allreduce-*.json"))
@@ -421,13 +421,13 @@ def test_no_class_has_weaker_bounds_than_all_allreduces() -> None:
         assert one.steps >= found.bounds.steps
 
 
-def test_the_last_step_asked_for_is_that_of_every_class() -> None:
+def test_last_step_asked_for_is_that_of_every_class() -> None:
     found = swept(resolve_topology("dgx1"), max_steps=4)
     assert costs(found, "gathered") == [(2, "3/2"), (3, "7/6")]
     assert costs(found) == [(2, "3/2"), (3, "3/4"), (4, "1/3")]
 
 
-def test_the_explorer_has_one_frontier_of_all_classes(dgx1: Frontier) -> None:
+def test_explorer_has_one_frontier_of_all_classes(dgx1: Frontier) -> None:
     from sccl.tasks.explore import explorer_algorithms
     from sccl.view.explorer.explorer_data import page_data
 
@@ -445,7 +445,7 @@ def test_the_explorer_has_one_frontier_of_all_classes(dgx1: Frontier) -> None:
     assert all(a.isdisjoint(b) for a, b in combinations(parts, 2))
 
 
-def test_the_same_bytes_twice(tmp_path: Path) -> None:
+def test_same_bytes_twice(tmp_path: Path) -> None:
     found = []
     for folder in (tmp_path / "a", tmp_path / "b"):
         swept(resolve_topology("star:4"), folder)

@@ -1,4 +1,4 @@
-"""Classical algorithms that are made for machines: their costs there, and what they refuse."""
+"""Classical algorithms for specific machines: their costs there, and unsupported machines."""
 
 from __future__ import annotations
 
@@ -52,9 +52,7 @@ GATHERING = ("allgather", "reducescatter", "allreduce")
         *(pytest.param(m, marks=pytest.mark.nightly) for m in ("mesh:3x4", "ndv2x2")),
     ],
 )
-def test_the_judge_accepts_what_is_made_for_a_machine(
-    name: str, collective: str, machine: str
-) -> None:
+def test_judge_accepts_what_is_made_for_a_machine(name: str, collective: str, machine: str) -> None:
     try:
         made = pattern(name, collective, machine, 2, 1 if collective in ROOTED else 0)
     except InputError:
@@ -88,10 +86,10 @@ def test_on_any_machine(machine: Topology, name: str) -> None:
         ),
     ],
 )
-def test_the_judge_accepts_its_times_wherever_its_source_allows(
+def test_judge_accepts_its_times_wherever_its_source_allows(
     name: str, collective: str, machine: str
 ) -> None:
-    """Large chunks: links are shared, and what is reduced comes when it must not be."""
+    """With large chunks links are shared, and operands arrive too late for the reduction."""
     asked = request(collective, machine, size=2**28)
     try:
         made = make_pattern(name, asked)
@@ -107,7 +105,7 @@ def test_the_judge_accepts_its_times_wherever_its_source_allows(
 @pytest.mark.parametrize("model", AlphaModel)
 @pytest.mark.parametrize("stepping", StepAlignment)
 @pytest.mark.parametrize(("machine", "pieces"), [("mesh:3x3", 3), ("line:6", 2), ("star:5", 1)])
-def test_what_ranks_exchange_to_reduce_comes_in_time(
+def test_exchanged_operands_arrive_in_time(
     machine: str, pieces: int, stepping: StepAlignment, model: AlphaModel
 ) -> None:
     asked = request("allreduce", machine, size=2**26)
@@ -117,7 +115,7 @@ def test_what_ranks_exchange_to_reduce_comes_in_time(
 
 
 def test_hops_meet_on_links_that_they_share() -> None:
-    """On a line of four, direct sends share the links in the middle: four times what one takes."""
+    """On a line of four, direct sends share the links in the middle: four times the time of one."""
     asked = request("allgather", "line:4")
     clock = Clock.from_topology(asked.topology, 25_000)
     made = to_schedule(make_pattern("direct", asked), asked.topology, clock)
@@ -160,7 +158,7 @@ def test_bfb_attains_its_costs(machine: str) -> None:
 
 
 def directed(name: str, edges: list[tuple[int, int]]) -> Topology:
-    """Return a machine of one-way links; a link that comes twice has two lanes, loops go."""
+    """Return a machine of one-way links. Repeated links have two lanes, loops are removed."""
     lanes = Counter((a, b) for a, b in edges if a != b)
     links = tuple(Link(a, b, n, 1.0, 1.0) for (a, b), n in lanes.items())
     return Topology(name, 1 + max(map(max, edges)), links, 1.0, 1.0)
@@ -216,7 +214,7 @@ def test_bfb_on_line_graphs() -> None:
     st.lists(st.integers(1, 3), min_size=5, max_size=5),
 )
 @settings(max_examples=times(100), deadline=None)
-def test_the_least_load_is_halls(demands: dict[int, int], lanes: list[int]) -> None:
+def test_least_load_is_halls(demands: dict[int, int], lanes: list[int]) -> None:
     """Against all sets of links."""
     loads = [
         Fraction(
@@ -274,7 +272,7 @@ def test_c_cube_is_for_one_machine(machine: str) -> None:
 
 
 @pytest.mark.parametrize("ranks", range(2, 40))
-def test_who_has_children_in_one_tree_is_a_leaf_of_the_other(ranks: int) -> None:
+def test_inner_rank_of_one_tree_is_a_leaf_of_the_other(ranks: int) -> None:
     inner = []
     for tree in two_trees(ranks):
         children = Counter(tree.parent[tree.non_roots].tolist())
@@ -510,7 +508,7 @@ def test_nccls_model_of_times() -> None:
     assert tree == pytest.approx(4 * machine.alpha_us + 2 * 10**9 / rate / 0.92)
 
 
-# --- What machines' own links are wanted for ----------------------------------------------------
+# --- Usage of machines' own links ---------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["bfb", "multitree"])
@@ -524,7 +522,7 @@ def test_they_go_over_links_between_ranks(name: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "collective"), ALL)
-def test_those_that_depend_on_the_size_say_so(name: str, collective: str) -> None:
+def test_size_dependent_patterns_are_marked(name: str, collective: str) -> None:
     def rows(size: int) -> list[list[int]]:
         asked = request(collective, ONLY_ON.get(name, "hypercube:5"), size=size)
         p = make_pattern(name, asked)

@@ -34,20 +34,20 @@ from tests.kit.nightly import times
 
 
 @pytest.mark.parametrize(("name", "collective"), ALL)
-def test_the_judge_accepts_every_pattern(name: str, collective: str) -> None:
-    """On machines of all pairs; those that need others of theirs have tests of their own."""
+def test_judge_accepts_every_pattern(name: str, collective: str) -> None:
+    """On fully connected machines. Patterns for other machines have separate tests."""
     assert accepted(name, collective, range(2, 18)) >= (4 if name not in ONLY_ON else 0)
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize(("name", "collective"), ALL)
-def test_the_judge_accepts_patterns_of_a_level_more(name: str, collective: str) -> None:
+def test_judge_accepts_patterns_of_a_level_more(name: str, collective: str) -> None:
     """By day 15, 16 and 17 ranks are the last before a power of two, at one, and after it."""
     assert accepted(name, collective, (31, 32)) >= (1 if name not in ONLY_ON else 0)
 
 
 def accepted(name: str, collective: str, sizes: Iterable[int]) -> int:
-    """Return for how many of these numbers of ranks there is a pattern; the judge accepts each."""
+    """Return the numbers of ranks with a pattern, each of which passes verification."""
     count = 0
     for ranks in sizes:
         try:
@@ -61,7 +61,7 @@ def accepted(name: str, collective: str, sizes: Iterable[int]) -> int:
 
 @given(st.data())
 @settings(max_examples=times(40), deadline=None)
-def test_the_judge_accepts_them_cut_into_pieces(data: st.DataObject) -> None:
+def test_judge_accepts_them_cut_into_pieces(data: st.DataObject) -> None:
     name, collective = data.draw(st.sampled_from(ALL))
     ranks = data.draw(st.integers(2, 12))
     pieces = data.draw(st.integers(1, 5))
@@ -169,7 +169,7 @@ def test_brucks_alltoall_sends_half_in_each_step() -> None:
     ],
 )
 def test_rings_of_nccl_on_a_dgx1(collective: str, pieces: int, costs: tuple[int, int, int]) -> None:
-    """SCCL, Table 3; with m = 3 pieces."""
+    """SCCL, Table 3, with m = 3 pieces."""
     asked = request(collective, "dgx1")
     found = to_algorithm(make_pattern("multi-ring", asked, pieces), asked.topology)
     assert (found.collective.chunks, found.steps, found.rounds) == costs
@@ -206,7 +206,7 @@ def test_rings_share_no_lane(topology: str, count: int) -> None:
         assert all(used[edge] <= lanes[edge] for edge in used)
 
 
-def test_a_ring_is_an_algorithm_of_its_machine() -> None:
+def test_ring_is_an_algorithm_of_its_machine() -> None:
     asked = request("allreduce", "torus:4x4")
     found = to_algorithm(make_pattern("ring", asked), asked.topology)
     assert (found.steps, found.rounds) == (30, 30)
@@ -220,7 +220,7 @@ def test_rounds_are_those_of_the_fullest_budget() -> None:
     assert found.rounds_per_step == (2,)  # 3 chunks leave each rank over 2 lanes
 
 
-def test_hops_that_are_no_links_are_refused() -> None:
+def test_hops_that_are_no_links_are_rejected() -> None:
     asked = request("allgather", "ring:8")
     with pytest.raises(TopologyError, match=r"from rank 0 to 2, .* 'ring:8' has no link"):
         to_algorithm(make_pattern("direct", asked), asked.topology)
@@ -257,12 +257,12 @@ def test_algorithms_are_their_files() -> None:
         assert found.COLLECTIVES
 
 
-def test_a_name_that_does_not_exist() -> None:
+def test_name_that_does_not_exist() -> None:
     with pytest.raises(UnknownNameError, match="did you mean 'ring'"):
         make_pattern("rings", request("allgather", "full:4"))
 
 
-def test_what_a_source_does_not_define() -> None:
+def test_pattern_outside_its_source_is_rejected() -> None:
     with pytest.raises(CollectiveError, match="ring does not define alltoall: give one of"):
         make_pattern("ring", request("alltoall", "full:4"))
     with pytest.raises(ParameterError, match="such as 4 or 8, and there are 6"):
@@ -273,7 +273,7 @@ def test_what_a_source_does_not_define() -> None:
         make_pattern("ring", request("allgather", "ring:5000"))
 
 
-def test_too_many_sends_are_refused_before_they_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_sends_are_rejected_before_they_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(send_pattern, "MAX_ROWS", 100)
     with pytest.raises(TooLargeError, match="has 132 sends; this version makes up to 100"):
         make_pattern("direct", request("allgather", "full:12"))
@@ -296,7 +296,7 @@ def test_columns_are_sorted() -> None:
     assert all(a < b for a, b in itertools.pairwise(rows))
 
 
-def test_the_same_bytes_twice() -> None:
+def test_same_bytes_twice() -> None:
     for name, collective in SMALL:
         first, again = (pattern(name, collective, ONLY_ON.get(name, "full:8"), 2) for _ in range(2))
         assert first.chunk.tobytes() == again.chunk.tobytes()
@@ -304,7 +304,7 @@ def test_the_same_bytes_twice() -> None:
 
 
 @pytest.mark.parametrize("few", [0, 10**9])
-def test_what_is_made_is_judged(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_pattern_passes_verification(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """By compiled code and without: a defect of an algorithm is never handed on."""
     asked = request("allreduce", "full:5")
     right = baselines.load("ring").COLLECTIVES["allreduce"](asked, 1)

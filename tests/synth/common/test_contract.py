@@ -1,4 +1,4 @@
-"""Every synthesiser against the contract, and what the door to them refuses."""
+"""Every synthesizer against the contract, and errors of the registry."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_members_are_found_by_their_folders_and_loaded_without_solvers() -> None
 
 
 @pytest.mark.parametrize(("size", "csr"), [(1, (2, 2, 3)), (1 << 20, (6, 3, 7))])
-def test_the_fastest_of_dgx1_is_proved_at_every_size(size: int, csr: tuple[int, ...]) -> None:
+def test_fastest_of_dgx1_is_proved_at_every_size(size: int, csr: tuple[int, ...]) -> None:
     found = registry.plan(KSYNC, replace(DGX1, size_bytes=size), effort=ENOUGH)
     assert isinstance(found, Solution)
     plan = found.plan
@@ -90,7 +90,7 @@ def test_ksync_wants_all_three_numbers_or_none() -> None:
         registry.plan(KSYNC, DGX1, syncoll.Options(chunks=2))
 
 
-def test_a_slower_point_has_its_gap() -> None:
+def test_slower_point_has_its_gap() -> None:
     options = syncoll.Options(chunks=1, steps=2, rounds=2)
     found = registry.plan(KSYNC, DGX1, options, ENOUGH)
     assert isinstance(found, Solution)
@@ -100,7 +100,7 @@ def test_a_slower_point_has_its_gap() -> None:
 
 
 @attained_briefly()
-def test_the_limit_of_a_number_of_steps_is_attained_or_near() -> None:
+def test_limit_of_a_number_of_steps_is_attained_or_near() -> None:
     broadcast = replace(DGX1, spec=named_spec("broadcast", 8))
     found = registry.plan(LIMIT, broadcast, by_steps.Options(steps=3), ENOUGH)
     assert isinstance(found, Solution)
@@ -154,13 +154,13 @@ def test_seconds_that_end_prove_nothing() -> None:
     assert isinstance(registry.plan(KSYNC, DGX1, numbers, Effort(timeout_s=1e-9)), Inconclusive)
 
 
-def test_options_out_of_range_are_refused() -> None:
+def test_options_out_of_range_are_rejected() -> None:
     with pytest.raises(InputError):
         registry.plan(
             LIMIT, replace(DGX1, spec=named_spec("allreduce", 8)), by_steps.Options(steps=5)
         )
 
 
-def test_an_effort_that_is_no_number_is_refused() -> None:
+def test_effort_that_is_no_number_is_rejected() -> None:
     with pytest.raises(ParameterError, match="effort is nan, expected a number of 0 or more"):
         Effort(units=float("nan"))

@@ -71,11 +71,11 @@ def timeless(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("collective", ["allgather", "gather"])
-def test_a_parallel_sweep_is_the_serial_one(collective: str) -> None:
+def test_parallel_sweep_is_the_serial_one(collective: str) -> None:
     assert sweep_with(3, collective) == sweep_with(1, collective)
 
 
-def test_the_command_gives_the_same(tmp_path: Path) -> None:
+def test_command_gives_the_same(tmp_path: Path) -> None:
     def run(*more: str) -> tuple[Any, dict[str, bytes]]:
         folder = tmp_path / "-".join(more)
         arguments = ["pareto", "--collective", "allgather", "--topo", "dgx1", "--json", "--out"]
@@ -124,7 +124,7 @@ def test_only_what_is_expected_stays(tmp_path: Path) -> None:
         ahead.prefetch([instance(5)])
         assert len(started) == 3
         assert set(ahead.futures) == {started[2]}
-        assert len(given_up) == 1  # what is held
+        assert len(given_up) == 1  # the held query
         ahead.close()
 
 
@@ -146,7 +146,7 @@ def test_threads_that_cannot_start(monkeypatch: pytest.MonkeyPatch) -> None:
         solve_portfolio.answer(instance(2), syncoll_solve.Effort())
 
 
-def test_a_solver_whose_watcher_breaks_is_a_solver_that_broke(
+def test_solver_whose_watcher_breaks_is_a_solver_that_broke(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(SolverChild, "answer", no_process)
@@ -173,7 +173,7 @@ def dask(*arguments: str, **more: str) -> subprocess.Popen[bytes]:
 
 
 class Dask:
-    """A scheduler and workers of one thread, which say when a solver begins; see ``telling.py``."""
+    """A scheduler and single-threaded workers that report solver starts (``telling.py``)."""
 
     def __init__(self, folder: Path, workers: int) -> None:
         with socket.socket() as free:
@@ -196,7 +196,7 @@ class Dask:
 
     def end(self) -> None:
         for process in (*self.workers, self.scheduler):
-            process.kill()  # a worker that is told to end may wait long for its scheduler
+            process.kill()  # a worker that should end may wait long for its scheduler
             process.wait()
 
 
@@ -226,14 +226,14 @@ def cluster_command(address: str, collective: str = "allgather") -> list[str]:
             "--max-steps", "3", "--trust-cluster", "--cluster", address]  # fmt: skip
 
 
-def test_a_cluster_gives_the_same(cluster: Dask) -> None:
+def test_cluster_gives_the_same(cluster: Dask) -> None:
     result = CliRunner().invoke(app, cluster_command(cluster.address, "gather"))
     assert result.exit_code == 0, result.output
     alone = CliRunner().invoke(app, cluster_command(cluster.address, "gather")[:-2])
     assert timeless(json.loads(result.stdout)) == timeless(json.loads(alone.stdout))
 
 
-def test_a_worker_killed_while_its_solver_is_at_work_loses_nothing(cluster: Dask) -> None:
+def test_worker_killed_while_its_solver_is_at_work_loses_nothing(cluster: Dask) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "sccl", *cluster_command(cluster.address, "broadcast")],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -246,7 +246,7 @@ def test_a_worker_killed_while_its_solver_is_at_work_loses_nothing(cluster: Dask
     assert timeless(json.loads(out)) == timeless(json.loads(alone.stdout))
 
 
-def test_a_scheduler_that_is_killed_is_a_sentence_and_the_store_keeps_what_was_done(
+def test_scheduler_that_is_killed_is_a_sentence_and_the_store_keeps_what_was_done(
     tmp_path: Path,
 ) -> None:
     pytest.importorskip("distributed")
@@ -311,7 +311,7 @@ def answer_of_a_lying_cluster(
         return solve(asked)
 
 
-def test_an_unsat_of_a_cluster_is_marked_unless_bounds_verify_it(
+def test_unsat_of_a_cluster_is_marked_unless_bounds_verify_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     lie = Unsat("believe me", "cpsat", 0.1)
@@ -327,7 +327,7 @@ def test_an_unsat_of_a_cluster_is_marked_unless_bounds_verify_it(
     assert (found.origin, found.solver) == (Origin.THIS_PROCESS, "bounds")
 
 
-def test_an_algorithm_of_a_cluster_for_another_instance_is_refused(
+def test_algorithm_of_a_cluster_for_another_instance_is_rejected(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     other = syncoll_solve.solve(instance(3))
@@ -336,7 +336,7 @@ def test_an_algorithm_of_a_cluster_for_another_instance_is_refused(
         answer_of_a_lying_cluster(monkeypatch, other, instance(2))
 
 
-def test_a_cluster_without_tls_costs_a_warning(
+def test_cluster_without_tls_costs_a_warning(
     cluster: Dask,
 ) -> None:
     says = "without TLS: anyone who reaches its scheduler can run code"
@@ -345,7 +345,7 @@ def test_a_cluster_without_tls_costs_a_warning(
     assert Cluster("tcp://a:1", ca_file=Path("ca.pem")).is_encrypted
 
 
-def test_a_cluster_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cluster_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sccl.synth.common.cluster._CONNECT_TIMEOUT", "1s")
     result = CliRunner().invoke(app, cluster_command("tcp://127.0.0.1:1"))
     assert result.exit_code == 4

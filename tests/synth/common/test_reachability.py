@@ -1,4 +1,4 @@
-"""What cannot come to where it is wanted is named, with links that would bring it there."""
+"""Unreachable demands are named, with links that would make them reachable."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ def joined(ranks: int, *edges: tuple[int, int]) -> Topology:
 
 
 @pytest.mark.parametrize("name", ["teccl", "tacos", "fluid"])
-def test_who_plans_says_what_is_missing_and_what_helps(name: str) -> None:
+def test_planner_reports_missing_links_and_a_remedy(name: str) -> None:
     machine = joined(4, (0, 1), (1, 0), (2, 3), (3, 2))
     request = Request(machine, named_spec("alltoall", 4), 4000)
     with pytest.raises(UnreachableError, match=r"no path leads from .* add 2 links: \d->\d, \d->"):
         registry.plan(registry.load(name), request)
 
 
-def test_a_link_that_others_make_superfluous_is_not_asked_for() -> None:
+def test_link_that_others_make_superfluous_is_not_asked_for() -> None:
     error = unreachable_error(joined(3, (0, 1), (1, 2)), named_spec("gather", 3))
     assert str(error).endswith("add 1 link: 2->0")
 
 
-def test_where_many_are_missing_some_are_named() -> None:
+def test_many_missing_pairs_are_abbreviated() -> None:
     error = unreachable_error(joined(8, (0, 1), (1, 0)), named_spec("broadcast", 8))
     assert "from rank 0 to rank 2, where broadcast needs its data" in str(error)
     assert str(error).endswith("add links, as 0->2, 0->3, 0->4, 0->5")

@@ -1,4 +1,4 @@
-"""The store: what it gives back and what it does not, damage, killing, sharing, its verbs."""
+"""The store: hits and misses, damage, killed processes, sharing, its verbs."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def store(path: Path) -> Iterator[Store]:
     opened.close()
 
 
-def test_what_is_put_comes_back(store: Store) -> None:
+def test_stored_verdict_reads_back(store: Store) -> None:
     sat = syncoll_solve.solve(instance())
     unsat = Unsat("why", "cpsat", 0.5)
     assert isinstance(sat, Sat)
@@ -71,11 +71,9 @@ def origin_in(path: Path, *, version: str = "1", own: bool = True) -> Origin:
     return found.origin
 
 
-def test_an_unsat_names_its_origin(
-    store: Store, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unsat_names_its_origin(store: Store, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store.put(instance(), "cpsat", None, Unsat("why", "cpsat", 0.5))
-    assert origin_in(path, own=False) is Origin.THIS_PROCESS  # whatever file holds it
+    assert origin_in(path, own=False) is Origin.THIS_PROCESS  # for any file
     forget_what_this_process_derived(monkeypatch)
     assert origin_in(path) is Origin.STORED
     assert origin_in(path, version="2") is Origin.OTHER_VERSION
@@ -105,7 +103,7 @@ def swept(*arguments: object) -> tuple[int, dict[str, Any]]:
     return result.exit_code, found
 
 
-def test_a_sweep_proves_nothing_on_the_word_of_a_store_file(path: Path) -> None:
+def test_sweep_proves_nothing_on_the_word_of_a_store_file(path: Path) -> None:
     forged(path)
     code, found = swept("--store", path)
     assert code == 3
@@ -139,7 +137,7 @@ def test_files_of_algorithms_claim_nothing_that_a_store_file_says(
     assert not any("pareto" in load_algorithm(file)[0].proved for file in files)
 
 
-def test_a_proof_from_the_users_own_store_is_marked_as_stored(
+def test_proof_from_the_users_own_store_is_marked_as_stored(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home(path, monkeypatch)
@@ -152,7 +150,7 @@ def test_a_proof_from_the_users_own_store_is_marked_as_stored(
     assert "proved (stored) for k = 1" in sccl("pareto", *QUESTION, "--store", path)[1]
 
 
-def test_the_users_own_store_of_another_version_is_proved_again(
+def test_users_own_store_of_another_version_is_proved_again(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home(path, monkeypatch)
@@ -208,7 +206,7 @@ def test_unknown_counts_if_it_had_as_much_time_and_was_this_version(
         assert later.get(instance(), "cpsat", 5.0) is None
 
 
-def test_algorithms_are_judged_again_and_damage_is_as_if_it_were_not_there(
+def test_algorithms_are_verified_again_and_damage_is_as_if_it_were_not_there(
     store: Store, path: Path
 ) -> None:
     answer = syncoll_solve.solve(instance())
@@ -226,7 +224,7 @@ def test_algorithms_are_judged_again_and_damage_is_as_if_it_were_not_there(
     assert store.get(instance(), "cpsat", None) is None
 
 
-def test_a_wider_sweep_goes_on_where_one_stopped(store: Store) -> None:
+def test_wider_sweep_goes_on_where_one_stopped(store: Store) -> None:
     asked: list[Instance] = []
 
     def counting(one: Instance) -> Answer:
@@ -249,7 +247,7 @@ def test_a_wider_sweep_goes_on_where_one_stopped(store: Store) -> None:
     assert len(asked) == first + 1
 
 
-def test_files_that_are_no_store_are_refused(tmp_path: Path) -> None:
+def test_files_that_are_no_store_are_rejected(tmp_path: Path) -> None:
     text = tmp_path / "text"
     text.write_text("not a database " * 100)
     with pytest.raises(InputError, match="cannot use the store"):
@@ -278,7 +276,7 @@ def pages_at_most(pages: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Store, "_prepare", prepared)
 
 
-def test_a_store_that_fills_costs_a_warning_and_not_the_result(
+def test_store_that_fills_costs_a_warning_and_not_the_result(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pages_at_most(3, monkeypatch)
@@ -292,7 +290,7 @@ def test_a_store_that_fills_costs_a_warning_and_not_the_result(
     ]
 
 
-def test_a_store_that_is_damaged_meanwhile_costs_a_warning(path: Path, store: Store) -> None:
+def test_store_that_is_damaged_meanwhile_costs_a_warning(path: Path, store: Store) -> None:
     store.put(instance(), "cpsat", None, Unsat("why", "cpsat", 0.5))
     with closing(sqlite3.connect(path)) as db:
         db.execute("DROP TABLE verdicts")
@@ -307,7 +305,7 @@ def home(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sccl.synth.common.settings.default_store_path", lambda: place)
 
 
-def test_the_users_own_store_must_not_stop_a_sweep(
+def test_users_own_store_must_not_stop_a_sweep(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     damaged = tmp_path / "damaged"
@@ -323,7 +321,7 @@ def test_the_users_own_store_must_not_stop_a_sweep(
         assert sccl(*SWEEP, "--store", place)[0] == 2
 
 
-def test_a_locked_store_says_so(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_locked_store_is_reported(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Store(path, version="1").close()
     monkeypatch.setattr(sys.modules[Store.__module__], "_LOCK_TIMEOUT_S", 0.0)
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
@@ -339,7 +337,7 @@ def test_a_locked_store_says_so(path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         assert (code, "warning: verdicts are not kept" in text) == (0, True)
 
 
-def test_a_store_that_is_locked_for_a_moment_is_waited_for(
+def test_store_that_is_locked_for_a_moment_is_waited_for(
     path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = sqlite3.connect(path, isolation_level=None)

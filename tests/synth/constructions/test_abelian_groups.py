@@ -135,7 +135,7 @@ def plainly(machine: Topology) -> tuple[Fraction, ...]:
 @settings(max_examples=times(80), deadline=None)
 @given(topologies(max_ranks=7), st.booleans())
 def test_costs_of_breadth_first_on_any_machine(machine: Topology, few: bool) -> None:
-    """By sums over subsets, or by flows; also where some rank is not reached."""
+    """By sums over subsets, or by flows, also with an unreachable rank."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bfb_costs, "_MAX_SUBSET_LINKS", 10 if few else 0)
         if any(-1 in distances(machine.successors(), [r]) for r in range(machine.ranks)):
@@ -162,7 +162,7 @@ def test_breadth_first_by_one_rank(machine: Topology, c: int) -> None:
 
 @settings(max_examples=times(15), deadline=None)
 @given(cayley_machines(), st.randoms())
-def test_what_is_answered_solvers_do_not_refute(machine: Topology, rng: random.Random) -> None:
+def test_constructed_answers_agree_with_solvers(machine: Topology, rng: random.Random) -> None:
     if machine.ranks > 8:
         return
     c, far = machine.ranks, int(graph_of(machine).distances().max())
@@ -216,7 +216,9 @@ def test_other_machines_have_no_translations(text: str) -> None:
         ("ring:16", "alltoall", 8, Fraction(2)),
     ],
 )
-def test_what_is_attained(text: str, collective: str, steps: int, bandwidth: Fraction) -> None:
+def test_constructions_attain_known_costs(
+    text: str, collective: str, steps: int, bandwidth: Fraction
+) -> None:
     machine = resolve_topology(text)
     spec = named_spec(collective, machine.ranks)
     found = constructions.cost_without_search(machine, spec.at(spec.unit))
@@ -237,7 +239,7 @@ def test_no_more_is_said_to_be_attained(text: str, collective: str) -> None:
     assert constructions.cost_without_search(replace(machine, budgets=(bus,)), gathered) is None
 
 
-def test_what_is_not_theirs_is_left_to_solvers() -> None:
+def test_unsupported_queries_are_left_to_solvers() -> None:
     ring = resolve_topology("ring:16")
     assert answered(ring, "broadcast", 2, 8, 16) is None
     assert answered(ring, "allgather", 2, 9, 16) is None  # not at the diameter
@@ -258,7 +260,7 @@ def test_solvers_are_not_asked_where_there_is_an_answer() -> None:
     assert found.group == "translations"
 
 
-def test_the_largest_take_no_more_than_one_rank_does() -> None:
+def test_largest_take_no_more_than_one_rank_does() -> None:
     """4,096 ranks: 16.8 million chunks, 100 million sends, judged."""
     machine = resolve_topology("hypercube:12")
     found = answered(machine, "alltoall", 4096, 12, 2048)

@@ -116,7 +116,7 @@ def test_they_meet_the_limit(text: str, c: int, s: int, r: int, orbits: int) -> 
     assert lower_bounds(machine, spec).bandwidth == Fraction(r, c)
 
 
-def test_where_there_are_too_few_rounds_it_says_what_there_is() -> None:
+def test_too_few_rounds_report_the_minimum() -> None:
     machine = resolve_topology("kautz:4x64")
     found = asked(machine, 1, 3, 40)
     assert isinstance(found, Unknown)
@@ -129,7 +129,7 @@ def test_where_there_are_too_few_rounds_it_says_what_there_is() -> None:
     assert violations(again.algorithm) == []
 
 
-def test_of_a_product_what_its_factors_take_is_known() -> None:
+def test_product_costs_follow_from_factors() -> None:
     machine = resolve_topology("mesh:8x8")
     found = asked(machine, 1, 14, 128)
     assert isinstance(found, Unknown)
@@ -149,7 +149,7 @@ def test_they_are_the_same_twice() -> None:
     assert np.array_equal(one.link_of_step, other.link_of_step)
 
 
-def test_what_is_too_far_or_too_large_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_far_or_large_machines_are_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = resolve_topology("mesh:4x4")
     assert alltoall_routes.find_routes(machine, (), 1, 5) is None
     monkeypatch.setattr(alltoall_routes, "_MAX_WORK", 1000.0)
@@ -188,7 +188,7 @@ def test_sweeps_ask_no_solver_of_more_ranks(
     assert [(p.chunks, p.steps, p.rounds) for p in found.points] == [point]
 
 
-def test_a_bound_of_many_chunks_leaves_a_k_that_can_be_swept() -> None:
+def test_bound_of_many_chunks_leaves_a_k_that_can_be_swept() -> None:
     machine = resolve_topology("dragonfly:4x9")
     spec = named_spec("alltoall", 36)
     bounds = lower_bounds(machine, spec)

@@ -41,7 +41,7 @@ def answered(machine: Topology, c: int, r: int, *, symmetry: str = "auto") -> Sa
 
 @settings(max_examples=times(80), deadline=None)
 @given(topologies(max_ranks=7), st.integers(1, 4), st.sampled_from(["auto", "none"]))
-def test_its_costs_are_attained_on_any_machine(machine: Topology, c: int, symmetry: str) -> None:
+def test_bfb_costs_are_attained_on_any_machine(machine: Topology, c: int, symmetry: str) -> None:
     plain = replace(machine, budgets=())
     if any(-1 in distances(plain.successors(), [r]) for r in range(plain.ranks)):
         return
@@ -69,7 +69,7 @@ def test_its_costs_are_attained_on_any_machine(machine: Topology, c: int, symmet
     ],
 )
 def test_on_machines_of_many_kinds(text: str, c: int, s: int, r: int, orbits: int) -> None:
-    """Of each orbit of ranks one has sends, and the judge executes those of all."""
+    """One rank of each orbit has sends, and the judge executes those of all."""
     machine = resolve_topology(text)
     found = answered(machine, c, r)
     assert found is not None
@@ -93,7 +93,7 @@ def test_without_symmetry_all_is_written_out() -> None:
     assert violations(found.algorithm) == []
 
 
-def test_what_keeps_a_rank_makes_no_free_group() -> None:
+def test_symmetry_that_fixes_a_rank_gives_no_free_group() -> None:
     assert find_semiregular_group([(1, 2, 3, 0)], 4) is not None
     assert find_semiregular_group([(1, 0, 3, 2)], 4) is not None
     assert find_semiregular_group([(1, 0, 2, 3)], 4) is None
@@ -113,7 +113,7 @@ def test_solvers_are_asked_with_more_steps_and_fewer_rounds() -> None:
     assert answered(machine, 1, 6) is None
 
 
-def test_where_no_solver_helps_it_says_what_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bfb_without_solver_reports_known_costs(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that a sweep does not ask for all that is cheaper, one by one."""
     machine = resolve_topology("dragonfly:4x5")
     asked = question(machine, 4, 22)

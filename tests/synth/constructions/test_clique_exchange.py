@@ -86,7 +86,7 @@ def test_ranks_may_be_numbered_in_any_way(machine: str, random: Random) -> None:
     assert made.bandwidth_cost == known.cost(1)
 
 
-def test_what_only_looks_like_a_square_of_cliques_is_none() -> None:
+def test_near_square_of_cliques_is_rejected() -> None:
     """Shrikhande's graph has as many neighbours, and common ones, as the square of 4 ranks."""
     ways = [(0, 1), (0, 3), (1, 0), (3, 0), (1, 1), (3, 3)]
     edges = [
@@ -100,7 +100,7 @@ def test_what_only_looks_like_a_square_of_cliques_is_none() -> None:
 
 
 @pytest.mark.parametrize("machine", ["hypercube:3", "hyperx:3x3"])
-def test_a_link_elsewhere_or_missing_is_seen(machine: str) -> None:
+def test_link_elsewhere_or_missing_is_seen(machine: str) -> None:
     topology = resolve_topology(machine)
     edges = sorted(topology.edges)
     for i, (src, dst) in enumerate(edges):
@@ -111,12 +111,12 @@ def test_a_link_elsewhere_or_missing_is_seen(machine: str) -> None:
 
 
 def joined(topology: Topology, edges: Sequence[tuple[int, int]]) -> Topology:
-    """Return a machine of other links, whose name tells nothing."""
+    """Return a machine of other links, with a neutral name."""
     links = tuple(replace(topology.links[0], src=src, dst=dst) for src, dst in edges)
     return replace(topology, name="cluster", links=links)
 
 
-def test_the_whole_frontier_of_the_3_cube_is_known(tmp_path: Path) -> None:
+def test_whole_frontier_of_the_3_cube_is_known(tmp_path: Path) -> None:
     found = find_limits(
         resolve_topology("hypercube:3"),
         named_spec("allreduce", 8),

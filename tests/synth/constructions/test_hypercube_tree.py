@@ -23,7 +23,9 @@ from sccl.topo import resolve_topology
         pytest.param(6, 0, (360, 6, 210), marks=pytest.mark.nightly),
     ],
 )
-def test_what_one_tree_comes_to(dimensions: int, root: int, shape: tuple[int, int, int]) -> None:
+def test_single_tree_has_the_expected_cost(
+    dimensions: int, root: int, shape: tuple[int, int, int]
+) -> None:
     topology = resolve_topology(f"hypercube:{dimensions}")
     unit = named_spec("broadcast", topology.ranks, root).at(1)
     made, bound = hypercube_broadcast(topology, unit), timed_bound(topology, unit, dimensions)
@@ -42,7 +44,7 @@ def test_limits_of_64_ranks_have_it() -> None:
         assert (limit.lower, limit.upper) == (Fraction(13, 30), cost)
 
 
-def test_a_torus_that_is_a_hypercube_has_it() -> None:
+def test_torus_that_is_a_hypercube_has_it() -> None:
     topology = resolve_topology("torus:4x4")
     made = hypercube_broadcast(topology, named_spec("broadcast", 16, 6).at(1))
     assert made is not None

@@ -71,7 +71,7 @@ def test_every_send_is_right_by_the_plain_judge(text: str, times: int) -> None:
         ("mesh:4x8", BREADTH_FIRST, Fraction(197, 12)),
     ],
 )
-def test_of_rectangles_the_better_one_is_known(text: str, by: str, cost: Fraction) -> None:
+def test_rectangle_uses_the_better_orientation(text: str, by: str, cost: Fraction) -> None:
     machine = resolve_topology(text)
     known = constructions.cost_without_search(machine, named_spec("allgather", machine.ranks).at(1))
     assert known is not None
@@ -102,7 +102,7 @@ def test_other_machines_are_none() -> None:
         assert mesh_of(resolve_topology(text)) is None, text
 
 
-def test_what_it_cannot_do_is_left_to_others() -> None:
+def test_unsupported_meshes_are_left_to_others() -> None:
     machine = resolve_topology("mesh:5x5")
     spec = named_spec("allgather", 25)
     known = candidate_groups(machine, spec.at(1), "auto")

@@ -1,4 +1,4 @@
-"""Broadcast along trees that share no lane: as many as Edmonds says, pipelined."""
+"""Pipelined broadcast along trees without common lanes, as many as in Edmonds' theorem."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_large_machines() -> None:
     assert costs[2] < Fraction(51, 200)  # type: ignore[operator]
 
 
-def test_what_is_none_of_theirs() -> None:
+def test_unsupported_machines_are_rejected() -> None:
     ring = resolve_topology("ring:8")
     assert disjoint_trees(ring, named_spec("allgather", 8).at(1)) is None
     bus = Budget("bus", tuple(sorted(ring.edges)), 3)

@@ -43,7 +43,7 @@ def test_products_are_seen_from_their_links(text: str, sizes: list[int]) -> None
     assert [part.ranks for part in factorize(resolve_topology(text))] == sizes
 
 
-def test_a_link_more_or_wider_makes_it_none() -> None:
+def test_link_more_or_wider_makes_it_none() -> None:
     mesh = resolve_topology("mesh:3x3")
     first, *others = mesh.links
     assert len(factorize(mesh)) == 2
@@ -98,7 +98,7 @@ def test_they_are_algorithms(a: Topology, b: Topology, times_: int) -> None:
     assert found.algorithm.rounds == rounds
 
 
-def test_the_better_of_both_is_taken_where_factors_differ() -> None:
+def test_better_of_both_is_taken_where_factors_differ() -> None:
     machine = resolve_topology("mesh:4x8")
     product = product_alltoall(machine)
     assert product is not None

@@ -100,7 +100,7 @@ def test_whole_rounds_decide_as_a_solver_does(
 
 
 def test_flows_are_of_links_alone() -> None:
-    """Where links share a budget, a flow of whole numbers need not exist: packings tell more."""
+    """If links share a budget, an integer flow need not exist, and packings prove more."""
     topology = resolve_topology("ring:6")
     shared = replace(topology, budgets=(Budget("nic", ((0, 1), (0, 5)), 1),))
     spec = named_spec("scatter", 6)
@@ -208,7 +208,7 @@ def test_sizes_beyond_packings_are_not_refused() -> None:
     assert has_packing_limits(topology, named_spec("allgather", topology.ranks))
 
 
-def test_what_is_not_written_down_is_none() -> None:
+def test_unwritten_algorithm_is_none() -> None:
     packed = limit_of("torus:8x8", "broadcast", 1)
     dual = dual_of(named_spec("broadcast", 64))
     assert round_to_algorithm(packed, dual, None) == (packed.direct, "construction")

@@ -1,4 +1,4 @@
-"""What links can have carried: only as many chunks are listed as decide, and nothing changes."""
+"""Link capacities over time: only deciding chunk counts are listed, with equal results."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ few = CutCapacity.carry_times
 
 
 def every(pipes: CutCapacity, links: IntArray, tick: int, most: int) -> IntArray:
-    """Return what links can carry up to a tick, however much, and check what is listed of it."""
+    """Return the capacity of links up to a tick, and check the listed values."""
     found = few(pipes, links, tick, 2**40)
     assert few(pipes, links, tick, most).tolist() == found[:most].tolist()
     return found

@@ -1,4 +1,4 @@
-"""Allreduces in process groups: plans that are right, and bounds that hold for whatever method."""
+"""Allreduces in process groups: valid plans, and bounds that hold for every method."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def in_groups(draw: st.DrawFn, ranks: int, *, counted: bool = False) -> str:
 
 @begun_briefly()
 def planned(synthesiser: str, request: Request, **told: Any) -> Solution:
-    """Return what was found with little effort, and that it is right and not beneath its bound."""
+    """Return a plan of little effort, and check that it is valid and respects its bound."""
     load = registry.load(synthesiser)
     found = registry.plan(load, request, load.Options(**told), Effort(units=0.05))
     assert isinstance(found, Solution)
@@ -74,7 +74,7 @@ def planned(synthesiser: str, request: Request, **told: Any) -> Solution:
 
 
 def gathering(spec: Spec) -> Spec:
-    """Return what brings all contributions to all ranks that want their sum, to be added there."""
+    """Return the collective that brings all contributions to all ranks that demand their sum."""
     collective = spec.at(spec.unit)
     sums = map(collective.holders, range(spec.pattern_chunks))
     pairs = [(group, rank) for group in sums for rank in sorted(group)]
@@ -91,7 +91,7 @@ def gathering(spec: Spec) -> Spec:
 @settings(max_examples=times(25, by_day=5), deadline=None)
 @given(st.data())
 def test_no_plan_of_any_method_beats_the_bound_of_another(data: st.DataObject) -> None:
-    """Phases, what overlaps, direct demands, and all contributions gathered on all ranks."""
+    """Phases, overlapping trees, direct demands, and all contributions gathered on all ranks."""
     topology = data.draw(unequal() | topologies(max_ranks=5))
     spec = resolve_collective(data.draw(in_groups(topology.ranks)), topology.ranks)
     each, alpha = data.draw(SIZES), data.draw(st.sampled_from(["travels", "occupies"]))
@@ -191,7 +191,7 @@ def test_groups_may_be_all_that_links_join() -> None:
 
 
 @given(st.data())
-def test_the_dual_gathers_in_the_same_groups(data: st.DataObject) -> None:
+def test_dual_gathers_in_the_same_groups(data: st.DataObject) -> None:
     ranks = data.draw(st.integers(2, 9))
     text = data.draw(in_groups(ranks, counted=True))
     spec = resolve_collective(text, ranks)
@@ -212,7 +212,7 @@ def test_the_dual_gathers_in_the_same_groups(data: st.DataObject) -> None:
         assert owners == sorted(group) * (len(owners) // len(group))
 
 
-def test_the_dual_is_what_its_name_says() -> None:
+def test_dual_is_what_its_name_says() -> None:
     for text in ("@2x4", "@2x4.strided", "@0,7/5,2+2*allreduce@4x2.strided", "@0-7"):
         dual = dual_of(resolve_collective(f"allreduce{text}", 8)).spec
         named_so = resolve_collective(dual.name, 8)

@@ -1,4 +1,4 @@
-"""What is said of all schedules, on machines where planning does not know all ways."""
+"""Bounds for all schedules, on machines whose routes planning does not enumerate."""
 
 from __future__ import annotations
 
@@ -47,9 +47,7 @@ def without(topology: Topology, edges: set[tuple[int, int]]) -> Topology:
 @pytest.mark.parametrize("name", ["teccl", "tacos", "taccl"])
 @pytest.mark.parametrize("collective", ["broadcast", "allreduce", "alltoall"])
 @begun_briefly()
-def test_what_goes_around_a_slow_link_is_not_said_to_be_impossible(
-    name: str, collective: str
-) -> None:
+def test_detour_around_a_slow_link_stays_possible(name: str, collective: str) -> None:
     plan, machine = getattr(sccl, name), around()
     told = {"size": BYTES, "progress": False, "effort": 0.05}
     if name == "tacos":
@@ -77,7 +75,7 @@ def circles(draw: st.DrawFn) -> Topology:
 
 @settings(max_examples=times(15, by_day=8))
 @given(st.data())
-def test_what_works_with_fewer_links_is_no_faster_than_the_bound(data: st.DataObject) -> None:
+def test_restricted_machine_does_not_beat_the_bound(data: st.DataObject) -> None:
     machine = data.draw(circles())
     inner = [k.edge for k in machine.links if min(k.edge) >= machine.ranks]
     fewer = without(machine, data.draw(st.sets(st.sampled_from(inner), min_size=1)))
@@ -131,7 +129,7 @@ def test_circles_of_switches_alone_have_detours() -> None:
 
 
 def pairs(direct: float) -> Topology:
-    """Return two pairs of ranks, each at a switch, and a switch of all; one pair has links, too."""
+    """Return two pairs of ranks, each at a switch, and a common switch. One pair has links, too."""
     edges = [(0, 4), (1, 4), (2, 5), (3, 5), (4, 6), (5, 6)]
     links = [Link(*pair, 1, 0.7, 25.0) for u, v in edges for pair in ((u, v), (v, u))]
     links += [Link(*pair, 1, 0.7, direct) for pair in ((0, 1), (1, 0))]
@@ -140,7 +138,7 @@ def pairs(direct: float) -> Topology:
 
 
 @pytest.mark.parametrize("direct", [25.0, 5.0])
-def test_a_way_beside_a_link_that_is_no_slower_is_left_out_where_it_holds_others_up(
+def test_way_next_to_a_link_that_is_no_slower_is_left_out_where_it_holds_others_up(
     direct: float,
 ) -> None:
     """It comes to a rank's link a switch sooner than others do, forwards and backwards."""

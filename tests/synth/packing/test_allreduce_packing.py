@@ -47,7 +47,7 @@ def asked(machine: str | Topology, size: int) -> Request:
 
 
 def by_trees(request: Request, gap: float = 0.01, units: float = 0.5) -> Solution:
-    """Return what trees up and down give, with no phases beside them."""
+    """Return the plan of trees up and down, without phases."""
     floor = completion_time_bound(request.topology, request.spec).us(request.size_bytes)
     told = (floor, gap, units, inf, lambda _low, _high: None)
     found, interrupted = pack_allreduce(request, None, *told)
@@ -64,7 +64,7 @@ def by_trees(request: Request, gap: float = 0.01, units: float = 0.5) -> Solutio
 def test_all_links_are_busy_until_an_alpha_before_the_end(
     machine: str, size: int, phases: float
 ) -> None:
-    """Of two phases each lets links rest for an alpha: trees that turn meet the bound."""
+    """Two phases leave links idle for an alpha each, but re-rooted trees meet the bound."""
     best = registry.plan(FLUID, asked(machine, size), FLUID.Options(gap=0.005))
     assert isinstance(best, Solution)
     assert best.bound.lower_bound is not None
@@ -74,7 +74,7 @@ def test_all_links_are_busy_until_an_alpha_before_the_end(
 
 
 def test_two_ranks_exchange_where_few_bytes_turn() -> None:
-    """In 3 alphas all has come on a DGX-1; a rank by itself takes 4 of them, and 2.8 us."""
+    """On a DGX-1 everything arrives in 3 alphas. A single rank takes 4 of them, and 2.8 us."""
     best = registry.plan(FLUID, asked("dgx1", 64_000))
     assert isinstance(best, Solution)
     assert float(best.bound.objective) < 2.8
@@ -101,7 +101,7 @@ def test_schedules_are_right_whatever_the_machine(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_the_cheapest_trees_are_those_of_all_that_turn(seed: int) -> None:
+def test_cheapest_trees_are_those_of_all_that_turn(seed: int) -> None:
     rng = random.Random(seed)  # noqa: S311 - the same each time
     edges = [(u, v) for u in range(3) for v in range(3) if u != v]
     some = sorted(rng.sample(edges, 5)) if seed % 2 else edges  # all reach all over any five
@@ -122,7 +122,7 @@ Uses = tuple[tuple[int, int], ...]
 def _all_prices(
     problem: FlowProblem, prices: np.ndarray, arrive: list[list[int]]
 ) -> Iterator[float]:
-    """Yield what all trees cost into each rank or pair that exchanges, and out, one by one."""
+    """Yield the costs of all trees into and out of each rank or exchanging pair, one by one."""
     count = len(arrive[0])
     every = [(e, k) for e in range(len(arrive)) for k in range(count) if arrive[e][k] >= 0]
     number = {edge: e for e, edge in enumerate(problem.edges)}
@@ -164,7 +164,7 @@ def _all_prices(
 
 
 def test_time_runs_backwards_on_links_that_are_turned_round() -> None:
-    """What has come by slot 3 of 4, sent in slot 1, is sent in slot 1 and there by 3 backwards."""
+    """A send in slot 1 of 4 that arrives by slot 3 is, backwards, sent in slot 1 and there by 3."""
     topology = resolve_topology("ring:3")
     problem = build_flow_problem(topology, dual_of(named_spec("allreduce", 3)), 3000)
     slots = variable_slots(problem, (Fraction(0),) * 3, problem.alpha[0] / 2, 4)
@@ -176,7 +176,7 @@ def test_time_runs_backwards_on_links_that_are_turned_round() -> None:
     assert costs.up.cost[0, :3].tolist() == [2, 1, 0]
 
 
-def test_an_interrupt_keeps_phases(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupt_keeps_phases(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(_: AllreducePackingSearch) -> None:
         raise KeyboardInterrupt
 
@@ -190,7 +190,7 @@ def test_an_interrupt_keeps_phases(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_without_alpha_nothing_turns() -> None:
-    """What comes and what is sent on may be of one moment there: phases serve it."""
+    """Arrivals and forwards may coincide there, so phases serve it."""
     topology = resolve_topology("ring:3")
     links = tuple(replace(link, alpha_us=0.0) for link in topology.links)
     still = replace(topology, links=links)

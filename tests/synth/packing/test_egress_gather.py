@@ -1,4 +1,4 @@
-"""Chunks between chassis, planned from the end: what is planned is right, and hardly waits."""
+"""Chunks between chassis, planned from the end: valid plans with hardly any waits."""
 
 from __future__ import annotations
 
@@ -23,9 +23,7 @@ _PS_PER_US = 10**6
 
 @settings(max_examples=times(25, by_day=13))
 @given(chassis(), st.sampled_from(["allgather", "broadcast", "reducescatter"]), st.data())
-def test_what_is_gathered_is_right(
-    topology: Topology, collective: str, data: st.DataObject
-) -> None:
+def test_egress_gather_is_valid(topology: Topology, collective: str, data: st.DataObject) -> None:
     """Whenever it is to be there, and however it is cut: all comes, once, and the judge agrees."""
     size = topology.ranks * data.draw(st.integers(64, 50_000))
     problem, placing, floor = placing_of(topology, collective, size)
@@ -48,8 +46,8 @@ def test_what_is_gathered_is_right(
     ("machine", "size", "pieces", "within"),
     [("dgx2:2", 31_250, 32, 0.016), ("dgx2:2", 8000, 32, 0.016), ("dgx2:4", 15_625, 8, 0.025)],
 )
-def test_what_is_late_comes_first(machine: str, size: int, pieces: int, within: float) -> None:
-    """What has to reach a whole chassis late does so in less than if it is planned forwards."""
+def test_late_chunks_come_first(machine: str, size: int, pieces: int, within: float) -> None:
+    """Late data for a whole chassis take less time than in a plan made forwards."""
     problem, placing, floor = placing_of(resolve_topology(machine), "allgather", size)
     floor = max(floor, float(ingress_relay_us(problem)))
     own = find_chassis(problem)
@@ -68,7 +66,7 @@ def test_what_is_late_comes_first(machine: str, size: int, pieces: int, within: 
 
 
 def test_machines_that_are_no_chassis() -> None:
-    """Of one switch, of rails that some ranks lack, of links alone: nothing is planned so."""
+    """A single switch, rails that some ranks lack, and links alone are not supported."""
     for machine in ("dgx2", "switch:4x2", "dgx1", "ndv2x2", "teccl-amdx2"):
         assert find_chassis(placing_of(resolve_topology(machine), "allgather", 1000)[0]) is None
     two = resolve_topology("dgx2:2")

@@ -84,7 +84,7 @@ def test_everyone_has_everything_exactly_once(machine: str) -> None:
 
 @pytest.mark.parametrize("machine", ["z52", "mesh:3x3", "ring:3"])
 def test_none_are_told_where_lines_are_not_linked(machine: str) -> None:
-    """Of a ring of eight no line is there; of three ranks trees are all."""
+    """A ring of eight contains no exchange, and for three ranks trees are complete."""
     problem = merge_roots(problem_of(machine))
     slots = rounded_slots(problem.alpha, Fraction(1, 2), 6)
     pricing = RoundPricing(problem)
@@ -94,7 +94,7 @@ def test_none_are_told_where_lines_are_not_linked(machine: str) -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("machine", ["ring:4", "switch:4x2"])
-def test_the_cheapest_is_that_of_all_plans_and_slots(machine: str, seed: int) -> None:
+def test_cheapest_is_that_of_all_plans_and_slots(machine: str, seed: int) -> None:
     rng = random.Random(seed)  # noqa: S311 - the same each time
     problem = merge_roots(problem_of(machine))
     alpha = tuple(rng.choice([Fraction(1, 2), Fraction(1)]) for _ in problem.alpha)
@@ -128,7 +128,7 @@ def test_all_orders_of_coordinates_are_begun_with(machine: str, orders: int) -> 
     trees = list(pricing.earliest_trees(arrive))
     assert len(set(trees)) == len(trees) == orders
     for tree in trees:
-        come: dict[int, int] = {}  # by round, from which slot on what it brings is there
+        come: dict[int, int] = {}  # first slot in which the data of each round are there
         for level, link, k in pricing.round_sends[tree]:
             assert k == come.get(level - 1, 0)
             come[level] = int(arrive[link, k])
@@ -169,7 +169,7 @@ def test_schedules_are_right_and_the_same_each_time(machine: str, size: int) -> 
 
 
 def exchanging(machine: str, rounds: int) -> tuple[ScheduleBuilder, list[int]]:
-    """Return what places rounds, and the ways of so many in which all exchange."""
+    """Return the placement of rounds, and the patterns of so many in which all exchange."""
     topology = resolve_topology(machine)
     spec = named_spec("allreduce", topology.ranks)
     problem = build_flow_problem(topology, dual_of(spec), 1000)
@@ -191,12 +191,10 @@ def exchanging(machine: str, rounds: int) -> tuple[ScheduleBuilder, list[int]]:
 @pytest.mark.parametrize(
     ("machine", "rounds", "mixes"), [("full:4", 1, True), ("ring:4", 2, False)]
 )
-def test_what_would_be_sent_with_some_of_theirs_is_not_taken(
-    machine: str, rounds: int, mixes: bool
-) -> None:
-    """Of several that exchange, one that is late would send on what the others have had.
+def test_partially_shared_exchanges_are_skipped(machine: str, rounds: int, mixes: bool) -> None:
+    """In an exchange of several, a late rank would forward data that the others already have.
 
-    Of two that do, it sends the sum, which takes the place of what is there.
+    In an exchange of two it sends the sum, which replaces the former content.
     """
     placing, ways = exchanging(machine, rounds)
     first, *others = [PlacedSend(0, 10, 0, way) for way in ways]

@@ -1,4 +1,4 @@
-"""What comes late to a chassis: the time that it takes is never beaten, and sometimes met."""
+"""Late data of a chassis: no schedule beats the time bound, and some attain it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TACOS = registry.load("tacos")
 
 
 def joined(inner: int, far: float, nics: int) -> Topology:
-    """Two chassis around switches; the last ranks of one send to the first of the other."""
+    """Two chassis around switches. The last ranks of one send to the first of the other."""
     ranks = 2 * inner
     ends = [(r, ranks + r // inner) for r in range(ranks)]
     links = [Link(*end, 1, 0.5, 10.0) for a, b in ends for end in ((a, b), (b, a))]
@@ -45,10 +45,10 @@ def problem_of(topology: Topology, size: int, collective: str = "allgather") -> 
 
 
 def test_three_of_four_come_late_to_one() -> None:
-    """They cross after 1 + 1.5 us, to one rank, which sends each to three, 0.1 us each, 1 us far.
+    """Data cross after 1 + 1.5 us to one rank, which sends to three, 0.1 us each, at 1 us distance.
 
-    Each of four is 3.5 away or more, but for the one that it comes to; by what is proved what comes
-    to it early enough is sent on to three.
+    Each of four ranks is at least 3.5 us away, except the one at which they arrive. By the proved
+    rule early arrivals are forwarded to three.
     """
     topology = joined(4, 1.5, 1)
     spec = named_spec("allgather", 8)
@@ -58,12 +58,12 @@ def test_three_of_four_come_late_to_one() -> None:
     )
     assert cuts == Fraction("4.1")  # by the link, which is the slower here
     # 3 * 3000 bytes by T: of the first link no more than 3 * 5000 a microsecond, but of those from
-    # where it leads 10,000: from 2.5 + 1 on; and from 3.5 on 5000 by itself
+    # with 10,000 from 2.5 + 1 on, and from 3.5 on 5000 by itself
     assert late == Fraction("3.5") + 9000 / Fraction(15_000)
 
 
-def test_a_way_over_more_switches_may_be_the_shorter() -> None:
-    """What waits for 8000 bytes over one link goes on in 1.2 us by the third switch, not in 11."""
+def test_way_over_more_switches_may_be_the_shorter() -> None:
+    """Data behind 8000 bytes on one link continue in 1.2 us by the third switch, not in 11."""
     pairs = [(0, 4, 0.5), (1, 5, 0.5), (4, 5, 10.0), (4, 6, 0.1), (6, 5, 0.1), (2, 3, 0.5)]
     rates = [*((*pair, 25.0) for pair in pairs), (2, 0, 0.5, 1.0)]
     links = [
@@ -85,8 +85,8 @@ def test_a_way_over_more_switches_may_be_the_shorter() -> None:
     assert late.us == ingress_relay_bound(topology, *of, lambda _: None).us(4000)
 
 
-def test_a_rank_of_a_chassis_that_nothing_comes_to() -> None:
-    """Rank 1 only sends; what comes to 0 from afar counts."""
+def test_rank_of_a_chassis_that_nothing_comes_to() -> None:
+    """Rank 1 only sends, and remote arrivals at rank 0 count."""
     links = tuple(Link(*ends, 1, 0.5, 25.0) for ends in ((1, 0), (2, 0), (3, 2), (0, 2)))
     topology = Topology("one-way", 4, links, 0.7, 25.0, chassis=((0, 1), (2, 3)))
     assert ingress_relay_us(problem_of(topology, 1000, "gather")) >= 1
@@ -119,9 +119,9 @@ def test_certificates_prove_as_much(inner: int, nics: int, far: float, size: int
     ],
 )
 def test_known_chassis(machine: str, size: int, expected: str) -> None:
-    """Of pods three parts of four that enter by a rail go on thrice; the rest enter by each rail.
+    """In pods three quarters of a rail's data are forwarded three times, the rest enters by each.
 
-    Of DGX-2 it is what prices of slots said of two, trees being priced by numbers of ranks.
+    For DGX-2 it equals the prices of slots for two chassis, with trees priced by numbers of ranks.
     """
     topology = resolve_topology(machine)
     late = ingress_relay_us(problem_of(topology, size))
@@ -138,7 +138,7 @@ def test_known_chassis(machine: str, size: int, expected: str) -> None:
     st.integers(1, 4),
 )
 def test_no_schedule_takes_less(inner: int, nics: int, far: float, size: int, chunks: int) -> None:
-    """Whatever list scheduling finds of equal chunks."""
+    """For any list schedule of equal chunks."""
     topology = joined(inner, far, min(nics, inner))
     late = ingress_relay_us(problem_of(topology, size * chunks))
     request = Request(topology, named_spec("allgather", topology.ranks), size * chunks)
@@ -178,7 +178,7 @@ def test_no_schedule_takes_less_whatever_ranks_it_comes_to(
 
 
 def test_nothing_is_said_of_what_is_not_so() -> None:
-    """A switch that copies makes many deliveries of one; without chassis there is nothing late."""
+    """A copying switch turns one arrival into many, and without chassis nothing is late."""
     assert ingress_relay_us(problem_of(resolve_topology("torus:3x3"), 9000)) == 0
     topology = joined(3, 1.5, 1)
     switches = tuple(Switch(s.name, copies=True) for s in topology.switches)

@@ -43,7 +43,7 @@ def test_two_boxes_take_few_chunks() -> None:
 
 @settings(max_examples=times(25, by_day=13))
 @given(topologies(max_ranks=5), st.sampled_from(("allgather", "broadcast", "alltoall", "scatter")))
-def test_what_is_made_is_valid_and_at_the_limit(machine: Topology, name: str) -> None:
+def test_integer_packing_is_valid_and_at_the_limit(machine: Topology, name: str) -> None:
     spec = named_spec(name, machine.ranks)
     bounds = lower_bounds(machine, spec)
     packed = step_limit(machine, spec, bounds.steps, bounds)
@@ -67,7 +67,7 @@ def test_c_at_which_rounds_are_no_whole_number_are_not_looked_at() -> None:
 
 
 @pytest.mark.parametrize("name", ["dgx1", pytest.param("ndv2x2", marks=pytest.mark.nightly)])
-def test_the_same_again(name: str) -> None:
+def test_same_again(name: str) -> None:
     packed = limits(resolve_topology(name), "allgather", 2 if name == "dgx1" else 5)[-1]
     made = [round_to_few_chunks(packed.packings[0], packed.limit.proofs[0]) for _ in range(2)]
     assert made[0] is not None

@@ -1,4 +1,4 @@
-"""The least time over all chunkings: bounds that hold, schedules near them, and what is known."""
+"""The completion time over all chunkings: bounds, schedules near them, and known values."""
 
 from __future__ import annotations
 
@@ -173,8 +173,8 @@ def test_no_cut_into_chunks_is_faster_and_what_is_found_is_as_fast_as_any(
 
 @pytest.mark.parametrize("kind", ["copies", "stores", "uneven"])
 @pytest.mark.parametrize("size", [1000, pytest.param(64_000, marks=pytest.mark.nightly), 1_000_000])
-def test_what_switches_may_do_is_not_bounded_by_ways(kind: str, size: int) -> None:
-    """A chunk that is copied leaves its rank once, and what is stored may wait at the switch."""
+def test_switch_copies_are_not_bounded_by_routes(kind: str, size: int) -> None:
+    """A copied chunk leaves its rank once, and stored data may wait at the switch."""
     hub = {
         "copies": Switch("hub", copies=True),
         "stores": Switch("hub", cut_through=False, buffer_chunks=None),
@@ -217,7 +217,7 @@ def test_allgather_on_dgx1_is_an_alpha_above_bandwidth(size: int) -> None:
 def test_small_sizes_are_bounded_by_prices_where_cuts_are_not_tight(
     alphas: float, lanes: float
 ) -> None:
-    """What a byte's way and its link's lanes allow, of a rank, in lanes times alpha."""
+    """Limit of a rank by the path of a byte and the lanes of its link, in lanes times alpha."""
     size = round(lanes * ALPHA * LANE)
     bound = found("dgx1", "allgather", size, gap=0.02).bound
     assert least_of(bound) == pytest.approx(alphas * ALPHA, rel=2e-3)
@@ -259,7 +259,7 @@ def test_alltoall_between_chassis_is_what_their_links_carry() -> None:
         ("gather", 8_000_000),
     ],
 )
-def test_what_is_read_backwards_is_as_fast(collective: str, size: int) -> None:
+def test_time_reversed_schedule_is_as_fast(collective: str, size: int) -> None:
     best = found("dgx1", collective, size, gap=0.05)
     assert isinstance(best.plan, Schedule)
     assert violations(best.plan) == []
@@ -267,7 +267,7 @@ def test_what_is_read_backwards_is_as_fast(collective: str, size: int) -> None:
     assert best.bound.gap <= Fraction(5, 100)
 
 
-def test_what_one_rank_gathers_is_scattered_backwards() -> None:
+def test_gather_is_a_reversed_scatter() -> None:
     """Chassis, uplinks that pairs share: each rank's flow by itself took minutes."""
     best = found("teccl-dgx2x2", "gather", 64_000, gap=0.02)
     assert isinstance(best.plan, Schedule)
@@ -278,7 +278,7 @@ def test_what_one_rank_gathers_is_scattered_backwards() -> None:
 
 
 @pytest.mark.parametrize("collective", ["broadcast", "reduce"])
-def test_what_all_want_of_one_is_listed_in_many_chunks(
+def test_broadcast_is_scheduled_in_many_chunks(
     collective: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fallback_equal_chunks, "FINE_CHUNK_COUNTS", (16, 64))
@@ -384,7 +384,7 @@ def test_budgets_are_shared() -> None:
 
 
 @pytest.mark.parametrize("collective", ["allgather", "reducescatter"])
-def test_a_bus_of_links_with_several_alphas_is_shared_both_ways(collective: str) -> None:
+def test_bus_of_links_with_several_alphas_is_shared_both_ways(collective: str) -> None:
     """Read backwards a chunk holds a bus at another time where its link's alpha is another."""
     edges = [(u, (u + 1) % 5) for u in range(5)]
     links = tuple(Link(u, v, 1, 0.7 if u == 3 else 0.0, 25.0) for u, v in edges)
@@ -414,7 +414,7 @@ def test_as_many_slots_as_steps_take_the_limit_of_that_many_steps(
 
 @settings(max_examples=times(25))
 @given(st.data())
-def test_the_rules_are_about_the_same_where_borders_are_all_sums(data: st.DataObject) -> None:
+def test_rules_are_about_the_same_where_borders_are_all_sums(data: st.DataObject) -> None:
     """On a grid with all sums of alphas from both ends no chunking does better than slots."""
     topology = replace_alphas(
         data.draw(topologies(max_ranks=4)), data.draw(st.sampled_from([1.0, 2.0]))
@@ -456,7 +456,7 @@ def _arrives(posed: FlowProblem, slots: TimeSlots, source: int, tree: SlotTree) 
 
 @settings(max_examples=times(15))
 @given(st.integers(0, 10**6))
-def test_the_cheapest_trees_are_those_of_all_sets_of_sends(seed: int) -> None:
+def test_cheapest_trees_are_those_of_all_sets_of_sends(seed: int) -> None:
     rng = random.Random(seed)  # noqa: S311 - no secret
     ranks = 4
     edges = [(u, v) for u in range(ranks) for v in range(ranks) if u != v and rng.random() < 0.8]
@@ -544,7 +544,7 @@ def test_numbers_of_chassis_take_the_place_of_sets_of_them(
 def test_machines_that_are_alike_everywhere(
     machine: str, collective: str, size: int, gap: float
 ) -> None:
-    """Where all start alike none is the root, from which others would be later; else bytes flow."""
+    """If all ranks start alike there is no root with later ranks, otherwise bytes flow."""
     request = Request(
         resolve_topology(machine), named_spec(collective, resolve_topology(machine).ranks), size
     )
@@ -568,12 +568,12 @@ def test_symmetries_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert packed[0] == pytest.approx(packed[1], rel=1e-5)
 
 
-def test_the_same_twice() -> None:
+def test_equal_seeds_give_equal_results() -> None:
     plans = [found("z52", "allgather", 100_000, gap=0.02).plan for _ in range(2)]
     assert plans[0] == plans[1]
 
 
-def test_what_is_not_served_is_refused_in_one_sentence() -> None:
+def test_unserved_demand_gives_one_sentence() -> None:
     with pytest.raises(TooLargeError, match="has 169 ranks"):
         found("mesh:13x13", "allgather", 10**6)
     stores = resolve_topology("rail:2x2")
@@ -588,7 +588,7 @@ def test_what_is_not_served_is_refused_in_one_sentence() -> None:
         )
 
 
-def test_an_interrupt_keeps_the_best_by_then(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupt_keeps_the_best_by_then(monkeypatch: pytest.MonkeyPatch) -> None:
     run = SlotColumnGeneration.run
     calls: list[int] = []
 
@@ -615,7 +615,7 @@ def test_an_interrupt_keeps_the_best_by_then(monkeypatch: pytest.MonkeyPatch) ->
     assert last.send_count > 0
 
 
-def test_a_budget_that_is_passed_twice_is_not_read_backwards() -> None:
+def test_budget_that_is_passed_twice_is_not_read_backwards() -> None:
     links = [Link(*edge, 1, 1.0, 1.0) for rank in range(3) for edge in ((rank, 3), (3, rank))]
     bus = Budget("bus", ((0, 3), (3, 1)), 1)
     machine = Topology("star", 3, tuple(links), 1.0, 1.0, (bus,), switches=(Switch("hub"),))
@@ -682,7 +682,7 @@ def test_trees_are_searched_as_they_are_by_tables_and_inserted_ones_are_no_cheap
         assert sum(prices[use] for use in cheapest) == pytest.approx(price, abs=1e-4)
 
 
-def test_what_is_not_looked_at_proves_nothing() -> None:
+def test_unexplored_slots_prove_nothing() -> None:
     """Trees that are inserted may be dearer than others: their prices are no bound."""
     posed = problem_of("teccl-amd", "allgather", 64_000)
     assert not TreePricing(posed).is_exact
@@ -695,7 +695,7 @@ def test_what_is_not_looked_at_proves_nothing() -> None:
 
 
 def test_trees_that_are_inserted_do_not_end_what_grows() -> None:
-    """What a cheap tree costs bounds no packing: a tree that is found later may be cheaper."""
+    """The cost of a cheap tree bounds no packing, because a later tree may be cheaper."""
     posed = problem_of("dgx1", "allgather", 10**6)
     parts = variable_slots(posed, (Fraction(0),) * 8, Fraction(7, 10), 4)
     inserted = TreePricing(posed)
@@ -733,7 +733,7 @@ def test_trees_of_a_packing_are_trees_of_a_slot_more() -> None:
 
 @pytest.mark.parametrize("machine", ["hypercube:3", "torus:4x4@50,25GB", "switch:4x2"])
 def test_links_that_are_alike_are_as_full_as_one_another(machine: str) -> None:
-    """What is packed with them as one loads no link by more than it carries, in any slot."""
+    """A joint packing loads no link above its capacity in any slot."""
     topology, dual = (
         resolve_topology(machine),
         dual_of(named_spec("broadcast", resolve_topology(machine).ranks)),
@@ -789,7 +789,7 @@ def test_trees_are_begun_with_few_ranks_where_all_take_long() -> None:
     assert pricing.effort(9, lightly=True) < pricing.effort(9) / 5
 
 
-def test_a_packing_is_cut_smaller_where_that_will_be_enough(
+def test_packing_is_cut_smaller_where_that_will_be_enough(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     dgx1 = resolve_topology("dgx1")
@@ -808,7 +808,7 @@ def test_a_packing_is_cut_smaller_where_that_will_be_enough(
     assert took[3000, 0.0] > 9.0 >= took[3000, 9.0] >= took[10**6, 0.0]
 
 
-def test_few_sends_are_cut_smaller_before_sizes_are_found_anew(
+def test_few_sends_are_cut_smaller_before_sizes_are_found_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A program for sizes takes ten times as long as placing smaller chunks, where these do."""
@@ -838,8 +838,8 @@ def test_links_of_many_alphas_are_planned_in_slots_of_about_those(seed: int, siz
 
 
 @pytest.mark.parametrize("machine", ["dgx1", "switch:4x2", "rail:2x2"])
-def test_sizes_are_found_anew_for_an_order_of_sends(machine: str) -> None:
-    """What the program says is what it takes, but for whole bytes; so it is through switches."""
+def test_sizes_are_found_again_for_an_order_of_sends(machine: str) -> None:
+    """The program's time is attained except for rounding to bytes, also through switches."""
     ring = resolve_topology(machine)
     dual = dual_of(named_spec("allgather", ring.ranks))
     posed = build_flow_problem(ring, dual, 125_000)
@@ -860,10 +860,10 @@ def test_sizes_are_found_anew_for_an_order_of_sends(machine: str) -> None:
 
 
 def test_four_chassis_are_bounded_by_trees_to_a_rank_of_each() -> None:
-    """What leaves the root's late leaves it for each of the others: 9.82 us, where cuts say 8.22.
+    """Data that leave the root's chassis late leave it for each other one: 9.82 us (cuts: 8.22).
 
-    A byte for another chassis takes 1.7 + 1.4 us; sent on from there, 0.7 + 1.7 more. The NIC is
-    busy for 5.12 us with everything, and in the last 2.4 us thrice for a third of what it sends.
+    A byte for another chassis takes 1.7 + 1.4 us, and a forward from there 0.7 + 1.7 more. The NIC
+    is busy for 5.12 us with everything, and in the last 2.4 us three times for a third of its data.
     """
     problem = problem_of("ndv2x4", "broadcast", 64_000)
     cuts = completion_time_bound(problem.topology, named_spec("broadcast", 32)).us(64_000)

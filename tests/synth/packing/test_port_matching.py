@@ -1,4 +1,4 @@
-"""Chunks of one size through switches: what is matched is right, and ports are hardly ever idle."""
+"""Equal chunks through switches: valid matchings with hardly any idle ports."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ FLUID = registry.load("fluid")
 
 @settings(max_examples=times(25, by_day=13))
 @given(chassis(), st.sampled_from(["allgather", "broadcast", "reducescatter"]), st.data())
-def test_what_is_matched_is_right(topology: Topology, collective: str, data: st.DataObject) -> None:
-    """Of any chassis; and no faster than what no schedule is."""
+def test_port_matching_is_valid(topology: Topology, collective: str, data: st.DataObject) -> None:
+    """For any chassis, and never faster than the lower bound."""
     size = topology.ranks * data.draw(st.integers(64, 50_000))
     _, placing, floor = placing_of(topology, collective, size)
     spare = data.draw(st.sampled_from([0.0, floor, 2 * floor]))
@@ -40,7 +40,7 @@ def test_what_is_matched_is_right(topology: Topology, collective: str, data: st.
 
 @settings(max_examples=times(10))
 @given(st.integers(2, 9), st.integers(1, 4))
-def test_a_switch_has_matchings_all_the_time(ranks: int, pieces: int) -> None:
+def test_switch_has_matchings_all_the_time(ranks: int, pieces: int) -> None:
     """All ports of one switch are busy from the first chunk to the last, without a gap."""
     switch = Topology(
         "one",
@@ -83,7 +83,7 @@ def planned(topology: Topology, size: int, *, units: float | None = None) -> Out
 
 
 def test_machines_too_large_for_packings_are_served() -> None:
-    """Sets of 16 ranks of a chassis are too many to look at; matchings look at none."""
+    """Sets of 16 ranks of a chassis are too many to enumerate, and matchings enumerate none."""
     found = planned(resolve_topology("dgx2:3"), 1_000_000)
     assert isinstance(found, Solution)
     assert found.bound.gap is not None
@@ -91,7 +91,7 @@ def test_machines_too_large_for_packings_are_served() -> None:
     assert not violations(found.plan)
 
 
-def test_the_same_comes_out_twice() -> None:
+def test_same_comes_out_twice() -> None:
     topology = resolve_topology("dgx2:2")
     one, other = (planned(topology, 2_000_000) for _ in range(2))
     assert isinstance(one, Solution)
@@ -100,7 +100,7 @@ def test_the_same_comes_out_twice() -> None:
 
 
 def test_time_that_is_over_leaves_the_first_schedule() -> None:
-    """There always is one: what is late is no finer chunks."""
+    """A matching always exists, because late data are no finer chunks."""
     topology = resolve_topology("dgx2:2")
     problem, placing, floor = placing_of(topology, "allgather", 31_250)
     late = replace(placing, deadline_passed=lambda: True)
@@ -109,7 +109,7 @@ def test_time_that_is_over_leaves_the_first_schedule() -> None:
     assert plan_port_matching(problem, placing.dual, 2, 0.0).plan is not None
 
 
-def test_what_copies_or_goes_far_is_left_to_packings() -> None:
+def test_multicast_and_multihop_are_left_to_packings() -> None:
     fat = build_flow_problem(
         resolve_topology("fattree:4"), dual_of(named_spec("allgather", 16)), 16_000
     )
@@ -127,7 +127,7 @@ def test_what_copies_or_goes_far_is_left_to_packings() -> None:
     )
 
 
-def test_a_run_that_gives_up_early_has_a_schedule() -> None:
+def test_run_that_gives_up_early_has_a_schedule() -> None:
     outcome = planned(resolve_topology("dgx2:2"), 8_000, units=0.01)
     best = outcome.best if isinstance(outcome, Inconclusive) else outcome
     assert isinstance(best, Solution)

@@ -46,7 +46,7 @@ def in_groups(draw: st.DrawFn, ranks: int) -> Spec:
 
 @settings(max_examples=times(25), deadline=None)
 @given(topologies(max_ranks=5), st.data(), st.integers(0, 2), st.integers(0, 2**32 - 1))
-def test_the_search_finds_what_dynamic_programming_does(
+def test_search_finds_what_dynamic_programming_does(
     topology: Topology, data: st.DataObject, more: int, seed: int
 ) -> None:
     spec = data.draw(in_groups(topology.ranks))
@@ -71,10 +71,10 @@ def test_the_search_finds_what_dynamic_programming_does(
 
 @settings(max_examples=times(20, by_day=10), deadline=None)
 @given(topologies(max_ranks=4), st.data())
-def test_what_is_written_of_groups_goes_by_trees_and_beats_no_bound(
+def test_group_allreduce_uses_trees_and_respects_the_bound(
     topology: Topology, data: st.DataObject
 ) -> None:
-    """Over ranks of no group, too; and a packing of fewer than all symmetries is as good."""
+    """Over ranks of no group, too, and a packing under fewer symmetries is as good."""
     spec = data.draw(in_groups(topology.ranks))
     bounds = any_class_bounds(topology, spec)
     last = tree_bounds(topology, spec).steps + 1
@@ -88,7 +88,7 @@ def test_what_is_written_of_groups_goes_by_trees_and_beats_no_bound(
     assert solve_packing(alone).upper == trees.limits[-1].upper
 
 
-def test_a_rank_of_no_group_to_which_nothing_comes_up_exchanges_nothing() -> None:
+def test_rank_of_no_group_to_which_nothing_comes_up_exchanges_nothing() -> None:
     """On 16 ranks trees are searched for, and the first may turn beside a group."""
     topology = resolve_topology("torus:4x4")
     spec = collective("allreduce@0-2/5-7", 16)
@@ -99,7 +99,7 @@ def test_a_rank_of_no_group_to_which_nothing_comes_up_exchanges_nothing() -> Non
 
 @settings(max_examples=times(20, by_day=10), deadline=None)
 @given(topologies(max_ranks=5), st.integers(0, 2), st.integers(0, 2**32 - 1))
-def test_a_tree_does_not_depend_on_what_it_is_to_be_cheaper_than(
+def test_tree_does_not_depend_on_what_it_is_to_be_cheaper_than(
     topology: Topology, more: int, seed: int
 ) -> None:
     steps = tree_bounds(topology, named_spec("allreduce", topology.ranks)).steps + more
@@ -115,7 +115,7 @@ def test_a_tree_does_not_depend_on_what_it_is_to_be_cheaper_than(
             assert found == ((cost, tree) if cost < below else None)
 
 
-def test_so_few_steps_that_no_tree_turns_are_refused() -> None:
+def test_so_few_steps_that_no_tree_turns_are_rejected() -> None:
     problem = posed(resolve_topology("hypercube:4"), 6)
     with pytest.raises(ValueError, match="no tree reduces and broadcasts within 6 steps"):
         make_pricer(problem, problem.commodities[0])
@@ -133,7 +133,7 @@ def test_so_few_steps_that_no_tree_turns_are_refused() -> None:
 def test_limits_of_many_ranks(
     machine: str, limits: list[tuple[int, str, tuple[int, int] | None]]
 ) -> None:
-    """They are those of all S up to the last, and what attains them is written and judged."""
+    """They are those of all S up to the last, with written and verified algorithms."""
     topology = resolve_topology(machine)
     last = limits[-1][0]
     (trees,) = tree_frontier(topology, named_spec("allreduce", topology.ranks), last).classes

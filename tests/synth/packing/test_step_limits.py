@@ -168,7 +168,7 @@ def test_against_all_timed_trees(machine: Topology, name: str) -> None:
 
 @settings(max_examples=times(25))
 @given(topologies(max_ranks=5), st.sampled_from(collective_names()))
-def test_what_is_written_down_attains_the_limit(machine: Topology, name: str) -> None:
+def test_written_algorithm_attains_the_limit(machine: Topology, name: str) -> None:
     spec = named_spec(name, machine.ranks)
     if spec.combining:
         return
@@ -230,7 +230,7 @@ def test_symmetry_changes_no_limit() -> None:
 
 
 def asked() -> Iterator[Any]:
-    """Yield machine, last S and collective; an allreduce has what a reducescatter alone shows."""
+    """Yield machine, last S and collective. For an allreduce a reducescatter shows the same."""
     for machine, last in (("ring:4", 4), ("z52-pcie", 4), ("z52-pcie", 5), ("dgx1", 4)):
         for name in collective_names():
             is_long = machine == "z52-pcie" and (last == 5 or name == "allgather")
@@ -263,7 +263,7 @@ def test_limit_frontiers(machine: str, last: int, name: str) -> None:
     assert found.is_complete == (costs[-1] == found.classes[0].bandwidth)
 
 
-def test_too_few_steps_are_refused() -> None:
+def test_too_few_steps_are_rejected() -> None:
     machine, spec = resolve_topology("dgx1"), named_spec("allreduce", 8)
     bounds = lower_bounds(machine, spec)
     for steps, says in ((3, "at least 4"), (5, "even")):
@@ -339,7 +339,7 @@ def test_when_time_runs_out_both_bounds_hold(seconds: float) -> None:
 
 
 def test_nothing_is_written_of_a_packing_that_time_ended(tmp_path: Path) -> None:
-    """Seconds decided what it is."""
+    """The result depends on seconds."""
     machine, folder = resolve_topology("ring:4"), AlgorithmFolder(tmp_path)
 
     def gives_up(_: Instance) -> Answer:
@@ -368,13 +368,13 @@ class Invented(PackingClass):
 
 
 @pytest.mark.parametrize("name", ["known", "not known"])
-def test_a_frontier_is_whole_if_the_limits_of_all_steps_are_known(name: str) -> None:
+def test_frontier_is_whole_if_the_limits_of_all_steps_are_known(name: str) -> None:
     found = Invented(resolve_topology("ring:3"), Bounds(2, Fraction(1)), 1.0, name, "", 1, ())
     stopped, part = compute_limits(4, found, None, lambda _: None, 0.0)
     assert (stopped, part.is_complete) == ("bandwidth-bound", name == "known")
 
 
-def test_an_allreduce_that_is_the_same_backwards() -> None:
+def test_allreduce_that_is_the_same_backwards() -> None:
     """(48, 5, 14) on DGX-1: the bandwidth bound with a step less than SCCL's (48, 6, 14)."""
     topology = resolve_topology("dgx1")
     unit = named_spec("allreduce", topology.ranks).at(topology.ranks)
@@ -458,7 +458,7 @@ def test_one_way_allreduce_has_a_limit_of_its_own_per_machine() -> None:
         step_limit(machine, spec, 10**6, lower_bounds(machine, spec))
 
 
-def test_a_limit_too_large_for_solvers_is_attained_under_symmetry() -> None:
+def test_limit_too_large_for_solvers_is_attained_under_symmetry() -> None:
     how = Settings("cpsat", solve.Effort(60.0))
     found = find_limits(resolve_topology("dgx2"), named_spec("alltoall", 16), None, how)
     (point,) = found.points

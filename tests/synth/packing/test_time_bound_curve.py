@@ -1,4 +1,4 @@
-"""The least time by size: it holds between the sizes that are looked at, and says what it says."""
+"""The time bound by size: it holds between the evaluated sizes, and its text is correct."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def curve_of(machine: str | Topology, name: str, sizes: tuple[int, ...] = SIZES)
 
 
 def plans(topology: Topology, spec: Spec, size: int, model: str) -> list[Fraction]:
-    """Return what schedules of several systems take, microseconds."""
+    """Return the times of several systems' schedules, microseconds."""
     request, took = Request(topology, spec, size), []
     for name, more in (("tacos", {"chunks": 2}), ("teccl", {"chunks": 1}), ("fluid", {})):
         one = registry.load(name)
@@ -130,12 +130,12 @@ def test_few_programs_say_what_one_for_each_size_does(machine: str, name: str) -
     assert 0 < len(whole.price_bounds) < len(sizes) / 2
 
 
-def test_a_floor_is_a_part_below_its_line_and_no_more_above() -> None:
+def test_floor_is_a_part_below_its_line_and_no_more_above() -> None:
     floor = PriceBound(Fraction(2), Fraction(5), Fraction(1, 10), Fraction(1))  # size / 10 - 1
     assert [floor.us(size) for size in (15, 30, 40, 60, 70)] == [1, 2, 3, 5, 5]
 
 
-def test_a_size_that_is_known_otherwise_counts_for_others() -> None:
+def test_size_that_is_known_otherwise_counts_for_others() -> None:
     topology = resolve_topology("ring:4")
     spec = named_spec("allreduce", 4)
     cuts = completion_time_bound(topology, spec)
@@ -161,7 +161,7 @@ def test_effort_ends_it_and_the_same_comes_twice() -> None:
     assert twice[0].bound_source(64_000) == "prices"
 
 
-def test_who_interrupts_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupt_ends_the_curve(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 

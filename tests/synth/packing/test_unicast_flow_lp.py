@@ -1,4 +1,4 @@
-"""What is not copied, as flows: as good as columns of paths, and TE-CCL's program of it."""
+"""Uncopied data as flows: as good as columns of paths, and TE-CCL's linear program of it."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_flows_take_as_long_as_columns_of_paths(drawn: tuple[FlowProblem, TimeSl
 
 
 def _is_packing(posed: FlowProblem, slots: TimeSlots, shares: Any, lengths: Any) -> None:
-    """Check that parts go by paths that arrive, add up to all, and fit into what things carry."""
+    """Check that parts use arriving paths, sum up to all data, and respect capacities."""
     parts: dict[int, float] = defaultdict(float)
     loads: dict[tuple[frozenset[tuple[int, int]], int], float] = defaultdict(float)
     images = RouteImages(posed)
@@ -185,7 +185,7 @@ def test_alltoall_is_as_fast_as_the_links_between_chassis(machine: str, size: in
 
 @pytest.mark.parametrize("machine", ["torus:4x4", "rail:4x4", "dgx1", "teccl-ndv2x4"])
 @pytest.mark.parametrize("size", [64_000, 10**8])
-def test_the_least_time_of_alltoall_is_met(machine: str, size: int) -> None:
+def test_least_time_of_alltoall_is_met(machine: str, size: int) -> None:
     topology, fluid = resolve_topology(machine), registry.load("fluid")
     request = Request(topology, named_spec("alltoall", topology.ranks), size)
     outcome = registry.plan(fluid, request, fluid.Options(gap=0.01))
@@ -195,8 +195,8 @@ def test_the_least_time_of_alltoall_is_met(machine: str, size: int) -> None:
     assert violations(outcome.plan) == []
 
 
-def test_the_fewest_epochs_are_proved() -> None:
-    """Published: 65 epochs; 64 is what the links between the chassis take."""
+def test_fewest_epochs_are_proved() -> None:
+    """Published: 65 epochs, of which the links between the chassis need 64."""
     machine = resolve_topology("teccl-ndv2x2")
     events: list[Any] = []
     request = Request(machine, named_spec("alltoall", 16), 10**9)
@@ -216,12 +216,12 @@ def test_ever_shorter_epochs_come_near() -> None:
     assert gap_of(fine) <= 0.01 < gap_of(coarse)
 
 
-def test_the_same_flows_twice() -> None:
+def test_equal_seeds_give_equal_flows() -> None:
     plans = [planned(resolve_topology("z52"), "alltoall", 10**5, 0.1).plan for _ in range(2)]
     assert plans[0] == plans[1]
 
 
-def test_what_flows_do_not_serve_is_refused_in_one_sentence() -> None:
+def test_unserved_flow_demand_gives_one_sentence() -> None:
     ring = resolve_topology("ring:4")
     for collective in ("allreduce", "reducescatter", "reduce"):
         says = f"reduces nothing on their way, and {collective} reduces: use milp"
@@ -243,7 +243,7 @@ def test_what_flows_do_not_serve_is_refused_in_one_sentence() -> None:
         planned(resolve_topology("torus:4x4"), "alltoall", 10**6, epoch="0.001")
 
 
-def test_an_interrupt_keeps_the_best_flows_by_then(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupt_keeps_the_best_flows_by_then(monkeypatch: pytest.MonkeyPatch) -> None:
     solve = lp.solve_sparse
     calls: list[int] = []
 
@@ -289,7 +289,7 @@ def test_other_solvers_find_flows_too(solver: str) -> None:
     assert is_right(found.plan)
 
 
-def test_what_no_solver_solves_is_refused() -> None:
+def test_unsolvable_flow_program_is_rejected() -> None:
     with pytest.raises(ParameterError, match="solver is scip in model lp, expected auto, glop"):
         planned(resolve_topology("ring:4"), "alltoall", 1000, solver="scip")
     with pytest.raises(

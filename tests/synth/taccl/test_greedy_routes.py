@@ -60,7 +60,7 @@ def longest(posed: SchedulingProblem, ways: greedy_routes.ChunkRoutes) -> int:
 
 @settings(max_examples=times(25))
 @given(st.data())
-def test_all_kinds_of_trees_are_trees_of_the_time_that_is_said(data: st.DataObject) -> None:
+def test_all_kinds_of_trees_are_trees_of_the_time_that_is_reported(data: st.DataObject) -> None:
     topology = data.draw(unequal() | topologies(max_ranks=5))
     spec = data.draw(specs(topology.ranks).filter(lambda spec: not spec.combining))
     posed = build_problem(topology, spec.at(spec.unit), Clock.from_topology(topology, 1000))
@@ -76,7 +76,7 @@ def test_all_kinds_of_trees_are_trees_of_the_time_that_is_said(data: st.DataObje
         loads = resource_loads(posed, pairs_of(action, ways))
         time = max(int(loads.max(initial=0)), longest(posed, ways))
         assert relaxed_makespan(posed, action, ways) == time
-        if not posed.is_multicast:  # what leads to nobody is taken back
+        if not posed.is_multicast:  # a branch to no destination is removed
             counted = [load > 0 for load in trees.loads]
             assert counted == [bool(load) for load in loads]
         times_of.append(time)
@@ -119,7 +119,7 @@ def test_each_chunk_is_looked_at_whether_it_can_come_there() -> None:
 
 
 def asked_for(monkeypatch: pytest.MonkeyPatch, **told: object) -> tuple[list[Sketch], Solution]:
-    """Plan on a small pod; return which sketches were looked at, and what was found."""
+    """Plan on a small pod, and return the examined sketches and the plan."""
     sketches: list[Sketch] = []
 
     made = planner.SketchPlan

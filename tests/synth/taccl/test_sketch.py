@@ -1,4 +1,4 @@
-"""Sketches on machines: what fits, and which link, way or entry breaks what does not."""
+"""Sketches on machines: fitting ones, and the link, route or entry that violates another."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def fits(sketch: Sketch, machine: Topology) -> tuple[int, int]:
     return int((factors > 0).sum()), len(sketched.group)
 
 
-def test_a_sketch_of_the_catalogue_s_machines() -> None:
+def test_sketch_of_the_catalogue_s_machines() -> None:
     assert fits(NDV2, resolve_topology("ndv2x2")) == (66, 2)
     odd = tuple((n, (n - 1,)) for n in range(1, 16, 2))
     leaves = tuple((n, (n - 1, n)) for n in range(1, 16, 2))
@@ -47,8 +47,8 @@ def test_a_sketch_of_the_catalogue_s_machines() -> None:
 
 WRONG: list[tuple[str, Sketch, str]] = [
     ("ndv2x2", replace(NDV2, nodes=3), "nnodes is 3, and 16 ranks are no 3 nodes"),
-    ("ndv2x2", replace(NDV2, nodes=4, rotations=()), r"nnodes is 4, and it has 2 chassis"),
-    ("ndv2x4", replace(NDV2, rotations=()), "nnodes is 2, and the machine has 4 chassis"),
+    ("ndv2x2", replace(NDV2, nodes=4, rotations=()), r"nnodes is 4, and the machine has 2"),
+    ("ndv2x4", replace(NDV2, rotations=()), "nnodes is 2, and the machine has 4 nodes"),
     ("dgx2:2", NDV2, r"internode_conn\[0\]: no link, .* from rank 0 to rank 17"),
     (
         "ndv2x2",
@@ -149,16 +149,14 @@ WRONG: list[tuple[str, Sketch, str]] = [
 
 
 @pytest.mark.parametrize(("machine", "sketch", "message"), WRONG)
-def test_what_the_machine_contradicts_names_its_entry(
-    machine: str, sketch: Sketch, message: str
-) -> None:
+def test_sketch_contradiction_names_its_entry(machine: str, sketch: Sketch, message: str) -> None:
     with pytest.raises(TopologyError, match=message) as error:
         fits(sketch, resolve_topology(machine))
     assert str(error.value).startswith(f"sketch one, on '{machine}': ")
     assert "\n" not in str(error.value)
 
 
-def test_a_budget_that_has_no_image_is_told() -> None:
+def test_budget_that_has_no_image_is_reported() -> None:
     full = resolve_topology("full:4")
     shared = replace(full, name="shared", budgets=(Budget("bus", ((0, 1), (0, 2)), 1),))
     turned = Sketch("one", 1, rotations=(Rotation(1, 4),))
@@ -171,7 +169,7 @@ def test_a_budget_that_has_no_image_is_told() -> None:
 
 @st.composite
 def drawn(draw: st.DrawFn) -> tuple[Sketch, int]:
-    """Return a sketch of nodes of few ranks, with one rotation; and how many they are."""
+    """Draw a sketch of nodes of few ranks with one rotation, and the number of ranks."""
     local, nodes = draw(st.integers(2, 4)), draw(st.integers(1, 3))
     numbers = st.integers(0, local - 1)
     some = st.dictionaries(numbers, st.sets(numbers, min_size=1), min_size=1)
@@ -203,7 +201,7 @@ def drawn(draw: st.DrawFn) -> tuple[Sketch, int]:
 
 
 def left(sketch: Sketch, ranks: int) -> set[tuple[object, ...]]:
-    """Return all that a sketch says of a machine in which each is joined to each."""
+    """Return the restrictions of a sketch on a fully connected machine."""
     local, found = ranks // sketch.nodes, set[tuple[object, ...]]()
     for origin in range(ranks):
         for a, b in permutations(range(ranks), 2):
@@ -240,7 +238,7 @@ def turned(one: tuple[object, ...], turn: Rotation) -> tuple[object, ...]:
 
 @settings(max_examples=times(100))
 @given(drawn())
-def test_a_rotation_is_refused_if_it_changes_what_is_left(given: tuple[Sketch, int]) -> None:
+def test_rotation_is_rejected_if_it_changes_what_is_left(given: tuple[Sketch, int]) -> None:
     sketch, ranks = given
     (turn,), local = sketch.rotations, ranks // sketch.nodes
     everything = left(sketch, ranks)
@@ -256,7 +254,7 @@ def test_a_rotation_is_refused_if_it_changes_what_is_left(given: tuple[Sketch, i
     try:
         fits(sketch, resolve_topology(f"full:{ranks}"))
     except TopologyError as error:
-        if "symmetr" in str(error):  # what mixes nodes is refused where chunks leave by senders
+        if "symmetr" in str(error):  # mixtures of nodes are rejected if chunks leave by senders
             assert not same or mixed
         return
     assert same
@@ -290,7 +288,7 @@ def test_published_sketches_fit_published_profiles(
     assert fits(sketch, machine_of_profile(text, sketch.nodes, "m")) == (ways, group)
 
 
-def test_what_goes_backwards_is_held_against_the_same_ways() -> None:
+def test_reversed_phase_obeys_the_same_routes() -> None:
     machine = resolve_topology("ndv2x2")
     ways = build_routes(machine, Clock.from_topology(machine, 10**6))
     there = MachineSketch(NDV2, machine).route_factors(ways.src, ways.dst)

@@ -1,4 +1,4 @@
-"""What a sketch leaves of a machine, for synthesisers that know of none."""
+"""Machines restricted by a sketch, for synthesizers without sketches."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_schedules_are_of_the_whole_machine_and_keep_to_the_sketch(data: st.Data
         assert took >= least[link] * (share if link in slow else 1) - share
 
 
-def test_a_bound_is_of_what_the_sketch_leaves() -> None:
+def test_bound_is_of_what_the_sketch_leaves() -> None:
     """GPU 0 alone sends, at half of the bandwidth: no schedule of the whole is as slow."""
     machine = resolve_topology("full:4")
     half = Sketch("half", 2, relays=RelayRules(((0, (0,)),), shares=((0, 2),)))
@@ -102,7 +102,7 @@ def switched() -> Topology:
     return Topology("switched", 4, tuple(links), 0.5, 10.0, switches=(Switch("s"),))
 
 
-def test_a_switch_that_no_longer_joins_all_is_several() -> None:
+def test_switch_that_no_longer_joins_all_is_several() -> None:
     """Each to the one of its number: one for each way, if the nodes themselves are apart."""
     rails = Sketch("rails", 2, intranode_links=(), relays=RelayRules(RelayPattern.DIRECT_MAP))
     left = RestrictedMachine(rails, switched()).topology
@@ -139,7 +139,7 @@ def test_ways_through_switches_are_lifted() -> None:
         ),
     ],
 )
-def test_what_no_links_stand_for_is_refused(sketch: Sketch, words: str) -> None:
+def test_sketch_switch_without_links_is_rejected(sketch: Sketch, words: str) -> None:
     with pytest.raises(ParameterError, match=words):
         RestrictedMachine(sketch, resolve_topology("full:4"))
 

@@ -1,4 +1,4 @@
-"""TACCL: within a sketch, right, no faster than its bound; each step against all there is."""
+"""TACCL: within a sketch, valid, no faster than its bound, each step against full enumeration."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def test_bounds_are_about_the_machine_and_not_what_a_sketch_leaves_of_it(collect
     assert slow.bound.objective > fast.bound.objective
 
 
-def test_where_alpha_travels_nothing_goes_together() -> None:
+def test_travelling_alpha_joins_no_sends() -> None:
     posed, routes = tiny(3, "travels")
     assert not any(BatchCosts(posed).can_batch)
     assert all(
@@ -248,7 +248,7 @@ def test_images_of_routes_are_routes() -> None:
 def test_policies_say_how_many_connections_are_used(
     policy: HyperedgePolicy, used: set[int]
 ) -> None:
-    """What a port carries bounds the time, so a ring is as good as each to each."""
+    """The capacity of a port bounds the time, so a ring is as good as a full mesh."""
     topology = resolve_topology("switch:4@10GB+0.01us")
     sketch = Sketch("switch", 1, hyperedges=(Hyperedge((0, 1, 2, 3), policy),))
     sketched = MachineSketch(sketch, topology)
@@ -274,20 +274,20 @@ def test_policies_say_how_many_connections_are_used(
         ("torus:4x4", 1, {"any"}),
     ],
 )
-def test_what_machines_suggest(topology: str, nodes: int, words: set[str]) -> None:
+def test_suggested_sketches_match_machines(topology: str, nodes: int, words: set[str]) -> None:
     hints = Suggestions(resolve_topology(topology), 10**6, is_symmetric=True)
     assert hints.nodes == nodes
     assert {word for word, _ in hints.relays()} <= words
 
 
-def test_a_sketch_that_writes_itself_is_no_worse_than_one_by_hand() -> None:
+def test_sketch_that_writes_itself_is_no_worse_than_one_by_hand() -> None:
     by_hand = Sketch("hand", 2, relays=RelayRules(((0, (1,)),)), rotations=(Rotation(8, 16),))
     one = planned("ndv2x2", "allgather", 10**6 // 16, by_hand, units=0.5)
     own = planned("ndv2x2", "allgather", 10**6 // 16, units=0.5)
     assert own.bound.objective < one.bound.objective
 
 
-def test_a_collective_with_a_root_has_no_rotations() -> None:
+def test_collective_with_a_root_has_no_rotations() -> None:
     sketch = Sketch("turned", 2, rotations=(Rotation(8, 16),))
     with pytest.raises(CollectiveError, match="symmetry_offsets: broadcast is not the same"):
         planned("ndv2x2", "broadcast", 1000, sketch)
@@ -326,7 +326,7 @@ def test_orders_from_the_end_do_not_let_own_chunks_leave_first() -> None:
         planned(topology, "alltoall", 98304, sketch, order="soonest-end")
 
 
-def test_a_look_that_is_interrupted_keeps_what_it_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_look_that_is_interrupted_keeps_what_it_found(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object) -> tuple[Batch, ...]:
         raise KeyboardInterrupt
 
@@ -359,7 +359,7 @@ def test_there_is_something_to_keep_before_anything_is_bounded(
     assert 0 < outcome.best.bound.lower_bound <= outcome.best.bound.objective
 
 
-def test_what_cannot_leave_is_said() -> None:
+def test_blocked_chunk_is_reported() -> None:
     sketch = Sketch("far", 2, relays=RelayRules(RelayPattern.FULLY_CONNECTED))
     with pytest.raises(TopologyError, match="internode_conn is 'fully-connected': no link"):
         planned("ndv2x2", "allgather", 1000, sketch)
@@ -382,7 +382,7 @@ def test_batches_cost_one_alpha() -> None:
 def test_phases_on_machines_alike_are_bounded_once(
     machine: str, times_bounded: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where links go both ways; of two NDv2 those between nodes do not."""
+    """With symmetric links. For two NDv2 the links between nodes are not symmetric."""
     bounded = []
 
     def least_of(*asked: object, **how: object) -> int:

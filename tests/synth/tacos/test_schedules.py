@@ -1,4 +1,4 @@
-"""TACOS: what it gives is right by an executor of its own, and near what no schedule beats."""
+"""TACOS: valid by an independent executor, and close to the lower bound."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_sums_of_some_ranks_pass_only_who_has_something_to_add_or_pass_on(
     assert is_right(schedule(found(machine, spec, 1000, chunks=chunks, improve=improve)))
 
 
-def test_what_is_brought_to_a_rank_for_nothing_is_left_out() -> None:
+def test_useless_transfers_are_removed() -> None:
     pre = ((0, 2), (1, 1))
     post = (*((0, rank) for rank in range(4)), (1, 0), (1, 3))
     spec = custom_spec(CustomCollectiveWire(name="some", ranks=4, pre=pre, post=post), "here")
@@ -125,7 +125,7 @@ def test_links_that_cost_unlike_come_near_the_bound(
 
 
 @pytest.mark.parametrize(("name", "most"), [("ring:8", 0.0), ("torus:4x4", 0.0), ("mesh:5x5", 0.1)])
-def test_what_one_rank_holds_or_wants_comes_near_the_bound(name: str, most: float) -> None:
+def test_rooted_collectives_come_close_to_the_bound(name: str, most: float) -> None:
     machine = resolve_topology(name)
     for collective in ("gather", "scatter"):
         best = found(machine, named_spec(collective, machine.ranks), restarts=4)
@@ -144,7 +144,7 @@ def test_alltoall_comes_near_the_work_of_all_links(name: str, most: float) -> No
 
 @pytest.mark.parametrize("alpha", ["occupies", "travels"])
 def test_bounds_count_that_chunks_spread_within_groups(alpha: str) -> None:
-    """What enters a group of a dragonfly last is still to be passed on there."""
+    """The last data that enter a group of a dragonfly still have to be forwarded there."""
     machine = dragonfly(4, 5, (400, 200))
     for chunks in (1, 4):
         assert found(
@@ -176,7 +176,7 @@ def test_chunks_take_detours_where_shortest_ways_are_full() -> None:
     assert {(0, 3), (2, 3)} <= used
 
 
-def test_a_chunk_comes_over_a_dear_link_where_those_between_have_no_use_for_it() -> None:
+def test_chunk_comes_over_a_dear_link_where_those_between_have_no_use_for_it() -> None:
     cheap = [(1, 3), (3, 4), (4, 2)]
     links = [Link(*edge, 1, 4.0, 1e6) for u, v in cheap for edge in ((u, v), (v, u))]
     links += [Link(0, 1, 1, 1.0, 1e6), Link(0, 2, 1, 10.0, 1e6)]
@@ -187,7 +187,7 @@ def test_a_chunk_comes_over_a_dear_link_where_those_between_have_no_use_for_it()
     assert plan.num_sends == 2
 
 
-def test_a_bus_of_links_with_other_lags_bears_the_way_back_too() -> None:
+def test_bus_of_links_with_other_lags_bears_the_way_back_too() -> None:
     links = (Link(1, 0, 1, 0.0, 131.072), Link(2, 0, 1, 3.0, 262.144))
     back = (Link(0, 1, 1, 0.0, 1.0), Link(0, 2, 1, 0.0, 1.0))
     bus = Budget("bus", ((1, 0), (2, 0)), 1, 262.144)
@@ -196,7 +196,7 @@ def test_a_bus_of_links_with_other_lags_bears_the_way_back_too() -> None:
     assert is_right(plan)
 
 
-def test_an_allreduce_is_a_reducescatter_and_then_an_allgather() -> None:
+def test_allreduce_is_a_reducescatter_and_then_an_allgather() -> None:
     mesh = resolve_topology("mesh:4x4")
     half = found(mesh, named_spec("reducescatter", 16)).bound.objective
     whole = found(mesh, named_spec("allreduce", 16))
@@ -204,7 +204,7 @@ def test_an_allreduce_is_a_reducescatter_and_then_an_allgather() -> None:
     assert sum(schedule(whole).reduce) == 15 * 16
 
 
-def test_a_seed_gives_the_same_bytes_and_another_other_ones() -> None:
+def test_seed_gives_the_same_bytes_and_another_other_ones() -> None:
     spec = named_spec("allgather", 16)
     for machine in (resolve_topology("torus:4x4"), torus((4, 4), (50, 25))):
         first, again, other = (found(machine, spec, seed=s).plan for s in (1, 1, 2))
@@ -235,7 +235,7 @@ ASKED = [
 
 
 @pytest.mark.parametrize(("machine", "collective"), ASKED, ids=["", "halves", "alike", "routed"])
-def test_what_is_matched_again_is_never_worse(machine: Topology, collective: str) -> None:
+def test_rematching_never_increases_the_time(machine: Topology, collective: str) -> None:
     spec = named_spec(collective, machine.ranks)
     for seed in range(3):
         each = [
@@ -248,7 +248,7 @@ def test_what_is_matched_again_is_never_worse(machine: Topology, collective: str
         assert len({best.bound.lower_bound for best in each}) == 1
 
 
-def test_it_gets_better_by_that() -> None:
+def test_local_improvement_shortens_the_schedule() -> None:
     spec = named_spec("allgather", 16)
     plain, better = (found(UNEQUAL, spec, improve=u, alpha="travels") for u in (0, 0.05))
     assert better.bound.objective < plain.bound.objective
@@ -277,7 +277,7 @@ def test_jobs_change_no_byte(jobs: int) -> None:
     "raised", [restarts.AttemptStopped("timeout after 1 s"), KeyboardInterrupt()]
 )
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_what_ends_early_gives_the_best_so_far(
+def test_interrupted_search_returns_the_best_so_far(
     raised: BaseException, jobs: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     request = Request(torus((5, 5), (50, 12.5)), named_spec("allgather", 25), 1 << 20)
@@ -295,7 +295,7 @@ def test_what_ends_early_gives_the_best_so_far(
     assert is_right(schedule(outcome.best))
 
 
-def test_an_interrupt_before_anything_is_found_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupt_before_anything_is_found_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     def check(_: object) -> None:
         raise KeyboardInterrupt
 
@@ -316,7 +316,7 @@ def test_effort_ends_restarts_and_large_matchings_alike() -> None:
 
 
 @pytest.mark.parametrize("name", collective_names())
-def test_what_nothing_reaches_is_said(name: str) -> None:
+def test_unreachable_rank_is_reported(name: str) -> None:
     both_ways = (Link(0, 1, 1, 1.0, 1.0), Link(1, 0, 1, 1.0, 1.0))
     apart = Topology("apart", 3, both_ways, 1.0, 1.0)
     uneven = replace(apart, links=(*both_ways, Link(0, 2, 1, 1.0, 2.0)))
@@ -336,13 +336,13 @@ def test_times_far_beyond_microseconds_take_longer_ticks() -> None:
     assert violations(plan) == []
 
 
-def test_more_than_memory_holds_is_refused() -> None:
+def test_more_than_memory_holds_is_rejected() -> None:
     big = resolve_topology("mesh:256x256")
     with pytest.raises(InputError, match="transfers; this version keeps up to"):
         found(big, named_spec("allgather", big.ranks))
 
 
-def test_costs_beyond_any_tick_are_refused() -> None:
+def test_costs_beyond_any_tick_are_rejected() -> None:
     ring = resolve_topology("ring:4")
     slow = replace(ring, links=tuple(replace(k, gb_per_s=1e-12) for k in ring.links))
     with pytest.raises(InputError, match="more than can be counted: give smaller costs or sizes"):

@@ -101,7 +101,7 @@ def test_so_are_those_that_budgets_stand_for(name: str) -> None:
         assert best.bound.gap <= 0.01
 
 
-def test_what_is_sent_over_a_switch_is_a_message_of_two_rows_at_one_pace() -> None:
+def test_switched_transfer_is_one_message_of_two_rows() -> None:
     plan = schedule(found(star(3, Switch("hub"), (50.0, 25.0)), named_spec("broadcast", 3)))
     assert plan.message is not None
     assert plan.message.tolist() == [0, 0, 1, 1]
@@ -117,7 +117,7 @@ def test_only_where_it_comes_to_a_rank_is_a_chunk_reduced() -> None:
 
 
 def test_switches_lead_to_switches() -> None:
-    """Two leaves of two ranks, joined by two spines: half of what goes across takes each."""
+    """Two leaves of two ranks, joined by two spines that each carry half of the crossing data."""
     links = [(r, 4 + r // 2) for r in range(4)]
     links += [(leaf, spine) for leaf in (4, 5) for spine in (6, 7)]
     both = [Link(*edge, 1, 0.5, 10.0) for u, v in links for edge in ((u, v), (v, u))]
@@ -131,14 +131,14 @@ def test_switches_lead_to_switches() -> None:
     assert best.bound.gap <= 0.1
 
 
-def test_too_many_ways_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_ways_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(routes, "MAX_ROUTES", 11)
     assert found(star(3, Switch("hub")), named_spec("allgather", 3)).is_optimal
     with pytest.raises(InputError, match="'star': its switches join ranks in more than 11 ways"):
         found(star(4, Switch("hub")), named_spec("allgather", 4))
 
 
-def test_a_switch_that_leads_nowhere_joins_nobody() -> None:
+def test_switch_that_leads_nowhere_joins_nobody() -> None:
     links = (Link(0, 2, 1, 0.0, 1.0), Link(1, 2, 1, 0.0, 1.0))
     blind = Topology("blind", 2, links, 0.0, 1.0, switches=(Switch("hub"),))
     with pytest.raises(UnreachableError, match="no path"):
@@ -161,7 +161,7 @@ def test_switches_as_they_are_are_not_behind_the_best_degree(name: str, alpha: s
             assert direct.bound.objective <= unwound.bound.objective
 
 
-def test_of_degree_1_ranks_around_a_switch_are_a_ring() -> None:
+def test_unwound_switch_of_degree_1_is_a_ring() -> None:
     plan = schedule(found(star(5, Switch("hub")), named_spec("allgather", 5), switch_degree=1))
     assert plan.message is not None
     edges = [plan.topology.links[link].edge for link in plan.link.tolist()]
@@ -172,6 +172,6 @@ def test_of_degree_1_ranks_around_a_switch_are_a_ring() -> None:
         assert dst == (src + 1) % 5
 
 
-def test_what_has_no_switches_is_not_unwound() -> None:
+def test_machine_without_switches_stays() -> None:
     with pytest.raises(InputError, match="'ring:4' has no switch nodes to unwind: leave it out"):
         found(resolve_topology("ring:4"), named_spec("allgather", 4), switch_degree=1)

@@ -1,4 +1,4 @@
-"""Rounds of links that all cost alike: the last ones once more, and what a rank gets in one."""
+"""Rounds of equal links: rematching of the last ones, and assignments of a rank in one."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def greedy(of: MatchingProblem, seed: int) -> tuple[int, Sends]:
     "name",
     ["torus:4x4", "torus:8x8", "torus:16x16", "torus:5x5x5", "torus:6x6x6", "hypercube:8"],
 )
-def test_the_bound_is_met_where_links_taken_one_by_one_miss_it(name: str) -> None:
+def test_bound_is_met_where_links_taken_one_by_one_miss_it(name: str) -> None:
     machine = resolve_topology(name)
     spec = named_spec("allgather", machine.ranks)
     bests = [found(machine, spec, seed=seed) for seed in range(5)]
@@ -62,7 +62,7 @@ def test_the_bound_is_met_where_links_taken_one_by_one_miss_it(name: str) -> Non
 
 @settings(max_examples=times(40))
 @given(st.integers(0, 999), st.sampled_from(["torus:3x4", "hypercube:4", "mesh:3x3", "ring:9"]))
-def test_what_is_matched_again_is_right_and_no_later(seed: int, name: str) -> None:
+def test_rematched_schedule_is_valid_and_no_later(seed: int, name: str) -> None:
     of = task(resolve_topology(name), chunks=1 + seed % 2)
     assert of.forward is not None
     finish, sends = greedy(of, seed)
@@ -104,7 +104,7 @@ class OneByOne(thread_pair.WorkerThreads):
 
 
 @pytest.mark.parametrize("name", ["torus:6x6", "mesh:3x5x4", "hypercube:6"])
-def test_what_comes_out_does_not_depend_on_who_is_first(
+def test_result_is_independent_of_the_first_process(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(thread_pair, "MIN_SPLIT_LINKS", 2)
@@ -120,7 +120,7 @@ def test_what_comes_out_does_not_depend_on_who_is_first(
 
 @settings(max_examples=times(40))
 @given(st.data())
-def test_a_log_is_listed_by_round_chunk_and_link(data: st.DataObject) -> None:
+def test_log_is_listed_by_round_chunk_and_link(data: st.DataObject) -> None:
     net = task(resolve_topology(data.draw(st.sampled_from(["ring:3", "mesh:3x4", "ring:9"])))).net
     links, chunks = len(net.src), data.draw(st.sampled_from([1, 7, 50, 1000]))
     fired = data.draw(st.lists(st.lists(st.booleans(), min_size=links, max_size=links)))
@@ -137,7 +137,7 @@ def test_a_log_is_listed_by_round_chunk_and_link(data: st.DataObject) -> None:
     assert not sends.reduce.any()
 
 
-def test_a_matching_that_meets_the_bound_is_left_alone() -> None:
+def test_matching_that_meets_the_bound_is_left_alone() -> None:
     of = task(resolve_topology("mesh:4x4"))
     assert of.forward is not None
     finish, sends = greedy(of, 1)
@@ -145,7 +145,7 @@ def test_a_matching_that_meets_the_bound_is_left_alone() -> None:
 
 
 @pytest.mark.parametrize(("what", "most"), [("MAX_STATES", 255), ("MAX_LINKS", 3)])
-def test_what_is_too_large_is_left_alone(
+def test_too_large_problem_is_skipped(
     what: str, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     of = task(resolve_topology("torus:4x4"))
@@ -200,7 +200,7 @@ def kept(state: TransversalState) -> TransversalState:
 
 @settings(max_examples=times(200))
 @given(lacking())
-def test_a_rank_gets_as_many_chunks_as_can_be_and_the_scarcest(
+def test_rank_gets_as_many_chunks_as_can_be_and_the_scarcest(
     given: tuple[int, TransversalState],
 ) -> None:
     chunks, state = given
@@ -221,7 +221,7 @@ def test_a_rank_gets_as_many_chunks_as_can_be_and_the_scarcest(
         assert (len(got), sum(holders[chunk] for chunk in got)) == best
         holders[got] += 1
         if first == end and before.missing_count[node]:
-            break  # what it lacks never comes, so that nobody else is looked at
+            break  # its chunk never comes, so no other is examined
 
 
 def _most(held: BoolArray, node: int, sources: list[int], holders: IntArray) -> tuple[int, int]:

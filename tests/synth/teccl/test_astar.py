@@ -1,4 +1,4 @@
-"""TE-CCL in rounds: each goes on from the last, and all of them end in time, or leave what was."""
+"""TE-CCL in rounds: each continues the last, and all end in time or keep the former plan."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def posed_of(topology: Topology, chunk_bytes: int) -> SchedulingProblem:
 
 
 def rounds_of(ring: Topology) -> tuple[Schedule, list[str]]:
-    """Return what was found, and what found it."""
+    """Return the plan and its method."""
     events: list[Any] = []
     request = Request(ring, named_spec("allgather", ring.ranks), 4000)
     told = TECCL.Options(model="astar")
@@ -44,7 +44,7 @@ def rounds_of(ring: Topology) -> tuple[Schedule, list[str]]:
 
 
 def test_rounds_go_on_from_what_is_on_its_way() -> None:
-    """What holds a link beyond a round holds it in the next one, and what comes late comes then."""
+    """A transfer beyond a round occupies its link in the next one, and late arrivals come then."""
     posed = posed_of(resolve_topology("ring:3@10GB+0.5us"), 10_000)
     epochs = build_epochs(posed, max(1, posed.route_uses[0][0].busy // 4))
     first = EpochState.initial(epochs)
@@ -80,10 +80,10 @@ def test_rounds_that_do_not_end_leave_what_list_scheduling_found(
     assert rounds_of(ring)[0] == plan
 
 
-def test_a_round_leaves_time_to_others_and_to_the_end_of_presolve(
+def test_round_leaves_time_to_others_and_to_the_end_of_presolve(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """On a clock that tells a second more each time it is asked."""
+    """On a clock that advances a second with each query."""
     ticks = count(0)
     given: list[float] = []
 
@@ -105,7 +105,7 @@ def test_a_round_leaves_time_to_others_and_to_the_end_of_presolve(
 
 
 @pytest.mark.parametrize("part", ["_add_capacities", "_add_distance_objective"])
-def test_a_deadline_is_heard_while_a_model_is_made(part: str) -> None:
+def test_deadline_is_heard_while_a_model_is_made(part: str) -> None:
     posed = posed_of(resolve_topology("ring:3"), 1000)
     epochs = build_epochs(posed, epoch_length(posed, "slowest", 1))
     model = EpochMilp(epochs, SymmetryAction.identity(posed), 3, complete=False)

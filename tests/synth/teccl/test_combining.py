@@ -1,4 +1,4 @@
-"""What combines, chunk by chunk or directly: right, and never later than phase by phase."""
+"""Reductions, chunk by chunk or directly: valid, and never later than phase by phase."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ methods = st.sampled_from(["auto", "reversal", "direct"])
 def planned(
     topology: Topology, collective: str, size: int, units: float, **told: Any
 ) -> tuple[Solution, CombiningMethod]:
-    """Return what was found, and how."""
+    """Return the plan and its method."""
     request = Request(topology, named_spec(collective, topology.ranks), size)
     events: list[Any] = []
     options = TECCL.Options(**told)
@@ -74,7 +74,7 @@ def planned(
 
 @settings(max_examples=times(40, by_day=20), deadline=None)
 @given(st.data())
-def test_what_combines_is_right_and_no_faster_than_its_bound(data: st.DataObject) -> None:
+def test_reductions_are_valid_and_respect_the_bound(data: st.DataObject) -> None:
     topology, name, how = data.draw(machines), data.draw(combines), data.draw(methods)
     size, chunks = data.draw(st.sampled_from([1, 1000, 1 << 20])), data.draw(st.integers(1, 2))
     alpha = data.draw(st.sampled_from(["travels", "occupies"]))
@@ -157,7 +157,7 @@ def test_no_way_is_taken_that_is_later_than_phase_by_phase(data: st.DataObject) 
 
 @settings(max_examples=times(30, by_day=15), deadline=None)
 @given(st.data())
-def test_over_links_alone_chains_placed_anew_are_never_later(data: st.DataObject) -> None:
+def test_over_links_alone_chains_placed_again_are_never_later(data: st.DataObject) -> None:
     topology = replace(data.draw(unequal()), budgets=())
     clock = Clock.from_topology(topology, 1000, data.draw(st.sampled_from(AlphaModel)))
     posed = build_problem(topology, named_spec("allgather", topology.ranks).at(1), clock)
@@ -208,17 +208,17 @@ def test_spans_are_free_where_what_is_kept_one_by_one_is(asked: list[tuple[int, 
 
 
 def soonest(posed: SchedulingProblem, chunks: int, limit: int) -> int:
-    """Return the units of the best chains of some chunks, of all trees, roots and orders.
+    """Return the units of the best chains of some chunks, over all trees, roots and orders.
 
-    Each send begins as soon as may be after those before it: some order gives the best.
+    Each send begins as soon as possible after its predecessors, so some order is optimal.
 
     Args:
-        limit: units: of more it says no more than that.
+        limit: Units above which the exact value does not matter.
     """
     best, everyone = limit, frozenset(range(posed.ranks))
 
     def on(state: tuple[Any, ...], ends: tuple[int, ...], latest: int, last: int) -> None:
-        """Go on from what each rank has of each chunk: (contributions, since when), or nothing."""
+        """Continue from the state of each rank and chunk: (contributions, since when), or None."""
         nonlocal best
         if latest >= best:
             return
@@ -250,8 +250,8 @@ def soonest(posed: SchedulingProblem, chunks: int, limit: int) -> int:
 
 @settings(max_examples=times(15), deadline=None)
 @given(st.data())
-def test_the_model_of_chains_finds_the_best_of_all(data: st.DataObject) -> None:
-    """Two chunks are free, whose roots are any ranks; the third is not looked at."""
+def test_model_of_chains_finds_the_best_of_all(data: st.DataObject) -> None:
+    """Two chunks are free, with any ranks as roots, and the third is not examined."""
     topology = replace(data.draw(topologies(max_ranks=3)), budgets=())
     alpha, speed = st.sampled_from([0.0, 1.0, 2.5]), st.sampled_from([10.0, 25.0])
     links = tuple(
@@ -305,14 +305,14 @@ def test_symmetric_chains_are_images_of_one() -> None:
     assert sum(isinstance(s, ChainSend) and s.reduce for s in chain) == 12
 
 
-def test_the_same_twice() -> None:
+def test_equal_seeds_give_equal_results() -> None:
     plans = [
         planned(resolve_topology("torus:2x4"), "allreduce", 1 << 20, 0.3)[0].plan for _ in range(2)
     ]
     assert plans[0] == plans[1]
 
 
-def test_what_is_asked_in_epochs_is_not_sent_directly() -> None:
+def test_epoch_models_send_no_direct_messages() -> None:
     ring = resolve_topology("ring:4")
     _, how = planned(ring, "allreduce", 1000, 1.0, model="astar")
     assert how in {CombiningMethod.REVERSAL, CombiningMethod.OVERLAP}
@@ -320,7 +320,7 @@ def test_what_is_asked_in_epochs_is_not_sent_directly() -> None:
     assert how is CombiningMethod.REVERSAL
 
 
-def test_what_makes_no_sense_is_refused_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_arguments_give_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     ring = resolve_topology("ring:4")
     with pytest.raises(ParameterError, match="combine is direct, and allgather reduces nothing"):
         planned(ring, "allgather", 1000, 1.0, combine="direct")
@@ -332,7 +332,7 @@ def test_what_makes_no_sense_is_refused_in_a_sentence(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("at", ["direct", "chains"])
-def test_an_interrupt_keeps_the_best_by_then(at: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupt_keeps_the_best_by_then(at: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object) -> object:
         raise KeyboardInterrupt
 

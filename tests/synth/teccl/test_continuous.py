@@ -81,7 +81,7 @@ def test_schedules_are_right_and_no_faster_than_their_bound(data: st.DataObject)
 
 @settings(max_examples=times(20))
 @given(st.data())
-def test_the_best_of_small_machines_is_that_of_all_orders(data: st.DataObject) -> None:
+def test_best_of_small_machines_is_that_of_all_orders(data: st.DataObject) -> None:
     topology = replace(data.draw(topologies(max_ranks=3)), budgets=())
     alpha, speed = st.sampled_from([0.0, 1.0, 2.5]), st.sampled_from([10.0, 25.0])
     links = tuple(
@@ -141,14 +141,14 @@ def is_right_with_switches(plan: Schedule) -> bool:
         ("teccl-ndv2x2", "allreduce"),
     ],
 )
-def test_what_combines_is_read_backwards(machine: str, collective: str) -> None:
+def test_reductions_are_reversed_in_time(machine: str, collective: str) -> None:
     best = found(machine, collective, 1 << 20, units=0.5)
     assert isinstance(best.plan, Schedule)
     assert is_right_with_switches(best.plan)
 
 
-def test_what_models_leave_out_is_not_claimed() -> None:
-    """The model of all chunks at once ends, and a switch might hold or copy what it passes on."""
+def test_restricted_model_claims_no_bound() -> None:
+    """The model of all chunks at once ends, although a switch might store or copy its data."""
     best = found("rail:2x2", "broadcast", 1 << 20, units=20)
     assert "search" not in best.bound.scope
 
@@ -202,12 +202,12 @@ def test_images_of_sends_are_sends() -> None:
     assert len(model.x) <= len(action.representatives) * len(posed.src)
 
 
-def test_the_same_twice() -> None:
+def test_equal_seeds_give_equal_results() -> None:
     plans = [found("dgx1", "allgather", 1 << 20, chunks=2, units=1.0).plan for _ in range(2)]
     assert plans[0] == plans[1]
 
 
-def test_what_is_not_served_is_refused_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unserved_demand_gives_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(phase_search, "MAX_SENDS", 50)
     with pytest.raises(TooLargeError, match="ask 'sccl tacos'"):
         found("dgx1", "allgather", 1 << 20)
@@ -217,7 +217,7 @@ def test_what_is_not_served_is_refused_in_one_sentence(monkeypatch: pytest.Monke
         found(one_way, "allgather", 1 << 20)
 
 
-def test_an_interrupt_keeps_the_best_by_then(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupt_keeps_the_best_by_then(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object) -> object:
         raise KeyboardInterrupt
 
@@ -238,7 +238,7 @@ def test_without_time_there_is_nothing() -> None:
 
 @settings(max_examples=times(15, by_day=4))
 @given(st.data())
-def test_the_best_by_priorities_is_that_of_all_orders(data: st.DataObject) -> None:
+def test_best_by_priorities_is_that_of_all_orders(data: st.DataObject) -> None:
     topology = replace(data.draw(topologies(max_ranks=3)), budgets=())
     assume(topology.ranks == 3)
     alpha, speed = st.sampled_from([0.0, 1.0, 2.5]), st.sampled_from([10.0, 25.0])
@@ -264,8 +264,8 @@ def test_the_best_by_priorities_is_that_of_all_orders(data: st.DataObject) -> No
     assert found.bound.objective == found.bound.lower_bound == best
 
 
-def test_what_serves_nobody_is_not_sent_and_does_not_count() -> None:
-    """Of several tenants one may be late in a model, and sends that nobody waits for are free."""
+def test_useless_sends_are_removed_and_not_counted() -> None:
+    """One of several concurrent collectives may be late in a model, and useless sends are free."""
     edges = {(0, 1): (0, 2), (0, 2): (1, 2), (1, 0): (0, 3), (1, 2): (0, 3), (2, 1): (5, 3)}
     links = tuple(Link(*edge, 1, float(a), float(speed)) for edge, (a, speed) in edges.items())
     topology = Topology("three", 3, links, 0.0, 1.0)

@@ -1,4 +1,4 @@
-"""TE-CCL in epochs: what the models say is right, and the fewest epochs where these are known."""
+"""TE-CCL in epochs: solutions are valid, with the fewest epochs if these are known."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ TECCL = registry.load("teccl")
 def planned(
     topology: Topology, collective: str, size: int, units: float = 2.0, **told: Any
 ) -> tuple[Solution, list[Any]]:
-    """Return what was found, and the events on the way."""
+    """Return the plan and the events of the search."""
     request = Request(topology, named_spec(collective, topology.ranks), size)
     events: list[Any] = []
     outcome = registry.plan(
@@ -78,7 +78,7 @@ def at_once(topology: Topology) -> Topology:
 
 
 def check(epochs: Epochs, sends: tuple[ChunkSend, ...], buffers: int | None = None) -> int:
-    """Check sends by epoch as the model has them, told anew; return the epochs they take."""
+    """Check the sends by epoch of a model independently, and return their number of epochs."""
     posed, last = epochs.problem, 0
     there = {(c, r): 0 for c, own in enumerate(posed.holders) for r in own}
     loads: dict[tuple[int, int], dict[tuple[int, int, int], int]] = defaultdict(dict)
@@ -141,7 +141,7 @@ def test_schedules_are_right_and_no_faster_than_their_bound(data: st.DataObject)
 
 @settings(max_examples=times(25))
 @given(st.data())
-def test_what_models_say_holds_in_epochs(data: st.DataObject) -> None:
+def test_model_solution_is_valid_in_epochs(data: st.DataObject) -> None:
     topology = data.draw(machines)
     posed = posed_of(topology, data.draw(st.sampled_from(["allgather", "alltoall"])), 1 << 20)
     rule = data.draw(st.sampled_from(["fastest", "slowest"]))
@@ -165,7 +165,7 @@ def test_what_models_say_holds_in_epochs(data: st.DataObject) -> None:
     ],
 )
 def test_allgather_of_dgx1_in_epochs_is_as_published(chunks: int, count: int) -> None:
-    """TE-CCL, appendix G, Table 7: 25 KB chunks, no alpha; 50.57 s there for the last."""
+    """TE-CCL, appendix G, Table 7: 25 KB chunks, no alpha. The paper takes 50.57 s for the last."""
     posed = posed_of(at_once(resolve_topology("teccl-dgx1")), "allgather", 25_000, chunks)
     epochs = build_epochs(posed, epoch_length(posed, "slowest", 1))
     found = EpochMilp(epochs, SymmetryAction.identity(posed), count).solve(Effort(units=20))
@@ -173,7 +173,7 @@ def test_allgather_of_dgx1_in_epochs_is_as_published(chunks: int, count: int) ->
     assert check(epochs, found.sends) == count
     fewer = EpochMilp(epochs, SymmetryAction.identity(posed), count - 1).solve(Effort(units=2))
     assert fewer.sends is None
-    assert fewer.refuted or chunks > 2  # what is counted per rank shows it, a search hardly
+    assert fewer.refuted or chunks > 2  # counts per rank show it, a search hardly
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def copying(topology: Topology) -> Topology:
 
 @pytest.mark.parametrize("model", ["continuous", "milp", "astar"])
 def test_switches_that_copy_send_a_chunk_up_once(model: str) -> None:
-    """Seven get what one link brings to the switch: in the time of one."""
+    """Seven ranks get the data of one link to the switch in the time of one."""
     links = [Link(*edge, 1, 0.5, 10.0) for rank in range(8) for edge in ((rank, 8), (8, rank))]
     plain = Topology("star", 8, tuple(links), 0.5, 10.0, switches=(Switch("hub"),))
     switches = copying(plain)
@@ -237,7 +237,7 @@ def test_ports_take_one_chunk_in_an_epoch() -> None:
     assert any(s.load < length for spans in free.spans for s in spans)
 
 
-def test_what_serves_nothing_is_left_out() -> None:
+def test_useless_sends_are_removed() -> None:
     posed = posed_of(resolve_topology("ring:4"), "broadcast", 1000)
     way = {(posed.src[w], posed.dst[w]): w for w in range(len(posed.src))}
     scatter = replace_wanted(posed, {1})
@@ -262,7 +262,7 @@ def test_sends_are_placed_as_soon_as_may_be_and_never_together() -> None:
     assert [s.start for s in late] == [0, 3 * busy, 6 * busy]
 
 
-def test_a_horizon_that_is_too_short_is_said_with_one_that_is_not() -> None:
+def test_horizon_that_is_too_short_is_said_with_one_that_is_not() -> None:
     told: dict[str, Any] = {"model": "milp", "epoch": "slowest", "epochs": 3}
     with pytest.raises(ParameterError, match=r"epochs is 3: it is proved .* too few: 4 will do"):
         planned(at_once(resolve_topology("ring:8")), "allgather", 1 << 20, **told)
@@ -280,7 +280,7 @@ def test_a_horizon_that_is_too_short_is_said_with_one_that_is_not() -> None:
         ),
     ],
 )
-def test_what_cannot_be_is_refused(told: dict[str, Any], says: str) -> None:
+def test_impossible_request_is_rejected(told: dict[str, Any], says: str) -> None:
     with pytest.raises(ParameterError, match=says):
         planned(
             resolve_topology("ring:4@1GB+0.001us"),
@@ -290,13 +290,13 @@ def test_what_cannot_be_is_refused(told: dict[str, Any], says: str) -> None:
         )
 
 
-def test_models_that_are_too_large_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_models_that_are_too_large_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(astar, "MAX_VARIABLES", 10)
     with pytest.raises(TooLargeError, match="give longer epochs, fewer chunks"):
         planned(resolve_topology("ring:4"), "alltoall", 1 << 20, model="milp", buffers=0)
 
 
-def test_where_nothing_is_found_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_solution_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     nothing = MilpResult(None, refuted=False, effort_units=0.0)
     monkeypatch.setattr(EpochMilp, "solve", lambda *_: nothing)
     ring = resolve_topology("ring:4")
@@ -313,7 +313,7 @@ def test_effort_that_is_spent_between_symmetries_ends_the_search() -> None:
     assert outcome == Inconclusive("no schedule within a budget of 0.001")
 
 
-def test_a_model_is_not_made_to_its_end_after_time_is_over() -> None:
+def test_model_is_not_made_to_its_end_after_time_is_over() -> None:
     posed = posed_of(resolve_topology("ring:4"), "alltoall", 1000)
     epochs = build_epochs(posed, epoch_length(posed, "slowest", 1))
     with pytest.raises(OutOfTimeError):
@@ -326,7 +326,7 @@ def test_a_model_is_not_made_to_its_end_after_time_is_over() -> None:
     assert not told
 
 
-def test_the_same_twice() -> None:
+def test_equal_seeds_give_equal_results() -> None:
     told: dict[str, Any] = {"model": "astar", "units": 2.0}
     plans = [
         planned(resolve_topology("dgx1"), "allgather", 1 << 20, **told)[0].plan for _ in range(2)
@@ -363,7 +363,7 @@ def test_programs_are_feasible_where_clauses_are(data: st.DataObject) -> None:
     assert by["auto"].refuted == by["scip"].refuted
 
 
-def test_what_is_let_go_at_every_hop_may_be_an_epoch_less() -> None:
+def test_per_hop_release_may_save_an_epoch() -> None:
     """Two hops of 10.3 us are two epochs of 9.6: a tenth is let go at each."""
     told: dict[str, Any] = {"model": "milp", "buffers": 0}
     best, events = planned(resolve_topology("ring:5"), "allgather", 240_000, **told)
@@ -373,7 +373,7 @@ def test_what_is_let_go_at_every_hop_may_be_an_epoch_less() -> None:
 
 
 def test_horizons_are_looked_at_from_what_exact_time_fills() -> None:
-    """What is neither found nor refuted below it would take the effort."""
+    """Counts below it that are neither found nor refuted would use the budget."""
     posed = posed_of(resolve_topology("ring:5"), "allgather", 240_000)
     epochs = build_epochs(posed, epoch_length(posed, "fastest", 1))
     looked_at: list[int] = []

@@ -1,4 +1,4 @@
-"""TE-CCL where bandwidth varies: what is found is executed, and no earlier than its bound."""
+"""TE-CCL with time-varying bandwidth: plans are executed, and respect their bound."""
 
 from __future__ import annotations
 
@@ -101,10 +101,10 @@ def part(bandwidth: VariableBandwidth, edge: tuple[int, int], us: Fraction) -> F
 def passed(
     schedule: Schedule, bandwidth: VariableBandwidth, over: list[tuple[int, int]], ticks: int
 ) -> Fraction:
-    """Return the bytes that links pass together in some ticks, each from a begin of its own.
+    """Return the bytes that links pass together in some ticks, each from its own start.
 
     Args:
-        over: (link, tick from which it passes bytes); at each moment the slowest says how fast.
+        over: (link, first tick of its bytes). The slowest one sets the rate at each moment.
     """
     us = Fraction(schedule.tick_ps, 10**6)
     ends = [t for one in bandwidth.intervals for t in (one.from_us, one.to_us) if t is not None]
@@ -124,7 +124,7 @@ def passed(
 def check_bytes(schedule: Schedule, bandwidth: VariableBandwidth) -> None:
     """Check that all bytes of every transfer pass its links between its start and its end.
 
-    A switch that cuts through keeps nothing: what its links pass they pass at one pace.
+    A cut-through switch stores nothing, so its links pass data at one rate.
     """
     clock, topology = schedule.clock, schedule.topology
     alphas = clock.alpha if clock.model is AlphaModel.OCCUPIES else (0,) * len(topology.links)
@@ -188,7 +188,7 @@ def test_all_bytes_pass_in_the_time_of_their_transfers(data: st.DataObject) -> N
     ("bandwidth", "starts", "ends"),
     [
         (less(1, 2), (0, 2), (1, 3)),
-        (less(0.5, 1.5), (0, 2), (2, 3)),  # what it has begun before it ends after it
+        (less(0.5, 1.5), (0, 2), (2, 3)),  # an earlier start never ends later
         (less(0, 3, 0.5), (0, 2), (2, 3.5)),
         (less(0, None, 0.25), (0, 4), (4, 8)),
         (less(1, 2, 0, ((1, 0),)), (0, 1), (1, 2)),  # the other direction
@@ -204,7 +204,7 @@ def test_two_chunks_over_one_link(
     assert best.is_optimal
 
 
-def test_what_reduces_is_placed_anew_forwards() -> None:
+def test_reductions_are_rescheduled_forwards() -> None:
     schedule, best = found(PAIR, "reduce", 2000, less(1, 2), chunks=2)
     assert best.bound.objective == 3
     assert best.bound.lower_bound == 2  # of a bandwidth that does not vary
@@ -213,14 +213,14 @@ def test_what_reduces_is_placed_anew_forwards() -> None:
 
 @pytest.mark.parametrize("machine", ["full:2", "line:2", "ring:4"])
 def test_two_that_would_exchange_do_not_reduce_what_came_back(machine: str) -> None:
-    """What comes later than planned is no part of what was to be sent before it."""
+    """A late arrival is no part of a send planned before it."""
     bandwidth = less(0, 500, 0, ((1, 0),))
     schedule, _ = found(resolve_topology(machine), "allreduce", 12_000, bandwidth, units=0.5)
     assert violations(schedule) == []
 
 
 def test_ways_around_an_outage_are_taken() -> None:
-    """Of a ring of four, whose one link is out for good: three steps over the others."""
+    """A ring of four with one failed link: three steps over the others."""
     ring = resolve_topology("ring:4@1GB+0us")
     bandwidth = less(0, None, 0, ((0, 1),))
     for model in ("auto", "milp", "astar"):
@@ -229,7 +229,7 @@ def test_ways_around_an_outage_are_taken() -> None:
         assert best.is_optimal
 
 
-def test_chunks_of_unequal_sizes_are_placed_anew() -> None:
+def test_chunks_of_unequal_sizes_are_placed_again() -> None:
     ring, bandwidth = resolve_topology("ring:3@1GB+1us"), less(2, 9, 0.25, ((0, 1), (2, 0)))
     wire = CustomCollectiveWire(name="mine", ranks=3, allgatherv=(1000, 7000, 3000))
     request = Request(ring, custom_spec(wire, "mine"), 1)
@@ -255,7 +255,7 @@ def posed_of(
 
 @settings(max_examples=times(30), deadline=None)
 @given(st.data())
-def test_what_sets_out_later_never_arrives_earlier(data: st.DataObject) -> None:
+def test_later_start_never_arrives_earlier(data: st.DataObject) -> None:
     topology = data.draw(machines)
     posed = posed_of(topology, "allgather", 20_000, data.draw(bandwidths(topology)))
     way = data.draw(st.integers(0, len(posed.src) - 1))
@@ -269,7 +269,7 @@ def test_what_sets_out_later_never_arrives_earlier(data: st.DataObject) -> None:
 @settings(max_examples=times(20, by_day=10), deadline=None)
 @given(st.data())
 def test_epochs_carry_no_more_than_passes_within_them(data: st.DataObject) -> None:
-    """Of links alone: in no epoch, nor in several, more chunks than bytes could pass."""
+    """For links alone: in no sequence of epochs more chunks than bytes could pass."""
     topology = data.draw(topologies(max_ranks=4))
     topology = replace(topology, budgets=())
     bandwidth = data.draw(bandwidths(topology, lasting=False))
@@ -325,7 +325,7 @@ def test_models_that_are_too_large_leave_what_was_placed(monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("model", ["milp", "astar"])
 def test_budgets_of_odd_speeds_are_counted(model: str) -> None:
-    """What there is of such a budget in an epoch is far more than a number of 64 bits holds."""
+    """The capacity of such a budget in an epoch exceeds a 64-bit number by far."""
     speeds = {(0, 1): 7.3, (1, 2): 11.9, (2, 0): 5.7, (1, 0): 3.1}
     links = tuple(Link(*edge, 1, 0.3, speed) for edge, speed in speeds.items())
     bus = Budget("bus", tuple(speeds), 1, 13.7)
@@ -334,7 +334,7 @@ def test_budgets_of_odd_speeds_are_counted(model: str) -> None:
     check_bytes(schedule, less(1, 3, 0.25))
 
 
-def test_the_same_twice() -> None:
+def test_equal_seeds_give_equal_results() -> None:
     about = (resolve_topology("ring:4"), "allreduce", 10**6, less(5, 200, 0, ((0, 1),)), 0.2)
     assert found(*about)[0] == found(*about)[0]
 
@@ -370,7 +370,7 @@ STAR = Topology(
         (STAR, {}, less(1, 2), ParameterError, "give --switch nocopy"),
     ],
 )
-def test_what_cannot_be_is_refused(
+def test_impossible_request_is_rejected(
     topology: Topology,
     told: dict[str, Any],
     bandwidth: VariableBandwidth,
@@ -381,7 +381,7 @@ def test_what_cannot_be_is_refused(
         asked(topology, "broadcast", 2000, bandwidth, chunks=2, **told)
 
 
-def test_what_reduces_goes_around_what_is_out_for_good() -> None:
+def test_reductions_avoid_failed_links() -> None:
     with pytest.raises(UnreachableError, match="needs a link that has no bandwidth"):
         asked(PAIR, "reduce", 2000, less(1, None), chunks=2)
     ring = resolve_topology("ring:4@1GB+0us")
@@ -405,14 +405,14 @@ def test_no_horizon_is_passed_over_that_has_a_schedule(data: st.DataObject) -> N
         assert fewer.sends is None
 
 
-def test_an_epoch_is_that_of_plans_in_epochs_in_model_auto_too() -> None:
+def test_epoch_is_that_of_plans_in_epochs_in_model_auto_too() -> None:
     asked = "allgather", 40_000, less(1, 2, 0.5)
     assert not violations(
         found(resolve_topology("ring:4"), *asked, epoch="slowest", multiplier=2)[0]
     )
 
 
-def test_an_outage_is_waited_for_in_one_horizon() -> None:
+def test_outage_is_waited_for_in_one_horizon() -> None:
     posed = posed_of(PAIR, "allgather", 1000, less(0, 50))
     epochs = build_varying_epochs(posed, epoch_length(posed, "fastest", 1))
     assert epochs.min_epochs == 1

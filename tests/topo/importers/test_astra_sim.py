@@ -1,4 +1,4 @@
-"""Networks of ASTRA-sim: its examples, random ones against a slow reading, what is not right."""
+"""Networks of ASTRA-sim: its examples, random ones against a slow reader, invalid ones."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_examples(name: str, ranks: int, links: int, switches: int, speeds: set[
     assert measure_topology(machine).unreachable is None
 
 
-def test_a_ring_of_2_with_two_links_has_two_lanes() -> None:
+def test_ring_of_2_with_two_links_has_two_lanes() -> None:
     machine = imported("astra_sim/network/old_hierarchical_2020.json", "astra-sim").topology
     assert {k.lanes for k in machine.links if k.gb_per_s > 200} == {2}
 
@@ -58,7 +58,7 @@ def test_two_rings_are_the_torus_with_its_sides_the_other_way_round() -> None:
     assert machine.edges == resolve_topology("torus:8x4").edges
 
 
-def test_values_that_are_to_be_done_are_refused() -> None:
+def test_values_that_are_to_be_done_are_rejected() -> None:
     text = sample("astra_sim/network/dgx_v100_8gpu.yml").read_text()
     with pytest.raises(InputError, match=r"at `\$\.bandwidth\[0\]`"):
         ASTRA.read(text, Hints("m"))
@@ -118,7 +118,7 @@ def test_random_networks_are_wired_as_they_say(dimensions: list[tuple[str, int]]
         ("topology: [FullyConnected]\nnpus_count: [2000]", "joined pairs"),
     ],
 )
-def test_what_is_not_right_is_said(line: str, message: str) -> None:
+def test_invalid_file_is_reported(line: str, message: str) -> None:
     fields = {
         "topology": "[Ring]",
         "npus_count": "[4]",
@@ -132,7 +132,7 @@ def test_what_is_not_right_is_said(line: str, message: str) -> None:
         ASTRA.read("".join(f"{name}: {value}\n" for name, value in fields.items()), Hints("m"))
 
 
-def test_links_that_do_not_divide_are_refused() -> None:
+def test_links_that_do_not_divide_are_rejected() -> None:
     text = sample("astra_sim/network/old_hierarchical_2020.json").read_text()
     with pytest.raises(InputError, match=r"links-count\[1\] is 6 for AllToAll of 8"):
         ASTRA.read(text.replace("[2, 7, 1]", "[2, 6, 1]"), Hints("m"))

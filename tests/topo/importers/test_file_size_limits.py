@@ -53,7 +53,7 @@ def test_gpus_are_limited(name: str) -> None:
         load_importer(name).read(FORMATS[name](20_000, 20_000), HINTS)
 
 
-def test_a_matrix_of_more_numbers_than_it_says_is_read_no_further() -> None:
+def test_matrix_of_more_numbers_than_it_says_is_read_no_further() -> None:
     matrix = '<distances2 name="NVLinkBandwidth" nbobjs="2"><indexes>1 2</indexes>'
     matrix += f"<u64values>{'1 ' * 10**6}</u64values></distances2>"
     text = f'<topology><object type="Machine"/>{matrix}</topology>'
@@ -70,8 +70,8 @@ def test_pairs_that_switches_join_are_limited() -> None:
         load_importer("msccl-topology").read(json.dumps(told), HINTS)
 
 
-def test_a_box_of_many_gpus_is_read() -> None:
-    """Each edge once: what a GPU has is not looked up among all of them for each."""
+def test_box_of_many_gpus_is_read() -> None:
+    """Each edge is read once, without a scan of all edges for each GPU."""
     importer = load_importer("infragraph")
     text = importer.EXAMPLE.replace("choice: xpu, count: 2", "choice: xpu, count: 4000")
     text = text.replace("count: 1}", "count: 8}", 1)

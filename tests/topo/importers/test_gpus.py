@@ -1,4 +1,4 @@
-"""What is known of GPUs: their names as tools print them, and what their links carry."""
+"""GPU models: their names in tools, and the rates of their links."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from sccl.topo.importers.gpus import (
         ("B200", "b200"),
     ],
 )
-def test_a_gpu_is_known_by_what_tools_call_it(text: str, name: str) -> None:
+def test_gpu_is_known_by_what_tools_call_it(text: str, name: str) -> None:
     found = find_gpu(text)
     assert found is not None
     assert found.name == name
@@ -56,7 +56,7 @@ def test_others_are_not_taken_for_one(text: str) -> None:
     assert find_gpu(text) is None
 
 
-def test_a_user_hears_which_are_known() -> None:
+def test_user_hears_which_are_known() -> None:
     with pytest.raises(UnknownNameError, match=r"unknown GPU 'h1000': did you mean 'h100'.*mi300x"):
         parse_gpu("h1000")
 
@@ -111,7 +111,7 @@ def test_gpus_of_one_bus_and_device_are_partitions() -> None:
     assert find_partitions(["GPU0", "GPU1"]) == ()
 
 
-def test_a_slot_of_pcie_carries_what_its_generation_says() -> None:
+def test_slot_of_pcie_carries_what_its_generation_says() -> None:
     assert pcie_gb_per_s(3) == 12.5
     assert pcie_gb_per_s(5, 4) == pcie_gb_per_s(4, 8) == pcie_gb_per_s(3, 16)
     assert {gpu.pcie for gpu in GPUS} <= PCIE_X16_GB_PER_S.keys() & SOCKET_GB_PER_S.keys()

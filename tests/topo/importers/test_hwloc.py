@@ -1,4 +1,4 @@
-"""hwloc's XML: any machine that could be, every kind of matrix, and what is none."""
+"""hwloc's XML: random machines, every kind of matrix, and invalid files."""
 
 from __future__ import annotations
 
@@ -59,9 +59,7 @@ def test_any_machine_is_read_as_it_was_written(machine: Machine, newline: str) -
 
 
 @given(machines(), st.data())
-def test_what_is_left_of_a_machine_is_read_or_refused(
-    machine: Machine, data: st.DataObject
-) -> None:
+def test_truncated_machine_is_read_or_rejected(machine: Machine, data: st.DataObject) -> None:
     lines = written(machine).splitlines(keepends=True)
     at = data.draw(st.integers(0, len(lines) - 1))
     with contextlib.suppress(InputError):
@@ -77,7 +75,7 @@ def test_any_bytes_are_read_or_refused(content: bytes) -> None:
 
 
 def test_a_dgx2_is_the_catalogues() -> None:
-    """Six links of each of 16 V100 to switches, as hwloc tells them of a DGX-2."""
+    """Six links of each of 16 V100 to switches, as hwloc describes a DGX-2."""
     text = written(Machine({}, 3, tuple(range(16)))).replace("NVIDIA A100-SXM4-40GB", "Tesla V100")
     found, own = read(text, HINTS).topology, resolve_topology("dgx2")
     assert found.lanes() == own.lanes()
@@ -194,7 +192,7 @@ def test_one_hop_between_all_dies_is_not_believed(gpus: int) -> None:
         read(_xgmi_of_dies(gpus, values, hops), HINTS)
 
 
-def test_one_hop_between_all_of_a_mesh_is_said() -> None:
+def test_one_hop_between_all_of_a_mesh_is_reported() -> None:
     values, hops = _square(8, 1_000_000, 100_000), _square(8, 0, 1)
     found = read(_xgmi_of_dies(8, values, hops, "AMD Instinct MI300X"), HINTS)
     assert len(_lanes(found.topology)) == 28
@@ -247,13 +245,13 @@ def test_gpus_without_fast_links_are_joined_by_pcie() -> None:
     assert "no PCIe between them" not in _said(read(text, HINTS))
 
 
-def test_gpus_of_several_kinds_are_said() -> None:
+def test_gpus_of_several_kinds_are_reported() -> None:
     mixed = EXAMPLE.replace("Tesla V100-SXM2-16GB", "Tesla P100-SXM2-16GB", 1)
     assert "p100 (by the first: they are of several kinds)" in _said(read(mixed, HINTS))
     assert "several kinds" not in _said(read(EXAMPLE, HINTS))
 
 
-def test_partitions_of_a_device_are_refused() -> None:
+def test_partitions_of_a_device_are_rejected() -> None:
     text = _xgmi("0 100000 100000 100000 0 100000 100000 100000 0")
     text = text.replace(bus_id(1), bus_id(0).replace(".0", ".1"))
     with pytest.raises(InputError, match="GPUs 0 1 are partitions of the device"):
@@ -289,7 +287,7 @@ def _xgmi(values: str, hops: str = "", name: str = "XGMIBandwidth") -> str:
     return _above("Ahr", "Ahs", "Bhr").replace("</topology>", f"{matrices}</topology>")
 
 
-def test_a_speed_that_the_gpu_does_not_have_is_what_is_told() -> None:
+def test_speed_that_the_gpu_does_not_have_is_what_is_reported() -> None:
     found = read(written(PAIR).replace(" 100000 100000 ", " 30000 30000 "), HINTS)
     assert found.topology.lanes()[0, 1] == 1
     assert {link.gb_per_s for link in found.topology.links} == {30.0}
@@ -315,7 +313,7 @@ def _nic(number: int, name: str) -> str:
     )
 
 
-def test_a_console_is_no_gpu_where_others_are() -> None:
+def test_console_is_no_gpu_where_others_are() -> None:
     console = '<object type="PCIDev" pci_busid="0000:03:00.0" pci_type="0300 [1002:515e]"/>'
     text = _above("Ahr", "Ahs").replace(
         '<object type="Bridge">', f'{console}<object type="Bridge">', 1
@@ -325,7 +323,7 @@ def test_a_console_is_no_gpu_where_others_are() -> None:
     assert read(games, HINTS).topology.ranks == 2
 
 
-def test_a_sleeping_slot_tells_nothing() -> None:
+def test_sleeping_slot_tells_nothing() -> None:
     found = read(written(NO_LINKS).replace("31.507692", "3.938462"), HINTS)
     assert {link.gb_per_s for link in found.topology.links} == {25.0}  # of the A100
     assert "slower than PCIe 3, as GPUs that sleep are" in _said(found)
@@ -354,19 +352,19 @@ def test_messages_name_the_line(change: tuple[str, str], message: str) -> None:
         read(EXAMPLE.replace(*change, 1), HINTS)
 
 
-def test_a_file_without_gpus_says_how_to_write_one() -> None:
+def test_file_without_gpus_says_how_to_write_one() -> None:
     with pytest.raises(FormatError, match=r"no GPUs: .*lstopo --of xml --whole-io"):
         read('<topology version="2.0"><object type="Machine"/></topology>', HINTS)
 
 
-def test_what_is_large_is_refused() -> None:
+def test_large_file_is_rejected() -> None:
     with pytest.raises(TooLargeError, match=f"read to {MAX_OBJECTS}"):
         read(EXAMPLE.replace('nbobjs="2"', f'nbobjs="{MAX_OBJECTS + 1}"'), HINTS)
     with pytest.raises(TooLargeError, match="65 GPUs"):
         read(_above(*["Ahr"] * 65), HINTS)
 
 
-def test_a_doctype_names_a_file_that_is_not_read() -> None:
+def test_doctype_names_a_file_that_is_not_read() -> None:
     for doctype in ('SYSTEM "file:///nowhere/x.dtd"', 'PUBLIC "a" "http://localhost/x.dtd"'):
         text = EXAMPLE.replace('SYSTEM "hwloc2.dtd"', doctype)
         assert read(text, HINTS).topology == read(EXAMPLE, HINTS).topology

@@ -1,4 +1,4 @@
-"""Readers of machines: what all of them promise."""
+"""Importers of machines: their common contract."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_conforms(name: str) -> None:
 
 @pytest.mark.parametrize("name", importers.importer_names())
 @pytest.mark.parametrize("prefix", ["node01: ", " 0: ", "gpu-a.cluster:"])
-def test_a_prefix_of_all_lines_is_left_out(name: str, prefix: str) -> None:
+def test_prefix_of_all_lines_is_left_out(name: str, prefix: str) -> None:
     example = importers.load_importer(name).EXAMPLE.rstrip("\n") + "\n\n"
     if "\n" not in example.strip():
         return
@@ -35,7 +35,7 @@ def test_a_prefix_of_all_lines_is_left_out(name: str, prefix: str) -> None:
         assert found.understood == (line, *own.understood)
 
 
-def test_lines_of_several_machines_are_refused() -> None:
+def test_lines_of_several_machines_are_rejected() -> None:
     example = importers.load_importer("nvidia-smi").EXAMPLE.splitlines()
     text = "".join(f"node{i}: {line}\n" for line in example for i in (1, 2))
     with pytest.raises(InputError, match="f: lines begin with names of 2 machines, such as node1"):

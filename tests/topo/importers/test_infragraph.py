@@ -53,7 +53,7 @@ NET = link("net", 12.5, 2)
 
 
 def read(*devices: Json, alone: bool = False, **fields: object) -> Imported:
-    """Return what is read of devices, of which the first has XPUs."""
+    """Import devices, the first of which has XPUs."""
     file = devices[0] if alone else {"devices": list(devices), "links": [NET], **fields}
     return INFRA.read(json.dumps(file), Hints("m"))
 
@@ -182,7 +182,7 @@ SWITCH: Json = {
         (8, [{0}, {0}, {1}, {1}, {2}, {2}, {3}, {3}]),
     ],
 )
-def test_who_leaves_by_which_nic(nics: int, users: list[set[int]]) -> None:
+def test_gpus_leave_by_their_nics(nics: int, users: list[set[int]]) -> None:
     instances = [{"name": "host", "device": "box", "count": 2}, {"name": "sw", "device": "leaf"}]
     joined = [between("host.nic", "sw.port")]
     machine = read(server(nics), SWITCH, instances=instances, edges=joined).topology
@@ -205,7 +205,7 @@ def test_who_leaves_by_which_nic(nics: int, users: list[set[int]]) -> None:
     assert measure_topology(machine).unreachable is None
 
 
-def test_nics_of_a_box_alone_are_told() -> None:
+def test_nics_of_a_box_alone_are_reported() -> None:
     found = read(server(2), alone=True)
     assert [(nic.name, nic.ranks) for nic in found.nics] == [("nic.0", (0, 1)), ("nic.1", (2, 3))]
     assert len(found.topology.switches) == 1
@@ -215,7 +215,7 @@ def test_without_links_of_their_own_all_of_the_box_forwards() -> None:
     box = server(2)
     assert isinstance(box["edges"], list)
     machine = read({**box, "edges": box["edges"][1:]}, alone=True).topology
-    # The CPUs have two ends each, and are wires: what is left is the two PCIe switches, joined.
+    # The CPUs have two ends each and are wires, so the two joined PCIe switches remain.
     assert {s.name for s in machine.switches} == {"pcie.0", "pcie.1"}
     assert len(machine.links) == 2 * (4 + 1)
     assert {k.gb_per_s for k in machine.links} == {50.0}
@@ -282,7 +282,7 @@ def test_annotations_say_which_rank_each_is() -> None:
     assert "ranks are in the order of the file: not all are annotated" in found.assumed
 
 
-def test_a_thousand_gpus() -> None:
+def test_thousand_gpus() -> None:
     """Each in a box of 8 around 4 switches, at 8 rails of one leaf switch."""
     hosts = 128
     box = {
@@ -340,7 +340,7 @@ GOOD: Json = {
         ),
     ],
 )
-def test_what_is_not_right_is_said(change: Json, message: str) -> None:
+def test_invalid_file_is_reported(change: Json, message: str) -> None:
     with pytest.raises(InputError, match=message):
         read({**GOOD, **change}, alone=True)
 
@@ -353,13 +353,13 @@ def test_what_is_not_right_is_said(change: Json, message: str) -> None:
         ({"edges": [between("x.xpu", "y.xpu")]}, "instance 'x' is not listed"),
     ],
 )
-def test_what_is_not_right_of_instances_is_said(fields: Json, message: str) -> None:
+def test_invalid_instances_are_reported(fields: Json, message: str) -> None:
     whole = {"devices": [GOOD], "instances": [{"name": "a", "device": "box"}], **fields}
     with pytest.raises(InputError, match=message):
         INFRA.read(json.dumps(whole), Hints("m"))
 
 
-def test_a_device_within_itself_is_refused() -> None:
+def test_device_within_itself_is_rejected() -> None:
     box = {**GOOD, "components": [component("box", 2, "device")]}
     with pytest.raises(InputError, match="nested more than"):
         read(box, instances=[{"name": "a", "device": "box"}])

@@ -1,4 +1,4 @@
-"""Topologies of msccl-tools: read back, in an algorithm's file, and what switches limit."""
+"""Topologies of msccl-tools: round trips, also in an algorithm's file, and limits of switches."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MSCCL = load_importer("msccl-topology")
 
 
 def written(machine: Topology) -> dict[str, object]:
-    """Return a machine as msccl-tools has it; budgets, whose edges are any, as one switch each."""
+    """Return a machine in the format of msccl-tools, with one switch for each budget."""
     ranks, lanes = range(machine.ranks), machine.lanes()
     return {
         "msccl_type": "topology",
@@ -49,7 +49,7 @@ def test_random_machines_are_read_back(machine: Topology) -> None:
 PAIR = {"msccl_type": "topology", "name": "pair", "links": [[0, 2, 0], [2, 0, 0], [1, 0, 0]]}
 
 
-def test_a_switch_limits_all_that_goes_from_its_sources_to_its_goals() -> None:
+def test_switch_limits_all_that_goes_from_its_sources_to_its_goals() -> None:
     switches = [[[0], [1, 2], 1, "out"], [[1, 2], [0], 1, "in"], [[1], [2], 1, "none"]]
     found = MSCCL.read(json.dumps({**PAIR, "switches": switches}), Hints("m"))
     assert {b.edges for b in found.topology.budgets} == {((0, 1), (0, 2)), ((1, 0),)}
@@ -65,7 +65,7 @@ def test_a_switch_limits_all_that_goes_from_its_sources_to_its_goals() -> None:
         ({"switches": [[[0], [1], "x", "s"]]}, "no topology of msccl-tools"),
     ],
 )
-def test_what_is_not_right_is_said(change: dict[str, object], message: str) -> None:
+def test_invalid_file_is_reported(change: dict[str, object], message: str) -> None:
     with pytest.raises(FormatError, match=message):
         MSCCL.read(json.dumps(PAIR | change), Hints("m"))
 
@@ -135,7 +135,7 @@ def test_topology_of_taccl_shares_the_ways_of_a_switch() -> None:
         ({"copies": 0}, "no topology of TACCL"),
     ],
 )
-def test_topology_of_taccl_that_is_not_right_is_refused(
+def test_topology_of_taccl_that_is_not_right_is_rejected(
     change: dict[str, object], message: str
 ) -> None:
     with pytest.raises(InputError, match=message):

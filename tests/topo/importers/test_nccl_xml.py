@@ -1,4 +1,4 @@
-"""Topologies of NCCL and RCCL: every captured one, any that could be, and what is none."""
+"""Topologies of NCCL and RCCL: every captured one, random ones, and invalid ones."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_every_sample_is_read_as_it_says(name: str) -> None:
     assert speeds <= {mbps / 8000 for mbps in expected.get("net_speed_mbps", [])}
 
 
-def test_a_dump_of_a_dgx1_is_the_catalogues() -> None:
+def test_dump_of_a_dgx1_is_the_catalogues() -> None:
     found = imported(f"{FOLDER}/CONSTRUCTED_dgx1v_8gpu_nvlink_p2p.xml", "nccl-xml").topology
     assert sorted(_lanes(found, 25.0).values()) == sorted(resolve_topology("dgx1").lanes().values())
     matrix = imported("nvidia_smi_topo/dgx1v_8gpu_4nic.txt", "nvidia-smi").topology
@@ -105,7 +105,7 @@ def test_ranks_are_those_of_the_dump_where_they_differ_from_dev() -> None:
     )
 
 
-def test_a_bridge_slower_than_the_slot_below_it_decides() -> None:
+def test_bridge_slower_than_the_slot_below_it_decides() -> None:
     found = imported(f"{FOLDER}/aws_p5.48xl-topo_2026.xml", "nccl-xml").topology
     assert {link.gb_per_s for link in found.links} == {25.0}
 
@@ -136,9 +136,7 @@ def test_any_machine_is_read_as_it_was_written(machine: Machine, newline: str) -
 
 
 @given(machines(), st.data())
-def test_what_is_left_of_a_machine_is_read_or_refused(
-    machine: Machine, data: st.DataObject
-) -> None:
+def test_truncated_machine_is_read_or_rejected(machine: Machine, data: st.DataObject) -> None:
     lines = written(machine).splitlines(keepends=True)
     at = data.draw(st.integers(0, len(lines) - 1))
     text = "".join(lines[:at] + lines[at + 1 :])
@@ -163,7 +161,7 @@ def test_messages_name_the_line(change: tuple[str, str], message: str) -> None:
 
 
 def _cpu(*gpus: str, numa: int = 0) -> str:
-    """Return a NUMA node of GPUs: what each has in its device, by rank."""
+    """Return a NUMA node of GPUs from the device content of each rank."""
     devices = (
         f'<pci busid="{numa:04x}:{rank:02x}:00.0" class="0x030200" {SLOT}>\n{inside}\n</pci>\n'
         for rank, inside in enumerate(gpus, 1)
@@ -202,7 +200,7 @@ def test_nvlinks_to_cpus_join_no_gpus() -> None:
     assert _lanes(switched.topology, 25.0)[0, 1] == 6
 
 
-def test_several_ranks_of_a_gpu_are_refused() -> None:
+def test_several_ranks_of_a_gpu_are_rejected() -> None:
     link = ("0000:02:00.0", 4, "0x030200")
     text = f"<system>{_cpu(_gpu(0, link) + _gpu(1, link), _gpu(2), _gpu(3))}</system>"
     with pytest.raises(FormatError, match=r"^line 5: 2 ranks are on the GPU '0000:01:00.0'"):
@@ -230,7 +228,7 @@ def test_names_that_the_format_does_not_have_are_listed() -> None:
     assert "not used: nvlinks of <gpu>, <hca>" in read(text, HINTS).understood
 
 
-def test_a_width_that_is_not_told_is_said() -> None:
+def test_width_that_is_not_told_is_reported() -> None:
     text = EXAMPLE.replace('link_width="16"', 'link_width="?"')
     assert any("16 lanes, since link_width is missing" in k for k in read(text, HINTS).understood)
 
@@ -260,24 +258,24 @@ def test_devices_without_a_gpu_are_counted() -> None:
     ],
 )
 def test_gpus_at_switches_are_those_with_as_many_links(to_each_switch: int, says: str) -> None:
-    """Two switches; of one architecture, an A100 has 12 links and an A800 8."""
+    """Two switches. GPUs of one architecture differ: an A100 has 12 links and an A800 8."""
     text = written(Machine({}, to_each_switch, (0, 1, 2)))
     assert any(line.startswith(says) for line in read(text, HINTS).assumed)
 
 
-def test_gpus_of_several_kinds_are_said() -> None:
+def test_gpus_of_several_kinds_are_reported() -> None:
     found = read(EXAMPLE.replace('sm="70"', 'sm="80"', 1), HINTS)
     assert any("a100 (by the first: they are of several kinds)" in k for k in found.assumed)
     assert not any("several kinds" in line for line in read(EXAMPLE, HINTS).assumed)
 
 
-def test_partitions_of_a_device_are_refused() -> None:
+def test_partitions_of_a_device_are_rejected() -> None:
     text = EXAMPLE.replace("0000:07:00.0", "0000:06:00.1")
     with pytest.raises(InputError, match=r"GPUs 0 1 are partitions of the device 0000:06:00"):
         read(text, HINTS)
 
 
-def test_an_early_name_of_an_architecture_is_known() -> None:
+def test_early_name_of_an_architecture_is_known() -> None:
     for gcn, kind in (("940", "mi300a"), ("gfx940", "mi300a"), ("gfx941", "mi300x")):
         text = EXAMPLE.replace("nvlink", "xgmi").replace('sm="70"', f'gcn="{gcn}"')
         found = read(text, HINTS)
@@ -294,12 +292,12 @@ BOMBS = {
 
 
 @pytest.mark.parametrize("name", BOMBS)
-def test_entities_are_refused(name: str) -> None:
+def test_entities_are_rejected(name: str) -> None:
     with pytest.raises(FormatError, match=r"^line 1: it declares or uses an entity"):
         read(BOMBS[name], HINTS)
 
 
-def test_what_is_deep_or_long_is_refused() -> None:
+def test_deep_or_long_file_is_rejected() -> None:
     with pytest.raises(TooLargeError, match=f"more than {MAX_DEPTH} elements in one another"):
         read("<system>" + "<pci>" * 10**5, HINTS)
     with pytest.raises(TooLargeError, match=f"more than {MAX_ELEMENTS} elements"):

@@ -1,4 +1,4 @@
-"""Topologies of ns-3: machines written out and read back, SimAI's first line, what is not right."""
+"""Topologies of ns-3: machines written and read back, SimAI's first line, invalid files."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ NS3 = load_importer("ns3")
 
 
 def written(machine: Topology, shift: int) -> str:
-    """Return a machine whose links go both ways as such a text; nodes are moved round by so many.
+    """Format a machine with symmetric links, with rotated node numbers.
 
-    Lanes are links of their own.
+    Lanes are separate links.
     """
     nodes = machine.ranks + len(machine.switches)
     name = [(node + shift) % nodes for node in range(nodes)]
@@ -122,7 +122,7 @@ GOOD = "4 1 3\n3\n0 3 8Gbps 1us 0\n1 3 8Gbps 1us 0\n2 3 8Gbps 1us 0\n"
         (GOOD, "2 0 0\n", "no links"),
     ],
 )
-def test_what_is_not_right_is_said(old: str, new: str, message: str) -> None:
+def test_invalid_file_is_reported(old: str, new: str, message: str) -> None:
     assert old in GOOD
     with pytest.raises(InputError, match=message):
         NS3.read(GOOD.replace(old, new), Hints("m"))

@@ -89,7 +89,7 @@ def _check_machine(topology: Topology, expected: dict[str, Any]) -> None:
         ("h100_rows_0_6_glued_affinity_no_header.txt", "dgx-h100"),
     ],
 )
-def test_a_captured_machine_is_that_of_the_catalogue(sample: str, machine: str) -> None:
+def test_captured_machine_is_that_of_the_catalogue(sample: str, machine: str) -> None:
     mine, known = _read(sample).topology, resolve_topology(machine)
     assert (mine.links, mine.budgets) == (known.links, known.budgets)
     assert (mine.alpha_us, mine.gb_per_s) == (known.alpha_us, known.gb_per_s)
@@ -108,7 +108,7 @@ def test_nics_are_those_nearest_to_gpus() -> None:
     assert [nic.ranks for nic in _read("pcie_2gpu_a100_2nic.txt").nics] == [(0,), (1,)]
 
 
-def test_missing_rows_and_headers_are_said() -> None:
+def test_missing_rows_and_headers_are_reported() -> None:
     assumed = _read("h100_rows_0_6_glued_affinity_no_header.txt").assumed
     assert "without a header: 8 GPUs and 10 NICs, by the rows" in assumed
     assert "no row for GPU 7: the other rows give its links" in assumed
@@ -116,7 +116,7 @@ def test_missing_rows_and_headers_are_said() -> None:
     assert first.endswith("13 14 15: switches join these as they join the others")
 
 
-def test_what_the_user_says_of_the_gpu_is_taken() -> None:
+def test_gpu_option_overrides_the_file() -> None:
     b200 = _read("b200_8gpu.txt", gpu="NVIDIA B200").topology
     assert {link.gb_per_s for link in b200.links} == {50.0}
     guessed = _read("b200_8gpu.txt")
@@ -124,7 +124,7 @@ def test_what_the_user_says_of_the_gpu_is_taken() -> None:
     assert "b200, gb200, b300, gb300 would show as many, of 50 GB/s" in guessed.assumed
 
 
-def test_a_gpu_that_has_fewer_nvlinks_is_refused() -> None:
+def test_gpu_that_has_fewer_nvlinks_is_rejected() -> None:
     with pytest.raises(InputError, match=r"GPU0 and GPU1 are joined by 2 NVLinks.*l40 has 0"):
         read(EXAMPLE, Hints("m", gpu="l40"))
 
@@ -194,7 +194,7 @@ def test_cells_without_a_blank_between_them_are_two() -> None:
         ("NV2\t X \tSYS\tPIX", "NV2\t X \tSYS\tPIX\tPIX", "line 3: 5 cells, .* expected 4"),
     ],
 )
-def test_a_row_has_a_cell_for_each_gpu_and_nic(old: str, new: str, says: str) -> None:
+def test_row_has_a_cell_for_each_gpu_and_nic(old: str, new: str, says: str) -> None:
     assert old in EXAMPLE
     with pytest.raises(FormatError, match=says):
         read(EXAMPLE.replace(old, new), HINTS)
@@ -210,7 +210,7 @@ def test_rows_of_nics_are_those_of_gpus() -> None:
     assert "not used: rows of mlx5_0, which are not whole" in found.understood
 
 
-def test_a_gpu_off_the_switches_is_reached_over_pcie() -> None:
+def test_gpu_off_the_switches_is_reached_over_pcie() -> None:
     topology = _read("b200_gpu2_without_nvlink_rows_0_5_no_header.txt", gpu="b200").topology
     slow = {link.edge: link.gb_per_s for link in topology.links if link.lanes == 1}
     assert slow.keys() == {e for g in range(8) if g != 2 for e in ((2, g), (g, 2))}
@@ -244,7 +244,7 @@ def test_pairs_of_nvlink_are_joined_by_pcie() -> None:
     assert shared == slots | {"into socket of GPUs 0 1": 4, "out of socket of GPUs 0 1": 4}
 
 
-def test_other_vendors_links_are_taken_for_one_lane_and_that_is_said() -> None:
+def test_other_vendors_links_are_taken_for_one_lane_and_that_is_reported() -> None:
     found = _read("other_vendor_metax_8gpu_6nic.txt")
     fast = {link.edge for link in found.topology.links if link.alpha_us == 0.7}
     assert fast == {(a, b) for a in range(8) for b in range(8) if a != b and a // 4 == b // 4}
@@ -271,7 +271,7 @@ def test_underlined_headers_are_read_as_plain_ones() -> None:
         ("GPU1\tNV2", "GPU0\tNV2", "line 3: expected the X of GPU0 in column 0"),
     ],
 )
-def test_what_is_wrong_is_named_by_its_line(old: str, new: str, says: str) -> None:
+def test_error_names_its_line(old: str, new: str, says: str) -> None:
     assert old in EXAMPLE
     with pytest.raises(FormatError, match=says):
         read(EXAMPLE.replace(old, new), HINTS)
@@ -286,12 +286,12 @@ def test_what_is_wrong_is_named_by_its_line(old: str, new: str, says: str) -> No
         ("GPU999 X\n", "1000 GPUs, and matrices are read to 64"),
     ],
 )
-def test_what_cannot_be_read_is_refused(text: str, says: str) -> None:
+def test_unreadable_file_is_rejected(text: str, says: str) -> None:
     with pytest.raises(InputError, match=says):
         read(text, HINTS)
 
 
-def test_what_is_longer_than_any_matrix_is_refused() -> None:
+def test_too_long_matrix_is_rejected() -> None:
     with pytest.raises(TooLargeError, match="give the output of nvidia-smi topo -m alone"):
         read(EXAMPLE + " " * MAX_CHARACTERS, HINTS)
 

@@ -1,4 +1,4 @@
-"""YAML of strangers: what is read of it, what is refused, and that no text does more."""
+"""Untrusted YAML: the supported subset, rejected files, and no side effects."""
 
 from __future__ import annotations
 
@@ -52,18 +52,18 @@ def test_nothing_is_none_unless_it_is_quoted() -> None:
         ("a: \ud800", "no YAML"),
     ],
 )
-def test_what_is_refused(text: str, message: str) -> None:
+def test_motif_rejects_invalid_input(text: str, message: str) -> None:
     with pytest.raises(FormatError, match=message):
         parse_yaml(text)
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, "a: " * 3 + "[{" * MAX_DEPTH, "- " * 100_000])
-def test_what_is_deep_is_refused(text: str) -> None:
+def test_deep_file_is_rejected(text: str) -> None:
     with pytest.raises(InputError):
         parse_yaml(text)
 
 
-def test_what_is_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_file_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plain_yaml, "MAX_NODES", 100)
     assert parse_yaml("[" + "a," * 99 + "]") == ["a"] * 99
     with pytest.raises(TooLargeError, match="line 2: more than 100 entries"):

@@ -153,7 +153,7 @@ def test_pairs_of_no_bandwidth_have_no_link() -> None:
     assert not any("the file does not give the number" in line for line in found.assumed)
 
 
-def test_the_least_end_of_a_bandwidth_is_a_lane() -> None:
+def test_least_end_of_a_bandwidth_is_a_lane() -> None:
     speeds = dict.fromkeys(PAIRS, "64000-128000")
     topology = read(_amd_smi(BUS_IDS, LINK_TYPE=XGMI_PAIRS, NUMA_BW=speeds), HINTS).topology
     assert set(topology.lanes().values()) == {2}
@@ -181,7 +181,7 @@ def test_shownodesbw_is_read() -> None:
     assert not any(line.startswith("not used") for line in found.understood)
 
 
-def test_a_legend_has_no_errors_and_other_tables_are_listed() -> None:
+def test_legend_has_no_errors_and_other_tables_are_listed() -> None:
     legend = "\nLegend:\n SELF = Current GPU\n N/A = Not supported\n <BW from>-<BW to>\n"
     text = _amd_smi(BUS_IDS, LINK_TYPE=XGMI_PAIRS, NUMA_BW=SPEEDS, DMA=XGMI_PAIRS)
     found = read(text + legend, HINTS)
@@ -205,7 +205,7 @@ def test_hops_may_differ_where_weights_tell() -> None:
 
 
 @pytest.mark.parametrize("functions", [2, 4])
-def test_partitions_of_a_device_are_refused(functions: int) -> None:
+def test_partitions_of_a_device_are_rejected(functions: int) -> None:
     bus_ids = [f"0000:{bus}:00.{n}" for bus in ("05", "26") for n in range(functions)]
     pairs = list(combinations(range(2 * functions), 2))
     text = _amd_smi(bus_ids, LINK_TYPE=dict.fromkeys(pairs, "XGMI"))
@@ -223,7 +223,7 @@ def test_partitions_of_a_device_are_refused(functions: int) -> None:
         (8, "mi250x", "xGMIs to 7 GPUs, and a GPU mi250x has at most 5"),
     ],
 )
-def test_more_links_than_a_gpu_can_have_are_refused(
+def test_more_links_than_a_gpu_can_have_are_rejected(
     gpus: int, gpu: str | None, message: str
 ) -> None:
     bus_ids = [f"0000:{0x20 + i:02x}:00.0" for i in range(gpus)]
@@ -242,7 +242,7 @@ def test_an_mi300a_is_known() -> None:
     assert not any("at most" in line for line in found.assumed)
 
 
-def test_a_gpu_of_another_vendor_is_refused() -> None:
+def test_gpu_of_another_vendor_is_rejected() -> None:
     with pytest.raises(InputError, match="a100 is no GPU of AMD"):
         read(EXAMPLE, Hints("m", gpu="a100"))
 
@@ -264,7 +264,7 @@ def test_a_gpu_of_another_vendor_is_refused() -> None:
         ("=== Link Type", "=== Link Kind", ""),
     ],
 )
-def test_what_is_wrong_is_named(old: str, new: str, says: str) -> None:
+def test_fault_is_named(old: str, new: str, says: str) -> None:
     assert old in EXAMPLE
     text = EXAMPLE.replace(old, new, 99 if old == "XGMI" else 1)
     found = refusal(_importer(), text)
@@ -281,11 +281,11 @@ def test_what_is_wrong_is_named(old: str, new: str, says: str) -> None:
         ("WEIGHT TABLE:\n" + "GPU0 " * 65, "65 GPUs, and tables are read to 64"),
     ],
 )
-def test_what_cannot_be_read_is_refused(text: str, says: str) -> None:
+def test_unreadable_file_is_rejected(text: str, says: str) -> None:
     assert says in refusal(_importer(), text)
 
 
-def test_what_is_longer_than_any_listing_is_refused() -> None:
+def test_too_long_listing_is_rejected() -> None:
     with pytest.raises(TooLargeError, match="give the output of rocm-smi --showtopo alone"):
         read(EXAMPLE + " " * MAX_CHARACTERS, HINTS)
 

@@ -1,4 +1,4 @@
-"""Profiles of TACCL: published ones, matrices written out and read back, what is not right."""
+"""Profiles of TACCL: published ones, matrices written and read back, invalid files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TWO_NVLINKS = {(0, 1), (0, 4), (1, 3), (2, 3), (2, 6), (4, 5), (5, 7), (6, 7)}
 ONE_NVLINK = {(0, 2), (0, 3), (1, 2), (1, 5), (3, 7), (4, 6), (4, 7), (5, 6)}
 
 
-def test_the_lower_beta_is_that_of_pairs_with_two_nvlinks() -> None:
+def test_lower_beta_is_that_of_pairs_with_two_nvlinks() -> None:
     text = '{"name": "n_1MB", "gpus_per_node": 8, "alpha": 1, "node_betas_list": [10, 25]}'
     links = TACCL.read(text, Hints("m")).topology.links
     assert {k.edge for k in links if k.src < k.dst and k.gb_per_s == 100.0} == TWO_NVLINKS
@@ -51,7 +51,7 @@ def test_ndv2_is_a_dgx1_at_23_and_46_us_per_mb(name: str, betas: list[float]) ->
     assert nic.alpha_us == 2.6
 
 
-def test_the_profile_of_1_mb_is_of_lanes() -> None:
+def test_profile_of_1_mb_is_of_lanes() -> None:
     machine, _ = unify_lane_speeds(imported("taccl/topo/topo-ndv2-1MB.json", "taccl").topology)
     lanes = {edge: 2 for a, b in TWO_NVLINKS for edge in ((a, b), (b, a))}
     assert machine.lanes() == dict.fromkeys(machine.edges, 1) | lanes
@@ -90,7 +90,7 @@ def test_gpus_that_no_switches_join_have_a_link_for_each_pair(
     assert any("way to a switch" in line for line in found.assumed) == switched
 
 
-def test_an_alpha_that_the_file_has_is_the_files() -> None:
+def test_alpha_that_the_file_has_is_the_files() -> None:
     text = '{"name": "a_1MB", "gpus_per_node": 2, "alpha": 30, "node_betas_list": [100]}'
     own = TACCL.read(text, Hints("m")).topology
     assert (own.links[0].gb_per_s, own.alpha_us) == (10.0, 30.0)
@@ -135,7 +135,7 @@ def test_matrices_are_read_back(machine: Topology, beta: int) -> None:
         ({"name": "a_0MB"}, "expected a size above 0"),
     ],
 )
-def test_what_is_not_right_is_said(change: dict[str, object], message: str) -> None:
+def test_invalid_file_is_reported(change: dict[str, object], message: str) -> None:
     given = {"name": "m", "gpus_per_node": 4, "alpha": 1, "node_betas_list": [1]}
     with pytest.raises(InputError, match=message):
         TACCL.read(json.dumps(given | change), Hints("m"))
@@ -153,7 +153,7 @@ PAIR = {
 
 
 @pytest.mark.parametrize("nodes", [2, 3])
-def test_a_profile_stands_for_a_machine_of_several_nodes(nodes: int) -> None:
+def test_profile_stands_for_a_machine_of_several_nodes(nodes: int) -> None:
     machine = machine_of_profile(json.dumps(PAIR), nodes, "m")
     assert (machine.ranks, len(machine.chassis)) == (4 * nodes, nodes)
     between = [k for k in machine.links if k.src // 4 != k.dst // 4]
@@ -194,7 +194,7 @@ def test_a_profile_stands_for_a_machine_of_several_nodes(nodes: int) -> None:
         ({"gpus_per_node": None}, "`gpus_per_node`"),
     ],
 )
-def test_costs_that_are_missing_or_negative_are_told(
+def test_costs_that_are_missing_or_negative_are_reported(
     change: dict[str, object], message: str
 ) -> None:
     profile = {name: value for name, value in (PAIR | change).items() if value is not None}
@@ -202,6 +202,6 @@ def test_costs_that_are_missing_or_negative_are_told(
         machine_of_profile(json.dumps(profile), 2, "m")
 
 
-def test_no_json_is_said() -> None:
+def test_no_json_is_reported() -> None:
     with pytest.raises(FormatError, match="no profile of TACCL"):
         TACCL.read("{" * 10_000, Hints("m"))

@@ -1,4 +1,4 @@
-"""Who shares a PCIe switch: machines that are known, seen through their noise."""
+"""GPUs that share a PCIe switch: known machines, recovered from noisy measurements."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _hierarchies(draw: st.DrawFn) -> tuple[PcieHierarchy, int]:
 
 @given(_hierarchies(), st.randoms(use_true_random=False), st.sampled_from([0.0, 0.05, 0.1]))
 @settings(max_examples=times(100))
-def test_a_hierarchy_is_found_again(
+def test_hierarchy_is_found_again(
     made: tuple[PcieHierarchy, int], rng: random.Random, noise: float
 ) -> None:
     hierarchy, cpus = made
@@ -144,7 +144,7 @@ def test_machines_that_are_numbered_differently_look_alike() -> None:
         ("full:9", PcieHierarchy(0, (tuple(range(9)),), 0), "more than 100000 symmetries"),
     ],
 )
-def test_what_cannot_be_put_near_the_nic_is_told(
+def test_ambiguous_nic_location_is_reported(
     machine: str, hierarchy: PcieHierarchy, says: str
 ) -> None:
     topology = resolve_topology(machine)

@@ -55,7 +55,7 @@ def test_without_noise_the_costs_come_back(alpha: float, beta: float) -> None:
 def test_every_time_is_near_that_of_the_true_costs(
     alpha: float, beta: float, number: int, outliers: float
 ) -> None:
-    """Noise of 10 % and outliers: whatever the fit makes of each cost, times are right.
+    """With noise of 10 % and outliers, times are correct even if the costs are not.
 
     Within 2 % in the median of many draws, and within 32 % in the worst of 3,000.
     """
@@ -69,7 +69,7 @@ def test_every_time_is_near_that_of_the_true_costs(
         assert math.isclose(us, timing.us[0], rel_tol=0.4)
 
 
-def test_the_costs_lie_in_their_intervals_about_as_often_as_is_said() -> None:
+def test_costs_lie_in_their_intervals_about_as_often_as_is_reported() -> None:
     rng = random.Random(seed("intervals"))  # noqa: S311 - the same every time
     inside, widths = 0, []
     for number in range(60):
@@ -82,7 +82,7 @@ def test_the_costs_lie_in_their_intervals_about_as_often_as_is_said() -> None:
     assert statistics.median(widths) < 1.2
 
 
-def test_the_same_measurements_give_the_same_fit() -> None:
+def test_same_measurements_give_the_same_fit() -> None:
     made = measured({EDGE: (1.0, 50.0)}, 2, "same", 0.2, 0.1)
     assert fit_links(made) == fit_links(replace(made, timings=made.timings))
 
@@ -94,7 +94,7 @@ def test_outliers_hardly_move_a_fit() -> None:
     assert math.isclose(plain.us_per_mb.value, moved.us_per_mb.value, rel_tol=0.1)
 
 
-def test_the_least_repetition_sees_through_what_else_a_machine_does() -> None:
+def test_least_repetition_sees_through_what_else_a_machine_does() -> None:
     """Six of ten repetitions take up to twenty times as long: most medians are of no use."""
     rng = random.Random(seed("busy"))  # noqa: S311 - the same every time
     still = measured({EDGE: (1.0, 50.0)}, 2, "still")
@@ -110,7 +110,7 @@ def test_the_least_repetition_sees_through_what_else_a_machine_does() -> None:
     assert median.us_per_mb.value > 100
 
 
-def test_a_link_without_latency_has_none() -> None:
+def test_link_without_latency_has_none() -> None:
     (fit,) = fit_links(measured({EDGE: (0.0, 50.0)}, 2, "none", 0.05))
     assert 0 <= fit.alpha_us.low <= fit.alpha_us.value < 0.05
     assert math.isclose(fit.us_per_mb.value, 50, rel_tol=0.05)
@@ -134,13 +134,13 @@ def _rows(us: dict[int, float]) -> Measurements:
         ({1024: 1.0, 2048: 2.0}, "has 2 timings of 2 sizes, expected at least 3"),
     ],
 )
-def test_what_fits_no_alpha_and_beta_is_refused(us: dict[int, float], says: str) -> None:
+def test_unfittable_measurements_are_rejected(us: dict[int, float], says: str) -> None:
     with pytest.raises(ParameterError, match=says) as told:
         fit_links(_rows(us))
     assert re.search("measurements 'odd' fit no alpha and beta: .*; measure again", str(told.value))
 
 
-def test_times_that_depend_on_no_bytes_at_all_are_refused() -> None:
+def test_times_that_depend_on_no_bytes_at_all_are_rejected() -> None:
     usual = measured({EDGE: (1.0, 50.0)}, 2, "usual")
     constant = tuple(replace(timing, us=(5.0,)) for timing in usual.timings)
     with pytest.raises(
@@ -199,7 +199,7 @@ def _fits(draw: st.DrawFn) -> list[LinkFit]:
 
 @given(_fits(), st.sampled_from([0.0, 0.1]))
 @settings(max_examples=times(100))
-def test_a_shared_cost_lies_in_all_intervals_of_its_links_but_for_rounding(
+def test_shared_cost_lies_in_all_intervals_of_its_links_but_for_rounding(
     fits: list[LinkFit], alike: float
 ) -> None:
     costs = shared_costs(fits, alike)
@@ -227,7 +227,7 @@ def test_most_links_that_can_share_a_rate_do(fits: list[LinkFit]) -> None:
     assert max(shared.values()) >= most
 
 
-def test_a_known_machine_keeps_what_was_not_measured() -> None:
+def test_known_machine_keeps_what_was_not_measured() -> None:
     known = resolve_topology("dgx1")
     machine = replace(known, budgets=(Budget("bus", ((0, 1), (1, 0)), 1),))
     made = measured({k.edge: (0.5, 40.0 / k.lanes) for k in machine.links}, 8, "dgx1")
@@ -241,7 +241,7 @@ def test_a_known_machine_keeps_what_was_not_measured() -> None:
     assert found.source.endswith(known.source)
 
 
-def test_a_machine_that_was_not_measured_is_refused() -> None:
+def test_machine_that_was_not_measured_is_rejected() -> None:
     made = measured({(0, 1): (1.0, 50.0), (1, 0): (1.0, 50.0)}, 2, "two")
     costs = shared_costs(fit_links(made))
     with pytest.raises(ParameterError, match="'ring:4' has 4 ranks, measurements 'known' are of 2"):

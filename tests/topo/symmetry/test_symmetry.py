@@ -1,4 +1,4 @@
-"""Symmetries: found, known, given and checked; synthesis under them; the streaming judge."""
+"""Symmetries: search, known ones, user input and checks, synthesis, and the streaming judge."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_all_automorphisms_are_found(text: str) -> None:
 
 
 @given(topologies(max_ranks=5), st.data())
-def test_what_is_found_passes_the_check(machine: Topology, data: st.DataObject) -> None:
+def test_found_symmetries_pass_the_check(machine: Topology, data: st.DataObject) -> None:
     spec = dual_of(data.draw(specs(machine.ranks))).spec
     collective = spec.at(spec.unit)
     found = automorphisms(machine, collective)
@@ -97,7 +97,7 @@ def test_what_is_found_passes_the_check(machine: Topology, data: st.DataObject) 
             check_symmetry(machine, collective, other)
 
 
-def test_the_error_names_the_image_that_breaks() -> None:
+def test_error_names_the_image_that_breaks() -> None:
     ring, allgather = resolve_topology("ring:4"), named_spec("allgather", 4).at(1)
     check_symmetry(ring, allgather, (1, 2, 3, 0))
     bus = Budget("bus", ((0, 1), (1, 2)), 1)
@@ -128,7 +128,7 @@ def test_the_error_names_the_image_that_breaks() -> None:
 @settings(max_examples=times(100))
 @given(st.permutations(range(9)), st.integers(0, 40))
 def test_powers_of_permutations(image: list[int], exponent: int) -> None:
-    """What is said of cycles is what applying it again and again does."""
+    """The cycles agree with repeated application."""
     one, again = tuple(image), identity_permutation(9)
     for _ in range(exponent):
         again = compose(again, one)
@@ -193,7 +193,7 @@ def test_groups(machine: str, collective: str, chunks: int, names: list[str] | N
     assert all(s.chunk_shift == 0 for g in only for s in g.generators)
 
 
-def test_a_machine_that_only_bears_a_name_is_found_out() -> None:
+def test_machine_that_only_bears_a_name_is_found_out() -> None:
     line = replace(resolve_topology("line:4"), name="ring:4")
     names = [g.name for g in candidate_groups(line, named_spec("allgather", 4).at(1), "auto")]
     assert names == ["2 symmetries that move every rank"]
@@ -263,7 +263,7 @@ def test_algorithms_that_meet_both_bounds(case: tuple[str, str, int, int, int]) 
     assert len(plain.sends) == found.algorithm.num_sends
 
 
-def test_a_thousand_ranks() -> None:
+def test_thousand_ranks() -> None:
     found = solve.solve(
         instance := instance_of("torus:32x32", "allgather", 4, 32, 1023),
         groups=candidate_groups(instance.topology, instance.collective, "auto"),
@@ -331,7 +331,7 @@ def test_chunk_orbits_and_their_ways() -> None:
 def test_judges_of_symmetric_algorithms_see_every_kind_of_violation(
     judge: Callable[[SymmetricAlgorithm], list[Violation]],
 ) -> None:
-    """By what one chunk does, and by all sends."""
+    """By the sends of one chunk, and by all sends."""
 
     def kind(algorithm: SymmetricAlgorithm) -> str:
         found = judge(algorithm)
@@ -387,7 +387,7 @@ def test_both_judges_agree_on_damaged_algorithms(rng: random.Random) -> None:
     assert bool(violations(damaged)) == bool(stream_violations(damaged)) == found
 
 
-def test_streams_of_combining_collectives_are_refused() -> None:
+def test_streams_of_combining_collectives_are_rejected() -> None:
     machine = resolve_topology("ring:4")
     with pytest.raises(CollectiveError, match="reduces"):
         first_violation(machine, named_spec("allreduce", 4).at(4), (1,), [])
@@ -417,7 +417,7 @@ def test_files_of_symmetric_algorithms(tmp_path: Path) -> None:
             load_algorithm(path)
 
 
-def test_what_is_too_large_to_write_out_says_so() -> None:
+def test_too_large_algorithm_is_reported() -> None:
     huge = replace(symmetric(), num_sends=10**9)
     with pytest.raises(TooLargeError, match="can be verified but not listed"):
         expand_algorithm(huge)
@@ -456,7 +456,7 @@ def test_switches_are_no_other_ranks() -> None:
     assert automorphisms(machine, named_spec("allgather", 2).at(1)) == ()
 
 
-def test_a_wrong_number_of_sends_is_seen() -> None:
+def test_wrong_number_of_sends_is_seen() -> None:
     good = symmetric()
     assert [v.kind for v in violations(replace(good, num_sends=1))] == ["range"]
 

@@ -1,4 +1,4 @@
-"""Bundles in real jobs: what they serve, beside gloo; who serves it; and how waits in vain end."""
+"""Bundles in real jobs: served calls next to gloo, carriers, and ends of vain waits."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def said(env: dict[str, str], ranks: int = 2) -> str:
         pytest.param("oldest", 4, marks=pytest.mark.nightly),
     ],
 )
-def test_what_bundles_serve_is_what_gloo_does(release: str, ranks: int) -> None:
+def test_bundles_compute_the_results_of_gloo(release: str, ranks: int) -> None:
     lines = finished(run_job(release, ranks, "torch_hosted.py"))
     assert lines == sorted(f"{r}: {n}" for r in range(ranks) for n in (461, 18))
 
@@ -68,7 +68,7 @@ d.destroy_process_group()
 """
 
 
-def test_what_gloo_does_overtakes_no_barrier_that_waits_for_a_bundle() -> None:
+def test_gloo_call_overtakes_no_barrier() -> None:
     """One rank is busy when it calls the barrier, the other is not: both scatter after it."""
     told = finished(run_job("oldest", 2, "run_code.py", OVERTAKING))
     assert told == ["[2.0, 2.0, 2.0] [1.0, 1.0]"] * 2
@@ -124,7 +124,7 @@ def test_projects_that_are_named_serve_what_they_have(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("how", "wanted"),
     [
-        ("dies", {"0": "gone: rank", "2": "gone: rank"}),  # who leaves for that may be told of, too
+        ("dies", {"0": "gone: rank", "2": "gone: rank"}),  # a leaving rank may be reported, too
         ("stands", {"0": "all_reduce of 3 float32 by ranks 0, 1, 2 failed"}),
         pytest.param(
             "dies-within",

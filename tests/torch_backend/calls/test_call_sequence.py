@@ -1,4 +1,4 @@
-"""What is issued when, by the sequence of calls alone."""
+"""Order of issues, by the sequence of calls alone."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def plans(draw: st.DrawFn) -> tuple[list[str], list[int], list[IssuedMotif]]:
 def test_all_that_is_planned_is_issued_once_and_in_order(
     plan: tuple[list[str], list[int], list[IssuedMotif]], changes: list[str]
 ) -> None:
-    """Operations of several calls once they have all; in a cut, of as many as there are."""
+    """Operations of several calls are complete together, and in a cut as many as there are."""
     program, ops, order = plan
     calls = []
     for change in changes:
@@ -55,14 +55,14 @@ def test_all_that_is_planned_is_issued_once_and_in_order(
         assert keys == sorted(keys)
 
 
-def test_an_iteration_as_planned_comes_before_planned_ones() -> None:
+def test_iteration_as_planned_comes_before_planned_ones() -> None:
     sequence = CallSequence("ab", [0, 1], [(0, 0, 0), (1, 0, 0)])
     assert [sequence.submit(call)[0] for call in "xaabab"] == [*[None] * 4, (0, 0), (0, 1)]
     assert sequence.submit("b")[0] is None
     assert (sequence.cuts, sequence.planned) == (1, False)
 
 
-def test_a_step_ahead_is_issued_before_what_is_called_before() -> None:
+def test_step_ahead_is_issued_before_what_is_called_before() -> None:
     """As a prefetch is, of which the first window has none to be issued."""
     sequence = CallSequence("ab", [0, 1], [(0, 0, 1), (1, 0, 0)])
     for call in "ab":

@@ -1,6 +1,6 @@
-"""Tensors that are not on the CPU: a stand-in for NCCL shows when it is asked, and for what.
+"""Tensors outside the CPU: a stand-in for NCCL shows its calls.
 
-No GPU is needed; none was ever used.
+No GPU is needed, and none was ever used.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SIZES = (24, 36, 48)
 
 
 def refused(lacks: str) -> list[str]:
-    """Return what is said of tensors that nothing carries, where torch lacks something."""
+    """Return the error for tensors without a carrier, if torch lacks a backend."""
     return [
         "tensors on meta are not served: give them on cpu, cuda",
         f"calls of tensors on cuda go by NCCL, and this torch {lacks}: give tensors on the CPU",
@@ -30,7 +30,7 @@ def refused(lacks: str) -> list[str]:
 
 
 def said(release: str, *words: str, env: dict[str, str]) -> list[str]:
-    """Return what each of the ranks prints, and the last of them also when the stand-in ends."""
+    """Return the output of the ranks, with the last one also after the end of the stand-in."""
     env = {"SCCL_BUNDLES": "0", "CUDA_VISIBLE_DEVICES": "", **env}
     done = run_job(release, RANKS, "torch_on_devices.py", *words, env=env)
     finished(done)
@@ -56,10 +56,10 @@ def calls(step: int, *places: int) -> list[str]:
 def test_calls_go_in_the_order_of_the_plan(
     rows: dict[tuple[str, ...], str], places: tuple[int, ...], failed: str, tmp_path: Path
 ) -> None:
-    """Once a step was as the plan has it; in the streams where they were called, not issued.
+    """Calls match the plan after one step, in the streams of the calls.
 
-    What follows upon a call comes after all that the plan has before, and who waits for one that
-    could not be made is told. Those that are merged are made one after the other.
+    Work after a call follows everything that the plan has before it, and waits for a failed call
+    raise. Merged calls run one after the other.
     """
     (op, _), *_ = ops_of(RANKS)
     ops = [(replace(op, id=f"allreduce-{size}", count=size), "whole") for size in SIZES]

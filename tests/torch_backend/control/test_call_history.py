@@ -1,4 +1,4 @@
-"""What a job was heard to call, and what a rank measures under a plan."""
+"""Call histories of jobs, and measurements of ranks under a plan."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ def test_iterations_are_found_where_they_begin() -> None:
         ("acbacbacbacb", "of the last 12 calls no 3 in a row are those that it expects"),
     ],
 )
-def test_a_plan_of_something_else_is_refused(calls: str, why: str) -> None:
+def test_plan_of_something_else_is_rejected(calls: str, why: str) -> None:
     with pytest.raises(InputError, match=why):
         begins(calls, "abc")
 
 
-def test_a_job_that_a_plan_is_not_of_is_told_so_after_some_steps() -> None:
+def test_job_that_a_plan_is_not_of_is_told_so_after_some_steps() -> None:
     program = [KEYS[name] for name in "abc"]
 
     def told(calls: str) -> str:
@@ -62,9 +62,7 @@ def test_a_job_that_a_plan_is_not_of_is_told_so_after_some_steps() -> None:
 
 
 @given(st.text("abcd", max_size=8), st.text("abc", min_size=1, max_size=4), st.integers(2, 5))
-def test_whatever_came_before_a_job_that_repeats_is_known(
-    before: str, program: str, times: int
-) -> None:
+def test_repetition_is_detected_after_any_prefix(before: str, program: str, times: int) -> None:
     calls = before + program * times
     found = begins(calls, program)
     assert found
@@ -99,6 +97,6 @@ def test_measures_say_where_time_goes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert measures.taken() is None
 
 
-def test_a_script_may_be_of_no_plan() -> None:
+def test_script_may_be_of_no_plan() -> None:
     none = PlanScript(ranks=2)
     assert parse_script(format_script(none), "it") == none

@@ -74,7 +74,7 @@ def test_ranks_run_one_plan_in_each_iteration_whatever_happens(seed: int) -> Non
     settle(world)
     ledger = current_ledger(world.store)
     logged = {v: ledger.logged_decision(v) for v in range(1, ledger.latest_version() + 1)}
-    assert all(logged.values())  # time ends what ranks or coordinators do not
+    assert all(logged.values())  # the time limit ends the rest
     highest = max((v for v, decision in logged.items() if decision == b"commit"), default=0)
     assert {rank.follower.active for rank in world.ranks} == {highest}
     assert len({rank.plan for rank in world.ranks}) == 1
@@ -90,10 +90,10 @@ FORGERIES = st.tuples(
 @pytest.mark.parametrize("key", [KEY, None], ids=["signed", "unsigned"])
 @settings(max_examples=times(100))
 @given(st.integers(0, 2**32), st.lists(FORGERIES, min_size=1, max_size=8))
-def test_whoever_writes_into_the_store_mixes_no_plans(
+def test_concurrent_writers_mix_no_plans(
     key: bytes | None, seed: int, forgeries: list[tuple[str, int, bytes]]
 ) -> None:
-    """The world compares the plans of all ranks in each iteration; no call of a job raises."""
+    """The world compares the plans of all ranks in each iteration, and no call of a job raises."""
     world, chance = World(key=key), Random(seed)  # noqa: S311 - of calls, not of secrets
     for forgery in forgeries:
         for _ in range(20):
@@ -125,7 +125,7 @@ def settle(world: World) -> None:
 
 
 class Job:
-    """Ranks that vote for what begins with "good", and a coordinator."""
+    """Ranks that vote for content that begins with "good", and a coordinator."""
 
     def __init__(self, key: bytes | None = None, log: Path | None = None) -> None:
         self.store = MemoryJobStore()
@@ -155,7 +155,7 @@ class Job:
         return {follower.adopt_agreed(least) for follower in self.followers}
 
 
-def test_a_plan_that_all_can_run_becomes_active() -> None:
+def test_plan_that_all_can_run_becomes_active() -> None:
     job = Job(KEY)
     assert job.agree() == {None}
     assert job.coordinator.propose(b"good 1") == 1
@@ -180,7 +180,7 @@ def test_a_plan_that_all_can_run_becomes_active() -> None:
     assert job.coordinator.open_versions() == []
 
 
-def test_a_plan_that_one_refuses_is_aborted_with_its_reason(tmp_path: Path) -> None:
+def test_plan_that_one_refuses_is_aborted_with_its_reason(tmp_path: Path) -> None:
     job = Job(log=tmp_path / "log")
     job.coordinator.propose(b"bad")
     job.listen()
@@ -192,7 +192,7 @@ def test_a_plan_that_one_refuses_is_aborted_with_its_reason(tmp_path: Path) -> N
     assert job.agree() == {None}
 
 
-def test_a_plan_at_which_the_judge_breaks_is_voted_against() -> None:
+def test_plan_at_which_the_judge_breaks_is_voted_against() -> None:
     def breaks(_: bytes, __: int) -> str:
         raise RecursionError("too deep")
 
@@ -204,7 +204,7 @@ def test_a_plan_at_which_the_judge_breaks_is_voted_against() -> None:
     assert job.coordinator.advance() == [Decision(1, committed=False, why=why)]
 
 
-def test_who_does_not_vote_in_time_leads_to_an_abort() -> None:
+def test_missing_vote_aborts_the_plan() -> None:
     job = Job()
     job.coordinator.propose(b"good")
     job.followers[0].listen()
@@ -219,7 +219,7 @@ def test_who_does_not_vote_in_time_leads_to_an_abort() -> None:
     assert job.agree() == {None}
 
 
-def test_a_successor_ends_what_was_begun(tmp_path: Path) -> None:
+def test_successor_ends_what_was_begun(tmp_path: Path) -> None:
     """At every operation of the store at which its predecessor may have died."""
     outcomes = set()
     for left in range(40):
@@ -240,7 +240,7 @@ def test_a_successor_ends_what_was_begun(tmp_path: Path) -> None:
     assert len((tmp_path / "log").read_text().splitlines()) == 1
 
 
-def test_of_two_coordinators_the_first_to_log_decides() -> None:
+def test_first_logging_coordinator_decides() -> None:
     job = Job()
     other = job.successor()
     job.coordinator.propose(b"good")
@@ -251,7 +251,7 @@ def test_of_two_coordinators_the_first_to_log_decides() -> None:
     assert job.coordinator.advance() == [Decision(1, committed=True)]
 
 
-def test_a_decision_is_in_the_log_before_it_is_told(tmp_path: Path) -> None:
+def test_decision_is_in_the_log_before_it_is_reported(tmp_path: Path) -> None:
     class Deaf(MemoryJobStore):
         def set(self, key: str, value: bytes) -> None:
             if "/told/" in key:
@@ -295,7 +295,7 @@ def test_votes_and_decisions_count_only_with_a_signature_for_their_plan() -> Non
     assert job.agree() == {"good"}
 
 
-def test_a_coordinator_gives_up_a_plan_with_a_forged_decision_and_goes_on_with_others() -> None:
+def test_coordinator_gives_up_a_plan_with_a_forged_decision_and_goes_on_with_others() -> None:
     job = Job(KEY)
     for content in (b"good 1", b"good 2"):
         job.coordinator.propose(content)
@@ -310,7 +310,7 @@ def test_a_coordinator_gives_up_a_plan_with_a_forged_decision_and_goes_on_with_o
     assert job.agree() == {"good 2"}
 
 
-def test_a_vote_that_the_store_does_not_take_is_written_later() -> None:
+def test_vote_that_the_store_does_not_take_is_written_later() -> None:
     for left in range(12):
         world = World()
         world.propose(0, b"a")
@@ -321,7 +321,7 @@ def test_a_vote_that_the_store_does_not_take_is_written_later() -> None:
         assert [vote.yes for vote in votes.values()] == [True] * RANKS
 
 
-def test_a_rank_that_cannot_agree_goes_on_and_so_do_all() -> None:
+def test_rank_that_cannot_agree_goes_on_and_so_do_all() -> None:
     """Somebody commits two plans, of which each rank can run another."""
     store = MemoryJobStore()
     ledger = announce(store, describe_job("run", 0, 2))
@@ -359,7 +359,7 @@ def test_ranks_that_read_different_plans_of_one_version_keep_theirs() -> None:
     assert [follower.adopt_agreed(least) for follower in followers] == [None, None]
 
 
-def test_a_restart_hears_nothing_of_the_former_life() -> None:
+def test_restart_hears_nothing_of_the_former_life() -> None:
     job = Job()
     job.coordinator.propose(b"good")
     job.listen()
@@ -396,7 +396,7 @@ CHANGES = ["digest", "part", "cut", "head", "huge", "missing", "unsigned"]
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_damaged_plan_is_voted_against(change: str) -> None:
+def test_damaged_plan_is_voted_against(change: str) -> None:
     job = Job(KEY)
     job.coordinator.propose(b"good" * 1000)
     damaged(job, change)
@@ -409,7 +409,7 @@ def test_a_damaged_plan_is_voted_against(change: str) -> None:
     assert job.agree() == {None}
 
 
-def test_a_signed_plan_is_for_one_place() -> None:
+def test_signed_plan_is_for_one_place() -> None:
     head, parts = seal(b"good", "here", KEY)
     assert unseal(parse_head(head, "here", KEY), parts, "here") == b"good"
     for where, key in (("there", KEY), ("here", KEY[::-1])):
@@ -431,14 +431,14 @@ def test_plans_come_out_as_they_went_in(content: bytes) -> None:
 
 
 @given(st.binary(max_size=300), st.lists(st.binary(max_size=300), max_size=3))
-def test_whatever_lies_in_a_store_is_refused_in_a_sentence(head: bytes, parts: list[bytes]) -> None:
+def test_any_corrupt_store_content_gives_one_sentence(head: bytes, parts: list[bytes]) -> None:
     with pytest.raises(FormatError):
         parse_head(head, "x", None)
     with pytest.raises(FormatError):
         unseal(BlobHead(sha256="0" * 64, size_bytes=100, parts=len(parts)), parts, "x")
 
 
-def test_what_unpacks_to_more_than_it_claims_is_refused() -> None:
+def test_oversized_content_is_rejected() -> None:
     head, parts = seal(bytes(32 << 20), "x", None)
     claimed = msgspec.structs.replace(parse_head(head, "x", None), size_bytes=10)
     with pytest.raises(FormatError, match="does not match its digest"):
@@ -447,7 +447,7 @@ def test_what_unpacks_to_more_than_it_claims_is_refused() -> None:
         seal(bytes(MAX_BYTES + 1), "x", None)
 
 
-def test_what_a_store_should_not_have_is_said_once_and_looked_at_again() -> None:
+def test_corrupt_store_entry_is_reported_once_and_read_again() -> None:
     job = Job()
     failed: list[ScclError] = []
     heard, looks = threading.Event(), []
@@ -476,7 +476,7 @@ def test_what_a_store_should_not_have_is_said_once_and_looked_at_again() -> None
         job.followers[1].listen()
 
 
-def test_a_listener_hears_of_plans_while_the_job_works() -> None:
+def test_listener_hears_of_plans_while_the_job_works() -> None:
     job = Job()
     listeners = [Listener(follower.listen, lambda _: None, 0.001) for follower in job.followers]
     job.coordinator.propose(b"good")
@@ -489,7 +489,7 @@ def test_a_listener_hears_of_plans_while_the_job_works() -> None:
         listener.close()
 
 
-def test_a_store_without_a_job() -> None:
+def test_store_without_a_job() -> None:
     store = MemoryJobStore()
     with pytest.raises(StoreError, match=r"call init_process_group\('sccl'\)"):
         current_ledger(store)
@@ -534,7 +534,7 @@ class LikeTorch:
         raise RuntimeError(f"Connection reset at {key}\nframe #0")
 
 
-def test_a_store_of_torch_that_does_not_answer_is_a_sentence() -> None:
+def test_store_of_torch_that_does_not_answer_gives_one_sentence() -> None:
     ledger: Ledger = announce(TorchJobStore(LikeTorch()), describe_job("run", 0, 1))
     assert ledger.logged_decision(1) is None
     assert (ledger.log_decision(1, b"commit"), ledger.log_decision(1, b"abort")) == (
@@ -547,7 +547,7 @@ def test_a_store_of_torch_that_does_not_answer_is_a_sentence() -> None:
         ledger.store.set("x", bytes(5 << 20))
 
 
-def test_a_store_that_was_lost_is_connected_to_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_store_that_was_lost_is_connected_to_again(monkeypatch: pytest.MonkeyPatch) -> None:
     inner, connected = MemoryJobStore(), []
     broken: list[int] = []
 
@@ -572,7 +572,7 @@ def test_a_store_that_was_lost_is_connected_to_anew(monkeypatch: pytest.MonkeyPa
     assert (store.get("x"), len(connected)) == (b"1", 2)
 
 
-def test_a_plan_of_which_it_is_not_known_yet_is_judged_again() -> None:
+def test_plan_of_which_it_is_not_known_yet_is_verified_again() -> None:
     job, calls = Job(), []
 
     def fit(content: bytes, version: int) -> bytes | None:
@@ -596,7 +596,7 @@ def test_a_plan_of_which_it_is_not_known_yet_is_judged_again() -> None:
     assert dropped == [b"good"] * 2
 
 
-def test_a_job_says_what_it_was_started_under() -> None:
+def test_job_says_what_it_was_started_under() -> None:
     store = MemoryJobStore()
     ledger = announce(store, describe_job("run", 3, 2, "a plan", "a workload"))
     assert current_ledger(store).job == ledger.job

@@ -44,7 +44,7 @@ CLAIMED_US = PLAN.period_ns / 1000
 
 @dataclass
 class Fake:
-    """A planning that finds what it is given, or fails, once it is asked the second time."""
+    """A planner that returns a fixed result, or fails, at its second call."""
 
     answer: bytes | ScclError
     asked: int = 0
@@ -141,7 +141,7 @@ def controlled() -> Job:
     return job
 
 
-def test_a_job_that_waits_is_planned_anew_and_switches_if_that_gains() -> None:
+def test_job_that_waits_is_planned_again_and_switches_if_that_gains() -> None:
     job = controlled()
     better = another(CLAIMED_US * 0.9)
     job.results = [better]
@@ -158,7 +158,7 @@ def test_a_job_that_waits_is_planned_anew_and_switches_if_that_gains() -> None:
     assert job.said[-1] == "plan 2 is committed: ranks switch at their next agreement"
 
 
-def test_who_only_commits_plans_nothing_anew_and_cannot_be_held_up_by_an_unsigned_plan() -> None:
+def test_commit_only_controller_ignores_unsigned_plans() -> None:
     job = controlled()
     settings = ControlSettings(deadline_s=10, key=b"0123456789abcdef")
     job.controller = Controller(job.store, settings, lambda: 0.0, None, job.said.append)
@@ -168,7 +168,7 @@ def test_who_only_commits_plans_nothing_anew_and_cannot_be_held_up_by_an_unsigne
     assert job.plannings == []
 
 
-def test_a_plan_that_gains_too_little_is_not_proposed() -> None:
+def test_plan_that_gains_too_little_is_not_proposed() -> None:
     job = controlled()
     job.results = [another(CLAIMED_US * 0.98)]
     job.iterate(NEEDED, CLAIMED_US, waited=0.2)
@@ -177,7 +177,7 @@ def test_a_plan_that_gains_too_little_is_not_proposed() -> None:
     assert job.ledger.latest_version() == 1
 
 
-def test_the_plan_that_is_active_is_not_proposed_again() -> None:
+def test_plan_that_is_active_is_not_proposed_again() -> None:
     job = controlled()
     job.results = [encode_plan(claiming(CLAIMED_US * 0.9))]
     job.iterate(NEEDED, 2 * CLAIMED_US, waited=0.2)
@@ -186,7 +186,7 @@ def test_the_plan_that_is_active_is_not_proposed_again() -> None:
     assert job.ledger.latest_version() == 1
 
 
-def test_a_job_is_taken_back_to_what_it_was_started_under() -> None:
+def test_job_is_taken_back_to_what_it_was_started_under() -> None:
     """A plan that a rank writes down once somebody attends to it, or none."""
     for started in (encode_plan(PLAN), encode_no_plan(2)):
         job = Job()
@@ -206,7 +206,7 @@ def test_a_job_is_taken_back_to_what_it_was_started_under() -> None:
 
 
 @pytest.mark.parametrize("result", [ToolError("it broke"), b"\xff", b"{}"])
-def test_a_planning_that_fails_is_told_and_the_job_goes_on(result: bytes | ScclError) -> None:
+def test_planning_that_fails_is_told_and_the_job_goes_on(result: bytes | ScclError) -> None:
     job = controlled()
     job.results = [result, result]
     job.iterate(NEEDED, CLAIMED_US, waited=0.2)
@@ -216,7 +216,7 @@ def test_a_planning_that_fails_is_told_and_the_job_goes_on(result: bytes | ScclE
     assert len(job.plannings) == 2  # it still waits, so it is planned again
 
 
-def test_a_plan_that_is_not_faster_is_taken_back_by_another_switch() -> None:
+def test_plan_that_is_not_faster_is_taken_back_by_another_switch() -> None:
     job = controlled()
     job.iterate(NEEDED, CLAIMED_US)
     other = encode_plan(claiming(CLAIMED_US * 0.9))
@@ -229,8 +229,8 @@ def test_a_plan_that_is_not_faster_is_taken_back_by_another_switch() -> None:
     assert job.ledger.latest_version() == 3
 
 
-def test_a_plan_that_was_taken_back_is_not_believed_again() -> None:
-    """It takes what it took, and not what it claims, however often it is found."""
+def test_plan_that_was_taken_back_is_not_believed_again() -> None:
+    """The measured time counts, not the claimed one, however often the plan recurs."""
     job = controlled()
     slow = another(CLAIMED_US * 0.9)
     job.results = [slow] * 3
@@ -247,7 +247,7 @@ def test_a_plan_that_was_taken_back_is_not_believed_again() -> None:
     assert "is proposed as plan 4" in job.said[-1]
 
 
-def test_a_controller_that_comes_later_goes_on_and_a_restart_begins_anew() -> None:
+def test_controller_that_comes_later_goes_on_and_a_restart_begins_again() -> None:
     job = controlled()
     job.results = [encode_plan(PLAN)]
     settings = ControlSettings(deadline_s=10)
@@ -304,7 +304,7 @@ def file(tmp_path: Path) -> Path:
 ADDRESS = ("--store", "host:29500")
 
 
-def test_a_plan_is_committed_from_the_command_line(ranks: Job, file: Path, tmp_path: Path) -> None:
+def test_plan_is_committed_from_the_command_line(ranks: Job, file: Path, tmp_path: Path) -> None:
     log = tmp_path / "decisions"
     code, out, _ = sccl("optimizer", *ADDRESS, "--commit", file, "--log", log)
     assert (code, out) == (0, "plan 1 is committed: ranks switch at their next agreement\n")
@@ -321,7 +321,7 @@ def test_a_plan_is_committed_from_the_command_line(ranks: Job, file: Path, tmp_p
     assert found["inputs"] == {str(file): json.loads(file.read_text())["digest"]}
 
 
-def test_a_plan_that_a_rank_refuses_is_exit_code_1(ranks: Job, file: Path) -> None:
+def test_plan_that_a_rank_refuses_is_exit_code_1(ranks: Job, file: Path) -> None:
     def refuse(_: bytes, __: int) -> bytes:
         raise FormatError("the plan is for 8 ranks, and the job has 2")
 
@@ -373,7 +373,7 @@ def wrong_plan(path: Path) -> Path:
         (("--serve", "--log", "no/such/folder"), "no/such"),
     ],
 )
-def test_what_cannot_be_asked_for(
+def test_invalid_controller_options_are_rejected(
     words: tuple[str, ...], why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,4 @@
-"""What ranks measure, and when that calls for another plan."""
+"""Measurements of ranks, and requests for another plan."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def report(iteration: int, period_us: float, waited_us: float = 0.0, **more: obj
     return encode_report(IterationReport(**(fields | more)))  # type: ignore[arg-type]
 
 
-def test_an_iteration_is_seen_once_all_ranks_have_told() -> None:
+def test_iteration_is_seen_once_all_ranks_have_told() -> None:
     job = ledger()
     reader = FeedbackReader(job)
     job.write_report(0, 0, report(5, 100.0, 10.0))
@@ -61,7 +61,7 @@ def test_reports_that_were_written_over_are_missed_and_no_others() -> None:
 
 
 @given(st.binary(max_size=200))
-def test_what_is_no_report_is_left_out(text: bytes) -> None:
+def test_invalid_report_is_ignored(text: bytes) -> None:
     job = ledger()
     reader = FeedbackReader(job)
     job.write_report(0, 0, text)
@@ -107,7 +107,7 @@ def fed(
 
 
 def only(count: int, wish: ReplanDecision) -> list[ReplanDecision]:
-    """Return what is told of so many iterations after a switch: nothing, and in the end a wish."""
+    """Return the feedback of some iterations after a switch: nothing, and in the end a request."""
     return [ReplanDecision.KEEP] * (count - 1) + [wish]
 
 
@@ -136,7 +136,7 @@ def test_twenty_iterations_call_for_a_plan(
     assert fed(begun(), NEEDED, period_us, waited) == only(NEEDED, wish)
 
 
-def test_it_is_said_once_and_again_after_planning() -> None:
+def test_feedback_is_reported_once_per_plan() -> None:
     rule = begun()
     assert fed(rule, NEEDED + 30, 1000.0, 0.2).count(ReplanDecision.REPLAN) == 1
     rule.on_replan()
@@ -159,14 +159,14 @@ def test_waits_have_to_be_in_a_row(waits: list[bool]) -> None:
     assert [k for k, wish in enumerate(wishes) if wish is ReplanDecision.REPLAN] == rows[:1]
 
 
-def test_a_plan_is_worth_it_if_it_gains_three_per_cent() -> None:
+def test_plan_is_worth_it_if_it_gains_three_per_cent() -> None:
     rule = begun()
     assert not rule.improves(1.0)  # nothing was measured
     fed(rule, NEEDED, 1000.0)
     assert (rule.improves(971.0), rule.improves(969.0)) == (False, True)
 
 
-def test_a_plan_that_is_not_faster_is_taken_back() -> None:
+def test_plan_that_is_not_faster_is_taken_back() -> None:
     rule = begun()
     fed(rule, NEEDED, 1000.0)
     rule.on_switch(2, 900.0)

@@ -1,4 +1,4 @@
-"""Running jobs come to other plans: in one iteration on all ranks, whoever stops or dies."""
+"""Running jobs switch plans: in one iteration on all ranks, even if processes stop or die."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def after_one_alone(script: PlanScript) -> PlanScript:
 
 @dataclass
 class Run:
-    """A job, and who commits plans to it: two for what it calls, and such as are not for it.
+    """A job and the committers of its plans: two for its calls, and others that do not fit.
 
     Attributes:
-        said: by who commits, of what is decided.
+        said: Reported decisions by committer.
     """
 
     folder: Path
@@ -62,7 +62,7 @@ class Run:
         (self.folder / name).write_text(format_script(script))
 
     def done(self, *words: str, lives: tuple[str, ...] = (), **more: str) -> list[str]:
-        """Let a job run while words are said to it; return what its ranks print in the end."""
+        """Run a job with control commands, and return the output of its ranks at the end."""
         pipe = Pipe(self.folder / "pipe")
         env = {"PYTHONPATH": autoloading(self.folder)} | more
         program = ["torch_switching.py", str(self.folder / "a"), str(pipe.path), *lives]
@@ -93,8 +93,8 @@ def switches(lines: list[str]) -> tuple[list[int], str]:
     return [int(at[0].partition(":")[2]) for at in switched], planned[0]
 
 
-def test_a_job_switches_between_plans_without_a_stop(tmp_path: Path) -> None:
-    """It begins without a plan, refuses what is not for it, and ends without one."""
+def test_job_switches_between_plans_without_a_stop(tmp_path: Path) -> None:
+    """It begins without a plan, rejects unfit ones, and ends without one."""
     run = Run(tmp_path)
     lines = run.done(
         "commit:a",
@@ -126,8 +126,8 @@ def test_a_job_switches_between_plans_without_a_stop(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("release", ["newest"])
-def test_whoever_decides_may_die_at_any_moment(release: str, tmp_path: Path) -> None:
-    """What was begun is ended by who comes later, and the job goes on all the while."""
+def test_coordinator_may_die_at_any_moment(release: str, tmp_path: Path) -> None:
+    """A later coordinator completes the decision, and the job continues meanwhile."""
     run = Run(tmp_path, release)
     moments = MOMENTS if is_night() else MOMENTS[1:3]
     lines = run.done(
@@ -147,8 +147,10 @@ MOMENTS = ("after-plan", "before-log", "after-log", "before-tell", "after-tell")
 
 @pytest.mark.nightly  # by day test_control.py and test_switch.py, without processes
 def test_ranks_may_stop_or_die_at_any_moment(tmp_path: Path) -> None:
-    """A job that begins anew hears nothing of its former lives; a rank that stops is waited for
-    by the other ranks alone, as ever."""
+    """A restarted job ignores its former generations.
+
+    Only the other ranks wait for a stopped rank, as always.
+    """
     run = Run(tmp_path)
     lines = run.done(
         "brief-propose:b", "resume:1/unvoted", "resume:1/voted",
@@ -165,7 +167,7 @@ def test_ranks_may_stop_or_die_at_any_moment(tmp_path: Path) -> None:
     assert run.said[0] == "1 aborted: no vote within 0.5 s of rank 1"
 
 
-def test_a_job_goes_on_without_its_store(tmp_path: Path) -> None:
+def test_job_goes_on_without_its_store(tmp_path: Path) -> None:
     done = subprocess.run(
         [str(interpreter("newest")), str(PROGRAMS / "torch_store_lost.py")],
         env=environment({"PYTHONPATH": autoloading(tmp_path)}),

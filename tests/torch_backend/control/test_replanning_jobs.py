@@ -32,7 +32,7 @@ RANKS, COUNT, RATES = 2, 24_576, "fast=40Mb,slow=10Mb"
 
 @cache
 def plan() -> TrainingPlan:
-    """Return a plan of what ``torch_replanned.py`` calls in a step, over both channels."""
+    """Return a plan of the calls of ``torch_replanned.py`` in a step, over both channels."""
     all_ranks = tuple(range(RANKS))
     ops = tuple(
         CommOp(id=name, collective="allreduce", group=all_ranks, count=count, dtype=dtype,
@@ -54,7 +54,7 @@ def plan() -> TrainingPlan:
 
 
 def measured(times: dict[str, float]) -> str:
-    """Return a table of what motifs of the plan took, so many times as long on a channel."""
+    """Return a table of the measured motif times of the plan, scaled on one channel."""
     lines = {"collective,option,ranks,bytes,us"}
     options = dict(plan().options)
     for op in compile_plan(plan()).ops:
@@ -87,7 +87,7 @@ def test_rates_are_those_that_a_job_has_met() -> None:
     assert rates({"fast": 10.0}, of_a_table) == {"fast": 1.0, "slow": 1.0}
 
 
-def test_what_is_planned_for_these_rates_is_sent_with_them() -> None:
+def test_replanned_messages_use_the_new_rates() -> None:
     table = parse_cost_table(measured({"fast": 10.0}), "measured")
     fabric = measured_fabric(plan(), compile_plan(plan()), table)
     anew = plan_training(plan().input_workload, fabric, PlanSettings("sgs", 0.1, 0, 4)).plan
@@ -98,8 +98,8 @@ def test_what_is_planned_for_these_rates_is_sent_with_them() -> None:
 
 
 @pytest.mark.nightly
-def test_a_job_whose_network_changes_is_planned_anew_and_taken_back(tmp_path: Path) -> None:
-    """One channel comes to a tenth of its rate; and under the new plan the other one, too."""
+def test_job_whose_network_changes_is_planned_again_and_taken_back(tmp_path: Path) -> None:
+    """One channel slows down to a tenth, and under the new plan the other one, too."""
     try:
         choose_method(Limiter.NAMESPACES)
     except ToolError as error:

@@ -14,7 +14,7 @@ from tests.kit.switching_walk import Explored, explore
 from tests.kit.switching_words import AT, DEAD, LOG_COMMIT, Rule, active, distinct
 
 STATES = 1_695_120
-"""Of three ranks and two plans, by what is written alone: found again, or the table has changed."""
+"""Number of states of three ranks and two plans, which changes only with the table."""
 
 FORGED_ROWS = [
     *((state, RankEvent.COMMIT) for state in (S.UNKNOWN, S.REFUSED, S.ABORTED)),
@@ -36,14 +36,14 @@ def test_no_iteration_has_two_plans_whatever_happens(explored: Explored) -> None
 
 
 def test_ranks_never_wait_for_who_decides(explored: Explored) -> None:
-    """In every state one of them can go on by itself, unless one is dead; so all do.
+    """In every state without a dead rank some rank can advance, so all do.
 
     Each such step brings a rank forward, and no rank is more than one agreement ahead.
     """
     assert Model(minds=False).goes_on(explored.words).all()
 
 
-def test_what_is_committed_is_switched_to_from_wherever_the_job_is(explored: Explored) -> None:
+def test_committed_plan_is_reachable_from_any_state(explored: Explored) -> None:
     words = explored.words
     alive = np.ones(len(words), bool)
     for rank in range(3):
@@ -80,8 +80,10 @@ def without_minds(words: UInt64Array) -> UInt64Array:
     ("ranks", "versions", "states"),
     [(3, 1, 172_110), pytest.param(2, 2, 12_216_534, marks=pytest.mark.nightly)],
 )
-def test_what_coordinators_know_makes_no_difference(ranks: int, versions: int, states: int) -> None:
-    """Two of them, which die and begin anew, reach what the log and the votes alone allow."""
+def test_knowledge_of_coordinators_makes_no_difference(
+    ranks: int, versions: int, states: int
+) -> None:
+    """Two coordinators that die and restart reach only states that log and votes allow."""
     whole = explore(Model(ranks=ranks, versions=versions))
     assert not whole.wrong, "\n".join(whole.events)
     assert len(whole.words) == states
@@ -94,7 +96,7 @@ RULES = {
     Rule.NAMED: (19, "two plans in one iteration"),
     Rule.LEAST: (17, "a plan that is not there"),
 }
-"""Fewest events, and what goes wrong after them."""
+"""Fewest events, and the fault after them."""
 
 HARMLESS = (
     (Rule.NO_GENERATION, Model(Rule.NO_GENERATION, versions=1)),
@@ -104,11 +106,11 @@ HARMLESS = (
     (Rule.FORGED, Model(Rule.FORGED, versions=1, minds=False)),
     (Rule.FORGED, Model(Rule.FORGED, ranks=2, minds=False)),
 )
-"""Faults of coordinators, of ranks, and of whoever else writes into the store."""
+"""Faults of coordinators, of ranks, and of other writers into the store."""
 
 
 def found(rule: Rule) -> Explored:
-    """Return what goes wrong; what needs two plans, by what is written alone."""
+    """Return the fault. Faults that need two plans are found in the store alone."""
     if rule is Rule.LEAST:
         return explore(Model(rule, ranks=2, minds=False))
     return explore(Model(rule, versions=1))
@@ -134,6 +136,6 @@ def test_all_rules_are_explored() -> None:
 
 
 @pytest.mark.parametrize("rule", [Rule.NEXT, Rule.NAMED], ids=lambda rule: rule.name)
-def test_the_page_has_the_shortest_ways_to_fail(rule: Rule) -> None:
+def test_page_has_the_shortest_ways_to_fail(rule: Rule) -> None:
     lines = "\n".join(f"{k:2}  {event}" for k, event in enumerate(found(rule).events, 1))
     assert f"\n{lines}\n" in PAGE.read_text(encoding="utf-8"), lines

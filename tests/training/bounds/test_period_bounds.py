@@ -52,7 +52,7 @@ LINKS = 2
 STREAM = LINKS
 PARTS = (250, 500, 501, 700, 1000)
 CALLS = {"attention": 100, "experts": 200, "gathered": 1500}
-"""Of layers, with which communication takes most."""
+"""Number of layers, for which communication dominates."""
 
 
 @st.composite
@@ -134,7 +134,7 @@ def test_any_prices_and_flows_over_spans_prove_a_bound(
 
 @settings(max_examples=times(60, by_day=30))
 @given(cyclic())
-def test_the_least_period_is_that_of_its_plan(problem: CyclicProblem) -> None:
+def test_least_period_is_that_of_its_plan(problem: CyclicProblem) -> None:
     found = solve_period(problem, Effort(units=20.0))
     assert found.proved
     plan = found.to_cyclic_plan(problem)
@@ -174,15 +174,15 @@ def test_shares_that_fit_fit_when_they_are_tightened(
 
 
 def shares_of(motifs: list[StepMotif]) -> Counter[int]:
-    """Return what motifs have of each resource together."""
+    """Return the total load of each resource by motifs."""
     found = Counter[int]()
     for motif in motifs:
         found.update(dict(zip(motif.uses, motif.parts, strict=True)))
     return found
 
 
-def test_what_takes_too_long_alone_proves_no_bound_of_the_others() -> None:
-    """Mixed, options take 90 ticks beside 20 of another; a plan takes one: 120 or 150."""
+def test_slow_collective_gives_no_bound_of_others() -> None:
+    """Mixed options take 90 ticks next to 20 of another. A plan takes one option: 120 or 150."""
     other = StepOption("other", (StepMotif(50, (0,)), StepMotif(150, (1,))))
     ops = (StepOp("one", (StepOption("whole", (StepMotif(100, (0,)),)), other)),)
     alone = CyclicProblem(StepProblem(("one", "two", "stream"), ops))
@@ -249,7 +249,7 @@ def test_bounds_of_layers(layers: int, sizes: dict[str, int], known: dict[str, i
 
 
 def test_wider_spans_prove_less_and_narrower_ones_too_much() -> None:
-    """What a wrong rule of windows would claim is above the best plan, so tests would see it."""
+    """A wrong rule of windows would claim more than the best plan, so tests would detect it."""
     problem = layered(2, **CALLS)
     (spans,) = list_compute_spans(problem)
     lengths = min_durations(problem.step)
@@ -280,7 +280,7 @@ def test_spans_of_a_row_over_iterations() -> None:
     assert list_compute_spans(CyclicProblem(step, ())) == []
 
 
-def test_a_step_without_time_repeats_at_once() -> None:
+def test_step_without_time_repeats_at_once() -> None:
     step = StepProblem(("one",), (StepOp("a", (StepOption("", (StepMotif(0, (0,)),)),)),))
     problem = CyclicProblem(step, (LaggedWait(0, 0, 1),))
     assert (

@@ -76,7 +76,7 @@ def test_gradients_of_several_layers_go_together_in_buckets() -> None:
     assert (op.id, op.count) == ("reduce/layer-1-to-layer-0", 2 * 768)
 
 
-def test_what_the_next_iteration_needs_it_may_wait_for_layer_by_layer() -> None:
+def test_next_iteration_waits_layer_by_layer() -> None:
     job = small(dp=4, bucket_mb=1e-6, overlap_next=True)
     assert before(job, "update/layer-0") == {("reduce/layer-0", 1)}
     assert before(job, "update/layer-1") == {("reduce/layer-1", 1)}
@@ -143,7 +143,7 @@ def test_tensors_shared_out_are_summed_up_twice_each_way() -> None:
     assert before(job, "forward/layer-0/mlp") == {("forward/layer-0/attention-sum", 0)}
 
 
-def test_where_the_sequence_is_shared_out_a_sum_is_a_reducescatter_and_an_allgather() -> None:
+def test_sequence_parallel_sum_is_reducescatter_and_allgather() -> None:
     job = small(tp=2, sequence_parallel=True)
     assert Counter(op.collective for op in job.collectives()) == {
         "allgather": 8,
@@ -155,7 +155,7 @@ def test_where_the_sequence_is_shared_out_a_sum_is_a_reducescatter_and_an_allgat
 
 def test_gradients_of_weights_are_computed_while_others_are_on_their_way() -> None:
     job = small(tp=2, split_backward=True)
-    assert before(job, "backward/layer-1/mlp-weights") == set()  # but for what it comes after
+    assert before(job, "backward/layer-1/mlp-weights") == set()  # except for its predecessors
     assert before(job, "backward/layer-1/attention-inputs") == {
         ("backward/layer-1/mlp-gradients", 0)
     }
@@ -166,7 +166,7 @@ def test_gradients_of_weights_are_computed_while_others_are_on_their_way() -> No
 
 
 @pytest.mark.parametrize(("recompute", "more"), [("none", 0), ("selective", 512), ("full", 6656)])
-def test_what_is_computed_again_is_computed_backward(recompute: str, more: int) -> None:
+def test_recomputation_belongs_to_the_backward_pass(recompute: str, more: int) -> None:
     every = took(small(dp=2, recompute=recompute))
     back = sum(us for name, us in every.items() if name.startswith("backward/layer-0"))
     assert back == 2 * 6656 + more
@@ -192,7 +192,7 @@ def test_stages_go_forward_and_back_in_turn() -> None:
     assert one_forward_one_backward(0, 1, 1)[1] == PipelinePass(0, backward=True)
 
 
-def test_a_send_between_stages_is_a_broadcast_among_pairs() -> None:
+def test_send_between_stages_is_a_broadcast_among_pairs() -> None:
     job = small(pp=2, dp=2, microbatches=2, bucket_mb=1)
     assert [(role.name, role.ranks) for role in job.roles] == [
         ("stage-0", (0, 1)),
@@ -245,7 +245,7 @@ def test_experts_of_tensor_groups_get_each_a_part_of_the_sequence() -> None:
     assert every["backward/layer-0/attention-gather"].count == 32
 
 
-def test_a_dlrm_exchanges_rows_gradients_and_the_next_batch() -> None:
+def test_dlrm_exchanges_rows_gradients_and_the_next_batch() -> None:
     job = generate_dlrm(DlrmJob(**TABLES, **FAST))
     every = collectives(job)
     assert every["rows-forward"].count == every["rows-backward"].count == 4 * 6 * 8
@@ -296,7 +296,7 @@ def test_perceptrons_of_a_dlrm_may_be_gathered_layer_by_layer() -> None:
     ]
 
 
-def test_a_convolutional_net_computes_by_the_pixel() -> None:
+def test_convolutional_net_computes_by_the_pixel() -> None:
     job = generate_convolutional(
         ConvolutionalJob(
             **FAST, dp=2, depths=(1,), widths=(16,), picture=8, batch=3, classes=10, bucket_mb=1e-6

@@ -111,7 +111,7 @@ def test_tensor_parallel_sums_do_not_depend_on_weights() -> None:
 
 
 def test_operations_follow_the_matrices() -> None:
-    # h = 8, 2 heads of 4: query and output 64 each, key and value 32 each; 3 matrices of 8 * 6.
+    # h = 8, 2 heads of 4: query and output 64 each, key and value 32 each, and 3 matrices of 8 * 6.
     job = TransformerJob(**SMALL, **FAST, tp=1, dp=2, kv_heads=1, mlp_width=6, gated_mlp=True)
     durations = {op.id: op.duration_us for op in generate_transformer(job).computation()}
     assert durations["forward/layer-0"] == 2 * 4 * (192 + 144) + 512

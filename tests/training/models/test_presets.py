@@ -20,7 +20,7 @@ from sccl.training.models import (
 from sccl.training.models.parallelism import RankLayout, widths_text
 from tests.kit.jobs import TABLES
 
-# Presets, and what is refused.
+# Presets and errors.
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -49,7 +49,7 @@ def test_perceptrons_of_presets_are_those_of_the_paper(
     assert job.ranks == 128
 
 
-def test_the_measured_job_has_its_collectives() -> None:
+def test_measured_job_has_its_collectives() -> None:
     for tflops in (156, 600, 1500):
         made = generate_workload("moe", {}, f"moe-{tflops}").workload
         verbs = Counter(op.collective for op in made.collectives())

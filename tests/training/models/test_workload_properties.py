@@ -1,4 +1,4 @@
-"""Workloads of models by formulas: what holds for all parameters."""
+"""Workloads of models by formulas: invariants for all parameters."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_any_parameters_make_what_their_formulas_say(
 
 
 def check_made(made: Workload) -> None:
-    """Check what holds of all: files, programs that do not stop, waits that are dependencies."""
+    """Check the common invariants: files, programs without deadlock, waits as dependencies."""
     assert workload_from_text(to_text(workload_to_wire(made)), "w") == made
     assert len(PlanningJob(made, {}).op_ids) == len(made.ops)
     awaited = {(e.op, e.lag) for one in made.submits for e in one.events if e.action == "wait"}
@@ -136,7 +136,7 @@ def _operations(job: TransformerJob, number: int) -> tuple[float, float]:
 
 
 def _parameters(job: TransformerJob) -> list[tuple[int, int, int]]:
-    """Return of each block its stage and what a rank has of it: alike with replicas, of experts."""
+    """Return the stage of each block and a rank's share of it, equal for replicas of experts."""
     attention, perceptron = _weights(job)
     found = []
     for number in range(job.layers):
@@ -288,11 +288,11 @@ WILD = st.one_of(
     *(st.text(max_size=5), st.lists(st.integers(-1, 9), max_size=3).map(tuple)),
     *(st.sampled_from(["none", "full", "float32"]), st.sampled_from([2**16, 2**50, 1e300])),
 )
-"""Of any kind: which values a parameter takes, types say, and here it is what they may be."""
+"""Values of any kind. Types restrict the values of a parameter, and these are possible ones."""
 
 
 def typed(name: str, value: object, default: object) -> bool:
-    """Return whether a value is of the type that its option makes of what is given."""
+    """Return whether a value is of the type that its option converts to."""
     if isinstance(default, bool) or isinstance(value, bool):
         return isinstance(value, bool) and isinstance(default, bool)
     if name in ("bottom", "top", "depths", "widths"):

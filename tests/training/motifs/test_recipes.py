@@ -51,7 +51,7 @@ def drawn(data: st.DataObject, ranks: int) -> str:
 
 
 def composed(data: st.DataObject, of: Motif | Sequence[Motif], ranks: int) -> tuple[Motif, ...]:
-    """Return what some rules make, each of which is kept if it is of what those before made."""
+    """Draw the result of some rules, each of which is kept if it applies to the previous result."""
     recipe = "whole" if isinstance(of, Motif) else "merge"
     made = apply_recipe(of, parse_recipe(recipe))
     for _ in range(data.draw(st.integers(1, 4))):
@@ -67,7 +67,7 @@ def composed(data: st.DataObject, of: Motif | Sequence[Motif], ranks: int) -> tu
 
 @settings(max_examples=times(200, by_day=100), deadline=None)
 @given(st.data())
-def test_whatever_is_composed_does_what_all_collectives_do(data: st.DataObject) -> None:
+def test_any_composition_performs_its_collective(data: st.DataObject) -> None:
     name, ranks = data.draw(st.sampled_from(NAMES)), data.draw(st.integers(2, 9))
     counts = data.draw(st.lists(st.integers(1, 60), min_size=1, max_size=3))
     dtype, seed = data.draw(st.sampled_from(DTYPES)), data.draw(st.integers(0, 2**32 - 1))
@@ -125,7 +125,7 @@ def cells(move: MotifMove, first: int) -> list[tuple[object, ...]]:
         (["allreduce", "allreduce"], "merge(2)", "expected merge, without parameters"),
     ],
 )
-def test_what_cannot_be_merged(of: list[str], recipe: str, message: str) -> None:
+def test_unmergeable_collectives_are_rejected(of: list[str], recipe: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         apply_recipe(
             [build_collective_motif(name, range(4), 8) for name in of], parse_recipe(recipe)

@@ -1,4 +1,4 @@
-"""Rules on real numbers: whatever order motifs are executed in, buffers end as they are to."""
+"""Rules on real numbers: in every order of motifs the buffers end correctly."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ RECIPES = [
 ]
 
 SIZES = st.lists(st.integers(1, 5), min_size=2, max_size=5).filter(lambda own: max(own) > 1)
-"""Of groups."""
+"""Number of groups."""
 
 
 @settings(max_examples=times(150, by_day=75))
@@ -150,7 +150,7 @@ def test_columns_of_an_alltoall_say_what_its_moves_say(groups: int, recipe: str)
 
 @settings(max_examples=times(100))
 @given(st.data())
-def test_the_judge_finds_what_was_left_out(data: st.DataObject) -> None:
+def test_judge_finds_what_was_left_out(data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(NAMES))
     recipe = data.draw(
         st.sampled_from(["ring", "tree(2)", "levels(2)", "sag", "seg(3)", "sources(2)"])
@@ -209,7 +209,7 @@ def fewer_ranks(motif: Motif) -> Motif:
         (".".join(["seg(2)"] * 14), "motifs, expected 4096 at the most|without an element"),
     ],
 )
-def test_what_recipes_cannot_be(recipe: str, message: str) -> None:
+def test_invalid_recipes_are_rejected(recipe: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         apply_recipe(build_collective_motif("allreduce", range(8), 8), parse_recipe(recipe), 4)
 
@@ -227,7 +227,7 @@ def test_what_recipes_cannot_be(recipe: str, message: str) -> None:
         (("alltoall", [0, 1], 1, None, [[0, -1], [1, 1]]), "a minimum of -1 elements"),
     ],
 )
-def test_what_is_no_collective(told: tuple[Any, ...], message: str) -> None:
+def test_motif_without_collective_is_rejected(told: tuple[Any, ...], message: str) -> None:
     with pytest.raises(InputError, match=message):
         build_collective_motif(*told)
 
@@ -272,9 +272,7 @@ def test_rules_compose(name: str, recipe: str, motifs: int) -> None:
         ("alltoall", 2048, "levels(7)"),
     ],
 )
-def test_what_takes_too_much_is_refused_before_it_is_looked_at(
-    name: str, ranks: int, recipe: str
-) -> None:
+def test_too_expensive_recipe_is_rejected_at_once(name: str, ranks: int, recipe: str) -> None:
     with pytest.raises(ParameterError, match="moves of pieces, expected 8388608 at the most"):
         apply_recipe(build_collective_motif(name, range(ranks), 1 << 28), parse_recipe(recipe))
 

@@ -1,4 +1,4 @@
-"""What carries motifs: what is sent does what the motif is to do, and takes what it takes."""
+"""Carriers of motifs: their sends perform the motif in the expected time."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def one_by_one(sends: Transfers) -> list[Motif]:
 @pytest.mark.parametrize(("carrier", "name"), PAIRS, ids=lambda one: getattr(one, "name", one))
 @settings(max_examples=times(15))
 @given(st.data())
-def test_what_is_sent_does_what_the_motif_is_to_do(
+def test_sends_of_a_carrier_perform_the_motif(
     carrier: MotifCarrier, name: str, data: st.DataObject
 ) -> None:
     places = data.draw(st.integers(2, 8))
@@ -78,7 +78,7 @@ def test_what_is_sent_does_what_the_motif_is_to_do(
             assert not find_motif_fault(motif, one_by_one(sends))
 
 
-def test_a_step_sends_what_was_there_before_it() -> None:
+def test_step_sends_what_was_there_before_it() -> None:
     """A rank that gets something of an element in a step does not send it in that step."""
     for carrier, name in PAIRS:
         sends = carrier.build_transfers(build_collective_motif(name, range(6), 60), rank_order)

@@ -54,7 +54,7 @@ def step(one: str, other: str, size: int, more: int) -> Workload:
 @cache
 @begun_briefly()
 def finish(machine: str, pair: tuple[str, str], size: int, more: int, *, beside: bool) -> int:
-    """Return what both take at the least that is found."""
+    """Return the least known time of both."""
     workload = step(*pair, size, more)
     asked = OptionSettings(planner=TACOS, complementary=beside)
     problem = PlanningJob(
@@ -71,7 +71,7 @@ def is_beside(option: Option) -> bool:
 
 @pytest.mark.parametrize("machine", [DGX, HGX])
 @begun_briefly()
-def test_an_option_is_carried_on_what_another_one_leaves(machine: str) -> None:
+def test_option_is_carried_on_what_another_one_leaves(machine: str) -> None:
     """On links that the other does not use, or on parts of those that it does not fill."""
     workload = step("allreduce", "alltoall", MB, MB)
     of = find_options(
@@ -91,7 +91,7 @@ def test_an_option_is_carried_on_what_another_one_leaves(machine: str) -> None:
 @pytest.mark.parametrize("pair", PAIRS)
 @pytest.mark.parametrize("machine", [DGX, HGX])
 @begun_briefly()
-def test_what_is_beside_fits_beside_what_left_it_its_room(
+def test_complementary_option_fits_the_remaining_bandwidth(
     machine: str, pair: tuple[str, str]
 ) -> None:
     fabric, workload = resolve_fabric(machine), step(*pair, MB, MB)
@@ -117,7 +117,7 @@ def test_what_is_beside_fits_beside_what_left_it_its_room(
 
 @settings(max_examples=times(60))
 @given(st.integers(0, 2**32 - 1), st.sampled_from([DGX, HGX, "hgx2x2"]))
-def test_what_is_left_and_what_is_used_are_no_more_than_there_is(seed: int, machine: str) -> None:
+def test_used_and_remaining_bandwidth_fit_the_channel(seed: int, machine: str) -> None:
     fabric, rng = resolve_fabric(machine), np.random.default_rng(seed)
     pipes = OptionEnumerator(fabric, OptionSettings()).costs.pipes
     loads = rng.integers(0, 2, len(pipes.names)) * rng.integers(0, 1200, len(pipes.names))
@@ -150,13 +150,13 @@ def test_so_both_run_at_once_and_end_earlier(
 
 
 @pytest.mark.parametrize("pair", [("allreduce", "alltoall"), ("allgather", "alltoall")])
-def test_where_that_is_no_faster_it_is_not_taken(pair: tuple[str, str]) -> None:
+def test_slower_complement_is_not_taken(pair: tuple[str, str]) -> None:
     """Large ones fill the ports of a switch: there is nothing to be had beside them."""
     told = [finish(HGX, pair, 256 * MB, 256 * MB, beside=own) for own in (False, True)]
     assert told[1] == told[0]
 
 
-def test_plans_of_them_are_judged_and_offered_again() -> None:
+def test_plans_of_them_are_verified_and_offered_again() -> None:
     workload = step("allreduce", "alltoall", MB, MB)
     asked = PlanSettings(seconds=0.1, planner=TACOS)
     planner = Planner(workload, resolve_fabric(HGX), asked)
@@ -184,7 +184,7 @@ def test_plans_of_them_are_judged_and_offered_again() -> None:
     assert "none of its options is carried by" in fault.message
 
 
-def test_the_same_is_offered_twice() -> None:
+def test_same_is_offered_twice() -> None:
     workload = step("allgather", "alltoall", MB, MB)
     asked = OptionSettings(planner=TACOS)
     of = [find_options(workload, resolve_fabric(HGX), asked).by_collective for _ in range(2)]
@@ -202,6 +202,6 @@ def test_nothing_is_left_where_one_goes_at_a_time() -> None:
         assert not any(is_beside(option) for own in of.values() for option in own)
 
 
-def test_synthesisers_that_there_are_not_are_told() -> None:
+def test_synthesisers_that_there_are_not_are_reported() -> None:
     with pytest.raises(UnknownNameError, match="tacoz"):
         build_motif_planner("tacoz")

@@ -1,4 +1,4 @@
-"""What motifs share of a fabric: pipes, and which of them have to be looked at."""
+"""Shared resources of a fabric: pipes, and the representatives to check."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def test_no_more_motifs_fit_than_there_are_streams(streams: int) -> None:
 
 @settings(max_examples=times(60))
 @given(st.lists(st.lists(st.integers(0, 3), min_size=32, max_size=32), min_size=1, max_size=6))
-def test_what_fits_where_it_is_looked_at_fits_everywhere(rows: list[list[int]]) -> None:
-    """Whatever runs at once: if it does not overload classes, it overloads no pipe."""
+def test_sampled_fit_implies_full_fit(rows: list[list[int]]) -> None:
+    """Any set of motifs that does not overload classes overloads no pipe."""
     pipes = build_pipes(resolve_fabric("hgx2"))
     width = len(pipes.names)
     loads = [np.array([row[k % 32] * 250 for k in range(width)]) for row in rows]

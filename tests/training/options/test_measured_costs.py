@@ -1,4 +1,4 @@
-"""Tables of measured costs: what is between rows, what is beyond, and what is no table."""
+"""Tables of measured costs: interpolation, extrapolation, and invalid tables."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_one_row_is_never_undercut() -> None:
         assert table().time_us(motif, "gpu", "direct", 1) == pytest.approx(us)
 
 
-def test_what_is_beyond_by_more_than_twice_is_refused() -> None:
+def test_extrapolation_beyond_twice_is_rejected() -> None:
     assert (
         table().time_us(build_collective_motif("allreduce", range(8), 512), "gpu", "ring", 1)
         is not None
@@ -63,7 +63,7 @@ def test_what_is_beyond_by_more_than_twice_is_refused() -> None:
         )
 
 
-def test_what_it_does_not_have_is_reckoned() -> None:
+def test_missing_costs_are_modelled() -> None:
     known = table()
     assert (
         known.time_us(build_collective_motif("allreduce", range(4), 1024), "gpu", "ring", 4) is None
@@ -144,21 +144,21 @@ def test_options_are_of_measured_times_and_say_what_was_not_measured() -> None:
         ),
     ],
 )
-def test_what_is_no_table_is_told(text: str, wrong: str) -> None:
+def test_invalid_cost_table_is_reported(text: str, wrong: str) -> None:
     with pytest.raises(FormatError) as error:
         table(text)
     assert str(error.value) == wrong
 
 
 @pytest.mark.parametrize("option", ["gpu rign", "foo ring", "gpu ring beside"])
-def test_options_that_there_are_not_are_told(option: str) -> None:
+def test_options_that_there_are_not_are_reported(option: str) -> None:
     fabric = resolve_fabric("hgx2")
     MotifCosts(fabric, table(f"{HEAD}allreduce,gpu ring beside direct of alltoall,8,4096,7.5\n"))
     with pytest.raises(ParameterError, match=f"c.csv: allreduce of 8 ranks has option '{option}'"):
         MotifCosts(fabric, table(f"{HEAD}allreduce,{option},8,4096,7.5\n"))
 
 
-def test_unknown_collectives_are_told() -> None:
+def test_unknown_collectives_are_reported() -> None:
     with pytest.raises(FormatError, match=r"c\.csv, line 2: .*allredcue.*allreduce"):
         table(HEAD + "allredcue,gpu ring,8,64,1\n")
 

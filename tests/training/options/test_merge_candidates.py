@@ -1,4 +1,4 @@
-"""Collectives merged into one: where that is allowed, and what becomes of those around them."""
+"""Merged collectives: conditions, and effects on their neighbors."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_no_more_than_told_are_merged() -> None:
         merged(buckets(), 0)
 
 
-def test_those_that_wait_for_one_another_are_not_merged() -> None:
+def test_dependent_collectives_are_not_merged() -> None:
     chained = buckets(deps=(*buckets().deps, Dependency("b0", "c1")))
     assert [op.id for op in merged(chained, 10**6).collectives()] == ["b0", "b1+b2"]
     events = [HostEvent(SUBMIT, "b0"), HostEvent(WAIT, "b0"), HostEvent(SUBMIT, "b1")]
@@ -85,7 +85,7 @@ def test_those_that_wait_for_one_another_are_not_merged() -> None:
 
 
 def test_two_that_were_merged_do_not_wait_for_one_another() -> None:
-    """a0, then b0; b1, then a1: merged in pairs both would wait for ever."""
+    """a0 before b0, and b1 before a1: merged in pairs both would wait for ever."""
     ops = [comm(f"a{k}", "allreduce", (0, 1), 4) for k in range(2)]
     ops += [comm(f"b{k}", "allgather", (0, 1), 4) for k in range(2)]
     crossed = Workload(
@@ -132,7 +132,7 @@ def test_candidates_differ() -> None:
     assert list_merge_candidates(buckets(), 2**24) == ((("b0", "b1", "b2"),),)
 
 
-def test_what_was_merged_is_told() -> None:
+def test_merged_collectives_are_reported() -> None:
     found = merge_collectives(buckets(), [("b0", "b2")])
     assert merged_id_rows(found) == (("b0", "b2"),)
     (one, other) = found.collectives()
@@ -148,12 +148,12 @@ def test_what_was_merged_is_told() -> None:
         ([("b0",)], "expected two or more different ones"),
     ],
 )
-def test_what_cannot_be_merged(rows: list[tuple[str, ...]], message: str) -> None:
+def test_unmergeable_collectives_are_rejected(rows: list[tuple[str, ...]], message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         merge_collectives(buckets(), rows)
 
 
-def test_what_is_not_alike_cannot_be_merged() -> None:
+def test_different_collectives_are_not_merged() -> None:
     plain = comm("x", "allreduce", (0, 1), 4)
     with pytest.raises(ParameterError, match="'x\\+y' stands for 'y', expected collectives of its"):
         merge_collectives(_called(plain, replace(plain, id="y", dtype="float16")), [("x", "y")])

@@ -1,4 +1,4 @@
-"""What motifs take on channels: durations and loads come from what is sent."""
+"""Motif times on channels: durations and loads follow from the sends."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def loads(costs: MotifCosts, cost: MotifCost) -> dict[str, int]:
     return {names[pipe]: int(cost.loads[pipe]) for pipe in np.flatnonzero(cost.loads)}
 
 
-def test_a_motif_takes_its_launch_and_what_is_sent() -> None:
+def test_motif_takes_its_launch_and_what_is_sent() -> None:
     """1,000 bytes over a link of 1 GB/s after 3 us, and 2 us to launch."""
     costs = MotifCosts(PAIR)
     cost = costs.carrier_cost(build_collective_motif("broadcast", [1, 0], 250), 0, DIRECT, 4)
@@ -59,7 +59,7 @@ def test_a_motif_takes_its_launch_and_what_is_sent() -> None:
     }
 
 
-def test_an_allreduce_is_a_reducescatter_and_an_allgather_launched_as_one() -> None:
+def test_allreduce_is_a_reducescatter_and_an_allgather_launched_as_one() -> None:
     """Each moves 500 bytes each way in 0.5 us after 3 us: 7 us, and 2 to launch."""
     costs = MotifCosts(PAIR)
     cost = costs.carrier_cost(build_collective_motif("allreduce", range(2), 250), 0, DIRECT, 4)
@@ -67,7 +67,7 @@ def test_an_allreduce_is_a_reducescatter_and_an_allgather_launched_as_one() -> N
     assert loads(costs, cost)["only: rank 0 to rank 1"] == 112  # 1,000 of 9,000 bytes
 
 
-def test_what_moves_nothing_takes_its_launch() -> None:
+def test_empty_collective_takes_its_launch() -> None:
     costs = MotifCosts(PAIR)
     cost = costs.launch_cost([1], 0)
     assert (cost.ns, loads(costs, cost)) == (2000, {"only: streams of rank 1": 1000})
@@ -83,7 +83,7 @@ def test_within_a_node_messages_do_not_leave_it() -> None:
     }
 
 
-def test_what_channels_share_is_loaded_by_each() -> None:
+def test_shared_resource_is_loaded_by_each_channel() -> None:
     costs = MotifCosts(resolve_fabric("hgx2x2"))
     for channel in range(2):
         cost = costs.carrier_cost(
@@ -94,7 +94,7 @@ def test_what_channels_share_is_loaded_by_each() -> None:
         assert "PCIe from GPU 1" not in load
 
 
-def test_what_is_shared_may_be_slower_than_its_links() -> None:
+def test_shared_resource_may_be_slower_than_its_links() -> None:
     """1,000 bytes over a bus of 0.5 GB/s, 2 us, after 3 us of latency and 2 to launch."""
     bus = SharedBudget("bus", (("only", (0, 1)), ("only", (1, 0))), 0.5)
     costs = MotifCosts(replace(PAIR, shared=(bus,)))
@@ -105,7 +105,7 @@ def test_what_is_shared_may_be_slower_than_its_links() -> None:
     assert both.ns == 9000  # each way, together
 
 
-def test_ranks_that_a_channel_does_not_join_are_told() -> None:
+def test_ranks_that_a_channel_does_not_join_are_reported() -> None:
     machine = remove_parts(resolve_topology("ring:3"), links=[(0, 1), (2, 1)])
     with pytest.raises(UnreachableError, match="no way leads from rank 0 to rank 1 on topology"):
         MotifCosts(Fabric("one", (Channel("one", machine),))).carrier_cost(
@@ -114,7 +114,7 @@ def test_ranks_that_a_channel_does_not_join_are_told() -> None:
 
 
 def test_many_senders_at_once_leave_less() -> None:
-    """Of 7 to a rank with 700 bytes in all half is left; 3 of 4 at once is as told, too."""
+    """With 7 to a rank and 700 bytes half is left. With 3 of 4 at once it is also as given."""
     rows = (Incast(4, 0, 0.8), Incast(7, 700, 0.5))
     machine = resolve_fabric("hgx2").channels[0].topology
     plain = MotifCosts(Fabric("plain", (Channel("one", machine),)))
@@ -136,7 +136,7 @@ def test_many_senders_at_once_leave_less() -> None:
 @settings(max_examples=times(40))
 @given(st.data())
 def test_loads_are_what_is_sent_over_links(data: st.DataObject) -> None:
-    """On a machine in which all ranks are joined, each link carries what its ends send."""
+    """On a fully connected machine, each link carries the data of its ends."""
     carrier = data.draw(st.sampled_from(CARRIERS))
     name = data.draw(st.sampled_from(carrier.collectives))
     places = data.draw(st.integers(2, 6))

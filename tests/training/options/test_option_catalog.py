@@ -1,4 +1,4 @@
-"""Options of collectives: what they cost, which are kept, and what is refused."""
+"""Options of collectives: their costs, the kept ones, and errors."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ def test_alike_ones_share_their_options() -> None:
     assert found.by_collective["other"] is not found.by_collective["0"]
 
 
-def test_groups_beside_one_another_load_what_each_does() -> None:
-    """By hosts four groups take what one takes on one node, and across nodes they share uplinks."""
+def test_groups_next_to_one_another_load_what_each_does() -> None:
+    """By hosts four groups take the time of one on one node. Across nodes they share uplinks."""
     nodes = [tuple(range(8 * k, 8 * k + 8)) for k in range(4)]
     one = of(comm("ag", "allgather", nodes[0], 8 * MB)).by_collective["ag"]
     four = of(comm("ag", "allgather", nodes[0], 8 * MB, beside=tuple(nodes[1:]))).by_collective[
@@ -105,7 +105,7 @@ def test_links_of_two_stages_are_different_resources() -> None:
     assert not used[0] & used[1]
 
 
-def test_what_moves_nothing_takes_its_launch() -> None:
+def test_empty_collective_takes_its_launch() -> None:
     found = of(
         comm("alone", "allreduce", [3], MB),
         comm("empty", "broadcast", range(8), 0),
@@ -173,7 +173,7 @@ def test_recipes_are_as_told() -> None:
     assert [m.channel for m in lanes.motifs] == ["gpu", "cpu"]
 
 
-def test_groups_outside_are_refused() -> None:
+def test_groups_outside_are_rejected() -> None:
     op = comm("ar", "allreduce", range(40), 40)
     with pytest.raises(ParameterError) as error:
         of(op, ranks=40)
@@ -183,7 +183,7 @@ def test_groups_outside_are_refused() -> None:
     )
 
 
-def test_an_operation_without_option_says_why() -> None:
+def test_operation_without_option_says_why() -> None:
     told = OptionSettings(recipes=("seg(4)", "tree(2)"), max_motifs=2)
     with pytest.raises(InputError) as error:
         of(comm("ag", "allgather", range(8), 8 * MB), settings=told)

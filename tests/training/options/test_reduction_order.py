@@ -1,4 +1,4 @@
-"""Whether options keep the order in which collectives reduce, told anew of each."""
+"""Preservation of the reduction order by options, recomputed for each."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sccl.training.options.recipe_candidates import lane_recipes
 from tests.kit.training_plans import layered_plan
 
 
-def test_it_is_told_anew_as_it_was_written() -> None:
+def test_reduction_order_round_trips() -> None:
     workload, fabric = layered_plan(1).workload, resolve_fabric("hgx2")
     finder, seen = OptionEnumerator(fabric, OptionSettings()), set[bool]()
     of = find_options(workload, fabric).by_collective

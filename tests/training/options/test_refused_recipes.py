@@ -31,7 +31,7 @@ def machine(name: str, pairs: Iterable[tuple[int, int]]) -> Topology:
 
 ROWS = machine("rows", (pair for node in _NODES for pair in combinations(node, 2)))
 RAILS = machine("rails", zip(*_NODES, strict=True))
-"""Neither joins all ranks; within rows and then along rails all are reached."""
+"""Neither joins all ranks, but within rows and then along rails all are reached."""
 
 HGX = resolve_fabric("hgx2x4")
 MB = 10**6
@@ -56,7 +56,7 @@ def refused(name: str, size: int, **asked: object) -> dict[str, str]:
         ("allgather", 64 * MB, {"max_options": 2}, None, "2 other options are kept, and no more"),
     ],
 )
-def test_it_is_said_why(
+def test_refused_recipe_has_a_reason(
     name: str, size: int, asked: dict[str, object], recipe: str | None, says: str
 ) -> None:
     told = refused(name, size, **asked)
@@ -65,7 +65,7 @@ def test_it_is_said_why(
     assert any(says in why for why in told.values()), told
 
 
-def test_what_no_channel_carries_whole_goes_by_parts() -> None:
+def test_oversized_collective_goes_in_parts() -> None:
     job = calling(8, comm("op", "allreduce", range(8), 2**20))
     found = find_options(job, Fabric("grid", (Channel("a", ROWS), Channel("b", RAILS))))
     assert {one.recipe for one in found.by_collective["op"]} >= {"levels(4)"}
@@ -77,7 +77,7 @@ def test_what_no_channel_carries_whole_goes_by_parts() -> None:
     assert "no way leads from rank 0" in told["whole"]
 
 
-def test_why_each_recipe_is_refused_is_told_where_there_is_none() -> None:
+def test_why_each_recipe_is_rejected_is_told_where_there_is_none() -> None:
     job = calling(8, comm("op", "allreduce", range(8), 2**20))
     with pytest.raises(ParameterError, match="has no option") as error:
         find_options(job, Fabric("rows", (Channel("a", ROWS),)))

@@ -17,13 +17,13 @@ def test_trees_are_best_for_small_and_rings_for_large_allreduces() -> None:
     assert 2**17 <= size <= 2**22
 
 
-def test_the_larger_an_alltoall_the_more_parts() -> None:
+def test_larger_an_alltoall_the_more_parts() -> None:
     found = winners(results(), "figure17")
     assert [plan for plan, _ in found] == ["1-way", "2-way", "4-way"]
 
 
-def test_an_allreduce_over_gpus_goes_well_with_a_small_alltoall_over_hosts() -> None:
-    """The paper has this best; here both over GPUs are, for large ones: hosts are slower."""
+def test_allreduce_over_gpus_goes_well_with_a_small_alltoall_over_hosts() -> None:
+    """The paper's best option. Here GPUs are best for large sizes, since hosts are slower."""
     rows = [r for r in results() if r.part == "figure18"]
     for size in {r.size_bytes for r in rows}:
         took = {r.plan: r.us for r in rows if r.size_bytes == size}

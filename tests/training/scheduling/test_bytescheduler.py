@@ -1,4 +1,4 @@
-"""ByteScheduler's core as a baseline: what is refused, and its order beside our policy's."""
+"""ByteScheduler's core as a baseline: errors, and its order compared with our policy's."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.kit.workloads import RECOMMENDING
 CHECKOUT = os.environ.get("SCCL_BYTESCHEDULER", "")
 
 
-def test_a_folder_without_a_core_is_refused(tmp_path: Path) -> None:
+def test_folder_without_a_core_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match=r"has no bytescheduler/common/bytecore\.py"):
         Core(tmp_path)
 

@@ -1,4 +1,4 @@
-"""Plans by CP-SAT alone: how good they are, and what is refused."""
+"""Plans by CP-SAT alone: their quality, and errors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.kit.workloads import prefetching
 
 @settings(max_examples=times(15, by_day=8), deadline=None)
 @given(st.integers(0, 10**9))
-def test_it_is_told_what_is_better_and_never_below_the_bound(seed: int) -> None:
+def test_search_reports_improvements_above_the_bound(seed: int) -> None:
     job = random_job(seed, 2)
     assume(job is not None)
     assert job is not None
@@ -37,7 +37,7 @@ def test_it_is_told_what_is_better_and_never_below_the_bound(seed: int) -> None:
     assert periods[-1] >= bound
 
 
-def test_a_small_step_is_proved() -> None:
+def test_small_step_is_proved() -> None:
     planner = Planner(prefetching(), resolve_fabric("hgx2"), PlanSettings("exact", seconds=1))
     planner.run()
     plan = planner.plan()
@@ -45,7 +45,7 @@ def test_a_small_step_is_proved() -> None:
     assert plan.is_optimal
 
 
-def test_too_many_motifs_are_refused() -> None:
+def test_too_many_motifs_are_rejected() -> None:
     job = random_job(2, 2)
     assert job is not None
     step = job.problem.step

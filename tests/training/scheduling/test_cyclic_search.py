@@ -62,7 +62,7 @@ def test_windows_and_events_say_the_same(seed: int) -> None:
     assert find_cyclic_plan_fault(again[0].problem, again[1]) == ""
 
 
-def test_what_is_apart_repeats_by_itself() -> None:
+def test_independent_components_repeat_separately() -> None:
     apart = StepProblem(
         ("stream", "links"),
         (
@@ -98,7 +98,7 @@ def test_windows_are_steps_whose_plans_are_plans_of_all(seed: int) -> None:
 def plans_of(
     name: str, problem: CyclicProblem, seconds: float = 0.001, enough: int = 0
 ) -> list[tuple[CyclicPlan, SteadyState]]:
-    """Return what a policy, or the search, tells."""
+    """Return the reports of a policy or of the search."""
     found: list[tuple[CyclicPlan, SteadyState]] = []
 
     def told(plan: CyclicPlan, comes_to: SteadyState) -> None:
@@ -116,7 +116,7 @@ def plans_of(
 @pytest.mark.parametrize("name", [*POLICIES, "sgs", "exact"])
 @settings(max_examples=times(25, by_day=10))
 @given(st.integers(0, 10**9))
-def test_what_is_planned_is_right(name: str, seed: int) -> None:
+def test_cyclic_plan_is_valid(name: str, seed: int) -> None:
     job = random_job(seed, 3)
     assume(job is not None)
     assert job is not None
@@ -159,8 +159,10 @@ def test_nothing_is_searched_once_the_bound_is_met(
     [("hgx2", 193067), ("hgx2x4", 248400)],
     ids=["as a whole", "phases of different iterations"],
 )
-def test_one_collective_beside_computation_that_waits_for_nothing(fabric: str, period: int) -> None:
-    """One motif excludes itself; phases overlap with those of the iterations around."""
+def test_one_collective_next_to_computation_that_waits_for_nothing(
+    fabric: str, period: int
+) -> None:
+    """One motif excludes itself, and phases overlap with those of the neighboring iterations."""
     on = resolve_fabric(fabric)
     gradients = comm("gradients", "allreduce", range(on.ranks), 4_000_000)
     job = calling(on.ranks, gradients)

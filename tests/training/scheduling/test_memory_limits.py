@@ -52,9 +52,9 @@ def drawn(seed: int) -> TrainingPlan:
 
 
 def held_at(plan: TrainingPlan, timeline: StepTimeline, iterations: int) -> Counter[int]:
-    """Return what is held at each time at which something starts, by looking at every result.
+    """Return the memory in use at each start, by examining every result of the only role.
 
-    Of the only role: from the first start of a collective to the last end of who waits for it.
+    A result is held from the first start of its collective to the last end of its users.
     """
     ends: dict[tuple[str, int], int] = {}
     starts: dict[tuple[str, int], int] = {}
@@ -78,7 +78,7 @@ def held_at(plan: TrainingPlan, timeline: StepTimeline, iterations: int) -> Coun
 def test_no_more_is_held_than_there_is(seed: int) -> None:
     plan = drawn(seed)
     timeline = simulate_timeline(plan)
-    iterations = timeline.iterations - 2  # later ones may be used after what was run
+    iterations = timeline.iterations - 2  # later ones may be used after the run
     most = max(held_at(plan, timeline, iterations).values(), default=0)
     assert most <= plan.memory_bytes
     assert most <= peak_result_bytes(plan, timeline)
@@ -87,7 +87,7 @@ def test_no_more_is_held_than_there_is(seed: int) -> None:
 
 @settings(max_examples=times(100, by_day=25))
 @given(st.integers(0, 10**9))
-def test_what_is_held_is_what_is_held_at_some_time(seed: int) -> None:
+def test_peak_memory_is_attained_at_some_time(seed: int) -> None:
     """The judge finds no less, of plans without a limit, too, and no more than all results."""
     plan = replace(drawn(seed), memory_bytes=0)
     timeline = simulate_timeline(plan)
@@ -128,10 +128,10 @@ def test_without_a_limit_nothing_waits() -> None:
 def test_waits_are_for_the_uses_of_what_would_be_too_much(
     limit: int, gradients: tuple[str, int], batch: tuple[str, int]
 ) -> None:
-    """Gradients are used by the optimizer at once; the batch by forward, an iteration later.
+    """The optimizer uses gradients at once, and forward uses the batch an iteration later.
 
-    With room for one, each waits for the last use of the other; for two, for that of its own in the
-    iteration before; and nobody is further ahead than three.
+    With memory for one, each waits for the last use of the other. With memory for two, each waits
+    for that of its own in the previous iteration, and none is further ahead than three.
     """
     found = gates(alone(batch=100, gradients=100), limit)
     assert set(found) == {
@@ -140,7 +140,7 @@ def test_waits_are_for_the_uses_of_what_would_be_too_much(
     }
 
 
-def test_what_uses_a_result_and_holds_one_needs_room_for_both() -> None:
+def test_consumer_needs_memory_for_input_and_output() -> None:
     workload = alone(batch=100, gradients=100)
     deps = (*workload.deps, Dependency("batch", "gradients", 1))
     with pytest.raises(ParameterError, match="'gradients' waits for results of 200 B at once besi"):
@@ -155,6 +155,6 @@ def test_what_uses_a_result_and_holds_one_needs_room_for_both() -> None:
         ({"gradients": 7}, 6, "operation 'gradients' holds 7 B"),
     ],
 )
-def test_what_does_not_fit_is_told(told: dict[str, int], limit: int, message: str) -> None:
+def test_memory_overflow_is_reported(told: dict[str, int], limit: int, message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         gates(alone(**told), limit)

@@ -83,7 +83,7 @@ def both(layers: int, us: float, elements: int) -> tuple[TrainingPlan, ...]:
     ("layers", "us", "elements", "merges"),
     [(3, 1.0, 2**10, True), (3, 200.0, 2**10, False)],
 )
-def test_what_is_faster_is_merged_and_else_nothing(
+def test_only_faster_merges_are_taken(
     layers: int, us: float, elements: int, *, merges: bool
 ) -> None:
     """Small gradients are launched together, but where they go while more is computed."""
@@ -97,7 +97,7 @@ def test_what_is_faster_is_merged_and_else_nothing(
         assert find_plan_bound_fault(plan) == ""
 
 
-def test_the_bound_of_collectives_as_they_are_is_none_of_merged_ones() -> None:
+def test_bound_of_collectives_as_they_are_is_none_of_merged_ones() -> None:
     plain, found = both(3, 1.0, 2**10)
     assert found.period_ns < plain.bound_ns
     claimed = replace(found, bound_ns=found.bound_ns + 1)
@@ -105,7 +105,7 @@ def test_the_bound_of_collectives_as_they_are_is_none_of_merged_ones() -> None:
 
 
 def sending(batches: int, us: float) -> Workload:
-    """Return two stages of a pipeline, the first of which sends what it has of each batch."""
+    """Return two stages of a pipeline, the first of which sends its part of each batch."""
     names = [f"send {k}" for k in range(batches)]
     calls = [comm(name, "broadcast", (0, 1), 2**20, root=0) for name in names]
     stages = ("first", "second")
@@ -129,7 +129,7 @@ def sending(batches: int, us: float) -> Workload:
 
 
 def test_sends_of_microbatches_that_come_far_apart_are_left_alone() -> None:
-    """Merged up to a size whatever it costs, they are slower; they may be, so they are not."""
+    """Merging up to a size at any cost is slower. Merging is optional, so they are not merged."""
     workload, found = sending(3, 500.0), []
     row, *_ = groups_with_options(workload, MOST, OptionCatalog(workload, HGX))
     for one in (workload, merge_collectives(workload, [row])):
@@ -178,7 +178,7 @@ def test_no_plan_with_merged_collectives_takes_less_than_the_bound(seed: int) ->
 @settings(max_examples=times(12, by_day=6), deadline=None)
 @given(st.integers(0, 10**6))
 def test_no_plan_is_worse_for_what_may_be_merged(seed: int) -> None:
-    """Whatever waits for what, within an iteration and from one to another."""
+    """For all dependencies, within an iteration and between iterations."""
     job = random_job(seed)
     if job is None:
         return
@@ -205,7 +205,7 @@ def test_files_have_the_workload_that_was_given(tmp_path: Path) -> None:
         load_training_plan(path, resolve_topology)
 
 
-def test_the_judge_believes_no_merge() -> None:
+def test_judge_believes_no_merge() -> None:
     _, plan = both(3, 1.0, 2**10)
     others = replace(step(3, 1.0), deps=(*step(3, 1.0).deps, Dependency("g0", "b1")))
     for wrong, says in (

@@ -48,7 +48,7 @@ def fits(placed: Placed, motif: StepMotif, start: int) -> bool:
 
 
 def plainly(problem: StepProblem, choice: IntArray, offset: IntArray) -> StepPlan:
-    """Return what serial generation makes, each start looked for from the first that could be."""
+    """Generate a serial schedule with an exhaustive search of each start."""
     step, chosen = problem.arrays, choice.tolist()
     rest = np.zeros(len(step.ticks), dtype=np.int64)
     tail_lengths(step, choice, rest)
@@ -84,7 +84,7 @@ def plainly(problem: StepProblem, choice: IntArray, offset: IntArray) -> StepPla
 
 @settings(max_examples=times(150))
 @given(st.integers(0, 10**9))
-def test_what_is_kept_in_mind_of_gaps_changes_nothing(seed: int) -> None:
+def test_cached_gaps_change_no_result(seed: int) -> None:
     job = random_job(seed, 3)
     assume(job is not None)
     assert job is not None

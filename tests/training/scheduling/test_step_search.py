@@ -101,7 +101,7 @@ def test_any_prices_prove_a_bound(problem: StepProblem, prices: list[Fraction]) 
 
 @settings(max_examples=times(60))
 @given(options())
-def test_what_an_option_takes_alone_is_no_more_than_the_best(option: StepOption) -> None:
+def test_isolated_option_times_bound_the_step(option: StepOption) -> None:
     problem = StepProblem(("one", "two", "three"), (StepOp("only", (option,)),))
     assert option.critical_path_ticks <= min_duration(option) <= best_of(problem)
 
@@ -124,7 +124,7 @@ def test_motifs_of_an_option_share_its_resources() -> None:
 
 @settings(max_examples=times(60))
 @given(steps(), st.data())
-def test_the_judge_finds_what_starts_too_early(problem: StepProblem, data: st.DataObject) -> None:
+def test_judge_finds_what_starts_too_early(problem: StepProblem, data: st.DataObject) -> None:
     plan = search_by_annealing(problem, 0)
     moved = list(map(list, plan.starts))
     op = data.draw(st.integers(0, len(moved) - 1))
@@ -138,7 +138,7 @@ def test_the_judge_finds_what_starts_too_early(problem: StepProblem, data: st.Da
         assert changed.finish(problem) >= finish_lower_bound(problem).ticks
 
 
-def test_the_joint_search_of_the_papers_example_is_better_than_order_and_options_alone() -> None:
+def test_joint_search_of_the_papers_example_is_better_than_order_and_options_alone() -> None:
     problem = figure6()
     assert best_of(problem) == 95
     assert (order_alone(problem), options_alone(problem)) == (100, 105)
@@ -157,21 +157,21 @@ def test_small_steps_are_planned_to_the_proved_best(problem: StepProblem, seed: 
     assert found.plan.finish(problem) == found.finish == found.bound.ticks == best_of(problem)
 
 
-def test_the_same_seed_gives_the_same_plan() -> None:
+def test_same_seed_gives_the_same_plan() -> None:
     problem = figure6()
     assert search_by_annealing(problem, 300, 7) == search_by_annealing(problem, 300, 7)
     assert search_by_markov_chain(problem, 300, 7) == search_by_markov_chain(problem, 300, 7)
 
 
-def test_what_is_better_is_told_as_it_is_found() -> None:
+def test_improvements_are_reported_at_once() -> None:
     told: list[int] = []
     plan = search_by_annealing(figure6(), 2000, on_progress=told.append)
     assert told == sorted(told, reverse=True)
     assert told[-1] == plan.finish(figure6())
 
 
-def test_a_resource_may_stand_still_for_what_is_urgent() -> None:
-    """A list starts what is long at once, and what is urgent comes too late."""
+def test_resource_may_stand_still_for_what_is_urgent() -> None:
+    """A list starts long work at once, and urgent work comes too late."""
     link = (0,)
     long, urgent = StepMotif(10, link), StepMotif(2, link)
     ops = (
@@ -207,7 +207,7 @@ ONE = StepOption("one", (StepMotif(1, (0,)),))
         ([StepOp("a", (StepOption("o", (StepMotif(1, (0, 0)),)),))], "uses resources \\[0, 0\\]"),
     ],
 )
-def test_what_is_no_step(ops: list[StepOp], message: str) -> None:
+def test_invalid_steps_are_rejected(ops: list[StepOp], message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         StepProblem(("only",), tuple(ops))
 
@@ -221,7 +221,7 @@ def test_what_is_no_step(ops: list[StepOp], message: str) -> None:
         (StepPlan((0, 0), ((0,), (0,))), "op 'b': motif 0 starts at 0, and waits until 1"),
     ],
 )
-def test_what_is_no_plan(plan: StepPlan, message: str) -> None:
+def test_invalid_plans_are_rejected(plan: StepPlan, message: str) -> None:
     problem = StepProblem(("only",), (StepOp("a", (ONE,)), StepOp("b", (ONE,), (0,))))
     assert message in find_step_plan_fault(problem, plan)
 
@@ -242,10 +242,8 @@ def test_shares_of_a_resource_come_to_the_whole_at_the_most() -> None:
 
 @settings(max_examples=times(60, by_day=30))
 @given(steps(), st.integers(0, 99))
-def test_what_is_placed_starts_as_soon_as_its_shares_are_free(
-    problem: StepProblem, seed: int
-) -> None:
-    """A motif that would start a tick sooner takes what another has, or comes before what ends."""
+def test_motif_starts_when_its_resources_are_free(problem: StepProblem, seed: int) -> None:
+    """Starting a motif a tick sooner would use another's share or precede a predecessor's end."""
     plan = search_by_annealing(problem, 50, seed)
     last = max(
         ((start, op, k) for op, own in enumerate(plan.starts) for k, start in enumerate(own)),

@@ -1,4 +1,4 @@
-"""Text workloads of ASTRA-sim: what waits for what in each kind of parallelism."""
+"""Text workloads of ASTRA-sim: dependencies in each kind of parallelism."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_model_parallel_collectives_are_waited_for_at_once() -> None:
     ]
 
 
-def test_what_a_dlrm_looks_up_is_exchanged_while_its_bottom_computes() -> None:
+def test_dlrm_lookups_overlap_the_bottom_network() -> None:
     layers = (
         "3\ne -1 1 ALLTOALL 8 1 ALLTOALL 16 1 NONE 0 1\n"
         "bottom -1 2 NONE 0 2 NONE 0 2 ALLREDUCE 32 1\ntop -1 3 NONE 0 3 NONE 0 3 ALLREDUCE 64 1\n"
@@ -66,7 +66,7 @@ def test_what_a_dlrm_looks_up_is_exchanged_while_its_bottom_computes() -> None:
     ]
 
 
-def test_what_is_forward_of_a_checkpoint_is_computed_again() -> None:
+def test_forward_of_a_checkpoint_is_recomputed() -> None:
     rows = "".join(f"l{i} -1 {1000 * i + 1000} NONE 0 500 NONE 0 250 NONE 0 1\n" for i in range(3))
     head = "HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 2 checkpoints: 1 0 "
     text = f"{head}checkpoint_initiates: 1 2\n3\n{rows}"
@@ -133,7 +133,7 @@ def test_how_many_ranks_there_are_has_to_be_told() -> None:
     assert "no marks of steps" in refusal_of(text, step=3)
 
 
-def test_what_is_computed_again_too_often_is_refused() -> None:
+def test_excessive_recomputation_is_rejected() -> None:
     many = 2000
     every = " ".join(map(str, range(1, many)))
     head = "HYBRID_TRANSFORMER_FWD_IN_BCKWD checkpoints: 1 0"

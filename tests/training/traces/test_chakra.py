@@ -1,4 +1,4 @@
-"""Chakra execution traces: what is in them, and in which order it comes."""
+"""Chakra execution traces: their content and its order."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def graph(nodes: Iterable[Node]) -> bytes:
 
 
 def order(*nodes: Node) -> list[str]:
-    """Return what a trace is read as: microseconds, bytes that are called, nodes waited for."""
+    """Return the content of a trace: microseconds, bytes of calls, nodes with waits."""
     found = []
     for event in chakra.read(encode_trace(nodes), "t", WANTED).events:
         match event:
@@ -86,7 +86,7 @@ def test_collectives_come_as_soon_as_they_can_and_are_waited_for_where_they_are_
     assert found == ["5", "+64", "7", "-5", "9"]
 
 
-def test_what_the_host_does_takes_no_time_and_passes_on_what_it_needs() -> None:
+def test_host_operations_take_no_time_and_pass_dependencies() -> None:
     host = computes(2, [1], 1000, is_cpu_op=True)
     assert order(computes(0), calls(1, [0]), host, computes(3, [2])) == ["5", "+64", "-1", "5"]
     told = chakra.read(encode_trace([computes(0), calls(1, [0]), host]), "t", WANTED).assumed
@@ -161,7 +161,7 @@ def test_messages_are_taken_apart() -> None:
 
 
 @pytest.mark.parametrize("rank", [0, 1])
-def test_a_trace_of_2023_keeps_its_first_node(rank: int) -> None:
+def test_trace_of_2023_keeps_its_first_node(rank: int) -> None:
     ((where, content),) = iterate_files(sample(f"traces/chakra/resnet50_DataParallel.{rank}.et"))
     found = chakra.read(content, where, WANTED)
     kernels = [event for event in found.events if isinstance(event, Kernel)]
@@ -172,7 +172,7 @@ def test_a_trace_of_2023_keeps_its_first_node(rank: int) -> None:
     assert any("they may be the nanoseconds of that" in line for line in found.assumed)
 
 
-def test_a_trace_of_pytorch_by_chakra_has_collectives_of_the_device() -> None:
+def test_trace_of_pytorch_by_chakra_has_collectives_of_the_device() -> None:
     ((where, content),) = iterate_files(sample("traces/chakra/chakra.0.et.gz"))
     nodes = list(read_messages(content, where))[1:]
     assert len(nodes) == 3664
@@ -181,14 +181,14 @@ def test_a_trace_of_pytorch_by_chakra_has_collectives_of_the_device() -> None:
     assert workload_of(content, ranks=2).workload.ranks == 2
 
 
-def test_nodes_that_need_too_many_collectives_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nodes_that_need_too_many_collectives_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chakra, "_MAX_DEPENDENCIES", 10)
     nodes = [*map(calls, range(4)), *(computes(number, range(4)) for number in range(4, 8))]
     told = refusal_of(encode_trace(nodes), format="chakra", ranks=2)
     assert "its nodes need too many collectives" in told
 
 
-def test_json_that_does_not_tell_sizes_and_traces_of_algorithms_are_refused() -> None:
+def test_json_that_does_not_tell_sizes_and_traces_of_algorithms_are_rejected() -> None:
     for name in ("traces/chakra/small_chakra.0.json", "traces/chakra/chakra.0.json.gz"):
         ((_, content),) = iterate_files(sample(name))
         assert "its size is not in the trace (comm_size): give the .et" in refusal_of(content)
@@ -222,7 +222,7 @@ def test_both_forms_of_json_are_read_as_the_trace_is() -> None:
         ("ncclKernel_Broadcast_RING_LL_Sum_int8_t", "broadcast"),
     ],
 )
-def test_what_a_collective_is_may_be_told_by_its_name(name: str, collective: str) -> None:
+def test_collective_kind_may_come_from_its_name(name: str, collective: str) -> None:
     node = Node(1, NodeKind.COLLECTIVE, (), 0, {"comm_size": 64}, name=name)
     (call,) = chakra.read(graph([node]), "t", WANTED).calls()
     assert (call.collective, call.input_elements) == (collective, 64)
@@ -318,14 +318,14 @@ def test_chakra_refuses_two_lists_of_groups_and_a_list_alone() -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[0]", b'{"0": [0, "1"]}', b'{"0": 1}', b"\xff"])
-def test_a_list_of_groups_that_is_none_is_refused_by_its_name(content: bytes) -> None:
+def test_list_of_groups_that_is_none_is_rejected_by_its_name(content: bytes) -> None:
     with pytest.raises(
         FormatError, match=r"x/comm_group\.json: no list of groups .*expected ranks"
     ):
         read_group_list(content, "x/comm_group.json")
 
 
-def test_a_trace_is_no_list_of_groups() -> None:
+def test_trace_is_no_list_of_groups() -> None:
     for name in readers.names():
         assert read_group_list(readers.load(name).EXAMPLE, "x/trace.json") is None
 

@@ -19,7 +19,7 @@ def event(name: str, category: str, at: float, took: float, **more: Any) -> dict
 
 
 def kernel(at: float, took: float, number: int, begin: float, category: str = "kernel") -> Events:
-    """Return a launch and what it launches."""
+    """Return a launch and its kernel."""
     return [
         event("launch", "cuda_runtime", at, 1, correlation=number),
         event("gemm", category, begin, took, correlation=number, stream=7),
@@ -101,7 +101,7 @@ def test_kineto_says_that_splits_are_cut(ranks: int, cut: bool) -> None:
 
 
 @pytest.mark.parametrize(("told", "assumed"), [({"In split size": "[]"}, False), ({}, True)])
-def test_kineto_says_that_no_splits_are_told(told: dict[str, Any], assumed: bool) -> None:
+def test_kineto_says_that_no_splits_are_reported(told: dict[str, Any], assumed: bool) -> None:
     found = workload_of(trace([call(10, "all_to_all", **told)]))
     assert any("an alltoall has no splits" in line for line in found.assumed) is assumed
 
@@ -132,7 +132,7 @@ def test_kineto_checks_overlaps_of_the_step_that_is_read(
     assert ("run at the same time" in refusal_of(trace(events), step=step)) is refused
 
 
-def test_kineto_overlaps_of_exact_times_are_refused() -> None:
+def test_kineto_overlaps_of_exact_times_are_rejected() -> None:
     events = steps(0) + kernel(150, 4, 99, 193) + kernel(170, 0.5, 98, 199.25)
     assert "run at the same time for 2.000 us" in refusal_of(trace(events), step=1)
 

@@ -1,4 +1,4 @@
-"""Workloads from traces: which call a wait is for, what waits for what, whether ranks agree."""
+"""Workloads from traces: calls of waits, dependencies, and agreement of ranks."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def both(events: tuple[Event, ...]) -> list[bytes]:
     return [profile(rank, events) for rank in (0, 1)]
 
 
-def test_a_wait_for_the_step_before_is_a_dependency_across_iterations() -> None:
+def test_wait_for_the_step_before_is_a_dependency_across_iterations() -> None:
     found = workload_of(*both(PREFETCHING)).workload
     assert program(found) == ["-alltoall-0'", "+alltoall-0", "+allreduce-1", "-allreduce-1"]
     assert found.deps == (
@@ -103,7 +103,7 @@ def test_calls_that_nobody_waits_for_are_waited_for_where_the_step_goes_on() -> 
     assert Dependency("allreduce-0", "all/7/0", 1) in late.deps
 
 
-def test_a_call_waits_for_calls_where_nothing_is_computed_between() -> None:
+def test_call_waits_for_calls_where_nothing_is_computed_between() -> None:
     events = [GEMM, ("call", 1, "allreduce", 8), ("wait", 1)] * 2
     events[3:4] = []
     found = workload_of(*both(tuple(events))).workload
@@ -188,7 +188,7 @@ def test_groups_whose_ranks_are_not_told_stand_for_no_others() -> None:
     assert "7 of 8 ranks have no trace" in refusal_of(text, alike=False)
 
 
-def test_a_group_of_more_ranks_than_the_job_is_refused() -> None:
+def test_group_of_more_ranks_than_the_job_is_rejected() -> None:
     one = (("call", 1, "allreduce", 8),)
     told = profile(0, one, told=True)
     listed = told.replace(b'"[0, 1]"', b'"[0, 1, 2, 3, 4, 5, 6, 7, 8]"')
@@ -264,7 +264,7 @@ def test_ranks_that_disagree_are_told_with_what_they_call() -> None:
         assert "\n" not in told
 
 
-def test_splits_that_contradict_one_another_are_told() -> None:
+def test_splits_that_contradict_one_another_are_reported() -> None:
     rows = [[30, 10], [30, 10]], [[10, 10], [12, 10]]
     traces = [
         execution_trace(rank, (GEMM, ("call", 7, "all_to_allv", sum(row[0]), *row)))
@@ -285,11 +285,11 @@ def test_splits_that_contradict_one_another_are_told() -> None:
         ),
     ],
 )
-def test_what_cannot_be_a_step_is_refused(events: tuple[Event, ...], says: str) -> None:
+def test_invalid_step_is_rejected(events: tuple[Event, ...], says: str) -> None:
     assert says in refusal_of(*both(events))
 
 
-def test_a_wait_for_an_unknown_request_is_refused() -> None:
+def test_wait_for_an_unknown_request_is_rejected() -> None:
     events = (("wait", 11), GEMM, ("call", 9, "allreduce", 8))
     says = "t0: it waits for request 11, which was submitted neither earlier in this step nor"
     assert refusal_of(*(execution_trace(rank, events) for rank in (0, 1))).startswith(says)
@@ -298,7 +298,7 @@ def test_a_wait_for_an_unknown_request_is_refused() -> None:
     assert dep == Dependency("allreduce-0", "all/device/1", 4)
 
 
-def test_ranks_that_wait_for_one_another_in_a_circle_are_told() -> None:
+def test_ranks_that_wait_for_one_another_in_a_circle_are_reported() -> None:
     """Two groups, and each rank waits for the one's collective before it calls the other's."""
     events = (GEMM, ("call", 1, "allreduce", 8), ("wait", 1), GEMM, ("call", 2, "allreduce", 8))
     traces = []
@@ -313,14 +313,14 @@ def test_ranks_that_wait_for_one_another_in_a_circle_are_told() -> None:
     assert "allreduce-0 -> role-0/7/2 -> allreduce-1" in says.partition(": ")[2] * 2
 
 
-def test_steps_that_differ_are_refused() -> None:
+def test_steps_that_differ_are_rejected() -> None:
     marks = profile(0, PREFETCHING), profile(1, PREFETCHING).replace(b"Step#3", b"Step#8")
     assert refusal_of(*marks) == (
         "traces are of several steps, t0 of step 3 and t1 of step 8: give --step N, which all have"
     )
 
 
-def test_the_same_traces_make_the_same_bytes() -> None:
+def test_same_traces_make_the_same_bytes() -> None:
     first, second = both(PREFETCHING)
     texts = {
         to_text(workload_to_wire(workload_of(*pair).workload)) for pair in [(first, second)] * 2
@@ -328,7 +328,7 @@ def test_the_same_traces_make_the_same_bytes() -> None:
     assert texts == {to_text(workload_to_wire(workload_of(second, first).workload))}
 
 
-def test_groups_of_millions_are_refused() -> None:
+def test_groups_of_millions_are_rejected() -> None:
     huge = [("call", 1, "allreduce", 8)] * 140
     told = profile(0, tuple(huge), ranks=2).replace(b'"world_size": 2', b'"world_size": 65536')
     assert "its groups have more than 8388608 ranks" in refusal_of(told)
@@ -370,7 +370,7 @@ def test_both_ends_of_a_send_are_a_broadcast_of_two_ranks(form: str) -> None:
     assert Dependency("send-0", f"role-1/{stream}/2") in found.workload.deps
 
 
-def test_a_send_that_nobody_gets_is_said() -> None:
+def test_send_that_nobody_gets_is_reported() -> None:
     traces = [profile(0, PIPELINE[0]), profile(1, PIPELINE[1][3:])]
     assert refusal_of(*traces) == (
         "ranks disagree about send 0 of ranks (0, 1): rank 0 calls send of 40 float32 (t0), and "
@@ -388,7 +388,7 @@ def test_a_send_that_nobody_gets_is_said() -> None:
 
 
 def synchronised(*, marked: int = 25, told: bool = True) -> bytes:
-    """Return a trace in which stream 20 waits for what stream 7 was given until a time."""
+    """Return a trace in which stream 20 waits for the kernels of stream 7 up to a time."""
     events: list[dict[str, object]] = []
 
     def launch(at: int, stream: int, us: int) -> None:
@@ -449,7 +449,7 @@ def with_host(*, blocked: bool) -> bytes:
 
 
 @pytest.mark.parametrize("blocked", [False, True])
-def test_what_the_host_does_is_left_out_and_said_or_kept(blocked: bool) -> None:
+def test_host_time_is_kept_or_its_omission_reported(blocked: bool) -> None:
     text = with_host(blocked=blocked)
     without = workload_of(text)
     idle = 59 - 9 - 16  # until the step ends, in which the second kernel does not
@@ -470,20 +470,20 @@ def test_what_the_host_does_is_left_out_and_said_or_kept(blocked: bool) -> None:
     assert set(without.workload.deps) < set(kept.workload.deps)
 
 
-def test_of_other_traces_what_the_host_does_is_not_read() -> None:
+def test_host_operations_of_other_traces_are_ignored() -> None:
     said = refusal_of(*(execution_trace(rank, PREFETCHING) for rank in range(2)), host_time=True)
     assert said == ("t0: only Kineto traces have the time of the host: leave --host-time out")
 
 
 @pytest.mark.parametrize("late", [0, 1])
-def test_of_recorded_steps_computation_takes_what_it_took_the_slowest_rank(late: int) -> None:
+def test_recorded_computation_takes_the_slowest_rank(late: int) -> None:
     """Ranks are late in turns: none is in most steps, and they are in each of them."""
     found = workload_of(*(recorded(rank, late) for rank in (0, 1))).workload
     assert [op.duration_us for op in found.computation()] == [30.0 + 20.0 * late]
 
 
 def recorded(rank: int, late: int) -> bytes:
-    """Return five steps of an allreduce after 30 us; with a rank in turn that is 20 us late."""
+    """Return five steps of an allreduce after 30 us, with a rank in turn that is 20 us late."""
     events, at = [], 0.0
     for step in range(5):
         at += 30 + 20 * (late and step % 2 == rank)

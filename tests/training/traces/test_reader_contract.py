@@ -1,4 +1,4 @@
-"""Readers of traces: what all promise, and what they find in small ones."""
+"""Readers of traces: their common contract, and the content of small traces."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_any_arguments_of_a_call_are_read_or_refused(arguments: dict[str, Any]) 
     assert "\n" not in refusal_of(json.dumps(trace).encode())
 
 
-def test_an_execution_trace_is_read_in_the_order_of_its_nodes() -> None:
+def test_execution_trace_is_read_in_the_order_of_its_nodes() -> None:
     trace = pytorch_et.read(execution_trace(1, PREFETCHING), "t", WANTED)
     assert (trace.rank, trace.world, trace.main, trace.step) == (1, 2, "main", None)
     assert [type(event) for event in trace.events] == [
@@ -86,7 +86,7 @@ def test_an_execution_trace_is_read_in_the_order_of_its_nodes() -> None:
     assert (second.collective, second.dtype, second.thread) == ("allreduce", "float32", "backward")
 
 
-def test_a_profile_is_read_in_the_order_of_its_launches() -> None:
+def test_profile_is_read_in_the_order_of_its_launches() -> None:
     trace = kineto.read(profile(1, PREFETCHING, steps=3), "t", WANTED)
     assert (trace.rank, trace.world, trace.main, trace.step) == (1, 2, "main", 4)
     assert trace.iteration_us == 90
@@ -123,7 +123,7 @@ def test_without_a_device_the_host_computes_between_calls() -> None:
 
 
 def beside(**second: Any) -> str:
-    """Return why two kernels of a stream, of 5 us each, are not read; empty: they are."""
+    """Return the error on two kernels of a stream, of 5 us each, or an empty text."""
     first = {"stream": 7, "device": 0, "correlation": 1}
     kernels = [("first", 10, first), ("second", 12, first | {"correlation": 2} | second)]
     events = [
@@ -137,7 +137,7 @@ def beside(**second: Any) -> str:
     return ""
 
 
-def test_a_stream_does_one_thing_after_the_other() -> None:
+def test_stream_does_one_thing_after_the_other() -> None:
     assert beside() == (
         "t: on stream 7 'first' and 'second', at 12.000 us, run at the same time for 3.000 us: "
         "expected one after the other, as of one device and one run"
@@ -148,7 +148,7 @@ def test_a_stream_does_one_thing_after_the_other() -> None:
 
 
 def gloo(at: int, operator: str, event: str, elements: int, late: int, *, waits: bool) -> list[Any]:
-    """Return what Kineto tells of a call of Gloo, which a thread of its own begins later."""
+    """Return Kineto's events of a call of Gloo, which a separate thread begins later."""
     dims = {"Input Dims": [[elements], []], "Input type": ["float", "Scalar"]}
     concrete = {"Concrete Inputs": ["", str(not waits), "-1"]}
     begun = {"ph": "X", "tid": "main", "ts": at, "dur": 4, "cat": "cpu_op", "args": dims | concrete}
@@ -231,7 +231,7 @@ GROUPS = '[{"pg_name": "0", "ranks": [], "group_size": 4}]'
         (StepSelection(9, marked=False), "t: step 9 is not in it"),
     ],
 )
-def test_a_step_that_is_not_there_is_refused(wanted: StepSelection, says: str) -> None:
+def test_step_that_is_not_there_is_rejected(wanted: StepSelection, says: str) -> None:
     for reader, made in ((kineto, profile), (pytorch_et, execution_trace)):
         with pytest.raises(InputError, match=says):
             reader.read(made(0, PREFETCHING, steps=3), "t", wanted)
@@ -316,7 +316,7 @@ def test_words_of_pytorch_are_known() -> None:
         ('{"pg_name": "5", "ranks": [0, 1], "group_size": 2}', "t: node 8: it is of a group of 9 "),
     ],
 )
-def test_process_groups_that_contradict_one_another_are_refused(made: str, said: str) -> None:
+def test_process_groups_that_contradict_one_another_are_rejected(made: str, said: str) -> None:
     groups = f'[{{"pg_name": "0", "ranks": [], "group_size": 4}}, {made}]'
     values = [[1, 2, 0, 8, 4, "cpu"], 12, ["5", ""], 0, "all_reduce", [], [], 0, 1, 9]
     nodes = [

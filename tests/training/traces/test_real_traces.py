@@ -1,4 +1,4 @@
-"""Traces of real jobs, which lie beside the project: what a correct reader finds in them."""
+"""Traces of real jobs next to the project: their content by a correct reader."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def imported(*names: str, **hints: int) -> ParsedWorkload:
     return found
 
 
-def test_a_step_of_dlrm_on_8_ranks_tells_its_collectives_and_waits() -> None:
+def test_step_of_dlrm_on_8_ranks_tells_its_collectives_and_waits() -> None:
     of_rank = dict(unpacked(NAMED))
     (zero,) = [content for name, content in of_rank.items() if name.endswith("eg_0.json")]
     trace = pytorch_et.read(zero, "zero", StepSelection())
@@ -63,14 +63,14 @@ def test_a_step_of_dlrm_on_8_ranks_tells_its_collectives_and_waits() -> None:
 
 
 def edges(workload: ParsedWorkload) -> set[tuple[str, str, int]]:
-    """Return the dependencies of a step, computation told by its line alone."""
+    """Return the dependencies of a step, with computation named by its line alone."""
     return {
         (dep.before.split("/")[-1], dep.after.split("/")[-1], dep.lag)
         for dep in workload.workload.deps
     }
 
 
-def test_the_same_step_has_the_dependencies_that_its_waits_state() -> None:
+def test_same_step_has_the_dependencies_that_its_waits_state() -> None:
     both, timed = imported(TIMED, NAMED), imported(TIMED)
     assert set(both.workload.deps) == set(timed.workload.deps)
     assert set(both.workload.deps) == {
@@ -99,7 +99,7 @@ def test_the_same_step_has_the_dependencies_that_its_waits_state() -> None:
     assert [op.splits for op in timed.workload.collectives()] == [()] * 8
 
 
-def test_the_same_step_takes_the_time_that_its_kernels_took() -> None:
+def test_same_step_takes_the_time_that_its_kernels_took() -> None:
     for name, content in unpacked(TIMED):
         trace = kineto.read(content, name, StepSelection())
         kernels = [event for event in trace.events if isinstance(event, Kernel)]
@@ -113,7 +113,7 @@ def test_the_same_step_takes_the_time_that_its_kernels_took() -> None:
     assert (found.iteration_us, found.left_out_us) == (16126, 8722.5)
 
 
-def test_the_same_step_is_as_long_as_the_host_takes_where_that_is_kept() -> None:
+def test_same_step_is_as_long_as_the_host_takes_where_that_is_kept() -> None:
     found = imported(TIMED, host_time=True).workload
     assert [role.name for role in found.roles] == ["all"]
     host = [op for op in found.computation() if op.stream == "host"]
@@ -129,7 +129,7 @@ def test_the_same_step_is_as_long_as_the_host_takes_where_that_is_kept() -> None
 
 
 @pytest.mark.parametrize("rank", [0, 1])
-def test_a_rank_of_128_has_two_steps(rank: int) -> None:
+def test_rank_of_128_has_two_steps(rank: int) -> None:
     name = f"kineto/kineto_rank{rank}_of_128_dlrm.json.gz"
     ((where, content),) = unpacked(name)
     trace = read_events(content, where)
@@ -153,7 +153,7 @@ def test_two_ranks_of_which_events_were_cut_out_disagree() -> None:
         imported(*names)
 
 
-def test_a_trace_of_the_host_alone_does_not_tell_its_ranks() -> None:
+def test_trace_of_the_host_alone_does_not_tell_its_ranks() -> None:
     name = "kineto/kineto_cpu_only_all_to_all_no_distributed_info.json.gz"
     with pytest.raises(
         InputError, match="the number of ranks is not in the traces: give --ranks N"
@@ -165,7 +165,7 @@ def test_a_trace_of_the_host_alone_does_not_tell_its_ranks() -> None:
     assert any("no device" in line for line in found.assumed)
 
 
-def test_a_step_of_resnet_on_2_ranks_adds_up_its_gradients() -> None:
+def test_step_of_resnet_on_2_ranks_adds_up_its_gradients() -> None:
     name = "kineto/pytorch_et_1.1.0_resnet_2gpu.json.gz"
     ((where, content),) = unpacked(name)
     steps = [pytorch_et.read(content, where, StepSelection(step)) for step in (4, 5, 6)]
@@ -196,7 +196,7 @@ def test_allgathers_of_an_older_schema_are_read() -> None:
         "kineto_mi250_train_no_comm.json.gz",
     ],
 )
-def test_what_has_no_collectives_is_refused(name: str) -> None:
+def test_trace_without_collectives_is_rejected(name: str) -> None:
     with pytest.raises(InputError, match="the selected part has no collectives"):
         imported(f"kineto/{name}")
 

@@ -1,4 +1,4 @@
-"""Files of traces: plain, packed, in archives and folders, and what is wrong with them."""
+"""Files of traces: plain, packed, in archives and folders, and damaged ones."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def archive(path: Path, files: dict[str, bytes], mode: str = "w:gz") -> Path:
     return path
 
 
-def test_what_is_packed_is_unpacked(tmp_path: Path) -> None:
+def test_packed_file_is_unpacked(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_bytes(b"{1}")
     (tmp_path / "b.json.gz").write_bytes(gzip.compress(b"{2}") + gzip.compress(b"{3}"))
     (tmp_path / "notes.md").write_bytes(b"no trace")
@@ -39,7 +39,7 @@ def test_what_is_packed_is_unpacked(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("cut", [3, 11, 20, -1])
-def test_what_is_cut_off_or_damaged_is_told(cut: int, tmp_path: Path) -> None:
+def test_truncated_or_damaged_file_is_reported(cut: int, tmp_path: Path) -> None:
     file = tmp_path / "a.json.gz"
     file.write_bytes(gzip.compress(b"{'some': 'trace'}")[:cut])
     with pytest.raises(InputError, match=r"a.json.gz: it is cut off, as its packed content"):
@@ -49,7 +49,7 @@ def test_what_is_cut_off_or_damaged_is_told(cut: int, tmp_path: Path) -> None:
         list(iterate_files(file))
 
 
-def test_bombs_are_refused_as_they_unpack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bombs_are_rejected_as_they_unpack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trace_files, "MAX_BYTES", 2**22)
     bomb = gzip.compress(b"0" * 2**24)
     (tmp_path / "bomb.json.gz").write_bytes(bomb)
@@ -63,7 +63,7 @@ def test_bombs_are_refused_as_they_unpack(tmp_path: Path, monkeypatch: pytest.Mo
         list(iterate_files(inside))
 
 
-def test_what_holds_nothing_is_told(tmp_path: Path) -> None:
+def test_empty_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="there are no traces"):
         list(iterate_files(tmp_path))
     (tmp_path / "empty.json").write_bytes(b" \n")

@@ -40,7 +40,7 @@ def each(option: Option, change: Callable[[OptionMotif], OptionMotif]) -> Option
     return replace(option, motifs=tuple(map(change, option.motifs)))
 
 
-def test_what_is_found_is_right() -> None:
+def test_claimed_costs_are_correct() -> None:
     assert find_faults(found()) == ()
     assert found().bound_ns <= found().period_ns
 
@@ -67,7 +67,7 @@ def test_times_of_a_table_that_is_not_given_are_taken_as_told() -> None:
 
 
 def test_times_of_a_table_are_derived_from_it() -> None:
-    """A ring over the GPUs is told to take half as long as is reckoned, or twice: so are loads."""
+    """A ring over the GPUs with half or twice the computed time has such loads, too."""
     for times in (0.5, 2.0):
         rows = [("allgather", "gpu ring", 8, 2**23, reckoned_us("allgather") * times)]
         text = "\n".join(",".join(map(str, row)) for row in (COLUMNS, *rows))
@@ -91,7 +91,7 @@ def test_times_of_a_table_are_derived_from_it() -> None:
 
 
 def reckoned_us(name: str) -> float:
-    """Return what a ring of 8 MiB among 8 GPUs takes, microseconds."""
+    """Return the time of a ring of 8 MiB among 8 GPUs, microseconds."""
     motif = build_collective_motif(name, range(8), 2**22)
     ring = next(carrier for carrier in CARRIERS if carrier.name == "ring")
     return MotifCosts(resolve_fabric("hgx2")).carrier_cost(motif, 0, ring, 2).ns / 1000

@@ -1,4 +1,4 @@
-"""The judge of training plans: what it refuses, and what it says."""
+"""The judge of training plans: rejected plans and their messages."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def of_nine() -> TrainingPlan:
     return replace(RIGHT, workload=replace(RIGHT.workload, ranks=9))
 
 
-def test_what_is_claimed_is_what_it_comes_to() -> None:
+def test_claimed_period_equals_the_computed_one() -> None:
     assert find_faults(RIGHT) == ()
     assert find_faults(layered_plan(3)) == ()
 
@@ -111,7 +111,7 @@ def test_what_is_claimed_is_what_it_comes_to() -> None:
         (of_nine, "ranks", "the workload has 9 ranks, and the fabric 8"),
     ],
 )
-def test_what_is_wrong_is_found(plan: Callable[[], TrainingPlan], kind: str, says: str) -> None:
+def test_every_plan_fault_is_found(plan: Callable[[], TrainingPlan], kind: str, says: str) -> None:
     (fault,) = find_faults(plan())
     assert fault.kind == kind
     assert says in fault.message
@@ -121,12 +121,12 @@ def test_what_is_wrong_is_found(plan: Callable[[], TrainingPlan], kind: str, say
 def test_memory_is_counted_from_the_first_motif_to_the_last_use(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """At once: the batch of this iteration, that of the next, and the gradients.
+    """At the same time: the batch of this iteration, that of the next, and the gradients.
 
-    Gradients are held from 8.5 us, when backward has ended, until the optimizer has, at 14.5. From
-    11 us on, when their second motif is issued, the next batch is exchanged; that of this iteration
-    is held until forward of the next one has ended, at 17.5. Waits for room forbid that; were there
-    none, it would be seen.
+    Gradients are held from the end of backward at 8.5 us to the end of the optimizer at 14.5. The
+    next batch is exchanged from 11 us on, when their second motif is issued. The batch of this
+    iteration is held until forward of the next one has ended, at 17.5. Waits for memory forbid
+    that, and without them the judge would detect it.
     """
     held = {"batch": 100, "gradients": 1000}
     ops = tuple(

@@ -90,7 +90,7 @@ def test_names_are_text_wherever_they_come_from() -> None:
         assert "<b>" not in written.partition("<script>")[0]
 
 
-def test_a_page_loads_nothing() -> None:
+def test_page_loads_nothing() -> None:
     written = chart_page(frontier_chart([ALLGATHER]), "x")
     markup = re.sub(r"<script>.*?</script>", "", written, flags=re.DOTALL)
     assert "http" not in markup
@@ -99,7 +99,7 @@ def test_a_page_loads_nothing() -> None:
     assert "http" not in written.rpartition("<script>")[2].replace("https://vega.github.io", "")
 
 
-def test_a_page_fits_a_narrow_screen(tmp_path: Path, browser: Browser) -> None:
+def test_page_fits_a_narrow_screen(tmp_path: Path, browser: Browser) -> None:
     file = tmp_path / "p.html"
     save_chart(stack_charts([frontier_chart([BROADCAST]), time_chart([BROADCAST])]), file)
     assert '<meta name="viewport" content="width=device-width' in file.read_text(encoding="utf-8")
@@ -145,7 +145,7 @@ def test_equal_charts_are_equal_files(tmp_path: Path) -> None:
 
 
 def test_charts_are_of_the_schema_of_vega_lite() -> None:
-    """Where they are written, nothing looks whether they are."""
+    """The writers do not check this."""
     machine = resolve_topology("dgx1")
     algorithm = one_step(machine)
     data = [BROADCAST, ALLGATHER]
@@ -155,7 +155,7 @@ def test_charts_are_of_the_schema_of_vega_lite() -> None:
         assert chart.to_dict(validate=True)["$schema"]
 
 
-def test_what_cannot_be_saved_is_one_sentence(tmp_path: Path) -> None:
+def test_unsavable_chart_gives_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match=r"expected \.html, \.svg, \.png or \.pdf"):
         save_chart(frontier_chart([ALLGATHER]), tmp_path / "x.jpg")
     assert list(tmp_path.iterdir()) == []
@@ -216,7 +216,7 @@ def test_charts_are_loaded_only_when_one_is_drawn() -> None:
         "import sys; from sccl.cli.main import load_verb; from sccl.cli.verbs import VERBS; "
         "list(map(load_verb, VERBS)); "
         "print([m for m in sys.modules if m.startswith(('altair.', 'vl_convert.'))])"
-    )  # the names themselves stand there for what is loaded when it is used
+    )  # the names themselves stand for lazily loaded modules
     shown = subprocess.run(
         [sys.executable, "-c", program], check=True, capture_output=True, text=True
     )

@@ -1,4 +1,4 @@
-"""Charts of frontiers: what is marked, what is labelled, and where."""
+"""Charts of frontiers: marks, labels, and their positions."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_charts_of_frontiers_compile_and_their_labels_stand_apart(
     assert capfd.readouterr() == ("", "")
 
 
-def test_the_frontier_says_what_is_proved_open_and_refuted() -> None:
+def test_frontier_says_what_is_proved_open_and_refuted() -> None:
     chart = frontier_chart([BROADCAST])
     assert values(chart, "state") == {
         "proved", "best found", "approached, not attained", "open candidate", "refuted candidate",
@@ -73,7 +73,7 @@ def test_the_frontier_says_what_is_proved_open_and_refuted() -> None:
     assert tops[1:3] == [pytest.approx(3 / 10)] * 2  # a limit holds for fewer steps, too
 
 
-def test_what_was_searched_ends_with_the_last_point() -> None:
+def test_searched_region_ends_at_the_last_point() -> None:
     rows = rows_of(frontier_chart([replace(ALLGATHER, limits=((6, Fraction(1)),))]))
     searched = "refuted for the k and C searched"
     shaded = [(row["steps"], row["top"]) for each in rows for row in each
@@ -110,7 +110,7 @@ def test_legends_show_marks_as_they_are_drawn() -> None:
         assert shown == {row["state"]: row["inside"] == "white" for row in rows}
 
 
-def test_a_limit_on_the_bound_is_not_marked() -> None:
+def test_limit_on_the_bound_is_not_marked() -> None:
     one = replace(BROADCAST, limits=((5, Fraction(1, 6)),), bandwidth=Fraction(1, 6))
     assert "limit of R/C for this S" not in values(frontier_chart([one]), "state")
 
@@ -170,7 +170,7 @@ def test_times_are_those_of_the_cost_model() -> None:
     assert "513 KiB" in values(faster, "text")
 
 
-def test_what_no_plan_takes_less_than_is_a_line_of_its_own() -> None:
+def test_lower_bound_is_a_separate_line() -> None:
     """It stays below the others, is named at its end and in the subtitle."""
     machine = resolve_topology("dgx1")
     spec = named_spec("allgather", 8)
@@ -222,7 +222,7 @@ def test_lines_say_of_which_frontier_they_are() -> None:
 
 
 def families() -> list[FrontierData]:
-    """Return three families of an allreduce; the second is fastest in the middle only."""
+    """Return three families of an allreduce, with the second one fastest only in the middle."""
     costs = {
         "gathered": ((2, Fraction(6)),),
         "trees": ((4, Fraction(2)), (5, Fraction(1))),
@@ -238,7 +238,7 @@ def families() -> list[FrontierData]:
     ]  # fmt: skip
 
 
-def test_the_fastest_family_is_thick_and_named_by_size() -> None:
+def test_fastest_family_is_thick_and_named_by_size() -> None:
     chart = time_chart(families())
     named = next(rows for rows in rows_of(chart) if "family" in rows[0])
     assert [row["family"] for row in named] == ["gathered", "trees", "composed"]

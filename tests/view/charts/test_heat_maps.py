@@ -1,4 +1,4 @@
-"""Heat maps: what links carry in each step, and when chunks arrive."""
+"""Heat maps: loads of links in each step, and arrivals of chunks."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_every_row_of_the_heat_map_has_its_name(name: str) -> None:
     assert spec["layer"][1]["mark"]["fontSize"] >= 12
 
 
-def test_what_leaves_a_rank_is_a_share_of_its_budget() -> None:
+def test_egress_is_a_share_of_the_budget() -> None:
     topology = resolve_topology("dgx2")
     sends = tuple(make_send(0, 0, rank, 0) for rank in range(1, 4))
     algorithm = Algorithm(topology, named_spec("allgather", 16).at(1), (1,), sends)
@@ -103,7 +103,7 @@ def test_links_of_equal_use_share_a_row() -> None:
     assert len(rows_of(utilization_chart(almost))[0]) == 8
 
 
-def test_a_shared_budget_has_its_row() -> None:
+def test_shared_budget_has_its_row() -> None:
     machine = resolve_topology("z52-pcie")
     (rows, *_) = rows_of(utilization_chart(one_step(machine)))
     links = {f"{u} → {v}" for u, v in machine.budgets[0].edges}

@@ -1,4 +1,4 @@
-"""Charts of simulations: what links carry when, how busy they are, times by size."""
+"""Charts of simulations: link loads over time, utilization, times by size."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_bars_are_what_links_were_busy_with() -> None:
     )
 
 
-def test_of_many_links_and_transfers_those_that_matter_are_drawn() -> None:
+def test_busiest_links_and_transfers_are_drawn() -> None:
     made = run("ring", "allreduce", "ring:64")
     busy = links_of(made)
     assert len(made.timeline.link) > 4000
@@ -63,7 +63,7 @@ def test_of_many_links_and_transfers_those_that_matter_are_drawn() -> None:
         assert all(a.until_us <= b.since_us for a, b in pairwise(own))
 
 
-def test_a_chart_says_what_it_shows() -> None:
+def test_chart_says_what_it_shows() -> None:
     text = render_svg(link_activity_chart(links_of(run("direct", "alltoall", "full:4"))))
     assert "alltoall on full:4, 1 MiB: " in text
     assert "on the critical path" in text
@@ -94,7 +94,7 @@ def test_several_are_compared(sizes: str, says: tuple[str, ...], tmp_path: Path)
     assert all(word in text for word in (*says, "ring.json", "direct.json"))
 
 
-def test_a_line_stands_where_no_plan_of_any_chunks_ends_sooner() -> None:
+def test_line_stands_where_no_plan_of_any_chunks_ends_sooner() -> None:
     made = run("ring", "allgather", "dgx1")
     chart = json.loads(
         simulation_chart([chart_run(made, is_single=True)], [build_run_part(made)]).to_json()
@@ -130,7 +130,7 @@ def test_chunks_that_differ_count_as_the_least_that_a_rank_has() -> None:
     assert 1001 <= asked.rank_bytes == min(own) <= asked.size_bytes
 
 
-def test_where_it_cannot_be_drawn_nothing_is_simulated(tmp_path: Path) -> None:
+def test_undrawable_chart_is_not_simulated(tmp_path: Path) -> None:
     words = ("--collective", "allgather", "--topo", "ring:4", "-o", tmp_path / "a.json")
     sccl("baseline", "ring", *words)
     for name in ("p.txt", "none/p.svg", "p"):

@@ -18,7 +18,7 @@ LEAST = [(size, 1 + size / 1e5) for size in SIZES]
 
 
 def systems(count: int) -> list[SystemTimes]:
-    """Return systems, each slower than the one before; the last is the fastest at one size."""
+    """Return systems, each slower than the previous one, except that the last wins at one size."""
     found = [
         SystemTimes(f"system {i}", tuple((size, us * (2 + i / 4)) for size, us in LEAST))
         for i in range(count)

@@ -95,7 +95,7 @@ def test_any_machine_is_drawn_and_opposite_links_share_a_curve(topology: Topolog
         assert bends.get((dst, src), -bend) == -bend
 
 
-def test_a_cycle_is_a_circle_however_it_is_numbered() -> None:
+def test_cycle_is_a_circle_however_it_is_numbered() -> None:
     drawn = layout_topology(resolve_topology("z52"))
     assert len({round(math.dist(p, (0.5, 0.5)), 4) for p in drawn.positions}) == 1
     assert [box.ranks for box in drawn.boxes] == [(0, 1, 2, 3), (4, 5, 6, 7)]
@@ -109,14 +109,14 @@ def test_grids_are_grids() -> None:
     assert sum(bend != 0 for bend in drawn.bends) == 2 * (3 + 5)  # those that wrap
 
 
-def test_a_torus_with_a_failed_link_is_still_a_grid() -> None:
+def test_torus_with_a_failed_link_is_still_a_grid() -> None:
     whole = layout_topology(resolve_topology("torus:4x4"))
     failed = layout_topology(remove_parts(resolve_topology("torus:4x4"), [(0, 1), (1, 0)]))
     assert failed.positions == whole.positions
 
 
 @pytest.mark.parametrize("gone", [0, 6, 15])
-def test_a_torus_without_a_rank_and_a_link_is_still_a_grid(gone: int) -> None:
+def test_torus_without_a_rank_and_a_link_is_still_a_grid(gone: int) -> None:
     whole = resolve_topology("torus:4x4")
     number = {rank: i for i, rank in enumerate(r for r in range(16) if r != gone)}
     links = [replace(k, src=number[k.src], dst=number[k.dst]) for k in whole.links
@@ -142,7 +142,7 @@ def test_equal_chords_are_bent_alike(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["mesh:2x2", "torus:2x2"])
-def test_the_smallest_grid_is_one(name: str) -> None:
+def test_smallest_grid_is_one(name: str) -> None:
     drawn = layout_topology(resolve_topology(name))
     assert len({x for x, _ in drawn.positions}) == len({y for _, y in drawn.positions}) == 2
 
@@ -160,13 +160,13 @@ def test_groups_are_found_without_being_told() -> None:
     assert [box.ranks for box in drawn.boxes] == [tuple(range(i, i + 4)) for i in range(0, 20, 4)]
 
 
-def test_a_hypercube_is_a_cube_however_it_is_numbered() -> None:
+def test_hypercube_is_a_cube_however_it_is_numbered() -> None:
     topology = resolve_topology("hypercube:3")
     shuffled = (3, 6, 1, 4, 7, 0, 2, 5)
     links = tuple(replace(k, src=shuffled[k.src], dst=shuffled[k.dst]) for k in topology.links)
     drawn = layout_topology(replace(topology, links=links))
     lengths = {round(math.dist(drawn.positions[k.src], drawn.positions[k.dst]), 3) for k in links}
-    assert len(lengths) == 2  # sides of the squares, and what joins the squares
+    assert len(lengths) == 2  # sides of the squares, and links between the squares
 
 
 def test_switches_have_places_too() -> None:
@@ -185,6 +185,6 @@ def test_switches_have_places_too() -> None:
         pytest.param("dragonfly:16x64", marks=pytest.mark.nightly),
     ],
 )
-def test_a_thousand_ranks_are_drawn(name: str) -> None:
+def test_thousand_ranks_are_drawn(name: str) -> None:
     drawn = layout_topology(resolve_topology(name))
     assert min_distance(drawn.positions) > 2 * drawn.radius

@@ -1,4 +1,4 @@
-"""Drawings of sketches: what is left is drawn by its use, what is left out is faint."""
+"""Drawings of sketches: remaining links are drawn by their use, omitted ones are faint."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_nodes_are_boxes_with_their_ranks_and_switches(name: str) -> None:
     assert apart > 0.03
 
 
-def test_what_is_not_drawn_is_told() -> None:
+def test_omitted_links_are_reported() -> None:
     some = Sketch("some", 1, intranode_links=tuple((n, ((n + 1) % 128,)) for n in range(128)))
     fit = fit_sketch(some, resolve_topology("full:128"))
     spec = logical_chart(fit.topology, logical_topology(fit, ())).to_dict(validate=False)

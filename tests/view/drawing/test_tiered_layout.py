@@ -27,7 +27,7 @@ def test_ranks_lie_in_a_row_and_switches_above_what_they_join(name: str, rows: i
         assert abs(apart - sorted(set(heights)).index(heights[link.dst])) == 1
 
 
-def test_the_switch_of_a_node_lies_below_it_and_leaves_above() -> None:
+def test_switch_of_a_node_lies_below_it_and_leaves_above() -> None:
     machine = resolve_topology("rail:4x3:1")
     names = [str(rank) for rank in range(machine.ranks)] + [s.name for s in machine.switches]
     height = {

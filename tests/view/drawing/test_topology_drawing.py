@@ -1,4 +1,4 @@
-"""Pictures of machines: widths are lanes, numbers fit, and what is left out is told."""
+"""Pictures of machines: widths are lanes, numbers fit, and omissions are reported."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def drawn_widths(topology: Topology) -> set[float]:
 
 @cache
 def spec_of(topology: Topology) -> dict[str, Any]:
-    """Return a machine's chart, drawn once; it is only read."""
+    """Return a machine's chart, which is cached because it is only read."""
     found: dict[str, Any] = topology_chart(topology).to_dict(validate=False)
     return found
 
@@ -100,12 +100,12 @@ def test_numbers_fit_into_their_ranks(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["ring:100", "torus:16x16", "torus:3x3x3x3", "switch:64"])
-def test_a_drawing_grows_until_its_numbers_can_be_read(name: str) -> None:
+def test_drawing_grows_until_its_numbers_can_be_read(name: str) -> None:
     assert numbers(resolve_topology(name)) >= 8
     assert spec_of(resolve_topology(name))["width"] <= 1300
 
 
-def test_numbers_that_are_left_out_are_told() -> None:
+def test_numbers_that_are_left_out_are_reported() -> None:
     assert numbers(resolve_topology("ring:1024")) == 0
     assert "without their numbers" in subtitle(resolve_topology("ring:1024"))
     assert "without their numbers" not in subtitle(resolve_topology("dgx1"))

@@ -49,7 +49,7 @@ def data_of(text: str) -> dict[str, Any]:
 # --- without a browser ---------------------------------------------------------------------------
 
 
-def test_the_same_algorithms_make_the_same_bytes() -> None:
+def test_same_algorithms_make_the_same_bytes() -> None:
     found = frontier("dgx1", "allgather")
     assert render_page(shown(*found)) == render_page(shown(*found))
 
@@ -111,7 +111,7 @@ def test_claims_of_an_edited_file_are_not_repeated() -> None:
         ("MAX_USES", 15, "0.json has 16 links times steps, .*at most 15"),
     ],
 )
-def test_what_is_too_large_is_refused_with_its_number(
+def test_too_large_page_error_has_its_size(
     limit: str, most: int, says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     a = next(a for a in frontier("ring:4", "allgather") if a.collective.chunks == 1)
@@ -121,7 +121,7 @@ def test_what_is_too_large_is_refused_with_its_number(
         render_page(shown(a, a))
 
 
-def test_a_frontier_is_of_one_question() -> None:
+def test_frontier_is_of_one_question() -> None:
     gather, ring = frontier("dgx1", "allgather"), frontier("ring:4", "allgather")
     sweeps = [
         known(("dgx1", "allgather", None), refuted=((1, 2, 2, "no"),)),
@@ -137,7 +137,7 @@ def test_a_frontier_is_of_one_question() -> None:
     assert second["summary"] == ""
 
 
-def test_of_equal_costs_a_frontier_has_one_point() -> None:
+def test_frontier_has_one_point_per_cost() -> None:
     a, b = (replace(x, proved=("pareto",)) for x in frontier("dgx1", "allgather")[:2])
     most = replace(a, proved=("latency", "pareto"))
     sweep = known(("dgx1", "allgather", None))
@@ -147,7 +147,7 @@ def test_of_equal_costs_a_frontier_has_one_point() -> None:
     assert len(data["algorithms"]) == 4
 
 
-def test_what_an_older_file_says_of_a_class_is_not_said_of_all() -> None:
+def test_claim_for_one_family_is_not_shown_for_all() -> None:
     a, b = frontier("dgx1", "allreduce")[0], frontier("dgx1", "allreduce")[0]
     found = shown(replace(a, scope="compositions"), replace(b, scope="trees"))
     question = ("dgx1", "allreduce", None)
@@ -174,7 +174,7 @@ def save(a: Algorithm, path: Path) -> Path:
     return path
 
 
-def test_a_sweep_becomes_a_page(tmp_path: Path) -> None:
+def test_sweep_becomes_a_page(tmp_path: Path) -> None:
     sweep = ("pareto", "--collective", "allgather", "--topo", "dgx1", "--max-steps", "2")
     code, printed = sccl(*sweep, "--out", tmp_path / "found", "--json")
     assert code == 0
@@ -207,7 +207,7 @@ def test_limits_of_every_class_are_on_the_page(tmp_path: Path) -> None:
     assert found["bounds"] == {"steps": 2, "bandwidth": "3/4"}
 
 
-def test_what_a_sweep_did_not_decide_is_open_on_the_page(tmp_path: Path) -> None:
+def test_undecided_candidates_are_open_on_the_page(tmp_path: Path) -> None:
     sweep = ("pareto", "--collective", "alltoall", "--topo", "dgx1", "--out", tmp_path, "--k", "1")
     assert sccl(*sweep, "--no-store")[0] == 0
     gave_up = (*sweep, "--no-store", "--timeout", "0.0001", "--max-steps", "3")
@@ -219,7 +219,7 @@ def test_what_a_sweep_did_not_decide_is_open_on_the_page(tmp_path: Path) -> None
     assert format_count(len(found["open"]), "candidate") in found["summary"]
 
 
-def test_a_sweep_writes_the_same_frontier_again(tmp_path: Path) -> None:
+def test_sweep_writes_the_same_frontier_again(tmp_path: Path) -> None:
     sweep = ("pareto", "--collective", "broadcast", "--topo", "ring:4", "--root", "2")
     for limit, name in ((["--limit"], "limits"), ([], "frontier")):
         texts = []
@@ -230,7 +230,7 @@ def test_a_sweep_writes_the_same_frontier_again(tmp_path: Path) -> None:
     assert sccl("explore", tmp_path, "-o", tmp_path / "page.html")[0] == 0
 
 
-def test_a_custom_collective_has_its_bounds(tmp_path: Path) -> None:
+def test_custom_collective_has_its_bounds(tmp_path: Path) -> None:
     (a,) = frontier("ring:4", "gather")[:1]
     a = replace(a, collective=replace(a.collective, name="mine"))
     code, _ = sccl("explore", save(a, tmp_path / "a.json"), "-o", tmp_path / "page.html")
@@ -252,7 +252,7 @@ def test_a_custom_collective_has_its_bounds(tmp_path: Path) -> None:
         (lambda d: save(lacking(), d / "a.json"), "this algorithm fails verification"),
     ],
 )
-def test_bad_input_is_one_sentence(
+def test_bad_input_gives_one_sentence(
     make: Callable[[Path], str | Path], says: str, tmp_path: Path
 ) -> None:
     place = tmp_path / "in"
@@ -262,7 +262,7 @@ def test_bad_input_is_one_sentence(
     assert not (tmp_path / "page.html").exists()
 
 
-def test_a_frontier_of_another_shape_is_refused(tmp_path: Path) -> None:
+def test_frontier_of_another_shape_is_rejected(tmp_path: Path) -> None:
     a = save(frontier("ring:4", "allgather")[0], tmp_path / "a.json")
     other = write(tmp_path / "f.json", '{"kind": "frontier", "topology": 3}')
     code, said = sccl("explore", a, other, "-o", tmp_path / "page.html")

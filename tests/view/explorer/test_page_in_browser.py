@@ -1,4 +1,4 @@
-"""The explorer in a real browser: what is drawn, what clicks and keys change, what stays text."""
+"""The explorer in a real browser: drawings, effects of clicks and keys, text that stays text."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Open = Callable[..., Tab]
 
 @pytest.fixture
 def opened(browser: Browser, tmp_path: Path) -> Iterator[Open]:
-    """Return what opens a page; in the end nothing may have gone wrong or to the network."""
+    """Return a function that opens a page, and check for errors and network access at the end."""
     wrong: list[str] = []
     context = None
 
@@ -94,7 +94,7 @@ def links_of(tab: Tab, algorithm: Algorithm, css: str) -> set[tuple[int, int]]:
     return {algorithm.topology.links[i].edge for i in found}
 
 
-def test_it_shows_the_sends_of_each_step(opened: Open) -> None:
+def test_page_shows_the_sends_of_each_step(opened: Open) -> None:
     a = allgather()
     tab = opened(render_page(shown([a])))
     assert tab.inner_text("#title") == "allgather on dgx1"
@@ -135,7 +135,7 @@ def test_slider_keys_and_bars_move_through_the_steps(opened: Open) -> None:
     assert "Step 1: " in (tab.get_attribute("#step", "aria-valuetext") or "")
 
 
-def test_it_plays_and_stops_at_the_end(opened: Open) -> None:
+def test_page_plays_and_stops_at_the_end(opened: Open) -> None:
     a = allgather()
     tab = opened(render_page(shown([a])))
     tab.keyboard.press("Space")
@@ -153,7 +153,7 @@ def test_it_plays_and_stops_at_the_end(opened: Open) -> None:
     assert title(tab) == "Sends of step 0"
 
 
-def test_a_chunk_is_followed_along_its_tree(opened: Open) -> None:
+def test_chunk_is_followed_along_its_tree(opened: Open) -> None:
     a = allgather()
     tab = opened(render_page(shown([a])))
     chunk = a.sends[0].chunk
@@ -177,7 +177,7 @@ def test_a_chunk_is_followed_along_its_tree(opened: Open) -> None:
     assert tab.inner_text("#selection-title") == "Selection"
 
 
-def test_what_is_no_chunk_is_told_and_an_empty_field_selects_nothing(opened: Open) -> None:
+def test_invalid_chunk_is_reported_and_empty_field_selects_nothing(opened: Open) -> None:
     a = allgather()
     tab = opened(render_page(shown([a])))
     last = a.collective.num_chunks - 1
@@ -196,7 +196,7 @@ def test_what_is_no_chunk_is_told_and_an_empty_field_selects_nothing(opened: Ope
     assert tab.locator(".tree, [role=alert]").count() == 0
 
 
-def test_the_focus_stays_where_it_was(opened: Open) -> None:
+def test_focus_stays_where_it_was(opened: Open) -> None:
     tab = opened(render_page(shown([allgather()])))
     focused = "document.activeElement.dataset.chunk ?? document.activeElement.id"
     chips = tab.locator("#sends .chip")
@@ -209,7 +209,7 @@ def test_the_focus_stays_where_it_was(opened: Open) -> None:
     tab.focus(".rank[data-rank='3']")
     tab.keyboard.press("Enter")
     tab.locator("#selection .chip").first.focus()
-    tab.keyboard.press("Enter")  # the chip is gone, what it chose is there
+    tab.keyboard.press("Enter")  # the chip is gone, and its selection is there
     assert tab.evaluate(focused) == "selection"
     tab.focus("#clear")
     tab.keyboard.press("Enter")
@@ -220,7 +220,7 @@ def ranks_of(tab: Tab, css: str) -> set[int]:
     return set(tab.eval_on_selector_all(css, "all => all.map(e => Number(e.dataset.rank))"))
 
 
-def test_a_rank_shows_what_came_when_and_from_whom(opened: Open) -> None:
+def test_rank_shows_what_came_when_and_from_whom(opened: Open) -> None:
     a = allgather()
     tab = opened(render_page(shown([a])))
     tab.click(".rank[data-rank='3'] .disc")
@@ -306,7 +306,7 @@ def test_utilisation_counts_links_and_budgets(opened: Open) -> None:
     assert dict(map(tuple, rows)) == expected
 
 
-def test_what_is_refuted_for_the_k_searched_is_shaded(opened: Open) -> None:
+def test_refuted_region_for_the_searched_k_is_shaded(opened: Open) -> None:
     found = [replace(a, proved=("pareto",)) for a in frontier("dgx1", "allgather")[:2]]
     bounds = BoundSummary(2, Fraction(7, 6), ())
     items = [ExplorerAlgorithm(a, f"{i}.json", True, bounds) for i, a in enumerate(found)]
@@ -333,7 +333,7 @@ def test_what_is_refuted_for_the_k_searched_is_shaded(opened: Open) -> None:
         )
 
 
-def test_a_sweep_starts_with_its_frontier(opened: Open) -> None:
+def test_sweep_starts_with_its_frontier(opened: Open) -> None:
     found = frontier("dgx1", "allgather")
     sweep = known(
         ("dgx1", "allgather", None),
@@ -415,7 +415,7 @@ def test_labels_of_a_frontier_lie_on_nothing(width: int, opened: Open) -> None:
 
 
 @pytest.mark.parametrize("width", [1280, 800, 400])
-def test_the_table_of_points_is_whole(width: int, opened: Open) -> None:
+def test_table_of_points_is_whole(width: int, opened: Open) -> None:
     found = [replace(a, proved=("latency", "limit", "pareto")) for a in crowded()]
     bounds = BoundSummary(3, Fraction(1, 2), ())
     text = render_page([ExplorerAlgorithm(a, "a.json", True, bounds) for a in found], frontier=True)
@@ -490,7 +490,7 @@ def test_hostile_names_stay_text(opened: Open) -> None:
     assert HOSTILE in tab.title().replace("\n", " ")
 
 
-def test_the_policy_lets_no_other_script_run(browser: Browser, tmp_path: Path) -> None:
+def test_policy_lets_no_other_script_run(browser: Browser, tmp_path: Path) -> None:
     file = tmp_path / "page.html"
     injected = "<img src=x onerror='window.hit=1'><script>window.hit=1</script>"
     before, main, after = render_page(shown([allgather()])).partition("<main")
@@ -547,7 +547,7 @@ CONTRAST = """
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_what_is_drawn_can_be_seen_in_greyscale(scheme: str, opened: Open) -> None:
+def test_drawing_is_readable_in_grayscale(scheme: str, opened: Open) -> None:
     a = frontier("z52-pcie", "allgather")[0]
     bounds = BoundSummary(a.steps, a.bandwidth_cost, ())
     tab = opened(render_page([ExplorerAlgorithm(a, "a.json", True, bounds)]), color_scheme=scheme)
@@ -640,12 +640,12 @@ def test_links_that_share_a_budget_are_dashed(opened: Open) -> None:
     assert "PCIe" in str(tab.text_content(f".link[data-link='{number}'] title"))
     assert tab.inner_text("#utilisation tbody tr:nth-child(2) th").startswith("PCIe")
     assert tab.inner_text("#utilisation thead th") == "Budget or link"
-    tab.select_option("#algorithm", "1")  # what a rank's own links share is no bus
+    tab.select_option("#algorithm", "1")  # the shared budget of a rank's own links is no bus
     assert tab.locator(".link.shared").count() == 0
     assert "shares a budget" not in tab.inner_text("#legend")
 
 
-def test_labels_of_ranks_are_told_beside_their_numbers(opened: Open) -> None:
+def test_labels_of_ranks_are_told_next_to_their_numbers(opened: Open) -> None:
     a = frontier("full:4", "allgather")[0]
     labels = ("left", "right", "2", "far <b>")
     a = replace(a, topology=replace(a.topology, labels=labels))
@@ -657,7 +657,7 @@ def test_labels_of_ranks_are_told_beside_their_numbers(opened: Open) -> None:
         assert tab.inner_text("#selection-title") == name
 
 
-def test_it_fits_a_narrow_screen(opened: Open) -> None:
+def test_page_fits_a_narrow_screen(opened: Open) -> None:
     found = [*frontier("dgx1", "allgather"), *frontier("dgx1", "broadcast")]
     tab = opened(render_page(shown(found), frontier=True), viewport={"width": 360, "height": 740})
     wide = "document.documentElement.scrollWidth"
@@ -691,7 +691,7 @@ def test_everything_has_a_name_and_a_place_in_the_tab_order(opened: Open) -> Non
     assert tab.evaluate(focused) == "solid"
 
 
-def test_a_long_table_is_cut_and_says_so(opened: Open) -> None:
+def test_long_table_is_cut_and_is_reported(opened: Open) -> None:
     topology = resolve_topology("full:24")
     sends = tuple(make_send(k.src, k.src, k.dst, 0) for k in topology.links)
     a = Algorithm(topology, named_spec("allgather", 24).at(1), (1,), sends)

@@ -29,7 +29,7 @@ Open = Callable[[str], Tab]
 
 @pytest.fixture
 def opened(browser: Browser, tmp_path: Path) -> Iterator[Open]:
-    """Return what opens a page; in the end nothing may have gone wrong."""
+    """Return a function that opens a page, and check for errors at the end."""
     wrong: list[str] = []
     context = browser.new_context()
 
@@ -147,7 +147,7 @@ def test_keys_go_from_moment_to_moment_and_it_plays_to_the_end(opened: Open) -> 
 def test_in_the_end_every_rank_has_what_it_wants(
     machine: str, collective: str, opened: Open, tmp_path: Path
 ) -> None:
-    """Of sums of partial results, too, and over switches, through which chunks only go."""
+    """Partial sums too, and switches, through which chunks only pass."""
     schedule = found(machine, collective, tmp_path)
     assert violations(schedule) == []
     tab = opened(of(schedule))
@@ -164,7 +164,7 @@ def test_in_the_end_every_rank_has_what_it_wants(
         assert tab.locator(".rank .sum").all_text_contents() == [f"1/{ranks}"] * ranks
 
 
-def test_what_is_sent_together_is_one_transfer(opened: Open) -> None:
+def test_joint_sends_are_one_transfer(opened: Open) -> None:
     schedule = together_around(4, 25_000, AlphaModel.OCCUPIES)
     tab = opened(of(schedule))
     assert "12 transfers" in tab.inner_text("#subtitle")
@@ -178,7 +178,7 @@ def test_what_is_sent_together_is_one_transfer(opened: Open) -> None:
     assert all("has 100%" in name for name in names)
 
 
-def test_a_rank_and_a_chunk_say_what_came_when(opened: Open) -> None:
+def test_rank_and_a_chunk_say_what_came_when(opened: Open) -> None:
     schedule = gather()
     tab = opened(of(schedule))
     tab.click(".rank[data-rank='3'] .disc")
@@ -223,13 +223,13 @@ def test_only_schedules_make_a_page(opened: Open, tmp_path: Path) -> None:
     assert tab.locator("#frontier-view").is_hidden()
 
 
-def test_it_fits_a_narrow_screen(opened: Open) -> None:
+def test_page_fits_a_narrow_screen(opened: Open) -> None:
     tab = opened(of(gather()))
     tab.set_viewport_size({"width": 360, "height": 740})
     assert tab.evaluate("document.documentElement.scrollWidth") == 360
 
 
-def test_of_too_many_transfers_no_page_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_transfers_make_no_page(monkeypatch: pytest.MonkeyPatch) -> None:
     schedule = gather()
     monkeypatch.setattr(page_html, "MAX_SENDS", schedule.num_sends - 1)
     with pytest.raises(ParameterError, match="336 sends, more than a page shows smoothly"):

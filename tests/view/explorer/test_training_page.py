@@ -1,4 +1,4 @@
-"""The page of a training plan in a browser: bars, what clicks and keys show, what stays text."""
+"""The page of a training plan in a browser: bars, clicks and keys, text that stays text."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Open = Callable[..., Tab]
 
 @pytest.fixture
 def opened(browser: Browser, tmp_path: Path) -> Iterator[Open]:
-    """Return what opens the page of a plan; in the end nothing may have gone wrong."""
+    """Return a function that opens the page of a plan, and check for errors at the end."""
     wrong: list[str] = []
     context = browser.new_context(viewport={"width": 1280, "height": 900})
 
@@ -51,7 +51,7 @@ def page_of(plan: TrainingPlan) -> str:
 
 
 def marked(tab: Tab, how: str) -> set[str]:
-    """Return what the page calls the bars that are marked so, by pointing at each."""
+    """Return the page's names of the marked bars, by pointing at each."""
     found = set()
     for bar in tab.query_selector_all(f".span.{how}"):
         bar.hover()
@@ -68,7 +68,7 @@ def bar_of(tab: Tab, name: str) -> str:
     raise AssertionError(name)
 
 
-def test_everything_of_a_bar_is_told(opened: Open) -> None:
+def test_everything_of_a_bar_is_reported(opened: Open) -> None:
     tab = opened(prefetching_plan())
     assert tab.inner_text("#title") == "prefetching on hgx2"
     assert "52.63%" in tab.inner_text("#facts")
@@ -89,7 +89,7 @@ def test_everything_of_a_bar_is_told(opened: Open) -> None:
     assert tab.inner_text("#told-title") == "Selection"
 
 
-def test_a_click_shows_what_is_waited_for_and_what_waits(opened: Open) -> None:
+def test_click_shows_what_is_waited_for_and_what_waits(opened: Open) -> None:
     tab = opened(prefetching_plan())
     tab.click(bar_of(tab, "gradients, motif 0, iteration 1"))
     assert marked(tab, "on") == {f"gradients, motif {k}, iteration 1" for k in (0, 1)}
@@ -100,7 +100,7 @@ def test_a_click_shows_what_is_waited_for_and_what_waits(opened: Open) -> None:
     assert tab.locator(".span.on, .span.dim, .arrow").count() == 0
 
 
-def test_it_is_used_with_keys_alone(opened: Open) -> None:
+def test_page_works_with_keys_alone(opened: Open) -> None:
     tab = opened(prefetching_plan())
     tab.focus("#chart")
     tab.keyboard.press("ArrowRight")
@@ -120,7 +120,7 @@ def test_it_is_used_with_keys_alone(opened: Open) -> None:
     assert tab.locator(".span").count() == everything
 
 
-def test_it_is_zoomed_and_moved(opened: Open) -> None:
+def test_page_zooms_and_moves(opened: Open) -> None:
     tab = opened(prefetching_plan())
     ticks = ".tick"
     before = tab.locator(ticks).all_text_contents()
@@ -157,7 +157,7 @@ def test_two_hundred_collectives_are_drawn_and_read_closer(opened: Open) -> None
     assert tab.locator("#lanes tbody tr").count() == 3
 
 
-def test_it_fits_a_narrow_screen(opened: Open) -> None:
+def test_page_fits_a_narrow_screen(opened: Open) -> None:
     tab = opened(prefetching_plan())
     tab.set_viewport_size({"width": 400, "height": 740})
     tab.click(bar_of(tab, "backward, iteration 1"))
@@ -185,7 +185,7 @@ def test_names_are_only_ever_text(opened: Open) -> None:
         assert "<script>window.hit=1</script>" in str(tab.text_content(css))
 
 
-def test_the_page_is_whole_and_its_policy_strict() -> None:
+def test_page_is_whole_and_its_policy_strict() -> None:
     text = page_of(prefetching_plan())
     assert text == page_of(prefetching_plan())
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)
@@ -196,7 +196,7 @@ def test_the_page_is_whole_and_its_policy_strict() -> None:
     assert ".innerHTML" not in text
 
 
-def test_it_has_its_verb(tmp_path: Path) -> None:
+def test_training_page_has_its_verb(tmp_path: Path) -> None:
     file, output = plan_file(prefetching_plan(), tmp_path / "plan.json"), tmp_path / "page.html"
     code, out, _ = sccl("explore", file, "-o", output, "--json")
     told = json.loads(out)
@@ -211,7 +211,7 @@ def test_it_has_its_verb(tmp_path: Path) -> None:
     assert not output.exists()
 
 
-def test_what_is_too_large_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_large_page_gives_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(step_page, "MAX_SPANS", 9)
     with pytest.raises(InputError, match="13 computations and motifs in 2 iterations, more than"):
         page_of(prefetching_plan())

@@ -193,8 +193,6 @@ class _RingSearch:
                 yield order
 
     def _next_ranks(self, node: int, passed: set[int]) -> Iterator[int]:
-        """Return the ranks to which a path can go on."""
-
         def onward(rank: int) -> list[int]:
             """Return the ranks not passed yet that a free link leads to."""
             ranks = (r for r in self.successors[rank] if r < self.ranks and r not in passed)

@@ -23,7 +23,7 @@ from sccl.synth.packing.by_steps.packing_problem import PackingProblem, StepTree
 from sccl.synth.packing.by_steps.pricing.pricers import Pricer, make_pricer
 from sccl.synth.packing.by_steps.pricing.time_windows import max_price_scale
 
-_SCALE = 1 << 26  # of prices as integers; less where a tree could cost too much for 64 bits
+_SCALE = 1 << 26  # scale of prices as integers, smaller if a tree's cost could exceed 64 bits
 _SMOOTHING = 0.6
 
 
@@ -70,7 +70,7 @@ class ColumnGeneration:
         for i, resource in enumerate(problem.resources):
             for edge, times in resource.edges:
                 self.resource_uses[i, edge] = times
-        # What all of a resource's constraints carry in a round: the weight of its price.
+        # The load of all constraints of a resource in a round is the weight of its price.
         self.capacity = np.array([len(r.keys) * r.chunks_per_round for r in problem.resources])
 
     @property

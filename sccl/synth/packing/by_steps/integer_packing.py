@@ -47,11 +47,11 @@ _PERTURBATION_TRIES = ((100, (1, 2)), (300, (1, 2, 3, 4, 5)))
 
 _MAX_NOISE = 200  # of prices, the largest
 _PRICING_EFFORT = 3.0  # units of effort, for these trees
-_EFFORT_PER_SOLVE = 2.0  # of effort, for a C; those above take 0.3 to 1.3
+_EFFORT_PER_SOLVE = 2.0  # effort for a C, whose solves take 0.3 to 1.3
 TOTAL_EFFORT_UNITS, REDUCED_EFFORT_UNITS = (
     6.0,
     0.5,
-)  # for all; and where another algorithm is at hand
+)  # for all, and if another algorithm is available
 _MAX_TREES = 6_000  # that whole numbers are looked for of, about
 _SEED = 1
 _STRATEGY = Strategy(workers=1)
@@ -216,7 +216,7 @@ class IntegerPacking:
             for u, v in problem.edges:
                 for step in range(labels[u], labels[v] - 1):
                     cut[(u, v), step] += weight
-        # of what a cut asks of a link, the prices of shared budgets pay a part
+        # the prices of shared budgets pay a part of a cut's demand on a link
         parts = {use: max(priced[use], cut[use]) for use in {*priced, *cut}}
         scale = lcm(*(part.denominator for part in parts.values()))
         if scale * len(group) > max_price_scale(problem.topology.ranks):

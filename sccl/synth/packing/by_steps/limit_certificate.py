@@ -21,7 +21,7 @@ from sccl.synth.common.claims import (
 )
 
 
-def write_limit_certificate(  # noqa: PLR0913, PLR0917 - what is certified, of all classes
+def write_limit_certificate(  # noqa: PLR0913, PLR0917 - independent inputs
     topology: Topology,
     spec: Spec,
     parts: Sequence[ClassFrontier],
@@ -41,7 +41,6 @@ def write_limit_certificate(  # noqa: PLR0913, PLR0917 - what is certified, of a
     """
 
     def make(unfinished: Path) -> Sequence[Claim]:
-        """Write the files of all proofs, and return the claims."""
         claims = list(bound_claims(topology, spec))
         claims += list(any_family_bound_claims(topology, over)) if over is not None else []
         for part in parts:

@@ -21,7 +21,7 @@ from sccl.synth.packing.by_steps.limits_by_steps import step_limit
 from sccl.synth.packing.by_steps.options import LIMIT_EFFORT_UNITS, Options
 from sccl.synth.packing.by_steps.rounding import round_approximately, round_to_algorithm
 
-_MAX_CHUNKS = 512  # of trees, multiplied out; else near them
+_MAX_CHUNKS = 512  # of multiplied trees, beyond which their limit is approximated
 
 
 def plan_at_limit(request: Request, options: Options, effort: Effort, notify: Notify) -> Outcome:

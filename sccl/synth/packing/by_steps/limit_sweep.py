@@ -33,7 +33,7 @@ NotifyLimit = Callable[[StepLimit | Point], None]
 """Called with every limit and every point, for progress."""
 
 
-def limit_frontier(  # noqa: PLR0913 - what a sweep is given, and how it reports
+def limit_frontier(  # noqa: PLR0913 - the inputs and callbacks of a sweep
     topology: Topology,
     spec: Spec,
     solve: InstanceSolver,
@@ -164,7 +164,6 @@ class _LimitSweep:
 
     @property
     def is_exact(self) -> bool:
-        """Return whether every limit is known."""
         return all(packed.limit.is_exact for packed in self.packed)
 
     def run_until(self, last: int) -> str:
@@ -214,7 +213,6 @@ class _LimitSweep:
         )
 
     def frontier(self, stopped: str, seconds: float) -> ClassFrontier:
-        """Return the frontier so far."""
         return ClassFrontier(
             self.algorithm_class.name,
             self.algorithm_class.scope,

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from sccl.synth.packing.by_steps.packing_solver import Packing
 
 
-_MAX_SEARCHED_RANKS = 32  # ranks up to which packings find what there is
+_MAX_SEARCHED_RANKS = 32  # ranks up to which packings are optimal
 _NEAR_RATIO = Fraction(9, 8)  # of a bound
 _MAX_TREE_WORK = 20_000_000  # ranks times links times steps: beyond, a single tree takes minutes
 _MAX_PAIRS_WORK = 5_000_000  # the same times orbits of ranks: mesh:8x8 has 2 and takes 15 s

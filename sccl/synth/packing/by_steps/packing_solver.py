@@ -116,7 +116,6 @@ class _PackingSearch:
             state = state()
 
     def solve_master(self) -> _NextState:
-        """Solve the LP."""
         self.rounds += 1
         self.solution = self.columns.master.solve()
         self.notify(float(self.columns.best.value), self.solution.value)

@@ -27,7 +27,7 @@ _ROUNDED_MULTIPLES = (
     64,
     16,
     4,
-)  # C, in units, of what is near a limit too large to write down
+)  # C, in units, near a limit that is too large to write down
 _SOLVED_MULTIPLES = (1, 2)
 _MAX_INVERTED_SENDS = 1_000_000  # sends that are turned round one by one
 

@@ -191,7 +191,7 @@ class AllreducePackingSearch(PackingSearch):
         return 2 * super()._max_distance(hops=hops)
 
 
-def pack_allreduce(  # noqa: PLR0913, PLR0917 - a question, what is known, how well, how long, who is told
+def pack_allreduce(  # noqa: PLR0913, PLR0917 - independent inputs
     request: Request,
     phases: Solution | None,
     floor: Fraction,
@@ -238,7 +238,7 @@ def pack_allreduce(  # noqa: PLR0913, PLR0917 - a question, what is known, how w
     try:
         search.run()
     except TooLargeError:
-        pass  # of more slots: what fewer say is kept
+        pass  # with more slots, keep the bound of fewer
     except KeyboardInterrupt:
         if placing.plan is None and phases is None:
             raise

@@ -249,7 +249,7 @@ class SlotColumnGeneration:
     def _use_all_tables(self) -> bool:
         """Look at all tables from here on, as light ones have said all; return whether they had."""
         more, self.is_light = self.is_light, False
-        if more:  # what was proved was of fewer trees
+        if more:  # the proof was for fewer trees
             before = self.best
             self.lower_bound, self.safe_bound, self.best = 0.0, 0.0, None
             if before is not None:
@@ -340,7 +340,7 @@ class SlotColumnGeneration:
         cost = float(self.sizes @ costs) / master.unit
         lower_bound = cost + float(windows @ master.min_windows) - float(each @ master.fixed)
         if not len(master.windows) and len(master.z) == 1:
-            # a time T buys each @ (fixed + grows T), which is at least what all trees cost
+            # a time T buys each @ (fixed + grows T), which is at least the cost of all trees
             buys = float(each @ self.slots.grows[:, 0])
             lower_bound = lower_bound / buys if buys > 0 else 0.0
         return lower_bound, buys

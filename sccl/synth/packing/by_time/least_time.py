@@ -251,7 +251,7 @@ def _plan_overlapping_allreduce(
     return Inconclusive(outcome.reason, trees) if isinstance(outcome, Inconclusive) else trees
 
 
-def _pack_tree_pairs(  # noqa: PLR0913, PLR0917 - a question, what is known, how well, how long, who is told
+def _pack_tree_pairs(  # noqa: PLR0913, PLR0917 - independent inputs
     request: Request,
     phases: Solution | None,
     floor: Fraction,

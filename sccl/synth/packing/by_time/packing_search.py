@@ -87,7 +87,6 @@ class PackingSearch(LowerBoundSearch):
 
     @property
     def _has_inter_chassis(self) -> bool:
-        """Return whether something goes from one chassis to another."""
         holders = self.problem.commodities[0].holders
         return any(
             holders.isdisjoint(map(int, chassis)) for chassis in self.problem.topology.chassis
@@ -233,7 +232,7 @@ class PackingSearch(LowerBoundSearch):
                 step()
         return packed <= self.target_us
 
-    # Slots of one length: where links are busy all the time, and what goes which way is enough.
+    # Slots of one length, if links are always busy and only the routes matter.
 
     def _pack_epochs(self) -> None:
         length = self.lower_bound / _EPOCHS
@@ -312,7 +311,7 @@ class PackingSearch(LowerBoundSearch):
                 return
 
     # Slots of the least alpha, as many as there is time for: in the midst all of them are alike, so
-    # that trees through which bytes flow are good there, at any slot; prices say the rest.
+    # that trees with flow are good there, at any slot. Prices decide the rest.
 
     def _pack_orbit_reduced(self) -> None:
         """Pack trees without a stop, and from these on others. Links that are alike are one."""
@@ -380,7 +379,7 @@ class PackingSearch(LowerBoundSearch):
             if self.is_done() or (self.best is not None and idle == most_idle):
                 return
 
-    # Slots of which alphas are about a number: what is planned too tightly takes turns as well.
+    # Slots with about a number of alphas: a plan that is too tight is delayed as well.
 
     def _pack_rounded(self) -> None:
         if self.us <= float(self.lower_bound) * (1 + self.gap / 2):

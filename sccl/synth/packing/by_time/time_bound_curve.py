@@ -145,8 +145,6 @@ def compute_bound_curve(
 
 @dataclass(slots=True)
 class _CurveSearch:
-    """A search for floors by prices."""
-
     topology: Topology
     spec: Spec
     curve: TimeBoundCurve

@@ -84,7 +84,6 @@ def write_time_certificate(
     lower_bounds: dict[int, Fraction] = {}
 
     def make(unfinished: Path) -> Sequence[Claim]:
-        """Write the files of all schedules, and return the claims."""
         claims: list[Claim] = []
         cuts = _CutClaims(topology, spec)
         for size, result in sorted(results.items()):
@@ -105,14 +104,13 @@ def write_time_certificate(
 
 
 def _claimed_bound(claims: Sequence[Claim], size_bytes: int) -> Fraction:
-    """Return the lower bound for a size by some claims."""
     floors = [
         claimed_bound(claim).us(size_bytes) for claim in claims if isinstance(claim, TimeWire)
     ]
     return max(floors, default=Fraction(0))
 
 
-def _schedule_claims(  # noqa: PLR0913, PLR0917 - a question, a size, what was found, and what is claimed
+def _schedule_claims(  # noqa: PLR0913, PLR0917 - independent inputs
     folder: Path,
     topology: Topology,
     spec: Spec,
@@ -251,7 +249,6 @@ def _exact_price_claim(
     goals = None if proof.targets is None else tuple(sorted(proof.targets))
 
     def floor(us: Fraction, middle: int | None) -> LinearTimeBound:
-        """Return the lower bound by a time."""
         (work := Work()).begin()
         borders = _slot_borders(proof.borders, us)
         return price_time_bound(
@@ -304,7 +301,6 @@ def _slot_prices(
 
 
 def _slot_borders(sums: frozenset[Fraction], us: Fraction) -> list[Fraction]:
-    """Return the borders of slots of a time."""
     inside = {at for s in sums for at in (s, us - s) if 0 < at < us}
     return [Fraction(0), *sorted(inside), us]
 

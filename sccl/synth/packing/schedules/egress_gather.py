@@ -211,7 +211,7 @@ def _chunk_owners(classes: dict[ChunkClass, list[int]], chunks: int) -> tuple[In
     return owner, piece
 
 
-def _build_egress_routes(  # noqa: PLR0913, PLR0917 - a machine, what is on it, and when it is to be there
+def _build_egress_routes(  # noqa: PLR0913, PLR0917 - independent inputs
     chassis: ChassisMachine,
     gateways: tuple[IntArray, IntArray],
     owner: IntArray,

@@ -204,7 +204,7 @@ def _choose(u: int, v: int, routes: EgressRoutes, parts: ChunkParts) -> tuple[in
 
 
 @compiled
-def _send(  # noqa: PLR0913, PLR0917 - what is sent, and all that changes
+def _send(  # noqa: PLR0913, PLR0917 - independent inputs and state
     u: int,
     v: int,
     chunk: int,
@@ -236,7 +236,6 @@ def _send(  # noqa: PLR0913, PLR0917 - what is sent, and all that changes
 
 @compiled
 def _arrive(routes: EgressRoutes, parts: ChunkParts, gone: SendLog) -> None:
-    """Process the arrivals of this tick."""
     at = gone.now[TICK] % len(gone.head)
     row = gone.head[at]
     while row >= 0:
@@ -331,7 +330,7 @@ def _send_across(routes: EgressRoutes, parts: ChunkParts, gone: SendLog) -> None
 
 
 @compiled
-def _forward_part(  # noqa: PLR0913, PLR0917 - what is passed on, and all that changes
+def _forward_part(  # noqa: PLR0913, PLR0917 - independent inputs and state
     u: int, v: int, place: int, routes: EgressRoutes, parts: ChunkParts, gone: SendLog
 ) -> None:
     """Send a rank's part within its group, and record who gathers the chunk."""
@@ -365,7 +364,7 @@ def _forward_part(  # noqa: PLR0913, PLR0917 - what is passed on, and all that c
 
 
 @compiled
-def _augment(  # noqa: PLR0913, PLR0917 - what is matched, and room to look for it
+def _augment(  # noqa: PLR0913, PLR0917 - a matching and its scratch
     root: int,
     members: IntArray,
     urgent: IntArray,
@@ -452,7 +451,7 @@ def _match(g: int, routes: EgressRoutes, parts: ChunkParts, gone: SendLog) -> No
         if by_out[u] < 0 and urgent[u].max() >= 0:
             _augment(u, members, urgent, by_out, by_in, predecessor, queue)
     for u in map(int, members):
-        if by_out[u] >= 0:  # what was the most urgent may have been sent by another just now
+        if by_out[u] >= 0:  # another rank may just have sent the most urgent chunk
             place, _, _ = _choose(u, by_out[u], routes, parts)
             if place >= 0:
                 _forward_part(u, by_out[u], place, routes, parts, gone)

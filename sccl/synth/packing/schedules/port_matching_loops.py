@@ -186,7 +186,6 @@ def _choose(u: int, v: int, all_: Holdings, tick: int, spare: int) -> tuple[int,
 
 @compiled
 def _send(path: int, chunk: int, paths: PortRoutes, all_: Holdings, sent: InFlight) -> None:
-    """Send a chunk at this tick."""
     now, v = sent.now, paths.dst[path]
     g, n, word, bit = all_.group[v], now[SENDS], chunk >> 6, ONE << np.uint64(chunk & 63)
     sent.rows[n, 0], sent.rows[n, 1], sent.rows[n, 2] = now[TICK], chunk, path
@@ -217,7 +216,6 @@ def _send(path: int, chunk: int, paths: PortRoutes, all_: Holdings, sent: InFlig
 
 @compiled
 def _arrive(paths: PortRoutes, all_: Holdings, sent: InFlight) -> None:
-    """Process the arrivals of this tick."""
     at = sent.now[TICK] % len(sent.head)
     row = sent.head[at]
     while row >= 0:
@@ -236,7 +234,7 @@ def _arrive(paths: PortRoutes, all_: Holdings, sent: InFlight) -> None:
 
 
 @compiled
-def _augment(  # noqa: PLR0913, PLR0917 - what is matched, and what is needed to look for more
+def _augment(  # noqa: PLR0913, PLR0917 - a matching and its scratch
     root: int,
     paths: PortRoutes,
     begin: IntArray,
@@ -317,7 +315,7 @@ def _match(kind: int, paths: PortRoutes, all_: Holdings, sent: InFlight, spare_u
         _augment(order[i], paths, begin, end, urgent, by_into, by_out, seen, queue, i)
     for i in range(many):
         path = by_into[order[i]]
-        if path >= 0:  # what was the most urgent may have been sent by another just now
+        if path >= 0:  # another rank may just have sent the most urgent chunk
             spare = int(tick + paths.cost[path] <= spare_until)
             chunk, _ = _choose(paths.src[path], paths.dst[path], all_, tick, spare)
             if chunk >= 0:

@@ -339,11 +339,11 @@ class ScheduleBuilder:
         ]
         come = {key: s.arrival for key, s in zip(exchange, sent, strict=True) if key[1] >= 0}
 
-        def alone(s: PlacedSend, chunk: int, number: int, u: int, v: int) -> bool:
+        def is_separate(s: PlacedSend, chunk: int, number: int, u: int, v: int) -> bool:
             return number < 0 or s.start < come.get((chunk, number, v, u), inf)
 
         return [
-            up_down.is_reducing[s.route] and alone(s, *key)
+            up_down.is_reducing[s.route] and is_separate(s, *key)
             for s, key in zip(sent, exchange, strict=True)
         ]
 
@@ -375,7 +375,6 @@ class ScheduleBuilder:
         )
 
     def _reversed_sends(self) -> list[PlacedSend]:
-        """Return the sends reversed in time."""
         turned = self.directions[0].reversed_routes
         assert turned is not None
         return [

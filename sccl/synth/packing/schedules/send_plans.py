@@ -102,7 +102,7 @@ def plan_sends(
     chunks_of = collective.chunk_classes()
     begins = packing.slots.begins(packing.lengths)
     path_images = RouteImages(problem)
-    # what is where it is wanted from the start is sent nowhere, and has its bytes too
+    # a chunk that starts at its destination is not sent, but has its bytes, too
     sizes = list(_chunk_sizes(problem, collective))
     sends: list[PlannedSend] = []
     for c, commodity in enumerate(problem.commodities):
@@ -192,7 +192,6 @@ class _RouteCosts:
         return links, int(costs.cost[path])
 
     def routes_of_size(self, size: int) -> Routes:
-        """Return the ways of a machine, for chunks of a size."""
         if size not in self._of_size:
             self._of_size[size] = build_routes(
                 self.topology, Clock.from_topology(self.topology, size)
@@ -406,7 +405,6 @@ def _ordered_sends(problem: FlowProblem, plan: SendPlan) -> list[tuple[int, int]
     depth: dict[tuple[int, int], int] = {}
 
     def deep(chunk: int, rank: int) -> int:
-        """Return how many sends bring a chunk to a rank."""
         path = []
         while (chunk, rank) in brings and (chunk, rank) not in depth:
             path.append(rank)

@@ -138,7 +138,7 @@ def steady_slots(alpha: tuple[Fraction, ...], unit: Fraction, count: int) -> Tim
     arrive = np.array(
         [[k + d if k + d <= count else -1 for k in range(count)] for d in delays], np.int64
     )
-    # the length, and the time in which what was sent last goes on
+    # the length, and the time in which the last data are forwarded
     grows, rows = np.array([[1.0, 0.0]]), np.array([[0.0, 1.0]])
     return TimeSlots(np.zeros(1), grows, rows, np.array([float(count * unit)]), arrive, float(unit))
 

@@ -83,17 +83,14 @@ class _RootArcs:
 
     @property
     def flows(self) -> int:
-        """Return how many columns are flows."""
         return len(self.link)
 
     @property
     def columns(self) -> int:
-        """Return how many there are."""
         return self.flows + self.ranks * self.slots + len(self.holders)
 
     @property
     def rows(self) -> int:
-        """Return how many there are."""
         return self.ranks * (self.slots + 1)
 
     def conservation_rows(self) -> tuple[IntArray, IntArray, FloatArray]:
@@ -352,7 +349,7 @@ class FlowProgram:
         bought = self.counts @ prices
         lower_bound = cost / unit + float(windows @ slots.row_minima - bought @ slots.fixed) / unit
         if not len(slots.rows) and slots.grows.shape[1] == 1:
-            # a time T buys bought @ (fixed + grows T), which is at least what all paths cost
+            # a time T buys bought @ (fixed + grows T), which is at least the cost of all paths
             buys = float(bought @ slots.grows[:, 0])
             lower_bound = lower_bound / buys if buys > 0 else 0.0
         return lower_bound * unit

@@ -218,7 +218,6 @@ def _parse_number_list(name: str, line: str, where: str) -> frozenset[int]:
 
 
 def _unused_content(header: _Header, lines: list[str]) -> Iterator[str]:
-    """Yield unused content of the text."""
     if header.unread:
         words = ", ".join(f"{word!a:.42}"[1:-1] for word in header.unread)
         yield f"ignored words of line 1, which may change the behavior of ranks: {words}"

@@ -132,7 +132,6 @@ def read(content: bytes, where: str, wanted: StepSelection) -> RankTrace:
 
 
 def _unused_fields(nodes: Mapping[int, ChakraNode], *, follows_control: bool) -> Iterator[str]:
-    """Yield unused content of nodes."""
     names = sorted({name for node in nodes.values() for name in node.unread})
     if names:
         shown = ", ".join(f"{name!a:.62}"[1:-1] for name in names[:_MAX_SHOWN])

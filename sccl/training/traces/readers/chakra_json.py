@@ -80,7 +80,6 @@ def read_json_nodes(content: bytes, where: str) -> dict[int, ChakraNode]:
 
 
 def _node_objects(content: bytes, where: str) -> Iterator[Mapping[str, Any]]:
-    """Yield the objects that are nodes."""
     for entry in _json_values(content, where):
         if not isinstance(entry, dict):
             raise FormatError(f"{where}: {str(entry)!r:.40} is no node, expected an object")
@@ -111,7 +110,6 @@ def _json_values(content: bytes, where: str) -> Iterator[object]:
 
 
 def _node_from_graph(entry: Mapping[str, Any], where: str) -> ChakraNode:
-    """Return a node of which attributes are fields."""
     node = ChakraNode(
         number=_int_field(entry, "Id", where),
         name=str(entry.get("Name", ""))[:200],

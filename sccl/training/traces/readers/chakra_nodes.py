@@ -85,7 +85,7 @@ def read_nodes(content: bytes, where: str) -> dict[int, ChakraNode]:
         if number > MAX_EVENTS:
             raise TooLargeError(f"{where}: it has more than {MAX_EVENTS} nodes: trace fewer steps")
         if not number and not is_node(message, where):
-            continue  # the version, and what else is told of the whole
+            continue  # the version, and other metadata
         node = _read_node(message, f"{where}, record {number}")
         if node.number in nodes:
             raise FormatError(f"{where}, record {number}: node {node.number} is there twice")

@@ -122,7 +122,6 @@ def read(content: bytes, where: str, wanted: StepSelection) -> RankTrace:
 def _unused_events(
     trace: ProfiledRank, communication: Sequence[LaunchedKernel], calls: Sequence[HostCall]
 ) -> Iterator[str]:
-    """Yield unused content of the trace."""
     for name, number in sorted(trace.unread.items()):
         yield f"{format_count(number, 'event')} of {name}"
     if trace.attributes:

@@ -305,7 +305,6 @@ def _request_number(concrete: object) -> int | None:
 
 
 def _apply_tensor_types(call: TracedCall, fields: EventArguments, place: str) -> TracedCall:
-    """Return a call with the dimensions and types of its tensors."""
     elements = count_elements(value_of(fields.dims, place))
     types = value_of(fields.types, place)
     word = types[0] if isinstance(types, list) and types and isinstance(types[0], str) else ""

@@ -88,7 +88,6 @@ class _Node(msgspec.Struct):
 
     @property
     def thread(self) -> str:
-        """Return the thread that it ran on."""
         return str(self.attribute("tid") if self.tid == "" else self.tid)
 
     @property
@@ -165,7 +164,6 @@ def read(content: bytes, where: str, wanted: StepSelection) -> RankTrace:
 
 
 def _unused_fields(nodes: list[_Node]) -> Iterator[str]:
-    """Yield unused content of calls."""
     names = {attr.name for node in nodes if node.name == COMM_NODE for attr in node.attrs}
     if names - _USED:
         shown = sorted(names - _USED)

@@ -39,7 +39,7 @@ from sccl.training.traces.readers.reader_contract import MAX_EVENTS, MAX_RANKS, 
 from sccl.training.traces.readers.step_detection import RecordedStep, find_steps
 
 NAME = "recording"
-ABOUT = "recordings of running PyTorch jobs by sccl's own process group, one file a rank"
+ABOUT = "recordings of running PyTorch jobs by sccl's own process group, one file per rank"
 SOURCE = "sccl itself: the environment variable SCCL_RECORD, or sccl enforce --record"
 EXAMPLE = b"""{"sccl_recording":1,"rank":0,"world":2,"torch":"2.13.0","events":[
 {"was":"call","thread":0,"begin":5,"end":6,"cpu_begin":5,"cpu_end":6,"number":0,

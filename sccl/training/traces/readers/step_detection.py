@@ -52,7 +52,6 @@ def find_steps(events: Sequence[AnyRecord], where: str) -> list[RecordedStep]:
 
 
 def _split_pieces(events: Sequence[AnyRecord]) -> list[RecordedStep]:
-    """Return events in pieces of which steps are made."""
     steps = [k for k, e in enumerate(events) if isinstance(e, MarkRecord) and e.what == "step"]
     ends = [k + 1 for k, e in enumerate(events) if isinstance(e, MarkRecord)]
     bounds = steps if len(steps) > 1 else [0, *ends]
@@ -63,7 +62,6 @@ def _split_pieces(events: Sequence[AnyRecord]) -> list[RecordedStep]:
 
 
 def _piece_key(events: Sequence[AnyRecord], piece: RecordedStep) -> Hashable:
-    """Return a key that is equal for equal pieces."""
     number = 0  # of the next call, as waits are for those of so many calls ago
     for event in reversed(events[: piece.start]):
         if isinstance(event, CallRecord):

@@ -99,7 +99,6 @@ class _PathPricer:
         )
 
     def exact(self, prices: IntArray) -> tuple[int, StepTree]:
-        """Return a cheapest path and its cost."""
         self.spent += STEP_EFFORT * self.window.steps * len(self.order)
         weights = self.window.weights(prices).tolist()
         far = [

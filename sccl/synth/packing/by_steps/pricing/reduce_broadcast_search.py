@@ -46,19 +46,16 @@ class _TreeDirection:
         return self.search.window
 
     def prices(self, all_prices: IntArray) -> IntArray:
-        """Return its own prices, of those of all steps."""
         if self.is_broadcast:
             return all_prices[:, self.first :]
         return all_prices[:, self.first :: -1] if self.first >= 0 else all_prices[:, :0]
 
     def steps(self, tree: StepTree) -> set[tuple[int, int]]:
-        """Return a tree of it in the steps of the whole."""
         if self.is_broadcast:
             return {(edge, self.first + step) for edge, step in tree}
         return {(edge, self.first - step) for edge, step in tree}
 
     def lower_bound(self, all_prices: IntArray) -> int:
-        """Return a lower bound on the cost of such trees."""
         return self.search.lower_bound(self.prices(all_prices))
 
 
@@ -75,7 +72,6 @@ class _TreePair:
     exchange_sends: tuple[LinkStep, ...]
 
     def lower_bound(self, prices: IntArray) -> int:
-        """Return a lower bound on their cost."""
         return (
             self.up.lower_bound(prices)
             + self.down.lower_bound(prices)
@@ -83,7 +79,6 @@ class _TreePair:
         )
 
     def exchange_price(self, prices: IntArray) -> int:
-        """Return the cost of the exchanges."""
         return sum(int(prices[use]) for use in self.exchange_sends)
 
     def join_trees(self, up: StepTree, down: StepTree, prices: IntArray) -> tuple[int, StepTree]:

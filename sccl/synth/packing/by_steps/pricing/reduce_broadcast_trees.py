@@ -41,7 +41,6 @@ class ReduceBroadcastTrees:
         up = _CompletionCosts(self.reversed_links, self.pairs, weights[:, ::-1], goal)
 
         def cost(turn: RootOrPair, begin: int) -> int:
-            """Return the cost of turning there from a step on."""
             roots = sum(1 << rank for rank in turn.ranks)
             both = up.best[steps - begin][roots] + down.best[begin + turn.steps][roots]
             return int(both) + sum(int(weights[edge, begin]) for edge in turn.links)

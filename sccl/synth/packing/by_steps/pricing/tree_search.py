@@ -172,7 +172,6 @@ class TreeSearch:
         return bound, left
 
     def _grow_greedily(self, weights: IntArray) -> StepTree:
-        """Return a tree of small weight."""
         ranks, steps = self.window.ranks, self.window.steps
         self.spent += ELEMENT_EFFORT * len(self.window.commodity.wanted) * steps * len(self.useful)
         since = np.where(self.held, 0, steps + 1)

@@ -53,8 +53,6 @@ class ArborescencePricer:
 
 
 class _ArborescenceModel:
-    """All trees of a commodity."""
-
     def __init__(self, problem: FlowProblem, commodity: FlowCommodity, arrive: IntArray) -> None:
         self.model = model = CpModel()
         self.sent: dict[tuple[int, int], IntVar] = {}
@@ -88,7 +86,6 @@ class _ArborescenceModel:
                     model.add(turn[v] > turn[u]).only_enforce_if(sent)
 
     def cheapest(self, cost: IntArray, hint: SlotTree | None) -> tuple[SlotTree | None, float]:
-        """Return the result of :meth:`SearchedTrees.cheapest`."""
         dearest = max(1, int(cost.max(initial=1)))
         part = max(1, dearest // _COST_SCALE)
         uses = list(self.sent)

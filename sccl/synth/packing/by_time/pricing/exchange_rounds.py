@@ -94,7 +94,7 @@ class RoundPricing:
         images = {image for c in problem.commodities for _, image in c.members}
         self._is_transitive = (
             len(images) == ranks
-        )  # what one rank is in a plan, each is in an image of it
+        )  # a role of one rank in a plan is the role of each in an image of it
         plans = list(self._plans(ranks)) if 3 < ranks <= _MAX_RANKS else []
         self.plans = sorted(dict.fromkeys(plans), key=lambda p: len(p.broadcast_rounds))[
             :_MAX_PLANS

@@ -15,7 +15,7 @@ from sccl.synth.packing.by_time.pricing.slot_set_dp import INFINITE
 
 
 @compiled
-def insert_targets(  # noqa: PLR0913, PLR0917 - a network, prices, and what is wanted
+def insert_targets(  # noqa: PLR0913, PLR0917 - independent inputs
     src: IntArray,
     dst: IntArray,
     cost: IntArray,
@@ -111,7 +111,7 @@ def _arrival_costs(  # noqa: PLR0912, PLR0913, PLR0917
                 if far[k - 1, v] < far[k, v]:
                     far[k, v], via[k, v] = far[k - 1, v], -1
         again = k < slots
-        while again:  # what is sent on within the slot
+        while again:  # forwards within the slot
             again = False
             for link in range(len(src)):
                 arrived, u, v = arrive[link, k], src[link], dst[link]

@@ -76,7 +76,7 @@ def fill_tables(
 
 
 @compiled
-def _fill_row(  # noqa: PLR0912, PLR0913, PLR0917 - what :func:`fill_tables` takes, and which row
+def _fill_row(  # noqa: PLR0912, PLR0913, PLR0917 - the inputs of :func:`fill_tables`, and a row
     groups: NodeGroups,
     slots: int,
     cost: IntArray,
@@ -113,7 +113,7 @@ def _fill_row(  # noqa: PLR0912, PLR0913, PLR0917 - what :func:`fill_tables` tak
         for i in range(row + slot * nodes, row + (slot + 1) * nodes):
             table[i] = min(table[i], table[i + nodes])
         again = True
-        while again:  # what is sent on within the slot
+        while again:  # forwards within the slot
             again = False
             for k in range(groups.links_first[g], groups.links_first[g + 1]):
                 link = groups.links[k]

@@ -41,7 +41,7 @@ class InterchangeableGroups(NamedTuple):
 
 
 @compiled
-def fill_symmetric_groups(  # noqa: PLR0912, PLR0913, PLR0917 - what :func:`tables.fill` takes
+def fill_symmetric_groups(  # noqa: PLR0912, PLR0913, PLR0917 - the inputs of :func:`tables.fill`
     nodes: int,
     groups: int,
     slots: int,
@@ -94,7 +94,7 @@ def fill_symmetric_groups(  # noqa: PLR0912, PLR0913, PLR0917 - what :func:`tabl
                 for i in range(row + slot * nodes, row + (slot + 1) * nodes):
                     table[i] = min(table[i], table[i + nodes])
                 again = True
-                while again:  # what is sent on within the slot
+                while again:  # forwards within the slot
                     again = False
                     for k in range(len(src)):
                         arrival = arrive[k, slot]

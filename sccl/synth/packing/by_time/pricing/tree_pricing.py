@@ -163,8 +163,6 @@ class TreePricing:
 
 
 class _PricingTable(Protocol):
-    """A table, and the commodities that it serves."""
-
     commodities: tuple[int, ...]
     is_exact: bool
 
@@ -172,9 +170,7 @@ class _PricingTable(Protocol):
         """Return about how many operations filling it takes."""
         ...
 
-    def fill(self, cost: IntArray, arrive: IntArray) -> None:
-        """Fill it in for some costs."""
-        ...
+    def fill(self, cost: IntArray, arrive: IntArray) -> None: ...
 
     def tree(
         self, commodity: FlowCommodity, start: int, cost: IntArray, arrive: IntArray

@@ -1,1 +1,0 @@
-"""The enforcer: process groups, recordings and plans in real jobs of PyTorch."""
