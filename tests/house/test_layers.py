@@ -212,6 +212,48 @@ def dependency(name: str) -> str:
     )
 
 
+LOADED_BY_NAME = {"synth/common": {"packing/by_steps", "packing/by_time", "syncoll", "taccl"}}
+LOADED_BY_NAME["synth/common"] |= {"tacos", "teccl"}
+"""Systems of ``synth`` that the registry loads when a user names one."""
+
+
+def loaded_by_name(path: Path) -> set[str]:
+    """Return the modules of sccl whose names stand as strings in a file."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        value = node.value if isinstance(node, ast.Constant) else None
+        if isinstance(value, str) and value.startswith("sccl.") and _module_file(value):
+            names.add(value)
+    return names
+
+
+def _module_file(name: str) -> Path | None:
+    """Return the file of a module. None: there is none of this name."""
+    path = PACKAGE.joinpath(*name.split(".")[1:])
+    files = (path.with_suffix(".py"), path / "__init__.py")
+    return next((file for file in files if file.exists()), None)
+
+
+def import_closure(path: Path) -> set[str]:
+    """Return all modules that a file may load, directly or not, and outside packages."""
+    closure: set[str] = set()
+    queue = [path]
+    while queue:
+        file = queue.pop()
+        for name in imports(file) | loaded_by_name(file):
+            parts = name.split(".")
+            if parts[0] != "sccl":
+                closure.add(parts[0])
+                continue
+            for length in range(2, len(parts) + 1):  # packages on the way are loaded, too
+                module = ".".join(parts[:length])
+                found = _module_file(module)
+                if found is not None and module not in closure:
+                    closure.add(module)
+                    queue.append(found)
+    return closure
+
+
 @pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
 def test_room_imports_only_what_it_may(path: Path) -> None:
     import sys
@@ -239,17 +281,35 @@ def test_every_room_has_a_floor() -> None:
     assert {room_of(path) for path in modules()} == set(FLOORS)
 
 
-def test_reference_does_not_use_the_encoder() -> None:
-    for name in ("solve_z3", "encoding_qflia"):
-        assert not any(
-            i.startswith(
-                (
-                    "sccl.synth.syncoll.encoding_time_indexed",
-                    "sccl.synth.syncoll.encoding_symmetric",
-                )
-            )
-            for i in imports(SYNCOLL / f"{name}.py")
-        )
+def test_modules_loaded_by_name_are_below() -> None:
+    for path in modules():
+        room = room_of(path)
+        if room in {"", "torch_backend"}:  # the package itself names what it loads lazily
+            continue
+        allowed = MAY_IMPORT.get(room, set()) | {room}
+        allowed |= {f"synth/{system}" for system in LOADED_BY_NAME.get(room, ())}
+        used = {dependency(f"{name}.") for name in loaded_by_name(path)}
+        assert used <= allowed, f"{path} loads {used - allowed} by name"
+
+
+def test_qflia_encoding_reaches_no_other_encoding_and_no_solver() -> None:
+    closure = import_closure(SYNCOLL / "encoding_qflia.py")
+    inside = {name for name in closure if name.startswith("sccl.synth")}
+    assert inside <= {"sccl.synth", "sccl.synth.syncoll"}
+    assert not closure & {"sccl.solvers", "z3", "ortools", "pysat"}
+    assert "pysmt" in closure
+
+
+def test_certificate_checker_reaches_no_solver() -> None:
+    for path in (PACKAGE / "prove" / "check").glob("*.py"):
+        closure = import_closure(path)
+        assert not closure & {"sccl.solvers", "sccl.synth", "z3", "ortools", "pysat"}, path
+
+
+def test_closures_follow_names_in_strings() -> None:
+    """The registry loads a synthesizer by its name, and that loads all of its modules."""
+    closure = import_closure(PACKAGE / "synth" / "common" / "registry.py")
+    assert "sccl.synth.tacos.matching_uniform" in closure
 
 
 def test_backends_do_not_import_one_another() -> None:
