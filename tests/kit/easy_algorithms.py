@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from functools import lru_cache, partial
 
-from sccl.collectives import collective_names, named_spec
+from sccl.collectives import collective_names, custom_spec, named_spec
 from sccl.core.algorithm import Algorithm
+from sccl.core.answer import Sat
 from sccl.core.candidate import SweepRange
+from sccl.core.files.shapes import CustomCollectiveWire
 from sccl.prove.bounds import lower_bounds
+from sccl.synth.common.reduction import solve_question
 from sccl.synth.packing.by_steps.packing_limits import PackingLimits
 from sccl.synth.syncoll import solve as syncoll_solve
 from sccl.synth.syncoll.sweep import sweep
 from sccl.topo import resolve_topology
 from sccl.topo.symmetry.expansion import expand_algorithm
+from sccl.transform import build_question
 from tests.kit import once
 from tests.kit.hard_algorithms import EIGHT, FOUR, load_all
 
@@ -56,6 +60,15 @@ def _synthesised(machine: str, collective: str, root: int | None) -> list[Algori
         if found.points:
             return [expand_algorithm(point.algorithm) for point in found.points if point.algorithm]
     raise AssertionError(f"{collective} on {machine} has no algorithm in {last} steps")
+
+
+def hop() -> Algorithm:
+    """Return one of a custom collective in which two ranks neither send nor receive."""
+    wire = CustomCollectiveWire(name="hop", ranks=4, pre=((0, 0),), post=((0, 3),))
+    question = build_question(resolve_topology("ring:4"), custom_spec(wire, "test"), 1, 1, 1)
+    answer = solve_question(question, syncoll_solve.solve)
+    assert isinstance(answer, Sat)
+    return expand_algorithm(answer.algorithm)
 
 
 def bundle_for(ranks: int) -> list[Algorithm]:

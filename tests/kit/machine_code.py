@@ -337,6 +337,24 @@ def amd_violations(functions: Functions) -> Iterator[str]:
     yield from _narrow_loops(functions, r"(?:flat|global)_load_dwordx4$")
 
 
+def amd_stream_violations(functions: Functions) -> Iterator[str]:
+    """Yield what is wrong in the kernel that sets a flag for a stream, a sentence each."""
+    (blocks,) = (blocks for name, blocks in functions.items() if "set_word" in name)
+    used = [
+        (each.primitive, "load" in each.opcode)
+        for block in blocks
+        for each in block
+        if re.match(MEMORY, each.opcode)
+    ]
+    if used != [("flush_host_path", False), ("await_host_path", True), ("store_flag", False)]:
+        yield "set_word does not await the flush before store_flag"
+    code = [each for block in blocks for each in block]
+    for place, each in enumerate(code):
+        flag = each.primitive == "store_flag" and "store" in each.opcode
+        if flag and not _is_awaited(code[:place], "store_flag"):
+            yield "set_word does not await its accesses before store_flag"
+
+
 MEMORY = r"(?:flat|global|buffer)_(?:load|store|atomic)"
 
 

@@ -768,6 +768,120 @@ void masked_stream() {
   for (int r = 0; r < ranks; ++r) check(recv.at[r * n] == r, "allgather is wrong");
 }
 
+// A call in place that does not fit its stream has copied its input aside there: the next call, on another stream, follows.
+void refused_in_place() {
+  const int n = 100;
+  const std::vector<std::size_t> each(ranks, n);
+  for (const bool counted : {false, true}) {
+    Numbers memory(n * ranks);
+    Stream narrow = nullptr, stream = nullptr;
+    check(gpu_stream(&narrow) && gpu_stream(&stream), "no streams");
+    narrow->resident = 1;
+    std::atomic<bool> begun{false};
+    narrow->put([&] { begun = true; });
+    const auto call = [&](Stream on) {
+      return counted ? sccl_reducescatterv(SCCL_IN_PLACE, memory.at, each.data(), SCCL_INT32, SCCL_SUM, MPI_COMM_WORLD, on)
+                     : sccl_alltoall(SCCL_IN_PLACE, memory.at, n, SCCL_INT32, MPI_COMM_WORLD, on);
+    };
+    check(call(narrow) == SCCL_UNSUPPORTED, "it fits its stream");
+    check(call(stream) == SCCL_SUCCESS && gpu_sync(stream), sccl_explain());
+    check(begun, "a call does not follow the copies of the one before, which was refused");
+    check(gpu_sync(narrow), "the copies fail");
+  }
+}
+
+// One rank refuses a call for which others wait where hosts meet, or in a kernel: all hear of it, and no deadline is set. If
+// all refuse it, calls go on.
+void refused_by_one() {
+  const int n = 100;
+  Numbers send(n), recv(n * ranks);
+  int on_host[1] = {};
+  const std::vector<std::size_t> each(ranks, n);
+  sccl_handle handle = -1;
+  const auto gather = [&](MPI_Comm comm, const void *from, int type = SCCL_INT32) {
+    return sccl_allgather(from, recv.at, n, static_cast<sccl_type>(type), comm, nullptr);
+  };
+  const struct {
+    const char *what;
+    bool registers;
+    int code;  // of a rank that refuses it
+    std::function<int(MPI_Comm, bool)> call;
+  } cases[] = {
+      {"memory of the host", false, SCCL_UNSUPPORTED, [&](MPI_Comm comm, bool odd) { return gather(comm, odd ? on_host : send.at); }},
+      {"memory of the host, registered output", true, SCCL_UNSUPPORTED, [&](MPI_Comm comm, bool odd) { return gather(comm, odd ? on_host : send.at); }},
+      {"a strange type", false, SCCL_INVALID, [&](MPI_Comm comm, bool odd) { return gather(comm, send.at, odd ? 99 : SCCL_INT32); }},
+      {"a strange name", false, SCCL_INVALID, [&](MPI_Comm comm, bool odd) {
+         return sccl_call(odd ? "nothing" : "allgather", send.at, recv.at, n, SCCL_INT32, SCCL_SUM, 0, comm, nullptr);
+       }},
+      {"a custom collective in place", false, SCCL_INVALID, [&](MPI_Comm comm, bool odd) {
+         return sccl_call("custom_hop", odd ? SCCL_IN_PLACE : send.at, recv.at, n, SCCL_INT32, SCCL_SUM, 0, comm, nullptr);
+       }},
+      {"a strange root", false, SCCL_INVALID, [&](MPI_Comm comm, bool odd) {
+         return sccl_gatherv(send.at, n, recv.at, each.data(), nullptr, SCCL_INT32, odd ? 99 : 0, comm, nullptr);
+       }}};
+  for (const auto &one : cases) {
+    MPI_Comm comm;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    check(gather(comm, send.at) == SCCL_SUCCESS, sccl_explain());
+    if (one.registers) check(sccl_register(comm, recv.at, recv.count * sizeof(int), &handle) == SCCL_SUCCESS, sccl_explain());
+    for (int call = 0; call < 2; ++call) check(one.call(comm, true) == one.code, one.what);
+    check(gather(comm, send.at) == SCCL_SUCCESS, sccl_explain());
+    MPI_Barrier(MPI_COMM_WORLD);  // it has ended everywhere
+    int code = one.call(comm, rank == 1);
+    while (code == SCCL_SUCCESS || code == one.code) code = gather(comm, send.at);  // not all need rank 1, and it need not wait
+    check(code == SCCL_FAILED && std::strstr(sccl_explain(), "rank 1 refused a call that others make"), sccl_explain());
+  }
+}
+
+// Ranks whose hosts meet for different calls hear of it: none takes what another one says for an answer to its own.
+void meetings_differ() {
+  Numbers send(ranks), recv(ranks);
+  const std::vector<std::size_t> each(ranks, 1);
+  sccl_handle handle = -1;
+  for (int kind = 0; kind < 3; ++kind) {
+    MPI_Comm comm;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    check(sccl_register(comm, recv.at, ranks * sizeof(int), &handle) == SCCL_SUCCESS, sccl_explain());
+    MPI_Barrier(MPI_COMM_WORLD);  // it has ended everywhere
+    const int which = rank == 1 ? kind : (kind + 1) % 3;
+    const int code = which == 0   ? sccl_alltoallv(send.at, each.data(), nullptr, recv.at, each.data(), nullptr, SCCL_INT32, comm, nullptr)
+                     : which == 1 ? sccl_register(comm, send.at, ranks * sizeof(int), &handle)
+                                  : sccl_deregister(comm, handle);
+    check(code == SCCL_FAILED && std::strstr(sccl_explain(), "ranks have to make the same calls"), sccl_explain());
+  }
+}
+
+// Ranks that disagree about what is registered hear of it, where hosts meet.
+void registered_by_one() {
+  Numbers first(ranks), second(ranks);
+  const auto add = [](MPI_Comm comm, Numbers &buffer, sccl_handle *handle) { return sccl_register(comm, buffer.at, ranks * sizeof(int), handle); };
+  MPI_Comm comm;
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  sccl_handle one = -1, other = -1;
+  const bool odd = rank == 1;
+  check(sccl_register(comm, odd ? nullptr : first.at, ranks * sizeof(int), &one) == (odd ? SCCL_INVALID : SCCL_UNSUPPORTED), "no buffer is registered");
+  check(!odd || std::strstr(sccl_explain(), "there is no buffer to register"), sccl_explain());
+  check(add(comm, first, odd ? nullptr : &one) == (odd ? SCCL_INVALID : SCCL_UNSUPPORTED), "a buffer is registered without a handle");
+  check(add(comm, first, &one) == SCCL_SUCCESS && add(comm, second, &other) == SCCL_SUCCESS, sccl_explain());
+  for (int call = 0; call < 2; ++call) check(sccl_deregister(comm, 99) == SCCL_INVALID, "there is no such handle");
+  check(sccl_deregister(comm, one) == SCCL_SUCCESS && add(comm, first, &one) == SCCL_SUCCESS, sccl_explain());
+  MPI_Barrier(MPI_COMM_WORLD);  // it has ended everywhere
+  check(sccl_deregister(comm, odd ? other : one) == SCCL_FAILED, "ranks deregister different buffers");
+  check(std::strstr(sccl_explain(), "ranks have to deregister the same buffers") || std::strstr(sccl_explain(), "ranks have to make the same calls"), sccl_explain());
+}
+
+// A rank cannot open the memory of another one, which can open its: they are no neighbors, in refusals either.
+void one_way() {
+  std::vector<int> on_host(ranks);
+  Numbers send(1), recv(ranks);
+  for (int round = 0; round < 2; ++round) {
+    send.at[0] = value(rank, round, 0);
+    check(sccl_gather(send.at, recv.at, 1, SCCL_INT32, 0, MPI_COMM_WORLD, nullptr) == SCCL_SUCCESS, sccl_explain());
+    for (int r = 0; r < ranks && rank == 0; ++r) check(recv.at[r] == value(r, round, 0), "gather is wrong");
+    check(sccl_gather(on_host.data(), on_host.data(), 1, SCCL_INT32, 0, MPI_COMM_WORLD, nullptr) == SCCL_UNSUPPORTED, sccl_explain());
+  }
+}
+
 // A call is captured once, with what makes its input anew, and replayed.
 void replays() {
   const int n = 333;
@@ -848,6 +962,11 @@ void registered() {
     check(sccl_register(comm, second.at, n * ranks * sizeof(int), &other) == SCCL_SUCCESS, sccl_explain());
     MPI_Barrier(MPI_COMM_WORLD);  // else one that is wrong already ends the registration of one that is slow
     gather_to(rank == 1 ? second.at : memory.at, SCCL_FAILED, comm);
+    check(std::strstr(sccl_explain(), "ranks have to make the same calls"), sccl_explain());
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);  // not all outputs are registered: one rank waits where hosts meet
+    check(sccl_register(comm, memory.at, n * ranks * sizeof(int), &handle) == SCCL_SUCCESS, sccl_explain());
+    MPI_Barrier(MPI_COMM_WORLD);
+    gather_to(rank == 1 ? apart.at : memory.at, SCCL_FAILED, comm);
     check(std::strstr(sccl_explain(), "ranks have to make the same calls"), sccl_explain());
   }
   Numbers short_one(1);
@@ -1009,6 +1128,11 @@ const struct {
     {"unlike_memory", unlike_memory},
     {"unlike_on_streams", unlike_on_streams},
     {"refusal_waits", refusal_waits},
+    {"refused_in_place", refused_in_place},
+    {"refused_by_one", refused_by_one},
+    {"registered_by_one", registered_by_one},
+    {"meetings_differ", meetings_differ},
+    {"one_way", one_way},
     {"two_gpus", two_gpus},
     {"outputs_come_and_go", outputs_come_and_go},
     {"outputs_take_turns", outputs_take_turns},

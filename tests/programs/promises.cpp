@@ -235,11 +235,50 @@ bool refusal_is_refused() {
   world.work.tag = DECLINED;
   for (int p = 1; p < RANKS; ++p) {
     world.control(0).entered[p] = EPOCH << TAG_BITS | (p == 1 ? TAG : DECLINED);
-    if (p != 1) world.control(0).declined[p] = EPOCH << TAG_BITS | DECLINED;
+    if (p != 1) world.control(0).declined[EPOCH % COPIES][p] = EPOCH << TAG_BITS | DECLINED;
   }
   gpu_launch(false, decline_call, 1, THREADS, world.stream, world.work, world.views[0]);
   gpu_sync(world.stream);
   return is(world.status[0], abort_mark(would_not, 0), "a refusal among others");
+}
+
+// A neighbor that has refused a later call has not refused this one.
+bool refusals_are_of_one_call() {
+  World world;
+  world.work.tag = DECLINED;
+  for (int p = 1; p < RANKS; ++p) {
+    world.control(0).declined[EPOCH % COPIES][p] = EPOCH << TAG_BITS | DECLINED;
+    world.control(0).declined[(EPOCH + 1) % COPIES][p] = world.control(0).entered[p] = (EPOCH + 1) << TAG_BITS | DECLINED;
+  }
+  world.control(0).declined[EPOCH % COPIES][1] = 0;
+  gpu_launch(false, decline_call, 1, THREADS, world.stream, world.work, world.views[0]);
+  gpu_sync(world.stream);
+  return is(world.status[0], abort_mark(would_not, 0), "a refusal of a later call");
+}
+
+// Neighbors may look at the refusal of the call before the last until they have left that one.
+bool refusals_are_kept() {
+  World world;
+  constexpr Epoch last = EPOCH + 1, refusal = EPOCH << TAG_BITS | DECLINED;
+  world.work.tag = DECLINED, world.work.deadline = 1;
+  world.control(0).ended = last;
+  for (int p = 1; p < RANKS; ++p) {
+    world.control(p).declined[EPOCH % COPIES][0] = refusal;
+    world.control(0).entered[p] = (p == 1 ? EPOCH : last) << TAG_BITS;
+  }
+  gpu_launch(false, decline_call, 1, THREADS, world.stream, world.work, world.views[0]);
+  gpu_sync(world.stream);
+  return is(world.status[0], abort_mark(gave_up, 0), "a refusal behind another") && is(world.control(1).declined[EPOCH % COPIES][0], refusal, "the refusal before");
+}
+
+// The kernel that a GPU launches to show that it can has thread blocks without instructions.
+bool blocks_without_work_return() {
+  World world;
+  Lanes lanes;
+  lanes.ends = lanes.mapped = world.status;
+  const int blocks = SLICES * BLOCKS;
+  if (!can_start(0, world.windows, blocks, lanes, world.stream)) return false;
+  return is(world.control(0).ended + world.control(0).left + world.status[0], 0, "a kernel without work");
 }
 
 // Packets of another call are no data.
@@ -277,6 +316,9 @@ int main(int, char **argv) {
              {"ended_before", ended_before},
              {"refusal_waits", refusal_waits},
              {"refusal_is_refused", refusal_is_refused},
+             {"refusals_are_of_one_call", refusals_are_of_one_call},
+             {"refusals_are_kept", refusals_are_kept},
+             {"blocks_without_work_return", blocks_without_work_return},
              {"recv_looks_at_the_call", recv_looks_at_the_call},
              {"forward_looks_at_the_call", forward_looks_at_the_call}};
   bool good = true;

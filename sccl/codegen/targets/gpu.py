@@ -35,8 +35,10 @@ and a flag. This is an estimate."""
 
 MEMORY_CONTRACT = """\
  *  - Buffers are memory of the calling rank's GPU, the one that was current at the communicator's
- *    first call. `stream` is a {stream}; the call returns when it is under way there. With a NULL
- *    stream the call waits for all work that its thread put on the GPU's default streams (the
+ *    first call. `stream` is a {stream}; the call returns when it is under way there. Before that
+ *    it may wait: for all ranks to make it, if its program is direct and its output is not
+ *    registered; for the call before it, if it is in place with more bytes than any other. With a
+ *    NULL stream the call waits for all work that its thread put on the GPU's default streams (the
  *    legacy one and the thread's own), and returns when it is done. Calls belong on one
  *    communicator at a time, in all threads and streams, where their thread blocks do not all fit
  *    on the GPU together. SCCL_TIMEOUT counts from when a kernel starts, so that calls, refused
@@ -49,7 +51,7 @@ MEMORY_CONTRACT = """\
  *    type or op, is the same error, noticed nearly always, and mostly at once.
  *  - A call that all ranks refuse (SCCL_UNSUPPORTED, SCCL_INVALID) leaves the communicator as it
  *    was. If others make it, it is SCCL_FAILED on all: at the next call for a rank that refused it
- *    on a stream."""
+ *    on a stream or with SCCL_INVALID."""
 
 CAPTURES_CONTRACT = """\
  *  - A stream may be captured, on every rank alike: then the graph repeats the call, with the same

@@ -15,17 +15,10 @@ import pytest
 from sccl.codegen.project_writer import generate, write_project
 from sccl.codegen.targets.codegen_options import MAX_PER_LINK, TRANSPORTS, CodegenOptions
 from sccl.codegen.targets.gpu import link_slices
-from sccl.collectives import collective_names, custom_spec
-from sccl.core.algorithm import Algorithm
-from sccl.core.answer import Sat
-from sccl.core.files.shapes import CustomCollectiveWire
-from sccl.synth.common.reduction import solve_question
-from sccl.synth.syncoll import solve
-from sccl.topo import catalogue_names, generators, resolve_topology
-from sccl.topo.symmetry.expansion import expand_algorithm
-from sccl.transform import build_question
+from sccl.collectives import collective_names
+from sccl.topo import catalogue_names, generators
 from tests.kit import once
-from tests.kit.easy_algorithms import frontier
+from tests.kit.easy_algorithms import frontier, hop
 from tests.kit.hard_algorithms import FOUR, SHORT, Hard, load, load_all
 from tests.kit.litmus import primitives
 from tests.kit.nightly import is_night, times
@@ -297,16 +290,6 @@ def test_copy_engines_transport_compiles(tmp_path: Path, target: str, compiler: 
     archs = ["ARCHS=90"] if target == "cuda" else []
     make(directory, *archs, f"EXTRA={STRICT[target]}", "communicator.o")
     assert (directory / "communicator.o").exists()
-
-
-def hop() -> Algorithm:
-    """Return one of a custom collective in which two ranks neither send nor receive."""
-    wire = CustomCollectiveWire(name="hop", ranks=4, pre=((0, 0),), post=((0, 1),))
-    answer = solve_question(
-        build_question(resolve_topology("ring:4"), custom_spec(wire, "test"), 1, 1, 1), solve.solve
-    )
-    assert isinstance(answer, Sat)
-    return expand_algorithm(answer.algorithm)
 
 
 WAYS = {

@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 
 from sccl.codegen.project_writer import generate, write_project
+from sccl.codegen.targets.codegen_options import CodegenOptions
 from sccl.codegen.targets.gpu import THREADS
 from tests.kit import once
 from tests.kit.hard_algorithms import Hard, load_all
 from tests.kit.machine_code import (
     amd_functions,
+    amd_stream_violations,
     amd_violations,
     compile_cuda,
     compile_hip,
@@ -31,22 +33,23 @@ ROWS = (Hard("dgx1", "allgather", (2, 2, 3)), Hard("dgx1", "reduce", (6, 3, 5), 
 PTX_OF_CUDA_12_9 = (8, 8)
 
 
-def build_kernels(target: str, *, types: str = r"\w+") -> Path:
+def build_kernels(target: str, *, types: str = r"\w+", transport: str = "kernel") -> Path:
     """Return the source of the kernels of a project.
 
     Args:
         target: ``cuda`` or ``hip``.
         types: pattern of the element types whose reductions are compiled.
+        transport: ``kernel`` or ``dma``.
     """
 
     def fill(directory: Path) -> None:
-        files = generate(load_all(ROWS), target)
+        files = generate(load_all(ROWS), target, CodegenOptions(transport=transport))
         others = rf"    case SCCL_(?!{types}:)\w+: return combine.*\n"
         combine = re.sub(others, "", files["combine.hpp"])
         write_project(directory, files | {"combine.hpp": combine})
         write_kernels(directory)
 
-    return once.folder(f"kernels-{target}-{types}", fill) / "kernels.cpp"
+    return once.folder(f"kernels-{target}-{transport}-{types}", fill) / "kernels.cpp"
 
 
 def change_template(source: Path, into: Path, file: str, old: str, new: str) -> Path:
@@ -92,6 +95,18 @@ def test_amd_code_keeps_the_rules(tmp_path: Path) -> None:
     source = build_kernels("hip")
     code = compile_hip(source, tmp_path, "gfx906")
     assert list(amd_violations(amd_functions(code, source.with_name("gpu.hpp")))) == []
+
+
+def test_amd_flags_of_streams_await_the_flush(tmp_path: Path) -> None:
+    """The flag is in memory of the host. A flush of the peer's memory takes another way there."""
+    source = build_kernels("hip", types="FLOAT32", transport="dma")
+    awaits = ("machine.hpp", r", await_host_path\(flush\)", "")
+    broken = change_template(source, tmp_path / "p", *awaits)
+    expected = "set_word does not await the flush before store_flag"
+    for path, violations in ((source, []), (broken, [expected])):
+        code = compile_hip(path, tmp_path, "gfx906")
+        functions = amd_functions(code, path.with_name("gpu.hpp"), "set_word")
+        assert list(amd_stream_violations(functions)) == violations
 
 
 NVIDIA_FAULTS = {

@@ -32,7 +32,8 @@ def promises() -> Path:
     def fill(directory: Path) -> None:
         write_project(directory / "p", files_and_mutants()[0])
         flags = (
-            "-std=c++17 -O0 -g1 -Wall -Wextra -Werror -fsanitize=thread -DSCCL_EMULATED -pthread"
+            "-std=c++17 -O0 -g1 -Wall -Wextra -Werror -DSCCL_EMULATED -pthread "
+            "-fsanitize=thread,bounds -fno-sanitize-recover=bounds"
         )
         places = ["-I", str(directory / "p"), *include_flags(mpich())]
         words = [str(PROGRAMS / "promises.cpp"), "-o", str(directory / "promises")]
@@ -104,9 +105,12 @@ def streams(transport: str) -> Path:
         make(directory, "emulated", f"EMULATION_FLAGS={flags}")
         into = directory / "emulated"
         words = [*flags.split(), "-std=c++17", "-DSCCL_EMULATED", "-rdynamic", "-pthread"]
-        words += ["-I", str(directory), str(PROGRAMS / "on_emulated_gpus.cpp")]
-        words += ["-L", str(into), "-lsccl", "-Wl,-rpath,$ORIGIN", "-o", str(into / "user")]
-        subprocess.run([mpich().compiler, *words], check=True)
+        words = [mpich().compiler, *words, "-I", str(directory)]
+        linked = ["-L", str(into), "-lsccl", "-Wl,-rpath,$ORIGIN", "-o", str(into / "user")]
+        subprocess.run([*words, str(PROGRAMS / "on_emulated_gpus.cpp"), *linked], check=True)
+        if transport == "dma":
+            source = str(PROGRAMS / "promises_of_streams.cpp")
+            subprocess.run([*words, source, "-o", str(into / "promises")], check=True)
 
     return once.folder(f"gpu-streams-{transport}", fill) / "emulated"
 
@@ -118,6 +122,7 @@ RUNS: dict[str, tuple[tuple[str, dict[str, str]], ...]] = {
         ("unlike_memory", {}),
         ("refusal_waits", {"SCCL_TIMEOUT": "1"}),
         ("loopback", {}),
+        ("promises", {}),
     ),
     "kernel": (
         ("calls_follow_one_another", {}),
@@ -143,6 +148,8 @@ def failures(transport: str, mutant: int = 0) -> list[str]:
         own = settings | further
         if name == "loopback":
             done = loopback(folder, "--counts", "401", **own, SCCL_MUTANT=str(mutant))
+        elif name == "promises":
+            done = launch(mpich(), 1, [str(folder / name)], **own, SCCL_MUTANT=str(mutant))
         else:
             shell = ["sh", "-c", f'{one}; exec "$@"', "sh", str(folder / "user"), name]
             done = launch(mpich(), 4, shell, **own)

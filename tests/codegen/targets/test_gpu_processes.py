@@ -15,7 +15,7 @@ from sccl.codegen.targets.codegen_options import TRANSPORTS, CodegenOptions
 from sccl.core.algorithm import Algorithm
 from sccl.core.bus_ids import ASCENDING
 from tests.kit import once
-from tests.kit.easy_algorithms import frontier
+from tests.kit.easy_algorithms import frontier, hop
 from tests.kit.hard_algorithms import SHORT, load_all
 from tests.kit.nightly import times
 from tests.kit.paths import PROGRAMS
@@ -30,7 +30,7 @@ def algorithms() -> list[Algorithm]:
     """Return algorithms of a ring, and one that needs all links. Ranks ascend with bus ids."""
     found = [frontier("ring:4", name)[0] for name in COLLECTIVES]
     found += [frontier("ring:4", name)[0] for name in ("broadcast", "reducescatter", "scatter")]
-    found.append(frontier("full:4", "alltoall")[0])
+    found += [hop(), frontier("full:4", "alltoall")[0]]
     return [replace(a, topology=replace(a.topology, pci_bus_ids=ASCENDING)) for a in found]
 
 
@@ -115,7 +115,7 @@ def test_preloaded_library_serves_gpu_memory(landing: str) -> None:
         assert f"{name} of 4 bytes served by {name}-ring-4" in done.stderr
     assert ("allgather-ring-4-c1-s2-r2, direct" in done.stderr) == (landing == "d")
     lacking = "GPU 0000:01:00.0 of rank 0 cannot reach the memory of GPU 0000:03:00.0 of rank 2"
-    assert f"1 of 8 algorithms are left out: {lacking} (no peer access)" in done.stderr
+    assert f"1 of 9 algorithms are left out: {lacking} (no peer access)" in done.stderr
 
 
 COUNTED = ("allgather", "alltoall", "gather", "reducescatter", "scatter")
@@ -318,6 +318,42 @@ def test_call_that_does_not_fit_its_stream_is_rejected(target: str, fit: str) ->
     done = user("masked_stream", target=target)
     assert done.returncode == 0, done.stderr
     assert f"its stream runs only {fit} of 3 thread blocks at the same time\n" in done.stdout
+
+
+@pytest.mark.parametrize("target", ["cuda", "hip"])
+def test_copies_of_a_refused_call_are_followed(target: str) -> None:
+    done = user("refused_in_place", target=target, SCCL_EMULATED_LAZY="1")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("landing", "ed")
+def test_ranks_that_meet_on_hosts_hear_of_a_refusal(landing: str, transport: str) -> None:
+    names = ("allgather", "gather", "custom_hop")
+    select = ";".join(f"{name}:0=0{landing}" for name in names)
+    done = user("refused_by_one", transport, SCCL_SELECT=select)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_ranks_register_the_same_buffers_or_none(transport: str) -> None:
+    done = user("registered_by_one", transport)
+    assert done.returncode == 0, done.stderr
+
+
+def test_hosts_that_meet_for_different_calls_hear_of_it() -> None:
+    done = user("meetings_differ")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_a_link_of_one_way_is_not_used(transport: str) -> None:
+    """Rank 1 cannot open the memory of rank 2. Refusals wait for neighbors, without a deadline."""
+    lacks = "[ $MPI_LOCALRANKID != 1 ] || export SCCL_EMULATED_LINKS=0-1,2-3,3-0"
+    words = ["sh", "-c", f'{lacks}; exec "$@"', "sh", str(emulated(transport) / "user"), "one_way"]
+    done = launch(mpich(), 4, words, SCCL_DEBUG="1", SCCL_EMULATED_LINKS=RING)
+    assert done.returncode == 0, done.stderr
+    assert "gather of 4 bytes served by" in done.stderr
 
 
 def test_ranks_that_share_a_gpu_in_loopback_have_to_fit() -> None:
