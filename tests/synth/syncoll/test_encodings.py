@@ -18,7 +18,7 @@ from sccl.synth.syncoll import solve_cpsat
 from sccl.synth.syncoll.encoding_qflia import encode as encode_qflia
 from sccl.synth.syncoll.encoding_time_indexed import TransferModel, encode
 from sccl.synth.syncoll.solve_cadical import build_clauses
-from tests.kit.bank import BANK, Case
+from tests.kit.solver_cases import BANK, Case
 
 Schedule = frozenset[tuple[int, int, int, int]]
 """Sends as (chunk, src, dst, step)."""
