@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -37,11 +39,14 @@ def compiled_in_place(function: F) -> F:
 
 def _kept(dispatcher: Any) -> Any:
     # A cache file of another version may name modules that no longer exist. Numba reads these names
-    # before it compares the sources, and would raise.
+    # before it compares the sources, and would raise. It compares the source of the function alone,
+    # although machine code holds that of the functions that it calls.
     file = dispatcher._cache._cache_file  # noqa: SLF001 - there is no other way to it
-    read = file._load_index  # noqa: SLF001
+    read, own_stamp = file._load_index, file._source_stamp  # noqa: SLF001
 
     def index() -> dict[Any, str]:
+        stamps = sorted(map(_file_stamp, _source_files(dispatcher.py_func, set())))
+        file._source_stamp = (own_stamp, *stamps)  # noqa: SLF001
         try:
             return cast("dict[Any, str]", read())
         except Exception:  # noqa: BLE001 - pickles raise anything
@@ -49,6 +54,32 @@ def _kept(dispatcher: Any) -> Any:
 
     file._load_index = index  # noqa: SLF001
     return dispatcher
+
+
+def _source_files(function: Any, seen: set[Any]) -> set[str]:
+    """Return the files of the compiled functions that one calls, and of its types of arguments."""
+    seen.add(function)
+    names = (*function.__code__.co_names, *map(str, function.__annotations__.values()))
+    values = [function.__globals__.get(name) for name in names]
+    files = {
+        path
+        for value in values
+        if isinstance(value, type) and (path := _module_file(value.__module__)) is not None
+    }
+    for callee in (getattr(value, "py_func", None) for value in values):
+        if callee is not None and callee not in seen:
+            files |= {callee.__code__.co_filename} | _source_files(callee, seen)
+    return files
+
+
+def _module_file(name: str) -> str | None:
+    return getattr(sys.modules.get(name), "__file__", None)
+
+
+def _file_stamp(path: str) -> tuple[str, int, int]:
+    """Return what changes when a file does, as Numba does for the file of a function."""
+    status = os.stat(path)  # noqa: PTH116 - Numba's own stamp is made alike
+    return path, status.st_mtime_ns, status.st_size
 
 
 lowest = cast("Callable[[Any], Any]", trailing_zeros)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import typer
 
 from sccl.cli import options
 from sccl.cli.report import out, print_output, report_errors, single_line
 from sccl.cli.subject import StepProblemOptions, load_problem
+from sccl.collectives import Spec
 from sccl.core.files.disk import write_atomically
+from sccl.core.topology import Topology
 from sccl.tasks.outputs import question_digests
 from sccl.tasks.smt2 import Smt2Output, problem_text
-from sccl.transform import build_question
+from sccl.transform import Question, build_question
 
 
 @report_errors
@@ -31,6 +35,13 @@ def smt2(
     subject = load_problem(about)
     topology, spec = subject.topology, subject.spec
     problem = build_question(topology, spec, chunks, steps, rounds)
+    write_formula(topology, spec, problem, output, json=json)
+
+
+def write_formula(
+    topology: Topology, spec: Spec, problem: Question, output: Path | None, *, json: bool
+) -> None:
+    """Write a question's formula to a file, or print it."""
     options.check_writable(output)
     text = problem_text(problem)
     if output is not None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from shlex import quote
+from typing import Annotated
 
 import typer
 from rich.markup import escape
@@ -10,6 +12,7 @@ from rich.markup import escape
 from sccl.cli import options
 from sccl.cli.report import ExitCode, err, out, print_output, report_errors, single_line
 from sccl.cli.searching import SearchOptions, StoreOptions, solver_settings
+from sccl.cli.smt2 import write_formula
 from sccl.cli.subject import StepProblemOptions, load_problem
 from sccl.core.answer import Answer, Sat, verdict
 from sccl.core.files.algorithms import algorithm_to_wire
@@ -33,6 +36,14 @@ def solve(
     timeout: options.Timeout = None,
     kept: StoreOptions,
     output: options.Output = None,
+    smt2: Annotated[
+        Path | None,
+        typer.Option(
+            help="File for the formula that Z3 is asked (SMT-LIB 2, QF_LIA); it is written and not "
+            "solved.",
+            show_default=False,
+        ),
+    ] = None,
     json: options.Json = False,
 ) -> None:
     """Decide whether an algorithm with C chunks, S steps, and R rounds exists, and write it.
@@ -46,6 +57,9 @@ def solve(
     subject = load_problem(about)
     topology, spec = subject.topology, subject.spec
     problem = build_question(topology, spec, chunks, steps, rounds)
+    if smt2 is not None:
+        write_formula(topology, spec, problem, smt2, json=json)
+        return
     options.check_writable(output)
     with err().status(escape(f"{spec.name} on {topology.name} with {settings.solver}")):
         answer = find_algorithm(spec, problem, settings)

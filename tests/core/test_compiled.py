@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -66,3 +67,46 @@ def test_compilation_time_counts_nested_compilations_once(monkeypatch: pytest.Mo
                         pass
     assert compilation.seconds == 5.0
     assert calls == ["first"]
+
+
+CALLEE = """
+from sccl.compiled import compiled
+
+@compiled
+def add(x):
+    return x + {amount}
+"""
+CALLER = """
+from callee import add
+from sccl.compiled import compiled
+
+@compiled
+def add_twice(x):
+    return add(add(x))
+
+print(add_twice(1))
+"""
+
+
+def test_kept_code_is_compiled_again_when_a_called_function_changes(tmp_path: Path) -> None:
+    (tmp_path / "caller.py").write_text(CALLER)
+    results = []
+    for amount in (1, 10):
+        (tmp_path / "callee.py").write_text(CALLEE.format(amount=amount))
+        done = subprocess.run(
+            [sys.executable, "caller.py"], cwd=tmp_path, capture_output=True, text=True, check=True
+        )
+        results.append(int(done.stdout))
+    assert results == [3, 21]
+
+
+def test_kept_code_is_read_back(tmp_path: Path) -> None:
+    (tmp_path / "callee.py").write_text(CALLEE.format(amount=1))
+    (tmp_path / "caller.py").write_text(CALLER + "print(add_twice.stats.cache_hits.values())\n")
+    hits = [
+        subprocess.run(
+            [sys.executable, "caller.py"], cwd=tmp_path, capture_output=True, text=True, check=True
+        ).stdout.split()[-1]
+        for _ in range(2)
+    ]
+    assert hits == ["dict_values([])", "dict_values([1])"]

@@ -71,6 +71,7 @@ def few_chunk_solver(topology: Topology, spec: Spec, settings: Settings) -> Inst
 def _query_config(
     topology: Topology, spec: Spec, settings: Settings, effort: Effort
 ) -> QueryConfig:
+    solve.check_symmetry(settings.solver, settings.symmetry)
     symmetry = resolve_symmetry(topology, spec, settings.symmetry)
     return QueryConfig(solve.solve, solve.check_name(settings.solver), symmetry, effort)
 

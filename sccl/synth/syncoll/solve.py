@@ -19,7 +19,7 @@ from sccl.core.collective import Collective
 from sccl.core.instance import Instance
 from sccl.core.symmetric import SymmetricAlgorithm
 from sccl.core.topology import Topology
-from sccl.errors import SolverError, unknown_name
+from sccl.errors import ParameterError, SolverError, unknown_name
 from sccl.judge import require_valid
 from sccl.prove.bounds import bandwidth_bound, farthest_pair
 from sccl.prove.bounds.single_flow import single_flow_ends
@@ -80,6 +80,19 @@ def check_name(name: str) -> str:
     if name not in _MODULES:
         raise unknown_name("solver", name, _MODULES, f"the solvers are {', '.join(names())}")
     return name
+
+
+def check_symmetry(solver: str, symmetry: str) -> None:
+    """Check that a solver may be combined with a symmetry.
+
+    Raises:
+        ParameterError: the solver is asked alone, and the symmetry is for CP-SAT.
+    """
+    if solver in _ASKED_ALONE and symmetry not in {"auto", "none"}:
+        raise ParameterError(
+            f"symmetry is {symmetry!r}, but {solver} is asked alone, and CP-SAT searches symmetric "
+            "algorithms: leave one of them out"
+        )
 
 
 def load(solver: str) -> Backend:
