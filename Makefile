@@ -26,7 +26,7 @@ nightly: $(STAMP) $(VENV)/.tools ## all tests, ten times the examples, from fres
 
 durations: $(STAMP) $(VENV)/.tools ## which files of tests take longest, measured anew
 	$(PYTEST) --junitxml=build/tests.xml
-	$(BIN)/python -m tests.kit.order build/tests.xml
+	$(BIN)/python -m tests.kit.file_order build/tests.xml
 
 check: $(STAMP) ## lint, format, types, layers
 	$(BIN)/ruff check .

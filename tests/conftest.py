@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.kit import loops, nightly, once
+from tests.kit import loop_cache, nightly, once
 from tests.kit.browser import browser
+from tests.kit.file_order import sort_by_duration
 from tests.kit.headers import precompiled
-from tests.kit.order import in_turn
-from tests.kit.rooms import mark
+from tests.kit.markers import add_markers
 
 __all__ = ["browser"]  # a fixture of all rooms
 
@@ -88,7 +88,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
     Loops are compiled by tests, once for all workers: to collect tests, each would by itself.
     """
-    loops.share()
+    loop_cache.share_compiled_loops()
     if config.getoption("--nightly"):
         nightly.begin(config.getoption("--hypothesis-seed"))
         settings.load_profile("nightly")
@@ -102,11 +102,11 @@ def pytest_unconfigure() -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark tests by their requirements, deselect separate runs, and begin with slow tests."""
     for item in items:
-        mark(item)
+        add_markers(item)
     left_out = [item for item in items if not _belongs(item, night=config.getoption("--nightly"))]
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if item not in left_out]
-    items[:] = in_turn(items, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
+    items[:] = sort_by_duration(items, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
 
 
 def _belongs(item: pytest.Item, *, night: bool) -> bool:

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 import sccl
-from tests.kit.brief import begun_briefly
+from tests.kit.small_budgets import small_tacos_budget
 from tests.kit.traces import PREFETCHING, profile
 from tests.kit.training_plans import layered_plan, plan_file, prefetching_plan
 
@@ -156,7 +156,7 @@ def test_workloads_are_made_written_and_read(tmp_path: Path) -> None:
         sccl.TrainingPlan.load(tmp_path / "w.json")
 
 
-@begun_briefly()
+@small_tacos_budget()
 def test_step_is_planned(tmp_path: Path) -> None:
     step = sccl.make_workload("transformer", {**JOB, "layers": 1})
     plan = sccl.plan(step, "hgx2", search="fifo", seconds=0)

@@ -30,7 +30,7 @@ from sccl.synth.common import registry
 from sccl.synth.packing.by_time.time_bound_curve import TimeBoundCurve
 from sccl.topo import resolve_topology
 from tests.kit.commands import sccl
-from tests.kit.found import frontier
+from tests.kit.easy_algorithms import frontier
 from tests.kit.nightly import is_night
 from tests.kit.nightly import times as examples
 from tests.kit.strategies import topologies

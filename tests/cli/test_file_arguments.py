@@ -16,7 +16,7 @@ from sccl.core.files.algorithms import algorithm_to_wire
 from sccl.core.files.json_text import to_text
 from sccl.errors import InputError
 from sccl.tasks.files import algorithm_files
-from tests.kit.found import frontier
+from tests.kit.easy_algorithms import frontier
 
 
 def sccl(*arguments: str | Path) -> tuple[int, str, str]:

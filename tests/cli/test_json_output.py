@@ -22,7 +22,7 @@ from sccl.core.files.kinds import SHAPES
 from sccl.tasks.schemas import OUTPUTS, output_type
 from tests.kit import commands
 from tests.kit.documents import CASES, QUESTION, SIZE, make_inputs, run
-from tests.kit.found import frontier
+from tests.kit.easy_algorithms import frontier
 from tests.kit.scripts import scripted_mpi
 from tests.kit.tools import tried_tools
 

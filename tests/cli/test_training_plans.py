@@ -14,8 +14,8 @@ from sccl.core.files.json_text import to_text
 from sccl.core.files.workloads import workload_to_wire
 from sccl.core.training_plan import TrainingPlan
 from sccl.core.workload_ops import Dependency, HostAction, HostEvent, HostProgram
-from tests.kit.brief import begun_briefly
 from tests.kit.commands import sccl
+from tests.kit.small_budgets import small_tacos_budget
 from tests.kit.training_plans import layered_plan, plan_file, prefetching_plan
 from tests.kit.workloads import calling, comm, prefetching
 
@@ -60,7 +60,7 @@ def test_wrong_plan_is_rejected_by_all(tmp_path: Path) -> None:
     assert not picture.exists()
 
 
-@begun_briefly()
+@small_tacos_budget()
 def test_complementary_options_are_verified_independently(tmp_path: Path) -> None:
     calls = (
         comm("gradients", "allreduce", range(4), 2**20),

@@ -17,8 +17,8 @@ from sccl.synth.syncoll import solve
 from sccl.topo import resolve_topology
 from sccl.topo.symmetry.expansion import expand_algorithm
 from sccl.transform import build_question
-from tests.kit.found import frontier
-from tests.kit.matrix import MATRIX, Hard, load
+from tests.kit.easy_algorithms import frontier
+from tests.kit.hard_algorithms import MATRIX, Hard, load
 
 WAITS_PER_LINK_AND_STEP = 3.0
 """Most lines `after` and `publish` of a rank, divided by its links and by the steps. A wait takes

@@ -37,8 +37,8 @@ from sccl.runtime import (
     write_selection,
 )
 from sccl.transform import prune
-from tests.kit.found import frontier
-from tests.kit.matrix import MATRIX, Hard, all_of, load, rows
+from tests.kit.easy_algorithms import frontier
+from tests.kit.hard_algorithms import MATRIX, Hard, load, load_all, rows
 from tests.kit.paths import GOLDEN
 from tests.kit.processes import PATIENCE_S
 from tests.kit.projects import tool
@@ -100,7 +100,7 @@ def test_golden_files(target: str, request: pytest.FixtureRequest) -> None:
 
 
 def test_all_targets_share_the_steps() -> None:
-    texts = {t: generate(all_of(DGX1_ALLGATHER), t)["steps.hpp"] for t in targets()}
+    texts = {t: generate(load_all(DGX1_ALLGATHER), t)["steps.hpp"] for t in targets()}
     assert texts["cuda"] == texts["hip"]
     calls = {t: set(re.findall(r"{Code::(\w+),", text)) for t, text in texts.items()}
     assert calls["host"] <= calls["cuda"]  # ranks that are one thread need no marks
@@ -250,12 +250,12 @@ def test_switch_points_come_from_the_cost_model() -> None:
 
     Thread blocks have more instructions for more chunks, so that fewer chunks serve longer.
     """
-    made = build_bundle(all_of(DGX1_ALLGATHER), serial=True, protocols=[("e", 0), ("d", 1 << 20)])
+    made = build_bundle(load_all(DGX1_ALLGATHER), serial=True, protocols=[("e", 0), ("d", 1 << 20)])
     turn = (3 - 2) / (Fraction(3, 2) - Fraction(7, 6)) * 700 * 25  # ns times bytes per ns
     assert round(turn / 1024, 1) == Fraction("51.3")
     assert str(made.selection()) == f"allgather:0=0e,{int(turn)}=1e,{6 << 20}=1d"  # in 6 parts
     small = build_bundle(
-        all_of(DGX1_ALLGATHER), serial=False, protocols=[("p", 0), ("e", 1 << 12), ("d", 1 << 20)]
+        load_all(DGX1_ALLGATHER), serial=False, protocols=[("p", 0), ("e", 1 << 12), ("d", 1 << 20)]
     )
     short, long = (longest_block(one.eager) for one in small.entries[0].algorithms)
     turn += (long - short) * 500 * 25 / (Fraction(3, 2) - Fraction(7, 6))  # 500 ns each
@@ -398,7 +398,7 @@ def test_tuning_takes_the_fastest_and_ignores_noise() -> None:
 
 
 def test_project_is_read_back(tmp_path: Path) -> None:
-    write_project(tmp_path / "p", generate(all_of(DGX1_ALLGATHER), "cuda"))
+    write_project(tmp_path / "p", generate(load_all(DGX1_ALLGATHER), "cuda"))
     project = load_project(tmp_path / "p")
     assert (project.target, project.ranks) == ("cuda", 8)
     with pytest.raises(InputError, match="not a generated project"):

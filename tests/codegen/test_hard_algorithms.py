@@ -7,7 +7,7 @@ import pytest
 from sccl.core.algorithm import Algorithm
 from sccl.core.files.algorithms import load_algorithm
 from sccl.core.symmetric import SymmetricAlgorithm
-from tests.kit.matrix import MATRIX, Hard, load, write
+from tests.kit.hard_algorithms import MATRIX, Hard, load, write
 
 
 @pytest.mark.parametrize("hard", MATRIX, ids=str)

@@ -47,8 +47,8 @@ from sccl.synth.syncoll import solve
 from sccl.topo import resolve_topology
 from sccl.topo.symmetry.expansion import expand_algorithm
 from sccl.transform import build_question
-from tests.kit.found import frontier
-from tests.kit.matrix import EIGHT, FOUR, MATRIX, Hard, load, rows
+from tests.kit.easy_algorithms import frontier
+from tests.kit.hard_algorithms import EIGHT, FOUR, MATRIX, Hard, load, rows
 from tests.kit.nightly import times
 from tests.kit.strategies import diameter, specs, topologies
 

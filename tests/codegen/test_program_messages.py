@@ -19,7 +19,7 @@ from sccl.errors import ParameterError
 from sccl.sim import Messages, StartReason, Timeline, simulate
 from sccl.tasks.time_bound import compute_time_bound
 from tests.kit.baselines import classical
-from tests.kit.matrix import FOUR, Hard, load
+from tests.kit.hard_algorithms import FOUR, Hard, load
 
 SIZE = 10_000
 CLASSICAL = [

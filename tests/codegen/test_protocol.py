@@ -19,8 +19,8 @@ from sccl.synth.common.reduction import solve_question
 from sccl.synth.syncoll import solve
 from sccl.topo.symmetry.expansion import expand_algorithm
 from sccl.transform import build_question
-from tests.kit.found import frontier
-from tests.kit.matrix import Hard, load
+from tests.kit.easy_algorithms import frontier
+from tests.kit.hard_algorithms import Hard, load
 from tests.kit.nightly import times
 from tests.kit.protocol import (
     Await,
@@ -32,8 +32,8 @@ from tests.kit.protocol import (
     Set,
     Write,
     explore,
+    faults_after_death,
     judge,
-    waiting,
 )
 from tests.kit.strategies import diameter, specs, topologies
 
@@ -367,7 +367,7 @@ def test_no_rank_hangs_after_a_death(machine: str) -> None:
     for dead in range(len(near)):
         total = sum(len(own) for name, own in processes.items() if name[0] == dead)
         for after in range(0, total, 3):
-            wrong, waits = waiting(processes, dead, after)
+            wrong, waits = faults_after_death(processes, dead, after)
             assert wrong == set()
             ended = {rank for rank, others in waits.items() if dead in others}
             assert bool(ended) == bool(waits)

@@ -30,8 +30,8 @@ from sccl.tasks.time_bound import compute_time_bound
 from sccl.topo import machine_model
 from sccl.topo import resolve_topology as machine
 from tests.kit.commands import sccl
-from tests.kit.executed import is_right
 from tests.kit.nightly import times
+from tests.kit.schedule_executor import executes_correctly
 from tests.kit.strategies import topologies, unequal
 
 NAMES = ("allgatherv", "alltoallv", "gatherv", "reducescatterv", "scatterv")
@@ -136,7 +136,7 @@ def test_plans_bring_all_elements(data: st.DataObject) -> None:
     plan = best.plan
     assert isinstance(plan, Schedule)
     assert violations(plan) == []
-    assert is_right(plan)
+    assert executes_correctly(plan)
     assert compute_time_bound(topology, spec, plan.collective, plan.clock).ticks <= plan.finish
     if name == "teccl":
         assert replay(plan).finish == plan.finish

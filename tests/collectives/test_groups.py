@@ -27,8 +27,8 @@ from sccl.judge import violations
 from sccl.synth.common import registry
 from sccl.synth.common.contract import Request
 from sccl.topo import resolve_topology as machine
-from tests.kit.brief import begun_briefly
-from tests.kit.executed import is_right
+from tests.kit.schedule_executor import executes_correctly
+from tests.kit.small_budgets import small_tacos_budget
 
 
 @given(st.data())
@@ -115,7 +115,7 @@ def test_tenants_are_put_together(tmp_path: Path) -> None:
     "text",
     ["alltoall@2x4", "reducescatter@0-3/4,5", "allgather@0-2+gather", "allreduce@0-2/3,7"],
 )
-@begun_briefly()
+@small_tacos_budget()
 def test_they_are_planned_over_links_of_others_too(text: str, synthesiser: str) -> None:
     dgx1 = machine("dgx1")
     found = registry.plan(
@@ -125,7 +125,7 @@ def test_they_are_planned_over_links_of_others_too(text: str, synthesiser: str) 
     plan = found.plan
     assert isinstance(plan, Schedule)
     assert violations(plan) == []
-    assert is_right(plan)
+    assert executes_correctly(plan)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from sccl.core.step_limit import StepLimit
 from sccl.errors import ContradictionError
 from sccl.prove.bounds.time_cuts import CompletionTimeBound
 from sccl.training.planner import check_bound_holds
-from tests.kit.certificates import swept
+from tests.kit.certificates import swept_frontier
 from tests.kit.commands import sccl
 from tests.kit.training_plans import prefetching_plan
 
@@ -127,7 +127,7 @@ def test_objects_of_the_library_are_checked_as_well() -> None:
 
 
 def test_point_below_a_proved_limit_is_a_defect() -> None:
-    honest = swept("ring:3", "broadcast", k=1, max_steps=2)
+    honest = swept_frontier("ring:3", "broadcast", k=1, max_steps=2)
     assert honest.require_consistent() is honest
     assert honest.bounds is not None
     point, (part,) = honest.points[0], honest.classes
@@ -144,7 +144,7 @@ def test_point_below_a_proved_limit_is_a_defect() -> None:
 
 
 def test_false_bound_ends_a_sweep_as_a_defect(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = swept("ring:3", "broadcast", k=1, max_steps=2)
+    honest = swept_frontier("ring:3", "broadcast", k=1, max_steps=2)
     assert honest.bounds is not None
     false = replace(honest.bounds, bandwidth=Fraction(99))
     monkeypatch.setattr("sccl.synth.packing.by_steps.limit_sweep.lower_bounds", lambda *_: false)

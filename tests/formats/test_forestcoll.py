@@ -13,8 +13,8 @@ from sccl.errors import InputError
 from sccl.formats import forestcoll
 from sccl.judge import violations
 from tests.kit.commands import sccl
+from tests.kit.easy_algorithms import frontier
 from tests.kit.formats import check_damage
-from tests.kit.found import frontier
 
 Trees = Mapping[tuple[int, int], Sequence[tuple[int, int]]]
 """By (root, index), the sends of a tree from the root on."""

@@ -11,8 +11,8 @@ from sccl import formats
 from sccl.core.files.algorithms import algorithm_to_wire
 from sccl.core.files.json_text import to_text
 from tests.kit.commands import sccl
+from tests.kit.easy_algorithms import frontier
 from tests.kit.formats import check_format
-from tests.kit.found import frontier
 
 
 @pytest.mark.parametrize("name", formats.names())

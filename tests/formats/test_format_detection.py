@@ -19,7 +19,7 @@ from sccl.tasks import foreign
 from sccl.topo import importers
 from sccl.training.traces import trace_files
 from tests.kit.commands import sccl
-from tests.kit.found import frontier
+from tests.kit.easy_algorithms import frontier
 from tests.kit.samples import sample
 
 

@@ -20,9 +20,9 @@ from sccl.tasks.exporting import parse_options
 from sccl.topo import resolve_topology
 from sccl.transform.invert import invert
 from sccl.transform.retime import schedule_algorithm
+from tests.kit.astra_reference import Machine, nodes, simulate
 from tests.kit.commands import sccl
-from tests.kit.like_astra import Machine, nodes, simulate
-from tests.kit.like_goal import run_goal
+from tests.kit.goal_reference import run_goal
 from tests.kit.messages import ring_allgather
 from tests.kit.paths import GOLDEN
 

@@ -34,11 +34,11 @@ from sccl.tasks.files import write_plan
 from sccl.topo import resolve_topology
 from sccl.transform.levels import assign_steps
 from tests.kit import slow_mscclpp, tacos
-from tests.kit.found import frontier
+from tests.kit.easy_algorithms import frontier
 from tests.kit.mscclpp import faults_of as mscclpp_faults_of
 from tests.kit.nightly import seed, times
 from tests.kit.schedules import together_around
-from tests.kit.slow_msccl import is_right
+from tests.kit.slow_msccl import runs_correctly
 
 
 def faults_of(content: bytes) -> list[str]:
@@ -99,7 +99,7 @@ def test_adjacent_chunks_go_in_one_step(tmp_path: Path) -> None:
     found = parse_program(content, "file")
     assert counts(found, "s rcs") == [2] * 12
     assert faults_of(content) == []
-    assert all(is_right(found, 0, k, in_place=way) for k in range(3) for way in (False, True))
+    assert all(runs_correctly(found, 0, k, in_place=way) for k in range(3) for way in (False, True))
 
 
 def test_separate_chunks_go_in_separate_steps() -> None:
@@ -138,8 +138,8 @@ def test_deadlock_of_large_calls_is_reported() -> None:
         assert faults_of(content) == []
         assert any(note.startswith("in calls so large") for note in read.notes) == stands
         found = parse_program(content, "file")
-        assert is_right(found, 0, 0, in_place=False)
-        assert is_right(split_to_single_chunks(found), 0, 0, in_place=False) != stands
+        assert runs_correctly(found, 0, 0, in_place=False)
+        assert runs_correctly(split_to_single_chunks(found), 0, 0, in_place=False) != stands
 
 
 def by_chance(algorithm: Algorithm, draw: random.Random) -> list[dict[Send, int]]:
@@ -160,8 +160,8 @@ def test_any_joint_transfers_end_correctly(machine: str, collective: str) -> Non
             assert faults_of(content) == []
             found = parse_program(content, "file")
             root = algorithm.collective.root or 0
-            assert is_right(found, root, 0, in_place=False)
-            assert is_right(split_to_single_chunks(found), root, 1, in_place=False)
+            assert runs_correctly(found, root, 0, in_place=False)
+            assert runs_correctly(split_to_single_chunks(found), root, 1, in_place=False)
 
 
 @pytest.mark.parametrize("collective", mscclpp.COLLECTIVES)

@@ -22,11 +22,11 @@ from sccl.tasks.exporting import parse_options
 from sccl.topo import resolve_topology
 from sccl.transform.levels import assign_steps
 from tests.kit import slow_mscclpp
-from tests.kit.found import frontier
+from tests.kit.easy_algorithms import frontier
 from tests.kit.mscclpp import faults_of
 from tests.kit.nightly import seed
 from tests.kit.schedules import together_around
-from tests.kit.slow_msccl import is_right
+from tests.kit.slow_msccl import runs_correctly
 
 COUNTS = (1, 2, 4)
 
@@ -68,7 +68,7 @@ def test_instances_end_right(machine: str, collective: str) -> None:
         assert read.collective == several.collective
         for calling in read.call_modes:
             assert [*calling.faults, *run_graph(calling.graph).faults] == []
-        assert is_right(parse_program(content, "file"), root, 0, in_place=False)
+        assert runs_correctly(parse_program(content, "file"), root, 0, in_place=False)
         if collective in mscclpp.COLLECTIVES:
             plan = plan_bytes(parties(algorithm, draw), count)
             assert faults_of(plan) == []

@@ -22,10 +22,10 @@ from sccl.sim import Messages
 from sccl.tasks.exporting import parse_options
 from sccl.transform.levels import algorithm_from_schedule
 from sccl.transform.retime import schedule_algorithm
-from tests.kit.formats import taken
-from tests.kit.found import frontier
-from tests.kit.like_astra import RECEIVE, SEND, Machine, TraceNode, nodes, simulate
-from tests.kit.like_goal import run_goal
+from tests.kit.astra_reference import RECEIVE, SEND, Machine, TraceNode, nodes, simulate
+from tests.kit.easy_algorithms import frontier
+from tests.kit.formats import convert_plan
+from tests.kit.goal_reference import run_goal
 from tests.kit.schedules import together_around
 
 KIB = 1024
@@ -198,7 +198,7 @@ def test_algorithm_of_what_is_sent_together_has_each_chunk_by_itself() -> None:
 
 
 def test_format_of_schedules_gets_them() -> None:
-    found = taken(formats.load("chrome-trace"), algorithms("ring:4", "allgather")[0])
+    found = convert_plan(formats.load("chrome-trace"), algorithms("ring:4", "allgather")[0])
     assert isinstance(found, Schedule)
 
 

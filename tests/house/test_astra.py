@@ -26,7 +26,7 @@ from sccl.errors import ParameterError
 from sccl.formats.chakra_encoding import Node, NodeKind, encode_trace
 from sccl.sim import Messages, simulate
 from sccl.topo import resolve_topology
-from tests.kit import like_astra
+from tests.kit import astra_reference
 from tests.kit.messages import ring_allgather
 
 numbers = st.integers(0, 2**31 - 1)
@@ -48,7 +48,7 @@ def test_written_files_read_back(written: list[Node]) -> None:
     expected = [
         (n.number, n.kind, n.after, n.micros, {"is_cpu_op": 0, **n.attributes}) for n in written
     ]
-    assert like_astra.nodes(encode_trace(written)) == expected
+    assert astra_reference.nodes(encode_trace(written)) == expected
 
 
 def test_bytes_of_a_trace() -> None:
@@ -69,7 +69,9 @@ def program(tmp_path: Path) -> Callable[[str], Path]:
 
     def written(then: str = "cat") -> Path:
         path = tmp_path / "like-astra"
-        path.write_text(f'#!/bin/sh\n"{sys.executable}" "{like_astra.__file__}" "$@" | {then}\n')
+        path.write_text(
+            f'#!/bin/sh\n"{sys.executable}" "{astra_reference.__file__}" "$@" | {then}\n'
+        )
         path.chmod(0o755)
         return path
 
@@ -164,7 +166,7 @@ def theirs(messages: Messages, topology: Topology, clock: Clock, network: Networ
     with tempfile.TemporaryDirectory() as path, contextlib.chdir(path):
         for name, content in folder(messages, topology, clock, network).files.items():
             Path(name).write_bytes(content)
-        ends = like_astra.ends("workload", "system.json", "network.yml")
+        ends = astra_reference.ends("workload", "system.json", "network.yml")
     return max(end for end in ends if end is not None)
 
 

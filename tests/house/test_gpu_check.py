@@ -14,7 +14,7 @@ from benchmarks import gpu_check
 from benchmarks.gpu_check import LIMIT_S, ODD, Part, collect_programs, list_parts, run_parts
 from sccl.codegen.project_writer import generate, write_project
 from tests.kit import once
-from tests.kit.matrix import Hard, all_of
+from tests.kit.hard_algorithms import Hard, load_all
 from tests.kit.paths import ROOT
 from tests.kit.projects import UNOPTIMISED, include_flags, make, mpich, tool
 
@@ -40,7 +40,7 @@ def build_emulated() -> Path:
     """Return a project with an emulated library, bench and gpu_check."""
 
     def fill(directory: Path) -> None:
-        write_project(directory, generate(all_of(ROWS), "cuda"))
+        write_project(directory, generate(load_all(ROWS), "cuda"))
         make(directory, "emulated", UNOPTIMISED)
         compile_emulated(directory, SOURCE.read_text(), directory / "emulated" / "gpu_check")
 

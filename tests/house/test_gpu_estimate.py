@@ -10,7 +10,7 @@ from benchmarks.gpu_estimate import GPUS, block_gb_per_s, estimate_call, main
 from sccl.codegen.ir import Landing
 from sccl.codegen.passes import compile_program
 from sccl.codegen.targets.codegen_options import SLOT_BYTES
-from tests.kit.matrix import Hard, load
+from tests.kit.hard_algorithms import Hard, load
 
 ALLREDUCE = Hard("dgx1", "allreduce", (48, 5, 14), trees=True)
 

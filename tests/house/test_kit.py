@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.kit import once, order
+from tests.kit import file_order, once
 from tests.kit.nightly import FURTHER
 from tests.kit.paths import ROOT
 
@@ -47,10 +47,10 @@ def test_folder_whose_making_failed_is_made_again(request: pytest.FixtureRequest
 
 
 def test_long_files_come_first_and_unknown_ones_before_them(request: pytest.FixtureRequest) -> None:
-    items = order.in_turn(list(reversed(request.session.items)))
+    items = file_order.sort_by_duration(list(reversed(request.session.items)))
     files = list(dict.fromkeys(item.nodeid.split("::")[0] for item in items))
     assert sorted(files) == sorted({item.nodeid.split("::")[0] for item in request.session.items})
-    seconds = [order.known().get(file, float("inf")) for file in files]
+    seconds = [file_order.stored_durations().get(file, float("inf")) for file in files]
     assert seconds == sorted(seconds, reverse=True)
 
 
@@ -59,18 +59,18 @@ def test_every_worker_begins_with_a_long_file(
     workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seconds = {f"tests/test_{n}.py": float(n) for n in range(40)}
-    monkeypatch.setattr(order, "known", lambda: seconds)
+    monkeypatch.setattr(file_order, "stored_durations", lambda: seconds)
     items: Any = [SimpleNamespace(nodeid=f"{file}::{i}") for file in seconds for i in range(5)]
-    turn = order.in_turn(items, workers)
+    turn = file_order.sort_by_duration(items, workers)
     assert sorted(turn, key=id) == sorted(items, key=id)
     begin = [turn[start].nodeid for start in range(0, len(turn), math.ceil(len(turn) / workers))]
     assert begin == [f"tests/test_{39 - worker}.py::0" for worker in range(workers)]
 
 
 def test_unknown_files_are_shared_among_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(order, "known", lambda: {"known.py": 9.0})
+    monkeypatch.setattr(file_order, "stored_durations", lambda: {"known.py": 9.0})
     items: Any = [SimpleNamespace(nodeid=f"{file}.py::x") for file in ("a", "b", "known")]
-    assert [item.nodeid[0] for item in order.in_turn(items, 2)] == ["a", "k", "b"]
+    assert [item.nodeid[0] for item in file_order.sort_by_duration(items, 2)] == ["a", "k", "b"]
 
 
 def test_durations_are_those_of_all_tests_of_a_file(tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_durations_are_those_of_all_tests_of_a_file(tmp_path: Path) -> None:
     of_cases = [("a.test_b", "x", 1.25), ("c.test_d", "x", 7), ("a.test_b", "y", 2.4)]
     rows = [case.format(*one) for one in of_cases]
     report.write_text(f"<testsuites><testsuite>{''.join(rows)}</testsuite></testsuites>")
-    assert order.durations(report) == {
+    assert file_order.measured_durations(report) == {
         "tests/a/test_b.py": 3.6, "tests/a/test_b.py::x": 1.2, "tests/a/test_b.py::y": 2.4,
         "tests/c/test_d.py": 7.0, "tests/c/test_d.py::x": 7.0,
     }  # fmt: skip

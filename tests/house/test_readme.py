@@ -19,10 +19,10 @@ from sccl.cli.main import app
 from sccl.collectives import resolve_collective
 from sccl.topo import resolve_topology
 from tests.kit import once
-from tests.kit.brief import begun_briefly
 from tests.kit.commands import COMMANDS
 from tests.kit.paths import ROOT
 from tests.kit.projects import tool
+from tests.kit.small_budgets import small_tacos_budget
 
 README = ROOT / "README.md"
 PAGES = [README, *sorted((ROOT / "docs").rglob("*.md"))]
@@ -64,7 +64,7 @@ def test_commands_of_a_page_work(
         elif not block.language and block.text.startswith("$ sccl "):
             shown(block.text)
         elif not block.language:
-            with begun_briefly():  # the page shows no output, so only success counts
+            with small_tacos_budget():  # the page shows no output, so only success counts
                 for line in block.text.splitlines():
                     sccl(line)
 

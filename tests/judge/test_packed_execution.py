@@ -15,9 +15,9 @@ from sccl.core.packed_schedule import PackedSchedule, PassKind
 from sccl.judge import packed_execution as judge
 from sccl.judge import violations
 from sccl.topo import resolve_topology
-from tests.kit.executed import is_right
 from tests.kit.nightly import times
 from tests.kit.packed import damaged, packed, reduces, right, rows_of, whole, with_rows
+from tests.kit.schedule_executor import executes_correctly
 
 
 @settings(max_examples=times(40))
@@ -25,7 +25,7 @@ from tests.kit.packed import damaged, packed, reduces, right, rows_of, whole, wi
 def test_right_ones_pass(schedule: PackedSchedule) -> None:
     assert violations(schedule) == []
     assert violations(whole(schedule)) == []
-    assert is_right(whole(schedule))
+    assert executes_correctly(whole(schedule))
     assert schedule.finish == whole(schedule).finish
     assert schedule.num_sends == whole(schedule).num_sends
 

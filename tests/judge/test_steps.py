@@ -20,8 +20,8 @@ from sccl.synth.common.reduction import solve_question
 from sccl.synth.syncoll import solve
 from sccl.topo import resolve_topology
 from sccl.topo.symmetry.expansion import expand_algorithm
-from tests.kit.bank import Case
 from tests.kit.nightly import times
+from tests.kit.solver_cases import Case
 
 CASES = (
     Case("ring:4", "allgather", 2, 2, 3, True, ""),

@@ -23,7 +23,7 @@ from tests.kit import once
 from tests.kit.paths import PUBLISHED
 
 
-def swept(machine: str, collective: str, **covered: int) -> Frontier:
+def swept_frontier(machine: str, collective: str, **covered: int) -> Frontier:
     """Return a sweep by the default solver, made once in a run."""
     topology = resolve_topology(machine)
     spec = named_spec(collective, topology.ranks)
@@ -48,7 +48,7 @@ def certify_swept(
     **covered: int,
 ) -> Path:
     """Write the certificate of a sweep, and return the list of its claims."""
-    frontier, topology = swept(machine, collective, **covered), resolve_topology(machine)
+    frontier, topology = swept_frontier(machine, collective, **covered), resolve_topology(machine)
     spec = named_spec(collective, topology.ranks)
     return certify.write_certificate(
         topology, spec, frontier, folder, composed=composed, limits=PackingLimits
@@ -61,7 +61,7 @@ def formulas_alone(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(certify._CertificateWriter, "add_limit_claims", lambda _: None)
 
 
-def composed() -> Algorithm:
+def composed_allreduce() -> Algorithm:
     """Return an allreduce on dgx1 of two and three steps: C=48 S=5 R=16."""
     scatter, _ = load_algorithm(PUBLISHED / "dgx1-reducescatter/reducescatter-dgx1-c16-s2.json")
     gather, _ = load_algorithm(PUBLISHED / "dgx1-allgather/allgather-dgx1-c6-s3.json")

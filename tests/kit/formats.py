@@ -24,7 +24,7 @@ from sccl.core.schedule import Schedule
 from sccl.errors import InputError
 from sccl.formats import Format, SizedPlan, WrittenFiles
 from sccl.transform.retime import schedule_algorithm
-from tests.kit.found import frontier
+from tests.kit.easy_algorithms import frontier
 from tests.kit.nightly import times
 from tests.kit.paths import ROOT
 from tests.kit.processes import PATIENCE_S
@@ -62,20 +62,24 @@ def plans(form: Format, algorithms: Sequence[Algorithm]) -> list[SizedPlan]:
     last = len(algorithms) - 1
     return [
         SizedPlan(
-            f"plan-{i}", taken(form, found), 4096 * i, None if i == last else 4095, SIZE_BYTES
+            f"plan-{i}",
+            convert_plan(form, found),
+            4096 * i,
+            None if i == last else 4095,
+            SIZE_BYTES,
         )
         for i, found in enumerate(algorithms)
     ]
 
 
-def taken(form: Format, found: Algorithm) -> Algorithm | Schedule:
+def convert_plan(form: Format, found: Algorithm) -> Algorithm | Schedule:
     """Return an algorithm, or its schedule where the format takes these alone."""
     if Algorithm in form.TAKES:
         return found
     return schedule_algorithm(found, SIZE_BYTES // found.collective.chunks)
 
 
-def exported(form: Format, algorithms: Sequence[Algorithm]) -> WrittenFiles:
+def export_default(form: Format, algorithms: Sequence[Algorithm]) -> WrittenFiles:
     """Export algorithms to a format with default options."""
     try:
         return form.write(plans(form, algorithms), form.Options())
@@ -91,7 +95,7 @@ def algorithms_of(collective: str) -> list[Algorithm]:
 def check_written(form: Format, collective: str) -> None:
     """Check that files are whole, are made again the same, and are read back as the same plan."""
     found = algorithms_of(collective)
-    written = exported(form, found)
+    written = export_default(form, found)
     for file, content in written.files.items():
         assert re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", file)
         assert isinstance(content, bytes)
@@ -144,5 +148,5 @@ def check_same_bytes(form: Format) -> None:
         env=os.environ | {"PYTHONHASHSEED": "4711"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    files = [exported(form, algorithms_of(collective)).files for collective in COLLECTIVES]
+    files = [export_default(form, algorithms_of(collective)).files for collective in COLLECTIVES]
     assert json.loads(done.stdout) == [{k: v.hex() for k, v in one.items()} for one in files]

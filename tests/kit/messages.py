@@ -14,7 +14,7 @@ from sccl.sim import Messages, StepAlignment
 Steps = tuple[AnyIntArray, AnyIntArray, AnyIntArray, AnyIntArray]
 
 
-def steps_of(rows: list[tuple[int, int, int, int]]) -> Steps:
+def build_steps(rows: list[tuple[int, int, int, int]]) -> Steps:
     """Return rows (step, chunk, src, dst) as columns."""
     table = np.array(rows, dtype=np.int64).reshape(-1, 4)
     return table[:, 0], table[:, 1], table[:, 2], table[:, 3]
@@ -37,13 +37,13 @@ def doubling(dimensions: int) -> Steps:
         for rank in range(n)
         for part in range(1 << d)
     ]
-    return steps_of(rows)
+    return build_steps(rows)
 
 
 def exchange(dimensions: int) -> Steps:
     """Return an allreduce by exchanging one chunk's partial results in every dimension."""
     n = 1 << dimensions
-    return steps_of([(d, 0, r, r ^ (1 << d)) for d in range(dimensions) for r in range(n)])
+    return build_steps([(d, 0, r, r ^ (1 << d)) for d in range(dimensions) for r in range(n)])
 
 
 @st.composite
@@ -52,7 +52,7 @@ def messages(draw: st.DrawFn, topology: Topology, most: int = 8) -> Messages:
     rank = st.integers(0, topology.ranks - 1)
     row = st.tuples(st.integers(0, 3), st.integers(0, 2), rank, rank).filter(lambda r: r[2] != r[3])
     rows = draw(st.lists(row, max_size=most))
-    made = Messages.from_steps(*steps_of(rows), stepping=draw(st.sampled_from(StepAlignment)))
+    made = Messages.from_steps(*build_steps(rows), stepping=draw(st.sampled_from(StepAlignment)))
     made = draw(with_more_gates(made)) if draw(st.booleans()) else made
     return made.delayed(draw(st.integers(0, 3)))
 

@@ -21,7 +21,7 @@ PARSER = "SCCL_MSCCLPP_PARSER"
 LL, SIMPLE = mscclpp.PlanProtocol.LL, mscclpp.PlanProtocol.SIMPLE
 
 
-def written(algorithm: Algorithm, **told: Any) -> bytes:
+def write_plan(algorithm: Algorithm, **told: Any) -> bytes:
     """Return an algorithm's plan."""
     options = mscclpp.Options(**told)
     (content,) = mscclpp.write([SizedPlan("plan", algorithm)], options).files.values()

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from sccl.core.topology import Link, Topology
 
 
-def machine(ranks: int, lanes: dict[tuple[int, int], int], name: str = "mine") -> Topology:
+def build_machine(ranks: int, lanes: dict[tuple[int, int], int], name: str = "mine") -> Topology:
     """Return a machine of links as wide both ways."""
     both = {**lanes, **{(v, u): n for (u, v), n in lanes.items()}}
     links = tuple(Link(u, v, n, 1.0, 10.0) for (u, v), n in sorted(both.items()))

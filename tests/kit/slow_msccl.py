@@ -142,7 +142,7 @@ def wanted(program: MscclProgram, root: int) -> Numbers:
     return found
 
 
-def is_right(program: MscclProgram, root: int, seed: int, *, in_place: bool) -> bool:
+def runs_correctly(program: MscclProgram, root: int, seed: int, *, in_place: bool) -> bool:
     """Return whether a run ends with the expected outputs."""
     slots = 2 if program.attributes["proto"] == "Simple" else 8
     got = outcome(program, seed, slots, in_place=in_place)

@@ -30,9 +30,9 @@ from sccl.synth.common import registry
 from sccl.synth.common.contract import Feature, Options, Request, Synthesizer
 from sccl.synth.packing.by_steps.packing_limits import PackingLimits
 from sccl.topo import resolve_topology
-from tests.kit.brief import begun_briefly
 from tests.kit.paths import ROOT
 from tests.kit.processes import PATIENCE_S
+from tests.kit.small_budgets import small_tacos_budget
 
 ANY = Feature(0)
 ENOUGH = Effort(units=20.0)
@@ -104,7 +104,7 @@ LITTLE = {"fluid": 0.25, "taccl": 0.1, "teccl": 0.1}
 """Budget of synthesizers that improve a plan, because the contract requires no optimum."""
 
 
-def enough(name: str) -> Effort:
+def sufficient_effort(name: str) -> Effort:
     """Return a sufficient budget, which is smaller for synthesizers that improve a plan."""
     return Effort(units=LITTLE.get(name, ENOUGH.units))
 
@@ -123,7 +123,9 @@ def check_synthesizer(synthesizer: Synthesizer) -> None:
             check_outcome(synthesizer, case, outcome)
     assert any(isinstance(outcome, Solution) for _, outcome in outcomes)
     check_little_effort(synthesizer)
-    first = {case.name: told(o) for case, o in outcomes if o is not None and case in CASES[1:]}
+    first = {
+        case.name: outcome_text(o) for case, o in outcomes if o is not None and case in CASES[1:]
+    }
     check_same_bytes(synthesizer, first)
     check_interrupt(synthesizer)
 
@@ -150,10 +152,10 @@ def check_options(synthesizer: Synthesizer) -> None:
         msgspec.convert({"no-such-option": 1}, kind)
 
 
-@begun_briefly()
+@small_tacos_budget()
 def _planned(synthesizer: Synthesizer, case: Case) -> Outcome | None:
     """Return the outcome of a case, or None if it is rejected with one sentence."""
-    effort = enough(synthesizer.NAME)
+    effort = sufficient_effort(synthesizer.NAME)
     if case.needs in synthesizer.FEATURES:
         return registry.plan(synthesizer, case.request, effort=effort)
     with pytest.raises(InputError) as refused:
@@ -189,7 +191,7 @@ def check_outcome(synthesizer: Synthesizer, case: Case, outcome: Outcome) -> Non
             assert float(bound.objective) == pytest.approx(time_us)
 
 
-@begun_briefly()
+@small_tacos_budget()
 def check_little_effort(synthesizer: Synthesizer) -> None:
     """Check that a budget near zero, or no time, is the stated reason, and refutes nothing.
 
@@ -206,7 +208,7 @@ def check_little_effort(synthesizer: Synthesizer) -> None:
     check_outcome(synthesizer, CASES[1], late)
 
 
-def told(outcome: Outcome) -> str:
+def outcome_text(outcome: Outcome) -> str:
     """Format all fields of an outcome, with plans as their files."""
     match outcome:
         case Solution(plan, bound):
@@ -218,18 +220,19 @@ def told(outcome: Outcome) -> str:
             )
             return f"{text}\n{bound}"
         case Inconclusive(reason, best):
-            return f"{reason}\n{told(best) if best else ''}"
+            return f"{reason}\n{outcome_text(best) if best else ''}"
         case Infeasible(evidence):
             return str(evidence)
 
 
-@begun_briefly()
-def all_told(synthesizer: Synthesizer) -> dict[str, str]:
+@small_tacos_budget()
+def outcome_texts(synthesizer: Synthesizer) -> dict[str, str]:
     """Return the outcome of every supported case except the large ones."""
     small = [case for case in CASES[1:] if case.needs in synthesizer.FEATURES]
-    effort = enough(synthesizer.NAME)
+    effort = sufficient_effort(synthesizer.NAME)
     return {
-        case.name: told(registry.plan(synthesizer, case.request, effort=effort)) for case in small
+        case.name: outcome_text(registry.plan(synthesizer, case.request, effort=effort))
+        for case in small
     }
 
 
@@ -249,7 +252,7 @@ def check_same_bytes(synthesizer: Synthesizer, first: dict[str, str]) -> None:
     Args:
         first: Earlier outcomes of the same cases.
     """
-    assert all_told(synthesizer) == first
+    assert outcome_texts(synthesizer) == first
     assert _program(synthesizer.NAME, hash_seed="4711") == first
 
 

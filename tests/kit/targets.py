@@ -17,7 +17,7 @@ from sccl.core.algorithm import Algorithm
 from sccl.core.files.algorithms import algorithm_to_wire
 from sccl.core.files.json_text import parse, to_text
 from sccl.core.files.programs import ProjectWire, project_text
-from tests.kit.found import frontier
+from tests.kit.easy_algorithms import frontier
 from tests.kit.paths import ROOT
 from tests.kit.processes import PATIENCE_S
 

@@ -9,10 +9,12 @@ import json
 import sys
 
 from sccl import formats
-from tests.kit.formats import exported
+from tests.kit.formats import export_default
 from tests.programs.emitted import algorithm
 
 if __name__ == "__main__":
     form = formats.load(sys.argv[1])
-    files = [exported(form, list(map(algorithm, texts))).files for texts in json.load(sys.stdin)]
+    files = [
+        export_default(form, list(map(algorithm, texts))).files for texts in json.load(sys.stdin)
+    ]
     sys.stdout.write(json.dumps([{k: v.hex() for k, v in one.items()} for one in files]))

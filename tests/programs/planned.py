@@ -13,7 +13,7 @@ import threading
 
 from sccl.synth.common import registry
 from sccl.synth.common.contract import Synthesizer
-from tests.kit.synthesizers import CASES, ENOUGH, all_told
+from tests.kit.synthesizers import CASES, ENOUGH, outcome_texts
 from tests.programs.interrupted import asked_by
 
 
@@ -40,7 +40,7 @@ def interrupted(synthesizer: Synthesizer) -> str:
 def main(name: str, *how: str) -> None:
     """Print it."""
     synthesizer = registry.load(name)
-    said = interrupted(synthesizer) if how else all_told(synthesizer)
+    said = interrupted(synthesizer) if how else outcome_texts(synthesizer)
     sys.stdout.write(json.dumps(said))
 
 

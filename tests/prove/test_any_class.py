@@ -32,7 +32,7 @@ from sccl.tasks.limits import find_limits
 from sccl.tasks.subject import CollectiveProblem
 from sccl.topo import resolve_topology
 from tests.kit.nightly import times
-from tests.kit.partitions import machine, partitions
+from tests.kit.partitions import build_machine, partitions
 from tests.kit.strategies import topologies
 
 CPSAT = Settings("cpsat", Effort())
@@ -59,7 +59,7 @@ def both_ways(draw: st.DrawFn, max_ranks: int = 5) -> Topology:
     pairs = list(combinations(range(ranks), 2))
     lanes = {(draw(st.integers(0, v - 1)), v): draw(st.integers(1, 4)) for v in range(1, ranks)}
     lanes |= draw(st.dictionaries(st.sampled_from(pairs), st.integers(1, 4)))
-    return machine(ranks, lanes)
+    return build_machine(ranks, lanes)
 
 
 def between(topology: Topology, groups: list[list[int]]) -> int:
@@ -132,7 +132,7 @@ def test_mixtures_of_spanning_trees_come_as_near_as_it_is_reported(topology: Top
 
 
 def test_shared_budgets_and_one_way_links_give_no_infimum_claim() -> None:
-    ring = machine(3, {(0, 1): 1, (1, 2): 1, (0, 2): 1})
+    ring = build_machine(3, {(0, 1): 1, (1, 2): 1, (0, 2): 1})
     shared = replace(ring, budgets=(Budget("bus", ((0, 1), (1, 0)), 1),))
     one_way = replace(ring, links=tuple(k for k in ring.links if k.edge != (0, 1)))
     said = [bounded(t).evidence for t in (ring, shared, one_way)]
@@ -143,7 +143,7 @@ def test_weak_link_between_two_boxes_is_found_without_being_told_of() -> None:
     """As many sends go between boxes as ranks would have to send: the boxes say most."""
     box = list(combinations(range(4), 2))
     lanes = {**dict.fromkeys(box, 3), **{(u + 4, v + 4): 3 for u, v in box}, (0, 4): 1}
-    found = bounded(machine(8, lanes))
+    found = bounded(build_machine(8, lanes))
     evidence = found.evidence
     assert found.bandwidth == 1
     assert getattr(evidence, "groups", ()) == ((0, 1, 2, 3), (4, 5, 6, 7))

@@ -35,7 +35,7 @@ from sccl.tasks.subject import CollectiveProblem
 from sccl.topo import resolve_topology
 from sccl.view.text.reasons import explain_bandwidth
 from tests.kit.nightly import times
-from tests.kit.partitions import machine, partitions
+from tests.kit.partitions import build_machine, partitions
 from tests.kit.strategies import topologies
 
 CPSAT = Settings("cpsat", Effort())
@@ -45,7 +45,7 @@ def test_bound_of_groups_includes_the_weak_link() -> None:
     """Each of four pairs has a rank in either box, and so a chunk to send over and one back."""
     box = list(combinations(range(4), 2))
     lanes = {**dict.fromkeys(box, 3), **{(u + 4, v + 4): 3 for u, v in box}, (0, 4): 1}
-    topology = machine(8, lanes)
+    topology = build_machine(8, lanes)
     across, within = (collective(f"allreduce@{how}", 8) for how in ("4x2.strided", "2x4"))
     found = any_class_bounds(topology, across)
     assert found.bandwidth == 4

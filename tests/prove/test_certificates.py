@@ -35,10 +35,10 @@ from sccl.synth.packing.by_steps.limit_sweep import limit_frontier
 from sccl.synth.syncoll import certify, solve
 from sccl.topo import resolve_topology
 from tests.kit import once
-from tests.kit.brief import attained_briefly
-from tests.kit.certificates import certify_swept, composed, formulas_alone, swept
+from tests.kit.certificates import certify_swept, composed_allreduce, formulas_alone, swept_frontier
 from tests.kit.nightly import is_night, times
 from tests.kit.paths import PUBLISHED
+from tests.kit.small_budgets import small_limit_budget
 from tests.kit.strategies import specs, topologies
 
 Clauses = Sequence[tuple[int, ...]]
@@ -181,7 +181,7 @@ def failures(folder: Path) -> list[Verdict]:
 @pytest.mark.parametrize("machine", ["ring:4", "z52"])
 @pytest.mark.parametrize("collective", collective_names())
 def test_frontiers_are_certified(machine: str, collective: str, tmp_path: Path) -> None:
-    frontier = swept(machine, collective, k=2)
+    frontier = swept_frontier(machine, collective, k=2)
     certify_swept(tmp_path, machine, collective, k=2)
     verdicts = list(check_folder(tmp_path))
     assert failures(tmp_path) == []
@@ -485,16 +485,16 @@ def test_limit_frontiers_are_certified(machine: str, collective: str, tmp_path: 
     assert any("tree allreduces" in claim for claim in optimal) == (collective == "allreduce")
 
 
-@attained_briefly()
+@small_limit_budget()
 def test_compositions_of_any_halves_are_certified(tmp_path: Path) -> None:
     """By the limits that are claimed of equal ones, which are limits of each half."""
     machine, spec = resolve_topology("dgx1"), named_spec("allreduce", 8)
     quick = partial(solve.solve, effort=solve.Effort(2.0))
     limits = limit_frontier(machine, spec, quick, max_steps=6)
-    worse = replace(composed(), rounds_per_step=(4, 5, 3, 2, 3))
-    algorithms = [composed(), worse]
+    worse = replace(composed_allreduce(), rounds_per_step=(4, 5, 3, 2, 3))
+    algorithms = [composed_allreduce(), worse]
     write_limit_certificate(machine, spec, limits.classes, tmp_path / "limits", algorithms)
-    certify_swept(tmp_path / "sweep", "dgx1", "allreduce", [composed()])
+    certify_swept(tmp_path / "sweep", "dgx1", "allreduce", [composed_allreduce()])
     for folder in ("limits", "sweep"):
         verdicts = list(check_folder(tmp_path / folder))
         assert {v.state for v in verdicts} == {"ok"}
@@ -569,7 +569,7 @@ def test_published_certificates_hold(kind: str, machine: str, collective: str) -
 
 
 def test_sweep_for_every_k_is_certified_for_every_k(tmp_path: Path) -> None:
-    frontier = swept("dgx1", "allgather", k=5)
+    frontier = swept_frontier("dgx1", "allgather", k=5)
     assert frontier.covers_all_k
     certify_swept(tmp_path, "dgx1", "allgather", k=5)
     optimal = [v.claim for v in check_folder(tmp_path) if "for every k and C" in v.claim]

@@ -54,7 +54,7 @@ from sccl.synth.packing.by_steps.packing_solver import solve_packing
 from sccl.synth.packing.by_steps.pricing.pricers import make_pricer
 from sccl.topo import resolve_topology
 from sccl.topo.symmetry.expansion import expand_algorithm
-from tests.kit.certificates import certify_swept, composed, formulas_alone
+from tests.kit.certificates import certify_swept, composed_allreduce, formulas_alone
 from tests.kit.nightly import times
 from tests.kit.paths import PUBLISHED
 from tests.kit.strategies import specs, topologies
@@ -504,7 +504,7 @@ def with_halves(folder: Path, *points: dict[str, Any], without: str = "") -> lis
     """Check the published limits of allreduce on dgx1 with an algorithm and claims added."""
     for path in (PUBLISHED / "limits" / "dgx1-allreduce").iterdir():
         (folder / path.name).write_bytes(path.read_bytes())
-    (folder / "composed.json").write_text(to_text(algorithm_to_wire(composed())))
+    (folder / "composed.json").write_text(to_text(algorithm_to_wire(composed_allreduce())))
     content = json.loads((folder / CLAIMS).read_text())
     content["claims"] = [c for c in content["claims"] if c["claim"] not in {"limit-point", without}]
     shape = {"chunks": 48, "steps": 5, "rounds": 16}
@@ -621,7 +621,7 @@ def test_classes_but_of_allreduce_take_no_work() -> None:
     assert is_member(algorithm, claim, named_spec("allgather", 8), refuse)
     with pytest.raises(TooMuchError):
         is_member(
-            composed(),
+            composed_allreduce(),
             LimitPointWire(chunks=48, steps=5, rounds=16, halves="any"),
             named_spec("allreduce", 8),
             refuse,

@@ -23,7 +23,7 @@ from sccl.synth.syncoll import solve
 from sccl.synth.syncoll.certify import write_certificate
 from sccl.synth.syncoll.sweep import sweep
 from sccl.topo import resolve_topology
-from tests.kit.matrix import MACHINES
+from tests.kit.hard_algorithms import MACHINES
 
 QUESTIONS = {
     "switch-5": ("broadcast", 0),

@@ -24,7 +24,7 @@ from sccl.runtime import (
     time_projects,
 )
 from sccl.tasks.run import iterate_timings
-from tests.kit.found import frontier
+from tests.kit.easy_algorithms import frontier
 from tests.kit.paths import ROOT
 from tests.kit.processes import PATIENCE_S, Pipe, wait_for_end
 from tests.kit.scripts import script, scripted_mpi

@@ -22,7 +22,7 @@ from sccl.errors import ParameterError, TopologyError, UnreachableError
 from sccl.judge import violations
 from sccl.sim import Messages, StartReason, StepAlignment, concatenate, replay, simulate, simulation
 from sccl.topo import resolve_topology
-from tests.kit.messages import Steps, doubling, exchange, messages, ring_allgather, steps_of
+from tests.kit.messages import Steps, build_steps, doubling, exchange, messages, ring_allgather
 from tests.kit.nightly import times
 from tests.kit.slow_simulator import SlowSimulator
 from tests.kit.timed import TICK_PS, machines, right
@@ -37,7 +37,7 @@ def clock_of(machine: Topology, model: AlphaModel = AlphaModel.TRAVELS) -> Clock
 
 def direct(ranks: int) -> Steps:
     pairs = [(0, src, src, dst) for src in range(ranks) for dst in range(ranks) if src != dst]
-    return steps_of(pairs)
+    return build_steps(pairs)
 
 
 @pytest.mark.parametrize("stepping", StepAlignment)
@@ -97,7 +97,7 @@ def test_algorithms_are_the_columns_of_their_sends() -> None:
 
 def test_two_messages_queue_for_one_link_and_collectives_share_it() -> None:
     pair = resolve_topology("line:2")
-    one = Messages.from_steps(*steps_of([(0, 0, 0, 1)]))
+    one = Messages.from_steps(*build_steps([(0, 0, 0, 1)]))
     made = simulate(concatenate([one, one]), pair, clock_of(pair))
     assert made.finish == 2 * BETA + ALPHA
     assert made.start.tolist() == [0, BETA]
@@ -112,7 +112,7 @@ def test_two_messages_queue_for_one_link_and_collectives_share_it() -> None:
 @pytest.mark.parametrize("model", AlphaModel)
 def test_between_ranks_that_no_link_joins_it_is_stored_and_sent_on(model: AlphaModel) -> None:
     line = resolve_topology("line:4")
-    sent = Messages.from_steps(*steps_of([(0, 0, 0, 3)]))
+    sent = Messages.from_steps(*build_steps([(0, 0, 0, 3)]))
     made = simulate(sent, line, clock_of(line, model))
     assert made.finish == 3 * (ALPHA + BETA)
     assert [line.links[k].edge for k in made.link] == [(0, 1), (1, 2), (2, 3)]
@@ -128,7 +128,7 @@ def test_replaced_value_is_sent_after_the_old_one_left() -> None:
     line = resolve_topology("line:3")
     rows = [(0, 0, 1, 2), (0, 1, 1, 2), (0, 2, 1, 2), (0, 2, 0, 1), (1, 2, 1, 0)]
     made = simulate(
-        Messages.from_steps(*steps_of(rows)), line, Clock.from_topology(line, 10 * SIZE)
+        Messages.from_steps(*build_steps(rows)), line, Clock.from_topology(line, 10 * SIZE)
     )
     sent = list(zip(*(c.tolist() for c in (made.messages.chunk, made.messages.src)), strict=True))
     came, own, new = sent.index((2, 0)), sent.index((2, 1)), len(sent) - 1
@@ -139,14 +139,14 @@ def test_replaced_value_is_sent_after_the_old_one_left() -> None:
 def test_budgets_are_pipes_that_links_share() -> None:
     switch = resolve_topology("switch:3")  # egress and ingress of a rank: one lane
     turn = Messages.from_steps(
-        *steps_of([(0, d, r, (r + d) % 3) for d in (1, 2) for r in range(3)])
+        *build_steps([(0, d, r, (r + d) % 3) for d in (1, 2) for r in range(3)])
     )
     made = simulate(turn, switch, clock_of(switch))
     assert made.finish == 2 * BETA + ALPHA
     occupied = simulate(turn, switch, clock_of(switch, AlphaModel.OCCUPIES))
     assert occupied.finish == made.finish  # no byte passes during alpha
     slow = replace(switch, budgets=tuple(replace(b, gb_per_s=12.5) for b in switch.budgets))
-    alone = simulate(Messages.from_steps(*steps_of([(0, 0, 0, 1)])), slow, clock_of(slow))
+    alone = simulate(Messages.from_steps(*build_steps([(0, 0, 0, 1)])), slow, clock_of(slow))
     assert alone.finish == 2 * BETA + ALPHA
     assert StartReason.LIMIT in made.why
 
@@ -158,8 +158,8 @@ def star(switch: Switch, *budgets: Budget) -> Topology:
 
 @pytest.mark.parametrize("model", AlphaModel)
 def test_switches_cut_through_or_store(model: AlphaModel) -> None:
-    sent = Messages.from_steps(*steps_of([(0, 0, 0, 1), (0, 1, 2, 1)]))
-    one = Messages.from_steps(*steps_of([(0, 0, 0, 1)]))
+    sent = Messages.from_steps(*build_steps([(0, 0, 0, 1), (0, 1, 2, 1)]))
+    one = Messages.from_steps(*build_steps([(0, 0, 0, 1)]))
     finishes = []
     for hub in (Switch("s"), Switch("s", buffer_chunks=None), Switch("s", False, 1, False)):
         machine = star(hub)
@@ -173,7 +173,7 @@ def test_switches_cut_through_or_store(model: AlphaModel) -> None:
 
 
 def test_full_switch_takes_no_more() -> None:
-    sent = Messages.from_steps(*steps_of([(0, 0, 0, 1), (0, 1, 2, 1)]))
+    sent = Messages.from_steps(*build_steps([(0, 0, 0, 1), (0, 1, 2, 1)]))
     few, many = (
         simulate(sent, machine, clock_of(machine))
         for machine in (star(Switch("s", False, n, False)) for n in (1, None))
@@ -210,7 +210,7 @@ def test_no_message_is_later_than_with_barriers(
 ) -> None:
     rank = st.integers(0, machine.ranks - 1)
     row = st.tuples(st.integers(0, 4), st.integers(0, 4), rank, rank).filter(lambda r: r[2] != r[3])
-    columns = steps_of(data.draw(st.lists(row, max_size=20)))
+    columns = build_steps(data.draw(st.lists(row, max_size=20)))
     sizes = tuple(data.draw(st.lists(st.integers(1, 4), min_size=5, max_size=5)))
     clock = Clock.from_topology(machine, sizes, model, TICK_PS)
     steppings = (StepAlignment.PIPELINED, StepAlignment.BARRIER)
@@ -233,7 +233,7 @@ def test_link_keeps_the_order_of_steps_where_data_of_a_later_step_are_there_firs
     """Chunk 1 of step 1 is there from the start, and waits for chunk 0 of step 0 behind another."""
     line = resolve_topology("line:4")
     rows = [(0, 2, 1, 2), (1, 0, 1, 2), (2, 1, 1, 2), (0, 0, 0, 1), (2, 0, 2, 3)]
-    made = simulate(Messages.from_steps(*steps_of(rows)), line, clock_of(line))
+    made = simulate(Messages.from_steps(*build_steps(rows)), line, clock_of(line))
     start = {
         (int(c), line.links[k].edge): int(s)
         for c, k, s in zip(made.messages.chunk, made.link, made.start, strict=True)
@@ -312,7 +312,7 @@ def test_slow_use_of_a_budget_is_replayed_and_delays_others() -> None:
     kept = replay(schedule)
     assert kept.finish == schedule.finish == 2 * BETA
     other = concatenate(
-        [Messages.from_schedule(schedule), Messages.from_steps(*steps_of([(0, 0, 0, 1)]))]
+        [Messages.from_schedule(schedule), Messages.from_steps(*build_steps([(0, 0, 0, 1)]))]
     )
     assert simulate(other, machine, clock_of(machine)).finish == 3 * BETA
 
@@ -332,7 +332,9 @@ def test_simulation_becomes_a_schedule_of_equal_length(
         for step, rank in enumerate(order):
             rows.append((step, chunk, data.draw(st.sampled_from(known)), rank))
             known.append(rank)
-    sent = Messages.from_steps(*steps_of(rows), stepping=data.draw(st.sampled_from(StepAlignment)))
+    sent = Messages.from_steps(
+        *build_steps(rows), stepping=data.draw(st.sampled_from(StepAlignment))
+    )
     clock = Clock.from_topology(machine, data.draw(st.integers(1, 4)), model, TICK_PS)
     try:
         made = simulate(sent, machine, clock)
@@ -417,14 +419,14 @@ def test_long_run_hears_signals_between_pieces(monkeypatch: pytest.MonkeyPatch) 
     ],
 )
 def test_bad_columns_are_one_sentence(changes: dict[str, Any], says: str) -> None:
-    good = Messages.from_steps(*steps_of([(0, 0, 0, 1), (0, 0, 0, 2)]))
+    good = Messages.from_steps(*build_steps([(0, 0, 0, 1), (0, 0, 0, 2)]))
     with pytest.raises(ParameterError, match=says):
         replace(good, **changes)
 
 
 def test_unsupported_plan_gives_one_sentence() -> None:
     line = resolve_topology("line:3")
-    one = Messages.from_steps(*steps_of([(0, 0, 0, 2)]))
+    one = Messages.from_steps(*build_steps([(0, 0, 0, 2)]))
     gate = np.zeros(1, np.int32)
     circle = replace(one, waits_for=gate, arrival_opens=gate, barriers=np.zeros(1, np.bool_))
     with pytest.raises(ParameterError, match="1 of 1 never arrive"):
@@ -442,19 +444,19 @@ def test_unsupported_plan_gives_one_sentence() -> None:
     with pytest.raises(ParameterError, match="expected at least 1"):
         simulate(one, line, clock_of(line)).utilization(0)
     with pytest.raises(ParameterError, match="row 0: step is -1"):
-        Messages.from_steps(*steps_of([(-1, 0, 0, 1)]))
+        Messages.from_steps(*build_steps([(-1, 0, 0, 1)]))
     away = Topology("away", 3, (Link(0, 1, 1, 0.7, 25.0),), 0.7, 25.0)
     with pytest.raises(UnreachableError, match="from node 0 to node 2"):
         simulate(one, away, clock_of(away))
     both = Budget("both", ((0, 3), (3, 1)), 1)
     hub = star(Switch("s"), both)
     with pytest.raises(TopologyError, match="into and out of a switch"):
-        simulate(Messages.from_steps(*steps_of([(0, 0, 0, 1)])), hub, clock_of(hub))
+        simulate(Messages.from_steps(*build_steps([(0, 0, 0, 1)])), hub, clock_of(hub))
 
 
 def test_nothing_takes_no_time() -> None:
     line = resolve_topology("line:2")
-    made = simulate(Messages.from_steps(*steps_of([])), line, clock_of(line))
+    made = simulate(Messages.from_steps(*build_steps([])), line, clock_of(line))
     assert made.finish == 0
     assert made.critical_path() == ()
     assert made.utilization(3).tolist() == [0.0] * 3

@@ -14,7 +14,7 @@ from sccl.core.training_plan import TrainingPlan
 from sccl.tasks import scripting
 from sccl.tasks.scripting import compile_plan
 from sccl.torch_backend.script import format_script
-from tests.kit.enforced import BLOCK, ops_of, plan_of
+from tests.kit.planned_jobs import BLOCK, build_ops, build_plan
 from tests.kit.torch_jobs import autoloading, finished, run_job
 
 RANKS = 4
@@ -53,8 +53,8 @@ def test_every_collective_by_every_rule(
     Data of an alltoall are in one piece, or in many.
     """
     monkeypatch.setattr(scripting, "_PIECE_BYTES", piece)
-    ops = ops_of(RANKS)
-    plan = plan_of(ops, RANKS, first=first)
+    ops = build_ops(RANKS)
+    plan = build_plan(ops, RANKS, first=first)
     assert "tacos" in {motif.carrier for _, _, motif in plan.motifs()}
     script = compile_plan(plan)
     motifs = [motif for op in script.ops for motif in op.motifs]
@@ -71,8 +71,8 @@ def test_unplanned_call_is_a_cut_on_all_ranks(tmp_path: Path) -> None:
     Steps 1 and 7 stand still where they wait, 3 and 5 call otherwise, and each next goes its own
     way.
     """
-    ops = ops_of(RANKS)[3:8]
-    text = format_script(compile_plan(plan_of(ops, RANKS, ahead={ops[1][0].id: 1})))
+    ops = build_ops(RANKS)[3:8]
+    text = format_script(compile_plan(build_plan(ops, RANKS, ahead={ops[1][0].id: 1})))
     found = outcome(tmp_path, text, "8", "3:more", "5:less")
     assert found == {("4", "False", str(8 * len(ops)))}
 
@@ -83,12 +83,12 @@ def test_blocks_of_any_size_go_in_the_parts_that_are_planned(
 ) -> None:
     """Whether counts were even in planning or are now, but not for routes over other ranks."""
     monkeypatch.setattr(scripting, "_PIECE_BYTES", piece)
-    even = [one for one in ops_of(RANKS) if one[0].collective == "alltoall"]
+    even = [one for one in build_ops(RANKS) if one[0].collective == "alltoall"]
     (op, _), ways = even[0], ("seg(3)", "spline(2)", "levels(2)")
     splits = tuple(tuple((k + 2 * j) % 5 for j in range(RANKS)) for k in range(RANKS))
     most = max(map(sum, splits))
     uneven = [(replace(op, id=f"uneven-{k}", count=most, splits=splits), ways[k]) for k in range(3)]
-    script = compile_plan(plan_of([*even, *uneven], RANKS))
+    script = compile_plan(build_plan([*even, *uneven], RANKS))
     whole = {op.id for op in script.ops if op.as_made or op.keeps_blocks}
     assert whole == {"alltoall-3", "uneven-2", *([] if piece == 4 else ["alltoall-0"])}
     found = outcome(tmp_path, format_script(script), "4", "1:uneven", "2:mixed", "3:uneven")
@@ -112,7 +112,7 @@ def merging(ranks: int, collectives: Sequence[str] = tuple(MERGED)) -> TrainingP
 
     The first of all pairs are called before the second of them, and one pair averages.
     """
-    kinds = {op.collective: op for op, _ in ops_of(ranks)}
+    kinds = {op.collective: op for op, _ in build_ops(ranks)}
     rows: dict[tuple[str, ...], str]
     rows = {(f"{name}-{k}-a", f"{name}-{k}-b"): recipe
             for name in collectives for k, recipe in enumerate(MERGED[name])}  # fmt: skip
@@ -122,7 +122,7 @@ def merging(ranks: int, collectives: Sequence[str] = tuple(MERGED)) -> TrainingP
             own = replace(kinds[row[0].partition("-")[0]], id=row[half], dtype="float32")
             reduce = "avg" if row[0] == "allreduce-1-a" else own.reduce
             ops.append((replace(own, count=BLOCK * ranks * (1 + half), reduce=reduce), "whole"))
-    return plan_of(ops, ranks, rows=rows)
+    return build_plan(ops, ranks, rows=rows)
 
 
 def test_calls_that_are_merged_are_carried_as_one(
@@ -147,9 +147,9 @@ def test_missing_merged_call_is_a_cut_on_all_ranks(tmp_path: Path) -> None:
 
 
 def test_executor_reports_its_carriers(tmp_path: Path) -> None:
-    given = [one for one in ops_of(2) if one[0].id in ("alltoall-0", "alltoall-1", "reduce-0")]
-    sums = [replace(ops_of(2)[0][0], id=name) for name in "ab"]
-    plan = plan_of([*given, *((op, "whole") for op in sums)], 2, rows={("a", "b"): "merge"})
+    given = [one for one in build_ops(2) if one[0].id in ("alltoall-0", "alltoall-1", "reduce-0")]
+    sums = [replace(build_ops(2)[0][0], id=name) for name in "ab"]
+    plan = build_plan([*given, *((op, "whole") for op in sums)], 2, rows={("a", "b"): "merge"})
     done = ended(tmp_path, format_script(compile_plan(plan)), "2", "1:uneven", ranks=2)
     finished(done)
     told = {line for line in done.stderr.splitlines() if line.startswith("sccl: rank 1: all_")}
@@ -181,8 +181,8 @@ def test_executor_reports_its_carriers(tmp_path: Path) -> None:
     ],
 )
 def test_rank_that_is_gone_is_told_and_not_waited_for(how: str, told: str, tmp_path: Path) -> None:
-    ops = [(replace(ops_of(2)[0][0], id=f"allreduce-{k}"), "whole") for k in range(2)]
-    script = compile_plan(plan_of(ops, 2, ahead={"allreduce-0": 1}))
+    ops = [(replace(build_ops(2)[0][0], id=f"allreduce-{k}"), "whole") for k in range(2)]
+    script = compile_plan(build_plan(ops, 2, ahead={"allreduce-0": 1}))
     (tmp_path / "script.json").write_text(format_script(script))
     env = {"PYTHONPATH": autoloading(tmp_path), "SCCL_SCRIPT": str(tmp_path / "script.json")}
     (line,) = finished(run_job("oldest", 2, "torch_failing.py", how, env=env))

@@ -10,7 +10,7 @@ import pytest
 from sccl.core.training_plan import TrainingPlan
 from sccl.tasks.scripting import compile_plan
 from sccl.torch_backend.script import format_script
-from tests.kit.enforced import BLOCK, plan_of
+from tests.kit.planned_jobs import BLOCK, build_plan
 from tests.kit.torch_jobs import finished, run_job
 from tests.kit.typed_calls import REFUSED, SERVED
 
@@ -37,15 +37,15 @@ def planned(plan: str) -> TrainingPlan:
     """Return a plan that covers all calls, or only some of another order."""
     ops = [call.op(RANKS) for call in (*SERVED, *REFUSED)]
     if plan == "plan of another job":
-        return plan_of([(op, "whole") for op in ops[1:3]], RANKS)
+        return build_plan([(op, "whole") for op in ops[1:3]], RANKS)
     if plan == "plan":
-        return plan_of([(op, "whole") for op in ops], RANKS)
+        return build_plan([(op, "whole") for op in ops], RANKS)
     rows: dict[tuple[str, ...], str] = {
         ("all_gather int16 flat", "all_gather_into_tensor int16 flat"): "merge",
         ("reduce_scatter uint64 max flat", "reduce_scatter_tensor uint64 max flat"): "merge.seg(2)",
     }
     parts = [(op, "seg(2)" if op.count == BLOCK * RANKS else "whole") for op in ops]
-    return plan_of(parts, RANKS, first=1, rows=rows)
+    return build_plan(parts, RANKS, first=1, rows=rows)
 
 
 @pytest.mark.parametrize(

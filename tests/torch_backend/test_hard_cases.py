@@ -12,7 +12,7 @@ import pytest
 from sccl.core.workload_ops import CommOp
 from sccl.tasks.scripting import compile_plan
 from sccl.torch_backend.script import format_script
-from tests.kit.enforced import ops_of, plan_of
+from tests.kit.planned_jobs import build_ops, build_plan
 from tests.kit.processes import PATIENCE_S
 from tests.kit.torch_jobs import autoloading, finished, run_job
 
@@ -67,7 +67,7 @@ def test_ranks_that_are_struck_are_named_by_all_others(
     where: str, how: str, victim: int, tmp_path: Path
 ) -> None:
     """Also rank 0, which holds the job's store then."""
-    script = compile_plan(plan_of(ops_of(RANKS)[:3], RANKS))
+    script = compile_plan(build_plan(build_ops(RANKS)[:3], RANKS))
     (tmp_path / "script.json").write_text(format_script(script))
     env = {"SCCL_BUNDLES": "0"}
     if where == "planned":
@@ -113,7 +113,7 @@ def mode_of(mode: str, model: str, folder: Path) -> dict[str, str]:
         CommOp(collective, collective, ranks, 4160, "float32", reduce=reduce)
         for collective, reduce in SHAPES[model]
     ]
-    script = compile_plan(plan_of([(op, "whole") for op in ops], RANKS))
+    script = compile_plan(build_plan([(op, "whole") for op in ops], RANKS))
     (folder / "script.json").write_text(format_script(script))
     return {"SCCL_SCRIPT": str(folder / "script.json")}
 

@@ -17,7 +17,7 @@ from sccl.errors import FormatError, ParameterError
 from sccl.tasks.scripting import compile_plan
 from sccl.torch_backend.script import PlanScript, find_script_fault, format_script, read_script
 from tests.kit.commands import sccl
-from tests.kit.enforced import ops_of, plan_of
+from tests.kit.planned_jobs import build_ops, build_plan
 from tests.kit.torch_jobs import autoloading, finished, run_job
 from tests.kit.training_plans import plan_file, prefetching_plan
 
@@ -25,7 +25,7 @@ RANKS = 4
 
 
 def made() -> PlanScript:
-    return compile_plan(plan_of(ops_of(RANKS)[:4], RANKS))
+    return compile_plan(build_plan(build_ops(RANKS)[:4], RANKS))
 
 
 def test_script_is_read_as_it_was_written(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def two_roles(plan: TrainingPlan) -> TrainingPlan:
     ],
 )
 def test_plans_that_jobs_cannot_keep_to(change: object, told: str) -> None:
-    plan = plan_of(ops_of(RANKS)[:1], RANKS)
+    plan = build_plan(build_ops(RANKS)[:1], RANKS)
     assert callable(change)
     with pytest.raises(ParameterError, match=told):
         compile_plan(change(plan))
@@ -155,7 +155,7 @@ def test_job_of_other_ranks_goes_on_without_the_plan(tmp_path: Path) -> None:
 
 def test_job_that_calls_something_else_is_told_so_and_goes_on(tmp_path: Path) -> None:
     """Reported once and by one rank, after a few calls, because the first ones may be no step."""
-    of_another = compile_plan(plan_of(ops_of(2)[:1], 2))
+    of_another = compile_plan(build_plan(build_ops(2)[:1], 2))
     calls = "[d.all_reduce(torch.ones(5)) for _ in range(50)]"
     told = kept_to(of_another, tmp_path, "newest", 2, calls)
     why = "sccl: the plan is of another job: it expects allreduce of 24 float32 of 2 ranks, which "
@@ -179,9 +179,9 @@ d.destroy_process_group()
 
 
 def test_blocks_that_are_not_of_their_tensor_are_reported(tmp_path: Path) -> None:
-    (op, _), *_ = (one for one in ops_of(2) if one[0].collective == "alltoall")
+    (op, _), *_ = (one for one in build_ops(2) if one[0].collective == "alltoall")
     file = tmp_path / "script.json"
-    file.write_text(format_script(compile_plan(plan_of([(op, "seg(2)")], 2))))
+    file.write_text(format_script(compile_plan(build_plan([(op, "seg(2)")], 2))))
     env = {"PYTHONPATH": autoloading(tmp_path), "SCCL_SCRIPT": str(file)}
     told = finished(run_job("newest", 2, "run_code.py", MISTOLD, env=env))
     few, one = "2 ranks have 47 elements", "1 ranks have 48 elements"
@@ -217,7 +217,7 @@ for number, (name, value) in enumerate((
 def test_interfaces_are_those_that_are_named(tmp_path: Path) -> None:
     """That of torch's own variable, which gloo takes by itself, and those of a plan's channels."""
     script = tmp_path / "script.json"
-    script.write_text(format_script(compile_plan(plan_of(ops_of(2)[:1], 2))))
+    script.write_text(format_script(compile_plan(build_plan(build_ops(2)[:1], 2))))
     env = {"PYTHONPATH": autoloading(tmp_path), "SCCL_SCRIPT": str(script)}
     told = finished(run_job("oldest", 2, "run_code.py", MISNAMED, env=env))
     assert len(told) == 3 * 2

@@ -17,7 +17,7 @@ from sccl.synth.syncoll import solve
 from sccl.topo import resolve_topology
 from sccl.topo.symmetry.expansion import expand_algorithm
 from sccl.transform import build_question, compose, invert, prune
-from tests.kit.bank import Case
+from tests.kit.solver_cases import Case
 
 
 def algorithm(case: Case) -> Algorithm:

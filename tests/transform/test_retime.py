@@ -17,7 +17,7 @@ from sccl.topo import resolve_topology
 from sccl.transform import retime
 from sccl.transform.levels import algorithm_from_schedule
 from sccl.transform.retime import schedule_algorithm
-from tests.kit.found import frontier
+from tests.kit.easy_algorithms import frontier
 from tests.kit.nightly import times
 
 CASES = [

@@ -18,9 +18,9 @@ from sccl.codegen.targets.gpu import link_slices
 from sccl.collectives import collective_names
 from sccl.topo import catalogue_names, generators
 from tests.kit import once
-from tests.kit.found import frontier, hop
+from tests.kit.easy_algorithms import frontier, hop
+from tests.kit.hard_algorithms import FOUR, SHORT, Hard, load, load_all
 from tests.kit.litmus import primitives
-from tests.kit.matrix import FOUR, SHORT, Hard, all_of, load
 from tests.kit.nightly import is_night, times
 from tests.kit.paths import PROGRAMS
 from tests.kit.projects import (
@@ -55,7 +55,7 @@ STRICT = {"cuda": "-Werror all-warnings -Xcompiler -Werror", "hip": "-Werror"}
 
 def test_compiled_project_has_every_call_of_a_machine() -> None:
     calls = [
-        set(re.findall(r"{Code::(\w+),", generate(all_of(rows), "cuda")["steps.hpp"]))
+        set(re.findall(r"{Code::(\w+),", generate(load_all(rows), "cuda")["steps.hpp"]))
         for rows in (COMPILED, SHORT)
     ]
     assert calls[0] == calls[1]
@@ -67,7 +67,7 @@ def project(
     rows: Sequence[Hard] = COMPILED,
     options: CodegenOptions | None = None,
 ) -> Path:
-    write_project(directory, generate(all_of(rows), target, options))
+    write_project(directory, generate(load_all(rows), target, options))
     return directory
 
 
@@ -324,7 +324,7 @@ def test_kernels_on_threads(tmp_path: Path, way: str) -> None:
     rows, options = WAYS[way]
     directory = tmp_path / "p"
     idle = [hop()] if rows is FOUR else []
-    write_project(directory, generate(all_of(rows) + idle, "cuda", options))
+    write_project(directory, generate(load_all(rows) + idle, "cuda", options))
     make(directory, "emulated", UNOPTIMISED)
     chosen: list[tuple[str, ...]] = [("--counts", "1,1000,20001")]
     chosen += [(*words, "--counts", "5,1000") for words in TYPES_OF.get(way, [])]
@@ -375,7 +375,7 @@ def test_kernels_have_no_race(run: str, target: str, transport: str) -> None:
 
     def fill(directory: Path) -> None:
         flags = "-O0 -g1 -fsanitize=thread -DSCCL_NEAR=8 -DSCCL_SLICE_BYTES=64"
-        files = generate(all_of(FOUR), target, CodegenOptions(3, transport))
+        files = generate(load_all(FOUR), target, CodegenOptions(3, transport))
         write_project(directory, with_small_slots(files, 192, None if transport == "dma" else 64))
         make(directory, "emulated", f"EMULATION_FLAGS={flags}")
 
@@ -548,7 +548,7 @@ int main() {
 
 def test_masks_of_compute_units_are_counted(tmp_path: Path) -> None:
     """Up to all cores of the GPU, which is the default without a mask or if the GPU is unknown."""
-    header = generate(all_of(COMPILED), "hip")["gpu.hpp"]
+    header = generate(load_all(COMPILED), "hip")["gpu.hpp"]
     counted = function(header, r"^inline int gpu_processors", r"^\}")
     (tmp_path / "masks.cpp").write_text(MASKS.replace("FUNCTION", counted))
     command = ["g++", "-std=c++17", "-Wall", "-Werror", "masks.cpp", "-o", "masks"]
@@ -560,13 +560,13 @@ def test_masks_of_compute_units_are_counted(tmp_path: Path) -> None:
 @pytest.mark.parametrize("target", ["cuda", "hip"])
 def test_errors_of_the_program_are_left_to_it(target: str) -> None:
     """An error is taken back only after a call of the library that failed."""
-    header = generate(all_of(COMPILED), target)["gpu.hpp"]
+    header = generate(load_all(COMPILED), target)["gpu.hpp"]
     assert header.count("GetLastError()") == 1
     assert re.search(r"Success\) return true;\n.*\n.*GetLastError\(\)", header)
 
 
 def test_flags_of_amd_gpus_are_uncached_where_that_exists(tmp_path: Path) -> None:
-    (tmp_path / "gpu.hpp").write_text(generate(all_of(COMPILED), "hip")["gpu.hpp"])
+    (tmp_path / "gpu.hpp").write_text(generate(load_all(COMPILED), "hip")["gpu.hpp"])
     for option, memory in (("-DhipDeviceMallocUncached=0x3", "0x3"), ("-O0", "0x1")):
         command = ["g++", "-E", "-P", "-x", "c++", "-D__HIP_PLATFORM_AMD__", option, "gpu.hpp"]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
@@ -576,6 +576,6 @@ def test_flags_of_amd_gpus_are_uncached_where_that_exists(tmp_path: Path) -> Non
 
 
 def test_neighbours_are_those_of_the_links_that_are_used() -> None:
-    rows = neighbours_in(generate(all_of(COMPILED), "cuda")["tables.hpp"])
-    links = {link.edge for link in all_of(COMPILED)[0].topology.links}
+    rows = neighbours_in(generate(load_all(COMPILED), "cuda")["tables.hpp"])
+    links = {link.edge for link in load_all(COMPILED)[0].topology.links}
     assert {(a, b) for a, row in enumerate(rows) for b in row} == links

@@ -12,6 +12,7 @@ from sccl.codegen.project_writer import generate, write_project
 from sccl.codegen.targets.codegen_options import CodegenOptions
 from sccl.codegen.targets.gpu import THREADS
 from tests.kit import once
+from tests.kit.hard_algorithms import Hard, load_all
 from tests.kit.machine_code import (
     amd_functions,
     amd_stream_violations,
@@ -25,7 +26,6 @@ from tests.kit.machine_code import (
     wheel_program,
     write_kernels,
 )
-from tests.kit.matrix import Hard, all_of
 
 ROWS = (Hard("dgx1", "allgather", (2, 2, 3)), Hard("dgx1", "reduce", (6, 3, 5), root=3))
 """Algorithms that compile in seconds, with every call of a machine."""
@@ -43,7 +43,7 @@ def build_kernels(target: str, *, types: str = r"\w+", transport: str = "kernel"
     """
 
     def fill(directory: Path) -> None:
-        files = generate(all_of(ROWS), target, CodegenOptions(transport=transport))
+        files = generate(load_all(ROWS), target, CodegenOptions(transport=transport))
         others = rf"    case SCCL_(?!{types}:)\w+: return combine.*\n"
         combine = re.sub(others, "", files["combine.hpp"])
         write_project(directory, files | {"combine.hpp": combine})

@@ -9,8 +9,8 @@ from functools import cache
 import pytest
 
 from sccl.codegen.project_writer import generate
+from tests.kit.hard_algorithms import FOUR, load
 from tests.kit.litmus import Program, Thread, allows_hip, allows_ptx, primitives
-from tests.kit.matrix import FOUR, load
 
 
 def program(*threads: str) -> Program:

@@ -12,7 +12,7 @@ import pytest
 from sccl.codegen.project_writer import generate, write_project
 from sccl.codegen.targets.codegen_options import CodegenOptions
 from tests.kit import once
-from tests.kit.matrix import FOUR, all_of
+from tests.kit.hard_algorithms import FOUR, load_all
 from tests.kit.mutants import GROUP, MACHINE, Mutant, with_mutants, with_stream_mutants
 from tests.kit.nightly import times
 from tests.kit.paths import PROGRAMS
@@ -23,7 +23,7 @@ HANG_S = 120
 
 
 def files_and_mutants() -> tuple[dict[str, str], list[Mutant]]:
-    return with_mutants(generate(all_of(FOUR), "cuda", CodegenOptions(3)))
+    return with_mutants(generate(load_all(FOUR), "cuda", CodegenOptions(3)))
 
 
 def promises() -> Path:
@@ -90,7 +90,7 @@ NEVER_NEEDED = "&control(rank_)->ended"
 
 def stream_files(transport: str) -> tuple[dict[str, str], list[Mutant]]:
     """Return a project whose streams have mutants: copy engines, or common parts."""
-    files = generate(all_of(FOUR), "cuda", CodegenOptions(1, transport))
+    files = generate(load_all(FOUR), "cuda", CodegenOptions(1, transport))
     own = transport == "dma"
     short = with_small_slots(files, 192, None if own else 64)
     return with_stream_mutants(short, (MACHINE,) if own else GROUP)

@@ -15,8 +15,8 @@ from sccl.codegen.targets.codegen_options import TRANSPORTS, CodegenOptions
 from sccl.core.algorithm import Algorithm
 from sccl.core.bus_ids import ASCENDING
 from tests.kit import once
-from tests.kit.found import frontier, hop
-from tests.kit.matrix import SHORT, all_of
+from tests.kit.easy_algorithms import frontier, hop
+from tests.kit.hard_algorithms import SHORT, load_all
 from tests.kit.nightly import times
 from tests.kit.paths import PROGRAMS
 from tests.kit.projects import UNOPTIMISED, launch, loopback, make, mpich, tool, with_small_slots
@@ -347,7 +347,7 @@ def test_hosts_that_meet_for_different_calls_hear_of_it() -> None:
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
-def test_a_link_of_one_way_is_not_used(transport: str) -> None:
+def test_one_way_link_is_not_used(transport: str) -> None:
     """Rank 1 cannot open the memory of rank 2. Refusals wait for neighbors, without a deadline."""
     lacks = "[ $MPI_LOCALRANKID != 1 ] || export SCCL_EMULATED_LINKS=0-1,2-3,3-0"
     words = ["sh", "-c", f'{lacks}; exec "$@"', "sh", str(emulated(transport) / "user"), "one_way"]
@@ -598,8 +598,8 @@ def test_stream_waiter_without_peers_is_released(transport: str, tmp_path: Path)
 
 
 @pytest.mark.nightly
-def test_a_dgx1_reaches_along_its_links_only(tmp_path: Path) -> None:
-    write_project(tmp_path, generate(all_of(SHORT), "cuda", CodegenOptions(1)), force=True)
+def test_dgx1_reaches_along_its_links_only(tmp_path: Path) -> None:
+    write_project(tmp_path, generate(load_all(SHORT), "cuda", CodegenOptions(1)), force=True)
     assert "{0, 1, 1, 1, 1, 0, 0, 0}" in (tmp_path / "tables.hpp").read_text()
     make(tmp_path, "emulated", UNOPTIMISED)
     words = [str(tmp_path / "emulated" / "bench"), "--each", "--repeat", "0", "--counts", "17,5001"]

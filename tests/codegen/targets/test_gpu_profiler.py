@@ -16,7 +16,7 @@ from sccl.errors import ToolError
 from sccl.runtime import LinkTrial
 from sccl.runtime.gpu_profile import GpuProfiler
 from tests.kit import once
-from tests.kit.found import frontier
+from tests.kit.easy_algorithms import frontier
 from tests.kit.projects import make, tool
 
 TRIAL = LinkTrial(2, ((0, 1), (1, 0)), (1024, 4096), (1, 3), 2)

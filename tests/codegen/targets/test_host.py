@@ -19,8 +19,8 @@ from sccl.runtime import Mpi
 from sccl.tasks import codegen
 from sccl.tasks.codegen import write_project_of
 from tests.kit import tacos
-from tests.kit.found import bundle_for
-from tests.kit.matrix import FOUR, MATRIX, Hard, load
+from tests.kit.easy_algorithms import bundle_for
+from tests.kit.hard_algorithms import FOUR, MATRIX, Hard, load
 from tests.kit.nightly import is_night, times
 from tests.kit.paths import PROGRAMS
 from tests.kit.projects import (

@@ -118,8 +118,8 @@ def frontiers(draw: st.DrawFn, *, several: bool) -> Frontier:
         refuted = st.builds(RefutedCandidate, CANDIDATES, TEXTS, SECONDS)
         found["refuted"] = tuple(draw(st.lists(refuted, max_size=2)))
     if several:
-        found["unswept"] = tuple(draw(st.lists(st.builds(SkippedClass, TEXTS, TEXTS), max_size=1)))
-        found["every"] = draw(EVERY)
+        found["skipped"] = tuple(draw(st.lists(st.builds(SkippedClass, TEXTS, TEXTS), max_size=1)))
+        found["any_class_limits"] = draw(EVERY)
         found["halves"] = tuple(draw(st.lists(frontiers(several=False), max_size=1)))
     return Frontier(
         topology=draw(TEXTS),

@@ -32,9 +32,9 @@ from sccl.tasks.exporting import parse_options
 from sccl.topo import resolve_topology
 from sccl.topo.importers import load_importer as importer
 from sccl.topo.importers.contract import Hints
-from tests.kit import like_astra
-from tests.kit.found import frontier
-from tests.kit.messages import ring_allgather, steps_of
+from tests.kit import astra_reference
+from tests.kit.easy_algorithms import frontier
+from tests.kit.messages import build_steps, ring_allgather
 from tests.kit.schedules import together_around
 from tests.kit.strategies import topologies
 from tests.kit.timed import right
@@ -68,12 +68,12 @@ def folder(files: WrittenFiles, path: Path) -> Path:
 def like(files: WrittenFiles, path: Path, monkeypatch: pytest.MonkeyPatch) -> list[int | None]:
     """Return when each rank ends where the rules are ASTRA-sim's."""
     monkeypatch.chdir(folder(files, path))
-    return like_astra.ends("workload", "system.json", "network.yml")
+    return astra_reference.ends("workload", "system.json", "network.yml")
 
 
 def timed(machine: Topology, rows: list[tuple[int, int, int, int]], size: int = KB) -> Schedule:
     """Return the schedule that rows (step, chunk, src, dst) are simulated as."""
-    messages = Messages.from_steps(*steps_of(rows))
+    messages = Messages.from_steps(*build_steps(rows))
     clock = Clock.from_topology(machine, size, tick_ps=1000)
     chunks = max(row[1] for row in rows) // machine.ranks + 1
     collective = named_spec("allgather", machine.ranks).at(chunks)

@@ -15,7 +15,7 @@ from sccl.errors import InputError
 from sccl.formats import SizedPlan, msccl_json
 from sccl.judge import violations
 from tests.kit.commands import sccl
-from tests.kit.found import frontier
+from tests.kit.easy_algorithms import frontier
 from tests.kit.nightly import times
 
 MACHINES = ("ring:4", "star:4", "line:3", "z52-pcie", "mesh:2x3")

@@ -19,7 +19,7 @@ from sccl.formats.msccl.msccl_program import (
 )
 from sccl.formats.msccl.msccl_program import parse_program as parsed
 from sccl.formats.msccl.msccl_rules import RUNTIMES, find_violations
-from tests.kit.found import frontier
+from tests.kit.easy_algorithms import frontier
 
 RANKS = 40
 ATTRIBUTES = {

@@ -23,10 +23,10 @@ from sccl.formats.msccl.msccl_program import (
 from sccl.formats.msccl.msccl_rules import RUNTIMES, find_violations
 from sccl.formats.program_check import run_graph
 from sccl.formats.program_graph import GraphFault, StepProgram
-from tests.kit.found import MACHINES, frontier
+from tests.kit.easy_algorithms import MACHINES, frontier
 from tests.kit.nightly import times
 from tests.kit.samples import sample
-from tests.kit.slow_msccl import is_right
+from tests.kit.slow_msccl import runs_correctly
 
 DIALECTS = tuple(msccl_xml.Dialect)
 RCCL = msccl_xml.Dialect.RCCL
@@ -74,7 +74,9 @@ def test_runs_by_chance_end_right(machine: str, collective: str) -> None:
         found = program(algorithm)
         for in_place in (False, True)[: 1 + (collective != "alltoall")]:
             for seed in range(3):
-                assert is_right(found, algorithm.collective.root or 0, seed, in_place=in_place)
+                assert runs_correctly(
+                    found, algorithm.collective.root or 0, seed, in_place=in_place
+                )
 
 
 def mutated(found: MscclProgram, draw: random.Random) -> MscclProgram:
@@ -126,7 +128,7 @@ def test_random_failures_were_predicted(collective: str) -> None:
                 said[wrong] += 1
                 in_place = calling.name == "in place"
                 if not wrong:
-                    assert all(is_right(found, root, k, in_place=in_place) for k in range(12))
+                    assert all(runs_correctly(found, root, k, in_place=in_place) for k in range(12))
     assert min(said[True], said[False]) > 20
 
 

@@ -17,8 +17,8 @@ from sccl.formats.mscclpp_plans.executor_rules import (
     find_violations,
 )
 from sccl.formats.mscclpp_plans.plan_file import parse_plan
-from tests.kit.found import frontier
-from tests.kit.mscclpp import LL, written
+from tests.kit.easy_algorithms import frontier
+from tests.kit.mscclpp import LL, write_plan
 
 Plan = dict[str, Any]
 Change = Callable[[Plan, int], None]
@@ -26,7 +26,7 @@ Change = Callable[[Plan, int], None]
 
 def plan() -> Plan:
     """Return a plan that is within all limits."""
-    found: Plan = json.loads(written(frontier("ring:4", "allreduce")[0], blocks=1))
+    found: Plan = json.loads(write_plan(frontier("ring:4", "allreduce")[0], blocks=1))
     return found
 
 
@@ -191,7 +191,7 @@ def test_last_place_is_there_and_the_one_behind_it_is_not(name: str) -> None:
 
 
 def test_packets_need_twice_the_room_that_data_needs() -> None:
-    changed: Plan = json.loads(written(frontier("ring:4", "allreduce")[0], protocol=LL))
+    changed: Plan = json.loads(write_plan(frontier("ring:4", "allreduce")[0], protocol=LL))
     assert rules(changed) == []
     changed["protocol"] = "Simple"
     assert any("packets) of rank" in rule for rule in rules(changed))
@@ -337,7 +337,7 @@ def test_offsets_are_of_32_bits() -> None:
     """At the most bytes that a plan states the last chunk of scratch ends within them."""
     algorithm = frontier("ring:4", "allreduce")[0]
     for protocol, times in ((mscclpp.PlanProtocol.SIMPLE, 1), (LL, 4)):
-        found = parse_plan(written(algorithm, protocol=protocol), "plan")
+        found = parse_plan(write_plan(algorithm, protocol=protocol), "plan")
         gpu = found.gpus[0]
         chunk = found.max_message_size // gpu.input_chunks
         largest = max(gpu.input_chunks, times * gpu.scratch_chunks)

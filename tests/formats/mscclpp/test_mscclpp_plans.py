@@ -19,8 +19,8 @@ from sccl.formats.mscclpp_plans.plan_file import parse_plan
 from sccl.formats.program_graph import StepProgram
 from sccl.tasks.files import load_plans
 from sccl.topo.symmetry.expansion import expand_algorithm
-from tests.kit.found import frontier
-from tests.kit.mscclpp import LL, PARSER, complaint, faults_of, written
+from tests.kit.easy_algorithms import frontier
+from tests.kit.mscclpp import LL, PARSER, complaint, faults_of, write_plan
 from tests.kit.paths import GOLDEN, ROOT
 
 MACHINES = ("ring:4", "ring:8", "full:4", "dgx1")
@@ -36,11 +36,11 @@ def test_every_point_does_what_it_should(
 ) -> None:
     if in_place and collective == "alltoall":
         with pytest.raises(ParameterError, match="in place it overwrites"):
-            written(frontier(machine, collective)[0], in_place=True, protocol=protocol)
+            write_plan(frontier(machine, collective)[0], in_place=True, protocol=protocol)
         return
     for algorithm in frontier(machine, collective):
         for blocks in (1, 16):
-            content = written(algorithm, in_place=in_place, blocks=blocks, protocol=protocol)
+            content = write_plan(algorithm, in_place=in_place, blocks=blocks, protocol=protocol)
             read = mscclpp.read(content, "plan")
             assert read.notes == read.refused == ()
             assert faults_of(content) == []
@@ -49,7 +49,7 @@ def test_every_point_does_what_it_should(
 
 
 def small() -> Plan:
-    found: Plan = json.loads(written(frontier("ring:4", "allreduce")[0], blocks=1))
+    found: Plan = json.loads(write_plan(frontier("ring:4", "allreduce")[0], blocks=1))
     return found
 
 
@@ -75,7 +75,7 @@ def test_missing_operations_are_detected(name: str) -> None:
 def test_chunks_next_to_the_right_ones_are_seen(protocol: mscclpp.PlanProtocol) -> None:
     """Every index of every operation of a rank, one too high."""
     count = 0
-    content = written(frontier("ring:4", "allreduce")[0], blocks=1, protocol=protocol)
+    content = write_plan(frontier("ring:4", "allreduce")[0], blocks=1, protocol=protocol)
     for block, one in enumerate(json.loads(content)["gpus"][0]["threadblocks"]):
         for i, op in enumerate(one["ops"]):
             for side in ("src_buff", "dst_buff"):
@@ -91,7 +91,7 @@ def test_chunks_next_to_the_right_ones_are_seen(protocol: mscclpp.PlanProtocol) 
 def packed(collective: str = "allreduce", machine: str = "ring:4") -> Plan:
     """Return a plan of packets."""
     algorithm = frontier(machine, collective)[0]
-    found: Plan = json.loads(written(algorithm, blocks=1, protocol=LL))
+    found: Plan = json.loads(write_plan(algorithm, blocks=1, protocol=LL))
     return found
 
 
@@ -129,7 +129,7 @@ def test_packets_and_data_do_not_meet_in_scratch() -> None:
 @pytest.mark.parametrize("machine", MACHINES)
 def test_sums_are_sent_on_where_they_are_made(machine: str) -> None:
     for algorithm in frontier(machine, "allreduce"):
-        for gpu in parse_plan(written(algorithm), "plan").gpus:
+        for gpu in parse_plan(write_plan(algorithm), "plan").gpus:
             for block in gpu.threadblocks:
                 sums = [op.dst_buff[0] for op in block.ops if op.name in {"re", "res"}]
                 ports = [op.src_buff for op in block.ops if op.name == "put"]
@@ -146,16 +146,16 @@ def test_more_thread_blocks_are_used_where_operations_do_not_fit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     algorithm = frontier("ring:8", "alltoall")[0]
-    one = parse_plan(written(algorithm, blocks=1), "plan")
+    one = parse_plan(write_plan(algorithm, blocks=1), "plan")
     assert {len(gpu.threadblocks) for gpu in one.gpus} == {1}
     most = max(len(gpu.threadblocks[0].ops) for gpu in one.gpus)
     monkeypatch.setattr(executor_rules, "MAX_OPERATION", most - 1)
-    more = parse_plan(written(algorithm, blocks=1), "plan")
+    more = parse_plan(write_plan(algorithm, blocks=1), "plan")
     assert max(len(gpu.threadblocks) for gpu in more.gpus) > 1
     assert max(len(block.ops) for gpu in more.gpus for block in gpu.threadblocks) < most
     monkeypatch.setattr(executor_rules, "MAX_OPERATION", 1)
     with pytest.raises(TooLargeError, match="give an algorithm of fewer chunks or steps"):
-        written(algorithm)
+        write_plan(algorithm)
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_size_that_is_tried_is_one_that_is_served(least: int, most: int | None, 
 
 @pytest.mark.parametrize("version", mscclpp.Version)
 def test_plan_says_whom_it_is_for(version: mscclpp.Version) -> None:
-    content = written(frontier("ring:4", "allreduce")[0], version=version)
+    content = write_plan(frontier("ring:4", "allreduce")[0], version=version)
     told = mscclpp.WRITTEN_FOR[version]
     assert json.loads(content)["written_for"] == told
     assert mscclpp.read(content, "plan").about.endswith(f"written for {told}")
@@ -178,7 +178,7 @@ def test_plan_says_whom_it_is_for(version: mscclpp.Version) -> None:
 
 def test_unsupported_operations_are_rejected() -> None:
     with pytest.raises(ParameterError, match="is no collective of MSCCL"):
-        written(frontier("ring:4", "broadcast")[0])
+        write_plan(frontier("ring:4", "broadcast")[0])
 
 
 @pytest.mark.peer(PARSER)
@@ -189,7 +189,7 @@ def test_mscclpp_parser_accepts_written_plans(
     machine: str, collective: str, protocol: mscclpp.PlanProtocol, tmp_path: Path
 ) -> None:
     for algorithm in frontier(machine, collective):
-        assert complaint(written(algorithm, protocol=protocol), tmp_path) == ""
+        assert complaint(write_plan(algorithm, protocol=protocol), tmp_path) == ""
 
 
 STORED = [
@@ -210,4 +210,4 @@ def test_mscclpp_parser_accepts_all_stored_points(
     found = load_plans([file])[0].plan
     assert isinstance(found, Algorithm | SymmetricAlgorithm)
     plan = expand_algorithm(found)
-    assert complaint(written(plan, protocol=protocol), tmp_path) == ""
+    assert complaint(write_plan(plan, protocol=protocol), tmp_path) == ""

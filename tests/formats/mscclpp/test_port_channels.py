@@ -17,8 +17,8 @@ from sccl.formats.mscclpp_plans.plan_lowering import rank_nodes
 from sccl.tasks.files import load_plans
 from sccl.topo import resolve_topology
 from tests.kit.baselines import classical
-from tests.kit.found import frontier
-from tests.kit.mscclpp import LL, PARSER, complaint, faults_of, written
+from tests.kit.easy_algorithms import frontier
+from tests.kit.mscclpp import LL, PARSER, complaint, faults_of, write_plan
 from tests.kit.paths import GOLDEN
 
 TWO_NODES = ("ndv2x2", "ndv4x2")
@@ -37,7 +37,7 @@ def test_nodes_are_what_a_network_joins(machine: str, nodes: int) -> None:
 
 
 def test_ports_are_for_what_leaves_a_node() -> None:
-    content = written(frontier("dgx1", "allgather")[0])
+    content = write_plan(frontier("dgx1", "allgather")[0])
     assert b'"port"' not in content
 
 
@@ -67,7 +67,7 @@ def test_plans_over_two_nodes_are_right(
     machine: str, collective: str, version: mscclpp.Version, in_place: bool
 ) -> None:
     algorithm = two_rings(machine, collective)
-    content = written(algorithm, version=version, in_place=in_place)
+    content = write_plan(algorithm, version=version, in_place=in_place)
     assert faults_of(content) == []
     assert find_violations(parse_plan(content, "plan")) == []
     assert mscclpp.read(content, "plan").notes == ()
@@ -79,14 +79,14 @@ def test_plans_over_two_nodes_are_right(
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_points_over_two_nodes_are_right(version: mscclpp.Version) -> None:
-    content = written(hard(), version=version)
+    content = write_plan(hard(), version=version)
     assert faults_of(content) == []
     assert names(content)["put", "port"] > 0
 
 
 def test_ports_of_0_9_get_explicit_flushes() -> None:
     """Its kernel takes pwsf for pws."""
-    old, new = (names(written(hard(), version=version)) for version in VERSIONS)
+    old, new = (names(write_plan(hard(), version=version)) for version in VERSIONS)
     assert VERSIONS == (mscclpp.Version.V09, mscclpp.Version.HEAD)
     assert old["pwsf", "port"] == 0 == new["flush", "port"]
     assert old["flush", "port"] > 0
@@ -96,7 +96,7 @@ def test_ports_of_0_9_get_explicit_flushes() -> None:
 
 @pytest.mark.parametrize(("version", "name"), [(VERSIONS[0], "flush"), (VERSIONS[1], "pwsf")])
 def test_call_does_not_end_while_a_port_still_reads(version: mscclpp.Version, name: str) -> None:
-    plan: Plan = json.loads(written(hard(), version=version))
+    plan: Plan = json.loads(write_plan(hard(), version=version))
     for gpu in plan["gpus"]:
         for block in gpu["threadblocks"]:
             block["ops"] = [
@@ -113,7 +113,7 @@ def test_call_does_not_end_while_a_port_still_reads(version: mscclpp.Version, na
 
 @pytest.mark.parametrize("left_out", ["wait", "signal", "pwsf"])
 def test_missing_port_operations_are_detected(left_out: str) -> None:
-    whole = written(hard())
+    whole = write_plan(hard())
     seen = 0
     for rank, gpu in enumerate(json.loads(whole)["gpus"]):
         for b, block in enumerate(gpu["threadblocks"]):
@@ -132,7 +132,7 @@ def test_missing_port_operations_are_detected(left_out: str) -> None:
 @pytest.mark.parametrize("collective", COLLECTIVES)
 def test_packets_over_two_nodes_are_right(machine: str, collective: str) -> None:
     """Ports read the data that leave a node, so packets are in scratch before."""
-    content = written(two_rings(machine, collective), protocol=LL)
+    content = write_plan(two_rings(machine, collective), protocol=LL)
     assert faults_of(content) == []
     assert mscclpp.read(content, "plan").notes == ()
     assert {name for name, kind in names(content) if kind == "port"} == {"rppkt", "flush"}
@@ -146,5 +146,5 @@ def test_packets_over_two_nodes_are_right(machine: str, collective: str) -> None
 def test_mscclpp_parser_accepts_plans_over_two_nodes(
     machine: str, collective: str, told: dict[str, Any], tmp_path: Path
 ) -> None:
-    content = written(two_rings(machine, collective), **told)
+    content = write_plan(two_rings(machine, collective), **told)
     assert complaint(content, tmp_path) == ""

@@ -12,8 +12,8 @@ import pytest
 from sccl.errors import InputError
 from sccl.formats import mscclpp
 from tests.kit.baselines import classical
-from tests.kit.found import frontier
-from tests.kit.mscclpp import LL, faults_of, written
+from tests.kit.easy_algorithms import frontier
+from tests.kit.mscclpp import LL, faults_of, write_plan
 from tests.kit.nightly import times
 from tests.kit.slow_mscclpp import is_right
 
@@ -31,7 +31,7 @@ def test_runs_by_chance_end_right(
     for algorithm in frontier(machine, collective):
         for in_place in (False, True)[: 1 + (collective != "alltoall")]:
             for blocks, words in ((1, 2), (8, 8)):
-                content = written(algorithm, protocol=protocol, in_place=in_place, blocks=blocks)
+                content = write_plan(algorithm, protocol=protocol, in_place=in_place, blocks=blocks)
                 for seed in range(times(1 if machine == "dgx1" else 3)):
                     assert is_right(json.loads(content), seed, words), (in_place, blocks, seed)
 
@@ -39,7 +39,7 @@ def test_runs_by_chance_end_right(
 @pytest.mark.parametrize("version", mscclpp.Version)
 @pytest.mark.parametrize("collective", ["allgather", "allreduce", "reducescatter"])
 def test_runs_by_chance_over_two_nodes_end_right(collective: str, version: mscclpp.Version) -> None:
-    content = written(classical("ring", collective, "ndv2x2"), version=version, blocks=1)
+    content = write_plan(classical("ring", collective, "ndv2x2"), version=version, blocks=1)
     assert b'"port"' in content
     assert is_right(json.loads(content), 1, 2)
 
@@ -50,7 +50,7 @@ def test_runs_by_chance_over_two_nodes_end_right(collective: str, version: msccl
     + [("full:4", name) for name in ("allgather", "alltoall", "reducescatter")],
 )
 def test_without_halves_packets_come_into_the_last_call(machine: str, collective: str) -> None:
-    plan: Plan = json.loads(written(frontier(machine, collective)[0], protocol=LL, blocks=1))
+    plan: Plan = json.loads(write_plan(frontier(machine, collective)[0], protocol=LL, blocks=1))
     assert all(is_right(plan, seed, 2) for seed in range(10))
     plan["use_double_scratch_buffer"] = False
     faults = faults_of(json.dumps(plan).encode())
@@ -62,7 +62,7 @@ def test_without_halves_packets_come_into_the_last_call(machine: str, collective
 @pytest.mark.parametrize("machine", ["ring:4", "full:4"])
 def test_full_synchronization_needs_no_halves(machine: str) -> None:
     """In an allreduce, a rank with the result knows that all have read its earlier data."""
-    plan: Plan = json.loads(written(frontier(machine, "allreduce")[0], protocol=LL, blocks=1))
+    plan: Plan = json.loads(write_plan(frontier(machine, "allreduce")[0], protocol=LL, blocks=1))
     plan["use_double_scratch_buffer"] = False
     assert faults_of(json.dumps(plan).encode()) == []
     assert all(is_right(plan, seed, 2) for seed in range(20))
@@ -102,7 +102,7 @@ def test_plans_without_faults_execute_correctly(
     draw = random.Random(7)  # noqa: S311 - the same changes every time
     said = Counter[bool]()
     for algorithm in frontier("ring:4", collective)[:2]:
-        content = written(algorithm, protocol=protocol, blocks=1)
+        content = write_plan(algorithm, protocol=protocol, blocks=1)
         for _ in range(times(40)):
             plan = changed(content, draw)
             text = json.dumps(plan).encode()

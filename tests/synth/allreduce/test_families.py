@@ -45,7 +45,7 @@ from sccl.view.charts import frontier_chart, frontier_lines
 from sccl.view.completeness import class_summary, unswept_text
 from tests.kit import once
 from tests.kit.charts import rows_of, values
-from tests.kit.found import MACHINES
+from tests.kit.easy_algorithms import MACHINES
 
 Costs = list[tuple[int, str]]
 

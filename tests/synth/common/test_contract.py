@@ -29,7 +29,7 @@ from sccl.synth.common import registry
 from sccl.synth.common.contract import Request, Synthesizer
 from sccl.synth.packing import by_steps
 from sccl.topo import resolve_topology
-from tests.kit.brief import attained_briefly
+from tests.kit.small_budgets import small_limit_budget
 from tests.kit.synthesizers import CASES, ENOUGH, check_synthesizer
 
 
@@ -99,7 +99,7 @@ def test_slower_point_has_its_gap() -> None:
     assert found.bound.gap > 0
 
 
-@attained_briefly()
+@small_limit_budget()
 def test_limit_of_a_number_of_steps_is_attained_or_near() -> None:
     broadcast = replace(DGX1, spec=named_spec("broadcast", 8))
     found = registry.plan(LIMIT, broadcast, by_steps.Options(steps=3), ENOUGH)

@@ -418,7 +418,7 @@ def sccl(*arguments: object) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
-def test_the_verbs(tmp_path: Path) -> None:
+def test_store_verbs(tmp_path: Path) -> None:
     file = tmp_path / "s.sqlite"
     question = ["solve", "--collective", "allgather", "--topo", "ring:4", "--chunks", 1, "--steps"]
     assert sccl(*question, 2, "--rounds", 2, "--store", file)[0] == 0

@@ -30,9 +30,9 @@ from sccl.synth.network.routes import build_routes
 from sccl.synth.network.tick_bounds import allreduce_bound_ticks
 from sccl.tasks.time_bound import compute_time_bound
 from sccl.topo import resolve_topology as machine
-from tests.kit.brief import begun_briefly
-from tests.kit.executed import is_right
 from tests.kit.nightly import times
+from tests.kit.schedule_executor import executes_correctly
+from tests.kit.small_budgets import small_tacos_budget
 from tests.kit.strategies import topologies, unequal
 from tests.kit.timed import machines as switched
 from tests.kit.timed import right
@@ -56,7 +56,7 @@ def in_groups(draw: st.DrawFn, ranks: int, *, counted: bool = False) -> str:
     return "+".join(parts)
 
 
-@begun_briefly()
+@small_tacos_budget()
 def planned(synthesiser: str, request: Request, **told: Any) -> Solution:
     """Return a plan of little effort, and check that it is valid and respects its bound."""
     load = registry.load(synthesiser)
@@ -65,7 +65,7 @@ def planned(synthesiser: str, request: Request, **told: Any) -> Solution:
     plan, least = found.plan, found.bound.lower_bound
     assert isinstance(plan, Schedule)
     assert violations(plan) == []
-    assert request.topology.switches or is_right(plan)
+    assert request.topology.switches or executes_correctly(plan)
     assert replay(plan).finish == plan.finish
     assert found.bound.objective == Fraction(plan.finish * plan.tick_ps, 10**6)
     assert least is not None

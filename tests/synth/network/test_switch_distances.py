@@ -19,8 +19,8 @@ from sccl.errors import UnreachableError
 from sccl.synth.network.routes import build_routes, has_dominated_routes
 from sccl.synth.network.switch_distances import has_detours, nearest_ticks
 from sccl.topo import resolve_topology
-from tests.kit.brief import begun_briefly
 from tests.kit.nightly import times
+from tests.kit.small_budgets import small_tacos_budget
 from tests.kit.tacos import found
 
 FAST, SLOW = (0.1, 25.0), (10.0, 1.0)
@@ -46,7 +46,7 @@ def without(topology: Topology, edges: set[tuple[int, int]]) -> Topology:
 
 @pytest.mark.parametrize("name", ["teccl", "tacos", "taccl"])
 @pytest.mark.parametrize("collective", ["broadcast", "allreduce", "alltoall"])
-@begun_briefly()
+@small_tacos_budget()
 def test_detour_around_a_slow_link_stays_possible(name: str, collective: str) -> None:
     plan, machine = getattr(sccl, name), around()
     told = {"size": BYTES, "progress": False, "effort": 0.05}

@@ -33,9 +33,9 @@ from sccl.synth.packing.by_time.pricing.tree_pairs import TreePairPricing, rever
 from sccl.synth.packing.schedules.flow_problem import FlowProblem, build_flow_problem
 from sccl.synth.packing.schedules.time_slots import rounded_slots, variable_slots
 from sccl.topo import resolve_topology
-from tests.kit.brief import begun_briefly
-from tests.kit.executed import is_right
 from tests.kit.nightly import times
+from tests.kit.schedule_executor import executes_correctly
+from tests.kit.small_budgets import small_tacos_budget
 from tests.kit.strategies import topologies, unequal
 
 FLUID = registry.load("fluid")
@@ -70,7 +70,7 @@ def test_all_links_are_busy_until_an_alpha_before_the_end(
     assert best.bound.lower_bound is not None
     assert float(best.bound.objective) < 1.005 * float(best.bound.lower_bound) < phases
     assert isinstance(best.plan, Schedule)
-    assert is_right(best.plan)
+    assert executes_correctly(best.plan)
 
 
 def test_two_ranks_exchange_where_few_bytes_turn() -> None:
@@ -79,12 +79,12 @@ def test_two_ranks_exchange_where_few_bytes_turn() -> None:
     assert isinstance(best, Solution)
     assert float(best.bound.objective) < 2.8
     assert isinstance(best.plan, Schedule)
-    assert is_right(best.plan)
+    assert executes_correctly(best.plan)
 
 
 @settings(max_examples=times(25, by_day=4))
 @given(st.data())
-@begun_briefly()
+@small_tacos_budget()
 def test_schedules_are_right_whatever_the_machine(data: st.DataObject) -> None:
     machine = data.draw(unequal() | topologies(max_ranks=5))
     links = tuple(replace(link, alpha_us=link.alpha_us or 0.5) for link in machine.links)
@@ -93,7 +93,7 @@ def test_schedules_are_right_whatever_the_machine(data: st.DataObject) -> None:
     one, two = by_trees(request), by_trees(request)
     assert isinstance(one.plan, Schedule)
     assert violations(one.plan) == []
-    assert is_right(one.plan)
+    assert executes_correctly(one.plan)
     assert isinstance(two.plan, Schedule)
     assert [getattr(one.plan, name).tolist() for name in ("start", "chunk", "link")] == [
         getattr(two.plan, name).tolist() for name in ("start", "chunk", "link")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from sccl.core.topology import Topology
@@ -16,7 +16,7 @@ from sccl.synth.packing.schedules.schedule_builder import GATHER_PIECES, MATCHIN
 from sccl.synth.packing.schedules.send_plans import place_plan
 from sccl.topo import resolve_topology
 from tests.kit.nightly import times
-from tests.kit.placings import chassis, placing_of, right
+from tests.kit.placements import build_placement, chassis, verified_schedule
 
 _PS_PER_US = 10**6
 
@@ -24,9 +24,11 @@ _PS_PER_US = 10**6
 @settings(max_examples=times(25, by_day=13))
 @given(chassis(), st.sampled_from(["allgather", "broadcast", "reducescatter"]), st.data())
 def test_egress_gather_is_valid(topology: Topology, collective: str, data: st.DataObject) -> None:
-    """Whenever it is to be there, and however it is cut: all comes, once, and the judge agrees."""
+    """For any target time and number of pieces the plan passes verification."""
+    # If the network is the faster path inside a chassis, ranks have no ports for their chassis.
+    assume(topology.links[0].alpha_us <= topology.links[-1].alpha_us)
     size = topology.ranks * data.draw(st.integers(64, 50_000))
-    problem, placing, floor = placing_of(topology, collective, size)
+    problem, placing, floor = build_placement(topology, collective, size)
     machine = find_chassis(problem)
     if len(topology.chassis) < 2:
         assert machine is None
@@ -38,7 +40,7 @@ def test_egress_gather_is_valid(topology: Topology, collective: str, data: st.Da
     assert found == plan_egress_gather(machine, placing.dual, found.plan.chunks, horizon)
     placing.plan, placing.sends = found.plan, place_plan(problem, found.plan, placing.directions)
     placing.ticks = max(one.arrival for one in placing.sends)
-    schedule = right(placing, topology, collective)
+    schedule = verified_schedule(placing, topology, collective)
     assert schedule.finish * schedule.tick_ps >= floor * _PS_PER_US * (1 - 1e-9)
 
 
@@ -48,7 +50,7 @@ def test_egress_gather_is_valid(topology: Topology, collective: str, data: st.Da
 )
 def test_late_chunks_come_first(machine: str, size: int, pieces: int, within: float) -> None:
     """Late data for a whole chassis take less time than in a plan made forwards."""
-    problem, placing, floor = placing_of(resolve_topology(machine), "allgather", size)
+    problem, placing, floor = build_placement(resolve_topology(machine), "allgather", size)
     floor = max(floor, float(ingress_relay_us(problem)))
     own = find_chassis(problem)
     assert own is not None
@@ -68,15 +70,17 @@ def test_late_chunks_come_first(machine: str, size: int, pieces: int, within: fl
 def test_machines_that_are_no_chassis() -> None:
     """A single switch, rails that some ranks lack, and links alone are not supported."""
     for machine in ("dgx2", "switch:4x2", "dgx1", "ndv2x2", "teccl-amdx2"):
-        assert find_chassis(placing_of(resolve_topology(machine), "allgather", 1000)[0]) is None
+        assert (
+            find_chassis(build_placement(resolve_topology(machine), "allgather", 1000)[0]) is None
+        )
     two = resolve_topology("dgx2:2")
     without = replace(two, chassis=())
-    assert find_chassis(placing_of(without, "allgather", 1000)[0]) is None
+    assert find_chassis(build_placement(without, "allgather", 1000)[0]) is None
 
 
 def test_time_that_is_over_leaves_no_plan() -> None:
     """It is asked between looks, and there are many of those."""
-    problem, placing, floor = placing_of(resolve_topology("dgx2:2"), "allgather", 31_250)
+    problem, placing, floor = build_placement(resolve_topology("dgx2:2"), "allgather", 31_250)
     own = find_chassis(problem)
     assert own is not None
     assert plan_egress_gather(own, placing.dual, 64, floor, lambda: True).plan is None
@@ -86,7 +90,7 @@ def test_time_that_is_over_leaves_no_plan() -> None:
 @given(chassis(), st.sampled_from([200, 333, 1021]))
 def test_chunks_are_of_sizes_that_waste_few_bytes(topology: Topology, each: int) -> None:
     """All parts are of one size: there are as many as were tried, or some more that are shorter."""
-    _, placing, floor = placing_of(topology, "allgather", each)
+    _, placing, floor = build_placement(topology, "allgather", each)
     placing.schedule_by_matching(floor, 0.0001, 0.0, 12.0)
     assert placing.plan is not None
     (size,), parts = set(placing.plan.sizes), placing.plan.chunks

@@ -30,7 +30,7 @@ from sccl.synth.packing.schedules.schedule_builder import ScheduleBuilder
 from sccl.synth.packing.schedules.send_plans import PlacedSend, PlacementDirection
 from sccl.synth.packing.schedules.time_slots import rounded_slots
 from sccl.topo import resolve_topology
-from tests.kit.executed import is_right
+from tests.kit.schedule_executor import executes_correctly
 
 FLUID = registry.load("fluid")
 
@@ -150,7 +150,7 @@ def test_few_alphas_meet_the_bound(machine: str, most: float) -> None:
     assert best.bound.lower_bound is not None
     assert float(best.bound.objective) <= most * float(best.bound.lower_bound)
     assert isinstance(best.plan, Schedule)
-    assert is_right(best.plan)
+    assert executes_correctly(best.plan)
 
 
 @pytest.mark.parametrize("machine", ["ring:4", "switch:4x2", "hypercube:3"])
@@ -164,7 +164,7 @@ def test_schedules_are_right_and_the_same_each_time(machine: str, size: int) -> 
     assert one is not None
     assert two is not None
     assert isinstance(one.plan, Schedule)
-    assert is_right(one.plan)
+    assert executes_correctly(one.plan)
     assert one.plan == two.plan
 
 

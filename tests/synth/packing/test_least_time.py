@@ -61,12 +61,12 @@ from sccl.synth.packing.schedules.time_slots import (
 )
 from sccl.synth.scheduling.problem import build_problem as pose_chunks
 from sccl.topo import resolve_topology
-from tests.kit.brief import begun_briefly
-from tests.kit.executed import is_right
+from tests.kit.exhaustive_orders import best_objective
 from tests.kit.nightly import seed as seed_of
 from tests.kit.nightly import times
 from tests.kit.optimum_cases import draw_switched
-from tests.kit.orders import shortest
+from tests.kit.schedule_executor import executes_correctly
+from tests.kit.small_budgets import small_tacos_budget
 from tests.kit.strategies import specs, topologies, unequal
 
 FLUID = registry.load("fluid")
@@ -98,7 +98,7 @@ def test_links_at_the_root_are_busy_from_the_start_to_the_end(collective: str, s
 
 @settings(max_examples=times(25, by_day=13))
 @given(st.data())
-@begun_briefly()
+@small_tacos_budget()
 def test_schedules_are_right_and_no_faster_than_the_bound(data: st.DataObject) -> None:
     topology = data.draw(unequal() | topologies(max_ranks=5))
     spec = data.draw(specs(topology.ranks))
@@ -113,7 +113,7 @@ def test_schedules_are_right_and_no_faster_than_the_bound(data: st.DataObject) -
     plan = best.plan
     assert isinstance(plan, Schedule)
     assert violations(plan) == []
-    assert is_right(plan)
+    assert executes_correctly(plan)
     assert best.bound.lower_bound is not None
     assert best.bound.lower_bound <= best.bound.objective
     assert replay(plan).finish == plan.finish
@@ -121,7 +121,7 @@ def test_schedules_are_right_and_no_faster_than_the_bound(data: st.DataObject) -
 
 @settings(max_examples=times(20, by_day=6))
 @given(st.data())
-@begun_briefly()
+@small_tacos_budget()
 def test_no_schedule_of_others_is_faster_than_its_bound(data: st.DataObject) -> None:
     topology = data.draw(unequal() | topologies(max_ranks=5))
     collective = data.draw(st.sampled_from(["allgather", "alltoall", "broadcast", "reducescatter"]))
@@ -162,7 +162,7 @@ def test_no_cut_into_chunks_is_faster_and_what_is_found_is_as_fast_as_any(
         )
         clock = Clock.from_topology(machine, tuple(10_000 * part for part in cut))
         posed = pose_chunks(machine, spec.at(1), clock)
-        best.append(Fraction(shortest(posed) * posed.unit, 10**6))
+        best.append(Fraction(best_objective(posed) * posed.unit, 10**6))
     outcome = registry.plan(FLUID, Request(machine, spec, 10_000), FLUID.Options(gap=0.01))
     one = outcome.best if isinstance(outcome, Inconclusive) else outcome
     assert isinstance(one, Solution)
@@ -310,7 +310,7 @@ def test_many_ranks_without_structure_have_a_schedule(collective: str, above: fl
     best = found(Topology("odd", 16, links, 0.5, 10.0), collective, 160_000)
     assert isinstance(best.plan, Schedule)
     assert violations(best.plan) == []
-    assert is_right(best.plan)
+    assert executes_correctly(best.plan)
     assert least_of(best.bound) <= float(best.bound.objective) < above * least_of(best.bound)
 
 
@@ -330,7 +330,7 @@ def test_allreduce_where_links_differ_by_direction() -> None:
     best = found(Topology("turn", 3, links, 0.5, 10.0), "allreduce", 30_000)
     assert isinstance(best.plan, Schedule)
     assert violations(best.plan) == []
-    assert is_right(best.plan)
+    assert executes_correctly(best.plan)
     assert least_of(best.bound) <= float(best.bound.objective) < 1.5 * least_of(best.bound)
 
 
@@ -553,7 +553,7 @@ def test_machines_that_are_alike_everywhere(
     assert outcome.bound.gap is not None
     assert outcome.bound.gap <= gap
     assert isinstance(outcome.plan, Schedule)
-    assert is_right(outcome.plan) if machine != "ndv2:8" else not violations(outcome.plan)
+    assert executes_correctly(outcome.plan) if machine != "ndv2:8" else not violations(outcome.plan)
 
 
 def test_symmetries_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ from sccl.synth.packing.schedules.flow_problem import build_flow_problem
 from sccl.synth.packing.schedules.port_matching import has_ports, plan_port_matching
 from sccl.topo import resolve_topology
 from tests.kit.nightly import times
-from tests.kit.placings import chassis, placing_of, right
+from tests.kit.placements import build_placement, chassis, verified_schedule
 
 FLUID = registry.load("fluid")
 
@@ -30,10 +30,10 @@ FLUID = registry.load("fluid")
 def test_port_matching_is_valid(topology: Topology, collective: str, data: st.DataObject) -> None:
     """For any chassis, and never faster than the lower bound."""
     size = topology.ranks * data.draw(st.integers(64, 50_000))
-    _, placing, floor = placing_of(topology, collective, size)
+    _, placing, floor = build_placement(topology, collective, size)
     spare = data.draw(st.sampled_from([0.0, floor, 2 * floor]))
     us = placing.schedule_by_matching(floor, 0.0, spare, 1.0)
-    schedule = right(placing, topology, collective)
+    schedule = verified_schedule(placing, topology, collective)
     assert us == pytest.approx(schedule.finish * schedule.tick_ps / 10**6)
     assert us >= floor * (1 - 1e-9)
 
@@ -50,7 +50,7 @@ def test_switch_has_matchings_all_the_time(ranks: int, pieces: int) -> None:
         25.0,
         switches=(Switch("one"),),
     )
-    problem, placing, floor = placing_of(switch, "allgather", 1000 * pieces)
+    problem, placing, floor = build_placement(switch, "allgather", 1000 * pieces)
     assert has_ports(problem)
     assert placing.schedule_by_matching(floor, 0.0, 0.0, 1.0) == pytest.approx(floor)
     assert placing.plan is not None
@@ -69,12 +69,12 @@ def test_switch_has_matchings_all_the_time(ranks: int, pieces: int) -> None:
 def test_chassis_with_slow_links_between_them(machine: str, size: int, within: float) -> None:
     """TE-CCL's DGX-2 in the time that no chunking beats, where placing packings lost 8 %."""
     topology = resolve_topology(machine)
-    _, placing, floor = placing_of(topology, "allgather", size)
+    _, placing, floor = build_placement(topology, "allgather", size)
     assert placing.schedule_by_matching(floor, 0.055, 0.0, 1.0) <= floor * (1.055 + 0.02)
     assert placing.schedule_by_matching(floor, within, 0.0, 1.0) <= floor * (1 + within) * (
         1 + 1e-6
     )
-    right(placing, topology, "allgather")
+    verified_schedule(placing, topology, "allgather")
 
 
 def planned(topology: Topology, size: int, *, units: float | None = None) -> Outcome:
@@ -102,7 +102,7 @@ def test_same_comes_out_twice() -> None:
 def test_time_that_is_over_leaves_the_first_schedule() -> None:
     """A matching always exists, because late data are no finer chunks."""
     topology = resolve_topology("dgx2:2")
-    problem, placing, floor = placing_of(topology, "allgather", 31_250)
+    problem, placing, floor = build_placement(topology, "allgather", 31_250)
     late = replace(placing, deadline_passed=lambda: True)
     late.schedule_by_matching(floor, 0.0, 0.0, 1.0)
     assert late.plan is None or late.plan.chunks == 1

@@ -46,8 +46,8 @@ from sccl.synth.syncoll.sweep import sweep
 from sccl.tasks.limits import find_limits
 from sccl.topo import resolve_topology
 from sccl.topo.degrade import remove_parts
-from tests.kit.brief import attained_briefly
 from tests.kit.nightly import times
+from tests.kit.small_budgets import small_limit_budget
 from tests.kit.strategies import topologies
 
 
@@ -240,7 +240,7 @@ def asked() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(("machine", "last", "name"), list(asked()))
-@attained_briefly()
+@small_limit_budget()
 def test_limit_frontiers(machine: str, last: int, name: str) -> None:
     topology = resolve_topology(machine)
     spec = named_spec(name, topology.ranks)

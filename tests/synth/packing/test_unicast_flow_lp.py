@@ -42,8 +42,8 @@ from sccl.synth.packing.schedules.time_slots import (
 from sccl.synth.packing.schedules.unicast_flow_lp import FlowProgram, is_unicast
 from sccl.topo import resolve_topology
 from tests.kit.commands import sccl
-from tests.kit.executed import is_right
 from tests.kit.nightly import times
+from tests.kit.schedule_executor import executes_correctly
 from tests.kit.strategies import specs, topologies, unequal
 
 TECCL = registry.load("teccl")
@@ -159,7 +159,7 @@ def test_schedules_of_flows_are_right_and_no_faster_than_the_bound(data: st.Data
         return
     assert isinstance(found.plan, Schedule)
     assert violations(found.plan) == []
-    assert is_right(found.plan)
+    assert executes_correctly(found.plan)
     assert found.bound.lower_bound is not None
     assert found.bound.lower_bound <= found.bound.objective
     assert replay(found.plan).finish == found.plan.finish
@@ -286,7 +286,7 @@ def test_other_solvers_find_flows_too(solver: str) -> None:
     found = planned(resolve_topology("dgx1"), "alltoall", 10**6, solver=solver, gap=0.1)
     assert gap_of(found) <= 0.1
     assert isinstance(found.plan, Schedule)
-    assert is_right(found.plan)
+    assert executes_correctly(found.plan)
 
 
 def test_unsolvable_flow_program_is_rejected() -> None:

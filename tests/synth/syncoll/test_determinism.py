@@ -17,7 +17,7 @@ from sccl.core.instance import Instance
 from sccl.synth.syncoll import solve, symmetric_search
 from sccl.topo import resolve_topology
 from sccl.topo.symmetry.group_choice import candidate_groups
-from tests.kit.load import load
+from tests.kit.busy_cores import keep_cores_busy
 from tests.kit.paths import PROGRAMS
 
 PROGRAM = PROGRAMS / "synthesisers.py"
@@ -86,6 +86,6 @@ def test_symmetric_synthesis_finds_one_algorithm_in_twelve_runs(
     topology, (chunks, steps, rounds) = resolve_topology(machine), size
     instance = Instance(topology, named_spec(collective, topology.ranks).at(chunks), steps, rounds)
     some = candidate_groups(topology, instance.collective, "auto")
-    with load():
+    with keep_cores_busy():
         found = [symmetric_search.answer(instance, some, solve.Effort()) for _ in range(12)]
     assert len({one.algorithm for one in found if isinstance(one, Sat)}) == 1

@@ -19,7 +19,7 @@ from sccl.synth.syncoll.encoding_qflia import smtlib_text
 from sccl.synth.syncoll.encoding_time_indexed import TransferModel, encode
 from sccl.synth.syncoll.solve_cadical import build_clauses
 from sccl.synth.syncoll.solve_z3 import encode_paper
-from tests.kit.bank import BANK, Case
+from tests.kit.solver_cases import BANK, Case
 
 Schedule = frozenset[tuple[int, int, int, int]]
 """Sends as (chunk, src, dst, step)."""

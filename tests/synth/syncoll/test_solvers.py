@@ -19,7 +19,7 @@ from sccl.synth.syncoll import solve
 from sccl.synth.syncoll.encoding_time_indexed import count_variables, encode
 from sccl.topo import resolve_topology
 from sccl.topo.symmetry.group_choice import candidate_groups
-from tests.kit.bank import BANK, Case, check_backend
+from tests.kit.solver_cases import BANK, Case, check_backend
 
 SOLVERS = [name for name in solve.names() if name != "portfolio"]
 SENT = [

@@ -25,8 +25,8 @@ from sccl.synth.common.contract import Request
 from sccl.synth.taccl.sketch_restriction import RestrictedMachine, SketchRestriction
 from sccl.topo import resolve_topology
 from tests.kit.commands import sccl
-from tests.kit.executed import is_right
 from tests.kit.nightly import times
+from tests.kit.schedule_executor import executes_correctly
 from tests.kit.sketched import nodes_of
 
 ONE = Sketch("one", 2, relays=RelayRules(((0, (1,)),)), rotations=(Rotation(8, 16),))
@@ -65,7 +65,7 @@ def test_schedules_are_of_the_whole_machine_and_keep_to_the_sketch(data: st.Data
     assert isinstance(plan, Schedule)
     assert plan.topology == topology
     assert violations(plan) == []
-    assert is_right(plan)
+    assert executes_correctly(plan)
     assert found.bound.lower_bound is not None
     assert found.bound.lower_bound <= found.bound.objective
     assert found.bound.scope.endswith("within sketch drawn")

@@ -35,10 +35,10 @@ from sccl.synth.taccl.parallel_schedule import schedule_in_parallel
 from sccl.synth.taccl.routing import allowed_routes, resource_loads, shortest_routes, solve_routing
 from sccl.synth.taccl.suggest import Suggestions
 from sccl.topo import resolve_topology
-from tests.kit.brief import begun_briefly
-from tests.kit.executed import is_right
 from tests.kit.nightly import times
+from tests.kit.schedule_executor import executes_correctly
 from tests.kit.sketched import nodes_of
+from tests.kit.small_budgets import small_tacos_budget
 from tests.kit.strategies import specs, topologies, unequal
 
 TACCL = registry.load("taccl")
@@ -63,7 +63,7 @@ def planned(
 
 @settings(max_examples=times(20))
 @given(st.data())
-@begun_briefly()
+@small_tacos_budget()
 def test_schedules_are_right_and_no_faster_than_their_bound(data: st.DataObject) -> None:
     topology = data.draw(unequal() | topologies(max_ranks=5))
     spec = data.draw(specs(topology.ranks))
@@ -78,7 +78,7 @@ def test_schedules_are_right_and_no_faster_than_their_bound(data: st.DataObject)
     plan = best.plan
     assert isinstance(plan, Schedule)
     assert violations(plan) == []
-    assert is_right(plan)
+    assert executes_correctly(plan)
     assert best.bound.lower_bound is not None
     assert best.bound.lower_bound <= best.bound.objective
     assert replay(plan).finish == plan.finish
@@ -87,7 +87,7 @@ def test_schedules_are_right_and_no_faster_than_their_bound(data: st.DataObject)
 
 @settings(max_examples=times(25, by_day=6))
 @given(st.composite(nodes_of)(), st.sampled_from(["allgather", "alltoall", "reducescatter"]))
-@begun_briefly()
+@small_tacos_budget()
 def test_plans_keep_to_their_sketch(drawn: tuple[Topology, Sketch], collective: str) -> None:
     topology, sketch = drawn
     assert sketch.relays is not None
@@ -354,7 +354,7 @@ def test_there_is_something_to_keep_before_anything_is_bounded(
     assert outcome.reason == "interrupted"
     assert outcome.best is not None
     assert isinstance(outcome.best.plan, Schedule)
-    assert is_right(outcome.best.plan)
+    assert executes_correctly(outcome.best.plan)
     assert outcome.best.bound.lower_bound is not None
     assert 0 < outcome.best.bound.lower_bound <= outcome.best.bound.objective
 

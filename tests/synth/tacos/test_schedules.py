@@ -22,8 +22,8 @@ from sccl.synth.common import registry
 from sccl.synth.common.contract import Request
 from sccl.synth.tacos import Options, planner, restarts
 from sccl.topo import resolve_topology
-from tests.kit.executed import is_right
 from tests.kit.nightly import times
+from tests.kit.schedule_executor import executes_correctly
 from tests.kit.strategies import reductions, specs, topologies, unequal
 from tests.kit.tacos import found, schedule
 
@@ -45,7 +45,7 @@ def test_schedules_are_right_and_no_faster_than_the_bound(data: st.DataObject) -
         raise
     plan = schedule(best)
     assert violations(plan) == []
-    assert is_right(plan)
+    assert executes_correctly(plan)
     assert best.bound.objective == Fraction(plan.finish * plan.tick_ps, 10**6)
     assert best.bound.lower_bound is not None
     assert best.bound.lower_bound <= best.bound.objective
@@ -59,7 +59,7 @@ def test_sums_of_some_ranks_pass_only_who_has_something_to_add_or_pass_on(
     machine = data.draw(unequal() | topologies(max_ranks=6))
     spec, chunks = data.draw(reductions(machine.ranks)), data.draw(st.integers(1, 3))
     improve = data.draw(st.sampled_from([0.0, 0.01]))
-    assert is_right(schedule(found(machine, spec, 1000, chunks=chunks, improve=improve)))
+    assert executes_correctly(schedule(found(machine, spec, 1000, chunks=chunks, improve=improve)))
 
 
 def test_useless_transfers_are_removed() -> None:
@@ -68,7 +68,7 @@ def test_useless_transfers_are_removed() -> None:
     spec = custom_spec(CustomCollectiveWire(name="some", ranks=4, pre=pre, post=post), "here")
     machine = resolve_topology("ring:4")
     plan = schedule(found(machine, spec, 60_000, chunks=2))
-    assert is_right(plan)
+    assert executes_correctly(plan)
     ends = [machine.links[link].edge for link in plan.link.tolist()]
     rows = list(zip(plan.chunk.tolist(), ends, strict=True))
     passed_on = {(chunk, src) for chunk, (src, _) in rows}
@@ -137,7 +137,7 @@ def test_rooted_collectives_come_close_to_the_bound(name: str, most: float) -> N
 def test_alltoall_comes_near_the_work_of_all_links(name: str, most: float) -> None:
     machine = resolve_topology(name)
     best = found(machine, named_spec("alltoall", machine.ranks), chunks=2)
-    assert is_right(schedule(best))
+    assert executes_correctly(schedule(best))
     assert best.bound.gap is not None
     assert best.bound.gap <= most
 
@@ -183,7 +183,7 @@ def test_chunk_comes_over_a_dear_link_where_those_between_have_no_use_for_it() -
     machine = Topology("by-pass", 5, tuple(links), 1.0, 1e6)
     wire = CustomCollectiveWire(name="two", ranks=5, pre=((0, 0),), post=((0, 1), (0, 2)))
     plan = schedule(found(machine, custom_spec(wire, "here"), 1))
-    assert is_right(plan)
+    assert executes_correctly(plan)
     assert plan.num_sends == 2
 
 
@@ -193,7 +193,7 @@ def test_bus_of_links_with_other_lags_bears_the_way_back_too() -> None:
     bus = Budget("bus", ((1, 0), (2, 0)), 1, 262.144)
     machine = Topology("lags", 3, (*links, *back), 0.0, 1.0, budgets=(bus,))
     plan = schedule(found(machine, named_spec("reduce", 3), 1 << 20, alpha="travels"))
-    assert is_right(plan)
+    assert executes_correctly(plan)
 
 
 def test_allreduce_is_a_reducescatter_and_then_an_allgather() -> None:
@@ -244,7 +244,7 @@ def test_rematching_never_increases_the_time(machine: Topology, collective: str)
         ]
         finish = [best.bound.objective for best in each]
         assert finish == sorted(finish, reverse=True)
-        assert all(is_right(schedule(best)) for best in each)
+        assert all(executes_correctly(schedule(best)) for best in each)
         assert len({best.bound.lower_bound for best in each}) == 1
 
 
@@ -292,7 +292,7 @@ def test_interrupted_search_returns_the_best_so_far(
     outcome = planner.plan(request, Options(restarts=9, jobs=jobs), Effort(), lambda _: None)
     assert isinstance(outcome, Inconclusive)
     assert outcome.best is not None
-    assert is_right(schedule(outcome.best))
+    assert executes_correctly(schedule(outcome.best))
 
 
 def test_interrupt_before_anything_is_found_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -322,7 +322,7 @@ def test_unreachable_rank_is_reported(name: str) -> None:
     uneven = replace(apart, links=(*both_ways, Link(0, 2, 1, 1.0, 2.0)))
     for machine in (apart, uneven):
         if machine is uneven and name in {"broadcast", "scatter"}:
-            assert is_right(schedule(found(machine, named_spec(name, 3))))
+            assert executes_correctly(schedule(found(machine, named_spec(name, 3))))
         else:
             with pytest.raises(UnreachableError, match="no path"):
                 found(machine, named_spec(name, 3))

@@ -32,8 +32,8 @@ from sccl.synth.tacos.round_log import log_to_sends
 from sccl.synth.tacos.tail_rematching import rematch_tail
 from sccl.synth.tacos.transversal_matching import NOT_HELD, TransversalState, match_rounds
 from sccl.topo import resolve_topology
-from tests.kit.executed import is_right
 from tests.kit.nightly import times
+from tests.kit.schedule_executor import executes_correctly
 from tests.kit.tacos import found, schedule
 
 
@@ -70,7 +70,7 @@ def test_rematched_schedule_is_valid_and_no_later(seed: int, name: str) -> None:
     assert better <= finish
     plan = schedule(of.build_result(better, others, of.lower_bound(better)))
     assert plan.finish == better
-    assert is_right(plan)
+    assert executes_correctly(plan)
     assert violations(plan) == []
 
 

@@ -22,7 +22,7 @@ from sccl.synth.teccl.astar import EpochSearch
 from sccl.synth.teccl.epochs import build_epochs, epoch_length
 from sccl.synth.teccl.milp import EpochMilp, EpochState, MilpResult, OutOfTimeError
 from sccl.topo import resolve_topology
-from tests.kit.executed import is_right
+from tests.kit.schedule_executor import executes_correctly
 
 TECCL = registry.load("teccl")
 
@@ -74,7 +74,7 @@ def test_rounds_that_do_not_end_leave_what_list_scheduling_found(
     nothing = MilpResult(None, refuted=False, effort_units=0.0)
     monkeypatch.setattr(EpochMilp, "solve", lambda *_: nothing)
     plan, by = rounds_of(ring)
-    assert is_right(plan)
+    assert executes_correctly(plan)
     assert by == ["list scheduling"]
     monkeypatch.setattr(astar, "MAX_VARIABLES", 200)  # of twice as many epochs it is more
     assert rounds_of(ring)[0] == plan

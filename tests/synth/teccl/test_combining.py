@@ -43,8 +43,8 @@ from sccl.synth.teccl.options import Options
 from sccl.synth.teccl.phase_search import PhaseSearch, ProgressListeners, build_phase
 from sccl.synth.teccl.rerooting import reroot_chains
 from sccl.topo import resolve_topology
-from tests.kit.executed import is_right
 from tests.kit.nightly import times
+from tests.kit.schedule_executor import executes_correctly
 from tests.kit.strategies import topologies, unequal
 
 TECCL = registry.load("teccl")
@@ -82,7 +82,7 @@ def test_reductions_are_valid_and_respect_the_bound(data: st.DataObject) -> None
     plan = found.plan
     assert isinstance(plan, Schedule)
     assert violations(plan) == []
-    assert topology.switches or is_right(plan)
+    assert topology.switches or executes_correctly(plan)
     assert replay(plan).finish == plan.finish
     assert found.bound.lower_bound is not None
     assert found.bound.lower_bound <= found.bound.objective
@@ -193,7 +193,7 @@ def check_chain(posed: SchedulingProblem, sends: Sequence[ChainSend]) -> None:
     plan = whole.to_result().plan
     assert isinstance(plan, Schedule)
     assert (violations(plan), plan.finish) == ([], whole.finish)
-    assert is_right(plan)
+    assert executes_correctly(plan)
 
 
 @settings(max_examples=times(50))

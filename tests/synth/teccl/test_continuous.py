@@ -27,10 +27,10 @@ from sccl.synth.scheduling.neighborhoods import NeighborhoodSearch
 from sccl.synth.scheduling.problem import ChunkSend, SchedulingProblem, build_problem
 from sccl.synth.teccl import phase_search
 from sccl.topo import resolve_topology
-from tests.kit.brief import begun_briefly
-from tests.kit.executed import is_right
+from tests.kit.exhaustive_orders import best_objective
 from tests.kit.nightly import times
-from tests.kit.orders import shortest
+from tests.kit.schedule_executor import executes_correctly
+from tests.kit.small_budgets import small_tacos_budget
 from tests.kit.strategies import specs, topologies, unequal
 
 TECCL = registry.load("teccl")
@@ -54,7 +54,7 @@ def found(
 
 @settings(max_examples=times(25, by_day=6))
 @given(st.data())
-@begun_briefly()
+@small_tacos_budget()
 def test_schedules_are_right_and_no_faster_than_their_bound(data: st.DataObject) -> None:
     topology = data.draw(unequal() | topologies(max_ranks=5))
     spec = data.draw(specs(topology.ranks))
@@ -72,7 +72,7 @@ def test_schedules_are_right_and_no_faster_than_their_bound(data: st.DataObject)
     plan = best.plan
     assert isinstance(plan, Schedule)
     assert violations(plan) == []
-    assert is_right(plan)
+    assert executes_correctly(plan)
     assert best.bound.lower_bound is not None
     assert best.bound.lower_bound <= best.bound.objective
     assert replay(plan).finish == plan.finish
@@ -96,7 +96,7 @@ def test_best_of_small_machines_is_that_of_all_orders(data: st.DataObject) -> No
     plan = outcome.plan
     assert isinstance(plan, Schedule)
     posed = build_problem(topology, plan.collective, plan.clock)
-    assert plan.finish == shortest(posed) * posed.unit
+    assert plan.finish == best_objective(posed) * posed.unit
 
 
 @pytest.mark.parametrize(
@@ -256,11 +256,11 @@ def test_best_by_priorities_is_that_of_all_orders(data: st.DataObject) -> None:
     assert found.is_optimal
     plan = found.plan
     assert isinstance(plan, Schedule)
-    assert is_right(plan)
+    assert executes_correctly(plan)
     posed = build_problem(
         topology, plan.collective, plan.clock, [n for _, n in spec.parts], weights
     )
-    best = Fraction(shortest(posed) * posed.unit * plan.tick_ps, 10**6 * sum(weights))
+    best = Fraction(best_objective(posed) * posed.unit * plan.tick_ps, 10**6 * sum(weights))
     assert found.bound.objective == found.bound.lower_bound == best
 
 

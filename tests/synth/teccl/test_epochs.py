@@ -33,8 +33,8 @@ from sccl.synth.teccl.astar import EpochSearch
 from sccl.synth.teccl.epochs import Epochs, build_epochs, epoch_length
 from sccl.synth.teccl.milp import EpochMilp, MilpResult, OutOfTimeError
 from sccl.topo import resolve_topology
-from tests.kit.executed import is_right
 from tests.kit.nightly import times
+from tests.kit.schedule_executor import executes_correctly
 from tests.kit.strategies import topologies, unequal
 
 TECCL = registry.load("teccl")
@@ -133,7 +133,7 @@ def test_schedules_are_right_and_no_faster_than_their_bound(data: st.DataObject)
     )
     plan = plan_of(best)
     assert violations(plan) == []
-    assert topology.switches or is_right(plan)
+    assert topology.switches or executes_correctly(plan)
     assert best.bound.lower_bound is not None
     assert best.bound.lower_bound <= best.bound.objective
     assert replay(plan).finish == plan.finish
@@ -341,7 +341,7 @@ def test_programs_say_what_models_of_clauses_do(solver: str, model: str) -> None
     ring = resolve_topology("ring:4")
     told: dict[str, Any] = {"model": model, "epoch": "slowest", "epochs": 12}
     found, events = planned(ring, "allgather", 4000, solver=solver, **told)
-    assert is_right(plan_of(found))
+    assert executes_correctly(plan_of(found))
     if model == "milp":
         assert counted(events) == counted(planned(ring, "allgather", 4000, **told)[1])
         with pytest.raises(ParameterError, match=r"1 epoch of .* too few"):

@@ -35,8 +35,8 @@ from sccl.synth.teccl.milp import EpochMilp
 from sccl.synth.teccl.time_varying_epochs import build_varying_epochs
 from sccl.synth.teccl.time_varying_problem import with_varying_bandwidth
 from sccl.topo import resolve_topology
-from tests.kit.brief import begun_briefly
 from tests.kit.nightly import times
+from tests.kit.small_budgets import small_tacos_budget
 from tests.kit.strategies import bandwidths, topologies, unequal
 
 TECCL = registry.load("teccl")
@@ -56,7 +56,7 @@ def less(
     return VariableBandwidth((BandwidthInterval(links, *times, Fraction(fraction)),), "b.json")
 
 
-@begun_briefly()
+@small_tacos_budget()
 def asked(
     topology: Topology,
     collective: str,

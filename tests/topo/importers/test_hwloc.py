@@ -74,7 +74,7 @@ def test_any_bytes_are_read_or_refused(content: bytes) -> None:
         read(text, HINTS)
 
 
-def test_a_dgx2_is_the_catalogues() -> None:
+def test_dgx2_equals_the_catalog() -> None:
     """Six links of each of 16 V100 to switches, as hwloc describes a DGX-2."""
     text = written(Machine({}, 3, tuple(range(16)))).replace("NVIDIA A100-SXM4-40GB", "Tesla V100")
     found, own = read(text, HINTS).topology, resolve_topology("dgx2")

@@ -232,7 +232,7 @@ def test_more_links_than_a_gpu_can_have_are_rejected(
         read(_amd_smi(bus_ids, LINK_TYPE=pairs), Hints("m", gpu=gpu))
 
 
-def test_an_mi300a_is_known() -> None:
+def test_mi300a_is_known() -> None:
     speeds = dict.fromkeys(PAIRS, "64000-128000")
     text = _amd_smi(BUS_IDS, LINK_TYPE=XGMI_PAIRS, NUMA_BW=speeds)
     found = read(text, Hints("machine", gpu="MI300A"))

@@ -14,7 +14,7 @@ import pytest
 
 from sccl.tasks.scripting import compile_plan
 from sccl.torch_backend.script import format_script
-from tests.kit.enforced import ops_of, plan_of
+from tests.kit.planned_jobs import build_ops, build_plan
 from tests.kit.torch_jobs import finished, run_job
 
 RANKS = 2
@@ -61,9 +61,9 @@ def test_calls_go_in_the_order_of_the_plan(
     Work after a call follows everything that the plan has before it, and waits for a failed call
     raise. Merged calls run one after the other.
     """
-    (op, _), *_ = ops_of(RANKS)
+    (op, _), *_ = build_ops(RANKS)
     ops = [(replace(op, id=f"allreduce-{size}", count=size), "whole") for size in SIZES]
-    script = compile_plan(plan_of(ops, RANKS, rows=rows))
+    script = compile_plan(build_plan(ops, RANKS, rows=rows))
     backwards = msgspec.structs.replace(script, order=tuple(reversed(script.order)))
     (tmp_path / "script.json").write_text(format_script(backwards))
     asked, *told = said("newest", env={"SCCL_SCRIPT": str(tmp_path / "script.json")})

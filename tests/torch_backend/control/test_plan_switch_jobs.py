@@ -15,9 +15,9 @@ import pytest
 
 from sccl.tasks.scripting import compile_plan
 from sccl.torch_backend.script import PlanScript, ScriptMotif, format_script
-from tests.kit.enforced import ops_of, plan_of
 from tests.kit.nightly import is_night, times
 from tests.kit.paths import PROGRAMS
+from tests.kit.planned_jobs import build_ops, build_plan
 from tests.kit.processes import PATIENCE_S, Pipe
 from tests.kit.torch_jobs import autoloading, environment, finished, interpreter, run_job
 
@@ -49,12 +49,12 @@ class Run:
     said: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        ops = ops_of(RANKS)
+        ops = build_ops(RANKS)
         own, other = [ops[0], ops[6]], [(replace(ops[0][0], count=50), "whole"), ops[6]]
-        self.write("a", after_one_alone(compile_plan(plan_of(own, RANKS))))
-        self.write("b", after_one_alone(compile_plan(plan_of(own, RANKS, first=2))))
-        self.write("other", compile_plan(plan_of(other, RANKS)))
-        self.write("four", compile_plan(plan_of(ops_of(4)[:1], 4)))
+        self.write("a", after_one_alone(compile_plan(build_plan(own, RANKS))))
+        self.write("b", after_one_alone(compile_plan(build_plan(own, RANKS, first=2))))
+        self.write("other", compile_plan(build_plan(other, RANKS)))
+        self.write("four", compile_plan(build_plan(build_ops(4)[:1], 4)))
         self.write("none", PlanScript(ranks=RANKS))
         (self.folder / "damaged").write_text("{}")
 

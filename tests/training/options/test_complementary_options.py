@@ -26,8 +26,8 @@ from sccl.training.scheduling.workload_problem import PlanningJob
 from sccl.training.validate.plan_bound import find_plan_bound_fault
 from sccl.training.validate.plan_faults import find_faults
 from sccl.training.validate.step_plan_faults import find_step_plan_fault
-from tests.kit.brief import begun_briefly
 from tests.kit.nightly import times
+from tests.kit.small_budgets import small_tacos_budget
 from tests.kit.workloads import calling, comm
 
 MB = 2**18
@@ -52,7 +52,7 @@ def step(one: str, other: str, size: int, more: int) -> Workload:
 
 
 @cache
-@begun_briefly()
+@small_tacos_budget()
 def finish(machine: str, pair: tuple[str, str], size: int, more: int, *, beside: bool) -> int:
     """Return the least known time of both."""
     workload = step(*pair, size, more)
@@ -70,7 +70,7 @@ def is_beside(option: Option) -> bool:
 
 
 @pytest.mark.parametrize("machine", [DGX, HGX])
-@begun_briefly()
+@small_tacos_budget()
 def test_option_is_carried_on_what_another_one_leaves(machine: str) -> None:
     """On links that the other does not use, or on parts of those that it does not fill."""
     workload = step("allreduce", "alltoall", MB, MB)
@@ -90,7 +90,7 @@ def test_option_is_carried_on_what_another_one_leaves(machine: str) -> None:
 
 @pytest.mark.parametrize("pair", PAIRS)
 @pytest.mark.parametrize("machine", [DGX, HGX])
-@begun_briefly()
+@small_tacos_budget()
 def test_complementary_option_fits_the_remaining_bandwidth(
     machine: str, pair: tuple[str, str]
 ) -> None:

@@ -33,7 +33,7 @@ from sccl.view.charts.frontier_marks import build_marks
 from sccl.view.charts.label_placement import Frame, dot_area
 from sccl.view.charts.proved_regions import bound_lines
 from tests.kit.charts import ALLGATHER, BROADCAST, rows_of, values
-from tests.kit.found import frontier
+from tests.kit.easy_algorithms import frontier
 from tests.kit.nightly import times
 from tests.kit.svg import overlapping
 

@@ -13,7 +13,7 @@ from sccl.topo import resolve_topology
 from sccl.view.chart_files import render_svg
 from sccl.view.charts import arrival_chart, utilization_chart
 from tests.kit.charts import one_step, rows_of
-from tests.kit.found import frontier
+from tests.kit.easy_algorithms import frontier
 
 
 def test_utilisation_is_of_lanes_and_rounds() -> None:

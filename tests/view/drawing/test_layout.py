@@ -147,7 +147,7 @@ def test_smallest_grid_is_one(name: str) -> None:
     assert len({x for x, _ in drawn.positions}) == len({y for _, y in drawn.positions}) == 2
 
 
-def test_a_dgx1_is_two_quads() -> None:
+def test_dgx1_is_two_quads() -> None:
     drawn = layout_topology(resolve_topology("dgx1"))
     for box in drawn.boxes:
         side, diagonal = sorted(corners(drawn, box.ranks))

@@ -25,7 +25,7 @@ from sccl.view.explorer import page_html
 from sccl.view.explorer.explorer_data import page_data
 from sccl.view.explorer.page_html import render_page
 from sccl.view.explorer_input import BoundSummary, ExplorerAlgorithm
-from tests.kit.found import frontier
+from tests.kit.easy_algorithms import frontier
 from tests.kit.frontiers import known
 from tests.kit.nightly import times
 

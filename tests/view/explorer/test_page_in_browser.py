@@ -23,7 +23,7 @@ from sccl.judge import violations
 from sccl.topo import resolve_topology
 from sccl.view.explorer.page_html import render_page
 from sccl.view.explorer_input import BoundSummary, ExplorerAlgorithm
-from tests.kit.found import frontier
+from tests.kit.easy_algorithms import frontier
 from tests.kit.frontiers import known
 
 HOSTILE = "</script><script>window.hit=1</script><img src=x onerror=window.hit=1>\u2028'\"&amp;"

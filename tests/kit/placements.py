@@ -36,7 +36,7 @@ def chassis(draw: st.DrawFn) -> Topology:
     return Topology("made", ranks, tuple(links), 0.7, 25.0, switches=switches, chassis=together)
 
 
-def placing_of(
+def build_placement(
     topology: Topology, collective: str, size: int
 ) -> tuple[FlowProblem, ScheduleBuilder, float]:
     """Return a problem, its placement, and its lower bound."""
@@ -49,7 +49,7 @@ def placing_of(
     return problem, placing, float(floor)
 
 
-def right(placing: ScheduleBuilder, topology: Topology, collective: str) -> Schedule:
+def verified_schedule(placing: ScheduleBuilder, topology: Topology, collective: str) -> Schedule:
     """Return the verified schedule of a placement."""
     schedule = placing.schedule(topology, named_spec(collective, topology.ranks))
     assert not violations(schedule)

@@ -12,7 +12,7 @@ from sccl.synth.tacos import local_improvement
 
 
 @contextmanager
-def begun_briefly() -> Iterator[None]:
+def small_tacos_budget() -> Iterator[None]:
     """Let TACOS improve its schedules with a tenth of its usual budget."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(local_improvement, "SENDS_PER_UNIT", local_improvement.SENDS_PER_UNIT // 10)
@@ -20,7 +20,7 @@ def begun_briefly() -> Iterator[None]:
 
 
 @contextmanager
-def attained_briefly() -> Iterator[None]:
+def small_limit_budget() -> Iterator[None]:
     """Search algorithms of few chunks at a limit with a twelfth of the usual budget.
 
     An allgather in 3 steps on a DGX-1 has none, and the full search takes 10 s to give up.

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def load() -> Iterator[None]:
+def keep_cores_busy() -> Iterator[None]:
     """Run a busy process on every core, from before the return to the end of the block."""
     program = "print(flush=True)\nwhile True: pass"
     busy = [

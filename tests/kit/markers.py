@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.kit import order
+from tests.kit import file_order
 
 BY_NAME = {
     "tests/codegen/targets/test_gpu.py": "compiler",
@@ -55,7 +55,7 @@ LONG_S = 0.6
 """From how many seconds on, as they were last measured, a test is a long one."""
 
 
-def mark(item: pytest.Item) -> None:
+def add_markers(item: pytest.Item) -> None:
     """Add the markers of its requirements to a test."""
     for name, marker in BY_NAME.items():
         if item.nodeid.startswith(name):
@@ -63,5 +63,5 @@ def mark(item: pytest.Item) -> None:
     for fixture in getattr(item, "fixturenames", ()):
         if fixture in BY_FIXTURE:
             item.add_marker(BY_FIXTURE[fixture])
-    if order.known().get(item.nodeid, 0) >= LONG_S:
+    if file_order.stored_durations().get(item.nodeid, 0) >= LONG_S:
         item.add_marker("long")

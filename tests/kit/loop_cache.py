@@ -13,7 +13,7 @@ _usual = Dispatcher.compile
 _under_way: set[str] = set()
 
 
-def share() -> None:
+def share_compiled_loops() -> None:
     """Let workers wait for one that compiles the same loop, and load its cached code.
 
     Separately, each would take half a minute of a core for all loops.

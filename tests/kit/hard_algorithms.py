@@ -70,7 +70,7 @@ class Hard:
 
     def find(self) -> AnyAlgorithm:
         """Return the algorithm, synthesised anew."""
-        topology = resolve_topology(_own(self.topology))
+        topology = resolve_topology(_custom(self.topology))
         if self.trees:
             points = tree_frontier(
                 topology, named_spec("allreduce", topology.ranks), max_steps=self.shape[1]
@@ -86,7 +86,7 @@ class Hard:
             last = Hard(self.topology, "allgather", then).find()
             whole = named_spec("allreduce", topology.ranks).at(chunks)
             return compose(expand_algorithm(first), expand_algorithm(last), whole)
-        spec = resolve_collective(_own(self.collective), topology.ranks, self.root)
+        spec = resolve_collective(_custom(self.collective), topology.ranks, self.root)
         effort = syncoll_solve.Effort(120)
         solve = partial(_symmetric if self.symmetric else syncoll_solve.solve, effort=effort)
         answer = solve_question(build_question(topology, spec, chunks, steps, rounds), solve)
@@ -103,7 +103,7 @@ def _shape(algorithm: AnyAlgorithm) -> tuple[int, int, int]:
     return (algorithm.collective.chunks, algorithm.steps, algorithm.rounds)
 
 
-def _own(name: str) -> str:
+def _custom(name: str) -> str:
     own = MACHINES / f"{name}.json"
     return str(own) if own.exists() else name
 
@@ -175,7 +175,7 @@ def load(hard: Hard) -> Algorithm:
     return expand_algorithm(found)
 
 
-def all_of(rows: Iterable[Hard]) -> list[Algorithm]:
+def load_all(rows: Iterable[Hard]) -> list[Algorithm]:
     """Return some algorithms of the matrix."""
     return [load(row) for row in rows]
 

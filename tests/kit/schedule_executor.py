@@ -14,7 +14,7 @@ from sccl.core.clock import AlphaModel
 from sccl.core.schedule import Schedule
 
 
-def is_right(schedule: Schedule) -> bool:
+def executes_correctly(schedule: Schedule) -> bool:
     """Return whether links and budgets bear it, and all chunks are where they are wanted."""
     rows = list(
         zip(

@@ -22,18 +22,18 @@ DURATIONS = Path(__file__).with_name("durations.json")
 
 
 @cache
-def known() -> dict[str, float]:
+def stored_durations() -> dict[str, float]:
     """Return the seconds of files and of tests, by their names, as they were last measured."""
     seconds: dict[str, float] = json.loads(DURATIONS.read_text())
     return seconds
 
 
-def in_turn(items: list[pytest.Item], workers: int = 1) -> list[pytest.Item]:
+def sort_by_duration(items: list[pytest.Item], workers: int = 1) -> list[pytest.Item]:
     """Return tests by file, the longest files first in each worker's part of the list.
 
     Those of a file stay together and in their order, but where a part ends.
     """
-    seconds = known()
+    seconds = stored_durations()
     files: dict[str, list[pytest.Item]] = {}
     for item in items:
         files.setdefault(item.nodeid.split("::")[0], []).append(item)
@@ -57,7 +57,7 @@ def in_turn(items: list[pytest.Item], workers: int = 1) -> list[pytest.Item]:
     return [item for items_of_part in parts for item in items_of_part]
 
 
-def durations(report: Path) -> dict[str, float]:
+def measured_durations(report: Path) -> dict[str, float]:
     """Return the seconds of files and tests by a report of ``pytest --junitxml``."""
     seconds: dict[str, float] = {}
     for case in ET.parse(report).iter("testcase"):  # noqa: S314 - it is our own
@@ -70,4 +70,4 @@ def durations(report: Path) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    DURATIONS.write_text(json.dumps(durations(Path(sys.argv[1])), indent=1) + "\n")
+    DURATIONS.write_text(json.dumps(measured_durations(Path(sys.argv[1])), indent=1) + "\n")

@@ -37,7 +37,7 @@ RECIPES: Mapping[str, Sequence[str]] = {
 }
 
 
-def ops_of(ranks: int) -> list[tuple[CommOp, str]]:
+def build_ops(ranks: int) -> list[tuple[CommOp, str]]:
     """Return operations, one for each rule, with their recipes."""
     found = []
     for collective, recipes in RECIPES.items():
@@ -55,7 +55,7 @@ def ops_of(ranks: int) -> list[tuple[CommOp, str]]:
     return found
 
 
-def plan_of(
+def build_plan(
     given: Sequence[tuple[CommOp, str]],
     ranks: int,
     *,

@@ -18,7 +18,7 @@ from sccl.topo import resolve_topology
 from sccl.topo.symmetry.expansion import expand_algorithm
 from sccl.transform import build_question
 from tests.kit import once
-from tests.kit.matrix import EIGHT, FOUR, all_of
+from tests.kit.hard_algorithms import EIGHT, FOUR, load_all
 
 MACHINES = (
     "dgx1",
@@ -77,9 +77,9 @@ def bundle_for(ranks: int) -> list[Algorithm]:
     With 4 ranks there are also easy ones whose root is 0, beside those with another.
     """
     if ranks == 8:
-        return all_of(EIGHT)
+        return load_all(EIGHT)
     if ranks == 4:
         rooted = ("broadcast", "gather", "reduce", "scatter")
-        return all_of(FOUR) + [frontier("full:4", name)[0] for name in rooted]
+        return load_all(FOUR) + [frontier("full:4", name)[0] for name in rooted]
     machines = [f"full:{ranks}"] if ranks < 3 else [f"full:{ranks}", f"ring:{ranks}"]
     return [a for m in machines for c in collective_names() for a in frontier(m, c)[:2]]

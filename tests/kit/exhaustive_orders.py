@@ -7,7 +7,7 @@ from itertools import product
 from sccl.synth.scheduling.problem import SchedulingProblem
 
 
-def shortest(posed: SchedulingProblem) -> int:
+def best_objective(posed: SchedulingProblem) -> int:
     """Return the optimum over all orders in which all chunks can be sent.
 
     Each send begins as soon as possible after its predecessors, so some order is optimal.
