@@ -77,7 +77,7 @@ def _module_file(name: str) -> str | None:
 
 
 def _file_stamp(path: str) -> tuple[str, int, int]:
-    """Return what changes when a file does, as Numba does for the file of a function."""
+    """Return the path, time, and size of a file, as in Numba's stamp of a function."""
     status = os.stat(path)  # noqa: PTH116 - Numba's own stamp is made alike
     return path, status.st_mtime_ns, status.st_size
 

@@ -241,7 +241,7 @@ def test_invalid_packed_schedule_is_rejected(
     ],
 )
 def test_parts_that_are_not_there_are_rejected(excerpt: ScheduleFilter, says: str) -> None:
-    for part in (plain().partial_schedule, lambda e: e.of(whole(plain()))):
+    for part in (plain().partial_schedule, lambda e: e.apply(whole(plain()))):
         with pytest.raises(InputError, match=says):
             part(excerpt)
 

@@ -107,18 +107,20 @@ def encode(instance: Instance) -> Encoding:
     for name, send in sends.items():  # C4: what is sent in step s is held after step s - 1
         holds = held(send.chunk, send.src, send.step)
         parts.append(m.Implies(m.Symbol(name, BOOL), holds))
-    most = instance.rounds - instance.steps + 1  # every step has at least one round (section 3.1)
-    more = tuple(tuple(f"more_{s}_{j}" for j in range(1, most)) for s in steps)
+    max_rounds = (
+        instance.rounds - instance.steps + 1
+    )  # every step has at least one round (section 3.1)
+    more = tuple(tuple(f"more_{s}_{j}" for j in range(1, max_rounds)) for s in steps)
     for s in steps:
         extra = variables(more[s - 1])
         parts += [m.Implies(extra[j + 1], extra[j]) for j in range(len(extra) - 1)]
         for constraint in instance.topology.constraints():  # C5
             sent = [x for u, v in constraint.edges for x in on_link.get((u, v, s), ())]
-            for j in range(1, most + 1):  # r_s <= j implies sum <= b * j
+            for j in range(1, max_rounds + 1):  # r_s <= j implies sum <= b * j
                 if (capacity := constraint.chunks_per_round * j) >= len(sent):
                     break
                 fits = m.LE(count(sent), m.Int(capacity))
-                parts.append(m.Or(extra[j - 1], fits) if j < most else fits)
+                parts.append(m.Or(extra[j - 1], fits) if j < max_rounds else fits)
     extra_rounds = count([x for names in more for x in variables(names)])
     parts.append(m.Equals(extra_rounds, m.Int(instance.rounds - instance.steps)))  # C6
     script = smtlibscript_from_formula(m.And(parts), logic=QF_LIA)
@@ -135,24 +137,27 @@ def _useful_sends(instance: Instance) -> dict[str, Send]:
     """
     successors = instance.topology.successors()
     predecessors = instance.topology.reversed().successors()
-    sends: dict[str, Send] = {}
+    windows: list[tuple[int, int, range, tuple[int, ...]]] = []
     for (holders, wanted), chunks in instance.collective.chunk_classes().items():
         before, after = distances(successors, holders), distances(predecessors, wanted)
-        for u, v in sorted(instance.topology.edges):
-            if v in holders or UNREACHED in {before[u], after[v]}:
-                continue
-            for step in range(before[u], instance.steps - after[v]):
-                for chunk in chunks:
-                    name = f"snd_{u}_{chunk}_{v}_{step + 1}"
-                    sends[name] = Send(Step(step), ChunkId(chunk), Rank(u), Rank(v))
-        if len(sends) > MAX_SENDS:
-            c = instance.collective
-            raise TooLargeError(
-                f"{c.num_chunks} chunks, {len(instance.topology.links)} links and "
-                f"{instance.steps} steps make more than {MAX_SENDS} variables: give fewer of one "
-                "of them"
-            )
-    return sends
+        windows += (
+            (u, v, range(before[u], instance.steps - after[v]), chunks)
+            for u, v in sorted(instance.topology.edges)
+            if v not in holders and UNREACHED not in {before[u], after[v]}
+        )
+    if (count := sum(len(steps) * len(chunks) for *_, steps, chunks in windows)) > MAX_SENDS:
+        c = instance.collective
+        raise TooLargeError(
+            f"{c.num_chunks} chunks, {len(instance.topology.links)} links and {instance.steps} "
+            f"steps make {count} variables; this version writes up to {MAX_SENDS}: give fewer of "
+            "one of them"
+        )
+    return {
+        f"snd_{u}_{chunk}_{v}_{step + 1}": Send(Step(step), ChunkId(chunk), Rank(u), Rank(v))
+        for u, v, steps, chunks in windows
+        for step in steps
+        for chunk in chunks
+    }
 
 
 def _header(instance: Instance) -> str:

@@ -256,7 +256,7 @@ def test_solvers_are_not_asked_where_there_is_an_answer() -> None:
         Instance(machine, question, 8, 64), groups=candidate_groups(machine, question, "auto")
     )
     assert isinstance(found, Sat)
-    assert found.solver == "direct"
+    assert found.solver == "construction"
     assert found.group == "translations"
 
 

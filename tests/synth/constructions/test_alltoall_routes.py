@@ -161,7 +161,7 @@ def test_solvers_are_not_asked_where_there_is_an_answer() -> None:
     question = named_spec("alltoall", 50).at(50)
     found = solve.solve(Instance(machine, question, 2, 13))
     assert isinstance(found, Sat)
-    assert found.solver == "direct"
+    assert found.solver == "construction"
 
 
 @pytest.mark.parametrize(

@@ -139,6 +139,6 @@ def test_solve_says_which_class_it_is_of() -> None:
     answer = find_algorithm(spec, build_question(topology, spec, 32, 6, 16), QUICK)
     assert isinstance(answer, Sat)
     assert answer.algorithm.scope == SCOPE
-    assert (answer.algorithm.rounds, answer.solver) == (16, "direct")
+    assert (answer.algorithm.rounds, answer.solver) == (16, "construction (exchange)")
     none = find_algorithm(spec, build_question(topology, spec, 32, 6, 14), QUICK)
     assert isinstance(none, Unsat)
