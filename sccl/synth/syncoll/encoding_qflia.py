@@ -137,7 +137,7 @@ def _useful_sends(instance: Instance) -> dict[str, Send]:
     """
     successors = instance.topology.successors()
     predecessors = instance.topology.reversed().successors()
-    windows: list[tuple[int, int, range, tuple[int, ...]]] = []
+    windows: list[tuple[int, int, range, list[int]]] = []
     for (holders, wanted), chunks in instance.collective.chunk_classes().items():
         before, after = distances(successors, holders), distances(predecessors, wanted)
         windows += (
