@@ -13,7 +13,7 @@ from sccl.synth.common.algorithm_folder import AlgorithmFolder
 from sccl.synth.common.settings import Settings
 from sccl.synth.packing.by_steps.allreduce_trees import tree_frontier
 from sccl.synth.packing.by_steps.limit_sweep import NotifyLimit, limit_frontier
-from sccl.synth.syncoll.queries import few_chunk_solver
+from sccl.synth.syncoll.oracle import few_chunk_solver
 
 
 def find_limits(  # noqa: PLR0913 - a question, how to answer it, and where results go

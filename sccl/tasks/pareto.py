@@ -20,7 +20,7 @@ from sccl.synth.common.algorithm_folder import AlgorithmFolder
 from sccl.synth.common.settings import Settings
 from sccl.synth.common.step_limits import SWEEP_LIMIT_UNITS, StepLimitsFactory
 from sccl.synth.packing.by_steps.packing_limits import PackingLimits
-from sccl.synth.syncoll.queries import open_query_oracle
+from sccl.synth.syncoll.oracle import open_query_oracle
 from sccl.synth.syncoll.sweep import sweep
 from sccl.tasks.outputs import Inputs
 
@@ -55,15 +55,15 @@ def find_frontier(  # noqa: PLR0913 - a question, how to answer it, and where re
     Raises:
         InputError: the settings or the collective do not fit the topology.
     """
-    with open_query_oracle(topology, spec, settings) as (solve, expect):
+    with open_query_oracle(topology, spec, settings) as oracle:
         of = partial(
             sweep,
             topology,
-            solve=solve,
+            solve=oracle.answer,
             solver=settings.solver,
             limits=_limit_oracle(settings),
             notify=notify,
-            expect=expect,
+            prefetch=oracle.prefetch,
         )
         if has_families(spec):
             return sweep_allreduce(
@@ -86,11 +86,11 @@ def sweep_equal_halves(
     # Swept anew, not derived from the halves that are kept. On one-way links both phases need C, S
     # and R in common, which sweeps of each half alone do not look for. Where links carry alike the
     # instances are those of the allgather, so that a store answers them all.
-    with open_query_oracle(topology, spec, settings) as (solve, _):
+    with open_query_oracle(topology, spec, settings) as oracle:
         return sweep(
             topology,
             spec,
-            solve,
+            oracle.answer,
             solver=settings.solver,
             covered=covered,
             limits=_limit_oracle(settings),

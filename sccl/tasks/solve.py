@@ -15,7 +15,7 @@ from sccl.prove.bounds import require_reachable
 from sccl.synth.common.reduction import solve_question
 from sccl.synth.common.settings import Settings
 from sccl.synth.constructions.clique_exchange import find_clique_exchange
-from sccl.synth.syncoll.queries import open_query_oracle
+from sccl.synth.syncoll.oracle import open_query_oracle
 from sccl.tasks.outputs import Output, question_digests
 from sccl.topo.symmetry.group_choice import candidate_groups
 from sccl.transform import Question
@@ -33,14 +33,14 @@ def find_algorithm(spec: Spec, question: Question, settings: Settings) -> Answer
     chunks, symmetry = question.collective.chunks, settings.symmetry
     if settings.solver != "z3" and (answer := _constructed_answer(spec, question)) is not None:
         return answer
-    with open_query_oracle(question.topology, spec, settings) as (solve, _):
+    with open_query_oracle(question.topology, spec, settings) as oracle:
         for instance in question.instances if symmetry.endswith(".json") else ():
             if not candidate_groups(instance.topology, instance.collective, symmetry):
                 raise ParameterError(
                     f"{symmetry} turns chunks with a period that does not divide those of a class "
                     f"at C={chunks}: give a multiple of the period as the number of chunks"
                 )
-        return _downgrade_distrusted(solve_question(question, solve))
+        return _downgrade_distrusted(solve_question(question, oracle.answer))
 
 
 def _downgrade_distrusted(answer: Answer) -> Answer:

@@ -10,7 +10,7 @@ from ortools.sat.python import cp_model
 
 from sccl.core.answer import Answer
 from sccl.core.instance import Instance
-from sccl.synth.common import oracle
+from sccl.synth.syncoll import oracle
 
 PIPE = Path(os.environ["SCCL_TESTS_PIPE"])
 QUERY = [""]

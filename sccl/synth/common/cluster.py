@@ -40,12 +40,13 @@ class Connection:
     """A cluster that answers queries.
 
     Attributes:
+        address: the address of its scheduler.
         executor: the executor for queries.
         cores: number of concurrent queries.
     """
 
     def __init__(self, client: Any, address: str) -> None:
-        self._client, self._address = client, address
+        self._client, self.address = client, address
         self.cores = sum(client.nthreads().values())
         if not self.cores:
             raise ToolError(
@@ -71,7 +72,7 @@ class Connection:
             self._last_workers_s = now
         elif now - self._last_workers_s > _MAX_WORKERLESS_S:
             raise ToolError(
-                f"the scheduler at {self._address} has lost all its workers; start some, and run "
+                f"the scheduler at {self.address} has lost all its workers; start some, and run "
                 "the command again: it continues from the stored verdicts"
             )
 
@@ -85,7 +86,7 @@ class Connection:
 
     def _lost_error(self) -> ToolError:
         return ToolError(
-            f"the Dask scheduler at {self._address} no longer answers; start it, and run the "
+            f"the Dask scheduler at {self.address} no longer answers; start it, and run the "
             "command again: it continues from the stored verdicts"
         )
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor, Future
 from concurrent.futures import TimeoutError as NotYetError
-from typing import Protocol
 
 import msgspec
 
@@ -27,12 +26,8 @@ importable.
 """
 
 
-class Prefetch(Protocol):
-    """Told which instances will be asked next, the likeliest first."""
-
-    def __call__(self, instances: Iterable[Instance]) -> None:
-        """Take note."""
-        ...
+Prefetch = Callable[[Iterable[Instance]], None]
+"""Receives the instances that are likely to be asked for next, the likeliest first."""
 
 
 class Prefetcher:

@@ -11,7 +11,7 @@ import random
 import sqlite3
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,7 +31,6 @@ from sccl.core.files.shapes import AnswerWire, InstanceWire
 from sccl.core.instance import Instance
 from sccl.errors import InputError, JudgeError, ParameterError, ScclWarning
 from sccl.judge import require_valid
-from sccl.synth.common.reduction import InstanceSolver
 
 T = TypeVar("T")
 SCHEMA_VERSION = 1
@@ -390,56 +389,3 @@ def is_valid_answer(answer: Sat, instance: Instance) -> bool:
     except (JudgeError, InputError):
         return False
     return True
-
-
-UnsatPolicy = Callable[[Unsat, Instance], Unsat | None]
-"""Function from an unsat of a store to its accepted form. None: the instance has to be solved
-again.
-"""
-
-
-def cache_lookup(
-    store: Store, solver: str, timeout_s: float | None, settle: UnsatPolicy = lambda unsat, _: unsat
-) -> Callable[[Instance], Answer | None]:
-    """Return a function that looks up instances. It returns None if the instance has to be solved.
-
-    Args:
-        solver: its name, with all other settings that affect its answers.
-        settle: converts an unsat of the store to its accepted form.
-    """
-
-    def recall(instance: Instance) -> Answer | None:
-        answer = store.get(instance, solver, timeout_s)
-        if answer is None:
-            return None
-        answer = replace(answer, from_store=True)
-        return settle(answer, instance) if isinstance(answer, Unsat) else answer
-
-    return recall
-
-
-def cached_solver(
-    solve: InstanceSolver,
-    store: Store,
-    solver: str,
-    timeout_s: float | None,
-    settle: UnsatPolicy = lambda unsat, _: unsat,
-) -> InstanceSolver:
-    """Return ``solve`` with a memory.
-
-    Args:
-        solver: its name, with all other settings that affect its answers.
-        settle: converts an unsat of the store to its accepted form.
-    """
-    recall = cache_lookup(store, solver, timeout_s, settle)
-
-    def ask(instance: Instance) -> Answer:
-        """Return the stored answer, or else solve and store."""
-        stored = recall(instance)
-        if stored is not None:
-            return stored
-        answer = solve(instance)
-        store.put(instance, solver, timeout_s, answer)
-        return answer
-
-    return ask

@@ -29,10 +29,9 @@ from sccl.errors import ParameterError
 from sccl.prove.bounds import lower_bounds, require_reachable
 from sccl.solvers.effort import Effort
 from sccl.synth.common.contract import Notify, Request
-from sccl.synth.common.oracle import QueryConfig, answer_instance, resolve_symmetry
 from sccl.synth.common.reduction import InstanceSolver, solve_question
 from sccl.synth.common.step_limits import SWEEP_LIMIT_UNITS
-from sccl.synth.syncoll import solve
+from sccl.synth.syncoll.oracle import QueryConfig, answer_instance, resolve_symmetry
 from sccl.synth.syncoll.sweep import sweep
 from sccl.transform import build_question
 
@@ -98,7 +97,7 @@ def solve_candidate(request: Request, options: Options, effort: Effort) -> Outco
 
 def _instance_solver(request: Request, options: Options, effort: Effort) -> InstanceSolver:
     symmetry = resolve_symmetry(request.topology, request.spec, options.symmetry)
-    return partial(answer_instance, QueryConfig(solve.solve, options.solver, symmetry, effort))
+    return partial(answer_instance, QueryConfig(options.solver, symmetry, effort))
 
 
 def _fastest_point(request: Request, frontier: Frontier) -> Solution | None:

@@ -302,7 +302,7 @@ def sweep(  # noqa: PLR0913 - what a sweep is given, and how it reports
     limits: StepLimitsFactory | None = None,
     folder: AlgorithmFolder | None = None,
     notify: Callable[[SweepEvent], None] = lambda _: None,
-    expect: Prefetch = lambda _: None,
+    prefetch: Prefetch = lambda _: None,
 ) -> Frontier:
     """Return the frontier of a collective on a topology, as far as it was found.
 
@@ -314,7 +314,7 @@ def sweep(  # noqa: PLR0913 - what a sweep is given, and how it reports
         limits: source of limits of R/C. None: the sweep uses none.
         folder: where to keep the algorithms. None: nowhere.
         notify: called with every event, for progress.
-        expect: receives likely next instances, to solve them in parallel.
+        prefetch: receives likely next instances, to solve them in parallel.
 
     Raises:
         InputError: the collective does not fit the topology, or some rank cannot be reached.
@@ -338,7 +338,7 @@ def sweep(  # noqa: PLR0913 - what a sweep is given, and how it reports
         when = WhenToAskLimits.FIRST if asked.are_quick() else WhenToAskLimits.IF_NOT_CHEAPEST
     bounded = asked is not None
     space = SearchSpace(dual, bounds.steps, bounds.bandwidth, last_steps, covered, when, bounded)
-    answers = _SweepOracle(topology, spec, solve, solver, asked, when, expect)
+    answers = _SweepOracle(topology, spec, solve, solver, asked, when, prefetch)
     run = _Sweep(ParetoSearch.start(space), answers, _SweepFiles(folder), notify)
     run.run()
     return run.frontier(bounds, time.perf_counter() - begin)

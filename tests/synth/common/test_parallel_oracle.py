@@ -34,29 +34,29 @@ from sccl.errors import ParameterError, ScclWarning, SolverError, ToolError
 from sccl.solvers.interrupt import run_interruptible
 from sccl.solvers.workers import WorkerPool
 from sccl.synth.common.cluster import Cluster, open_connection
-from sccl.synth.common.oracle import QueryConfig, answer_json, open_oracle
 from sccl.synth.common.prefetch import Prefetcher
 from sccl.synth.syncoll import solve as syncoll_solve
 from sccl.synth.syncoll import solve_portfolio
+from sccl.synth.syncoll.oracle import QueryConfig, answer_json, open_oracle
 from sccl.synth.syncoll.solver_process import SolverChild
 from sccl.synth.syncoll.sweep import sweep
 from sccl.topo import resolve_topology
 from tests.kit.paths import ROOT
 from tests.kit.processes import PATIENCE_S, Pipe
 
-HOW = QueryConfig(syncoll_solve.solve, "cpsat", "none", syncoll_solve.Effort())
+HOW = QueryConfig("cpsat", "none", syncoll_solve.Effort())
 
 
 def sweep_with(jobs: int, collective: str = "allgather", machine: str = "dgx1") -> dict[str, Any]:
     topology = resolve_topology(machine)
-    with open_oracle(HOW, jobs, None, None) as (solve, expect):
+    with open_oracle(HOW, jobs) as oracle:
         found = sweep(
             topology,
             named_spec(collective, topology.ranks),
-            solve,
+            oracle.answer,
             solver="cpsat",
             covered=SweepRange(k=3, max_steps=3),
-            expect=expect,
+            prefetch=oracle.prefetch,
         )
     result: dict[str, Any] = timeless(frontier_to_plain(found))
     return result
@@ -156,7 +156,7 @@ def test_solver_whose_watcher_breaks_is_a_solver_that_broke(
 
 def test_numbers_of_jobs() -> None:
     for jobs in (0, -1, 10**6):
-        with pytest.raises(ParameterError, match="jobs is"), open_oracle(HOW, jobs, None, None):
+        with pytest.raises(ParameterError, match="jobs is"), open_oracle(HOW, jobs):
             pass
 
 
@@ -301,14 +301,14 @@ def answer_of_a_lying_cluster(
             executor=LyingExecutor(text),
             cores=1,
             check_alive=lambda: None,
-            failed=lambda error: error,
+            failure_error=lambda error: error,
+            address="tcp://nowhere:1",
         )
 
-    monkeypatch.setattr("sccl.synth.common.oracle.open_connection", connected)
+    monkeypatch.setattr("sccl.synth.syncoll.oracle.open_connection", connected)
     there = Cluster("tcp://nowhere:1")
-    refute = syncoll_solve.refute_by_bounds
-    with open_oracle(HOW, 1, there, None, refute, frozenset(trusted)) as (solve, _):
-        return solve(asked)
+    with open_oracle(HOW, 1, there, None, frozenset(trusted)) as oracle:
+        return oracle.answer(asked)
 
 
 def test_unsat_of_a_cluster_is_marked_unless_bounds_verify_it(
@@ -324,7 +324,7 @@ def test_unsat_of_a_cluster_is_marked_unless_bounds_verify_it(
     assert (found.origin, found.is_accepted) == (Origin.CLUSTER, True)
     found = answer_of_a_lying_cluster(monkeypatch, lie, too_many)
     assert isinstance(found, Unsat)
-    assert (found.origin, found.solver) == (Origin.THIS_PROCESS, "bounds")
+    assert (found.origin, found.solver) == (Origin.THIS_PROCESS, "cut")
 
 
 def test_algorithm_of_a_cluster_for_another_instance_is_rejected(

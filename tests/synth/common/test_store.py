@@ -24,11 +24,15 @@ from sccl.core.files.algorithms import load_algorithm
 from sccl.core.instance import Instance
 from sccl.errors import InputError, ParameterError, ScclWarning
 from sccl.judge import violations
-from sccl.synth.common.store import SCHEMA_VERSION, Store, cached_solver
+from sccl.synth.common.store import SCHEMA_VERSION, Store
+from sccl.synth.syncoll import oracle
 from sccl.synth.syncoll import solve as syncoll_solve
+from sccl.synth.syncoll.oracle import Oracle, QueryConfig
 from sccl.synth.syncoll.sweep import sweep
 from sccl.topo import resolve_topology
 from tests.kit.paths import ROOT
+
+CONFIG = QueryConfig("cpsat", "none", syncoll_solve.Effort())
 
 
 def instance(chunks: int = 1, rounds: int = 2) -> Instance:
@@ -224,14 +228,17 @@ def test_algorithms_are_verified_again_and_damage_is_as_if_it_were_not_there(
     assert store.get(instance(), "cpsat", None) is None
 
 
-def test_wider_sweep_goes_on_where_one_stopped(store: Store) -> None:
+def test_wider_sweep_goes_on_where_one_stopped(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked: list[Instance] = []
 
-    def counting(one: Instance) -> Answer:
+    def counting(config: QueryConfig, one: Instance) -> Answer:
         asked.append(one)
-        return syncoll_solve.solve(one)
+        return syncoll_solve.solve(one, config.solver)
 
-    solve = cached_solver(counting, store, "cpsat", None)
+    monkeypatch.setattr(oracle, "answer_instance", counting)
+    solve = Oracle(CONFIG, store).answer
     machine, spec = resolve_topology("dgx1"), named_spec("allgather", 8)
 
     def run(last: int) -> list[tuple[int, int]]:
@@ -290,11 +297,14 @@ def test_store_that_fills_costs_a_warning_and_not_the_result(
     ]
 
 
-def test_store_that_is_damaged_meanwhile_costs_a_warning(path: Path, store: Store) -> None:
+def test_store_that_is_damaged_meanwhile_costs_a_warning(
+    path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store.put(instance(), "cpsat", None, Unsat("why", "cpsat", 0.5))
     with closing(sqlite3.connect(path)) as db:
         db.execute("DROP TABLE verdicts")
-    solve = cached_solver(lambda _: Unsat("why", "cpsat", 0.5), store, "cpsat", None)
+    monkeypatch.setattr(oracle, "answer_instance", lambda *_: Unsat("why", "cpsat", 0.5))
+    solve = Oracle(CONFIG, store).answer
     with pytest.warns(ScclWarning, match="no such table") as told:
         answers = [solve(instance()) for _ in range(3)]
     assert {answer.solver for answer in answers} == {"cpsat"}
