@@ -195,7 +195,7 @@ def test_bounds_verify_an_unsat_of_a_store_file(
     code, text = sccl(*question)
     assert code == 1
     assert json.loads(text)["origin"] == "here"
-    assert json.loads(text)["solver"] == "bounds"
+    assert json.loads(text)["solver"] == "distance"
 
 
 def test_unknown_counts_if_it_had_as_much_time_and_was_this_version(
