@@ -22,7 +22,8 @@ from sccl.core.files.claims import AlgorithmClaimWire, Claim, LimitPointWire
 from sccl.prove.check.case import read_case
 from sccl.prove.check.certificate import check_folder
 from sccl.synth.common.claims import write_claims
-from sccl.topo import machine_model, resolve_topology
+from sccl.topo import resolve_topology
+from sccl.topo.machine_model import machine_model
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ import numpy as np
 from benchmarks.syndicate_jobs import JobResult, computing
 from benchmarks.syndicate_systems import MODELS, Systems, workload_of
 from sccl.errors import ParameterError
-from sccl.topo import resolve_fabric
+from sccl.topo.fabrics import resolve_fabric
 from sccl.training.scheduling.cyclic_problem import find_cyclic_plan_fault
 from sccl.training.scheduling.policies import POLICIES, PolicyEffort
 from sccl.training.scheduling.search_strategies import uniform_choices

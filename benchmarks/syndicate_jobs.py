@@ -17,7 +17,7 @@ from rich.table import Table
 from sccl.core.workload import Workload
 from sccl.core.workload_ops import CommOp, HostAction, HostEvent, HostProgram, Role
 from sccl.tasks.motif_planning import build_motif_planner
-from sccl.topo import resolve_fabric
+from sccl.topo.fabrics import resolve_fabric
 from sccl.training.bounds.period_bounds import period_lower_bound
 from sccl.training.models import generate_workload
 from sccl.training.models.presets import find_preset

@@ -22,7 +22,7 @@ from sccl.core.fabric import Fabric
 from sccl.core.training_plan import FULL_LOAD, Option, TrainingPlan
 from sccl.core.workload import Workload
 from sccl.tasks.step_pictures import RunningPlan, covered_ns, iteration_panel, iteration_start
-from sccl.topo import resolve_fabric
+from sccl.topo.fabrics import resolve_fabric
 from sccl.training.bounds.period_bounds import period_lower_bound
 from sccl.training.models import generate_workload
 from sccl.training.models.presets import find_preset

@@ -23,7 +23,8 @@ from sccl.synth.common import registry
 from sccl.synth.common.contract import Feature, Request
 from sccl.tasks.planned import best_plan, parse_options
 from sccl.tasks.tacos import NAME
-from sccl.topo import machine_model, resolve_topology
+from sccl.topo import resolve_topology
+from sccl.topo.machine_model import machine_model
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from docs.made.markdown import cell, escape
-from sccl.core.files.kinds import SHAPES, json_schema
+from sccl.core.files.kinds import json_schema, published_shapes
 from sccl.tasks.outputs import output_schema
 from sccl.tasks.schemas import OUTPUTS, output_type
 
 
 def text() -> str:
     """Return a section for each kind of file, from the schema that reading checks against."""
-    made = (_shape(kind, json_schema(wire)) for kind, wire in SHAPES.items())
+    made = (_shape(kind, json_schema(wire)) for kind, wire in published_shapes().items())
     return "\n\n".join(text for texts in made for text in texts)
 
 

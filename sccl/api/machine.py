@@ -19,7 +19,8 @@ from sccl.core.files.disk import write_atomically
 from sccl.core.files.json_text import to_text
 from sccl.core.files.topologies import load_topology, topology_to_wire
 from sccl.errors import ParameterError
-from sccl.topo import LinkName, degrade, parse_added_lanes, parse_links, parse_rank
+from sccl.topo import degrade
+from sccl.topo.node_names import LinkName, parse_added_lanes, parse_links, parse_rank
 from sccl.view import charts
 from sccl.view.text.algorithm_text import costs_text, print_topology, size_text
 

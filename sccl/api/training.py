@@ -30,7 +30,8 @@ from sccl.tasks.training_files import (
     valid_timeline,
     write_timeline,
 )
-from sccl.topo import resolve_fabric, resolve_topology
+from sccl.topo import resolve_topology
+from sccl.topo.fabrics import resolve_fabric
 from sccl.view import charts
 
 if TYPE_CHECKING:

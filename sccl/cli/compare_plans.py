@@ -34,7 +34,7 @@ from sccl.core.formatting import format_count, format_gap
 from sccl.tasks import comparing_plans
 from sccl.tasks.comparing_plans import ComparePlansOutput
 from sccl.tasks.training_files import name_file_in_errors
-from sccl.topo import resolve_fabric
+from sccl.topo.fabrics import resolve_fabric
 from sccl.view import charts
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sccl.cli import options
-from sccl.cli.certify import write_and_report
 from sccl.cli.frontiers import print_frontier
 from sccl.cli.report import err, out, print_json
 from sccl.cli.signals import exit_code
@@ -19,10 +18,11 @@ from sccl.core.files.disk import check_can_create
 from sccl.core.files.frontiers import frontier_to_plain
 from sccl.core.frontier import Frontier
 from sccl.synth.common.algorithm_folder import AlgorithmFolder
-from sccl.synth.common.claims import check_can_certify
-from sccl.tasks.certify import WrittenCertificate, require_certifiable
 from sccl.tasks.outputs import output_head, question_digests
 from sccl.tasks.subject import CollectiveProblem
+
+if TYPE_CHECKING:
+    from sccl.tasks.certify import WrittenCertificate
 
 OutDir = Annotated[Path | None, typer.Option("-o", "--out", help="Folder for the algorithms.")]
 CertifyDir = Annotated[
@@ -97,6 +97,9 @@ class OutputTargets:
         if delivery.out_dir:
             check_can_create(delivery.out_dir)
         if delivery.certify_dir:
+            from sccl.synth.common.claims import check_can_certify  # noqa: PLC0415
+            from sccl.tasks.certify import require_certifiable  # noqa: PLC0415 - few certify
+
             require_certifiable(topology, spec, max_steps)
             check_can_certify(delivery.certify_dir, topology, spec)
         folder = AlgorithmFolder(delivery.out_dir) if delivery.out_dir else None
@@ -130,6 +133,8 @@ def write_outputs(
         print_frontier(out(), priced_frontier, outputs.subject.spec)
     interrupted = priced_frontier.stop_reason == "interrupted"
     if outputs.certificate and not interrupted:
+        from sccl.cli.certify import write_and_report  # noqa: PLC0415 - few certify
+
         write_and_report(write, outputs.certificate, quiet=outputs.json)
     if outputs.plot:
         from sccl.cli.plot import draw_frontier  # noqa: PLC0415 - few ask for a picture

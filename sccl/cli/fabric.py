@@ -16,7 +16,8 @@ from sccl.core.files.json_text import to_text
 from sccl.core.formatting import format_count
 from sccl.core.topology import link_name
 from sccl.tasks.fabric import check_output, list_output
-from sccl.topo import FABRICS, resolve_fabric
+from sccl.topo.fabrics import FABRIC_NAMES as FABRICS
+from sccl.topo.fabrics import resolve_fabric
 
 fabric = typer.Typer(
     name="fabric",

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sccl.cli import options
 from sccl.cli.delivery import OutputOptions, OutputTargets, write_outputs
-from sccl.cli.limits import run_limits
 from sccl.cli.report import ExitCode, err, report_errors
 from sccl.cli.searching import SearchOptions, StoreOptions, WorkersOptions, solver_settings
 from sccl.cli.subject import StepProblemOptions, load_problem
 from sccl.core.candidate import SweepRange
 from sccl.errors import ParameterError
 from sccl.synth.common.settings import DEFAULT_TIMEOUT_S
-from sccl.tasks.certify import certify_frontier
 from sccl.tasks.pareto import find_frontier
 from sccl.view.text.progress_notes import ProgressNotes, progress_bar
+
+if TYPE_CHECKING:
+    from sccl.tasks.certify import WrittenCertificate
 
 
 @report_errors
@@ -60,6 +61,8 @@ def pareto(
     """
     covered = SweepRange(k, max_steps, max_chunks)
     if limit:
+        from sccl.cli.limits import run_limits  # noqa: PLC0415 - an alias, which few use
+
         _check_limits(covered, workers, kept)
         settings = solver_settings(search, timeout, workers=workers)
         run_limits(about, max_steps, settings, delivery, json=json)
@@ -71,7 +74,13 @@ def pareto(
         frontier = find_frontier(
             subject.topology, subject.spec, covered, settings, folder=outputs.folder, notify=notify
         )
-    write_outputs(frontier, outputs, write=partial(certify_frontier, subject, frontier, settings))
+
+    def certify(folder: Path, report: Callable[[str], None]) -> WrittenCertificate:
+        from sccl.tasks.certify import certify_frontier  # noqa: PLC0415 - few ask for a certificate
+
+        return certify_frontier(subject, frontier, settings, folder, report)
+
+    write_outputs(frontier, outputs, write=certify)
     raise typer.Exit(ExitCode.UNKNOWN if frontier.open else ExitCode.OK)
 
 

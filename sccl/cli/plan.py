@@ -43,7 +43,7 @@ from sccl.tasks.planning import (
     write_training_plan,
 )
 from sccl.tasks.training_files import name_file_in_errors
-from sccl.topo import resolve_fabric
+from sccl.topo.fabrics import resolve_fabric
 
 if TYPE_CHECKING:
     from sccl.core.training_plan import OfferedOptions

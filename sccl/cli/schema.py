@@ -9,7 +9,7 @@ from rich.table import Table
 
 from sccl.cli import complete, options
 from sccl.cli.report import out, print_json, print_output, report_errors
-from sccl.core.files.kinds import SHAPES, json_schema
+from sccl.core.files.kinds import SHAPE_NAMES, json_schema, published_shapes
 from sccl.errors import unknown_name
 from sccl.tasks.outputs import output_schema
 from sccl.tasks.schemas import OUTPUTS, KindPart, SchemaOutput, output_type
@@ -22,7 +22,7 @@ def schema(
         typer.Argument(
             help="Value of 'kind' in an output or a file.",
             show_default="list all kinds",
-            autocompletion=complete.complete_words([*OUTPUTS, *SHAPES], "a kind"),
+            autocompletion=complete.complete_words([*OUTPUTS, *SHAPE_NAMES], "a kind"),
         ),
     ] = None,
     json: options.Json = False,
@@ -45,14 +45,16 @@ def schema_of_kind(kind: str) -> dict[str, Any]:
     """
     if kind in OUTPUTS:
         return output_schema(output_type(kind))
-    if kind in SHAPES:
-        return json_schema(SHAPES[kind])
-    raise unknown_name("kind", kind, [*OUTPUTS, *SHAPES], "'sccl schema' lists all")
+    if kind in SHAPE_NAMES:
+        return json_schema(published_shapes()[kind])
+    raise unknown_name("kind", kind, [*OUTPUTS, *SHAPE_NAMES], "'sccl schema' lists all")
 
 
 def _print_kinds(*, json: bool) -> None:
     kinds = [KindPart(kind=k, of="output", about=output_type(k).__doc__ or "") for k in OUTPUTS]
-    kinds += [KindPart(kind=k, of="file", about=x.__doc__ or "") for k, x in SHAPES.items()]
+    kinds += [
+        KindPart(kind=k, of="file", about=x.__doc__ or "") for k, x in published_shapes().items()
+    ]
     if json:
         print_output(SchemaOutput(inputs={}, kinds=tuple(kinds)))
         return

@@ -15,7 +15,7 @@ from sccl.core.sketch import Sketch
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
 from sccl.tasks.subject import CollectiveProblem, build_problem, counted_spec, required_machine
-from sccl.topo import multihop_machine, resolve_topology
+from sccl.topo import resolve_topology
 
 Collective = Annotated[
     str | None,
@@ -118,7 +118,11 @@ class ProblemOptions:
             InputError: there is no such machine, or routes do not fit it.
         """
         machine = resolve_topology(self.topo)
-        return machine if self.routed is None else multihop_machine(machine, self.routed)
+        if self.routed is None:
+            return machine
+        from sccl.topo.multihop import multihop_machine  # noqa: PLC0415 - few machines are routed
+
+        return multihop_machine(machine, self.routed)
 
     def collective_and_root(self, machine: Topology) -> tuple[str | Spec, str | None]:
         """Return the collective and its root (see :func:`parse_collective`)."""

@@ -13,7 +13,7 @@ from sccl.cli import complete, options
 from sccl.cli.report import out, print_file, print_json, print_output, report_errors, single_line
 from sccl.core.files.disk import write_atomically
 from sccl.core.files.json_text import to_text
-from sccl.core.files.kinds import SHAPES, json_schema
+from sccl.core.files.kinds import SHAPE_NAMES, json_schema, published_shapes
 from sccl.core.files.topologies import topology_to_wire
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError, unknown_name
@@ -27,18 +27,10 @@ from sccl.tasks.importing import (
 from sccl.tasks.infer import infer_output, infer_pcie
 from sccl.tasks.probing import probe_machine
 from sccl.tasks.topo import TopoWithoutOutput, TopoWithOutput, changed_output, list_output
-from sccl.topo import (
-    catalogue_names,
-    degrade,
-    importers,
-    parse_added_lanes,
-    parse_links,
-    parse_rank,
-    resolve_topology,
-    topology_makers,
-    unreachable_pair,
-)
+from sccl.topo import catalogue_names, degrade, importers, resolve_topology, topology_makers
 from sccl.topo.cost_notation import COST_EXAMPLE
+from sccl.topo.measures import unreachable_pair
+from sccl.topo.node_names import parse_added_lanes, parse_links, parse_rank
 from sccl.view.text.algorithm_text import print_topology, size_text
 
 topo = typer.Typer(
@@ -339,15 +331,15 @@ def schema(
         str,
         typer.Option(
             metavar="KIND",
-            help=f"Kind of file: {', '.join(SHAPES)}.",
-            autocompletion=complete.complete_words(SHAPES, "a kind of file"),
+            help=f"Kind of file: {', '.join(SHAPE_NAMES)}.",
+            autocompletion=complete.complete_words(SHAPE_NAMES, "a kind of file"),
         ),
     ] = "topology",
     json: options.Json = False,  # noqa: ARG001 - for its errors
 ) -> None:
     """Print the JSON Schema of machine files, or of another kind of file, always as JSON."""
-    older = {kind.replace("-", ""): kind for kind in SHAPES}
+    older = {kind.replace("-", ""): kind for kind in SHAPE_NAMES}
     kind = older.get(of, of)
-    if kind not in SHAPES:
-        raise unknown_name("kind", of, SHAPES, f"expected one of {', '.join(SHAPES)}")
-    print_json(json_schema(SHAPES[kind]))
+    if kind not in SHAPE_NAMES:
+        raise unknown_name("kind", of, SHAPE_NAMES, f"expected one of {', '.join(SHAPE_NAMES)}")
+    print_json(json_schema(published_shapes()[kind]))

@@ -27,7 +27,6 @@ from ortools.util.python.solve_interrupter import SolveInterrupter
 
 from sccl.core.arrays import FloatArray, IntArray
 from sccl.errors import SolverError
-from sccl.solvers import milp
 from sccl.solvers.effort import Effort
 from sccl.solvers.interrupt import run_interruptible
 
@@ -189,8 +188,8 @@ def solve_sparse(
         SolverError: The solver is not available.
         KeyboardInterrupt: The user interrupted, and GLOP has stopped.
     """
-    if solver in set(milp.Engine):
-        return _solve_with_engine(program, milp.Engine(solver), effort, seconds)
+    if solver not in {"auto", "glop", "cp-sat"}:  # CP-SAT solves no linear programs
+        return _solve_with_engine(program, solver, effort, seconds)
     parameters = mathopt.SolveParameters(
         threads=1,
         lp_algorithm=mathopt.LPAlgorithm.DUAL_SIMPLEX,
@@ -215,10 +214,14 @@ def solve_sparse(
 
 
 def _solve_with_engine(
-    program: SparseProgram, engine: milp.Engine, effort: float, seconds: float
+    program: SparseProgram, solver: str, effort: float, seconds: float
 ) -> SparseResult:
+    from sccl.solvers import milp  # noqa: PLC0415 - GLOP needs no other solver
+
     timeout = None if seconds == inf else max(seconds, 1e-3)
-    result = milp.solve(program.to_model(), Effort(timeout, units=effort), engine=engine)
+    result = milp.solve(
+        program.to_model(), Effort(timeout, units=effort), engine=milp.Engine(solver)
+    )
     rows, columns = len(program.lower), len(program.cost)
     if result.has_solution and result.is_optimal:
         values = np.array([result.value_by_index(i) for i in range(columns)])

@@ -19,14 +19,17 @@ import sys
 from dataclasses import dataclass
 from enum import StrEnum
 from math import inf
+from typing import TYPE_CHECKING
 
 from ortools.math_opt import model_pb2
 from ortools.math_opt.python import mathopt
 
 from sccl.errors import SolverError, ToolError
 from sccl.solvers.child_task import Child
-from sccl.solvers.cpsat import CpModel
 from sccl.solvers.effort import Effort
+
+if TYPE_CHECKING:
+    from sccl.solvers.cpsat import CpModel
 
 _NODES_PER_UNIT = 100  # of a unit of effort
 

@@ -11,7 +11,8 @@ from sccl.core.files.fabrics import fabric_to_wire
 from sccl.core.files.fields import Count, FileText, Part
 from sccl.core.files.json_text import digest
 from sccl.tasks.outputs import Output
-from sccl.topo import FABRICS, resolve_fabric
+from sccl.topo.fabrics import FABRIC_NAMES as FABRICS
+from sccl.topo.fabrics import resolve_fabric
 
 
 class FabricChannelPart(Part, frozen=True, kw_only=True):

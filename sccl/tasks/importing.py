@@ -17,9 +17,10 @@ from sccl.core.files.topologies import topology_to_wire
 from sccl.core.topology import check_cost
 from sccl.errors import FormatError, ParameterError, TooLargeError
 from sccl.tasks.outputs import Output, question_digests
-from sccl.topo import importers, unreachable_pair
+from sccl.topo import importers
 from sccl.topo.chassis_network import NetworkCards, describe_join, join_chassis
 from sccl.topo.importers import MAX_BYTES, Hints, Imported
+from sccl.topo.measures import unreachable_pair
 
 
 class TopoImportOutput(Output, frozen=True, kw_only=True):

@@ -8,14 +8,12 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from sccl.collectives import Spec
+from sccl.collectives import Spec, dual_of
 from sccl.core.candidate import SweepRange
 from sccl.core.files.frontier_shapes import FrontierWire
 from sccl.core.frontier import Frontier
 from sccl.core.sweep_events import SweepEvent
 from sccl.core.topology import Topology
-from sccl.synth.allreduce.families import has_families
-from sccl.synth.allreduce.sweep import sweep_allreduce
 from sccl.synth.common.algorithm_folder import AlgorithmFolder
 from sccl.synth.common.settings import Settings
 from sccl.synth.common.step_limits import SWEEP_LIMIT_UNITS, StepLimitsFactory
@@ -65,7 +63,9 @@ def find_frontier(  # noqa: PLR0913 - a question, how to answer it, and where re
             notify=notify,
             prefetch=oracle.prefetch,
         )
-        if has_families(spec):
+        if dual_of(spec).phases == 2:  # an allreduce, which has several families
+            from sccl.synth.allreduce.sweep import sweep_allreduce  # noqa: PLC0415
+
             return sweep_allreduce(
                 topology, spec, of, covered=covered, folder=folder, notify=notify
             )

@@ -27,8 +27,8 @@ from sccl.synth.common.settings import Settings
 from sccl.tasks.outputs import Output, question_digests
 from sccl.tasks.pareto import find_frontier
 from sccl.tasks.subject import CollectiveProblem, build_problem
-from sccl.topo import unreachable_pair
 from sccl.topo.degrade import remove_parts
+from sccl.topo.measures import unreachable_pair
 from sccl.topo.symmetry.automorphisms import automorphisms
 from sccl.topo.symmetry.orbits import Orbits
 

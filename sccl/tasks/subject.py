@@ -11,7 +11,9 @@ from sccl.core.files.disk import read_text
 from sccl.core.sketch import Sketch
 from sccl.core.topology import Topology
 from sccl.errors import InputError, ParameterError
-from sccl.topo import machine_model, parse_rank, resolve_topology
+from sccl.topo import resolve_topology
+from sccl.topo.machine_model import machine_model
+from sccl.topo.node_names import parse_rank
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from sccl.synth.network.demand import build_demand
 from sccl.synth.network.routes import build_routes
 from sccl.synth.network.tick_bounds import allreduce_bound_ticks, combined_clock, lower_bound_ticks
 from sccl.synth.packing.by_time.time_bound_curve import TimeBoundCurve, compute_bound_curve
-from sccl.topo import machine_model
+from sccl.topo.machine_model import machine_model
 
 MAX_RANKS = 64
 """Up to which cuts are looked at, and a linear program may be: they take longer than the rest."""

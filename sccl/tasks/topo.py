@@ -11,7 +11,8 @@ from msgspec import Meta
 from sccl.core.files.fields import Count, FileText, Part
 from sccl.core.topology import Topology
 from sccl.tasks.outputs import Output, question_digests
-from sccl.topo import topology_makers, unreachable_pair
+from sccl.topo import topology_makers
+from sccl.topo.measures import unreachable_pair
 
 
 class MachinePart(Part, frozen=True, kw_only=True):

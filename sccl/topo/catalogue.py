@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from os.path import isfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sccl.core.files.disk import data_dir
 from sccl.core.files.topologies import load_topology
 from sccl.core.topology import Topology
 from sccl.errors import FormatError, unknown_name
-from sccl.topo.expansions import MachineExpansion, expand_machine, expansions
-from sccl.topo.generators import Generator, generate_topology, generators
+
+if TYPE_CHECKING:
+    from sccl.topo.expansions import MachineExpansion
+    from sccl.topo.generators import Generator
 
 
 def catalogue_names() -> tuple[str, ...]:
@@ -20,6 +23,9 @@ def catalogue_names() -> tuple[str, ...]:
 
 def topology_makers() -> tuple[Generator | MachineExpansion, ...]:
     """Return the generators (machines from a formula) and the expansions (from other machines)."""
+    from sccl.topo.expansions import expansions  # noqa: PLC0415
+    from sccl.topo.generators import generators  # noqa: PLC0415 - files need no generators
+
     return (*generators(), *expansions())
 
 
@@ -33,13 +39,16 @@ def resolve_topology(text: str) -> Topology:
     Raises:
         InputError: there is none of that name, or the file is not a topology.
     """
-    made = expand_machine(text, resolve_topology)
-    if made is not None:
-        return made
-    if text.endswith(".json"):
+    if text.endswith(".json") and ":" not in text:
         return load_topology(Path(text))
     if ":" in text:
-        return generate_topology(text)
+        from sccl.topo.expansions import expand_machine  # noqa: PLC0415
+        from sccl.topo.generators import generate_topology  # noqa: PLC0415
+
+        made = expand_machine(text, resolve_topology)
+        if made is not None:
+            return made
+        return load_topology(Path(text)) if text.endswith(".json") else generate_topology(text)
     if text not in catalogue_names() and isfile(text):  # noqa: PTH113 - never raises
         raise FormatError(
             f"{text} is a file, and machine files end in .json: 'sccl topo import {text} -o "

@@ -18,7 +18,7 @@ import sccl
 from sccl.cli.main import app
 from sccl.cli.schema import schema_of_kind
 from sccl.core.files.json_text import to_text
-from sccl.core.files.kinds import SHAPES
+from sccl.core.files.kinds import SHAPE_NAMES
 from sccl.tasks.schemas import OUTPUTS, output_type
 from tests.kit import commands
 from tests.kit.documents import CASES, QUESTION, SIZE, make_inputs, run
@@ -265,7 +265,7 @@ def test_names_are_never_raw_on_a_terminal(tmp_path: Path) -> None:
     assert "p\nq" not in done.output
 
 
-@pytest.mark.parametrize("kind", [*OUTPUTS, *SHAPES])
+@pytest.mark.parametrize("kind", [*OUTPUTS, *SHAPE_NAMES])
 def test_schemas_are_printed(kind: str) -> None:
     code, found = run("schema", kind)
     assert code == 0

@@ -13,8 +13,9 @@ from sccl.collectives import named_spec
 from sccl.core.files.topologies import load_topology
 from sccl.prove.bounds import lower_bounds
 from sccl.tasks.design import bandwidth_lower_bound, search_designs
-from sccl.topo import measure_topology, resolve_topology
+from sccl.topo import resolve_topology
 from sccl.topo.designs import NetworkSize, basic_designs, composite_designs, moore_steps
+from sccl.topo.measures import measure_topology
 from tests.kit.commands import sccl
 from tests.kit.nightly import times
 

@@ -27,8 +27,8 @@ from sccl.synth.common import registry
 from sccl.synth.common.contract import Request
 from sccl.tasks.subject import counted_spec
 from sccl.tasks.time_bound import compute_time_bound
-from sccl.topo import machine_model
 from sccl.topo import resolve_topology as machine
+from sccl.topo.machine_model import machine_model
 from tests.kit.commands import sccl
 from tests.kit.nightly import times
 from tests.kit.schedule_executor import executes_correctly

@@ -16,7 +16,7 @@ from sccl.core.workload_ops import (
     Role,
 )
 from sccl.errors import InputError
-from sccl.topo import resolve_fabric
+from sccl.topo.fabrics import resolve_fabric
 from sccl.training.scheduling.cyclic_problem import CyclicPlan, CyclicProblem
 from sccl.training.scheduling.workload_problem import PlanningJob
 

@@ -27,7 +27,7 @@ from sccl.core.workload_ops import (
     HostProgram,
     Role,
 )
-from sccl.topo import resolve_fabric
+from sccl.topo.fabrics import resolve_fabric
 from sccl.training.timeline import simulate_timeline
 from tests.kit.workloads import prefetching
 

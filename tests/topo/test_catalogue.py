@@ -8,7 +8,8 @@ import pytest
 
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
-from sccl.topo import measure_topology, resolve_topology
+from sccl.topo import resolve_topology
+from sccl.topo.measures import measure_topology
 
 
 def costs(machine: Topology) -> Counter[tuple[float, float]]:

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from sccl.core.topology import Link, Switch, Topology
 from sccl.errors import FormatError, InputError, ParameterError
 from sccl.tasks.importing import ImportedMachine, join_by_network, read_machine
-from sccl.topo import measure_topology, resolve_topology
+from sccl.topo import resolve_topology
 from sccl.topo.chassis_network import JoinKind, NetworkCards, join_chassis
+from sccl.topo.measures import measure_topology
 from sccl.topo.switches import expand_switches
 from tests.kit.commands import sccl
 from tests.kit.strategies import topologies

@@ -14,8 +14,9 @@ from sccl import collectives
 from sccl.core.topology import Topology
 from sccl.errors import InputError
 from sccl.prove.check.case import _machine_origin
-from sccl.topo import measure_topology, resolve_topology
+from sccl.topo import resolve_topology
 from sccl.topo.expansions import cartesian_product, degree_expansion, expansions, line_graph
+from sccl.topo.measures import measure_topology
 from sccl.topo.symmetry.group_choice import candidate_groups
 from tests.kit.strategies import topologies
 

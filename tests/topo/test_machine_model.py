@@ -25,7 +25,10 @@ from sccl.core.ids import Edge
 from sccl.core.topology import Budget, Link, Switch, Topology
 from sccl.errors import FormatError, TopologyError
 from sccl.tasks.frontiers import frontiers_of_algorithms
-from sccl.topo import catalogue_names, generators, machine_model, measure_topology, resolve_topology
+from sccl.topo import catalogue_names, resolve_topology
+from sccl.topo.generators import generators
+from sccl.topo.machine_model import machine_model
+from sccl.topo.measures import measure_topology
 from sccl.view.charts import frontier_lines, topology_chart
 from sccl.view.text.algorithm_text import print_algorithm
 from tests.kit.nightly import times

@@ -19,8 +19,10 @@ from sccl.core.topology import UNREACHED, Budget, Link, Topology, distances
 from sccl.errors import InputError
 from sccl.prove.bounds import lower_bounds
 from sccl.synth.packing.by_steps.limits_by_steps import step_limit
-from sccl.topo import machine_model, measure_topology, resolve_topology
+from sccl.topo import resolve_topology
 from sccl.topo.degrade import remove_parts
+from sccl.topo.machine_model import machine_model
+from sccl.topo.measures import measure_topology
 from sccl.topo.multihop import machine_from_routes, multihop_machine
 from tests.kit.commands import sccl
 from tests.kit.strategies import topologies

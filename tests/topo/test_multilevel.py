@@ -13,7 +13,10 @@ from hypothesis import strategies as st
 
 from sccl.core.topology import Topology
 from sccl.errors import InputError, ParameterError, TopologyError
-from sccl.topo import generators, machine_model, measure_topology, resolve_topology
+from sccl.topo import resolve_topology
+from sccl.topo.generators import generators
+from sccl.topo.machine_model import machine_model
+from sccl.topo.measures import measure_topology
 from sccl.topo.wiring import ALPHA_US, GB_PER_S
 
 

@@ -20,8 +20,10 @@ from sccl.core.ids import Edge
 from sccl.core.topology import Link, Topology
 from sccl.errors import InputError, ParameterError, UnknownNameError
 from sccl.judge import violations
-from sccl.topo import machine_model, parse_added_lanes, parse_links, parse_rank, resolve_topology
+from sccl.topo import resolve_topology
 from sccl.topo.degrade import add_links, remove_parts
+from sccl.topo.machine_model import machine_model
+from sccl.topo.node_names import parse_added_lanes, parse_links, parse_rank
 
 LABELS = ("GPU0", "GPU1", "a-b", "b", "a", "GPU 5", "b:1", "twice", "twice")
 

@@ -20,15 +20,11 @@ from sccl.core.files.json_text import to_text
 from sccl.core.files.topologies import load_topology, topology_from_wire, topology_to_wire
 from sccl.core.topology import UNREACHED, Budget, Link, Topology, distances
 from sccl.errors import FormatError, InputError, ParameterError, TopologyError, UnknownNameError
-from sccl.topo import (
-    catalogue_names,
-    generators,
-    machine_model,
-    measure_topology,
-    resolve_topology,
-    unreachable_pair,
-)
+from sccl.topo import catalogue_names, resolve_topology
 from sccl.topo.degrade import remove_parts
+from sccl.topo.generators import generators
+from sccl.topo.machine_model import machine_model
+from sccl.topo.measures import measure_topology, unreachable_pair
 from sccl.view.text.algorithm_text import print_topology
 from tests.conftest import NO_SHARED
 from tests.kit.paths import SHARED

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sccl.core.fabric import Fabric
 from sccl.core.training_plan import FULL_LOAD, OptionMotif, TrainingPlan
 from sccl.core.workload_ops import ComputeOp, Role
-from sccl.topo import resolve_fabric
+from sccl.topo.fabrics import resolve_fabric
 from sccl.training.interference import Interference
 from sccl.training.planner import Planner, PlanSettings
 from sccl.training.scheduling.workload_problem import all_waits, stream_of

@@ -29,7 +29,8 @@ from sccl.core.workload_ops import (
 from sccl.errors import InputError, ParameterError, TooLargeError
 from sccl.sim import Messages, simulate
 from sccl.tasks.motif_planning import build_motif_planner
-from sccl.topo import resolve_fabric, resolve_topology
+from sccl.topo import resolve_topology
+from sccl.topo.fabrics import resolve_fabric
 from sccl.training.link_simulation.message_timing import simulate_in_isolation, simulate_on_links
 from sccl.training.link_simulation.schedule_messages import build_schedule_messages, link_bytes
 from sccl.training.motifs import apply_recipe, parse_recipe

@@ -23,7 +23,7 @@ from benchmarks.syndicate_systems import (
     taking_turns,
 )
 from sccl.core.training_plan import TrainingPlan
-from sccl.topo import resolve_fabric
+from sccl.topo.fabrics import resolve_fabric
 from sccl.training.models import generate_dlrm
 from sccl.training.options.option_catalog import find_options
 from sccl.training.timeline import simulate_timeline

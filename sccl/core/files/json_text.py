@@ -10,13 +10,16 @@ import difflib
 import hashlib
 import json
 import re
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import msgspec
 import msgspec.inspect
 
-from sccl.core.files.kinds import VERIFIED_KINDS, AnyWire, Kind, detect_kind, kind_of_shape
+from sccl.core.files.kinds import VERIFIED_KINDS, Kind, detect_kind, kind_of_shape
 from sccl.errors import FormatError
+
+if TYPE_CHECKING:
+    from sccl.core.files.kinds import AnyWire
 
 W = TypeVar("W", bound=msgspec.Struct)
 
@@ -49,7 +52,7 @@ def parse(text: str, wire: type[W], where: str) -> W:
 
     Args:
         text: JSON.
-        wire: one of :data:`sccl.core.files.kinds.SHAPES`.
+        wire: one of :func:`sccl.core.files.kinds.published_shapes`.
         where: name in messages: its file name.
 
     Raises:
@@ -69,9 +72,9 @@ def parse(text: str, wire: type[W], where: str) -> W:
     except (msgspec.DecodeError, RecursionError, ValueError) as error:
         raise _not_json(text, where, error) from error
     if (
-        isinstance(value, AnyWire)
+        getattr(value, "digest", None) is not None
         and kind_of_shape(wire) not in VERIFIED_KINDS
-        and not has_valid_digest(value)
+        and not has_valid_digest(cast("AnyWire", value))
     ):
         raise FormatError(
             f"{where}: edited since sccl wrote it (its digest does not match): take its field "

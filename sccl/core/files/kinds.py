@@ -2,40 +2,67 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from sccl.core.files.claims import CertificateWire
-from sccl.core.files.fabric_shapes import FabricWire
-from sccl.core.files.measurement_shapes import MeasurementsWire, PcieMeasurementsWire
-from sccl.core.files.programs import ProjectWire
-from sccl.core.files.schedule_shapes import PackedScheduleWire, ScheduleWire, VariableBandwidthWire
-from sccl.core.files.shapes import (
-    AlgorithmWire,
-    AnswerWire,
-    AnyAlgorithmWire,
-    CollectiveWire,
-    CustomCollectiveWire,
-    GroupsWire,
-    InstanceWire,
-    NetworkWire,
-    SymmetricAlgorithmWire,
-    SymmetryWire,
-    TopologyWire,
-)
-from sccl.core.files.sketch_shapes import SketchWire
-from sccl.core.files.training_plan_shapes import (
-    OfferedOptionsWire,
-    TimelineWire,
-    TrainingPlanWire,
-)
-from sccl.core.files.workload_shapes import WorkloadWire
+if TYPE_CHECKING:
+    from sccl.core.files.fabric_shapes import FabricWire
+    from sccl.core.files.measurement_shapes import MeasurementsWire, PcieMeasurementsWire
+    from sccl.core.files.schedule_shapes import (
+        PackedScheduleWire,
+        ScheduleWire,
+        VariableBandwidthWire,
+    )
+    from sccl.core.files.shapes import (
+        AnswerWire,
+        AnyAlgorithmWire,
+        CollectiveWire,
+        CustomCollectiveWire,
+        GroupsWire,
+        InstanceWire,
+        NetworkWire,
+        SymmetryWire,
+        TopologyWire,
+    )
+    from sccl.core.files.sketch_shapes import SketchWire
+    from sccl.core.files.training_plan_shapes import (
+        OfferedOptionsWire,
+        TimelineWire,
+        TrainingPlanWire,
+    )
+    from sccl.core.files.workload_shapes import WorkloadWire
+
+    AnyWire = (
+        TopologyWire
+        | VariableBandwidthWire
+        | NetworkWire
+        | CollectiveWire
+        | CustomCollectiveWire
+        | GroupsWire
+        | AnyAlgorithmWire
+        | SymmetryWire
+        | ScheduleWire
+        | PackedScheduleWire
+        | InstanceWire
+        | AnswerWire
+        | MeasurementsWire
+        | PcieMeasurementsWire
+        | SketchWire
+        | FabricWire
+        | WorkloadWire
+        | TrainingPlanWire
+        | TimelineWire
+        | OfferedOptionsWire
+    )
+    """Any shape that is written as canonical text."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Kind:
     """A kind of file: all are JSON except packed schedules, which have a head in JSON.
 
@@ -43,54 +70,73 @@ class Kind:
         name: the value of its field ``kind``.
         identifying_fields: sets of fields that identify it if a hand-written file has no ``kind``.
             Any set.
-        shape: the shape that reading checks. None: it has a separate reader.
+        home: module in this package and name of the shape that reading checks, which is loaded when
+            it is needed. None: it has a separate reader.
     """
 
     name: str
     identifying_fields: tuple[frozenset[str], ...]
-    shape: type[msgspec.Struct] | None = None
+    home: tuple[str, str] | None = None
+
+    @cached_property
+    def shape(self) -> type[msgspec.Struct] | None:
+        """Return the shape that reading checks."""
+        if self.home is None:
+            return None
+        module, name = self.home
+        shape: type[msgspec.Struct] = getattr(importlib.import_module(module), name)
+        return shape
 
     def __str__(self) -> str:
         """Return the name with its article."""
         return f"{'an' if self.name[0] in 'aeiou' else 'a'} {self.name}"
 
 
-def _define_kind(name: str, telling: str, shape: type[msgspec.Struct] | None = None) -> Kind:
+def _define_kind(name: str, telling: str, home: str = "") -> Kind:
+    module, _, shape = home.rpartition(".")
     return Kind(
-        name, tuple(frozenset(alternative.split()) for alternative in telling.split("|")), shape
+        name,
+        tuple(frozenset(alternative.split()) for alternative in telling.split("|")),
+        (f"sccl.core.files.{module}", shape) if home else None,
     )
 
 
-TOPOLOGY = _define_kind("topology", "ranks alpha_us gb_per_s", TopologyWire)
-NETWORK = _define_kind("network", "joining", NetworkWire)
-FABRIC = _define_kind("fabric", "channels", FabricWire)
-BANDWIDTH = _define_kind("bandwidth", "intervals", VariableBandwidthWire)
-MEASUREMENT = _define_kind("measurement", "ranks timings", MeasurementsWire)
-PCIE_MEASUREMENT = _define_kind("pcie-measurement", "loopback_us beside_nic", PcieMeasurementsWire)
-SKETCH = _define_kind("sketch", "nnodes intranode_sketch", SketchWire)
-COLLECTIVE = _define_kind("collective", "num_chunks pre post", CollectiveWire)
+TOPOLOGY = _define_kind("topology", "ranks alpha_us gb_per_s", "shapes.TopologyWire")
+NETWORK = _define_kind("network", "joining", "shapes.NetworkWire")
+FABRIC = _define_kind("fabric", "channels", "fabric_shapes.FabricWire")
+BANDWIDTH = _define_kind("bandwidth", "intervals", "schedule_shapes.VariableBandwidthWire")
+MEASUREMENT = _define_kind("measurement", "ranks timings", "measurement_shapes.MeasurementsWire")
+PCIE_MEASUREMENT = _define_kind(
+    "pcie-measurement", "loopback_us beside_nic", "measurement_shapes.PcieMeasurementsWire"
+)
+SKETCH = _define_kind("sketch", "nnodes intranode_sketch", "sketch_shapes.SketchWire")
+COLLECTIVE = _define_kind("collective", "num_chunks pre post", "shapes.CollectiveWire")
 CUSTOM_COLLECTIVE = _define_kind(
     "custom-collective",
     "pre post|ranks allgatherv|ranks alltoallv|ranks gatherv|ranks reducescatterv|ranks scatterv",
-    CustomCollectiveWire,
+    "shapes.CustomCollectiveWire",
 )
-GROUPS = _define_kind("groups", "groups", GroupsWire)
-ALGORITHM = _define_kind("algorithm", "sends", AlgorithmWire)
-INSTANCE = _define_kind("instance", "topology collective steps rounds", InstanceWire)
-ANSWER = _define_kind("answer", "answer solver", AnswerWire)
-SYMMETRY = _define_kind("symmetry", "generators", SymmetryWire)
+GROUPS = _define_kind("groups", "groups", "shapes.GroupsWire")
+ALGORITHM = _define_kind("algorithm", "sends", "shapes.AlgorithmWire")
+INSTANCE = _define_kind("instance", "topology collective steps rounds", "shapes.InstanceWire")
+ANSWER = _define_kind("answer", "answer solver", "shapes.AnswerWire")
+SYMMETRY = _define_kind("symmetry", "generators", "shapes.SymmetryWire")
 SYMMETRIC_ALGORITHM = _define_kind(
-    "symmetric-algorithm", "sends symmetries", SymmetricAlgorithmWire
+    "symmetric-algorithm", "sends symmetries", "shapes.SymmetricAlgorithmWire"
 )
-SCHEDULE = _define_kind("schedule", "sends tick_ps", ScheduleWire)
-PACKED_SCHEDULE = _define_kind("packed-schedule", "rounds sends chunk_bits", PackedScheduleWire)
-CERTIFICATE = _define_kind("certificate", "claims", CertificateWire)
+SCHEDULE = _define_kind("schedule", "sends tick_ps", "schedule_shapes.ScheduleWire")
+PACKED_SCHEDULE = _define_kind(
+    "packed-schedule", "rounds sends chunk_bits", "schedule_shapes.PackedScheduleWire"
+)
+CERTIFICATE = _define_kind("certificate", "claims", "claims.CertificateWire")
 FRONTIER = _define_kind("frontier", "points bounds")
-WORKLOAD = _define_kind("workload", "roles ops submits", WorkloadWire)
-TRAINING_PLAN = _define_kind("training-plan", "period_ns order workload", TrainingPlanWire)
-TIMELINE = _define_kind("timeline", "plan spans", TimelineWire)
-OPTION = _define_kind("option", "options refused ops", OfferedOptionsWire)
-PROGRAM = _define_kind("program", "target collectives", ProjectWire)
+WORKLOAD = _define_kind("workload", "roles ops submits", "workload_shapes.WorkloadWire")
+TRAINING_PLAN = _define_kind(
+    "training-plan", "period_ns order workload", "training_plan_shapes.TrainingPlanWire"
+)
+TIMELINE = _define_kind("timeline", "plan spans", "training_plan_shapes.TimelineWire")
+OPTION = _define_kind("option", "options refused ops", "training_plan_shapes.OfferedOptionsWire")
+PROGRAM = _define_kind("program", "target collectives", "programs.ProjectWire")
 
 KINDS = (
     *(TOPOLOGY, NETWORK, COLLECTIVE, CUSTOM_COLLECTIVE, ALGORITHM, INSTANCE, ANSWER, SYMMETRY),
@@ -98,30 +144,6 @@ KINDS = (
     *(SKETCH, MEASUREMENT, PCIE_MEASUREMENT, FABRIC, WORKLOAD, TRAINING_PLAN),
     *(TIMELINE, OPTION, GROUPS),
 )
-
-AnyWire = (
-    TopologyWire
-    | VariableBandwidthWire
-    | NetworkWire
-    | CollectiveWire
-    | CustomCollectiveWire
-    | GroupsWire
-    | AnyAlgorithmWire
-    | SymmetryWire
-    | ScheduleWire
-    | PackedScheduleWire
-    | InstanceWire
-    | AnswerWire
-    | MeasurementsWire
-    | PcieMeasurementsWire
-    | SketchWire
-    | FabricWire
-    | WorkloadWire
-    | TrainingPlanWire
-    | TimelineWire
-    | OfferedOptionsWire
-)
-"""Any shape that is written as canonical text."""
 
 ALGORITHM_KINDS = frozenset({ALGORITHM, SYMMETRIC_ALGORITHM})
 """The kinds that an algorithm is kept in."""
@@ -135,8 +157,13 @@ TRAINING_KINDS = frozenset({TRAINING_PLAN, TIMELINE})
 VERIFIED_KINDS = PLAN_KINDS | TRAINING_KINDS
 """The kinds that the judge looks at before anything is made of them, believing no claim."""
 
-SHAPES: dict[str, type[msgspec.Struct]] = {k.name: k.shape for k in KINDS if k.shape is not None}
-"""The published shapes, by the ``kind`` in a file."""
+SHAPE_NAMES = tuple(kind.name for kind in KINDS if kind.home is not None)
+"""Names of the kinds with a published shape."""
+
+
+def published_shapes() -> dict[str, type[msgspec.Struct]]:
+    """Return the published shapes, by the ``kind`` in a file."""
+    return {kind.name: kind.shape for kind in KINDS if kind.shape is not None}
 
 
 def detect_kind(fields: Mapping[str, object]) -> Kind | None:
@@ -154,7 +181,8 @@ def detect_kind(fields: Mapping[str, object]) -> Kind | None:
 
 def kind_of_shape(shape: type[msgspec.Struct]) -> Kind:
     """Return the kind of file that has a shape."""
-    return next(kind for kind in KINDS if kind.shape is shape)
+    home = (shape.__module__, shape.__qualname__)
+    return next(kind for kind in KINDS if kind.home == home)
 
 
 def json_schema(shape: type[msgspec.Struct]) -> dict[str, Any]:

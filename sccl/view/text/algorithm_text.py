@@ -15,7 +15,8 @@ from sccl.core.formatting import format_count
 from sccl.core.topology import Switch, Topology
 from sccl.errors import InputError
 from sccl.judge import describe_send, violations
-from sccl.topo import machine_model, measure_topology
+from sccl.topo.machine_model import machine_model
+from sccl.topo.measures import measure_topology
 
 
 def print_algorithm(console: Console, algorithm: Algorithm, *, intact: bool) -> None:

@@ -16,7 +16,8 @@ from sccl.codegen.project_writer import generate, write_project
 from sccl.codegen.targets.codegen_options import MAX_PER_LINK, TRANSPORTS, CodegenOptions
 from sccl.codegen.targets.gpu import link_slices
 from sccl.collectives import collective_names
-from sccl.topo import catalogue_names, generators
+from sccl.topo import catalogue_names
+from sccl.topo.generators import generators
 from tests.kit import once
 from tests.kit.easy_algorithms import frontier, hop
 from tests.kit.hard_algorithms import FOUR, SHORT, Hard, load, load_all

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sccl.errors import InputError
-from sccl.topo import measure_topology, resolve_topology
+from sccl.topo import resolve_topology
 from sccl.topo.importers import Hints, load_importer
+from sccl.topo.measures import measure_topology
 from tests.kit.samples import imported, sample
 
 ASTRA = load_importer("astra-sim")

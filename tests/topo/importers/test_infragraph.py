@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from sccl.core.topology import Topology
 from sccl.errors import FormatError, InputError
-from sccl.topo import importers, measure_topology, resolve_topology
+from sccl.topo import importers, resolve_topology
 from sccl.topo.importers import Hints, Imported, load_importer
 from sccl.topo.importers.infragraph_nodes import indices
+from sccl.topo.measures import measure_topology
 
 INFRA = load_importer("infragraph")
 

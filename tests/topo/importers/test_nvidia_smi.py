@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from sccl.core.topology import Topology
 from sccl.errors import FormatError, InputError, TooLargeError
-from sccl.topo import importers, measure_topology, resolve_topology
+from sccl.topo import importers, resolve_topology
 from sccl.topo.importers import Hints, Imported, Importer
 from sccl.topo.importers.nvidia_matrix import MAX_CHARACTERS, parse_matrix
 from sccl.topo.importers.nvidia_smi import EXAMPLE, read, sniff
+from sccl.topo.measures import measure_topology
 from tests.conftest import NO_SHARED
 from tests.kit.importers import check_damage, check_imported, refusal
 from tests.kit.matrices import PATHS, Shown, shown

@@ -14,7 +14,8 @@ from sccl.core.step_alignment import StepAlignment
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
 from sccl.sim import Messages, simulate
-from sccl.topo import resolve_fabric, resolve_topology
+from sccl.topo import resolve_topology
+from sccl.topo.fabrics import resolve_fabric
 from sccl.training.motifs import (
     apply_recipe,
     build_collective_motif,

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sccl.core.fabric import MAX_STREAMS, Channel, Fabric, SharedBudget
-from sccl.topo import resolve_fabric, resolve_topology
+from sccl.topo import resolve_topology
+from sccl.topo.fabrics import resolve_fabric
 from sccl.training.options.fabric_resources import build_pipes, group_pipes, stream_load
 from tests.kit.nightly import times
 

@@ -15,8 +15,9 @@ from sccl.core.schedule import Schedule
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError, UnreachableError
 from sccl.judge import violations
-from sccl.topo import resolve_fabric, resolve_topology
+from sccl.topo import resolve_topology
 from sccl.topo.degrade import remove_parts
+from sccl.topo.fabrics import resolve_fabric
 from sccl.training.motifs import apply_recipe, build_collective_motif, parse_recipe
 from sccl.training.options.carriers import CARRIERS
 from sccl.training.options.motif_costs import MotifCost, MotifCosts

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sccl.core.training_plan import FULL_LOAD, Option
 from sccl.core.workload_ops import CommOp
 from sccl.errors import InputError, ParameterError
-from sccl.topo import resolve_fabric
+from sccl.topo.fabrics import resolve_fabric
 from sccl.training.motifs.collective_motif import NAMES
 from sccl.training.options.candidate_options import non_dominated, select_candidates
 from sccl.training.options.option_catalog import JobOptions, OptionSettings, find_options

@@ -10,7 +10,7 @@ import pytest
 from sccl.core.fabric import Channel, Fabric
 from sccl.core.topology import Link, Topology
 from sccl.errors import ParameterError
-from sccl.topo import resolve_fabric
+from sccl.topo.fabrics import resolve_fabric
 from sccl.training.options.candidate_options import (
     explain_omissions,
     non_dominated,

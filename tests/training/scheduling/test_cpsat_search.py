@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from sccl.errors import ParameterError
-from sccl.topo import resolve_fabric
+from sccl.topo.fabrics import resolve_fabric
 from sccl.training.bounds.period_bounds import period_lower_bound
 from sccl.training.planner import Planner, PlanSettings
 from sccl.training.scheduling.cpsat_search import MAX_CPSAT_ONLY_MOTIFS, search_by_cpsat

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sccl.core.workload_ops import ComputeOp
 from sccl.solvers.effort import Effort
-from sccl.topo import resolve_fabric
+from sccl.topo.fabrics import resolve_fabric
 from sccl.training import planner as planner_module
 from sccl.training.bounds.period_bounds import PeriodBound, period_lower_bound
 from sccl.training.options.option_catalog import OptionSettings, find_options

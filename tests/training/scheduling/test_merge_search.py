@@ -19,7 +19,8 @@ from sccl.core.training_plan import TrainingPlan
 from sccl.core.workload import Workload
 from sccl.core.workload_ops import ComputeOp, Dependency, HostEvent, HostProgram, Role
 from sccl.errors import FormatError
-from sccl.topo import resolve_fabric, resolve_topology
+from sccl.topo import resolve_topology
+from sccl.topo.fabrics import resolve_fabric
 from sccl.training.bounds.merge_relaxation import groups_with_options, relax_merges
 from sccl.training.bounds.period_bounds import find_bound_fault, period_lower_bound
 from sccl.training.options.merge_candidates import MergeGroup, can_merge

@@ -9,7 +9,7 @@ from functools import cache
 import pytest
 
 from sccl.core.training_plan import Option, OptionMotif, TrainingPlan
-from sccl.topo import resolve_fabric
+from sccl.topo.fabrics import resolve_fabric
 from sccl.training.motifs import build_collective_motif
 from sccl.training.options.carriers import CARRIERS
 from sccl.training.options.measured_costs import COLUMNS, parse_cost_table

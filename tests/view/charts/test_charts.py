@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from playwright.sync_api import Browser
 
 from sccl.errors import ParameterError
-from sccl.topo import catalogue_names, generators, resolve_topology
+from sccl.topo import catalogue_names, resolve_topology
+from sccl.topo.generators import generators
 from sccl.view.chart_files import chart_page, render_svg
 from sccl.view.charts import (
     arrival_chart,
