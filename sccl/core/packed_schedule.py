@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from mmap import MADV_DONTNEED, mmap
@@ -14,15 +14,13 @@ from numpy.typing import NDArray
 from sccl.core.arrays import IntArray, UInt64Array
 from sccl.core.clock import AlphaModel, Clock
 from sccl.core.collective import Collective
+from sccl.core.progress import ProgressCallback
 from sccl.core.schedule import BATCH_ROWS, MAX_TIME, Schedule, TransferColumns
 from sccl.core.schedule_filter import ScheduleFilter
 from sccl.core.topology import Topology
 from sccl.errors import CollectiveError, ParameterError, TooLargeError
 
 Chunks = NDArray[np.uint16] | NDArray[np.uint32]
-Told = Callable[[int, int], None]
-"""Called with how much was done, and of how much."""
-
 MAX_PART_TRANSFERS = 2**25
 """Transfers of a part: a GB of file, or of memory."""
 
@@ -229,7 +227,7 @@ class PackedSchedule:
         yield from self._part_columns(rows, ScheduleFilter(), 0, len(self.passes) * len(self.fired))
 
     def partial_schedule(
-        self, part: ScheduleFilter, on_progress: Told = lambda *_: None
+        self, part: ScheduleFilter, on_progress: ProgressCallback = lambda *_: None
     ) -> Schedule:
         """Return the transfers of a part as an ordinary schedule, which alone does not do it all.
 

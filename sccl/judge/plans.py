@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from sccl.core.algorithm import Algorithm, KSynchronousPlan
 from sccl.core.formatting import format_count
+from sccl.core.progress import ProgressCallback
 from sccl.core.symmetric import AnyAlgorithm, SymmetricAlgorithm
 from sccl.errors import JudgeError
 from sccl.judge import steps
@@ -29,13 +30,10 @@ LOADED_TRANSFERS = 2**15
 _uncompiled_transfers: Counter[str] = Counter()
 """Transfers that each of the judges executed in this process without compiled code."""
 
-Told = Callable[[int, int], None]
-"""Called with how much was done, and of how much."""
-
 P = TypeVar("P", Algorithm, SymmetricAlgorithm, AnyAlgorithm, "Schedule", "PackedSchedule", "Plan")
 
 
-def violations(plan: Plan, on_progress: Told = lambda *_: None) -> list[Violation]:
+def violations(plan: Plan, on_progress: ProgressCallback = lambda *_: None) -> list[Violation]:
     """Return the violations of a plan, at most the first one for a symmetric or packed plan.
 
     A symmetric plan is decided by the sends of one chunk of each orbit, if its symmetries are
@@ -137,7 +135,7 @@ def stream_violations(algorithm: SymmetricAlgorithm) -> list[Violation]:
     return [violation] if violation else _count_violations(algorithm, count)
 
 
-def require_valid(plan: P, made_by: str, on_progress: Told = lambda *_: None) -> P:
+def require_valid(plan: P, made_by: str, on_progress: ProgressCallback = lambda *_: None) -> P:
     """Return a plan if it passes verification.
 
     Args:

@@ -15,9 +15,10 @@ from sccl.core.algorithm import KSynchronousPlan
 from sccl.core.files.disk import is_folder
 from sccl.core.files.fields import FileText, Part
 from sccl.core.formatting import format_count
+from sccl.core.progress import ProgressCallback
 from sccl.errors import ParameterError
 from sccl.judge import Violation, violations
-from sccl.tasks.files import LoadedPlan, Told, UnreadFiles, is_pattern, load_plans
+from sccl.tasks.files import LoadedPlan, UnreadFiles, is_pattern, load_plans
 from sccl.tasks.foreign import ForeignFault, ForeignFile, find_faults, load_foreign_files
 from sccl.tasks.offering import LoadedOptions, load_option_files, option_digests, option_faults
 from sccl.tasks.outputs import Alpha, Output, alpha_model, plan_digests
@@ -194,8 +195,8 @@ def verify_foreign(
 
 def verify_files(
     files: Iterable[str | Path],
-    reading: Told = lambda *_: None,
-    judging: Told = lambda *_: None,
+    reading: ProgressCallback = lambda *_: None,
+    judging: ProgressCallback = lambda *_: None,
     unread: UnreadFiles | None = None,
 ) -> list[CheckedPlan]:
     """Verify plans in files. All are read before the first verdict.

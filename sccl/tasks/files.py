@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from glob import glob, has_magic
@@ -31,13 +31,11 @@ from sccl.core.files.kinds import (
     SYMMETRIC_ALGORITHM,
     Kind,
 )
+from sccl.core.progress import ProgressCallback
 from sccl.errors import FormatError, InputError
 
 if TYPE_CHECKING:
     from sccl.core.outcome import Plan
-
-Told = Callable[[int, int], None]
-"""Called with how much was done, and of how much."""
 
 ALGORITHM_OR_FRONTIER = ALGORITHM_KINDS | {FRONTIER}
 _COMPANION_KINDS = ALGORITHM_OR_FRONTIER | {CERTIFICATE}
@@ -322,7 +320,7 @@ class LoadedPlan:
     intact: bool
 
 
-def write_plan(path: Path, plan: Plan, on_progress: Told = lambda *_: None) -> None:
+def write_plan(path: Path, plan: Plan, on_progress: ProgressCallback = lambda *_: None) -> None:
     """Write the file of an algorithm or a schedule, whole or not at all.
 
     Args:
@@ -346,7 +344,7 @@ def write_plan(path: Path, plan: Plan, on_progress: Told = lambda *_: None) -> N
 
 def load_plans(
     words: Iterable[str | Path],
-    on_progress: Told = lambda *_: None,
+    on_progress: ProgressCallback = lambda *_: None,
     unread: UnreadFiles | None = None,
 ) -> list[LoadedPlan]:
     """Return the algorithms and schedules of files, folders and patterns, right or wrong.
@@ -364,7 +362,7 @@ def load_plans(
     return loaded
 
 
-def load_plan(file: Path, on_progress: Told) -> tuple[Plan, bool]:
+def load_plan(file: Path, on_progress: ProgressCallback) -> tuple[Plan, bool]:
     """Return the plan in a file, and whether the file is as sccl wrote it.
 
     Args:

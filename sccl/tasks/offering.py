@@ -17,7 +17,7 @@ from sccl.core.training_plan import OfferedOptions, Option, RefusedRecipe
 from sccl.core.workload import Workload
 from sccl.core.workload_ops import CommOp
 from sccl.tasks.files import UnreadFiles, select_files, skip_unreadable
-from sccl.tasks.planning import Told
+from sccl.tasks.planning import StageCallback
 from sccl.tasks.training_files import name_file_in_errors
 from sccl.topo import resolve_topology
 
@@ -74,7 +74,7 @@ def enumerate_options(
     workload: Workload,
     fabric: Fabric,
     settings: PlanSettings,
-    on_progress: Told = lambda *_: None,
+    on_progress: StageCallback = lambda *_: None,
     first: Callable[[], None] = lambda: None,
 ) -> OfferedOptions:
     """Return a fabric's options for the collectives of a workload, as offered to a plan.

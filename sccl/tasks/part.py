@@ -11,8 +11,9 @@ from msgspec import Meta
 
 from sccl.core.algorithm import KSynchronousPlan
 from sccl.core.files.fields import Count, FileText
+from sccl.core.progress import ProgressCallback
 from sccl.errors import FormatError, ParameterError
-from sccl.tasks.files import Told, load_plan, write_plan
+from sccl.tasks.files import load_plan, write_plan
 from sccl.tasks.outputs import Output, plan_digests
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def extract_part(
     chunk: int | None,
     rank: int | None,
     span_us: tuple[float, float | None],
-    on_progress: Told,
+    on_progress: ProgressCallback,
 ) -> ExtractedPart:
     """Return the transfers of a schedule's file that are chosen.
 

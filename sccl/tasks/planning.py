@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _Us = Annotated[float, Meta(ge=0, description="Microseconds.")]
 
-Told = Callable[[str, float | None, float | None], None]
+StageCallback = Callable[[str, float | None, float | None], None]
 """Function that receives progress, and the current period and bound in microseconds."""
 
 
@@ -92,7 +92,7 @@ def plan_training(
     workload: Workload,
     fabric: Fabric,
     settings: PlanSettings,
-    on_progress: Told = lambda *_: None,
+    on_progress: StageCallback = lambda *_: None,
     first: Callable[[], None] = lambda: None,
 ) -> PlannedTraining:
     """Return the best plan for a workload on a fabric, verified.

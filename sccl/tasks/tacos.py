@@ -17,11 +17,11 @@ from sccl.core.algorithm import KSynchronousPlan
 from sccl.core.files.disk import write_atomically
 from sccl.core.files.fields import Count, FileText, Seconds
 from sccl.core.outcome import Outcome, Solution
+from sccl.core.progress import ProgressCallback
 from sccl.core.sketch import Sketch
 from sccl.solvers.effort import Effort
 from sccl.synth.common import registry
 from sccl.synth.common.contract import Options, Request, VerificationProgress
-from sccl.tasks.files import Told
 from sccl.tasks.outputs import Alpha, Output, alpha_model, question_digests, to_plain
 from sccl.tasks.planned import within_sketch
 
@@ -64,9 +64,9 @@ class TacosOutput(Output, frozen=True, kw_only=True):
 def run_tacos(  # noqa: PLR0913 - independent inputs
     request: Request,
     options: Options,
-    on_progress: Told,
+    on_progress: ProgressCallback,
     *,
-    judging: Told = lambda *_: None,
+    judging: ProgressCallback = lambda *_: None,
     first: Callable[[], None] = lambda: None,
     timeout_s: float | None,
     seed: int,
@@ -95,7 +95,7 @@ def run_tacos(  # noqa: PLR0913 - independent inputs
     return outcome, time.perf_counter() - began
 
 
-def _report_event(on_progress: Told, judging: Told, event: object) -> None:
+def _report_event(on_progress: ProgressCallback, judging: ProgressCallback, event: object) -> None:
     from sccl.synth.tacos.planner import MatchingProgress  # noqa: PLC0415 - loads NumPy and Numba
 
     if isinstance(event, MatchingProgress):

@@ -31,7 +31,7 @@ from sccl.training.scheduling.steady_state import SteadyState, find_steady_state
 from sccl.training.scheduling.workload_problem import PlanningJob
 from sccl.training.timeline import simulate_timeline
 
-Told = Callable[[str, int | None, int | None], None]
+StageCallback = Callable[[str, int | None, int | None], None]
 """Function that receives progress, and the current period and bound in nanoseconds."""
 
 _BOUND_SHARE = 0.25
@@ -141,7 +141,7 @@ class Planner:
         workload: Workload,
         fabric: Fabric,
         settings: PlanSettings,
-        notify: Told = lambda *_: None,
+        notify: StageCallback = lambda *_: None,
         *,
         book: OptionCatalog | None = None,
         bound_ns: int | None = None,

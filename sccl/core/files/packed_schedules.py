@@ -8,7 +8,7 @@ little-endian. The head determines the length of the file, which is checked befo
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from io import BufferedReader
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
@@ -24,6 +24,7 @@ from sccl.core.files.json_text import digest, parse, text_with_digest
 from sccl.core.files.schedule_shapes import PackedScheduleWire
 from sccl.core.files.topologies import topology_from_wire, topology_to_wire
 from sccl.core.packed_schedule import PackedSchedule, PassKind, release_pages
+from sccl.core.progress import ProgressCallback
 from sccl.errors import FormatError, InputError, TooLargeError
 
 MAX_BYTES = 16 * 2**30
@@ -36,16 +37,13 @@ _PIECE_BYTES = 2**24
 
 Piece = bytes | memoryview
 
-Told = Callable[[int, int], None]
-"""Called with the bytes that were read or written, and of how many."""
-
 
 def packed_digest(schedule: PackedSchedule) -> str:
     """Return the sha256 of a schedule's content: of its head without this, and of its numbers."""
     return _digest(_head(schedule), schedule.fired, schedule.log)
 
 
-def write_packed(path: Path, schedule: PackedSchedule, on_progress: Told) -> None:
+def write_packed(path: Path, schedule: PackedSchedule, on_progress: ProgressCallback) -> None:
     """Write the file of a packed schedule, whole or not at all.
 
     Raises:
@@ -54,7 +52,7 @@ def write_packed(path: Path, schedule: PackedSchedule, on_progress: Told) -> Non
     write_pieces_atomically(path, content_pieces(schedule, on_progress))
 
 
-def content_pieces(schedule: PackedSchedule, on_progress: Told) -> Iterator[Piece]:
+def content_pieces(schedule: PackedSchedule, on_progress: ProgressCallback) -> Iterator[Piece]:
     """Yield the content of a schedule's file, piece by piece."""
     head = text_with_digest(_head(schedule), packed_digest(schedule)).encode()
     begin = PACKED_MAGIC + len(head).to_bytes(8, "little") + head
@@ -66,7 +64,7 @@ def content_pieces(schedule: PackedSchedule, on_progress: Told) -> Iterator[Piec
         on_progress(done, total)
 
 
-def load_packed(path: Path, on_progress: Told) -> tuple[PackedSchedule, bool]:
+def load_packed(path: Path, on_progress: ProgressCallback) -> tuple[PackedSchedule, bool]:
     """Return the packed schedule in a file, and whether its content has the digest it states.
 
     Its rounds and chunks stay in the file, which is mapped and read on access.
@@ -171,7 +169,7 @@ def _digest(
     wire: PackedScheduleWire,
     fired: NDArray[np.uint64],
     log: NDArray[np.unsignedinteger[Any]],
-    on_progress: Told = lambda *_: None,
+    on_progress: ProgressCallback = lambda *_: None,
 ) -> str:
     sha, total, done = hashlib.sha256(digest(wire).encode()), fired.nbytes + log.nbytes, 0
     for piece in _pieces(fired, log):

@@ -26,7 +26,7 @@ from sccl.synth.taccl.combining import (
     reverse_in_time,
 )
 from sccl.synth.taccl.options import Options
-from sccl.synth.taccl.phase_steps import SketchedPhase, Told
+from sccl.synth.taccl.phase_steps import GapCallback, SketchedPhase
 from sccl.synth.taccl.routing import check_reachable
 
 PS_PER_US = 10**6
@@ -44,7 +44,7 @@ def build_phase(  # noqa: PLR0913, PLR0917 - independent inputs
     sketch: Sketch,
     options: Options,
     dual: Dual,
-    on_progress: Told,
+    on_progress: GapCallback,
     before: SketchedPhase | None,
     *,
     backwards: bool,

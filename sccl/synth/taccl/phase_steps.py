@@ -63,7 +63,7 @@ _BATCH_SIZES = (2, 4, 8, 16, 32, 64, 256)
 
 _MATCHING, _TREES = "matching", "trees"
 
-Told = Callable[[float, float], None]
+GapCallback = Callable[[float, float], None]
 """Called with the best finish and the bound, microseconds."""
 
 
@@ -93,7 +93,7 @@ class SketchedPhase:
     options: Options
     spec: Spec
     size_bytes: int
-    on_progress: Told
+    on_progress: GapCallback
     is_strict: bool
     unrestricted_problem: SchedulingProblem
     mirror_phase: SketchedPhase | None = None

@@ -37,7 +37,7 @@ while."""
 _MAX_CHOICES = 500
 """Options of all ops together that are tried each."""
 
-Told = Callable[[int], None]
+FinishCallback = Callable[[int], None]
 """Function that receives the best completion time, in ticks."""
 
 PlanFilter = Callable[[StepPlan], bool]
@@ -104,7 +104,7 @@ def search_by_annealing(  # noqa: PLR0913, PLR0917 - independent inputs
     proposals: int,
     seed: int = 0,
     target: int = 0,
-    on_progress: Told = lambda _: None,
+    on_progress: FinishCallback = lambda _: None,
     kept: PlanFilter = lambda _: False,
 ) -> StepPlan:
     """Return the best plan of annealing over options and urgencies, by serial generation.

@@ -20,7 +20,7 @@ finds no plan in 80 s.
 EFFORT_UNITS = 1.0
 """Largest budget for CP-SAT."""
 
-Told = Callable[[int, int], None]
+GapCallback = Callable[[int, int], None]
 """Function that receives the best completion time and the lower bound, in ticks."""
 
 
@@ -47,7 +47,7 @@ def search_step_plan(  # noqa: PLR0913, PLR0917 - independent inputs
     problem: StepProblem,
     proposals: int,
     seed: int = 0,
-    notify: Told = lambda _finish, _bound: None,
+    notify: GapCallback = lambda _finish, _bound: None,
     kept: PlanFilter = lambda _: False,
     units: float = EFFORT_UNITS,
 ) -> PlannedStep:
