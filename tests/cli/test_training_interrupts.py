@@ -150,7 +150,7 @@ def test_while_policies_search_there_is_a_plan(
     monkeypatch.setattr(
         search_strategies, loop, interrupted_at(1, getattr(search_strategies, loop))
     )
-    for name in ("published", "serial"):
+    for name in ("search_by_markov_chain", "search_by_annealing"):
         monkeypatch.setattr(policies, name, told_to(found, getattr(search_strategies, name)))
     code, told, plan = planned(step, search)
     assert (code, told["ended"]) == (130, "interrupted")
