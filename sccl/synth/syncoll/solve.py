@@ -163,7 +163,8 @@ def solve(
         why = f"{symmetric.reason}; without symmetry " if symmetric else ""
         stopped = f"{why}{reason}" if reason else spending.effort.timeout_reason
         return _answer_by_bounds(instance, solver, stopped, spending)
-    if solver in _AFTER_GREEDY and (quick := _solve_without_model(instance, spending)) is not None:
+    quick = _solve_without_model(instance, left) if solver in _AFTER_GREEDY else None
+    if quick is not None:
         return _verify_answer(quick, "the greedy")
     return _ask(instance, solver, left)
 
@@ -200,11 +201,14 @@ def _construct(instance: Instance, groups: Sequence[Group]) -> Answer | None:
     return by_flow or pipelined_trees.answer(instance) or rip_up_trees.answer(instance)
 
 
-def _solve_without_model(instance: Instance, spending: EffortMeter) -> Sat | None:
+def _solve_without_model(instance: Instance, effort: Effort) -> Sat | None:
     """Return the algorithm of the greedy, or of one flow. None: neither finds one.
 
     They take a millisecond or two, for most rows of SCCL's tables a hundredth of CP-SAT's time.
     """
+    spending = EffortMeter(effort)
+    if spending.deadline_passed():
+        return None
     if (algorithm := schedule_greedily(instance, spending.effort.seed)) is not None:
         return Sat(algorithm, "greedy", spending.elapsed_seconds())
     if single_flow_ends(instance.collective) is None:
