@@ -4,9 +4,9 @@ A message may pass several links in one step and loads each of them (``routed:ri
 Trivance, Bine trees, PAT and recursive doubling are thus counted on their original machines.
 
 An algorithm is on the frontier under two conditions, over all k and C. No algorithm with as many
-steps has a lower R/C, and none with fewer steps has an R/C as low. It is off the frontier if another
-algorithm dominates it. Every verdict comes from a certificate, which is written and then checked
-without a solver (:mod:`sccl.prove.check`).
+steps has a lower R/C, and none with fewer steps has an R/C as low. It is off the frontier if
+another algorithm dominates it. Every verdict comes from a certificate, which is written and then
+checked without a solver (:mod:`sccl.prove.check`).
 """
 
 from __future__ import annotations
