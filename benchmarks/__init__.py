@@ -1,1 +1,1 @@
-"""How long sccl takes, beside the SCCL paper and the public ``msccl``: see README.md here."""
+"""Compare times of sccl with the SCCL paper and the public ``msccl`` (see README.md)."""

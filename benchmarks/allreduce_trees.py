@@ -1,4 +1,4 @@
-"""Allreduce by trees, up to 64 ranks, beside what no allreduce of any class beats."""
+"""Limits of tree allreduce on up to 64 ranks, with lower bounds for every allreduce."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sccl.topo import resolve_topology
 
 @dataclass(frozen=True, slots=True)
 class TreesSpec:
-    """A machine, and how many numbers of steps trees are looked at for, from the fewest on."""
+    """A machine, and the number of step counts to examine beyond the fewest."""
 
     topology: str
     more: int = 0
@@ -40,15 +40,15 @@ SMOKE = (TreesSpec("z52"), TreesSpec("torus:4x4"))
 
 @dataclass(frozen=True, slots=True)
 class TreesResult:
-    """The limit of trees for a number of steps, and what it took.
+    """The limit of trees for a number of steps, and its time.
 
     Attributes:
-        steps: S.
-        every: R/C of no allreduce of as many steps is below this,
-        lower: nor that of trees below this;
-        upper: and some packing of trees has this.
-        written: (C, R) of an algorithm at it, or near it; none: it would be too large.
-        seconds: of this S and those before.
+        steps: Number of steps S.
+        every: Lower bound on R/C of every allreduce with S steps.
+        lower: Lower bound on R/C of trees with S steps.
+        upper: R/C of the best tree packing.
+        written: (C, R) of an algorithm at or near the limit. None: it would be too large.
+        seconds: Time for this S and all smaller ones.
     """
 
     spec: TreesSpec
@@ -62,7 +62,7 @@ class TreesResult:
 
 def run(specs: Sequence[TreesSpec]) -> Iterator[TreesResult]:
     """Yield the results."""
-    lp.solve(lp.Model())  # what loads once is not the first row's time
+    lp.solve(lp.Model())  # loads the solver, so that the first row's time excludes it
     for spec in specs:
         topology = resolve_topology(spec.topology)
         every = named_spec("allreduce", topology.ranks)

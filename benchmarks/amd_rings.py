@@ -1,7 +1,7 @@
-"""Allgather in rings on two chassis of AMD GPUs: a stand-in for RCCL's, which TE-CCL measures.
+"""Allgather in rings on two chassis of AMD GPUs, in place of RCCL's rings that TE-CCL measures.
 
-As many rings as there are ways between the chassis, four both ways, each over links of its own: so
-each gets the whole of a link between chassis, the slowest that it passes.
+There are four rings in both directions, as many as links between the chassis. No two rings share a
+link, so each has the full rate of its slowest link, the one between the chassis.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ _PATHS = (
     (0, 4, 6, 5, 1, 9, 8, 12, 13, 14, 15, 11, 10, 2, 3, 7),
     (14, 10, 1, 0, 4, 5, 7, 6, 2, 3, 11, 15, 13, 9, 8, 12),
 )
-"""Through all GPUs of a chassis, over lanes that no two share, between GPUs at eight switches."""
+"""Paths through all GPUs of a chassis over disjoint lanes, between GPUs at eight switches."""
 
 MACHINE = "teccl-amdx2"
 
 
 def rings_us(size_bytes: int) -> float:
-    """Return when all is there, each hop over a shortest path, microseconds.
+    """Return the completion time in microseconds, with each hop over a shortest path.
 
     Args:
-        size_bytes: what each rank sends to the others.
+        size_bytes: Bytes that each rank sends to the others.
     """
     machine = resolve_topology(MACHINE)
     spec, there = named_spec("allgather", machine.ranks), len(_PATHS[0])

@@ -1,4 +1,4 @@
-"""The simulator's clock beside that of ASTRA-sim, on the same messages and the same links."""
+"""Compare the completion times of the simulator and of ASTRA-sim for the same messages."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ _FINISHED = re.compile(r"sys\[(\d+)\] finished, (\d+) cycles")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Case:
-    """What both are asked.
+    """Messages for both simulators.
 
     Attributes:
-        chunk_bytes: of every chunk, or of each.
-        messages: as ours simulates them.
-        parts: what ASTRA-sim runs one after the other: these, or each of their steps.
+        chunk_bytes: Bytes of a chunk, one number for all chunks or one for each.
+        messages: Messages for sccl's simulator.
+        parts: Runs of ASTRA-sim, one after the other: all messages, or one step each.
     """
 
     name: str
@@ -50,21 +50,21 @@ class Case:
 
     @property
     def clock(self) -> Clock:
-        """Return the clock, in nanoseconds as ASTRA-sim has them."""
+        """Return the clock, in nanoseconds as in ASTRA-sim."""
         return Clock.from_topology(self.topology, self.chunk_bytes, tick_ps=1000)
 
 
 @dataclass(frozen=True, slots=True)
 class AstraResult:
-    """When the last message arrives, nanoseconds.
+    """Arrival times of the last message, in nanoseconds.
 
     Attributes:
-        transfers: over links.
-        astra_ns: None: a rank never ended.
-        ours_ns: costs rounded up to whole nanoseconds, as all of the house has them.
-        rounded_down_ns: costs rounded down, as ASTRA-sim has them.
-        ties: transfers that came to a link at the nanosecond at which another one did. Ours takes
-            them by their numbers, and ASTRA-sim in the order in which a hash table has them.
+        transfers: Number of transfers over links.
+        astra_ns: Time of ASTRA-sim. None: a rank never ended.
+        ours_ns: Time of sccl, with costs rounded up to nanoseconds as everywhere in sccl.
+        rounded_down_ns: Time of sccl, with costs rounded down as in ASTRA-sim.
+        ties: Number of transfers that reach a link in the same nanosecond as another one. The
+            simulator of sccl orders them by number, and ASTRA-sim by the order of a hash table.
     """
 
     case: str
@@ -78,17 +78,17 @@ class AstraResult:
 
     @property
     def verdict(self) -> Verdict:
-        """Return whether both agree; where there are ties they need not."""
+        """Return whether both agree. With ties they may differ."""
         if self.astra_ns is None:
             return "failed"
         return "sat" if self.ties or self.astra_ns == self.rounded_down_ns else "unsat"
 
 
 def find(binary: Path | None) -> str:
-    """Return the program to run: the one that is named, or else the one on the path.
+    """Return the path of the named program, or of the one on the path.
 
     Raises:
-        ParameterError: it cannot be run.
+        ParameterError: The program cannot be run.
     """
     if found := shutil.which(str(binary or NAME)):
         return found
@@ -100,7 +100,7 @@ def find(binary: Path | None) -> str:
 
 
 def measure(cases: Iterable[Case], binary: str) -> Iterator[AstraResult]:
-    """Yield what both say of each case.
+    """Yield both times of each case.
 
     Raises:
         ScclError: ASTRA-sim failed.
@@ -122,10 +122,10 @@ def measure(cases: Iterable[Case], binary: str) -> Iterator[AstraResult]:
 
 @dataclass(frozen=True, slots=True)
 class Incomplete:
-    """What is said of an algorithm of which the last send is taken out.
+    """Results for an algorithm without its last send.
 
     Attributes:
-        violation: the first that the judge finds.
+        violation: Message of the first violation.
     """
 
     case: str
@@ -135,7 +135,7 @@ class Incomplete:
 
 
 def incomplete(whole: Algorithm, binary: str) -> Incomplete:
-    """Return what both clocks and the judge say of an algorithm without its last send.
+    """Return both times and the first violation of an algorithm without its last send.
 
     Raises:
         ScclError: ASTRA-sim failed.
@@ -153,12 +153,12 @@ def incomplete(whole: Algorithm, binary: str) -> Incomplete:
 
 
 def as_they_come(messages: Messages) -> Messages:
-    """Return messages that links serve in the order of coming, as the traces here have them."""
+    """Return messages that links serve in the order of arrival, as in the traces."""
     return replace(messages, step=np.full_like(messages.step, -1))
 
 
 def rounded_down(clock: Clock, topology: Topology) -> Clock:
-    """Return the clock of a machine without budgets that rounds down what a chunk takes to pass."""
+    """Return a machine's clock with transmission times rounded down. It has no shared budgets."""
     rates = [link.lanes * Fraction(str(link.gb_per_s)) for link in topology.links]
     beta = tuple(
         tuple(math.floor(size * 1000 / rate / clock.tick_ps) for rate in rates)
@@ -168,13 +168,13 @@ def rounded_down(clock: Clock, topology: Topology) -> Clock:
 
 
 def ties(timeline: Timeline) -> int:
-    """Return how many transfers came to a link at the tick at which another one did."""
+    """Return the number of transfers that reach a link at the same tick as another one."""
     pairs = np.stack((timeline.link, timeline.ready))
     return len(timeline.link) - int(np.unique(pairs, axis=1).shape[1])
 
 
 def _of_parts(case: Case, binary: str) -> int | None:
-    """Return what ASTRA-sim says of all parts together; None: a rank never ended."""
+    """Return ASTRA-sim's time for all parts together. None: a rank never ended."""
     whole = 0
     for part in case.parts:
         ns = finish_ns(part, case.topology, case.clock, case.network, binary)
@@ -187,20 +187,20 @@ def _of_parts(case: Case, binary: str) -> int | None:
 def finish_ns(
     messages: Messages, topology: Topology, clock: Clock, network: Network, binary: str
 ) -> int | None:
-    """Return what ASTRA-sim says of some messages; None: a rank never ended.
+    """Return ASTRA-sim's time for messages. None: a rank never ended.
 
     Raises:
-        ParameterError: they cannot be told in its files.
-        ScclError: it failed.
+        ParameterError: ASTRA-sim's files cannot express the messages.
+        ScclError: ASTRA-sim failed.
     """
     return run_ns(folder(messages, topology, clock, network), binary, topology.ranks)
 
 
 def run_ns(written: WrittenFiles, binary: str, ranks: int) -> int | None:
-    """Return when the last rank ends of a folder that is run as it is told; None: one never does.
+    """Run written files by their command, and return when the last rank ends. None: one never ends.
 
     Raises:
-        ScclError: it failed.
+        ScclError: ASTRA-sim failed.
     """
     with tempfile.TemporaryDirectory(prefix="sccl-astra-") as path:
         for name, content in written.files.items():

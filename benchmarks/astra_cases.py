@@ -1,4 +1,4 @@
-"""What the simulator and ASTRA-sim are both asked: algorithms of all origins, and plain traffic."""
+"""Cases for the simulator and ASTRA-sim: algorithms of all origins, and plain traffic."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ Made: TypeAlias = Pattern | Algorithm
 
 
 def cases(*, smoke: bool) -> Iterator[Case]:
-    """Yield the cases, each that is not timed also told apart; for a smoke test a few of them."""
+    """Yield the cases, or a few for a smoke test. Each without releases also comes without ties."""
     for case in _few() if smoke else _all():
         yield case
         if case.parts == (case.messages,) and not case.messages.release.any():
@@ -72,10 +72,9 @@ def _all() -> Iterator[Case]:
 
 
 def told_apart(case: Case) -> Case:
-    """Return a case in which hardly two chunks come to a link at once.
+    """Return a case in which two chunks rarely reach a link at once.
 
-    Sizes are larger and all differ, and of what a rank can send at the beginning one chunk is
-    released a microsecond after the other.
+    Sizes are larger and all differ. The first sends of each rank are released a microsecond apart.
     """
     messages = case.messages
     random = np.random.default_rng(0)
@@ -93,7 +92,7 @@ def told_apart(case: Case) -> Case:
 
 
 def _rings(counts: tuple[int, ...]) -> Iterator[Case]:
-    """Yield allgathers and allreduces around rings, by the ways that ASTRA-sim finds there."""
+    """Yield allgathers and allreduces around rings, on the routes of ASTRA-sim."""
     for ranks in counts:
         machine = priced(resolve_topology(f"ring:{ranks}"))
         for collective in ("allgather", "allreduce"):
@@ -102,7 +101,7 @@ def _rings(counts: tuple[int, ...]) -> Iterator[Case]:
 
 
 def _switched(counts: tuple[int, ...]) -> Iterator[Case]:
-    """Yield classical algorithms through a switch that stores what it passes on."""
+    """Yield classical algorithms through a store-and-forward switch."""
     chosen = (("ring", "allgather"), ("direct", "alltoall"), ("halving-doubling", "allreduce"))
     for ranks in counts:
         for name, collective in chosen:
@@ -111,7 +110,7 @@ def _switched(counts: tuple[int, ...]) -> Iterator[Case]:
 
 
 def _rounded() -> Iterator[Case]:
-    """Yield what takes no whole nanoseconds: sizes, and a bandwidth of so many GiB per second."""
+    """Yield cases with fractional nanoseconds: odd sizes, and a bandwidth in GiB per second."""
     ring, machine = priced(resolve_topology("ring:8")), ring_of_eight()
     around, best = _baseline("ring", "allgather", ring), best_around(machine)
     for size in (1_000, 65_536, 2**20 + 1):
@@ -215,7 +214,7 @@ def ring_of_eight() -> Topology:
 
 
 def storing(ranks: int) -> Topology:
-    """Return ranks on a switch that stores chunks whole and has room for all, as ASTRA-sim's."""
+    """Return ranks on a store-and-forward switch with unlimited buffers, as in ASTRA-sim."""
     pairs = [pair for rank in range(ranks) for pair in ((rank, ranks), (ranks, rank))]
     links = tuple(Link(*pair, 1, ALPHA_US, GB_PER_S) for pair in pairs)
     switch = Switch("stores", buffer_chunks=None, cut_through=False)
@@ -254,7 +253,7 @@ def _messages(made: Made, stepping: StepAlignment) -> Messages:
 
 
 def _apart(messages: Messages) -> tuple[Messages, ...]:
-    """Return the steps between barriers, each by itself."""
+    """Return the messages between barriers, one part for each step."""
     parts = []
     for gate in np.unique(messages.waits_for):
         rows = np.flatnonzero(messages.waits_for == gate)
@@ -264,7 +263,7 @@ def _apart(messages: Messages) -> tuple[Messages, ...]:
 
 
 def best_around(machine: Topology) -> Algorithm:
-    """Return the allgather of 2 chunks, 4 steps and 7 rounds, both of which are least."""
+    """Return the allgather of 2 chunks, 4 steps and 7 rounds, which is optimal in both costs."""
     question = build_question(machine, named_spec("allgather", machine.ranks), 2, 4, 7)
     solve = partial(
         syncoll_solve.solve,
@@ -285,10 +284,10 @@ def _baseline(name: str, collective: str, machine: Topology) -> Pattern:
 def make_schedule(
     machine: Topology, collective: str, size: int, synthesizer: str = "tacos"
 ) -> Schedule:
-    """Return the schedule that a synthesizer finds for chunks of some bytes.
+    """Return a synthesizer's schedule for chunks of some bytes.
 
     Raises:
-        ScclError: It finds none.
+        ScclError: The synthesizer finds no schedule.
     """
     spec = named_spec(collective, machine.ranks)
     parts = 1 if collective == "allgather" else machine.ranks

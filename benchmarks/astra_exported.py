@@ -1,4 +1,4 @@
-"""What ``sccl export --format astra-sim`` writes, run by ASTRA-sim, beside our own times."""
+"""Compare the times of exported plans in ASTRA-sim with those of the simulator."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SCHEDULED_BYTES = 10**6
 """Bytes of a chunk of a schedule."""
 
 TOLERANCE_PERCENT = 0.1
-"""Difference of both times that counts as agreement."""
+"""Greatest difference of both times that counts as agreement."""
 
 Network = Literal["auto", "Switch", "ns3"]
 
@@ -55,8 +55,8 @@ class ExportedResult:
     """When the last rank ends, nanoseconds.
 
     Attributes:
-        same: Whether the network does what our machine does, so that both times have to agree.
-        ours_ns: Costs rounded up to whole nanoseconds; for ns-3 with barriers between steps.
+        same: Whether the network behaves like sccl's machine, so that both times have to agree.
+        ours_ns: Time with costs rounded up to nanoseconds, for ns-3 with barriers between steps.
     """
 
     plan: str
@@ -70,7 +70,7 @@ class ExportedResult:
 
     @property
     def verdict(self) -> Verdict:
-        """Return whether both agree where they have to."""
+        """Return whether both times agree if they have to."""
         if self.astra_ns is None:
             return "failed"
         agree = not self.same or abs(self.percent) <= TOLERANCE_PERCENT
@@ -78,7 +78,7 @@ class ExportedResult:
 
     @property
     def percent(self) -> float:
-        """Return by how much ASTRA-sim's time is above ours."""
+        """Return the deviation of ASTRA-sim's time from sccl's, in percent."""
         return 100 * ((self.astra_ns or 0) / self.ours_ns - 1)
 
 
@@ -110,7 +110,7 @@ def cases(*, smoke: bool, ns3: bool) -> Iterator[ExportedCase]:
 
 
 def _machines(*, smoke: bool, ns3: bool) -> Iterator[tuple[str, Network, int]]:
-    """Yield machines, networks, and how many more rounds than steps are looked for."""
+    """Yield machines, networks, and the greatest numbers of rounds in addition to steps."""
     if smoke:
         yield from (("ring:4", "auto", 1), ("full:4", "auto", 1), ("switch:4", "Switch", 2))
         return

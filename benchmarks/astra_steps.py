@@ -1,6 +1,6 @@
-"""What ``sccl export --format chakra`` writes of training plans, run by ASTRA-sim, and our times.
+"""Compare iteration times of exported training plans in ASTRA-sim with those of the simulator.
 
-It runs each trace twice: with the durations that the trace tells, and with collectives of its own.
+ASTRA-sim runs each trace twice: with the trace's durations, and with collectives of its own.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class StepCase:
     """A model whose step is planned.
 
     Attributes:
-        told: parameters of its family.
-        preset: those of a known job, which ``told`` changes; empty: none.
+        told: Parameters of the model's family.
+        preset: Name of a published job whose parameters ``told`` overrides. Empty: none.
     """
 
     name: str
@@ -47,16 +47,16 @@ class StepCase:
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """When an iteration that is alone has ended, nanoseconds.
+    """Completion times of a single iteration, in nanoseconds.
 
     Attributes:
-        nodes: of the rank that has the most.
-        alike: whether ASTRA-sim can do as the plan does: computation on one stream, one collective
-            at a time, and no sends, whose other end it does not wait for when it replays.
-        period_ns: claimed, from an iteration to the next.
-        alone_ns: ours.
-        replayed_ns: ASTRA-sim's, by the durations in the trace, whole microseconds.
-        simulated_ns: ASTRA-sim's, by collectives of its own (direct, through one switch).
+        nodes: Number of nodes of the rank with the most nodes.
+        alike: Whether ASTRA-sim can follow the plan. It needs computation on one stream, one
+            collective at a time, and no sends, because its replay does not wait for receivers.
+        period_ns: Claimed period from one iteration to the next.
+        alone_ns: Time of sccl's simulator.
+        replayed_ns: Time of ASTRA-sim with the trace's durations, in whole microseconds.
+        simulated_ns: Time of ASTRA-sim with its own collectives (direct, through one switch).
     """
 
     case: str
@@ -70,7 +70,7 @@ class StepResult:
 
     @property
     def verdict(self) -> Verdict:
-        """Return whether both agree, but for half a microsecond a node, where they have to."""
+        """Return whether both agree within half a microsecond per node, if they have to."""
         if self.replayed_ns is None or self.simulated_ns is None:
             return "failed"
         close = abs(self.replayed_ns - self.alone_ns) <= 500 * self.nodes
@@ -95,7 +95,7 @@ def cases(*, smoke: bool) -> Iterator[StepCase]:
 
 
 def measure(case: StepCase, binary: str) -> StepResult:
-    """Return what both say of a case.
+    """Return both times of a case.
 
     Raises:
         ScclError: ASTRA-sim failed.
@@ -142,13 +142,13 @@ def _is_alike(plan: TrainingPlan, timeline: StepTimeline) -> bool:
 
 
 def _folder(written: WrittenFiles, plan: TrainingPlan, *, replay: bool) -> WrittenFiles:
-    """Return the files of a step, and what ASTRA-sim wants beside them."""
+    """Return the files of a step, with the configuration files of ASTRA-sim."""
     network = choose_network(plan.fabric.channels[0].topology, "Switch")
     system = {
         "scheduling-policy": "FIFO",
         "preferred-dataset-splits": 1,
         "active-chunks-per-dimension": 1,
-        "local-mem-bw": 900,  # GB/s, that of a V100
+        "local-mem-bw": 900,  # GB/s of a V100
         **{f"{name}-implementation": ["direct"] for name in _DIRECT},
         **({"replay-only": 1} if replay else {}),
     }

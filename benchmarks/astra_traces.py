@@ -1,12 +1,12 @@
-"""What is simulated as files that ASTRA-sim runs: of each rank what it sends, receives and awaits.
+"""Write simulated messages as ASTRA-sim's files: the sends, receives, and waits of each rank.
 
-A message is a send and a receive for each link of its way, so that it takes the way that ours
-takes: ASTRA-sim knows ways of its own in rings only, and through its switch. A send waits for the
-receives that its gate counts, and for its release, which is a computation of so long.
+A message is a send and a receive for each link of its route, so that it takes the route of sccl's
+simulator. ASTRA-sim itself has routes only in rings and through its switch. A send waits for the
+receives that its gate counts, and for its release, which is a computation with that duration.
 
-Two things have no counterpart there. A gate that also counts starts (what was at a place has to
-leave before something else comes there) is written without them, and a gate that spans ranks is
-none: of steps with barriers each is a run by itself.
+Two features have no counterpart in ASTRA-sim. A gate may also count starts, because a chunk has to
+leave a buffer before the next one enters it. The files omit these starts. A gate cannot span ranks,
+so each step between barriers is a run of its own.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PS_PER_US = 10**6
 
 
 class Network(StrEnum):
-    """A network that ASTRA-sim has. Of all pairs of ranks it holds any other without switches."""
+    """A network of ASTRA-sim. ``PAIRS`` contains every other network without switches."""
 
     RING = "Ring"
     PAIRS = "FullyConnected"
@@ -41,12 +41,12 @@ class Network(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class _Hop:
-    """A message on one link, or from rank to rank where ASTRA-sim finds the way.
+    """A message on one link, or from rank to rank if ASTRA-sim chooses the route.
 
     Attributes:
-        tag: it and no other has it.
-        after: receives, by their tags, that have to be done before.
-        release_us: before which it does not start, microseconds.
+        tag: Unique number of the hop.
+        after: Tags of the receives that have to end before.
+        release_us: Earliest start in microseconds.
     """
 
     tag: int
@@ -58,10 +58,10 @@ class _Hop:
 
 
 def folder(messages: Messages, topology: Topology, clock: Clock, network: Network) -> WrittenFiles:
-    """Return all that ASTRA-sim reads of a simulation.
+    """Return ASTRA-sim's input files for a simulation.
 
     Raises:
-        ParameterError: links differ in what they cost, or a release is no whole microsecond.
+        ParameterError: Links differ in cost, or a release is not a multiple of a microsecond.
     """
     if network is Network.PAIRS:
         hops = _over_links(messages, topology, clock)
@@ -74,7 +74,7 @@ def folder(messages: Messages, topology: Topology, clock: Clock, network: Networ
 
 
 def _cost(topology: Topology) -> tuple[float, float]:
-    """Return what every link costs: 10^9 bytes per second, microseconds."""
+    """Return the bandwidth in 10^9 bytes per second and latency in microseconds of every link."""
     costs = {(link.lanes * link.gb_per_s, link.alpha_us) for link in topology.links}
     if len(costs) > 1:
         raise ParameterError(
@@ -93,7 +93,7 @@ def _as_they_are(messages: Messages, clock: Clock) -> list[_Hop]:
 
 
 def _over_links(messages: Messages, topology: Topology, clock: Clock) -> list[_Hop]:
-    """Return a hop for each link on the way of each message; their tags are in that order."""
+    """Return a hop for each link on the route of each message, with ascending tags."""
     ways = find_routes(topology, messages.src, messages.dst)
     waits, size = _waits(messages), _sizes(messages, clock)
     releases = _releases(messages, clock)
@@ -110,7 +110,7 @@ def _over_links(messages: Messages, topology: Topology, clock: Clock) -> list[_H
 
 
 def _waits(messages: Messages) -> list[tuple[int, ...]]:
-    """Return of each message those whose arrival its gate counts."""
+    """Return for each message the messages whose arrival its gate counts."""
     counted: dict[int, list[int]] = {}
     for i, gate in enumerate(messages.arrival_opens.tolist()):
         counted.setdefault(gate, []).append(i)
@@ -126,7 +126,7 @@ def _releases(messages: Messages, clock: Clock) -> list[int]:
     """Return the releases in microseconds.
 
     Raises:
-        ParameterError: one is no whole number of them.
+        ParameterError: A release is not a multiple of a microsecond.
     """
     picos = messages.release * clock.tick_ps
     wrong = np.flatnonzero(picos % _PS_PER_US)
@@ -139,9 +139,9 @@ def _releases(messages: Messages, clock: Clock) -> list[int]:
 
 
 def _files(hops: list[_Hop], ranks: int) -> list[bytes]:
-    """Return the file of each rank; one with nothing to do computes for a moment.
+    """Return the file of each rank. An idle rank has a single short computation.
 
-    Of tag t, receive, send and computation are numbers 3t, 3t + 1 and 3t + 2.
+    The receive, send, and computation of tag t have the numbers 3t, 3t + 1, and 3t + 2.
     """
     nodes: list[list[Node]] = [[] for _ in range(ranks)]
     for hop in hops:

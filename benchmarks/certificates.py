@@ -1,7 +1,7 @@
-"""The certificates that are kept here, checked again; their proofs also by drat-trim where it is.
+"""Check the stored certificates again, and their proofs also by drat-trim if it is installed.
 
-drat-trim is public (Wetzler, Heule, Hunt, SAT 2014; github.com/marijnheule/drat-trim), and no part
-of this project.
+drat-trim is public (Wetzler, Heule, Hunt, SAT 2014, github.com/marijnheule/drat-trim) and is not
+part of this project.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class ProofResult:
     """A formula with its refutation.
 
     Attributes:
-        formula_bytes, proof_bytes: of the files.
-        lemmas: of the proof, until it meets a conflict; None: our checker refuses it.
-        seconds: of our checker, reading in it.
-        trimmed: whether drat-trim verifies it; None: it is not at hand, or gave up.
-        trim_seconds: of its process.
+        formula_bytes, proof_bytes: Sizes of the files.
+        lemmas: Number of lemmas up to the first conflict. None: sccl's checker refuses the proof.
+        seconds: Time of sccl's checker, reading included.
+        trimmed: Whether drat-trim verifies the proof. None: it is not installed, or gave up.
+        trim_seconds: Time of drat-trim's process.
     """
 
     name: str
@@ -46,7 +46,7 @@ class ProofResult:
 
     @property
     def agree(self) -> bool | None:
-        """Return whether both say the same; None if only one speaks."""
+        """Return whether both checkers agree. None: only one of them answered."""
         return None if self.trimmed is None else self.trimmed == (self.lemmas is not None)
 
 
@@ -55,8 +55,8 @@ class CertificateResult:
     """A folder of claims.
 
     Attributes:
-        states: how many claims are ``ok``, ``failed`` and so on.
-        seconds: to check all of them, drat-trim in it where it is at hand, the start of Python not.
+        states: Number of claims by state, for example ``ok`` or ``failed``.
+        seconds: Time to check all claims, drat-trim included, without the start of Python.
     """
 
     name: str
@@ -66,10 +66,10 @@ class CertificateResult:
 
 
 def with_program(program: Path | None) -> None:
-    """Let drat-trim be found where ``program`` is.
+    """Add the folder of ``program`` to the path, so that it is the drat-trim in use.
 
     Raises:
-        ParameterError: it is not there.
+        ParameterError: The path does not name drat-trim.
     """
     if program is None:
         return
@@ -81,10 +81,10 @@ def with_program(program: Path | None) -> None:
 
 
 def folders(root: Path) -> list[Path]:
-    """Return every certificate's folder in a folder.
+    """Return the folders of all certificates in a folder.
 
     Raises:
-        InputError: there is none.
+        InputError: There is no certificate.
     """
     found = sorted(path.parent for path in root.rglob(CLAIMS))
     if not found:
@@ -93,7 +93,7 @@ def folders(root: Path) -> list[Path]:
 
 
 def check(root: Path, found: Sequence[Path]) -> Iterator[CertificateResult]:
-    """Yield what checking each folder says and takes."""
+    """Yield the result and the time of checking each folder."""
     for folder in found:
         begin = time.perf_counter()
         states: Counter[str] = Counter(verdict.state for verdict in check_folder(folder))
@@ -119,7 +119,7 @@ def _proof(path: Path) -> ProofResult:
 
 
 def verdict(result: CertificateResult) -> Verdict:
-    """Return what a certificate's check comes to: ``unknown`` where there is no proof to check."""
+    """Return the verdict about a certificate: ``unknown`` if a claim has no proof."""
     if "failed" in result.states or any(p.agree is False for p in result.proofs):
         return "failed"
     return "sat" if set(result.states) == {"ok"} else "unknown"

@@ -1,4 +1,4 @@
-"""Generated host code beside the MPI library's own collectives, in one interleaved run."""
+"""Compare generated host code with the MPI library's collectives, in one interleaved run."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SMOKE_RANKS = (2,)
 
 @dataclass(frozen=True, slots=True)
 class SizeResult:
-    """One size: median microseconds of a call, and every repetition."""
+    """Times of a call for one size, in microseconds: the medians, and all repetitions."""
 
     size_bytes: int
     sccl_us: float
@@ -51,8 +51,8 @@ class CollectiveResult:
     """One collective on some ranks.
 
     Attributes:
-        speedup: geometric mean over sizes of how many times faster than MPI's own.
-        slowest: the smallest of these ratios.
+        speedup: Geometric mean over sizes of the ratio of MPI's time to sccl's time.
+        slowest: Smallest of these ratios.
     """
 
     mpi: str
@@ -64,7 +64,7 @@ class CollectiveResult:
 
 
 def algorithms(topology: str, collective: str, k: int = 1) -> list[Algorithm]:
-    """Return the frontier of a collective; k is small unless it is told."""
+    """Return the frontier of a collective, by default for a small k."""
     machine = resolve_topology(topology)
     solve = partial(
         syncoll_solve.solve,
@@ -84,9 +84,9 @@ def algorithms(topology: str, collective: str, k: int = 1) -> list[Algorithm]:
 
 
 def measure(mpi: Mpi, ranks: int, sizes: tuple[int, int], repeat: int) -> list[CollectiveResult]:
-    """Return what comes out on the fully connected machine: any two processes share memory.
+    """Return the times on the fully connected machine, because any two processes share memory.
 
-    The switch points are those that the generator sets; nothing is tuned to this run.
+    The generator sets the switch points. Nothing is tuned to this run.
     """
     found = [a for name in NAMES for a in algorithms(f"full:{ranks}", name)]
     with tempfile.TemporaryDirectory(prefix="sccl-bench-") as folder:
@@ -117,11 +117,11 @@ def measure(mpi: Mpi, ranks: int, sizes: tuple[int, int], repeat: int) -> list[C
 
 @dataclass(frozen=True, slots=True)
 class GenerationResult:
-    """Generating a bundle: lowering, all passes, rendering; without writing.
+    """Time to generate a bundle: lowering, all passes, and rendering, without writing.
 
     Attributes:
-        sends: sends of all its algorithms together.
-        kilobytes: text generated.
+        sends: Number of sends of all algorithms together.
+        kilobytes: Size of the generated text.
     """
 
     bundle: str
@@ -132,7 +132,7 @@ class GenerationResult:
 
 
 def generation(bundle: str, found: list[Algorithm], repeat: int) -> list[GenerationResult]:
-    """Return the time that each target takes for some algorithms, medians."""
+    """Return the median time of each target for some algorithms."""
     results = []
     for target in targets():
         seconds = []

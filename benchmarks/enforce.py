@@ -1,8 +1,8 @@
-"""Jobs of PyTorch in the lab: recorded, planned and kept to their plans, beside gloo.
+"""Run PyTorch jobs in the lab: recorded, planned, and under their plans, compared with gloo.
 
-Each is started as its user would: nothing of it changes but the name of its backend. A period is
-what rank 0 takes from the end of a step to the end of the next, the median of those after the
-first, or of those that are planned.
+Each job starts as its user would start it, and only the name of its backend changes. A period is
+the time of rank 0 from the end of a step to the end of the next. The results have the median of the
+periods after the first one, or of the planned ones.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ RANKS = 4
 RATES = "fast=100Mb,slow=50Mb"
 SWITCHES = 50
 FREE = "fast=100Gb"
-"""A rate that limits nothing here: between two ranks, without namespaces."""
+"""A rate that limits nothing between two ranks without namespaces."""
 
 GLOO, BOTH, ORDER, PLANNED = "gloo, fast", "gloo, both", "as called, fast", "planned"
-"""Ways: gloo on its first interface, and on both; a plan that changes nothing, over the first;
-a plan that was searched for."""
+"""Ways to run a job: gloo on its first interface, gloo on both, a plan in the order of the calls
+over the first interface, and a plan from a search."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +46,10 @@ class EnforceCase:
     """A run of a job.
 
     Attributes:
-        job: of ``benchmarks/jobs``.
-        search: by what it is planned, as ``sccl plan --search``.
-        steps: of training; the first of them count for nothing.
-        small: whether the model is a toy, on two ranks that no rate limits.
+        job: Name of a job in ``benchmarks/jobs``.
+        search: Search that plans the job, as in ``sccl plan --search``.
+        steps: Number of training steps. The first ones are not counted.
+        small: Whether the model is a toy, on two ranks without limited rates.
     """
 
     part: str
@@ -64,14 +64,14 @@ class EnforceCase:
 
 @dataclass(frozen=True, slots=True)
 class EnforceResult:
-    """What a job took.
+    """Times of a job.
 
     Attributes:
-        claimed_ms: by the plan; None: there is none.
-        processor_ms: of a step, on average over ranks.
-        losses: of the ranks, step by step, on average, with all of their digits.
-        sums: of all parameters of all ranks, in the end, likewise.
-        load: of the machine, when it had ended.
+        claimed_ms: Period that the plan claims. None: there is no plan.
+        processor_ms: Processor time of a step, the mean over ranks.
+        losses: Mean loss of the ranks after each step, with all digits.
+        sums: Final sum of all parameters of all ranks, with all digits.
+        load: Load of the machine at the end.
     """
 
     part: str
@@ -91,7 +91,7 @@ class EnforceResult:
 
 @dataclass(frozen=True, slots=True)
 class OverheadResult:
-    """What a call of some bytes took, among 16 that are under way at once; processor of a rank."""
+    """Time of a call of some bytes among 16 concurrent ones, and processor time of a rank."""
 
     part: str
     way: str
@@ -104,13 +104,13 @@ class OverheadResult:
 
 @dataclass(frozen=True, slots=True)
 class SwitchResult:
-    """What a job took that came to other plans while it ran.
+    """Times of a job that switched to other plans while it ran.
 
     Attributes:
-        switches: to plans that were committed beside it.
-        period_ms: the median.
-        longest_ms: the longest from the first switch on.
-        versions: of the plan at the end of each period.
+        switches: Number of switches to plans that were committed during the run.
+        period_ms: Median period.
+        longest_ms: Longest period from the first switch on.
+        versions: Version of the plan at the end of each period.
     """
 
     part: str
@@ -158,7 +158,7 @@ CLAIMS = (
     _claim("moe", "sgs", _EQUAL),
     _claim("moe", "sgs", _WIDE),
 )
-"""With the plans of the three jobs, searched for and as called, these are 20."""
+"""Together with the plans of the three jobs, from a search and in call order, these are 20."""
 
 PARTS = {
     "dlrm": _job("dlrm"),
@@ -182,7 +182,7 @@ SMOKE = tuple(
 
 
 class JobLab:
-    """Runs jobs, and keeps what was recorded of them."""
+    """Runs jobs, and stores their recordings."""
 
     def __init__(self, python: Path) -> None:
         if not python.is_file():
@@ -194,12 +194,12 @@ class JobLab:
         self._recorded: dict[tuple[str, bool], Workload] = {}
 
     def run(self, batch: Sequence[EnforceCase]) -> list[Result]:
-        """Return what jobs take, all of one batch, started together.
+        """Start all jobs of a batch together, and return their times.
 
-        Where none of them has a plan, their recording is made in the same start.
+        If no job of the batch has a plan, the same start also records the job.
 
         Raises:
-            ToolError: one failed, or there are no namespaces here.
+            ToolError: A job failed, or the machine has no namespaces.
         """
         first = batch[0]
         with tempfile.TemporaryDirectory(prefix="sccl-benchmark-") as name:
@@ -231,14 +231,14 @@ class JobLab:
         return found
 
     def _committing(self, case: EnforceCase, folder: Path) -> list[str]:
-        """Return what is started beside a job: it commits another plan and its own, in turns."""
+        """Return the command that commits another plan and the job's own in turns while it runs."""
         self._planned(replace(case, search="lifo"), _folder(folder, 1))
         plans = [str(folder / str(k) / "plan.json") for k in (1, 0)]
         words = [str(self._python), "-m", "benchmarks.jobs.committing", "STORE", str(SWITCHES)]
         return [*words, *plans]
 
     def _planned(self, case: EnforceCase, folder: Path) -> float | None:
-        """Plan a job, and return the period that is claimed; None: it has no plan."""
+        """Plan a job, and return its claimed period in milliseconds. None: it has no plan."""
         if not case.search:
             return None
         from sccl.tasks.scripting import compile_plan  # noqa: PLC0415 - loads synthesisers
@@ -260,7 +260,7 @@ class JobLab:
         return self._recorded[case.job, case.small]
 
     def _record(self, case: EnforceCase, folder: Path, runs: list[dict[str, Any]]) -> None:
-        """Run jobs, and then one over the backend that records it, if it is not known."""
+        """Run jobs, and then record the job if it has no recording yet."""
         if (case.job, case.small) in self._recorded:
             self._start(case, folder, runs)
             return
@@ -279,7 +279,7 @@ class JobLab:
         plan: Path | None = None,
         record: Path | None = None,
     ) -> ImportedWorkload | None:
-        """Start runs of jobs, as their user would."""
+        """Start runs of jobs as their user would."""
         (folder / "runs.json").write_text(json.dumps(runs))
         try:
             return run_under_plan(self._words(case, folder), plan, record, aside=True)
@@ -288,7 +288,7 @@ class JobLab:
             raise ToolError(f"{case.job}, {case.way}: {error}: {said}") from error
 
     def _words(self, case: EnforceCase, folder: Path) -> list[str]:
-        """Return what starts the runs of a folder; what they say goes into the folder."""
+        """Return the command that starts the runs of a folder, with their output in the folder."""
         free = ["--by", "bucket"] if _is_free(case) else []
         paths = os.pathsep.join([str(ROOT), sysconfig.get_path("purelib")])
         settings = ["OMP_NUM_THREADS=1", "TORCH_CPP_LOG_LEVEL=ERROR", "PYTHONWARNINGS=ignore"]
@@ -303,9 +303,10 @@ class JobLab:
 
 
 def batches(cases: Sequence[EnforceCase]) -> list[list[EnforceCase]]:
-    """Return cases that are started together: without a plan, or of claims over the same channels.
+    """Return batches of cases that can start together.
 
-    Starting four processes that load torch takes longer than the steps of most.
+    A batch has cases without a plan, or claims over the same channels. Batches save time, because
+    four processes take longer to load torch than most cases take for their steps.
     """
     found: dict[object, list[EnforceCase]] = {}
     for number, case in enumerate(cases):
@@ -316,7 +317,7 @@ def batches(cases: Sequence[EnforceCase]) -> list[list[EnforceCase]]:
 
 
 def _run(case: EnforceCase, folder: Path, told: dict[str, str]) -> dict[str, Any]:
-    """Return how a job is started: nothing but its backend's name, and where gloo sends, differ."""
+    """Return the start of a job: only its backend's name and gloo's interfaces differ."""
     interfaces = "fast,slow" if case.way == BOTH else "lo" if _is_free(case) else "fast"
     backend = "gloo" if case.way in (GLOO, BOTH) else "sccl"
     return {
@@ -333,12 +334,12 @@ def _folder(folder: Path, number: int) -> Path:
 
 
 def _is_free(case: EnforceCase) -> bool:
-    """Return whether no rate limits a job, so that two ranks do."""
+    """Return whether no rate limits a job, so that two ranks suffice."""
     return case.small or case.channels == FREE
 
 
 def _rates(case: EnforceCase) -> str:
-    """Return the channels over which a job is recorded: what it computes is the same over all."""
+    """Return the channels for the recording. The computation is the same over all channels."""
     return case.channels if _is_free(case) or case.job == "calls" else RATES
 
 
@@ -346,7 +347,7 @@ def _result(
     case: EnforceCase, ranks: Sequence[dict[str, Any]], claimed: float | None
 ) -> EnforceResult:
     ended = ranks[0]["ended_s"]
-    skipped = min(1 if claimed is None else 2, len(ended) - 2)  # a plan is followed after a step
+    skipped = min(1 if claimed is None else 2, len(ended) - 2)  # a plan takes effect after a step
     periods = [1e3 * (b - a) for a, b in zip(ended[skipped:], ended[skipped + 1 :], strict=False)]
     worked = [(r["processor_s"][-1] - r["processor_s"][skipped]) / len(periods) for r in ranks]
     return EnforceResult(
@@ -367,7 +368,7 @@ def _result(
 
 
 def switches(case: EnforceCase, rank: dict[str, Any]) -> SwitchResult:
-    """Return what a job took from the first switch on, as a rank has written it."""
+    """Return a job's times from the first switch on, as written by a rank."""
     ended, versions = rank["ended_s"], rank["versions"]
     changed = [a != b for a, b in itertools.pairwise(versions)]
     first = changed.index(True)

@@ -1,4 +1,4 @@
-"""What ``python -m benchmarks enforce`` found, as people read it, and as charts."""
+"""Show results of ``python -m benchmarks enforce`` as tables and charts."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 Rows = Sequence[Mapping[str, Any]]
 
 _SMALL_BYTES, _SAME = 1024, 1.03
-"""Up to which size calls take what they cost themselves; and what counts as as fast."""
+"""Largest size whose time is mostly overhead, and the greatest ratio of equally fast calls."""
 
 
 def off(claimed_ms: float, period_ms: float) -> float:
-    """Return the part by which a period is above what was claimed; below, it is less than 0."""
+    """Return the relative deviation of a period from the claimed one."""
     return period_ms / claimed_ms - 1
 
 
 def summary(results: Sequence[Result]) -> dict[str, float | str]:
-    """Return what it comes to: how many times as fast plans are, and how far off claims."""
+    """Return the speedups of plans and the deviations of their claims."""
     jobs = [one for one in results if isinstance(one, EnforceResult)]
     found: dict[str, float | str] = {}
     periods = {(one.part, one.way): one.period_ms for one in jobs if one.part != "claims"}
@@ -70,7 +70,7 @@ def summary(results: Sequence[Result]) -> dict[str, float | str]:
 
 
 def _overhead(results: Sequence[OverheadResult]) -> dict[str, float | str]:
-    """Return what a planned call takes more than one of gloo, and from which size it does not."""
+    """Return the extra time of a planned call over gloo's, and the smallest size without any."""
     us = {(one.way, one.size_bytes): one for one in results}
     sizes = sorted({one.size_bytes for one in results if (ORDER, one.size_bytes) in us})
     pairs = [(us[GLOO, size], us[ORDER, size]) for size in sizes if (GLOO, size) in us]
@@ -90,7 +90,7 @@ def _overhead(results: Sequence[OverheadResult]) -> dict[str, float | str]:
 
 
 def tables(results: Sequence[Result]) -> list[Table]:
-    """Return the tables of jobs and of calls alone, as far as there are results."""
+    """Return the tables of jobs and of single calls that have rows."""
     jobs = Table("Job", "Way", "Channels", "Search", title="Jobs in the lab")
     for name in ("Claimed, ms", "Period, ms", "Off", "Processor, ms", "Load"):
         jobs.add_column(name, justify="right")
@@ -127,10 +127,10 @@ def tables(results: Sequence[Result]) -> list[Table]:
 
 
 def charts(results: Rows) -> list[ChartType]:
-    """Return charts: periods of jobs, what was claimed beside them, and calls alone.
+    """Return charts of the periods of jobs, their deviations from claims, and single calls.
 
     Raises:
-        ParameterError: there is nothing to draw.
+        ParameterError: There is nothing to draw.
     """
     jobs = [r for r in results if "claimed_ms" in r]
     found: list[ChartType] = []

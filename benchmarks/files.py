@@ -1,4 +1,4 @@
-"""Files of others, read and written by ``sccl`` as a user starts it: whole processes."""
+"""Time ``sccl`` processes that read and write files of other tools."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from sccl.errors import InputError
 from sccl.topo import importers
 
 SAMPLE_S, POD_S, EXPORT_S = 0.5, 10.0, {8: 1.0, 64: 10.0}
-"""What shall be taken at most, on an idle machine: by any captured file, by a pod of 1,024 GPUs,
-and by an export of so many ranks."""
+"""Targets in seconds on an idle machine: for a captured file, for a pod of 1,024 GPUs, and for an
+export by number of ranks."""
 
 _PLANS = (("ring", "allgather", "ring:{}"), ("direct", "alltoall", "full:{}"))
-"""Of each number of ranks: the algorithm, its collective, its machine."""
+"""Algorithm, collective, and machine of each exported plan."""
 
 _NO_ALLTOALL = frozenset({"tuner-csv"})
 
@@ -60,12 +60,12 @@ class FilesResult:
     """How long ``sccl`` takes over files of a format.
 
     Attributes:
-        what: that is done, and with which format.
-        files: how many of them were timed, each once.
-        target_seconds: what each shall take at most.
-        slowest: which took the most of the processor.
-        seconds: of that one, wall clock.
-        user_seconds: of the processor, which other work on the machine changes less.
+        what: Action and format.
+        files: Number of timed files, each timed once.
+        target_seconds: Target for each file.
+        slowest: Name of the file with the longest processor time.
+        seconds: Wall-clock time of this file.
+        user_seconds: Processor time of this file, which depends less on other load.
     """
 
     what: str
@@ -77,11 +77,11 @@ class FilesResult:
 
 
 def run(samples: Path | None, *, smoke: bool) -> Iterator[FilesResult]:
-    """Yield what every format takes: machines read, then plans written.
+    """Yield the times of every format: machines read, then plans written.
 
     Args:
-        samples: folder of captured files, beside the example of each reader.
-        smoke: of a format only the example, and plans of 8 ranks in one format.
+        samples: Folder of captured files, read in addition to the example of each reader.
+        smoke: Whether to read only the examples and write plans of 8 ranks in one format.
     """
     with tempfile.TemporaryDirectory() as folder:
         yield from _read(Path(folder), None if smoke else samples)
@@ -107,7 +107,7 @@ def _read(folder: Path, samples: Path | None) -> Iterator[FilesResult]:
 
 
 def _kind(path: Path) -> str:
-    """Return whose file it is, empty where it is not read as a machine."""
+    """Return the format of a file, or an empty string if no reader takes it as a machine."""
     try:
         text = importers.decode_text(path.read_bytes(), path.name)
         return importers.read_machine(text, importers.Hints("machine"), path.name)[0].NAME

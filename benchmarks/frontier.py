@@ -1,4 +1,4 @@
-"""``sccl pareto`` from start to end, as a user runs it."""
+"""Time ``sccl pareto`` as a whole process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SMOKE = (FrontierSpec("allgather", "z52"),)
 
 @dataclass(frozen=True, slots=True)
 class FoundPoint:
-    """A point of a frontier; ``proved`` if nothing open could dominate it."""
+    """A point of a frontier, ``proved`` if no open candidate could dominate it."""
 
     chunks: int
     steps: int
@@ -34,13 +34,13 @@ class FoundPoint:
 
 @dataclass(frozen=True, slots=True)
 class FrontierResult:
-    """What a sweep found and took.
+    """Points and times of a sweep.
 
     Attributes:
-        refuted: how many candidates were proved impossible.
-        open: how many stayed undecided.
-        complete: whether the bandwidth bound was met and nothing is open.
-        seconds: median of the whole process.
+        refuted: Number of candidates that were proved impossible.
+        open: Number of undecided candidates.
+        complete: Whether a point meets the bandwidth bound and no candidate is open.
+        seconds: Median time of the whole process.
     """
 
     spec: FrontierSpec
@@ -53,10 +53,10 @@ class FrontierResult:
 
 
 def sweep(spec: FrontierSpec, repeat: int) -> FrontierResult:
-    """Return the timing of one frontier, and what its last run found.
+    """Return the times of one frontier, and the points of its last run.
 
     Raises:
-        ScclError: the command failed.
+        ScclError: The command failed.
     """
     options = ("--collective", spec.collective, "--topo", spec.topology, "--k", str(spec.k))
     runs, text = [], ""

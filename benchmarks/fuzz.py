@@ -1,8 +1,8 @@
-"""Files of strangers by the million: changed at random, kept where they lead to lines not yet seen.
+"""Coverage-guided fuzzing of all readers of foreign files.
 
-Coverage is what Python's tracing tells of sccl's own lines, for one input in some; inputs that
-reach a line for the first time are kept, and changed further (AFL's idea, Zalewski 2013). A run is
-a function of its seed and its counts.
+Python's tracing collects the lines of sccl that an input runs, for a fixed share of the inputs. An
+input that reaches a new line joins the corpus, and is mutated further (AFL, Zalewski 2013). A run
+depends only on its seed and its counts.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from benchmarks.fuzz_readers import Reader
 from sccl.errors import InputError
 
 HANG_S = 2.0
-"""Seconds of processor time that no input of this size may take."""
+"""Limit on the processor time of an input, in seconds."""
 
 MAX_INPUT = 2**16
 TURN = 500
-"""Inputs that a reader gets before it is the next one's turn."""
+"""Number of inputs of a reader in each turn."""
 
 TRACED = 4
-"""One input in so many is traced, which makes it several times as slow."""
+"""Ratio of all inputs to traced ones, which take several times as long."""
 
 _TOKENS = re.compile(rb"[A-Za-z_][A-Za-z0-9_:.\-]*|[0-9]+|[^\sA-Za-z0-9]")
 _ODD = (
@@ -39,11 +39,11 @@ _ODD = (
     *(b"true", b"null", b'""', b"[]", b"{}", b"\x00", b"\xff", "\u0661".encode(), b"\r\n", b"\t"),
     *(b"]]>", b"<!DOCTYPE a>", b"&lt;"),
 )
-"""Words that readers meet too seldom."""
+"""Rare words of interest."""
 
 
 class HangError(BaseException):
-    """An input took too long; no reader catches it."""
+    """Signal of an input that takes too long. No reader catches it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +51,8 @@ class Failure:
     """An input that a reader failed on.
 
     Attributes:
-        what: exception and place, by which failures are told apart.
-        content: as small as it was made.
+        what: Exception and place, which identify the failure.
+        content: Minimized input.
     """
 
     reader: str
@@ -62,7 +62,7 @@ class Failure:
 
 @dataclass(slots=True)
 class Campaign:
-    """What came of a reader's inputs so far."""
+    """State of the fuzzing of one reader."""
 
     reader: Reader
     corpus: list[bytes]
@@ -75,14 +75,14 @@ class Campaign:
 
 @dataclass(frozen=True, slots=True)
 class FuzzResult:
-    """What came of a reader's inputs.
+    """Results of fuzzing one reader.
 
     Attributes:
-        accepted: inputs of which it made something.
-        lines: of sccl that were run in inputs that were traced.
-        kept: inputs that were changed further.
-        seconds: of the processor.
-        failures: what they are.
+        accepted: Number of accepted inputs.
+        lines: Number of lines of sccl that traced inputs ran.
+        kept: Number of inputs in the corpus.
+        seconds: Processor time.
+        failures: Exceptions and places of the failures.
     """
 
     reader: str
@@ -95,7 +95,7 @@ class FuzzResult:
 
 
 def result(found: Campaign) -> FuzzResult:
-    """Return what is told of a campaign."""
+    """Return the result of a campaign."""
     return FuzzResult(
         found.reader.name,
         found.inputs,
@@ -108,7 +108,7 @@ def result(found: Campaign) -> FuzzResult:
 
 
 def campaign(reader: Reader) -> Campaign:
-    """Return the beginning: every seed read once, which also compiles and loads what is used."""
+    """Start a campaign with one read of each seed, which also compiles and loads modules."""
     found = Campaign(reader, [seed for seed in reader.seeds if len(seed) <= MAX_INPUT])
     for seed in found.corpus:
         _attempt(found, seed, traced=False, limited=False)
@@ -117,7 +117,7 @@ def campaign(reader: Reader) -> Campaign:
 
 
 def turn(found: Campaign, seed: int, inputs: int) -> None:
-    """Give a reader some inputs more; which they are depends on the seed and on those before."""
+    """Give a reader more inputs, which depend on the seed and on the previous inputs."""
     dice = random.Random(f"{seed} {found.reader.name} {found.inputs}")  # noqa: S311 - no secret
     begin = time.process_time()
     for _ in range(inputs):
@@ -129,7 +129,7 @@ def turn(found: Campaign, seed: int, inputs: int) -> None:
 
 
 def _attempt(found: Campaign, content: bytes, *, traced: bool, limited: bool = True) -> bool:
-    """Give a reader an input; return whether it led to a line that none had."""
+    """Give a reader an input, and return whether it reached a new line."""
     found.inputs += 1
     seen: set[tuple[str, int]] = set()
     what = _outcome(found.reader.read, content, seen if traced else None, limited=limited)
@@ -151,7 +151,7 @@ def _outcome(
     *,
     limited: bool = True,
 ) -> str:
-    """Return what came of an input: nothing, ``refused``, or the failure."""
+    """Return the outcome of an input: an empty string, ``refused``, or the failure."""
     begin = time.process_time()
     try:
         with _Limit(HANG_S if limited else 0.0), _Tracing(seen):
@@ -164,7 +164,7 @@ def _outcome(
         raise
     except HangError:
         return f"more than {HANG_S:g} s"
-    except BaseException as error:  # noqa: BLE001 - whatever it is, it is the finding
+    except BaseException as error:  # noqa: BLE001 - every exception is a failure
         return f"{type(error).__name__} {_place(error)}"
     return ""
 
@@ -176,7 +176,7 @@ def _place(error: BaseException) -> str:
 
 
 class _Limit:
-    """Raises in the main thread what takes more processor time than it may."""
+    """Raises :class:`HangError` in the main thread after a limit of processor time."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -194,7 +194,7 @@ def _hangs(*_: object) -> None:
 
 
 class _Tracing:
-    """Notes the lines of sccl that are run; None: notes nothing, and costs nothing."""
+    """Records the lines of sccl that run. None: records nothing, without overhead."""
 
     def __init__(self, seen: set[tuple[str, int]] | None) -> None:
         self.seen = seen
@@ -218,7 +218,7 @@ class _Tracing:
 
 
 def minimised(read: Callable[[bytes], object], content: bytes, what: str) -> bytes:
-    """Return a smaller input with the same failure: parts are left out as long as it stays."""
+    """Return a smaller input with the same failure, by leaving out parts."""
     size = len(content) // 2
     while size:
         at = 0
@@ -230,12 +230,12 @@ def minimised(read: Callable[[bytes], object], content: bytes, what: str) -> byt
                 at += size
         size //= 2
         if what.startswith("more than"):
-            break  # every try takes as long
+            break  # every trial takes as long
     return content
 
 
 def mutated(dice: random.Random, corpus: Sequence[bytes]) -> bytes:
-    """Return an input of the corpus, changed in one to six places."""
+    """Return an input of the corpus with one to six changes."""
     content = dice.choice(corpus)
     for _ in range(1 + int(dice.expovariate(0.7)) % 6):
         content = dice.choice(_CHANGES)(dice, content, corpus)
@@ -267,7 +267,7 @@ def _repeat(dice: random.Random, content: bytes, _: Sequence[bytes]) -> bytes:
 
 
 def _line_of(dice: random.Random, content: bytes, _: Sequence[bytes]) -> bytes:
-    """Leave a line out, say it twice, or put it elsewhere."""
+    """Remove, move, or repeat a line."""
     lines = content.splitlines(keepends=True)
     if not lines:
         return content
@@ -278,7 +278,7 @@ def _line_of(dice: random.Random, content: bytes, _: Sequence[bytes]) -> bytes:
 
 
 def _token(dice: random.Random, content: bytes, corpus: Sequence[bytes]) -> bytes:
-    """Put another word, number or sign in the place of one."""
+    """Replace a word, number, or sign by another one."""
     found = _near(dice, content)
     if found is None:
         return content
@@ -308,7 +308,7 @@ def _splice(dice: random.Random, content: bytes, corpus: Sequence[bytes]) -> byt
 
 
 def _near(dice: random.Random, content: bytes) -> tuple[int, int] | None:
-    """Return where the first token after some place begins and ends."""
+    """Return begin and end of the first token after a random position."""
     found = _TOKENS.search(content, _spot(dice, content))
     return found.span() if found else None
 
@@ -323,11 +323,11 @@ _CHANGES: tuple[_Change, ...] = (
 def rounds(
     campaigns: Sequence[Campaign], seed: int, inputs: int | None, seconds: float | None
 ) -> Iterator[int]:
-    """Give readers inputs in turn, and yield how many there were, until it is enough.
+    """Give readers inputs in turn, and yield the number of inputs after each turn.
 
     Args:
-        inputs: in all; None: no end.
-        seconds: of the clock; None: no end.
+        inputs: Total number of inputs. None: no limit.
+        seconds: Wall-clock time. None: no limit.
     """
     begin, done = time.monotonic(), 0
     each = TURN if inputs is None else min(TURN, -(-inputs // len(campaigns)))
@@ -342,7 +342,7 @@ def rounds(
 
 
 def keep(folder: Path, failure: Failure) -> Path:
-    """Write the input of a failure, named after what it is."""
+    """Write the input of a failure into a file named after the failure."""
     folder.mkdir(parents=True, exist_ok=True)
     name = re.sub(r"\W+", "-", f"{failure.reader}-{failure.what}")[:80]
     path = folder / f"{name}-{hashlib.sha256(failure.content).hexdigest()[:8]}.bin"

@@ -1,4 +1,4 @@
-"""What reads the files of strangers: each importer, each format, and the kinds of sccl's own."""
+"""Readers of foreign files: importers, formats, traces, and sccl's own kinds of files."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from sccl.training.traces import readers as trace_readers
 from sccl.transform.retime import schedule_algorithm
 
 MAX_SEED = 2**16
-"""Bytes of a file to begin with: what is found in large ones is found in small ones, sooner."""
+"""Greatest size of a seed file in bytes, because small files show the same faults sooner."""
 
 _TECCL = b"""{"1-Epoch_Duration": 1.0,
 "7-Flows": ["Chunk 0 from 0 traveled over 0->1 in epoch 0",
@@ -59,20 +59,20 @@ _SKETCH = b"""{"nnodes": 2, "symmetry_offsets": [[2, 4]],
 "gpus_to_sender_rev_map": {"0": [0, 1]}, "enforce_ordering": true},
 "hyperparameters": {"input_chunkup": 2, "input_size": "1M"}}
 """
-"""For four ranks that are each joined to each."""
+"""A sketch for four fully connected ranks."""
 
 
 class BrokenPromiseError(AssertionError):
-    """A reader took a file and made something of it that is not right."""
+    """A reader accepted a file with a wrong result."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """What takes bytes of anybody.
+    """A reader of arbitrary bytes.
 
     Attributes:
-        read: raises an :class:`~sccl.errors.InputError` for what it does not take.
-        seeds: files that it takes, or is to take.
+        read: Function that raises an :class:`~sccl.errors.InputError` if it refuses its input.
+        seeds: Files that the reader accepts or should accept.
     """
 
     name: str
@@ -81,10 +81,10 @@ class Reader:
 
 
 def readers(samples: Path | None) -> Iterator[Reader]:
-    """Yield the readers, with files to begin with.
+    """Yield the readers with their seed files.
 
     Args:
-        samples: a folder of more files, each given to whoever knows it as its own.
+        samples: Folder of more files. Each is a seed of every reader that recognizes it.
     """
     more = (
         [] if samples is None else [_content(p) for p in sorted(samples.rglob("*")) if p.is_file()]
@@ -140,10 +140,10 @@ def _importing(name: str) -> Callable[[bytes], object]:
 
 
 def _keeps(topology: Topology) -> None:
-    """Check that a machine is the same when it is written and read.
+    """Check that a machine stays the same after writing and reading.
 
     Raises:
-        BrokenPromiseError: it is not.
+        BrokenPromiseError: The machine differs.
     """
     again = topology_from_wire(parse(to_text(topology_to_wire(topology)), TopologyWire, "it"), "it")
     if again != topology:
@@ -151,7 +151,7 @@ def _keeps(topology: Topology) -> None:
 
 
 def form_reader(name: str) -> Callable[[bytes], object]:
-    """Return what reads a format and executes what it has read, as 'sccl check' does."""
+    """Return a function that reads a format and executes the plan, as 'sccl check' does."""
 
     def read(content: bytes) -> object:
         formats.detect_format(content)
@@ -180,7 +180,7 @@ def _tracing(name: str) -> Callable[[bytes], object]:
 
 
 def _traced(name: str, content: bytes) -> bytes:
-    """Return the file of the workload that a trace makes."""
+    """Return the file of the workload in a trace."""
     hints = TraceHints(
         name,
         ranks=4 if name in {"astra", "chakra"} else None,
@@ -202,7 +202,7 @@ def _workload(content: bytes) -> object:
 
 
 def _loading(kind: str) -> Callable[[bytes], object]:
-    folder = tempfile.TemporaryDirectory(prefix="sccl-fuzz-")  # goes with what reads from it
+    folder = tempfile.TemporaryDirectory(prefix="sccl-fuzz-")  # deleted together with the reader
 
     def read(content: bytes) -> object:
         place = Path(folder.name, kind)
@@ -228,7 +228,7 @@ def _schedule() -> Schedule:
 
 
 def _packed() -> Plan:
-    """Return a packed schedule, small as no machine is that gets one."""
+    """Return a packed schedule of a machine that is usually too small for one."""
     before, matching_problem.MIN_PACKED_SENDS = matching_problem.MIN_PACKED_SENDS, 0
     try:
         return sccl.tacos("allgather", "mesh:3x3", size=9000).value
@@ -237,7 +237,7 @@ def _packed() -> Plan:
 
 
 def _written(name: str) -> Sequence[bytes]:
-    """Return what sccl writes of a format, or a file of it."""
+    """Return sccl's exports to a format, or a sample file."""
     if name in {"teccl", "forestcoll"}:
         return [_TECCL if name == "teccl" else _FORESTCOLL]
     form, found = formats.load(name), []
@@ -247,13 +247,13 @@ def _written(name: str) -> Sequence[bytes]:
                 [SizedPlan(f"p{i}", plan, size_bytes=None)], parse_options(form, [])
             )
         except (ScclError, AssertionError):
-            continue  # is for others, or holds bytes: then it is not read
+            continue  # other plans only, or not readable
         found += [bytes(content) for content in written.files.values()]
     return found
 
 
 def _own() -> dict[str, bytes]:
-    """Return small files of sccl's own, by kind."""
+    """Return small files of sccl's own kinds."""
     found = {"topology": to_text(topology_to_wire(resolve_topology("rfs:2x2x2"))).encode()}
     plans: dict[str, Plan] = {
         "algorithm": _plans()[0],

@@ -46,8 +46,8 @@ class Part:
 
     Attributes:
         name: Name in the results.
-        limit_s: Seconds after which it is ended.
-        words: Command; the first word is a program of the folder or of the path.
+        limit_s: Time limit in seconds.
+        words: Command, whose first word is a program of the folder or of the path.
         expected: Patterns that its output has to contain.
         environment: Settings in addition to those of all parts.
         needs: Name of an earlier part that has to be right.
@@ -63,14 +63,14 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a part did.
+    """Outcome of a part.
 
     Attributes:
-        state: ``right``, ``wrong``, ``late`` (it reached its limit), ``no GPU``, ``no program``, or
+        state: ``right``, ``wrong``, ``late`` (time limit), ``no GPU``, ``no program``, or
             ``not run`` (a part that it needs was not right).
-        exit_code: Exit code, None where it was not started or was ended.
+        exit_code: Exit code. None: the part was not started or was stopped.
         figures: Lines of JSON in its output.
-        output: Its output, both streams together.
+        output: Output of both streams together.
     """
 
     name: str
@@ -84,7 +84,7 @@ class Result:
 
 
 def list_parts(scratch: str) -> tuple[Part, ...]:
-    """Return the parts in their order, whose limits add up to less than ten minutes.
+    """Return the parts in order. Their limits add up to less than ten minutes.
 
     Args:
         scratch: Folder for the sockets and logs of MPS.
@@ -171,7 +171,7 @@ def _select(letter: str) -> str:
 
 
 def run_part(part: Part, folder: Path, limit_s: float) -> Result:
-    """Run one part and return what it did."""
+    """Run one part and return its outcome."""
     own = folder / part.words[0]
     program = str(own) if own.exists() else shutil.which(part.words[0])
     begun = time.monotonic()
@@ -207,7 +207,7 @@ def _skip(part: Part, state: str, why: str) -> Result:
 
 
 def _await_end(process: subprocess.Popen[bytes], limit_s: float) -> int | None:
-    """Return the exit code; end the whole session of the process, and return None, at its limit."""
+    """Return the exit code, or stop the process's whole session at the limit and return None."""
     for patience, number in ((limit_s - GRACE_S, signal.SIGTERM), (GRACE_S, signal.SIGKILL)):
         try:
             code = process.wait(patience)
@@ -289,11 +289,11 @@ def _write_whole(path: Path, text: str) -> None:
 
 
 def build(folder: Path, algorithms: Path | None, arch: str) -> None:
-    """Build everything that a run needs.
+    """Build all files that a run needs.
 
     Args:
         folder: New folder.
-        algorithms: Folder of algorithms for eight ranks; None: those of dgx-h100, found anew.
+        algorithms: Folder of algorithms for eight ranks. None: synthesize algorithms for dgx-h100.
         arch: Number of the GPU's architecture, 90 for H100 and H200.
     """
     from sccl.runtime import find_mpi  # noqa: PLC0415 - a run has no sccl
@@ -366,11 +366,11 @@ def main() -> int:
     """Build or run the check, as the command line asks."""
     parser = argparse.ArgumentParser(description="Check generated code on one GPU.")
     verbs = parser.add_subparsers(dest="verb", required=True)
-    builder = verbs.add_parser("build", help="build everything that a run needs; needs no GPU")
+    builder = verbs.add_parser("build", help="build all files of a run without a GPU")
     builder.add_argument("folder", type=Path, help="new folder")
     builder.add_argument("--algorithms", type=Path, help="algorithms for eight ranks (dgx-h100's)")
     builder.add_argument("--arch", default="90", help="architecture of the GPU (90)")
-    runner = verbs.add_parser("run", help="run all parts in ten minutes; needs a GPU")
+    runner = verbs.add_parser("run", help="run all parts on a GPU in ten minutes")
     runner.add_argument("--only", help="names of parts, separated by semicolons (all)")
     runner.add_argument("-o", "--out", type=Path, default=HERE / "results", help="results' folder")
     chosen = parser.parse_args()

@@ -2,12 +2,11 @@
 
     python -m benchmarks.gpu_estimate --gpu h100 FILE...
 
-Nothing is measured: every figure is an estimate. The model of a thread block is that of Little's
-law. Loads of 16 bytes that are under way come after the latency of the memory, at the rate at which
-a processor exchanges data with the L2; stores leave at that rate. The model of a call takes its
-steps one after the other: each takes as long as its fullest link, its busiest thread block or the
-memory of its busiest GPU, without hits in the L2, and the latency of a link. What headers of
-packets take of a link is not in it.
+Nothing is measured: every figure is an estimate. The model of a thread block is Little's law. Loads
+of 16 bytes arrive after the latency of the memory, at the rate at which a processor exchanges data
+with the L2. Stores leave at the same rate. The model of a call adds the times of its steps. A step
+takes the latency of a link and the longest of three times: its fullest link, its busiest thread
+block, and the memory of its busiest GPU without hits in the L2. The model ignores packet headers.
 """
 
 from __future__ import annotations
@@ -30,10 +29,10 @@ from sccl.errors import InputError
 from sccl.topo.symmetry.expansion import expand_algorithm
 
 VECTORS = 4
-"""Loads of 16 bytes that a thread has under way, in machine code of copies and float reductions."""
+"""Concurrent loads of 16 bytes per thread, in machine code of copies and float reductions."""
 
 WHOLE_CHUNK = 8 * 2**20
-"""Bytes of a chunk of a program without scratch, whose calls have one piece."""
+"""Bytes of a chunk of a program without scratch. Its calls have one piece."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +53,8 @@ class Gpu:
 
 
 GPUS = {"h100": Gpu(1.755, 479, 64, 3350), "v100": Gpu(1.53, 466, 64, 900)}
-"""Clocks and bandwidths of SXM modules: data sheets; an H100's clock is that of the PCIe card.
-Latencies of an H100, and of an A100 for want of a V100's: arXiv 2402.13499."""
+"""Clocks and bandwidths of SXM modules from data sheets, except the clock of the H100's PCIe card.
+Latencies of an H100, and of an A100 for lack of a V100's: arXiv 2402.13499."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,7 @@ class Estimate:
     """Estimated time of a piece of a call.
 
     Attributes:
-        bytes: Of the buffer of C chunks in this piece.
+        bytes: Bytes of the buffer of C chunks in this piece.
         links_us: Time of the fullest link, step by step.
         piece_us: Time of the piece.
         blocks: Thread blocks of a rank.
@@ -76,15 +75,15 @@ class Estimate:
 
     @property
     def of_links(self) -> float:
-        """Return which part of the speed of the links is attained."""
+        """Return the attained part of the links' speed."""
         return self.links_us / self.piece_us
 
 
 def block_gb_per_s(gpu: Gpu, sources: int) -> float:
-    """Return the bytes that a block stores per nanosecond, read from so many sources."""
+    """Return the bytes that a block stores per nanosecond, read from ``sources`` chunks."""
     batch = THREADS * VECTORS * 16
     transfer = batch / gpu.bytes_per_cycle
-    # The loads of the first two sources leave at once, those of others as registers become free.
+    # Loads of the first two sources start at once, and others as registers become free.
     first = gpu.latency + transfer * min(sources, 2)
     others = max(0, sources - 2) * max(gpu.latency, transfer)
     return batch * gpu.clock_ghz / (first + others + transfer)
@@ -100,7 +99,7 @@ def estimate_call(algorithm: Algorithm, program: Program, gpu: Gpu) -> Estimate:
     links = [rounds * chunk / lane for rounds in algorithm.rounds_per_step]
     alpha_us = max(link.alpha_us for link in algorithm.topology.links)
     moved = _chunks_moved(program)
-    piece = 2 * INSTRUCTION_US + alpha_us  # all blocks leave, then neighbours are told
+    piece = 2 * INSTRUCTION_US + alpha_us  # all blocks end, then neighbors are notified
     for step in range(algorithm.steps):
         memory = moved[step] * chunk / gpu.memory_gb_per_s / 1e3
         piece += max(links[step], busy[step], memory) + alpha_us
@@ -109,7 +108,7 @@ def estimate_call(algorithm: Algorithm, program: Program, gpu: Gpu) -> Estimate:
 
 
 def _chunks_moved(program: Program) -> Counter[int]:
-    """Return how many chunks the busiest memory loads and stores in each step."""
+    """Return the number of chunks that the busiest memory loads and stores in each step."""
     most: Counter[int] = Counter()
     for own in program.ranks:
         moved: Counter[int] = Counter()

@@ -1,7 +1,7 @@
-"""How all collectives grow with the machine: limits at the fewest steps, 16 to 1,024 ranks.
+"""Time limits of all collectives at the fewest steps, on 16 to 1,024 ranks.
 
-A whole ``sccl limits`` process each: what bounds R/C in as few steps as can be, and an algorithm at
-it or near it, judged.
+Each is a whole ``sccl limits`` process. It computes a lower bound on R/C for the fewest steps and a
+verified algorithm at or near this bound.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ FAMILIES: dict[str, tuple[str, ...]] = {
 }
 SMOKE: dict[str, tuple[str, ...]] = {"hypercube": ("hypercube:2",)}
 SMOKE_COLLECTIVES = ("allgather", "allreduce", "alltoall")
-"""One of each kind: what is copied, what is reduced, what does neither."""
-_GROWS_FROM = 50  # ranks: below, starting the process is most of it
+"""One collective of each kind: with copies, with reductions, and without both."""
+_GROWS_FROM = 50  # ranks: below, the start of the process dominates
 
 
 @dataclass(frozen=True, slots=True)
 class GrowthResult:
-    """What ``sccl limits`` took.
+    """Times of ``sccl limits``.
 
     Attributes:
-        verdict: ``"met"``: the limit is known; ``"near"``: what was found is above what is proved;
-            ``"refused"``: it says that this would be too large; ``"late"``: it was ended.
-        above: by which part R/C of what was found is above what none beats; None: nothing was.
-        seconds: of the whole process.
-        user_seconds: of the processor, which other work on the machine changes less.
-        memory_mb: the most it held.
+        verdict: ``"met"`` if the algorithm meets the lower bound, ``"near"`` if it is above,
+            ``"refused"`` if the problem is too large, ``"late"`` at the time limit.
+        above: Relative gap of the algorithm's R/C to the lower bound. None: no algorithm.
+        seconds: Time of the whole process.
+        user_seconds: Processor time, which depends less on other load.
+        memory_mb: Peak memory in 10^6 bytes.
     """
 
     collective: str
@@ -60,12 +60,12 @@ class GrowthResult:
 
     @property
     def answered(self) -> bool:
-        """Return whether there are figures of it."""
+        """Return whether the process answered."""
         return self.verdict in {"met", "near"}
 
 
 def run(*, smoke: bool, timeout_s: float) -> Iterator[GrowthResult]:
-    """Yield the results; of a collective and a family none beyond the first without an answer."""
+    """Yield the results. A family ends at a collective's first machine without an answer."""
     for family, machines in (SMOKE if smoke else FAMILIES).items():
         for collective in SMOKE_COLLECTIVES if smoke else collective_names():
             for machine in machines:
@@ -76,10 +76,10 @@ def run(*, smoke: bool, timeout_s: float) -> Iterator[GrowthResult]:
 
 
 def limits(family: str, machine: str, collective: str, timeout_s: float) -> GrowthResult:
-    """Return what the limits of one collective on one machine take, as a user asks for them."""
+    """Return the times of the limits of one collective on one machine."""
     topology = resolve_topology(machine)
     spec = named_spec(collective, topology.ranks)
-    phases = dual_of(spec).phases  # of allreduce two, each of as many steps as the machine is wide
+    phases = dual_of(spec).phases  # allreduce has two, each with the diameter as fewest steps
     of_all = any_class_bounds if phases > 1 else lower_bounds
     steps = of_all(topology, spec).steps * phases
     of = (collective, family, machine, topology.ranks, steps)
@@ -96,7 +96,7 @@ def limits(family: str, machine: str, collective: str, timeout_s: float) -> Grow
 
 
 def _above(found: dict[str, Any]) -> float:
-    """Return by which part R/C of the last point is above what none of as many steps beats."""
+    """Return the relative gap of the last point's R/C to the lower bound for as many steps."""
     last = found["points"][-1]
     if "above_every" in last:
         return float(Fraction(last["above_every"]))
@@ -105,7 +105,7 @@ def _above(found: dict[str, Any]) -> float:
 
 
 def growth(results: Sequence[GrowthResult], field: str) -> dict[str, float]:
-    """Return, by collective and family, the power of the ranks that a figure grows with."""
+    """Return the exponent of a figure's growth with the ranks, by collective and family."""
     found = {}
     for series in dict.fromkeys((r.collective, r.family) for r in results):
         large = [

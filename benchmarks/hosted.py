@@ -1,4 +1,4 @@
-"""Bundles that serve PyTorch jobs through shared memory, beside gloo, in one run of both."""
+"""Compare bundles that serve PyTorch jobs through shared memory with gloo, in one run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parent.parent
 PART = "bundles"
 SIZES = tuple(4**k for k in range(1, 13))
-"""Bytes that a rank gives: 4 to 16 MiB."""
+"""Bytes that a rank contributes: 4 bytes to 16 MiB."""
 
 RANKS = (2, 4)
 _ROUNDS = 9
@@ -34,13 +34,13 @@ _ROUNDS = 9
 
 @dataclass(frozen=True, slots=True)
 class BundleResult:
-    """What a call took, the median of rounds.
+    """Time of a call, the median of the rounds.
 
     Attributes:
-        size_bytes: what a rank gives.
-        us: under the backend ``sccl``, without a plan.
-        gloo_us: under gloo, in turn with that.
-        load: of the machine, when it had ended.
+        size_bytes: Bytes that a rank contributes.
+        us: Time under the backend ``sccl``, without a plan.
+        gloo_us: Time under gloo, in turns with ``sccl``.
+        load: Load of the machine at the end.
     """
 
     part: str
@@ -60,14 +60,14 @@ class _Row(msgspec.Struct):
 
 
 def run(python: Path, *, smoke: bool) -> Iterator[BundleResult]:
-    """Yield what calls took, of 2 and of 4 processes.
+    """Yield the times of calls of 2 and 4 processes.
 
     Args:
-        python: that has torch.
-        smoke: two sizes and processes, once.
+        python: Python interpreter with torch.
+        smoke: Whether to run two sizes on two processes, once.
 
     Raises:
-        ToolError: a job failed.
+        ToolError: A job failed.
     """
     sizes, rounds = ((4, 65536), 1) if smoke else (SIZES, _ROUNDS)
     for ranks in RANKS[:1] if smoke else RANKS:
@@ -86,10 +86,10 @@ def run(python: Path, *, smoke: bool) -> Iterator[BundleResult]:
 
 
 def measure(python: Path, output: Path | None, *, smoke: bool) -> list[BundleResult]:
-    """Measure all, and write what came of it, if it is to be written.
+    """Measure all sizes, and write the results if there is an output file.
 
     Raises:
-        ToolError: a job failed.
+        ToolError: A job failed.
     """
     record = begin("bundles", output, {"smoke": smoke}, {})
     results: list[BundleResult] = []
@@ -101,7 +101,7 @@ def measure(python: Path, output: Path | None, *, smoke: bool) -> list[BundleRes
 
 
 def times_as_fast(results: Sequence[BundleResult]) -> dict[str, float]:
-    """Return for each collective and number of ranks the geometric mean over all sizes."""
+    """Return the mean speedup over gloo for each collective and number of ranks."""
     found: dict[str, list[float]] = {}
     for one in results:
         name = f"{one.collective} of {one.ranks}: times gloo"
@@ -110,7 +110,7 @@ def times_as_fast(results: Sequence[BundleResult]) -> dict[str, float]:
 
 
 def hosted_table(results: Sequence[BundleResult]) -> Table:
-    """Return a table, a row for each size."""
+    """Return a table with a row for each size."""
     table = Table("Bytes", title="Bundles in PyTorch jobs, and gloo (\u00b5s of a call)")
     cells = {(r.collective, r.ranks, r.size_bytes): r for r in results}
     columns = list(dict.fromkeys((name, ranks) for name, ranks, _ in cells))
@@ -125,7 +125,7 @@ def hosted_table(results: Sequence[BundleResult]) -> Table:
 
 
 def charts(results: Sequence[Mapping[str, Any]]) -> list[ChartType]:
-    """Return a chart of how many times as fast bundles are, by size."""
+    """Return a chart of the speedup of bundles by size."""
     rows = [
         {
             "bytes": r["size_bytes"],

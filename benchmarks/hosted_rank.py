@@ -1,8 +1,8 @@
 """A rank of the part ``bundles`` of ``python -m benchmarks enforce``: rank 0 prints lines of JSON.
 
-Arguments: how many rounds, and sizes with commas between. In each round every group makes some
-calls, one after the other, as fast as they come: so whatever else runs on the machine meets both
-alike. A call counts as the slowest rank has it, and of rounds the median does.
+Arguments: the number of rounds, and sizes separated by commas. In each round every group makes
+calls one after the other without pauses, so other load on the machine affects both groups alike.
+The time of a call is that of the slowest rank, and the result is the median of the rounds.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ import torch
 import torch.distributed as dist
 
 AT_ONCE_BYTES, MOST = 1 << 20, 20
-"""Calls of a round: so many, or fewer if they are larger than that together."""
+"""Limits of a round: total bytes of its calls, and number of calls."""
 
 
 def calls(collective: str, size: int, ranks: int) -> Callable[[Any], object]:
-    """Return what makes a call over a group, in which each rank gives so many bytes."""
+    """Return a function that makes a call over a group, with ``size`` bytes from each rank."""
     if collective == "allreduce":
         tensor = torch.zeros(size // 4)
         return lambda group: dist.all_reduce(tensor, group=group)
@@ -36,7 +36,7 @@ def calls(collective: str, size: int, ranks: int) -> Callable[[Any], object]:
 
 
 def took_us(call: Callable[[Any], object], group: Any, times: int) -> float:
-    """Return what a call takes, one after the other."""
+    """Return the mean time of consecutive calls in microseconds."""
     began = time.perf_counter()
     for _ in range(times):
         call(group)
@@ -44,7 +44,7 @@ def took_us(call: Callable[[Any], object], group: Any, times: int) -> float:
 
 
 def main() -> None:
-    """Measure all, in one order on all ranks."""
+    """Measure all sizes in the same order on all ranks."""
     rounds, sizes = int(sys.argv[1]), [int(size) for size in sys.argv[2].split(",")]
     torch.set_num_threads(1)
     dist.init_process_group("sccl")
@@ -59,7 +59,7 @@ def main() -> None:
                 for own, group in zip(found, (ours, gloo), strict=True):
                     dist.barrier(gloo)
                     us = took_us(call, group, times)
-                    if turn:  # what is done once is done in the first
+                    if turn:  # the first round warms up
                         own.append(us)
             slowest = torch.tensor([median(own) for own in found], dtype=torch.float64)
             dist.all_reduce(slowest, dist.ReduceOp.MAX, gloo)

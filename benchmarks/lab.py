@@ -1,7 +1,7 @@
-"""The lab's channels: what they carry, beside the rates that are asked for.
+"""Compare the rates of the lab's channels with the configured rates.
 
-A transfer takes two seconds at its rate. Headers of packets are a part of what a channel carries,
-and connecting is a part of the time: so a little less than the rate is right.
+A transfer takes two seconds at its rate. Packet headers use a part of the channel, and connecting
+takes a part of the time. Results slightly below the configured rate are therefore correct.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sccl.errors import ToolError
 from sccl.runtime.lab import LabRun, Limiter, RankLine, choose_method, parse_channels, run_lab
 
 PATTERNS = ("alone", "into", "out")
-"""One rank to another; all to one, whose receiving is limited; one to all, whose sending is."""
+"""One rank to another, all to one (limited by its receiving), one to all (by its sending)."""
 
 _SECONDS = 2.0
 _RANKS = 4
@@ -24,10 +24,10 @@ _RANKS = 4
 
 @dataclass(frozen=True, slots=True)
 class RateCase:
-    """A channel of some rate, and who sends to whom over it.
+    """A channel with a rate, and the pattern of its senders and receivers.
 
     Attributes:
-        rate: as ``--channels`` takes it.
+        rate: Rate as in ``--channels``.
     """
 
     limiter: Limiter
@@ -38,10 +38,10 @@ class RateCase:
 
 @dataclass(frozen=True, slots=True)
 class RateResult:
-    """What a channel carried.
+    """Rates of a channel.
 
     Attributes:
-        bits_per_s: by repetition.
+        bits_per_s: Measured rate of each repetition.
     """
 
     limiter: str
@@ -58,16 +58,16 @@ def _cases(limiter: Limiter, patterns: Sequence[str]) -> tuple[RateCase, ...]:
 
 PARTS = {
     "namespaces": _cases(Limiter.NAMESPACES, PATTERNS),
-    "bucket": _cases(Limiter.BUCKET, ("alone", "out")),  # it limits who sends
+    "bucket": _cases(Limiter.BUCKET, ("alone", "out")),  # limits senders
 }
 SMOKE = RateCase(Limiter.BUCKET, "alone", "10Mb", 0.1)
 
 
 def run(cases: Sequence[RateCase], repeat: int) -> Iterator[RateResult]:
-    """Yield what each channel carried.
+    """Yield the rates of each channel.
 
     Raises:
-        ToolError: a rank failed, or there are no namespaces here.
+        ToolError: A rank failed, or the machine has no namespaces.
     """
     for case in cases:
         channels = parse_channels(f"wire={case.rate}")

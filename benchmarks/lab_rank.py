@@ -1,7 +1,7 @@
 """A rank of ``python -m benchmarks lab``: sends or receives, and rank 0 prints a rate.
 
 Arguments: ``alone`` (rank 1 sends to rank 0), ``into`` (all send to rank 0) or ``out`` (rank 0
-sends to all); and how many bytes the channel carries meanwhile.
+sends to all), and the number of bytes that the channel carries.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _PATIENCE_S = 20.0
 
 
 def connected(host: str, port: int) -> socket.socket:
-    """Return a connection to a rank, which may come later."""
+    """Return a connection to a rank, waiting for its start."""
     last = time.monotonic() + _PATIENCE_S
     while True:
         try:
@@ -32,7 +32,7 @@ def connected(host: str, port: int) -> socket.socket:
 
 
 def send(peer: socket.socket, size: int, bucket: TokenBucket | None) -> None:
-    """Send so many bytes, and wait until they have arrived."""
+    """Send ``size`` bytes, and wait until they have arrived."""
     piece = bytes(PIECE)
     for at in range(0, size, PIECE):
         part = piece[: size - at]
@@ -44,14 +44,14 @@ def send(peer: socket.socket, size: int, bucket: TokenBucket | None) -> None:
 
 
 def receive(peer: socket.socket) -> None:
-    """Receive all that comes, and say so."""
+    """Receive all bytes, and acknowledge them."""
     while peer.recv(PIECE):
         pass
     peer.sendall(b"!")
 
 
 def main() -> None:
-    """Do what the rank has to."""
+    """Run the rank's part of the pattern."""
     pattern, size = sys.argv[1], int(sys.argv[2])
     rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     channel, port = os.environ["SCCL_CHANNELS"].partition("=")[0], int(os.environ["MASTER_PORT"])

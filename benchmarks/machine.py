@@ -1,4 +1,4 @@
-"""What a number depends on besides the code: processor, versions, command line."""
+"""Describe the environment of a measurement: processor, versions, command line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PACKAGES = ("ortools", "z3-solver", "python-sat")
 
 
 def describe() -> dict[str, Any]:
-    """Return the machine without its name or anything else that is its owner's."""
+    """Return the machine's properties without its name and its owner's data."""
     return {
         "cpu": _cpu(),
         "cores": os.cpu_count(),
@@ -28,7 +28,7 @@ def describe() -> dict[str, Any]:
 
 
 def command_line() -> list[str]:
-    """Return how this was called; paths lose their folders."""
+    """Return the command line, with paths reduced to file names."""
     return ["python", "-m", "benchmarks", *(_without_folder(a) for a in sys.argv[1:])]
 
 

@@ -1,4 +1,4 @@
-"""Generated host code under the OSU micro-benchmarks, as users run them."""
+"""Run the OSU micro-benchmarks with and without generated host code."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ _ROW = re.compile(r"^\s*(?:(\d+)\s+)?(\d+\.\d+)\s*$", re.MULTILINE)
 """Bytes (the barrier has none) and microseconds, as OSU prints them without its option -f."""
 
 _DEFINED = ('-DPACKAGE_VERSION="5"', "-DFIELD_WIDTH=18", "-DFLOAT_PRECISION=2")
-"""What OSU's own configure defines."""
+"""Definitions that OSU's configure makes."""
 
 _RUN_S = 1.5
 _SPANS = ("1:8192", "16384:1048576")
-"""Bytes: OSU calls as often at each size of a run, and large ones take a thousand times as long."""
+"""Ranges of bytes. OSU makes equally many calls at each size of a run, so sizes are split."""
 
 
 def build_osu(sources: Path, names_: Sequence[str], mpi: Mpi, into: Path) -> None:
-    """Compile benchmarks of a folder of OSU's sources, as they are.
+    """Compile benchmarks of a folder of OSU's sources without changes.
 
     Raises:
-        InputError: it is not such a folder.
-        ToolError: the compiler refuses them.
+        InputError: The folder does not hold OSU's sources.
+        ToolError: The compiler refuses the sources.
     """
     place = sources / "mpi" / "collective"
     for name in names_:
@@ -72,11 +72,11 @@ def build_osu(sources: Path, names_: Sequence[str], mpi: Mpi, into: Path) -> Non
 def measure(
     sources: Path, mpi: Mpi, ranks: int, chosen: Sequence[str], repeat: int
 ) -> Iterator[CollectiveResult]:
-    """Yield what comes out, benchmark by benchmark: plain and preloaded in turns.
+    """Yield the times of each benchmark, plain and preloaded in turns.
 
-    The algorithms are the frontier of the fully connected machine: any two processes share memory.
-    Nothing is tuned to this run. How often OSU calls follows from a first look at the plain run: as
-    many calls, with the barrier that OSU puts behind each, as fill a second and a half.
+    The algorithms are the frontier of the fully connected machine, because any two processes share
+    memory. Nothing is tuned to this run. A first plain run sets the number of calls, so that they
+    fill a second and a half together with the barrier that OSU puts behind each call.
     """
     with tempfile.TemporaryDirectory(prefix="sccl-osu-") as folder:
         programs, directory = Path(folder), Path(folder) / "project"
@@ -132,7 +132,7 @@ def _result(
 
 
 def kept(path: Path | None, settings: dict[str, Any]) -> list[CollectiveResult]:
-    """Return the results that a file of an earlier run with these settings holds."""
+    """Return the results in the file of an earlier run with these settings."""
     if path is None or not path.is_file():
         return []
     document = json.loads(path.read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""The published rows: facts of the SCCL paper, kept as data with their source."""
+"""Rows of the SCCL paper's tables, as data with their source."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class PaperRow:
     """One algorithm of a table.
 
     Attributes:
-        topology: the machine's name in sccl's catalogue.
-        optimal: the lower bounds it meets as the paper says: ``latency``, ``bandwidth``, ``both``
-            or nothing.
-        seconds: what the paper's synthesis took.
+        topology: Name of the machine in sccl's catalog.
+        optimal: Lower bounds that the row meets according to the paper: ``latency``,
+            ``bandwidth``, ``both``, or none (empty).
+        seconds: Published synthesis time.
     """
 
     topology: str
@@ -47,7 +47,7 @@ class PaperTable:
     def smallest(self) -> tuple[PaperRow, ...]:
         """Return the fastest published row of each of the :data:`SMOKE_ROWS` fastest collectives.
 
-        Different collectives, so that a smoke run goes through composing and inverting too.
+        The collectives differ, so that a smoke run also covers composition and inversion.
         """
         first: dict[str, PaperRow] = {}
         for row in sorted(self.rows, key=lambda r: r.seconds):

@@ -1,4 +1,4 @@
-"""The public ``msccl`` command on the same rows, as a process of its own."""
+"""Run the public ``msccl`` command on the same rows, as a separate process."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ NAME = "msccl"
 
 _BEGUN = "Solving instance"
 _ENDED = re.compile(r"(synthesized!|unsatisfiable\.) \((\d+\.\d+)s\)")
-# It says "unsatisfiable" too where Z3 gives up without an answer; nothing here makes Z3 give up.
+# It also prints "unsatisfiable" if Z3 gives up, which no row makes it do.
 _VERDICTS: dict[str, Verdict] = {"synthesized!": "sat", "unsatisfiable.": "unsat"}
 
 
 def find(command: str | None) -> str | None:
-    """Return the command to run; None if none was named and none is on the path.
+    """Return the path of the command. None: no command was named, and none is on the path.
 
     Raises:
-        ParameterError: one was named and cannot be run.
+        ParameterError: The named command cannot be run.
     """
     found = shutil.which(command or NAME)
     if command and not found:
@@ -43,9 +43,9 @@ def contender(command: str, timeout_s: float) -> Contender[PaperRow]:
 
 
 def run(row: PaperRow, command: str, timeout_s: float) -> Run:
-    """Return one run; past the timeout the process is killed."""
+    """Return one run, killing the process at the time limit."""
     begin = time.perf_counter()
-    # Unbuffered, so that what it prints arrives when it happens.
+    # Unbuffered, so that its output arrives at once.
     process = subprocess.Popen(
         [command, *arguments(row)],
         stdin=subprocess.DEVNULL,
@@ -70,24 +70,25 @@ def run(row: PaperRow, command: str, timeout_s: float) -> Run:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """End it with all it started: a wrapper's child would keep the pipe open."""
+    """Kill the process and its children, because a wrapper's child would keep the pipe open."""
     if process.poll() is None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
 
 
 def _listen(process: subprocess.Popen[bytes]) -> tuple[Verdict, float, float, float | None] | None:
-    """Return its verdict, the seconds it took to say so, those it printed, and the processor's.
+    """Return the verdict, its seconds from outside, the printed seconds, and processor seconds.
 
-    It prints tenths, too coarse for most rows, so the time between its "solving" and its verdict is
-    taken from outside as well. That spans encoding, solving and decoding, like sccl's own seconds.
+    The command prints tenths of seconds, which are too coarse for most rows. The time between its
+    "solving" line and its verdict is therefore also taken from outside. It spans encoding, solving,
+    and decoding, like the seconds of sccl.
     """
     assert process.stdout is not None
     text, begun, before, heard = "", 0.0, None, None
     while piece := os.read(process.stdout.fileno(), 1 << 16):
         now, used = time.perf_counter(), _processor_seconds(process.pid)
         if heard is not None:
-            continue  # the algorithm, which nobody reads; but the pipe must not fill up
+            continue  # the algorithm, unused, read so that the pipe does not fill up
         text += piece.decode(errors="replace")
         if not begun and _BEGUN in text:
             begun, before = now, used
@@ -99,9 +100,10 @@ def _listen(process: subprocess.Popen[bytes]) -> tuple[Verdict, float, float, fl
 
 
 def _processor_seconds(pid: int) -> float | None:
-    """Return what a process has used so far, all its threads; None where no clock says it.
+    """Return the processor time of all threads of a process. None: there is no such clock.
 
-    It is one process: Z3 is a library in it. The clock is that of clock_getcpuclockid(3) on Linux.
+    The process has no children, because Z3 is a library in it. The clock is that of
+    clock_getcpuclockid(3) on Linux.
     """
     try:
         return time.clock_gettime(~pid << 3 | 2)
@@ -110,7 +112,7 @@ def _processor_seconds(pid: int) -> float | None:
 
 
 def versions(command: str) -> dict[str, str]:
-    """Return the versions behind the command, asked of the interpreter its script names."""
+    """Return the versions behind the command, from the interpreter that its script names."""
     with open(command, "rb") as script:  # noqa: PTH123 - one line of it
         first = script.readline().decode(errors="replace").strip()
     ask = "import importlib.metadata as m; print(m.version('msccl'), m.version('z3-solver'))"

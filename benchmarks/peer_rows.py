@@ -1,9 +1,9 @@
-"""The rows in the words of the public ``msccl`` command.
+"""Translate the paper's rows into arguments of the public ``msccl`` command.
 
-Its numbers are not all sccl's: chunks of alltoall and reducescatter count one pair of ranks, and
-``--rounds`` is R, the rounds of all steps together. An allreduce asked for directly is another
-problem there, with partial sums in the encoding. The paper's method, which sccl follows too, is one
-reducescatter with half the steps and rounds, and its mirror image: that is what a row asks for.
+Some numbers differ from sccl's. Chunks of alltoall and reducescatter count one pair of ranks, and
+``--rounds`` is R, the rounds of all steps together. A direct allreduce is another problem for
+``msccl``, with partial sums in the encoding. The paper and sccl compose a reducescatter with half
+the steps and rounds and its inverse, so an allreduce row runs this reducescatter.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from benchmarks.paper import PaperRow
 
 @dataclass(frozen=True, slots=True)
 class PeerMachine:
-    """A topology of the catalogue as ``msccl`` knows it, equal to ours up to names of ranks.
+    """A topology of the catalog in ``msccl``, equal to sccl's up to names of ranks.
 
     Attributes:
-        root: the rank that our rank 0 is there, for rooted collectives.
+        root: Rank of ``msccl`` that corresponds to rank 0, for rooted collectives.
     """
 
     name: str
@@ -29,11 +29,11 @@ class PeerMachine:
 
 @dataclass(frozen=True, slots=True)
 class PeerCollective:
-    """A collective as ``msccl`` knows it.
+    """A collective in ``msccl``.
 
     Attributes:
-        per_pair: whether its chunks count what one rank has for another; ours are P times that.
-        phases: how many times it is needed, each with its part of S and R.
+        per_pair: Whether its chunks count a pair of ranks. Chunks of sccl are P times as many.
+        phases: Number of phases, each with an equal part of S and R.
     """
 
     name: str
@@ -42,8 +42,7 @@ class PeerCollective:
     rooted: bool = False
 
 
-# DGX1: the same weighted graph under an isomorphism that keeps rank 0. Z52: a ring looks the same
-# from everywhere.
+# DGX1: the same weighted graph under an isomorphism that keeps rank 0. Z52: a ring is symmetric.
 MACHINES = {
     "dgx1": PeerMachine("DGX1", 8),
     "z52": PeerMachine("Ring", 8, options=("--nodes", "8")),
@@ -58,7 +57,7 @@ COLLECTIVES = {
 
 
 def arguments(row: PaperRow) -> tuple[str, ...]:
-    """Return what to call ``msccl`` with for a row."""
+    """Return the arguments of ``msccl`` for a row."""
     machine, collective = MACHINES[row.topology], COLLECTIVES[row.collective]
     chunks = row.chunks // machine.ranks if collective.per_pair else row.chunks
     steps, rounds = row.steps // collective.phases, row.rounds // collective.phases

@@ -1,4 +1,4 @@
-"""Results as pictures, drawn from the files that ``-o`` writes."""
+"""Draw pictures of results from the files that ``-o`` writes."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ Results = Sequence[Mapping[str, Any]]
 
 
 _TOGETHER = frozenset({"teccl-epochs", "teccl-scale", "taccl"})
-"""What is run in parts, whose files are drawn as if they were one."""
+"""Benchmarks that run in parts, and whose files make one picture."""
 
 
 def draw(files: Sequence[Path], path: Path, only: Sequence[str] = ()) -> None:
     """Write one picture of the results in files, one below the other.
 
     Args:
-        only: of TACOS's figures these; empty: all.
+        only: Figures of TACOS to draw. Empty: all.
 
     Raises:
-        FormatError: a file is no result of a benchmark.
-        ParameterError: there is no picture of such results.
+        FormatError: A file is not a result of a benchmark.
+        ParameterError: There is no picture of such results.
     """
     kept: list[tuple[Path, str, list[Mapping[str, Any]]]] = []
     for file in files:
@@ -54,10 +54,10 @@ def draw(files: Sequence[Path], path: Path, only: Sequence[str] = ()) -> None:
 
 @contextmanager
 def _told(file: Path) -> Iterator[None]:
-    """Say of which file it is that it is not what was expected.
+    """Name the file in errors about its content.
 
     Raises:
-        FormatError: something in it is missing, or of another kind.
+        FormatError: A field is missing or has another type.
     """
     try:
         yield
@@ -77,7 +77,7 @@ def _charts(file: Path, name: str, results: Results, only: Sequence[str]) -> lis
 
 
 def _scale(results: Results) -> list[ChartType]:
-    """Return seconds, memory and variables against ranks."""
+    """Return charts of seconds, memory, and variables by ranks."""
     rows = [
         r | r["spec"] | {"series": series_of(r["spec"]["family"], r["spec"]["symmetry"])}
         for r in results
@@ -96,7 +96,7 @@ def _scale(results: Results) -> list[ChartType]:
 
 
 def _growth(results: Results) -> list[ChartType]:
-    """Return processor seconds and memory of every collective against ranks, family by family."""
+    """Return charts of processor time and memory of every collective by ranks, per family."""
     charts = []
     for family in dict.fromkeys(r["family"] for r in results):
         rows = [
@@ -116,7 +116,7 @@ def _growth(results: Results) -> list[ChartType]:
 
 
 def _table(results: Results) -> list[ChartType]:
-    """Return how many rows each solver answers within which time, each by itself."""
+    """Return a chart of the number of rows that each solver answers within a time."""
     rows = []
     for solver in results[0]["timings"]:
         timings = [r["timings"][solver] for r in results]
@@ -133,7 +133,7 @@ def _table(results: Results) -> list[ChartType]:
 
 
 def _collectives(results: Results) -> list[ChartType]:
-    """Return times by the size of a block beside the MPI library's, for each number of ranks."""
+    """Return charts of times by block size, with those of the MPI library, by number of ranks."""
     groups: dict[tuple[str, int], list[dict[str, Any]]] = {}
     for r in results:
         rows = groups.setdefault((r["mpi"], r["ranks"]), [])
@@ -152,7 +152,7 @@ def _collectives(results: Results) -> list[ChartType]:
 
 
 def _least_times(results: Results) -> list[ChartType]:
-    """Return by the size of the output by how much the least time is missed, if ours is not all."""
+    """Return charts of gaps to the lower bound by output size, for rows with other results."""
     groups: dict[str, list[dict[str, Any]]] = {}
     for r in results:
         least_us = r["any"]["bound_us"] if r["any"] else r.get("least_us")

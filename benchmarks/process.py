@@ -1,4 +1,4 @@
-"""The ``sccl`` command as a user starts it: a process, timed from start to end."""
+"""Run and time the ``sccl`` command as a whole process."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from statistics import median
 from sccl.cli.report import ExitCode
 from sccl.errors import ScclError
 
-# The interpreter that runs this, not whichever ``sccl`` is first on the path.
-# At its end it leaves what Linux says of its memory: wait4 would count this process's own as well,
-# in which the other one began.
+# Runs in this interpreter, because another ``sccl`` may be first on the path.
+# At its end it writes Linux's figures of its memory. wait4 would also count the memory of this
+# process, from which the other one forked.
 _PROGRAM = """\
 import atexit, sys
 from pathlib import Path
@@ -31,12 +31,12 @@ app()
 
 @dataclass(frozen=True, slots=True)
 class Startup:
-    """How long something takes to start, wall clock and processor, medians of ``runs``.
+    """Start time of a command, wall clock and processor, as medians of ``runs``.
 
     Attributes:
-        target_seconds: what it shall take at most, on an idle machine.
-        user_seconds: of the processor, which other work on the machine changes less.
-        runs: seconds and processor seconds of each.
+        target_seconds: Target on an idle machine.
+        user_seconds: Processor time, which depends less on other load.
+        runs: Wall-clock and processor seconds of each run.
     """
 
     command: str
@@ -51,11 +51,10 @@ class Run:
     """One run of ``sccl``.
 
     Attributes:
-        seconds: of the whole process.
-        user_seconds: of the processor, which other work on the machine changes less.
-        memory_mb: the most it held (10^6 bytes), its child processes apart; not a number where
-            there is no /proc.
-        text: what it printed.
+        seconds: Time of the whole process.
+        user_seconds: Processor time, which depends less on other load.
+        memory_mb: Peak memory in 10^6 bytes, without child processes. NaN: there is no /proc.
+        text: Printed text.
     """
 
     seconds: float
@@ -65,11 +64,11 @@ class Run:
 
 
 def measure(*arguments: str, timeout_s: float | None = None) -> Run:
-    """Run ``sccl`` and return what it took and printed.
+    """Run ``sccl`` and return its times and output.
 
     Raises:
-        ScclError: it failed; a solver that gives up (exit code 3) is not a failure.
-        subprocess.TimeoutExpired: it took longer than that, and was ended.
+        ScclError: The command failed. A solver that gives up (exit code 3) is not a failure.
+        subprocess.TimeoutExpired: The command reached the time limit.
     """
     with tempfile.TemporaryDirectory() as folder:
         left = Path(folder, "status")
@@ -89,13 +88,13 @@ def measure(*arguments: str, timeout_s: float | None = None) -> Run:
 
 _HELP = "import sys; sys.argv = ['sccl', '--help']; from sccl.cli.main import app; app()"
 _STARTS = (("sccl --help", _HELP, 0.5), ("import sccl", "import sccl", 0.3))
-"""What is timed: its name, a program, and what it shall take at most."""
+"""Timed commands: name, program, and target in seconds."""
 
 
 def startup(repeat: int) -> list[Startup]:
-    """Return what ``sccl --help`` and ``import sccl`` take, Python's own start in it.
+    """Return the times of ``sccl --help`` and ``import sccl``, with the start of Python.
 
-    A first run of each, not counted, fills the file cache; then they take turns.
+    A first run of each fills the file cache and is not counted. Then they take turns.
     """
     runs: dict[str, list[tuple[float, float]]] = {name: [] for name, _, _ in _STARTS}
     for _ in range(repeat + 1):
@@ -110,10 +109,10 @@ def startup(repeat: int) -> list[Startup]:
 
 
 def _once(program: str) -> tuple[float, float]:
-    """Run a program and return its seconds, and those of the processor.
+    """Run a program and return its wall-clock and processor seconds.
 
     Raises:
-        ScclError: it failed.
+        ScclError: The program failed.
     """
     before, begin = os.times().children_user, time.perf_counter()
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)

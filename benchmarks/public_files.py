@@ -1,4 +1,4 @@
-"""Files of public repositories, read by name, and what is counted in them.
+"""Read listed files of public repositories, and compare their counts with the expected ones.
 
 The list names repository, commit, and path of each file and the counts that hold for it. Files are
 laid into a folder for a run and are no part of this project. The expected counts were derived from
@@ -37,15 +37,15 @@ _COUNTED = re.compile(r"(\d+) (rank|GPU|chunk|transfer|thread block|rule|step|se
 
 @dataclass(frozen=True, slots=True)
 class PublicFile:
-    """A file of a public repository, and what its reader should find.
+    """A file of a public repository, and the expected result of its reader.
 
     Attributes:
         reader: Name of an importer, a reader of traces, or a format of plans.
         repository: Owner and name on GitHub.
         commit: Full hash of a commit that holds the file.
         path: Path inside the repository.
-        counts: Expected counts, by name; empty where the file should be refused.
-        refused: Part of the expected refusal; empty where the file should be read.
+        counts: Expected counts by name. Empty: the file should be refused.
+        refused: Part of the expected refusal. Empty: the file should be read.
     """
 
     reader: str
@@ -66,9 +66,9 @@ class PublicFileResult:
 
     Attributes:
         counts: Counts that the reader found, those that are expected alone.
-        refusal: Message of the reader; empty where it read the file.
-        verdict: ``failed`` where the outcome differs from the list, ``unknown`` where the file
-            could not be laid down.
+        refusal: Message of the reader. Empty: the file was read.
+        verdict: ``failed`` if the outcome differs from the list, ``unknown`` if the file could not
+            be fetched.
     """
 
     file: PublicFile
@@ -113,7 +113,7 @@ def run(
     Args:
         files: Files to read.
         folder: Folder of laid files, ``FOLDER/owner/name/commit/path``.
-        mirrors: Folder of local git repositories, ``MIRRORS/owner/name``; None: fetch from GitHub.
+        mirrors: Folder of local git repositories, ``MIRRORS/owner/name``. None: fetch from GitHub.
     """
     for file in files:
         place = file.place(folder)
@@ -163,7 +163,7 @@ def _machine(reader: str, place: Path) -> dict[str, int]:
 
 
 def _traces(reader: str, place: Path) -> dict[str, int]:
-    """Return how many traces a file holds and what their middle step calls."""
+    """Return the numbers of traces and of calls in their middle steps."""
     found = {"traces": 0, "calls": 0, "step": -1}
     for where, content in trace_files.iterate_files(place):
         found_reader = readers.detect_reader(content, where)
@@ -196,7 +196,7 @@ def _check_reader(expected: str, found: str, place: Path) -> None:
 
 
 def _lay(file: PublicFile, folder: Path, mirrors: Path | None) -> bool:
-    """Write a file of a repository into the folder; return whether it is there."""
+    """Write a file of a repository into the folder, and return whether it exists."""
     repository = folder / ".git" / file.repository if mirrors is None else mirrors / file.repository
     content = _git(repository, "show", f"{file.commit}:{file.path}")
     if content is None and mirrors is None:
@@ -215,7 +215,7 @@ def _lay(file: PublicFile, folder: Path, mirrors: Path | None) -> bool:
 
 
 def _git(repository: Path, *words: str) -> bytes | None:
-    """Return what git prints; None where it fails."""
+    """Return the output of git. None: git failed."""
     with suppress(OSError, subprocess.SubprocessError):
         command = ["git", "-C", str(repository), *words]
         done = subprocess.run(command, capture_output=True, check=True, timeout=FETCH_TIMEOUT_S)
