@@ -1,6 +1,6 @@
-"""Answers without search on up to 40,000 ranks, beside the search under symmetry they replace.
+"""Constructions without search on up to 40,000 ranks, compared with search under symmetry.
 
-:data:`FULL` are machines with translations, :data:`OTHERS` those of any other kind.
+:data:`FULL` holds machines with translations, :data:`OTHERS` all other kinds.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from benchmarks.process import measure
 
 @dataclass(frozen=True, slots=True)
 class ReachSpec:
-    """A frontier to be found, of one point that meets both lower bounds.
+    """Expected frontier, with one point that meets both lower bounds.
 
     Attributes:
-        searched: whether the search under symmetry is tried, too.
+        searched: Whether the search under symmetry also runs.
     """
 
     collective: str
@@ -88,14 +88,16 @@ print(found.seconds if isinstance(found, Sat) else -1.0)
 
 @dataclass(frozen=True, slots=True)
 class ReachResult:
-    """What ``sccl pareto`` took.
+    """Measurement of ``sccl pareto`` on one machine.
 
     Attributes:
-        seconds: of the whole process: bounds, algorithm, judge.
-        user_seconds: of the processor, which other work on the machine changes less.
-        memory_mb: the most it held.
-        alone: seconds of the algorithm and its judge.
-        searched: seconds of the search under symmetry; -1: none was found in time; None: not tried.
+        seconds: Wall-clock time of the whole process, including bounds, algorithm and verification.
+        user_seconds: Processor time. Other load on the machine changes it less than wall-clock
+            time.
+        memory_mb: Peak memory, in MB.
+        alone: Time of the algorithm and its verification, in seconds.
+        searched: Time of the search under symmetry, in seconds. -1: No result before the timeout.
+            None: Not run.
     """
 
     spec: ReachSpec
@@ -108,7 +110,7 @@ class ReachResult:
 
 
 def run(specs: tuple[ReachSpec, ...], timeout_s: float) -> Iterator[ReachResult]:
-    """Yield the results, one machine after the other."""
+    """Yield the results, one machine at a time."""
     for spec in specs:
         arguments = ("--collective", spec.collective, "--topo", spec.topology)
         done = measure("pareto", *arguments, "--no-store", "--json")
@@ -127,7 +129,7 @@ def run(specs: tuple[ReachSpec, ...], timeout_s: float) -> Iterator[ReachResult]
 
 
 def _search(spec: ReachSpec, timeout_s: float) -> float:
-    """Return what the search under symmetry takes, in a process of its own; -1: too long."""
+    """Return the seconds of the search under symmetry in a separate process, or -1 at a timeout."""
     numbers = (spec.collective, spec.topology, spec.chunks, spec.steps, spec.rounds, timeout_s)
     command = [sys.executable, "-c", _SEARCH, *(str(n) for n in numbers)]
     try:

@@ -16,7 +16,7 @@ from sccl.core.files.disk import write_atomically
 
 
 def wire(value: object) -> Any:
-    """Return a result as plain JSON values; a median that is no number becomes null."""
+    """Return a result as plain JSON values. A non-finite median becomes null."""
     match value:
         case float():
             plain: Any = round(value, 4) if math.isfinite(value) else None
@@ -38,18 +38,18 @@ def wire(value: object) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A benchmark's file; it is rewritten after every result, so that a long run can be stopped.
+    """Result file of a benchmark, rewritten after every result so that a long run can be stopped.
 
     Attributes:
-        path: where; None: nowhere.
-        heading: what was run and with which settings.
+        path: Path of the file. None: No file is written.
+        heading: Command, machine, settings and sources of the run.
     """
 
     path: Path | None
     heading: Mapping[str, object]
 
     def write(self, results: Sequence[object], of: int, summary: object = None) -> None:
-        """Write what there is of ``of`` results, and what they come to."""
+        """Write the results so far, their expected number ``of``, and a summary."""
         if self.path is None:
             return
         document = {
@@ -68,7 +68,7 @@ def begin(
     """Return the record of a benchmark that starts now.
 
     Args:
-        facts: what else a reader should know (sources, versions of the peer).
+        facts: Further facts for the reader, such as sources and versions of the peer.
     """
     heading = {
         "benchmark": benchmark,

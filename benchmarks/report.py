@@ -1,4 +1,4 @@
-"""Results as people read them."""
+"""Tables of results for the terminal."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ _NUMBERS = ("C", "S", "R")
 
 
 def seconds_text(seconds: float) -> str:
-    """Return seconds with as many decimals as say something."""
+    """Return seconds with a readable number of decimals."""
     decimals = 3 if seconds < 1 else 2 if seconds < 100 else 0
     return f"{seconds:.{decimals}f}"
 
 
 def reach_table(results: Sequence[ReachResult], timeout_s: float) -> Table:
-    """Return answers without search, beside the search that they replace."""
+    """Return a table of constructions without search and of the search under symmetry."""
     table = Table("collective", "machine", "ranks", *_NUMBERS)
     for name in ("s", "s of it alone", "MB", "searched, s"):
         table.add_column(name, justify="right")
@@ -68,7 +68,7 @@ def reach_table(results: Sequence[ReachResult], timeout_s: float) -> Table:
 
 
 def timing_text(timing: Timing, timeout_s: float) -> str:
-    """Return a cell: the median, ``> timeout``, or what went wrong."""
+    """Return a cell: the median, ``> timeout``, or the failure."""
     match timing.verdict:
         case "sat":
             return seconds_text(timing.seconds)
@@ -90,7 +90,8 @@ def rows_table(
     """Return the rows with one column of seconds per contender.
 
     Args:
-        peer: a last column, with its whole process beside it; empty where it did not run.
+        peer: Contender of the last two columns, with its seconds and process seconds. Rows without
+            a run of the peer leave them empty.
     """
     table = _table(title, "Collective", *_NUMBERS, "Optimal", "Paper s", *(f"{n} s" for n in names))
     for extra in (f"{peer} s", f"{peer} process s"):
@@ -122,7 +123,7 @@ def totals_table(totals: Sequence[Total]) -> Table:
 
 
 def ratio_text(ratio: Ratio) -> str:
-    """Return a ratio as a sentence."""
+    """Return a sentence about a ratio."""
     if ratio.median is None:
         return f"{ratio.numerator} / {ratio.denominator}: no row was solved by both"
     used = "" if ratio.processor is None else f" (of the processor's time {ratio.processor:.2f})"
@@ -134,7 +135,7 @@ def ratio_text(ratio: Ratio) -> str:
 
 
 def frontier_table(results: Sequence[FrontierResult]) -> Table:
-    """Return the sweeps."""
+    """Return a table of the sweeps."""
     table = _table("sccl pareto", "Topology", "Collective", "k", "Seconds", "Points", "Refuted")
     table.add_column("Open", justify="right")
     table.add_column("Points (C, S, R)", no_wrap=False)
@@ -152,7 +153,7 @@ def _point(point: FoundPoint) -> str:
 
 
 def rooted_table(results: Sequence[RootedResult]) -> Table:
-    """Return bounds by cuts, what was found, and what a packing alone says, with seconds."""
+    """Return a table of cut bounds, the best results, and packing bounds, with seconds."""
     table = _table("Bounds on R/C by S", "Collective", "Topology", "S", "Bound", "Seconds")
     for extra in ("Found", "Above", "All seconds", "Packing alone", "Its seconds"):
         table.add_column(extra, justify="right")
@@ -170,7 +171,7 @@ def rooted_table(results: Sequence[RootedResult]) -> Table:
 
 
 def trees_table(results: Sequence[TreesResult]) -> Table:
-    """Return limits of allreduce by trees beside what no allreduce beats."""
+    """Return a table of tree allreduce limits and of the lower bound for every allreduce."""
     table = _table("Allreduce by trees", "Topology", "S", "No allreduce below", "Trees", "Above")
     for extra in ("Written (C, R)", "Seconds, all S"):
         table.add_column(extra, justify="right")
@@ -185,7 +186,7 @@ def trees_table(results: Sequence[TreesResult]) -> Table:
 
 
 def scale_table(results: Sequence[ScaleResult], growth: Mapping[str, float]) -> Table:
-    """Return time, memory and variables by ranks, and how time grows."""
+    """Return a table of time, memory and variables by ranks, with the growth of time."""
     title = "allgather that meets both lower bounds: sccl solve, the whole process"
     table = _table(title, "Topology", "Ranks", *_NUMBERS, "Symmetry", "Answer", "Variables")
     for extra in ("Seconds", "MB"):
@@ -201,7 +202,7 @@ def scale_table(results: Sequence[ScaleResult], growth: Mapping[str, float]) -> 
 
 
 def growth_table(results: Sequence[GrowthResult]) -> Table:
-    """Return what limits of every collective take, and how near to them what is found comes."""
+    """Return a table of the limits per collective: gap, processor time and memory."""
     title = "Limits at the fewest steps: sccl limits, the whole process"
     table = _table(title, "Collective", "Topology", "Ranks", "S", "Found", "Processor", "MB")
     for r in results:
@@ -213,7 +214,7 @@ def growth_table(results: Sequence[GrowthResult]) -> Table:
 
 
 def startup_table(results: Sequence[Startup]) -> Table:
-    """Return what starts take, beside what they shall take at most."""
+    """Return a table of startup times and their targets."""
     table = _table("Start", "What", "Target", "Seconds", "Processor", "Runs")
     for r in results:
         numbers = (r.target_seconds, r.seconds, r.user_seconds)
@@ -222,7 +223,7 @@ def startup_table(results: Sequence[Startup]) -> Table:
 
 
 def files_table(results: Sequence[FilesResult]) -> Table:
-    """Return what files of others take, beside what they shall take at most."""
+    """Return a table of the times to read foreign files, and their targets."""
     columns = ("Files", "Target", "Seconds", "Processor", "Slowest")
     table = _table("Files of others: sccl, the whole process", "What", *columns)
     for r in results:
@@ -232,7 +233,7 @@ def files_table(results: Sequence[FilesResult]) -> Table:
 
 
 def least_times_table(results: Sequence[LeastTimeResult]) -> Table:
-    """Return schedules of equal chunks and of any, with what bounds them, beside published ones."""
+    """Return a table of bounds, schedules of equal and of arbitrary chunks, and published times."""
     columns = ("Output", "Published", "Its solver")
     both = ("Bound", "Found", "Above", "C", "Seconds")
     names = [f"{name}, {kind}" for kind in ("equal chunks", "any") for name in both]
@@ -274,7 +275,7 @@ def _attained_cells(one: Attained | None) -> tuple[str, ...]:
 
 
 def epochs_table(results: Sequence[EpochResult]) -> Table:
-    """Return what models in epochs find, beside what is published."""
+    """Return a table of results of the epoch models and of published times."""
     asked = ("Chunk", "C", "Model", "Epoch us", "Epochs")
     there = ("There after, published", "Its solver", "There after", "Bound", "Seconds", "CPU s")
     table = _table("TE-CCL in epochs (us, s)", "What", *asked, *there)
@@ -303,7 +304,7 @@ def epochs_table(results: Sequence[EpochResult]) -> Table:
 
 
 def large_table(results: Sequence[LargeResult]) -> Table:
-    """Return what many ranks take, whole processes, beside what they shall take at most."""
+    """Return a table of results on many ranks: whole processes, targets and published times."""
     columns = ("GPUs", "Found us", "Bound", "Above", "Sends", "Seconds", "CPU s", "MB")
     table = _table("Many ranks: sccl, the whole process", "What", *columns, "Target s")
     table.add_column("Published")
@@ -325,7 +326,7 @@ def large_table(results: Sequence[LargeResult]) -> Table:
 
 
 def routed_table(results: Sequence[RoutedResult]) -> Table:
-    """Return, by machine and collective, whether published algorithms are on the frontier."""
+    """Return a table of published algorithms by machine and collective: on the frontier or not."""
     names = tuple(dict.fromkeys(r.algorithm for r in results))
     table = _table("Messages that pass several links in a step", "Machine", "Collective", *names)
     table.caption = (
@@ -339,7 +340,7 @@ def routed_table(results: Sequence[RoutedResult]) -> Table:
 
 
 def _routed_cell(result: RoutedResult) -> str:
-    """Return what is known of an algorithm."""
+    """Return the verdict on an algorithm."""
     verdict = result.verdict
     if result.rival:
         chunks, steps, rounds = result.rival
@@ -350,7 +351,7 @@ def _routed_cell(result: RoutedResult) -> str:
 
 
 def rates_table(results: Sequence[RateResult]) -> Table:
-    """Return what channels of the lab carried, beside what was asked for."""
+    """Return a table of carried and configured rates of the lab's channels."""
     table = _table("Channels of the lab", "Limited by", "Transfer", "Rate", "Carried", "Of it")
     for r in results:
         carried = median(r.bits_per_s)
@@ -360,7 +361,7 @@ def rates_table(results: Sequence[RateResult]) -> Table:
 
 
 def steps_table(results: Sequence[SyndicateResult]) -> Table:
-    """Return what searches for plans of training steps come to."""
+    """Return a table of the searches for training plans."""
     table = _table("Training steps", "part", "search", "problems", "optimal", "mean", "worst")
     table.add_column("CPU s each", justify="right")
     table.add_column("")
@@ -396,7 +397,7 @@ def sketches_table(results: Sequence[TacclResult]) -> Table:
 
 
 def certificates_table(results: Sequence[CertificateResult]) -> Table:
-    """Return what certificates' checks say, and where drat-trim says the same of their proofs."""
+    """Return a table of certificate checks, and of the agreement with drat-trim."""
     table = _table("Certificates", "Folder", "Claims", "Seconds", "Proofs", "Lemmas", "drat-trim")
     for r in results:
         states = ", ".join(f"{count} {state}" for state, count in sorted(r.states.items()))
@@ -413,7 +414,7 @@ def certificates_table(results: Sequence[CertificateResult]) -> Table:
 def public_files_table(
     results: Sequence[PublicFileResult], searches: Sequence[Search] = ()
 ) -> Table:
-    """Return how many files each reader reads as listed, and each file that differs."""
+    """Return a table of files read as listed, by reader, and of each file that differs."""
     words: dict[Verdict, str] = {"sat": "as listed", "unknown": "not laid down"}
     by_reader: dict[str, list[PublicFileResult]] = {}
     for r in results:
@@ -454,7 +455,7 @@ def _table(title: str, first: str, *others: str) -> Table:
 
 
 def collectives_table(results: Sequence[CollectiveResult]) -> Table:
-    """Return generated code beside the MPI library: geometric means and some sizes."""
+    """Return a table of generated code and the MPI library: geometric means and some sizes."""
     table = Table(title="microseconds of a call, sccl / MPI (medians)")
     longest = max((r.sizes for r in results), key=len, default=())
     shown = [s.size_bytes for s in longest][::4]
@@ -475,7 +476,7 @@ def collectives_table(results: Sequence[CollectiveResult]) -> Table:
 
 
 def generation_table(results: Sequence[GenerationResult]) -> Table:
-    """Return the seconds that generating takes."""
+    """Return a table of the times of code generation, in seconds."""
     table = Table(title="code generation")
     for name in ("bundle", "target", "sends", "kB", "seconds"):
         table.add_column(name, justify="left" if name in {"bundle", "target"} else "right")
@@ -485,7 +486,7 @@ def generation_table(results: Sequence[GenerationResult]) -> Table:
 
 
 def astra_table(results: Sequence[AstraResult]) -> Table:
-    """Return what both clocks say, nanoseconds."""
+    """Return a table of arrival times in ASTRA-sim and in our simulator, in nanoseconds."""
     numbers = ("ASTRA-sim", "ours", "rounded down", "difference", "ties")
     table = _table(
         "when the last message arrives, ns", "case", "machine", "network", "transfers", *numbers
@@ -500,7 +501,7 @@ def astra_table(results: Sequence[AstraResult]) -> Table:
 
 
 def exported_table(results: Sequence[ExportedResult]) -> Table:
-    """Return what both clocks say of what is exported, nanoseconds."""
+    """Return a table of end times of exported plans in both simulators, in nanoseconds."""
     numbers = ("ASTRA-sim", "ours", "ASTRA-sim to ours")
     table = _table(
         "when the last rank ends, ns", "plan", "machine", "network", "chunk", "sends", *numbers
@@ -514,7 +515,7 @@ def exported_table(results: Sequence[ExportedResult]) -> Table:
 
 
 def replayed_table(results: Sequence[StepResult]) -> Table:
-    """Return when an iteration that is alone has ended, by both, microseconds."""
+    """Return a table of end times of an isolated iteration in both simulators, in microseconds."""
     numbers = ("period", "alone", "replayed", "by its own collectives")
     table = _table("training steps, us", "step", "ranks", "alike", *numbers)
     for r in results:
@@ -529,7 +530,7 @@ def replayed_table(results: Sequence[StepResult]) -> Table:
 
 
 def fuzz_table(results: Sequence[FuzzResult]) -> Table:
-    """Return what came of each reader's inputs."""
+    """Return a table of the outcomes of each reader's inputs."""
     numbers = ("inputs", "taken", "lines", "kept", "CPU s", "failures")
     table = _table("changed files by the million", "reader", *numbers)
     for r in results:
@@ -540,6 +541,6 @@ def fuzz_table(results: Sequence[FuzzResult]) -> Table:
 
 
 def incomplete_text(r: Incomplete) -> str:
-    """Return what is said of an algorithm that lacks a send."""
+    """Return a sentence about an algorithm that lacks a send."""
     ends = "never ends" if r.astra_ns is None else f"{r.astra_ns} ns"
     return escape(f"{r.case}: ASTRA-sim {ends}, ours {r.ours_ns} ns; the judge: {r.violation}")

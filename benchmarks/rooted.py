@@ -1,7 +1,7 @@
-"""Bounds by cuts through time, and what comes near them, beside the packing of trees by steps.
+"""Cut bounds through time, the best constructions, and the packing of trees by steps.
 
-The packing is the search that answered this before: column generation, with nothing but the
-bandwidth bound to begin with, up to the effort of ``sccl limits``.
+The packing is column generation that starts from the bandwidth bound alone and has the budget of
+``sccl limits``.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ from sccl.topo import resolve_topology
 
 @dataclass(frozen=True, slots=True)
 class RootedSpec:
-    """A collective from or to rank 0, for a number of steps.
+    """Collective from or to rank 0, for a number of steps.
 
     Attributes:
-        more: steps beyond the fewest.
-        packed: whether trees are packed, too: beyond some ranks that takes minutes, or is refused.
+        more: Number of steps beyond the minimum.
+        packed: Whether the packing also runs. On many ranks it takes minutes, or the model is too
+            large.
     """
 
     topology: str
@@ -56,16 +57,18 @@ SMOKE = (RootedSpec("dgx1", "broadcast"), RootedSpec("dgx1", "gather"))
 
 @dataclass(frozen=True, slots=True)
 class RootedResult:
-    """What is known, and what it took, imports left out.
+    """Bound and best construction for a case, with times that exclude imports.
 
     Attributes:
-        steps: S.
-        bound: by cuts through time; R/C is at least this.
-        bound_seconds: that took.
-        best: R/C of what was found: by one flow, by trees, or by a packing that the bound begins.
-        seconds: bound and all.
-        packed: bounds by a packing alone; none: it was not tried, or refused.
-        packed_seconds: that took.
+        steps: Number of steps, S.
+        bound: Lower bound on R/C from cuts through time.
+        bound_seconds: Time of the bound, in seconds.
+        best: R/C of the best construction: one flow, trees, or a packing that starts from the
+            bound.
+        seconds: Time of bound and construction together, in seconds.
+        packed: Lower and upper bound from a packing alone. None: Not run, or the model is too
+            large.
+        packed_seconds: Time of that packing, in seconds.
     """
 
     spec: RootedSpec
@@ -79,13 +82,13 @@ class RootedResult:
 
     @property
     def met(self) -> bool:
-        """Return whether what was found has the R/C that is the bound."""
+        """Return whether the best construction attains the bound."""
         return self.bound == self.best
 
 
 def run(specs: Sequence[RootedSpec]) -> Iterator[RootedResult]:
     """Yield the results."""
-    lp.solve(lp.Model())  # what loads once is not the first row's time
+    lp.solve(lp.Model())  # so that one-time loading does not count for the first row
     for spec in specs:
         topology = resolve_topology(spec.topology)
         whole = named_spec(spec.collective, topology.ranks)

@@ -1,10 +1,12 @@
 """Published algorithms on rings, tori and hypercubes: which are on the Pareto frontier?
 
-A message may pass several links in one step, and loads each (``routed:ring:8``): so Swing,
-Trivance, Bine trees, PAT and recursive doubling are counted where they were published. One is on
-the frontier if no algorithm of as many steps has less R/C, over all k and C, and none of fewer
-steps has as little; it is not, if an algorithm dominates it. Whatever is said is said by a
-certificate, which is written and then checked anew, without a solver (:mod:`sccl.prove.check`).
+A message may pass several links in one step and loads each of them (``routed:ring:8``). Swing,
+Trivance, Bine trees, PAT and recursive doubling are thus counted on their original machines.
+
+An algorithm is on the frontier under two conditions, over all k and C. No algorithm with as many
+steps has a lower R/C, and none with fewer steps has an R/C as low. It is off the frontier if
+another algorithm dominates it. Every verdict comes from a certificate, which is written and then
+checked without a solver (:mod:`sccl.prove.check`).
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from sccl.topo.machine_model import machine_model
 
 @dataclass(frozen=True, slots=True)
 class RoutedCase:
-    """A collective on a machine."""
+    """Collective on a machine."""
 
     machine: str
     collective: str
@@ -36,19 +38,21 @@ class RoutedCase:
 
 @dataclass(frozen=True, slots=True)
 class RoutedResult:
-    """An algorithm there.
+    """Verdict on an algorithm.
 
     Attributes:
         chunks, steps, rounds: C, S and R.
-        verdict: ``"yes"``: on the frontier; ``"no"``: dominated; ``"unknown"``: nothing is proved.
-        by: what dominates it: an algorithm's name, or :data:`RESULT_FILE`; empty: nothing that is
-            known.
-        rival: (C, S, R) of that.
-        lower, upper: what the limit of R/C for S lies between; None: that was not asked for.
-        before: what that for S - 1 is at least; None: likewise, or there are no so few steps.
-        of_halves: whether no reducescatter and then allgather dominates it: of allreduce alone.
-        claims: of the certificate that says so; all of them hold.
-        seconds: of the processor, for this machine and collective.
+        verdict: ``"yes"``: on the frontier. ``"no"``: dominated. ``"unknown"``: no proof.
+        by: Name of the dominating algorithm, or :data:`~benchmarks.routed_proofs.FOUND`. Empty: No
+            dominating algorithm is known.
+        rival: (C, S, R) of the dominating algorithm.
+        lower, upper: Bounds on the limit of R/C for S steps. None: Not computed.
+        before: Lower bound on the limit of R/C for S - 1 steps. None: Not computed, or S is the
+            minimum.
+        of_halves: Whether no composition of a reducescatter and an allgather dominates it. False
+            for all other collectives.
+        claims: Number of valid claims in the certificate.
+        seconds: Processor time for this machine and collective.
     """
 
     case: RoutedCase
@@ -97,10 +101,10 @@ PARTS = {
 
 
 def run(cases: Sequence[RoutedCase], folder: Path | None = None) -> Iterator[RoutedResult]:
-    """Yield every algorithm that a machine has, and whether it is on the frontier.
+    """Yield the verdict on every published algorithm of each machine.
 
     Args:
-        folder: where to keep the certificates; None: nowhere.
+        folder: Folder for the certificates. None: They are deleted after the check.
     """
     for case in cases:
         if folder is not None:
@@ -115,7 +119,7 @@ def _slug(case: RoutedCase) -> str:
 
 
 def _certified(case: RoutedCase, folder: Path) -> Iterator[RoutedResult]:
-    """Yield what a certificate says of each algorithm, once it is written and checked."""
+    """Write and check a certificate, and yield its verdict on each algorithm."""
     machine = machine_model(resolve_topology(case.machine)).topology
     began = time.process_time()
     of = KnownAllreduce if case.collective == "allreduce" else Known

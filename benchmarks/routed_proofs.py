@@ -1,4 +1,4 @@
-"""What dominates published algorithms, or proves that nothing does, as claims of a certificate."""
+"""Claims of a certificate that prove published algorithms dominated or optimal."""
 
 from __future__ import annotations
 
@@ -46,32 +46,32 @@ ALGORITHMS = (
     "double-binary-tree",
 )
 FOUND = "sccl"
-"""Who dominates, where it is no published algorithm."""
+"""Name of a dominating algorithm that is not published."""
 
 MOST_STEPS = 6
-"""Limits of more steps are not asked for; of allreduce of twice as many."""
+"""Maximum number of steps of a computed limit. An allreduce may have twice as many."""
 
 MOST_PACKED = 32
-"""Ranks: on more, cuts through time alone say what no algorithm beats."""
+"""Maximum number of ranks of a packing. Larger machines use only cuts through time."""
 
-_UNITS = 30.0  # of effort, for a limit
+_UNITS = 30.0  # budget of a limit
 
 Triple = tuple[int, int, int]
 """(C, S, R)."""
 
 
 COMPOSED = ("swing", "trivance", "bine", "pat", "bruck")
-"""Whose allreduce is a reducescatter and then an allgather."""
+"""Algorithms with an allreduce that composes a reducescatter and an allgather."""
 
 
 @dataclass(slots=True)
 class Known:
-    """What is known of a collective on a machine.
+    """Limits and algorithms of a collective on a machine.
 
     Attributes:
-        published: algorithms, by their names.
-        found: what dominates some of these.
-        limits: that were asked for, by S; without an upper end, cuts alone say them.
+        published: Published algorithms by name.
+        found: Other algorithms that dominate some of these.
+        limits: Computed limits by S. Those from cuts alone have no upper bound.
     """
 
     topology: Topology
@@ -86,15 +86,15 @@ class Known:
             try:
                 self.published[name] = to_algorithm(make_pattern(name, request), self.topology)
             except InputError:
-                continue  # it does not serve so many ranks, or the collective
+                continue  # the algorithm does not support this number of ranks or this collective
 
     @property
     def bounds(self) -> Bounds:
-        """Return what holds for all algorithms of the collective, whatever S is."""
+        """Return the lower bounds for all algorithms of the collective and all S."""
         return lower_bounds(self.topology, self.spec)
 
     def decide(self) -> None:
-        """Look for what dominates algorithms, or proves that nothing does."""
+        """Search for dominating algorithms, or prove that there are none."""
         bounds = self.bounds
         for made in sorted(self.published.values(), key=lambda a: (a.steps, a.bandwidth_cost)):
             cost = made.bandwidth_cost
@@ -105,10 +105,10 @@ class Known:
                 self.ask(steps, cost, bounds, above=steps < made.steps)
 
     def ask(self, steps: int, cost: Fraction, bounds: Bounds, *, above: bool) -> None:
-        """Find what R/C is at least in so many steps; by cuts, if these say enough, else by trees.
+        """Bound R/C for a number of steps, by cuts if they suffice, else by trees.
 
         Args:
-            above: whether more than ``cost`` is to be proved, or as much.
+            above: Whether the bound must exceed ``cost``, or only reach it.
         """
         known = self.limits.get(steps)
         if known is None and not above and bounds.bandwidth == cost:
@@ -122,7 +122,7 @@ class Known:
         self.limits[steps] = self.attain(steps, cost)
 
     def attain(self, steps: int, cost: Fraction) -> StepLimit:
-        """Return a limit, and write down what attains it, if that is no more than ``cost``."""
+        """Return a limit, and keep the algorithm that attains it if its R/C is at most ``cost``."""
         of = lower_bounds(self.topology, self.spec)
         packed = step_limit(self.topology, self.spec, steps, of, effort=_UNITS)
         if packed.limit.required_upper <= cost:
@@ -141,7 +141,7 @@ class Known:
         points = {}
         for name, made in every:
             triple = triple_of(made)
-            if triple not in points:  # of several one is enough, the first
+            if triple not in points:  # one claim per triple is enough
                 claims.append(algorithm_claim(folder, self.topology, self.spec, made, f"-{name}"))
             points[triple] = not self._dominated(triple) and self._proved(triple)
         reduces = dual_of(self.spec).phases > 1
@@ -154,17 +154,17 @@ class Known:
         return list(dict.fromkeys(claims))
 
     def more_claims(self, folder: Path, claims: Sequence[Claim]) -> Iterator[Claim]:
-        """Yield what else follows from claims; it may write algorithms that are not there yet."""
+        """Yield claims that follow from ``claims``. Overrides may write further algorithms."""
         del folder, claims
         yield from ()
 
     def limit_claims(self) -> Iterator[Claim]:
-        """Yield what is proved of limits."""
+        """Yield the proved claims on limits."""
         for steps in sorted(self.limits):
             yield from limit_claims(self.limits[steps], self.spec)
 
     def _proved(self, triple: Triple) -> bool:
-        """Return whether limits say that nothing dominates an algorithm."""
+        """Return whether the limits prove that no algorithm dominates this one."""
         chunks, steps, rounds = triple
         here, before = self.limits.get(steps), self.limits.get(steps - 1)
         cost, fewest = Fraction(rounds, chunks), self.bounds.steps
@@ -172,32 +172,32 @@ class Known:
         return met and (steps == fewest or (before is not None and before.lower > cost))
 
     def name_of(self, rival: Triple) -> str:
-        """Return the name of a published algorithm, or that it was found here."""
+        """Return the name of a published algorithm, or :data:`FOUND`."""
         names = (name for name, made in self.published.items() if triple_of(made) == rival)
         return next(names, FOUND)
 
 
 class KnownAllreduce(Known):
-    """What is known of an allreduce: all of its classes count."""
+    """Limits and algorithms of an allreduce, over all its families."""
 
     @property
     def bounds(self) -> Bounds:
-        """Return what holds for all allreduces, whatever S is."""
+        """Return the lower bounds for all allreduces and all S."""
         return any_class_bounds(self.topology, self.spec)
 
     def decide(self) -> None:
-        """Look for what dominates algorithms: halving and doubling between neighbours, too."""
+        """Search for dominating algorithms, including halving and doubling between neighbors."""
         near = find_clique_exchange(resolve_topology(self.topology.name.removeprefix("routed:")))
         for halved in near.useful_halvings() if near else ():
             assert near is not None
             made = near.algorithm(self.spec, halved)
-            if made is not None:  # its messages pass one link each
+            if made is not None:  # each message passes only one link
                 here = replace(made, topology=self.topology)
                 self.found.append(require_valid(here, "halving and doubling"))
         super().decide()
 
     def ask(self, steps: int, cost: Fraction, bounds: Bounds, *, above: bool) -> None:
-        """Look for two halves that have less, and else find what no allreduce beats."""
+        """Search for a better composition of two halves, else bound every allreduce."""
         made = self._composed(steps // 2)
         costs = made.bandwidth_cost if made is not None else cost + 1
         if made is not None and (costs < cost or (above and costs == cost)):
@@ -207,7 +207,7 @@ class KnownAllreduce(Known):
             self.limits[steps] = StepLimit(steps, proof.bound, None, (proof,))
 
     def _composed(self, steps: int) -> Algorithm | None:
-        """Return halves of so many steps each, at or near their limits, one after the other."""
+        """Compose two halves at or near their limits, with ``steps`` steps each."""
         dual = dual_of(self.spec)
         scatter, gather = (self._half(spec, steps) for spec in (dual.first_phase, dual.spec))
         if scatter is None or gather is None:
@@ -228,7 +228,7 @@ class KnownAllreduce(Known):
         return expand_algorithm(made[0])
 
     def limit_claims(self) -> Iterator[Claim]:
-        """Yield what is proved of all allreduces, and of the halves of compositions."""
+        """Yield the claims on all allreduces, and on the halves of compositions."""
         every = tuple(self.limits[steps] for steps in sorted(self.limits))
         names = (self.topology.name, self.spec.name, None, None)
         yield from any_family_bound_claims(
@@ -241,12 +241,12 @@ class KnownAllreduce(Known):
             yield from limit_claims(known, self.spec) if known else ()
 
     def more_claims(self, folder: Path, claims: Sequence[Claim]) -> Iterator[Claim]:
-        """Yield which are optimal among all reducescatters and then allgathers."""
+        """Yield the compositions that are optimal among reducescatter + allgather compositions."""
         halves = [made for made in self._best_published() if made.steps <= 2 * MOST_STEPS]
         yield from composition_claims(folder, self.topology, self.spec, claims, halves)
 
     def _best_published(self) -> list[Algorithm]:
-        """Return published compositions that no other of these dominates."""
+        """Return the published compositions that no other published composition dominates."""
         every = [made for name, made in self.published.items() if name in COMPOSED]
         triples = [triple_of(made) for made in every]
         return [
@@ -266,7 +266,7 @@ def triple_of(made: AnyAlgorithm) -> Triple:
 
 
 def dominates(one: Triple, other: Triple) -> bool:
-    """Return whether an algorithm has no more steps and R/C than another, and less of one."""
+    """Return whether one algorithm dominates another in steps and R/C."""
     (c, s, r), (chunks, steps, rounds) = one, other
     cost, least = Fraction(r, c), Fraction(rounds, chunks)
     return s <= steps and cost <= least and (s, cost) != (steps, least)

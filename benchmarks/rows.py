@@ -20,21 +20,21 @@ _WARM_UP = PaperRow("line:2", "allgather", 1, 1, 1, "", 0.0)
 
 
 def question(row: PaperRow) -> Question:
-    """Return what a row asks; roots are rank 0."""
+    """Return the problem of a row, with rank 0 as root."""
     topology = resolve_topology(row.topology)
     spec = named_spec(row.collective, topology.ranks)
     return build_question(topology, spec, row.chunks, row.steps, row.rounds)
 
 
 def answer(row: PaperRow, solver: str, timeout_s: float) -> Run:
-    """Return the run of one solver.
+    """Run one solver on a row.
 
-    Timed: encoding, solving and decoding every instance, and making of their algorithms the one
-    that was asked for; both are judged. Not timed: imports, reading the topology.
+    The time includes encoding, solving and decoding of every instance, the conversion to the
+    requested algorithm, and the verification of both. It excludes imports and reading the topology.
     """
     asked = question(row)
     solve = partial(syncoll_solve.solve, solver=solver, effort=syncoll_solve.Effort(timeout_s))
-    gc.collect()  # what an earlier row left behind is not this row's time
+    gc.collect()  # so that garbage of an earlier row does not count for this one
     begin, used = time.perf_counter(), _processor_seconds()
     found = solve_question(asked, solve)
     seconds, used = time.perf_counter() - begin, _processor_seconds() - used
@@ -42,12 +42,12 @@ def answer(row: PaperRow, solver: str, timeout_s: float) -> Run:
 
 
 def _processor_seconds() -> float:
-    """Return what this process used so far, and its children that have ended."""
+    """Return the processor seconds of this process and of its finished children."""
     of = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
     return sum(used.ru_utime + used.ru_stime for used in map(resource.getrusage, of))
 
 
 def contender(solver: str, timeout_s: float) -> Contender[PaperRow]:
-    """Return a solver, loaded and ready."""
+    """Return a solver as a contender, loaded and warmed up."""
     answer(_WARM_UP, solver, timeout_s)
     return Contender(solver, partial(answer, solver=solver, timeout_s=timeout_s))

@@ -25,12 +25,12 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     "hypercube": ("3", "4", "5", "6", "7", "8", "9", "10"),
 }
 SMOKE: dict[str, tuple[str, ...]] = {"hypercube": ("3",)}
-_GROWS_FROM = 64  # ranks: below, starting the process is most of it
+_GROWS_FROM = 64  # ranks. Below this size the process start dominates
 
 
 @dataclass(frozen=True, slots=True)
 class ScaleSpec:
-    """An algorithm that meets both lower bounds, to be found."""
+    """Parameters of an allgather that meets both lower bounds."""
 
     family: str
     topology: str
@@ -42,24 +42,24 @@ class ScaleSpec:
 
     @property
     def series(self) -> str:
-        """Return the line of a chart that it belongs to."""
+        """Return the name of its line in the chart."""
         return series_of(self.family, self.symmetry)
 
 
 def series_of(family: str, symmetry: str) -> str:
-    """Return the line of a chart for a family of machines."""
+    """Return the name of the chart line for a family of machines."""
     return f"{family}, {'no symmetry' if symmetry == 'none' else 'symmetry'}"
 
 
 @dataclass(frozen=True, slots=True)
 class ScaleResult:
-    """What ``sccl solve`` took.
+    """Measurement of ``sccl solve``.
 
     Attributes:
-        variables: of the model that was solved.
-        seconds: of the whole process; the median.
-        memory_mb: the most it held.
-        runs: seconds of each.
+        variables: Number of variables in the solved model.
+        seconds: Median wall-clock time of the whole process.
+        memory_mb: Peak memory, in MB.
+        runs: Wall-clock time of each run, in seconds.
     """
 
     spec: ScaleSpec
@@ -71,7 +71,7 @@ class ScaleResult:
 
 
 def spec_of(family: str, sides: str, symmetry: str) -> ScaleSpec:
-    """Return the fewest chunks and rounds that meet both lower bounds of allgather."""
+    """Return the fewest chunks and rounds that meet both lower bounds of an allgather."""
     topology = resolve_topology(f"{family}:{sides}")
     bounds = lower_bounds(topology, named_spec("allgather", topology.ranks))
     chunks = bounds.bandwidth.denominator
@@ -85,7 +85,7 @@ def spec_of(family: str, sides: str, symmetry: str) -> ScaleSpec:
 def run(
     families: dict[str, tuple[str, ...]], timeout_s: float, repeat: int
 ) -> Iterator[ScaleResult]:
-    """Yield the results; of a family and a symmetry none beyond the first that is not solved."""
+    """Yield the results. A series of sizes ends at its first unsolved machine."""
     for family, sizes in families.items():
         for symmetry in ("auto", "none"):
             for sides in sizes:
@@ -96,7 +96,7 @@ def run(
 
 
 def solve(spec: ScaleSpec, timeout_s: float, repeat: int) -> ScaleResult:
-    """Return what one machine takes, as a user runs it."""
+    """Measure one machine through the command-line interface."""
     arguments = ("solve", "--collective", "allgather", "--topo", spec.topology, "--json")
     numbers = ("--chunks", spec.chunks, "--steps", spec.steps, "--rounds", spec.rounds)
     options = ("--symmetry", spec.symmetry, "--timeout", timeout_s, "--no-store")
@@ -128,7 +128,7 @@ def _variables(spec: ScaleSpec, found_under: str | None) -> int:
 
 
 def growth(results: Sequence[ScaleResult]) -> dict[str, float]:
-    """Return, by series, the power of the ranks that seconds grow with (least squares)."""
+    """Return, by series, the exponent of the time in the number of ranks (least squares)."""
     found = {}
     for series in dict.fromkeys(r.spec.series for r in results):
         large = [

@@ -1,4 +1,4 @@
-"""What a whole table comes to, contender by contender."""
+"""Totals of a table, by contender."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from benchmarks.timing import Raced
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """A contender's sum.
+    """Total time of a contender.
 
     Attributes:
-        seconds: of the rows it solved; compare only where as many are solved.
-        slowest: the solved row that took longest; empty if there is none.
+        seconds: Sum over the solved rows. Compare contenders only if they solved equally many rows.
+        slowest: Solved row with the longest time, or an empty string.
     """
 
     name: str
@@ -29,13 +29,13 @@ class Total:
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """How many times as long one contender takes as another, row by row.
+    """Ratio of the times of two contenders, row by row.
 
     Attributes:
-        median: over the rows that both solved; None if there is none.
-        geometric_mean: likewise.
-        least: likewise.
-        processor: the geometric mean of seconds of the processor; None where some are not known.
+        median: Median over the rows that both solved. None: There is no such row.
+        geometric_mean: Geometric mean over these rows.
+        least: Minimum over these rows.
+        processor: Geometric mean of the processor time ratios. None: Some times are unknown.
     """
 
     numerator: str
@@ -48,14 +48,14 @@ class Ratio:
 
 
 def total(name: str, results: Sequence[Raced[PaperRow]]) -> Total:
-    """Return the sum of one contender."""
+    """Return the total of one contender."""
     timings = [(r.timings[name], r.job) for r in results]
     solved = [(t.seconds, str(row)) for t, row in timings if t.verdict == "sat"]
     return _total(name, solved, len(results))
 
 
 def paper_total(results: Sequence[Raced[PaperRow]]) -> Total:
-    """Return the sum of the published seconds."""
+    """Return the total of the published seconds."""
     return _total("paper", [(r.job.seconds, str(r.job)) for r in results], len(results))
 
 

@@ -1,7 +1,7 @@
-"""SYNDICATE: searches for plans of training steps, beside the published one and proved optima.
+"""SYNDICATE: our searches for training plans, the published search, and proved optima.
 
-The example that motivates the paper (its Figure 6) is a reconstruction: the text gives 11 units for
-first-in-first-out and 9.5 for a joint search, and not the times of its options.
+The motivating example of the paper (Figure 6) is a reconstruction. The text gives 11 units for
+first-in-first-out and 9.5 for a joint search, but not the times of the options.
 """
 
 from __future__ import annotations
@@ -45,17 +45,17 @@ GPU, CPU, COMPUTE = 0, 1, 2
 
 @dataclass(frozen=True, slots=True)
 class SyndicateResult:
-    """What a search comes to over some problems.
+    """Quality of a search over some problems.
 
     Attributes:
         part: ``figure6`` or ``bank``.
-        search: which.
-        problems: how many, of which optima are proved.
-        optimal: the part of them of which it finds the optimum.
-        mean: by which part it is above the optimum, on average.
-        worst: likewise, at the most.
-        seconds: of the processor, for each.
-        note: what else there is to say.
+        search: Name of the search.
+        problems: Number of problems with a proved optimum.
+        optimal: Fraction of the problems for which the search attains the optimum.
+        mean: Mean gap to the optimum, as a fraction.
+        worst: Maximum gap to the optimum, as a fraction.
+        seconds: Processor time per problem.
+        note: Further remark for the table.
     """
 
     part: str
@@ -69,16 +69,16 @@ class SyndicateResult:
 
     @property
     def told(self) -> str:
-        """Return which it is, in words."""
+        """Return the part and the search, for progress lines."""
         return f"{self.part}: {self.search}"
 
 
 def figure6() -> StepProblem:
     """Return the reconstruction, in tenths of its unit.
 
-    a is an all-to-all that is ready at once and is submitted last; b, c and d are all-reduces, by
-    tree or ring, that computations give out one after the other; the last computation waits for
-    all.
+    Operation a is an all-to-all that is ready at once and is submitted last. Operations b, c and d
+    are all-reduces, by tree or ring, that computations release one after another. The last
+    computation waits for all of them.
     """
 
     def computes(name: str, ticks: int, *after: int) -> StepOp:
@@ -106,14 +106,14 @@ def figure6() -> StepProblem:
 
 
 def order_alone(problem: StepProblem) -> int:
-    """Return the best finish with the fastest option of each op, in any order."""
+    """Return the best finish over all orders, with the fastest option of each operation."""
     rows = zip(problem.ops, fastest_options(problem).tolist(), strict=True)
     ops = tuple(replace(op, options=(op.options[choice],)) for op, choice in rows)
     return _best(replace(problem, ops=ops))[0]
 
 
 def options_alone(problem: StepProblem) -> int:
-    """Return the best finish of all choices, in the order of submission."""
+    """Return the best finish over all choices of options, in submission order."""
     starts = np.zeros(len(problem.arrays.ticks), dtype=np.int64)
     choices = product(*(range(len(op.options)) for op in problem.ops))
     return min(
@@ -149,7 +149,7 @@ def _computation(name: str, ticks: int, resource: int, after: set[int]) -> StepO
 
 
 def _option(rng: random.Random, channels: int, name: str) -> StepOption:
-    """Return one to three motifs, some after the one before."""
+    """Return an option with one to three motifs, some of which follow their predecessor."""
     ticks, count = rng.randint(8, 50), rng.choice((1, 1, 2, 3))
     motifs = []
     for k in range(count):
@@ -170,10 +170,10 @@ SEARCHES: dict[str, Callable[[StepProblem, int], StepPlan]] = {
 
 
 def run(parts: Sequence[str], *, smoke: bool = False) -> Iterator[SyndicateResult]:
-    """Yield what each search comes to.
+    """Yield the result of each search.
 
     Raises:
-        AssertionError: the judge refuses a plan, or one takes less than a proved optimum.
+        AssertionError: The verifier rejects a plan, or a plan is shorter than a proved optimum.
     """
     if "figure6" in parts:
         yield from _figure6(2 if smoke else SEEDS)
@@ -215,8 +215,8 @@ def _bank(count: int) -> Iterator[SyndicateResult]:
 def _over(
     name: str, part: str, problems: Sequence[tuple[StepProblem, int, int]]
 ) -> SyndicateResult:
-    """Return what a search comes to over problems, each with its optimum and a seed."""
-    SEARCHES[name](problems[0][0], 0)  # compiled before it is timed
+    """Run a search on problems, each with its optimum and a seed."""
+    SEARCHES[name](problems[0][0], 0)  # compile before timing
     begun, above, finishes = time.process_time(), [], set[int]()
     for problem, best, seed in problems:
         plan = SEARCHES[name](problem, seed)
@@ -233,7 +233,7 @@ def _over(
 
 
 def _best(problem: StepProblem) -> tuple[int, float]:
-    """Return the proved optimum, and the seconds of the processor that it took."""
+    """Return the proved optimum and its processor time, in seconds."""
     begun = time.process_time()
     found = solve_step(problem, Effort(units=60.0))
     assert found.plan is not None

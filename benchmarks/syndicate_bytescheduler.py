@@ -1,11 +1,11 @@
-"""ByteScheduler's own core (bytedance/byteps, branch bytescheduler), beside our policy of its rule.
+"""ByteScheduler's own core (bytedance/byteps, branch bytescheduler) and our policy for its rule.
 
-Its priority queue, credits and cuts run as they are, from the user's checkout, in virtual time:
-its condition variable waits by letting the next thing of an iteration happen. Its tuner is left
-out: what that would look for, segments and credits, is tried one by one.
+Its priority queue, credits and partitions run unchanged from the user's checkout, in virtual time.
+Its condition variable waits by processing the next event of an iteration. The tuner is omitted.
+Instead, each combination of segments and credits runs in turn.
 """
 
-# ruff: noqa: SLF001 - it has no other door by which to be driven without threads
+# ruff: noqa: SLF001 - only private members drive it without threads
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ PART = "bytescheduler"
 JOBS = (*MODELS, "moe-156", "moe-600", "moe-1500")
 
 CREDITS = {"one at a time": 1.0, "4 million": 4e6, "64 million": 64e6}
-"""Parameters under way at once: of its tuner's space for allreduce, the least and the most."""
+"""Parameters in flight: the smallest and largest credits in its tuner's space for allreduce."""
 
 
 class Core:
-    """The core of a checkout.
+    """Scheduling core of a checkout.
 
     Args:
-        folder: that has ``bytescheduler/common/bytecore.py``.
+        folder: Folder that contains ``bytescheduler/common/bytecore.py``.
 
     Raises:
-        ParameterError: it has not, or what it imports is not installed.
+        ParameterError: The file is missing, or one of its imports is not installed.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -58,7 +58,7 @@ class Core:
                 f"{folder} has no bytescheduler/common/bytecore.py: give the folder bytescheduler "
                 "of a checkout of bytedance/byteps, branch bytescheduler"
             )
-        if "bayes_opt" not in sys.modules:  # of its tuner alone, which does not run here
+        if "bayes_opt" not in sys.modules:  # needed only by the tuner, which does not run
             tuner: Any = ModuleType("bayes_opt")
             tuner.BayesianOptimization = tuner.UtilityFunction = object
             sys.modules["bayes_opt"] = tuner
@@ -85,7 +85,7 @@ class Core:
         )
 
     def fresh(self, condition: object, credit: float) -> Any:
-        """Return a core that has begun, cuts all, and waits by a condition of ours."""
+        """Return a started core that sends single segments and waits on our condition."""
         core = self._core.ByteCore()
         core._condition, core._is_started = condition, True
         core._profiler, core._rank, core._arch = self._profiler(""), 0, "allreduce"
@@ -94,14 +94,14 @@ class Core:
 
 
 class Iteration:
-    """An iteration in virtual time: what communicates is issued by the core, one after the other.
+    """Iteration in virtual time, whose collectives the core issues one at a time.
 
     Args:
-        choice: of each op, its option.
-        parameters: of each op.
+        choice: Option of each operation.
+        parameters: Number of parameters of each operation.
 
     Attributes:
-        starts: of each motif of the step.
+        starts: Start time of each motif of the step.
     """
 
     def __init__(
@@ -135,16 +135,16 @@ class Iteration:
         assert not any(self._left)
 
     def __enter__(self) -> None:
-        """Take the lock: nothing else runs."""
+        """Take the lock. No other thread runs."""
 
     def __exit__(self, *_: object) -> None:
-        """Give it back."""
+        """Release the lock."""
 
     def notify_all(self) -> None:
-        """Wake up who waits: nobody else does."""
+        """Wake the waiting threads. There are none."""
 
     def wait(self) -> None:
-        """Let the next thing end; where nothing is left, tell the core to."""
+        """Process the next event. Without further events, stop the core."""
         if not self._events:
             self._core._queue.put((2**62, self._core._commands["EXIT"], None))
             return
@@ -159,7 +159,7 @@ class Iteration:
                     self._ready(later)
 
     def issue(self, task: Any) -> None:
-        """Start a piece of a collective when the one before it has ended: the core's stub."""
+        """Start a segment of a collective after the previous one ends. The core calls this."""
         ((number, motif, _),) = task._tensor
         start = max(self._now, self._channel)
         self._channel = start + self._motifs[number][motif].ticks
@@ -186,10 +186,10 @@ class Iteration:
 
 
 def run(folder: Path, *, smoke: bool = False) -> Iterator[JobResult]:
-    """Yield the periods of our policy and of the core's order, by credits, on each job.
+    """Yield the periods of our policy and of the core's order, by credit, on each job.
 
     Raises:
-        ParameterError: there is no core in the folder.
+        ParameterError: The folder contains no core.
     """
     byte = Core(folder)
     for name in JOBS[: 1 if smoke else None]:
@@ -199,10 +199,10 @@ def run(folder: Path, *, smoke: bool = False) -> Iterator[JobResult]:
 
 
 def beside(byte: Core, name: str, systems: Systems) -> Iterator[JobResult]:
-    """Yield the periods of our policy and of the core's order, by credits.
+    """Yield the periods of our policy and of the core's order, by credit.
 
     Raises:
-        AssertionError: a plan is wrong.
+        AssertionError: A plan is invalid.
     """
     problem, workload = systems.today.problem, systems.workload
     window = identity_window(problem)

@@ -1,4 +1,4 @@
-"""SYNDICATE's figures as charts, drawn from what ``-o`` wrote, with what the paper's text tells."""
+"""SYNDICATE's figures as charts of the files that ``-o`` wrote, with figures from the paper."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ _SYNDICATE = {14: _IDLE, 15: 0.306}
 
 
 def charts(results: Rows) -> list[ChartType]:
-    """Return the charts of the figures of which there are results.
+    """Return the charts of all figures with results.
 
     Raises:
-        ParameterError: there is none.
+        ParameterError: No result belongs to a figure.
     """
     costs = [r for r in results if r.get("part") in _TITLES]
     systems = [r for r in results if "system" in r]
@@ -149,7 +149,7 @@ def _figure12(results: Rows) -> ChartType:
 def _beside(
     figure: int, what: str, published: Mapping[str, float], here: Mapping[str, float]
 ) -> ChartType:
-    """Return bars of parts of an iteration, published ones and ours."""
+    """Return bars of fractions of an iteration, published and measured."""
     rows = []
     for name in (BS, HO, SCHED, EXEC, PUBLISHED, OURS):
         if name in here:
@@ -164,7 +164,7 @@ def _beside(
 
 
 def _timeline(result: Mapping[str, Any]) -> ChartType:
-    """Return what an iteration does when."""
+    """Return the timeline of an iteration."""
     told = [bar.split("\t") for bar in result["bars"]]
     computing = {row for row, kind, *_ in told if kind == COMPUTATION}
     names = tuple(sorted({row for row, *_ in told}, key=lambda name: (name not in computing, name)))

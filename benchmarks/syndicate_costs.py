@@ -1,7 +1,8 @@
 """SYNDICATE's Figures 16 to 18 from the cost model: which option is best for which size.
 
-On 16 nodes of 8 GPUs, as in the paper. What incast leaves of a bandwidth is assumed: the paper says
-which parts of an alltoall are best for small, middle and large ones, and no numbers.
+The machine has 16 nodes of 8 GPUs, as in the paper. The effect of incast on bandwidth is an
+assumption: the paper names the best parts of an alltoall for small, medium and large sizes, but
+gives no numbers.
 """
 
 from __future__ import annotations
@@ -33,19 +34,19 @@ _RANKS = 128
 _SIZES = tuple(2**k for k in range(12, 31))
 _SMOKE = (2**12, 2**22, 2**30)
 _GRADIENTS = 2**28
-"""Bytes of the allreduce of Figure 18: the paper's bottom layers have hundreds of MB."""
+"""Bytes of the allreduce of Figure 18. The paper's bottom layers have hundreds of MB."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepCost:
-    """What a collective takes, or two of them.
+    """Time of one collective, or of two concurrent ones.
 
     Attributes:
-        part: a figure of the paper.
-        plan: how it is done.
-        size_bytes: of the buffer of a rank; of Figure 18 that of the alltoall.
-        us: microseconds.
-        best: whether no other plan of the part takes less for that size.
+        part: Figure of the paper.
+        plan: Options of the collectives.
+        size_bytes: Buffer size of a rank, in bytes. For Figure 18, that of the alltoall.
+        us: Time, in microseconds.
+        best: Whether no other plan of the part is faster for that size.
     """
 
     part: str
@@ -61,7 +62,7 @@ def _costs() -> MotifCosts:
 
 
 def offered(collective: str, size: int, recipe: str, channel: str, carrier: str) -> CandidateOption:
-    """Return a collective of all ranks as an option of one channel and one carrier."""
+    """Return a collective of all ranks as an option with one channel and one carrier."""
     costs = _costs()
     number = [one.name for one in costs.fabric.channels].index(channel)
     by = {one.name: one for one in CARRIERS}[carrier]
@@ -73,7 +74,7 @@ def offered(collective: str, size: int, recipe: str, channel: str, carrier: str)
 
 
 def together(offers: Sequence[CandidateOption]) -> float:
-    """Return the microseconds that options of one motif each take at once, sharing as fluids do."""
+    """Return the microseconds of concurrent options of one motif each, under fair sharing."""
     tasks = []
     for offer in offers:
         ((_, _, cost),) = offer.parts
@@ -86,14 +87,14 @@ def together(offers: Sequence[CandidateOption]) -> float:
 
 
 def _figure16(size: int) -> dict[str, float]:
-    """Return what an allreduce takes by a tree and around a ring."""
+    """Return the times of an allreduce by a tree and around a ring."""
     return {
         name: offered("allreduce", size, "whole", GPU, name).ns / 1000 for name in ("tree", "ring")
     }
 
 
 def _figure17(size: int) -> dict[str, float]:
-    """Return what an alltoall over hosts takes in one, two and four parts, each after the other."""
+    """Return the times of an alltoall over hosts in one, two and four sequential parts."""
     return {
         f"{ways}-way": offered("alltoall", size, recipe, CPU, "direct").ns / 1000
         for ways, recipe in ((1, "whole"), (2, "spline(2)"), (4, "spline(4)"))
@@ -101,7 +102,7 @@ def _figure17(size: int) -> dict[str, float]:
 
 
 def _figure18(size: int) -> dict[str, float]:
-    """Return what an allreduce and an alltoall take, each on a path of its own, or on one."""
+    """Return the times of an allreduce and an alltoall, on separate paths or on one path."""
     found = {}
     for ring, exchange in ((GPU, CPU), (CPU, GPU), (GPU, GPU), (CPU, CPU)):
         pair = [
@@ -116,7 +117,7 @@ _MADE = {"figure16": _figure16, "figure17": _figure17, "figure18": _figure18}
 
 
 def run(parts: Sequence[str], *, smoke: bool = False) -> Iterator[StepCost]:
-    """Yield what each plan takes, by size."""
+    """Yield the time of each plan, by size."""
     for part in parts:
         for size in _SMOKE if smoke else _SIZES:
             took = _MADE[part](size)
@@ -126,13 +127,13 @@ def run(parts: Sequence[str], *, smoke: bool = False) -> Iterator[StepCost]:
 
 
 def winners(results: Sequence[StepCost], part: str) -> list[tuple[str, int]]:
-    """Return which plans are best one after the other, as sizes grow, each from which size on."""
+    """Return the best plans in order of size, each with its smallest size."""
     best = sorted((r.size_bytes, r.plan) for r in results if r.part == part and r.best)
     return [(plan, next(own)[0]) for plan, own in groupby(best, key=lambda row: row[1])]
 
 
 def costs_table(results: Sequence[StepCost]) -> Table:
-    """Return which plans of collectives are best, and from which size on."""
+    """Return a table of the best plans and their smallest sizes."""
     table = Table(title="Costs of collectives, by plan")
     for column in ("part", "best", "from"):
         table.add_column(column)

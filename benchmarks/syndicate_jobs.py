@@ -1,9 +1,9 @@
-"""SYNDICATE's tables of whole jobs: every search on the same options, beside one bound.
+"""SYNDICATE's tables of whole jobs: every search on the same options, with one lower bound.
 
-``moe``: 200 collectives on 32 GPUs at three speeds of computation; ``scale``: 1,248 on 512 GPUs.
-``models``: A1 to A6 of the paper's evaluation (its Figures 11, 12, 14 and 15) as presets have them.
-``beside``: an allreduce and an alltoall on one machine, with and without options of what others
-leave of a channel.
+``moe``: 200 collectives on 32 GPUs, at three speeds of computation. ``scale``: 1,248 collectives on
+512 GPUs. ``models``: presets of A1 to A6 from the paper's evaluation (Figures 11, 12, 14 and 15).
+``beside``: an allreduce and an alltoall on one machine, with and without options that use the
+remaining capacity of a channel.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ PARTS = {
         "hgx2x2 64 16",
     ),
 }
-"""Presets; of ``beside`` a fabric, and MiB of the allreduce and of the alltoall."""
+"""Presets. For ``beside``: a fabric, then MiB of the allreduce and of the alltoall."""
 
 SMOKE: dict[str, tuple[str, dict[str, int]]] = {
     "moe": ("moe-156", {"layers": 4}),
@@ -49,29 +49,28 @@ SMOKE: dict[str, tuple[str, dict[str, int]]] = {
     "models": ("A1", {}),
     "beside": ("hgx2 1 1", {}),
 }
-"""What is run with --smoke, and what is smaller of it: for 512 GPUs bounds alone take most of a
-minute."""
+"""Jobs of ``--smoke``, with smaller parameters. Bounds for 512 GPUs alone take most of a minute."""
 
 SECONDS = 10.0
-"""That each search is told to take."""
+"""Time limit of each search, in seconds."""
 
 OURS = "sgs"
 
 
 @dataclass(frozen=True, slots=True)
 class JobResult:
-    """What a search comes to on a job.
+    """Result of a search on a job.
 
     Attributes:
-        part: of :data:`PARTS`.
-        job: a preset.
-        search: which; ``options and bound``: what all of them share.
-        collectives: of the job.
-        period_us: from an iteration to the next.
-        bound_us: that no plan of the same options takes less than.
-        binds: what shows the bound.
-        idle: the part of the period in which the first stream of computation stands still.
-        seconds: of the processor.
+        part: Key of :data:`PARTS`.
+        job: Preset.
+        search: Name of the search. ``options and bound``: the preparation that all searches share.
+        collectives: Number of collectives in the job.
+        period_us: Time from an iteration to the next, in microseconds.
+        bound_us: Lower bound on the period over all plans with the same options, in microseconds.
+        binds: Constraint that gives the bound.
+        idle: Fraction of the period in which the busiest computation stream is idle.
+        seconds: Processor time.
     """
 
     part: str
@@ -86,15 +85,15 @@ class JobResult:
 
     @property
     def told(self) -> str:
-        """Return which it is, in words."""
+        """Return the job and the search, for progress lines."""
         return f"{self.job}: {self.search}"
 
 
 def run(parts: Sequence[str], *, smoke: bool = False) -> Iterator[JobResult]:
-    """Yield what each search comes to on each job.
+    """Yield the result of each search on each job.
 
     Raises:
-        AssertionError: a plan is wrong, or takes less than the bound.
+        AssertionError: A plan is invalid, or shorter than the bound.
     """
     for part in parts:
         for job, less in (SMOKE[part],) if smoke else [(job, {}) for job in PARTS[part]]:
@@ -106,7 +105,7 @@ def run(parts: Sequence[str], *, smoke: bool = False) -> Iterator[JobResult]:
 
 
 def _beside(told: str, seconds: float) -> Iterator[JobResult]:
-    """Yield what two collectives come to, both of all ranks, without and with complements."""
+    """Yield results for two collectives over all ranks, without and with complements."""
     name, reduced, exchanged = told.split()
     fabric = resolve_fabric(name)
     ranks = tuple(range(fabric.ranks))
@@ -179,7 +178,7 @@ def _workload(name: str, changes: Mapping[str, int]) -> Workload:
 
 
 def computing(workload: Workload) -> dict[str, float]:
-    """Return the microseconds that each stream computes in an iteration."""
+    """Return the computation time of each stream per iteration, in microseconds."""
     found: dict[str, float] = {}
     for op in workload.computation():
         key = f"{op.role}: {op.stream}"
@@ -188,7 +187,7 @@ def computing(workload: Workload) -> dict[str, float]:
 
 
 def jobs_table(results: Sequence[JobResult]) -> Table:
-    """Return a table of jobs: each search with its period, what it is above, and its time."""
+    """Return a table of the searches per job: period, gap and processor time."""
     table = Table("job", "search", title="Whole jobs", title_justify="left")
     for name in ("collectives", "period, ms", "above the bound", "BS+ / it", "idle", "CPU s"):
         table.add_column(name, justify="right")

@@ -1,12 +1,12 @@
 """SYNDICATE's Figures 2, 11, 12, 14 and 15: the systems of its evaluation, on its models.
 
-Stacks of today carry one collective at a time, each by an option of GPUs alone (section 6.5.1):
-FIFO, BS+, HO and S-Sched are held to that, and to nothing else. S-Exec, the published search and
-ours may use all channels at once.
+Current stacks run one collective at a time, each with an option of GPUs alone (section 6.5.1). Here
+only FIFO, BS+, HO and S-Sched have this restriction. S-Exec, the published search and ours may use
+all channels concurrently.
 
-The paper does not tell how many teraflops its models reach. Those of recommendation models are the
-one number that is fitted to it: with them A2 computes for as much of the time under BS+ as there
-(Figure 14). Their trainer exchanges no batch ahead, as there (Figure 13).
+The paper does not give the teraflops that its models reach. The figure for recommendation models is
+the only fitted number: with it, A2 computes for the published fraction of the time under BS+
+(Figure 14). Their trainer exchanges no batch ahead, as in Figure 13.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ PUBLISHED, OURS = "published search", "ours"
 
 MODELS = ("A1", "A2", "A3", "A4", "A5", "A6")
 SHOWN = "A2"
-"""The model that the paper looks at closely."""
+"""The model that the paper analyzes in detail."""
 
 NODES = (1, 2, 4, 8, 16)
 _MOST = NODES[-1]
@@ -51,12 +51,12 @@ PARTS = {
     "figure14": ((SHOWN, _MOST),),
     "figure15": ((SHOWN, _MOST),),
 }
-"""Models, and nodes of 8 GPUs, of each figure."""
+"""Model and number of 8-GPU nodes of each figure."""
 
 _RECOMMENDS = {"tflops": 60.0, "data_prefetch": False}
 
 SECONDS = 2.0
-"""That each search is told to take."""
+"""Time limit of each search, in seconds."""
 
 _TURN = "one collective at a time"
 
@@ -88,14 +88,14 @@ class SystemResult:
 
     @property
     def told(self) -> str:
-        """Return which it is, in words."""
+        """Return the model, the nodes and the system, for progress lines."""
         return f"{self.model} on {self.nodes} nodes: {self.system}"
 
 
 def taking_turns(options: Mapping[str, Sequence[Option]], channel: str) -> dict[str, list[Option]]:
-    """Return the options of one channel, with a load by which nothing else communicates meanwhile.
+    """Return the options of one channel, each with a load that excludes concurrent collectives.
 
-    Those that are alike stay so.
+    Collectives that share a list of options still share one.
     """
     made: dict[int, list[Option]] = {}
     for own in options.values():
@@ -110,10 +110,10 @@ def _alone(option: Option) -> Option:
 
 
 class Systems:
-    """The systems, on one workload.
+    """Systems on one workload.
 
     Args:
-        seconds: that each search is told to take.
+        seconds: Time limit of each search, in seconds.
     """
 
     def __init__(self, workload: Workload, fabric: Fabric, seconds: float) -> None:
@@ -124,14 +124,14 @@ class Systems:
 
     @cached_property
     def bound(self) -> int:
-        """Return nanoseconds that no plan takes less than."""
+        """Return the lower bound on the period, in nanoseconds."""
         return period_lower_bound(self.free.problem).ticks
 
     def plans(self) -> Iterator[tuple[str, TrainingPlan]]:
-        """Yield what each system does.
+        """Yield the plan of each system.
 
         Raises:
-            AssertionError: a plan is wrong.
+            AssertionError: A plan is invalid.
         """
         yield FIFO, self._policy(self.today, "fifo")
         yield BS, self._policy(self.today, "lifo")
@@ -148,7 +148,7 @@ class Systems:
         return self._plan(best, name)
 
     def _order_alone(self, by_hand: TrainingPlan) -> TrainingPlan:
-        """Search the order, ahead of iterations too, of the options that HO has."""
+        """Search the order of HO's options, including starts in earlier iterations."""
         return self._searched(
             PlanningJob(self.workload, {name: (option,) for name, option in by_hand.options}),
             ("ho",),
@@ -177,7 +177,7 @@ class Systems:
 
 
 class _Best:
-    """The best plan of those that were told."""
+    """Best plan so far."""
 
     def __init__(self, job: PlanningJob) -> None:
         self.job = job
@@ -195,10 +195,10 @@ class _Best:
 
 
 def run(parts: Sequence[str], *, smoke: bool = False) -> Iterator[SystemResult]:
-    """Yield what each system comes to on the models of some figures, each once.
+    """Yield the result of each system on the models of some figures, without repetition.
 
     Raises:
-        AssertionError: a plan is wrong, takes less than the bound, or another time than claimed.
+        AssertionError: A plan is invalid, shorter than the bound, or differs from its stated time.
     """
     cases = dict.fromkeys(case for part in parts for case in PARTS[part])
     for model, nodes in list(cases)[: 1 if smoke else None]:
@@ -206,10 +206,10 @@ def run(parts: Sequence[str], *, smoke: bool = False) -> Iterator[SystemResult]:
 
 
 def workload_of(name: str, nodes: int = 0) -> Workload:
-    """Return a preset's workload, recommendation models as they are compared here.
+    """Return a preset's workload, with the settings for recommendation models.
 
     Args:
-        nodes: of 8 GPUs; 0: as many as it has.
+        nodes: Number of nodes of 8 GPUs. 0: as in the preset.
     """
     known = find_preset(name)
     given = {"ranks": 8 * nodes} if nodes else {}
@@ -261,7 +261,7 @@ def result_of(
 
 
 def systems_table(results: Sequence[SystemResult]) -> Table:
-    """Return a table of models: each system with its period, beside BS+, and its idle streams."""
+    """Return a table of systems per model: period, speedup over BS+, and busy fractions."""
     table = Table("model", "nodes", "system", title="Systems", title_justify="left")
     for name in ("period, ms", "above the bound", "BS+ / it", "computes", "communicates", "CPU s"):
         table.add_column(name, justify="right")

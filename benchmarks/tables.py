@@ -1,4 +1,4 @@
-"""A table of the paper from end to end: who runs, in which order, and what is printed of it."""
+"""A table of the paper from end to end: contenders, their order, and the printed results."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from sccl.cli.report import err, out
 from sccl.synth.syncoll import solve
 
 REFERENCE = "z3"
-"""Our solver with the paper's own encoding: what to hold against ``msccl``, which has it too."""
+"""Our solver with the paper's encoding, for comparison with ``msccl``, which has the same one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How a table is run."""
+    """Settings of a run."""
 
     solvers: tuple[str, ...]
     timeout_s: float
@@ -32,11 +32,11 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What a table comes to.
+    """Summary of a table.
 
     Attributes:
-        ratio: ``msccl`` beside :data:`REFERENCE`.
-        default: ``msccl`` beside the default solver.
+        ratio: ``msccl`` compared with :data:`REFERENCE`.
+        default: ``msccl`` compared with the default solver.
     """
 
     totals: tuple[Total, ...]
@@ -51,11 +51,11 @@ def run(
 
     Args:
         name: ``table4`` or ``table5``.
-        msccl: the command, if the user named one.
-        output: where to keep the results; written after every row.
+        msccl: Command, if the user named one.
+        output: Path of the results, written after every row.
 
     Raises:
-        InputError: ``msccl`` cannot be run, or ``output`` cannot be written.
+        InputError: ``msccl`` cannot run, or ``output`` cannot be written.
     """
     published = load_table(name)
     command = peer.find(msccl)

@@ -1,10 +1,12 @@
-"""TACCL: its sketches within our machines and its own, and sketches that the machine suggests.
+"""TACCL: its sketches on our machines and its own, and sketches derived from the machine.
 
-Published: TACCL (NSDI 2023), Table 2 (seconds for a sketch, Gurobi) and section 9 (80 GPUs in
-under 8 minutes, 128 in some 11 hours); what its schedules take on two NDv2: TE-CCL (SIGCOMM 2024),
-Table 8. Its figures 6 to 8 and 11 are measured on hardware beside NCCL: here the machine is
-simulated, and NCCL's stand-in is our ``nccl`` (rings, trees), for alltoall ``direct`` (each rank
-sends to each), in as many pieces as help.
+Published solver times are those of TACCL (NSDI 2023): Table 2 (seconds for a sketch, Gurobi) and
+section 9 (80 GPUs in under 8 minutes, 128 in about 11 hours). Published times of its schedules on
+two NDv2 are those of TE-CCL (SIGCOMM 2024), Table 8.
+
+TACCL measured Figures 6 to 8 and 11 on hardware against NCCL. Here the machine is simulated. The
+stand-in for NCCL is our ``nccl`` (rings, trees), or ``direct`` for alltoall (each rank sends to
+every other), with the best number of pieces.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ DGX2 = (
     '{"name": "DGX2_1MB", "gpus_per_node": 16, "nics_per_node": 8, "alpha": 0.7,'
     ' "node_betas_list": [8], "remote_alpha": 1.7, "remote_beta": 106}'
 )
-"""Costs of Table 1: microseconds, and of a MB of 10^6 bytes."""
+"""Costs of Table 1: microseconds, and microseconds per MB of 10^6 bytes."""
 
 _ODD = tuple((n, (n - 1,)) for n in range(1, 16, 2))
 _PAIR = tuple((n, (n - 1, n)) for n in range(1, 16, 2))
@@ -70,7 +72,7 @@ SKETCHES = {
         rotations=(Rotation(8, 16),),
     ),
 }  # fmt: skip
-"""Of section 7.1: logical topologies, policies, and chunks of a buffer."""
+"""Logical topologies, policies, and chunks per buffer from section 7.1."""
 
 UNITS = 0.5
 LITTLE = 0.3
@@ -79,21 +81,21 @@ SMOKE_UNITS = 0.1
 
 @dataclass(frozen=True, slots=True)
 class TacclCase:
-    """What is planned.
+    """Planning problem, with published results.
 
     Attributes:
-        part: of the benchmark.
-        machine: a name, or a profile for as many nodes as the sketch has.
-        sketch: by name; empty: those that the machine suggests.
-        size_bytes: of a rank's output.
-        chunks: 0: as the sketch says, or as many as help.
-        published_s: what its solver takes.
-        published_us: what its schedule takes.
-        change: what is another than in the sketch; empty: nothing.
-        planned_bytes: of a rank's output, for which it is planned, and then sent in the same order
-            for ``size_bytes``; 0: for that.
-        instances: that run at once, each with a part of every chunk, where one thread block fills
-            one of the six links of a GPU; 0: nothing is said of thread blocks.
+        part: Part of the benchmark.
+        machine: Name, or a profile for the number of nodes in the sketch.
+        sketch: Name of the sketch. Empty: sketches derived from the machine.
+        size_bytes: Output size of a rank, in bytes.
+        chunks: Number of chunks. 0: as in the sketch, or the best number.
+        published_s: Time of TACCL's solver, in seconds.
+        published_us: Time of TACCL's schedule, in microseconds.
+        change: Difference from the sketch. Empty: none.
+        planned_bytes: Output size of a rank for which the plan is made, in bytes. Its order then
+            serves ``size_bytes``. 0: The plan is made for ``size_bytes``.
+        instances: Number of concurrent instances, each with a part of every chunk. One thread block
+            fills one of the six links of a GPU. 0: No model of thread blocks.
     """
 
     part: str
@@ -112,7 +114,7 @@ class TacclCase:
 
 
 def _table_2() -> Iterator[TacclCase]:
-    """Yield its sketches, with chunks of about the size that section 7.1 says."""
+    """Yield TACCL's sketches, with chunks of about the size in section 7.1."""
     published = {
         ("allgather", "dgx2-sk-1"): 35.8,
         ("allgather", "dgx2-sk-2"): 11.3,
@@ -134,7 +136,7 @@ def _table_2() -> Iterator[TacclCase]:
 
 
 def _finishes() -> Iterator[TacclCase]:
-    """Yield what its schedules take on two NDv2, beside ours within the same sketch."""
+    """Yield the cases for TACCL's schedules on two NDv2 and ours with the same sketch."""
     for (machine, collective), rows in FINISHES.items():
         for size, us in rows.items():
             yield TacclCase(
@@ -143,7 +145,7 @@ def _finishes() -> Iterator[TacclCase]:
 
 
 def _by_hand() -> Iterator[TacclCase]:
-    """Yield sketches by hand beside those that write themselves, by size."""
+    """Yield cases with manual and with derived sketches, by size."""
     hands = {
         "teccl-ndv2x2": ("ndv2-sk-1",),
         "teccl-ndv2x4": ("ndv2-sk-1",),
@@ -159,7 +161,7 @@ def _by_hand() -> Iterator[TacclCase]:
 def _figure_9() -> Iterator[TacclCase]:
     """Yield changes of a sketch for two DGX-2: connections, sizes, partitions, policies, instances.
 
-    Parts b and e are schedules at other sizes than those they are for, and several times at once.
+    Parts b and e run schedules at sizes other than planned, and several instances at once.
     """
     chunks_of = (1000, 32_000, 1_000_000)
     sizes = tuple(32 * 1000 * 8**k for k in range(6))  # to 1 GB
@@ -196,13 +198,13 @@ CASES = {
 
 @dataclass(frozen=True, slots=True)
 class TacclResult:
-    """What came of a case.
+    """Result of a case.
 
     Attributes:
-        by: what found it, by phase.
-        kept: the sketch that it keeps to.
-        nccl_us: what NCCL's stand-in takes; None: not asked for, or not served.
-        memory_mb: the most that the process has held by then.
+        by: Method that produced the plan, by phase.
+        kept: Sketch that the plan follows.
+        nccl_us: Time of NCCL's stand-in, in microseconds. None: Not computed, or not supported.
+        memory_mb: Peak memory of the process so far, in MB.
     """
 
     case: TacclCase
@@ -217,17 +219,17 @@ class TacclResult:
 
 
 def run(cases: Sequence[TacclCase], *, smoke: bool) -> Iterator[TacclResult]:
-    """Yield each case, planned on this machine.
+    """Yield the result of each case on this machine.
 
     Args:
-        smoke: with little effort.
+        smoke: Whether to use a small budget.
     """
     for case in cases:
         yield _planned(case, SMOKE_UNITS if smoke else case.units)
 
 
 def _sketch(case: TacclCase, topology: Topology | None) -> Sketch | None:
-    """Return the sketch of a case, for as many nodes as its machine has."""
+    """Return the sketch of a case, for the number of nodes of its machine."""
     if not case.sketch:
         return None
     sketch = SKETCHES[case.sketch]
@@ -259,7 +261,7 @@ def _planned(case: TacclCase, units: float) -> TacclResult:
     planned = replace(case, size_bytes=whole, planned_bytes=0, instances=0, change=change)
     request, found, seconds, last = _found(planned, units)
     finish, least = float(found.bound.objective), float(found.bound.lower_bound or 0)
-    if case.planned_bytes:  # the bound is of what was planned
+    if case.planned_bytes:  # the bound belongs to the planned size
         assert isinstance(found.plan, Schedule)
         finish, least = _simulated(case, found.plan), 0.0
     return TacclResult(
@@ -275,9 +277,9 @@ def _planned(case: TacclCase, units: float) -> TacclResult:
     )
 
 
-@lru_cache(maxsize=1)  # cases that differ in what becomes of a plan come one after the other
+@lru_cache(maxsize=1)  # cases that share a plan are adjacent
 def _found(case: TacclCase, units: float) -> tuple[Request, Solution, float, object]:
-    """Return what is asked, the best plan, the seconds that took, and what was told last."""
+    """Return the request, the best plan, its time in seconds, and the last event with phases."""
     taccl, topology = registry.load("taccl"), _machine(case)
     spec = named_spec(case.collective, topology.ranks)
     size = case.size_bytes // (topology.ranks if case.collective == "allgather" else 1)
@@ -296,11 +298,11 @@ def _found(case: TacclCase, units: float) -> tuple[Request, Solution, float, obj
 
 
 _LINKS_OF_A_GPU = 6
-"""NVLinks of a V100 to the switches of a DGX-2: section 7.2 has one thread block fill one."""
+"""NVLinks of a V100 to the switches of a DGX-2. One thread block fills one (section 7.2)."""
 
 
 def _simulated(case: TacclCase, schedule: Schedule) -> float:
-    """Return the microseconds that a schedule's transfers take in their order, at another size."""
+    """Return the microseconds of a schedule's transfers in the same order, at another size."""
     count, topology = max(1, case.instances), schedule.topology
     if case.instances:
         filled = min(1.0, case.instances / _LINKS_OF_A_GPU)
@@ -314,7 +316,7 @@ def _simulated(case: TacclCase, schedule: Schedule) -> float:
     sent = Messages.from_schedule(schedule)
     none = np.zeros_like(sent.release)
     carried = 1 + np.bincount(sent.more.message, minlength=len(sent))
-    sent = replace(  # what goes together is one chunk of as many bytes, which has no times yet
+    sent = replace(  # merged sends become one chunk of as many bytes, without times
         sent, release=none, at_least=none, chunk=np.arange(len(sent), dtype=sent.chunk.dtype),
         num_chunks=len(sent), more=NO_EXTRA_CHUNKS,
     )  # fmt: skip
@@ -326,7 +328,7 @@ def _simulated(case: TacclCase, schedule: Schedule) -> float:
 
 
 def _nccl(case: TacclCase, request: Request) -> float | None:
-    """Return what NCCL's stand-in takes; None: it does not serve that."""
+    """Return the microseconds of NCCL's stand-in, or None if it does not support the case."""
     contest = ComparisonProblem(request.topology, request.spec, AlphaModel(case.alpha))
     name = "direct" if case.collective == "alltoall" else "nccl"
     try:

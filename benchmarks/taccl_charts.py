@@ -1,4 +1,4 @@
-"""TACCL's figures as charts, drawn from what ``-o`` wrote: bandwidths by the size of a buffer."""
+"""TACCL's figures as charts of the files that ``-o`` wrote: bandwidth by buffer size."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _PARTS = {
     "d": ("uc-", "policy of the switch"),
     "e": ("at once", "instances"),
 }
-"""Of Figure 9: what in the name of a change says that a row is of it, and a title."""
+"""Parts of Figure 9: a substring of their ``change``, and a title."""
 
 
 def charts(results: Rows) -> list[ChartType]:
-    """Return the charts of Figures 6 to 8 and 11, and of Figure 9, as far as there are results.
+    """Return the charts of Figures 6 to 8, 9 and 11, as far as there are results.
 
     Raises:
-        ParameterError: there is none.
+        ParameterError: No result belongs to these figures.
     """
     found = [*_beside_nccl(results), *_changes(results)]
     if not found:
@@ -36,12 +36,12 @@ def charts(results: Rows) -> list[ChartType]:
 
 
 def _gb_per_s(result: Mapping[str, Any]) -> float:
-    """Return the algorithm bandwidth, 10^9 bytes of a rank's output per second."""
+    """Return the algorithm bandwidth: 10^9 bytes of a rank's output per second."""
     return float(result["case"]["size_bytes"] / result["finish_us"] / 1000)
 
 
 def _beside_nccl(results: Rows) -> list[ChartType]:
-    """Return bandwidths of a collective on a machine: sketches, and NCCL's stand-in."""
+    """Return bandwidths by machine and collective, for sketches and for NCCL's stand-in."""
     groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for r in results:
         case = r["case"]
@@ -63,7 +63,7 @@ def _beside_nccl(results: Rows) -> list[ChartType]:
 
 
 def _changes(results: Rows) -> list[ChartType]:
-    """Return bandwidths of the parts of Figure 9 that there are cases of."""
+    """Return bandwidths for the parts of Figure 9 that have results."""
     found = []
     for part, (word, title) in _PARTS.items():
         rows = [

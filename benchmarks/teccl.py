@@ -1,11 +1,13 @@
-"""What TE-CCL published for machines and sizes, beside schedules of equal chunks and of any.
+"""Times that TE-CCL published, compared with schedules of equal and of arbitrary chunks.
 
-Of equal chunks: the models of ``sccl teccl``, of as few chunks as finish no later than published.
-Of any: the least time over all chunkings, and a schedule near it, where that is worked out.
+Equal chunks: the models of ``sccl teccl``, with the fewest chunks that finish no later than
+published. Arbitrary chunks: the lower bound over all chunkings and a schedule close to it, where
+``fluid`` supports the problem.
 
-Published: TE-CCL (SIGCOMM 2024), Table 8, and the outputs of its public code. A size is that of a
-rank's output buffer, as there. Its allgather rows for two NDv2 are for 15 GPUs, or may be, as the
-public code takes one for a switch: they are marked, and not compared.
+Published times are those of TE-CCL (SIGCOMM 2024), Table 8, and the outputs of its public code.
+Sizes are output buffers of a rank, as in the paper. Its allgather rows for two NDv2 use 15 GPUs, or
+may do so, because the public code takes one GPU for a switch. These rows carry a note and are not
+compared.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ from sccl.synth.common.contract import Request
 from sccl.topo import resolve_topology
 
 GAP = 0.002
-"""Near enough: some of what is published is a few thousandths above the bound."""
+"""Relative gap at which a schedule suffices. Some published times are a few thousandths above it.
+"""
 
 CHUNKS = (1, 2, 4)
 EQUAL_UNITS = 2.0
@@ -35,11 +38,11 @@ SMOKE_UNITS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A row: what TE-CCL's finish is, and how long its solver took (80 cores, Gurobi).
+    """Published row: TE-CCL's finish and the time of its solver (80 cores, Gurobi).
 
     Attributes:
-        note: why what is published may be of another problem; empty: it is of this one.
-        figure: to which it belongs; empty: to a table.
+        note: Reason why the published time may belong to another problem. Empty: none.
+        figure: Figure of the row. Empty: The row belongs to a table.
     """
 
     topology: str
@@ -61,7 +64,8 @@ def _rows(
 
 
 FIFTEEN = "15 GPUs"
-"""Its public code takes one of two NDv2 for a switch that copies; the paper has the same times."""
+"""The public code takes one GPU of two NDv2 for a switch that copies. The paper has the same times.
+"""
 
 
 PUBLISHED = (
@@ -194,14 +198,14 @@ PARTS = {
     f"tables-{topology}": tuple(row for row in PUBLISHED if row.topology == topology)
     for topology in dict.fromkeys(row.topology for row in PUBLISHED)
 }
-"""The rows of each machine, so that those of one can be measured anew."""
+"""Rows by machine, so that each machine can be measured separately."""
 
 FIGURE_8 = tuple(
     Published("teccl-amdx2", "allgather", 32 * size, None, None, figure="fig8")
     for size in (16_000, 256_000, 10**6, 16 * 10**6, 256 * 10**6)
 )
-"""Of what a rank sends, 16 KB to 256 MB; published as curves: 3 times as fast as RCCL for 1 MB, 1.5
-to 2 times beyond."""
+"""Input sizes from 16 KB to 256 MB. The paper has curves: 3 times as fast as RCCL at 1 MB, 1.5 to 2
+times for larger sizes."""
 
 
 TACCL = {
@@ -231,18 +235,18 @@ TACCL = {
         1_000_000_000: 320_049.4,
     },
 }
-"""What TACCL's algorithms take, by the same table (8), microseconds by bytes of the output."""
+"""Times of TACCL's algorithms in Table 8: microseconds by output bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attained:
-    """What a schedule takes, and what bounds it.
+    """Finish of a schedule and its lower bound.
 
     Attributes:
-        finish_us: of a schedule, judged.
-        bound_us: no schedule of such chunks takes less.
-        chunks: C by its unit where chunks are equal, else C.
-        seconds: that both took together.
+        finish_us: Finish of the verified schedule, in microseconds.
+        bound_us: Lower bound over all schedules of such chunks, in microseconds.
+        chunks: For equal chunks, C divided by its unit. Otherwise C.
+        seconds: Total time of both, in seconds.
     """
 
     finish_us: float
@@ -253,15 +257,16 @@ class Attained:
 
 @dataclass(frozen=True, slots=True)
 class LeastTimeResult:
-    """A row beside what is published.
+    """Measured and published times of a row.
 
     Attributes:
-        equal: of equal chunks.
-        any: of chunks of any number and size; None: that is not worked out.
-        note: why what is published may be of another problem; empty: it is of this one.
-        figure: to which it belongs; empty: to a table.
-        rings_us: of eight rings; None: not asked for.
-        least_us: no schedule of any chunks takes less; None: not asked for, see ``any``.
+        equal: Result for equal chunks.
+        any: Result for chunks of any number and size. None: not computed.
+        note: Reason why the published time may belong to another problem. Empty: none.
+        figure: Figure of the row. Empty: The row belongs to a table.
+        rings_us: Time of eight rings, in microseconds. None: not computed.
+        least_us: Lower bound over all chunkings, in microseconds. None: not computed here, see
+            ``any``.
     """
 
     topology: str
@@ -278,14 +283,14 @@ class LeastTimeResult:
 
 
 def run(rows: Sequence[Published], *, smoke: bool) -> Iterator[LeastTimeResult]:
-    """Yield each row, worked out on this machine.
+    """Yield the result of each row on this machine.
 
     Args:
-        smoke: with little effort.
+        smoke: Whether to use a small budget.
     """
     for row in rows:
         topology = resolve_topology(row.topology)
-        gathers = row.collective == "allgather"  # else as much comes out of a rank as goes in
+        gathers = row.collective == "allgather"  # else inputs and outputs have the same size
         size = row.output_bytes // (topology.ranks if gathers else 1)
         request = Request(topology, named_spec(row.collective, topology.ranks), size)
         if row.figure:
@@ -304,7 +309,7 @@ def run(rows: Sequence[Published], *, smoke: bool) -> Iterator[LeastTimeResult]:
 
 
 def _beside_rings(row: Published, request: Request) -> LeastTimeResult:
-    """Return a few equal chunks beside rings, and the least time of any."""
+    """Return a schedule of a few equal chunks, the time of rings, and the lower bound."""
     began, teccl = time.perf_counter(), registry.load("teccl")
     told = teccl.Options(chunks=CHUNKS[-1])
     found = _best(registry.plan(teccl, request, told, Effort(units=SMOKE_UNITS)))
@@ -326,7 +331,7 @@ def _beside_rings(row: Published, request: Request) -> LeastTimeResult:
 
 
 def _equal(request: Request, published_us: float | None, *, smoke: bool) -> Attained:
-    """Return the best of equal chunks, of as few as finish no later than is published."""
+    """Return a schedule of equal chunks, with the fewest chunks that match the published time."""
     teccl, seconds = registry.load("teccl"), 0.0
     for chunks in CHUNKS:
         began = time.perf_counter()
@@ -340,7 +345,7 @@ def _equal(request: Request, published_us: float | None, *, smoke: bool) -> Atta
 
 
 def _any(request: Request, *, smoke: bool) -> Attained | None:
-    """Return what is known of any chunks; None: the machine or collective is not served."""
+    """Return the result for arbitrary chunks, or None if machine or collective is not supported."""
     fluid, began = registry.load("fluid"), time.perf_counter()
     effort = Effort(units=SMOKE_UNITS if smoke else UNITS)
     try:

@@ -1,4 +1,4 @@
-"""TE-CCL's figures as charts, drawn from what ``-o`` wrote."""
+"""TE-CCL's figures as charts of the files that ``-o`` wrote."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 Rows = Sequence[Mapping[str, Any]]
 
 _WIDE = 4
-"""Groups of bars, side by side, whose names have room."""
+"""Number of bar groups whose names fit side by side."""
 
 
 def charts(results: Rows) -> list[ChartType]:
-    """Return the charts of the figures among results in epochs.
+    """Return the charts of the figures among the epoch results.
 
     Raises:
-        ParameterError: there is none.
+        ParameterError: No result belongs to a figure.
     """
     found: list[ChartType] = []
     for figure, draw in _DRAWN.items():
@@ -34,7 +34,7 @@ def charts(results: Rows) -> list[ChartType]:
 
 
 def scale_charts(results: Rows) -> list[ChartType]:
-    """Return seconds of the processor and memory against GPUs."""
+    """Return charts of processor seconds and of memory over the number of GPUs."""
     rows = [
         {**r, "gpus": r["case"]["ranks"], "series": r["case"]["series"]}
         for r in results
@@ -52,14 +52,14 @@ def scale_charts(results: Rows) -> list[ChartType]:
 
 
 def _in_epochs(result: Mapping[str, Any]) -> float | None:
-    """Return when all is there by whole epochs, microseconds; None: nothing is known of that."""
+    """Return the end of the last epoch in microseconds, or None if it is unknown."""
     if result["epochs"] is None:
         return None
     return float(result["epoch_us"] * result["epochs"])
 
 
 def _figure_10(results: Rows) -> list[ChartType]:
-    """Return by size how small epochs differ from large ones."""
+    """Return the relative difference of small and large epochs, by size."""
     pairs: dict[tuple[str, int], dict[str, Mapping[str, Any]]] = {}
     for r in results:
         series = f"{r['case']['collective']} {r['case']['topology'].removeprefix('teccl-')}"
@@ -93,7 +93,7 @@ def _known(result: Mapping[str, Any], value: float) -> float | None:
 
 
 def _bars(results: Rows, title: str, series: Callable[[Mapping[str, Any]], str]) -> list[ChartType]:
-    """Return epochs, and time of the processor, side by side; some cases in each chart."""
+    """Return bars of epochs and of processor time, with a few cases per chart."""
     rows = [
         {
             "group": _name(r),
@@ -108,7 +108,7 @@ def _bars(results: Rows, title: str, series: Callable[[Mapping[str, Any]], str])
     found = []
     for few in (groups[i : i + _WIDE] for i in range(0, len(groups), _WIDE)):
         own = [row for row in rows if row["group"] in few and row["epochs"]]
-        if len({row["series"] for row in own}) < 2:  # nothing beside which it could stand
+        if len({row["series"] for row in own}) < 2:  # no second bar for a comparison
             continue
         own.sort(key=lambda row: (few.index(row["group"]), names.index(row["series"])))
         found += [
@@ -129,7 +129,7 @@ def _bars(results: Rows, title: str, series: Callable[[Mapping[str, Any]], str])
 
 
 def _name(result: Mapping[str, Any]) -> str:
-    """Return in a few letters what was asked."""
+    """Return a short name of a case."""
     case = result["case"]
     machine = case["topology"].removeprefix("teccl-")
     if case["figure"] == "fig11" and machine != "dgx1":

@@ -1,10 +1,12 @@
-"""TE-CCL's models in epochs, as many as published: how long ours take, and when all is there.
+"""TE-CCL's epoch models with the published number of epochs: solver times and finishes.
 
-Published: TE-CCL (SIGCOMM 2024), Tables 3 and 7 (DGX-1, chunks of 25 KB, with and without alpha; 6
-cores), Table 8 and the outputs of its public code (two chassis, 80 cores), and Figures 9 and 11
-(with and without copies, and buffers, as a share of time). Gurobi. A schedule in K epochs of some
-length is there after K times that length, as published; ours is placed in exact time, and may be
-there sooner.
+Published times are those of TE-CCL (SIGCOMM 2024), with Gurobi. Tables 3 and 7 use a DGX-1 and
+chunks of 25 KB, with and without alpha, on 6 cores. Table 8 and the outputs of the public code use
+two chassis, on 80 cores. Figures 9 and 11 give the effect of copies and of buffers as a fraction of
+the time.
+
+A published schedule in K epochs finishes after K times the epoch length. We place ours in exact
+time, so it may finish earlier.
 """
 
 from __future__ import annotations
@@ -33,20 +35,21 @@ UNITS = 40.0
 
 @dataclass(frozen=True, slots=True)
 class EpochCase:
-    """What is asked.
+    """Problem for an epoch model, with published results.
 
     Attributes:
-        alpha: whether links have theirs; else none.
-        copies: whether switches copy.
-        buffers: chunks of others that a rank keeps to send on later; None: any number.
-        epochs: published, which are asked for; 0: none are, and the fewest are looked for.
-        published_us: when all is there.
-        published_s: what the solver took.
-        note: why what is published may be of another problem; empty: it is of this one.
-        figure: to which it belongs; empty: to a table.
-        alone: whether only what is found in epochs counts: one is asked for, that is too few, and
-            as many as will do by what is answered.
-        units: of effort.
+        alpha: Whether links keep their alpha. Otherwise it is zero.
+        copies: Whether switches copy.
+        buffers: Number of foreign chunks that a rank may store to forward later. None: unlimited.
+        epochs: Published number of epochs for the model. 0: none, and the model searches for the
+            minimum.
+        published_us: Published finish, in microseconds.
+        published_s: Published time of the solver, in seconds.
+        note: Reason why the published time may belong to another problem. Empty: none.
+        figure: Figure of the case. Empty: The case belongs to a table.
+        alone: Whether only a schedule in epochs counts. The benchmark then requests one epoch,
+            which is too few, and retries with the number in the error message.
+        units: Budget.
     """
 
     topology: str
@@ -69,17 +72,18 @@ class EpochCase:
 
 @dataclass(frozen=True, slots=True)
 class EpochResult:
-    """What came of it.
+    """Result of a case.
 
     Attributes:
-        output_bytes: of a rank.
-        epoch_us: how long an epoch was; None: nothing was found in epochs.
-        epochs: in how many it was found.
-        finish_us: in exact time; None: nothing was found.
-        bound_us: no schedule of such chunks takes less.
-        seconds: of all, start and judge among it.
-        user_seconds: of the processor, which other work on the machine changes less.
-        why: nothing was found; empty: something was.
+        output_bytes: Output size of a rank, in bytes.
+        epoch_us: Length of an epoch, in microseconds. None: The epoch model produced no schedule.
+        epochs: Number of epochs of the schedule.
+        finish_us: Finish in exact time, in microseconds. None: There is no schedule.
+        bound_us: Lower bound over all schedules of such chunks, in microseconds.
+        seconds: Total wall-clock time, including start and verification, in seconds.
+        user_seconds: Processor time. Other load on the machine changes it less than wall-clock
+            time.
+        why: Reason why there is no schedule. Empty: There is one.
     """
 
     case: EpochCase
@@ -95,7 +99,7 @@ class EpochResult:
 
 _TABLE_7 = {1: (2, 0.09), 2: (3, 0.07), 3: (4, 0.19), 4: (5, 1.45), 5: (6, 8.96), 6: (7, 50.57)}
 
-_NDV2_ROWS = {  # output bytes: slow epochs (K, us, s), fast ones
+_NDV2_ROWS = {  # output bytes: (K, us, s) for slow epochs, then for fast ones
     1_000_000_000: ((10, 50_000.0, 5.0), (35, 43_750.0, 43.0)),
     16_000_000: ((10, 800.0, 5.0), (35, 700.0, 45.0)),
     1_000_000: ((14, 70.0, 5.0), (39, 48.75, 47.0)),
@@ -104,12 +108,12 @@ _NDV2_ROWS = {  # output bytes: slow epochs (K, us, s), fast ones
 }
 
 _TABLE_3 = {1: 4.0, 2: 5.0, 3: 6.1}
-"""Allgather in so many chunks, alpha paid as bytes go on; alltoall takes 4 us, too."""
+"""Finishes of an allgather by chunk count, with alpha paid in transit. Alltoall takes 4 us, too."""
 
 _FIGURE_9 = (1_000, 100_000, 26_250_000)
-"""Bytes of a chunk, up to 0.21 GB in all: with copies; without these it is an alltoall."""
+"""Chunk sizes in bytes, up to 0.21 GB in total. The version without copies is an alltoall."""
 
-_ALLTOALL = {  # Table 8, of output bytes: slow epochs (us, s), the best ones
+_ALLTOALL = {  # Table 8, by output bytes: (us, s) for slow epochs, then for the best ones
     1_000_000_000: ((325_000.0, 14.8), (320_235.8, 336.0)),
     4_000_000: ((1300.0, 11.8), (1296.3, 166.0)),
     1_000_000: ((340.0, 10.9), (325.3, 189.0)),
@@ -215,7 +219,7 @@ CASES = (
 
 
 def run(cases: Sequence[EpochCase]) -> Iterator[EpochResult]:
-    """Yield what comes of each case on this machine."""
+    """Yield the result of each case on this machine."""
     for case in cases:
         yield _worked_out(case)
 
@@ -256,10 +260,10 @@ def _worked_out(case: EpochCase) -> EpochResult:
 
 
 def _enough(request: Request, told: Any, units: float) -> int:
-    """Return the fewest epochs in which something is found, as is answered to who asks for one.
+    """Return the fewest epochs with a schedule, from the error message for a single epoch.
 
     Raises:
-        InputError: one is enough, none are known, or the model would be too large.
+        InputError: The number is unknown, or the model would be too large.
     """
     one = structs.replace(told, epochs=1)
     try:

@@ -1,7 +1,8 @@
-"""What TE-CCL publishes as figures, on the machines whose links are public: cases in epochs.
+"""Epoch cases for TE-CCL's figures, on the machines with public links.
 
-Published: TE-CCL (SIGCOMM 2024), Figures 10 and 11, and A* beside the optimum (section 6.4); mostly
-as curves, and of A* for machines that are not public. So no case has a published time.
+The figures are Figures 10 and 11 of TE-CCL (SIGCOMM 2024), and A* compared with the optimum
+(section 6.4). Most are curves, and those of A* use machines that are not public. So no case has a
+published time.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from itertools import product
 from benchmarks.teccl_epochs import EpochCase
 
 ANY = 10_000
-"""So many buffers that their number does not matter; symmetries do not help, as with few."""
+"""Number of buffers that acts as unlimited. Symmetries do not help, as with few buffers."""
 
 UNITS = 10.0
 
 _EFFORT_10 = 5.0
-"""Of Figure 10, for each of what is asked."""
+"""Budget for each problem of Figure 10."""
 
 _DGX1 = EpochCase("teccl-dgx1", "allgather", 25_000, 1, "milp", "slowest", alone=True, units=UNITS)
 _TWO = (
@@ -29,7 +30,7 @@ _TWO = (
 _RANKS = {"teccl-dgx1": 8, "teccl-ndv2x2": 16, "teccl-dgx2x2": 32, "teccl-amdx2": 32}
 
 SIZES = (1_000_000_000, 1_000_000, 64_000)
-"""Bytes of the output of a rank."""
+"""Output sizes of a rank, in bytes."""
 
 
 def _sized(case: EpochCase, size: int) -> EpochCase:
@@ -49,7 +50,7 @@ def _figure_10(machine: EpochCase, sizes: Iterable[int]) -> tuple[EpochCase, ...
 
 
 def _figure_11() -> tuple[EpochCase, ...]:
-    """Return a DGX-1 and two chassis with any number of buffers, and with none."""
+    """Return a DGX-1 and two chassis with unlimited buffers, and with none."""
     cases = (
         *(replace(_DGX1, alpha=False, chunks=chunks) for chunks in (1, 2, 4, 6)),
         *(replace(_DGX1, epoch="fastest", chunks=chunks) for chunks in (1, 2, 3)),
@@ -62,7 +63,7 @@ def _figure_11() -> tuple[EpochCase, ...]:
 
 
 def _astar(machine: EpochCase) -> tuple[EpochCase, ...]:
-    """Return all at once and in rounds, with alpha and without."""
+    """Return the full model and the A* rounds, with and without alpha."""
     cases = (
         _sized(replace(machine, alpha=alpha, chunks=chunks, figure="astar"), SIZES[1])
         for alpha, chunks in product((False, True), (1, 2))

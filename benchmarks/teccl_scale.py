@@ -1,7 +1,8 @@
-"""TE-CCL on many chassis, and on process groups: what ``sccl`` takes as a process, memory too.
+"""TE-CCL on many chassis and on process groups: time and memory of whole ``sccl`` processes.
 
-Published: TE-CCL (SIGCOMM 2024), Table 4, on machines that are not public, and section 6.3 (350 GB
-for alltoall); of process groups "PCCL" (arXiv 2606.07019): alltoall of 512 ranks in 11.7 minutes.
+Published times are those of TE-CCL (SIGCOMM 2024), Table 4, on machines that are not public, and
+section 6.3 (350 GB of memory for alltoall). For process groups they are those of "PCCL" (arXiv
+2606.07019): alltoall of 512 ranks in 11.7 minutes.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ CHASSIS = (2, 4, 8, 16, 32)
 
 @dataclass(frozen=True, slots=True)
 class LargeCase:
-    """What is asked.
+    """Command to measure, with its target and published results.
 
     Attributes:
-        series: the line of a chart that it belongs to; empty: none.
-        ranks: of the machine.
-        words: of the command.
-        target_s: that it shall take at most; None: there is none.
-        published: what others say of as many ranks.
+        series: Chart line of the case. Empty: none.
+        ranks: Number of ranks of the machine.
+        words: Words of the command.
+        target_s: Target for the process, in seconds. None: There is none.
+        published: Published results for as many ranks.
     """
 
     series: str
@@ -38,15 +39,16 @@ class LargeCase:
 
 @dataclass(frozen=True, slots=True)
 class LargeResult:
-    """What came of it.
+    """Result of a case.
 
     Attributes:
-        finish_us: of the schedule, judged.
-        bound_us: no schedule of such chunks takes less.
-        transfers: over links.
-        seconds: of the whole process.
-        user_seconds: of the processor, which other work on the machine changes less.
-        memory_mb: the most it held (10^6 bytes).
+        finish_us: Finish of the verified schedule, in microseconds.
+        bound_us: Lower bound over all schedules of such chunks, in microseconds.
+        transfers: Number of transfers over links.
+        seconds: Wall-clock time of the whole process.
+        user_seconds: Processor time. Other load on the machine changes it less than wall-clock
+            time.
+        memory_mb: Peak memory, in MB of 10^6 bytes.
     """
 
     case: LargeCase
@@ -59,7 +61,7 @@ class LargeResult:
 
 
 def _chassis(collective: str, counts: Sequence[int], *model: str) -> tuple[LargeCase, ...]:
-    """Return NDv2 chassis around a switch, with an output of 1 GB."""
+    """Return cases of NDv2 chassis around a switch, with an output of 1 GB."""
     published = {
         ("alltoall", 64): "500 s (Internal 1)",
         ("alltoall", 128): "800 s (Internal 1, EM 2), 2,600 s (Internal 2)",
@@ -88,7 +90,7 @@ def _words(verb: str, collective: str, topology: str, size: int, *more: str) -> 
 
 
 _GROUPED = 1_024_000
-"""Bytes that divide among 512 ranks."""
+"""Buffer size in bytes that is divisible by 512 ranks."""
 
 _GROUPS = "702 s (alltoall of 512)"
 
@@ -108,10 +110,10 @@ CASES = {
 
 
 def measured(case: LargeCase) -> LargeResult:
-    """Return what comes of a case.
+    """Measure a case.
 
     Raises:
-        ScclError: the command failed.
+        ScclError: The command failed.
     """
     run = measure(*case.words)
     said = json.loads(run.text)

@@ -1,4 +1,4 @@
-"""Runs, their median, and contenders that take turns."""
+"""Runs, their median, and contenders that alternate."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ Job = TypeVar("Job")
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One contender on one job, once.
+    """Single run of a contender on a job.
 
     Attributes:
-        verdict: ``unknown`` where it gave up or was stopped, ``failed`` where it broke.
-        seconds: encoding, solving and decoding, wall clock.
-        process_seconds: of the whole process, where the contender is one.
-        printed_seconds: what it says of itself, where it says anything.
-        processor_seconds: of all processors in ``seconds``, which other work on the machine changes
-            less; None where there is no way to know.
+        verdict: ``unknown`` for a timeout or an interrupted run, ``failed`` for a crash.
+        seconds: Wall-clock time of encoding, solving and decoding.
+        process_seconds: Time of the whole process, if the contender is one.
+        printed_seconds: Time that the contender itself reports, if any.
+        processor_seconds: Processor time within ``seconds``. Other load on the machine changes it
+            less. None: unknown.
     """
 
     verdict: Verdict
@@ -35,24 +35,24 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """The runs of one contender on one job."""
+    """Runs of one contender on one job."""
 
     runs: tuple[Run, ...]
 
     @property
     def seconds(self) -> float:
-        """Return the median; a run without an answer counts as longer than any with one."""
+        """Return the median. A run without an answer counts as longer than any with one."""
         return median(r.seconds if r.verdict in ("sat", "unsat") else math.inf for r in self.runs)
 
     @property
     def processor_seconds(self) -> float | None:
-        """Return the median of the processors' time; None where some of it is not known."""
+        """Return the median processor time, or None if that of some run is unknown."""
         known = [r.processor_seconds for r in self.runs if r.processor_seconds is not None]
         return median(known) if len(known) == len(self.runs) else None
 
     @property
     def verdict(self) -> Verdict:
-        """Return what the runs say; the rows of a table are all sat, so one unsat is news."""
+        """Return the joint verdict. All rows of a table are sat, so a single unsat decides."""
         verdicts = {r.verdict for r in self.runs}
         if "unsat" in verdicts:
             return "unsat"
@@ -62,7 +62,7 @@ class Timing:
 
     @property
     def process_seconds(self) -> float | None:
-        """Return the median of the whole process; None where it is none, or did not finish."""
+        """Return the median process time, or None without a process or an answer."""
         if self.verdict != "sat":
             return None
         whole = [r.process_seconds for r in self.runs if r.process_seconds is not None]
@@ -71,17 +71,17 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Contender(Generic[Job]):
-    """Something that can be timed on a job."""
+    """Contender that can be timed on a job."""
 
     name: str
     run: Callable[[Job], Run]
 
 
 def race(job: Job, contenders: Sequence[Contender[Job]], repeat: int) -> dict[str, Timing]:
-    """Return the timings by name; all contenders run once before any runs again.
+    """Return the timings by name, with contenders that alternate.
 
-    Taking turns spreads what else the machine does over all of them. Whoever finds nothing the
-    first time is not asked again: it would cost a whole timeout each time to learn the same.
+    Alternating spreads other load on the machine over all contenders. A contender without an answer
+    in its first run does not run again, because each run would take the whole timeout.
     """
     runs: dict[str, list[Run]] = {c.name: [] for c in contenders}
     for _ in range(repeat):

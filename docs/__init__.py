@@ -1,1 +1,1 @@
-"""The documents: pages, and what makes parts of them and of the site."""
+"""Documentation: pages, and the scripts that generate parts of them and of the site."""

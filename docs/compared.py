@@ -35,7 +35,7 @@ MACHINES = {
     "z52": "Gigabyte Z52, 8 GPUs as a ring.",
     "ndv2x2": "Two Azure NDv2, 16 GPUs. The links between the two are slower than the others.",
 }
-"""Machines that two cores compare in 20 minutes; an allreduce on rail:4x4 takes over ten."""
+"""Machines that two cores compare in 20 minutes. An allreduce on rail:4x4 takes over ten."""
 SIZES = "1KB,16KB,64KB,1MB,16MB,1GB"
 COLLECTIVES = ("allreduce", "allgather")
 

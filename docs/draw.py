@@ -1,4 +1,4 @@
-"""Draw the pictures of the README and the documents anew: ``make pictures``."""
+"""Draw the pictures of the README and the documents: ``make pictures``."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _VIEW: ViewportSize = {"width": 1280, "height": 800}
 
 
 def main() -> None:
-    """Write every picture that is made of results."""
+    """Write every picture that shows results."""
     sccl.limits("broadcast", "dgx1", max_steps=8).plot().save(PICTURES / "frontier.svg")
     sccl.pareto("allreduce", "dgx1").plot_times().save(PICTURES / "times.svg")
     sccl.topology("z52-pcie").plot().save(PICTURES / "machine.svg")
@@ -100,7 +100,7 @@ def draw_training_step(picture: Path) -> None:
 
 
 def explorer(page: Path) -> None:
-    """Write what the explorer shows of a chunk in the second step."""
+    """Save a screenshot of the explorer with a chunk in the second step."""
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
@@ -110,7 +110,7 @@ def explorer(page: Path) -> None:
         tab.dispatch_event("#chunk", "change")
         tab.fill("#step", "1")
         tab.locator("#step").blur()
-        tab.wait_for_timeout(1000)  # what moves has come to rest
+        tab.wait_for_timeout(1000)  # until animations end
         tab.screenshot(path=PICTURES / "explorer.png")
         browser.close()
 

@@ -1,4 +1,4 @@
-"""What the site does with pages beyond Markdown: formulas, and nothing from a network."""
+"""Hooks of the site: render formulas, and load nothing from a network."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _WITHOUT_CONTENTS = {"index.md", "comparisons.md", "peers.md"}  # their tables t
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Return the text of a page with its formulas written out."""
+    """Return the text of a page with rendered formulas."""
     if page.file.src_uri in _WITHOUT_CONTENTS:
         page.meta["hide"] = ["toc"]
     return _MATH.sub(
@@ -28,5 +28,5 @@ def on_post_page(output: str, page: Any, **_: Any) -> str:
 
 
 def on_post_template(output_content: str, **_: Any) -> str:
-    """Return a page without a source, such as that for what is not found, likewise."""
+    """Return a page without a source, such as the error page, that loads nothing from a network."""
     return output_content.replace(_REMOTE, "/worker.js")

@@ -1,10 +1,11 @@
-"""Make the page of least times anew: ``python -m docs.least FOLDER [MACHINE ...]``.
+"""Generate the page of lower bounds: ``python -m docs.least FOLDER [MACHINE ...]``.
 
-Bounds, schedules of any chunks and those of equal ones are what ``python -m benchmarks teccl``
-measured (``benchmarks/results/teccl.json``, and what was measured anew of single machines by
-``--only tables-MACHINE``); so is what is published beside them. TACOS' schedules and the classical
-algorithms are worked out here; the folder keeps them, so that a run that was stopped goes on where
-it was. Where machines are named, the parts of others stay as they are.
+``python -m benchmarks teccl`` measured the bounds and the schedules of arbitrary and equal chunks
+(``benchmarks/results/teccl.json``). ``--only tables-MACHINE`` measured single machines again. These
+files also contain the published times.
+
+This script computes the TACOS schedules and the classical algorithms. The folder stores them, so
+that an interrupted run continues. If machines are named, the parts of all others stay unchanged.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from sccl.topo import resolve_topology
 DOCS = Path(__file__).parent
 PAGE = DOCS / "least-times.md"
 MEASURED = [DOCS.parent / "benchmarks" / "results" / f"teccl{of}.json" for of in ("", "-dgx2x2")]
-"""Rows of later ones take the place of the same ones before."""
+"""Result files. A row of a later file replaces the same row of an earlier one."""
 
 MACHINES = {
     ("dgx1", "allgather"): "NVIDIA DGX-1, 8 GPUs on NVLinks.",
@@ -50,10 +51,10 @@ MACHINES = {
     ("teccl-dgx2x2", "allgather"): "Two NVIDIA DGX-2, 32 GPUs on NVSwitches.",
     ("teccl-dgx2x2", "alltoall"): "The same.",
 }
-"""Machines and collectives, and what is said of them."""
+"""Machines and collectives of the page, with their descriptions."""
 
 _ROUNDED = 1e-4
-"""Microseconds, to which measured times are rounded."""
+"""Rounding of measured times, in microseconds."""
 
 _MADE = "<!-- What follows is made by docs/least.py. -->\n"
 
@@ -64,10 +65,10 @@ def main(folder: Path, only: Sequence[str] = ()) -> None:
     """Write the page.
 
     Args:
-        only: machines whose parts are made; none: all.
+        only: Machines whose parts are generated. Empty: all machines.
 
     Raises:
-        UnknownNameError: the page has none of a name.
+        UnknownNameError: The page has no machine of that name.
     """
     known = {machine: about for (machine, _), about in MACHINES.items()}
     for name in only:
@@ -91,7 +92,7 @@ def main(folder: Path, only: Sequence[str] = ()) -> None:
 
 
 def _measured() -> list[Found]:
-    """Return all rows, each as it was measured last."""
+    """Return all rows, each from its last measurement."""
     rows = [
         row for file in MEASURED for row in json.loads(file.read_text(encoding="utf-8"))["results"]
     ]
@@ -99,7 +100,7 @@ def _measured() -> list[Found]:
 
 
 def _others(folder: Path, machine: str, collective: str, sizes: list[int]) -> Found:
-    """Return what TACOS and the classical algorithms reach; what is not in the folder is made."""
+    """Return the results of TACOS and the classical algorithms, from the folder or computed."""
     file = folder / f"{collective}-{slugify(machine)}.json"
     if not file.exists():
         topology = resolve_topology(machine)
@@ -120,10 +121,10 @@ def _others(folder: Path, machine: str, collective: str, sizes: list[int]) -> Fo
 
 
 def _table(rows: list[Found], sizes: dict[int, int], others: Found) -> str:
-    """Return a row for each size: the bound, and by which part above it everybody is.
+    """Return a table with the bound and the gap of each system, by size.
 
     Args:
-        sizes: of a rank's buffer, by that of its output.
+        sizes: Buffer size of a rank by its output size, in bytes.
     """
     of = {(p.topology, p.collective, p.output_bytes): p for p in PUBLISHED}
     times: dict[str, dict[int, float]] = {
@@ -156,7 +157,7 @@ def _table(rows: list[Found], sizes: dict[int, int], others: Found) -> str:
 
 
 def _above(us: float | None, least: float) -> str:
-    """Return by which part of a time another is above it."""
+    """Return the gap of a time to a lower bound, as a percentage."""
     if us is None:
         return ""
     above = us / least - 1

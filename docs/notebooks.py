@@ -18,7 +18,7 @@ NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 
 
 def read(path: Path) -> Any:
-    """Return a stored notebook; its type is nbformat's, which has none."""
+    """Return a stored notebook, whose type nbformat does not declare."""
     reader: Any = nbformat
     return reader.read(path, as_version=4)
 
@@ -52,7 +52,7 @@ def execute(path: Path) -> Any:
 
 
 def joined_streams(outputs: Iterator[Any]) -> list[Any]:
-    """Return outputs with neighbouring streams of one name joined: where they break is chance."""
+    """Return outputs with adjacent streams of one name joined, as their breaks are random."""
     joined: list[Any] = []
     for one in outputs:
         if one.output_type == "stream" and joined and joined[-1].get("name") == one.name:

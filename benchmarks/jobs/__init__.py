@@ -1,1 +1,1 @@
-"""Jobs of PyTorch that train: as users write them, but that they say how long steps took."""
+"""PyTorch training jobs as users write them, which also record the times of their steps."""

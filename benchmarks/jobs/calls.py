@@ -1,4 +1,4 @@
-"""Calls alone: allreduces of each size, 16 of them under way at once, and what each takes."""
+"""Allreduce calls without computation: 16 in flight per size, and the time of each."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from benchmarks.jobs.training import begun
 from sccl.torch import step
 
 SIZES = tuple(4**k for k in range(1, 12))
-"""Bytes: 4 B to 4 MiB."""
+"""Bytes, from 4 B to 4 MiB."""
 
 MOST, MOST_BYTES, LEFT_OUT = 16, 2**22, 3
 
 
 def main() -> None:
-    """Call, and write what calls of each size took."""
+    """Run the calls, and write the median times of each size."""
     words = begun()
     took: dict[int, list[tuple[float, float]]] = {size: [] for size in SIZES}
     tensors = {

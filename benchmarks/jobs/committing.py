@@ -1,6 +1,6 @@
-"""Commits plans to a running job, one after the other: ``committing.py STORE HOW_MANY FILE..``.
+"""Commit plans to a running job, one at a time: ``committing.py STORE HOW_MANY FILE..``.
 
-Each is proposed when the job has told of iterations under the one before; files take turns.
+A plan is proposed after the job reports iterations under the previous one. The files alternate.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sccl.torch_backend.control import FeedbackReader, connect_store
 
 
 def main() -> None:
-    """Commit them."""
+    """Commit the plans."""
     store, many, *files = sys.argv[1:]
     plans = [encode_plan(load_plan_to_commit(Path(file))[0]) for file in files]
     settings = ControlSettings(60.0)

@@ -1,7 +1,8 @@
-"""A recommendation model, as DLRM: tables are of single ranks, the layers of all.
+"""Recommendation model like DLRM, with a table on a single rank and layers on all ranks.
 
-Lookups of every rank's tables go to the ranks whose samples they are by an alltoall, their
-gradients back by another, which run beside the bottom layers. Layers are averaged by DDP.
+An alltoall sends the lookups of each rank's tables to the ranks that own the samples. Another
+alltoall returns their gradients. Both run concurrently with the bottom layers. DDP averages the
+layers.
 
 Source: Naumov et al., "Deep Learning Recommendation Model", 2019 (arXiv:1906.00091).
 """
@@ -22,16 +23,16 @@ from benchmarks.jobs.training import begun, run_steps
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How large the model is.
+    """Size of the model.
 
     Attributes:
-        tables: of each rank.
-        rows: of each table.
-        width: of each row.
-        batch: samples of each rank.
-        pooled: lookups of a sample in each table.
-        bottom: widths of layers of dense features.
-        top: widths of layers of all features, but for the first.
+        tables: Number of tables per rank.
+        rows: Number of rows per table.
+        width: Width of a row.
+        batch: Number of samples per rank.
+        pooled: Number of lookups of a sample in each table.
+        bottom: Widths of the layers for dense features.
+        top: Widths of the layers for all features, without the input width.
     """
 
     tables: int
@@ -48,7 +49,7 @@ SMALL = Shape(2, 50, 16, 8, 2, (16, 64, 16), (32, 1))
 
 
 def layers(widths: tuple[int, ...]) -> nn.Sequential:
-    """Return layers of these widths."""
+    """Return linear layers of these widths, with ReLU between them."""
     found: list[nn.Module] = []
     for inwards, outwards in pairwise(widths):
         found += [nn.Linear(inwards, outwards), nn.ReLU()]
@@ -57,41 +58,41 @@ def layers(widths: tuple[int, ...]) -> nn.Sequential:
 
 @dataclass(slots=True)
 class Exchange:
-    """An alltoall under way, forwards or backwards."""
+    """Alltoall in flight, forward or backward."""
 
     work: Any = None
     got: torch.Tensor | None = None
 
     def start(self, given: torch.Tensor) -> None:
-        """Begin."""
+        """Start the alltoall."""
         self.got = torch.empty_like(given)
         self.work = dist.all_to_all_single(self.got, given, async_op=True)
 
     def end(self) -> torch.Tensor:
-        """Return what the others gave."""
+        """Wait for the alltoall, and return the received tensor."""
         assert self.got is not None
         self.work.wait()
         return self.got
 
 
 class Begin(torch.autograd.Function):
-    """Begins the exchange; backwards it waits for that of gradients."""
+    """Start the exchange. The backward pass waits for the exchange of gradients."""
 
     @staticmethod
     def forward(ctx: Any, pooled: torch.Tensor, ways: tuple[Exchange, Exchange]) -> torch.Tensor:
-        """Begin the exchange."""
+        """Start the exchange."""
         ctx.back = ways[1]
         ways[0].start(pooled.contiguous())
         return pooled.view_as(pooled)
 
     @staticmethod
     def backward(ctx: Any, *_: torch.Tensor) -> tuple[torch.Tensor, None]:
-        """Wait for that of gradients."""
+        """Wait for the exchange of gradients."""
         return ctx.back.end(), None
 
 
 class End(torch.autograd.Function):
-    """Waits for the exchange; backwards it begins that of gradients."""
+    """Wait for the exchange. The backward pass starts the exchange of gradients."""
 
     @staticmethod
     def forward(ctx: Any, begun_: torch.Tensor, ways: tuple[Exchange, Exchange]) -> torch.Tensor:
@@ -101,13 +102,13 @@ class End(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor, None]:
-        """Begin that of gradients."""
+        """Start the exchange of gradients."""
         ctx.back.start(grads[0].contiguous())
         return grads[0], None
 
 
 class Tables(nn.Module):
-    """The tables of this rank."""
+    """Tables of this rank."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -119,12 +120,12 @@ class Tables(nn.Module):
             )
 
     def forward(self, indices: torch.Tensor) -> torch.Tensor:
-        """Return rows of all samples, those of each rank one after the other."""
+        """Return the rows of all samples, grouped by rank."""
         return torch.stack([bag(own) for bag, own in zip(self.bags, indices, strict=True)], dim=1)
 
 
 def main() -> None:
-    """Train."""
+    """Train the model."""
     words = begun()
     shape, ranks, rank = SMALL if words.small else FULL, dist.get_world_size(), dist.get_rank()
     features = shape.width * (shape.tables * ranks + 1)
@@ -133,7 +134,7 @@ def main() -> None:
     tables = Tables(shape)
     parameters = [*bottom.parameters(), *top.parameters(), *tables.parameters()]
     optimizer = torch.optim.SGD(parameters, lr=0.01)
-    everyone = torch.Generator().manual_seed(3)  # samples are told to all ranks
+    everyone = torch.Generator().manual_seed(3)  # all ranks draw the same samples
     samples = shape.batch * ranks
     own = slice(rank * shape.batch, (rank + 1) * shape.batch)
 

@@ -1,6 +1,6 @@
-"""A small transformer whose parameters are sharded over all ranks by FSDP2.
+"""Small transformer whose parameters FSDP2 shards over all ranks.
 
-Layers are gathered before they are used, forwards and backwards, and gradients are scattered.
+FSDP2 gathers layers before the forward and the backward pass, and scatters gradients.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SMALL_LAYERS, SMALL_WIDTH = 2, 32
 
 
 class Block(nn.Module):
-    """Attention, and two layers that follow it."""
+    """Attention, followed by two linear layers."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -26,7 +26,7 @@ class Block(nn.Module):
         self.wide, self.narrow = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return what follows on some words: [sample, place, feature]."""
+        """Return the output for some words: [sample, position, feature]."""
         samples, length, width = x.shape
         parts = self.joint(self.first(x)).view(samples, length, 3, HEADS, width // HEADS)
         query, key, value = parts.permute(2, 0, 3, 1, 4)
@@ -36,7 +36,7 @@ class Block(nn.Module):
 
 
 class Model(nn.Module):
-    """Predicts the next word."""
+    """Model that predicts the next word."""
 
     def __init__(self, layers: int, width: int) -> None:
         super().__init__()
@@ -45,13 +45,13 @@ class Model(nn.Module):
         self.last = nn.Linear(width, WORDS)
 
     def forward(self, words: torch.Tensor) -> torch.Tensor:
-        """Return scores: [sample, place, word]."""
+        """Return scores: [sample, position, word]."""
         scores: torch.Tensor = self.last(self.blocks(self.words(words)))
         return scores
 
 
 def main() -> None:
-    """Train."""
+    """Train the model."""
     words = begun()
     mesh = init_device_mesh("cpu", (torch.distributed.get_world_size(),))
     net = Model(*((SMALL_LAYERS, SMALL_WIDTH) if words.small else (LAYERS, WIDTH)))

@@ -1,8 +1,8 @@
-"""Layers of experts, one of which is on each rank, beside layers that all ranks have.
+"""Layers of experts, one on each rank, and dense layers that all ranks share.
 
-Every rank keeps places for as many words for each expert: what a word is given to is its router's
-choice, and what finds no place goes by. Words go to experts and back by an alltoall each, and so do
-their gradients; what all ranks have is averaged by DDP.
+Every rank has a fixed number of slots for each expert. The router selects the expert of a word, and
+a word without a free slot skips the layer. An alltoall sends words to the experts and another
+returns them, as for their gradients. DDP averages the dense layers.
 
 Source: Lepikhin et al., "GShard", 2020 (arXiv:2006.16668), with one expert for a word.
 """
@@ -23,25 +23,25 @@ SMALL_LAYERS, SMALL_WIDTH, SMALL_BATCH = 1, 32, 16
 
 
 class Exchange(torch.autograd.Function):
-    """An alltoall, and another one of gradients."""
+    """Alltoall, with another one for the gradients."""
 
     @staticmethod
     def forward(_: Any, given: torch.Tensor) -> torch.Tensor:
-        """Give, and return what is got."""
+        """Send a tensor, and return the received one."""
         got = torch.empty_like(given)
         dist.all_to_all_single(got, given.contiguous())
         return got
 
     @staticmethod
     def backward(_: Any, *grads: torch.Tensor) -> torch.Tensor:
-        """Give gradients back."""
+        """Send the gradients back."""
         got = torch.empty_like(grads[0])
         dist.all_to_all_single(got, grads[0].contiguous())
         return got
 
 
 class Dense(nn.Module):
-    """What all ranks have: words, a layer and a router for each layer of experts, the last one."""
+    """Layers of all ranks: the embedding, a layer and a router per expert layer, and the output."""
 
     def __init__(self, layers: int, width: int, ranks: int) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ class Dense(nn.Module):
         self.layers = nn.ModuleList(nn.Linear(width, width) for _ in range(layers))
         self.routers = nn.ModuleList(nn.Linear(width, ranks) for _ in range(layers))
         self.last = nn.Linear(width, CLASSES)
-        self.experts: list[nn.Module] = []  # a list, so that they are no part of this
+        self.experts: list[nn.Module] = []  # a list, so that the experts are no submodules
 
     def forward(self, words: torch.Tensor) -> torch.Tensor:
         """Return scores: [word, class]."""
@@ -62,12 +62,12 @@ class Dense(nn.Module):
 
 
 def by_experts(x: torch.Tensor, choices: torch.Tensor, expert: nn.Module) -> torch.Tensor:
-    """Return what experts make of words: [word, feature]."""
+    """Return the experts' outputs for words: [word, feature]."""
     ranks = choices.shape[1]
     places = len(x) // ranks
     weight, chosen = choices.softmax(dim=1).max(dim=1)
     one_hot = nn.functional.one_hot(chosen, ranks)
-    turn = (one_hot.cumsum(dim=0) * one_hot).sum(dim=1) - 1  # of a word among those of its expert
+    turn = (one_hot.cumsum(dim=0) * one_hot).sum(dim=1) - 1  # index of a word at its expert
     fits = turn < places
     slot = (chosen * places + turn)[fits]
     given = x.new_zeros(ranks * places, x.shape[1]).index_copy(0, slot, x[fits])
@@ -77,7 +77,7 @@ def by_experts(x: torch.Tensor, choices: torch.Tensor, expert: nn.Module) -> tor
 
 
 def main() -> None:
-    """Train."""
+    """Train the model."""
     words = begun()
     ranks, rank = dist.get_world_size(), dist.get_rank()
     layers, width = (SMALL_LAYERS, SMALL_WIDTH) if words.small else (LAYERS, WIDTH)

@@ -1,6 +1,7 @@
-"""Runs of jobs one after the other, in processes that have loaded torch: ``runs.py FILE``.
+"""Run jobs in sequence, in processes that have torch loaded: ``runs.py FILE``.
 
-The file is a list of runs: a job's name, its arguments, and what is set in its environment.
+The file is a list of runs. Each has the name of a job, its arguments, and its environment
+variables.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from pathlib import Path
 
 
 def main() -> None:
-    """Run all, each with a store of its own."""
+    """Run all jobs, each with its own store."""
     first = int(os.environ["MASTER_PORT"])
     for number, run in enumerate(json.loads(Path(sys.argv[1]).read_text())):
         os.environ |= {"MASTER_PORT": str(first + number), **run["environment"]}

@@ -1,9 +1,9 @@
-"""The loop of a job that trains, and what it writes of it.
+"""Training loop of a job, and the file with its measurements.
 
-Arguments of each job: the backend, how many steps, a folder, and optionally ``small``, or what rank
-0 starts beside it, a command's words: then it goes on until that has ended. Every rank writes into
-the folder when steps ended and under which plan, what the processor did for them, losses, and sums
-of parameters.
+The arguments of a job are the backend, the number of steps, a folder, and optionally ``small`` or
+the words of a command. Rank 0 then starts the command, and the job continues until it ends. Every
+rank writes into the folder the end times of steps, the plan versions, processor times, losses, and
+sums of parameters.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ import torch.distributed as dist
 
 @dataclass(frozen=True, slots=True)
 class JobWords:
-    """What a job is told.
+    """Arguments of a job.
 
     Attributes:
-        backend: of torch.distributed.
-        small: whether the model is to be a toy.
-        beside: a command's words, with STORE for the address of its store.
+        backend: Backend of torch.distributed.
+        small: Whether to use a small model.
+        beside: Words of a concurrent command, with STORE for the address of the job's store.
     """
 
     backend: str
@@ -52,13 +52,13 @@ def begun() -> JobWords:
 def run_steps(
     words: JobWords, step: Callable[[int], torch.Tensor], parameters: Sequence[torch.Tensor]
 ) -> None:
-    """Take all steps, and write what they took; let go of the group.
+    """Run all steps, write the measurements, and destroy the process group.
 
     Args:
-        step: trains on a batch, which is told by its number, and returns the loss.
+        step: Function that trains on the batch with a given number, and returns the loss.
     """
-    # Jobs that train keep the collector of garbage off what they have loaded: passing over torch
-    # takes a rank 0.2 to 0.6 s here, in the same step on all of them.
+    # Training jobs exclude loaded objects from garbage collection. Otherwise a scan of torch takes
+    # a rank 0.2 to 0.6 s on this machine, in the same step on all ranks.
     gc.collect()
     gc.freeze()
     ended: list[float] = []
@@ -85,7 +85,7 @@ def run_steps(
 
 
 class Beside:
-    """What rank 0 starts beside a job."""
+    """Command that rank 0 runs concurrently with a job."""
 
     def __init__(self, words: Sequence[str]) -> None:
         self._group = dist.new_group(backend="gloo")
@@ -94,10 +94,10 @@ class Beside:
         self._process = subprocess.Popen(command) if dist.get_rank() == 0 else None
 
     def goes_on(self) -> bool:
-        """Return whether it has not ended, as all ranks hear it.
+        """Return whether the command still runs, with the same result on all ranks.
 
         Raises:
-            RuntimeError: it has failed.
+            RuntimeError: The command failed.
         """
         ended = None if self._process is None else self._process.poll()
         if ended:
@@ -108,8 +108,8 @@ class Beside:
 
 
 def _version() -> int:
-    """Return that of the plan under which the job goes on."""
-    from sccl.torch_backend.session import current_session  # noqa: PLC0415 - of the jobs that have plans
+    """Return the version of the current plan."""
+    from sccl.torch_backend.session import current_session  # noqa: PLC0415 - only for jobs with plans
 
     plans = current_session().plans
     return 0 if plans is None else plans.version

@@ -1,1 +1,1 @@
-"""The figures of TACOS (Won et al., MICRO 2024), measured anew by our judge and simulator."""
+"""The figures of TACOS (Won et al., MICRO 2024), measured with our verifier and simulator."""

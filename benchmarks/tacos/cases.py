@@ -1,4 +1,4 @@
-"""What the figures of TACOS compare: machines, algorithms and sizes."""
+"""Machines, algorithms and sizes of the figures of TACOS."""
 
 from __future__ import annotations
 
@@ -12,24 +12,26 @@ from sccl.errors import ParameterError, unknown_name
 MB, GB = 10**6, 10**9
 
 TACOS = "tacos"
-"""What is synthesised; all other algorithms are classical ones."""
+"""Name of the synthesizer. All other algorithms are classical ones."""
 
 NUMBERED = ", by numbers"
-"""Ends the name of a ring that passes ranks by their numbers, whatever the links are."""
+"""Suffix of a ring that visits the ranks in numeric order, regardless of the links."""
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One bar or dot of a figure.
+    """Bar or dot of a figure.
 
     Attributes:
-        figure: ``fig15``, ``table5`` and so on.
-        topology: what :func:`sccl.topo.resolve_topology` takes.
-        algorithm: :data:`TACOS`, or the name of a classical one.
-        size_bytes: what each rank reduces.
-        pieces: chunks per part of TACOS, pieces of a classical algorithm: the best of these.
-        alpha: what links do during alpha.
-        bins: into how many parts of the time utilisation is told; 0: it is not.
+        figure: Name of the figure, such as ``fig15`` or ``table5``.
+        topology: Argument of :func:`sccl.topo.resolve_topology`.
+        algorithm: :data:`TACOS`, or the name of a classical algorithm.
+        size_bytes: Bytes that each rank reduces.
+        pieces: Candidate numbers of pieces. These are chunks per part for TACOS, and pieces of a
+            classical algorithm.
+        alpha: State of a link during alpha.
+        bins: Number of equal time intervals for the utilization. 0: The utilization is not
+            recorded.
     """
 
     figure: str
@@ -42,7 +44,7 @@ class Case:
 
 
 Algorithm = tuple[str, tuple[int, ...]]
-"""Its name, and the pieces of which the best count."""
+"""Name, and the candidate numbers of pieces."""
 
 
 def _each(  # noqa: PLR0913, PLR0917 - one parameter per field of a case
@@ -122,17 +124,17 @@ SMOKE: dict[str, tuple[Case, ...]] = {
     "fig18": _each("fig18", ["mesh:3x3@50GB"], [_RING, (TACOS, (1,))], [MB], bins=5),
     "fig19": _scaling(((2, 3, 4), (2,))),
 }
-"""The same in seconds: does it work?"""
+"""Small versions of the figures that take seconds, to test the benchmark."""
 
 
 def chosen(only: str, *, smoke: bool, largest: bool) -> tuple[Case, ...]:
-    """Return the cases of some figures, by their names with commas between; empty: of all.
+    """Return the cases of figures by their names, separated by commas, or of all figures.
 
     Args:
-        largest: whether to end with the 40,000 and 42,875 ranks of Figure 19.
+        largest: Whether to append the 40,000 and 42,875 ranks of Figure 19.
 
     Raises:
-        ParameterError: there is no figure of a name.
+        ParameterError: A name is unknown or repeated.
     """
     figures = SMOKE if smoke else FIGURES
     names = [name.strip() for name in only.split(",")] if only else list(figures)

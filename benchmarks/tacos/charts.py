@@ -1,4 +1,4 @@
-"""The figures of TACOS as charts, drawn from what ``-o`` wrote."""
+"""The figures of TACOS as charts of the files that ``-o`` wrote."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ _TITLES = {
 
 
 def charts(results: Rows, only: Sequence[str] = ()) -> list[ChartType]:
-    """Return the charts of some figures, all if none is named, in the order of the results."""
+    """Return the charts of the named figures, or of all figures, in the order of the results."""
     found: list[ChartType] = []
     for figure in dict.fromkeys(r["case"]["figure"] for r in results):
         if not only or figure in only:
             own = [r for r in results if r["case"]["figure"] == figure]
-            own.sort(key=lambda r: r["case"]["algorithm"] != TACOS)  # it has the first colour
+            own.sort(key=lambda r: r["case"]["algorithm"] != TACOS)  # TACOS has the first color
             found += _DRAWN[figure](own, _TITLES[figure])
     return found
 
 
 def _flat(result: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a result with what a chart asks for."""
+    """Return a result with the fields of a chart row."""
     case = result["case"]
     name = series_name(case["algorithm"], result["pieces"], len(case["pieces"]))
     share = result["ideal_us"] / result["us"]
@@ -72,7 +72,7 @@ def _by_size(results: Rows, title: str, *, log: bool = False) -> list[ChartType]
 
 
 def _over_time(results: Rows, title: str) -> list[ChartType]:
-    """Return how busy links are until TACOS and the ring end, one chart a machine."""
+    """Return the link activity of TACOS and of the ring over time, in one chart per machine."""
     rows = [_flat(r) for r in results]
     return [
         shares_chart(

@@ -1,4 +1,4 @@
-"""What an allreduce takes at least: as the paper reckons, and in two phases."""
+"""Lower bounds on the time of an allreduce: the paper's ideal, and one for two phases."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ from sccl.core.topology import Topology
 from sccl.synth.baselines.pattern.grid import find_grid
 
 _MOST_RANKS = 256
-"""Of machines that are looked at as a whole: of larger ones ranks alone count."""
+"""Maximum number of ranks of a machine that is analyzed as a whole. Larger machines use only the
+links around each rank."""
 
 
 def ideal_us(machine: Topology, passed: float) -> float:
-    """Return the paper's ideal time of a collective (section V-A), microseconds.
+    """Return the paper's ideal time of a collective (section V-A), in microseconds.
 
-    What (n - 1) / n of what passes takes into or out of the rank with the least bandwidth, and the
-    latency between the two ranks that are farthest apart. Many machines do not allow it; and
-    where chunks are on their way while others follow, latency need not add to it.
+    It is the sum of two terms: the time of (n - 1) / n of the bytes at the rank with the least
+    bandwidth, and the latency between the two most distant ranks. Many machines cannot attain it.
+    With pipelined chunks the latency need not add to the time, so it is not always a lower bound.
 
     Args:
-        passed: bytes of all phases: those of an allgather are all that ranks have, those of an
-            allreduce twice what each reduces.
+        passed: Bytes of all phases: the total data of an allgather, or twice the input of a rank
+            for an allreduce.
     """
     if machine.ranks > _MOST_RANKS:
         return _around_ranks(machine, passed)
@@ -39,15 +40,15 @@ def ideal_us(machine: Topology, passed: float) -> float:
 
 
 def phased_us(machine: Topology, passed: float) -> float:
-    """Return what a reducescatter and then an allgather take at least, microseconds.
+    """Return a lower bound for a reducescatter and then an allgather, in microseconds.
 
-    Of equal shares of n ranks, those of all others leave each group of g ranks in the first phase
-    and enter it in the second: (n - g) / n of the data, over what the links around the group carry.
-    Groups are single ranks, nodes, and the first rows and planes of grids; latency is left out. Of
-    an allgather alone: what it takes at least.
+    The n ranks own equal shares of the data. The shares of all other ranks leave each group of g
+    ranks in the first phase and enter it in the second. So (n - g) / n of the data crosses the
+    links around the group in each phase. The groups are single ranks, nodes, and the first rows and
+    planes of grids. The bound ignores latency. It also holds for an allgather alone.
 
     Args:
-        passed: as in :func:`ideal_us`.
+        passed: Bytes of all phases, as in :func:`ideal_us`.
     """
     times = [_around_ranks(machine, passed)]
     for group in _groups(machine):
@@ -62,7 +63,7 @@ def phased_us(machine: Topology, passed: float) -> float:
 
 
 def _around_ranks(machine: Topology, passed: float) -> float:
-    """Return the microseconds of (n - 1) / n of some bytes at the slowest rank."""
+    """Return the microseconds of (n - 1) / n of the bytes at the slowest rank."""
     speed = np.zeros((2, machine.ranks + len(machine.switches)))
     for link in machine.links:
         speed[[0, 1], link.edge] += link.lanes * link.gb_per_s
@@ -71,7 +72,7 @@ def _around_ranks(machine: Topology, passed: float) -> float:
 
 
 def _groups(machine: Topology) -> Iterator[int]:
-    """Yield sizes of groups of the first ranks: nodes, rows and planes; of large machines none."""
+    """Yield the sizes of nodes, rows and planes of a machine, or nothing for a large machine."""
     grid = find_grid(machine) if machine.ranks <= _MOST_RANKS else None
     if grid is not None:
         yield from (grid.stride(dimension) for dimension in range(len(grid.sides) - 1))

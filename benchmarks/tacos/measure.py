@@ -1,4 +1,4 @@
-"""One bar or dot of a figure: what an algorithm takes on a machine, judged and simulated."""
+"""Bar or dot of a figure: the verified and simulated time of an algorithm on a machine."""
 
 from __future__ import annotations
 
@@ -29,21 +29,22 @@ from sccl.topo.machine_model import machine_model
 
 @dataclass(frozen=True, slots=True)
 class FigureResult:
-    """What came of a case.
+    """Result of a case.
 
     Attributes:
-        pieces: those that took least.
-        us: when the last chunk arrives, microseconds.
-        gb_per_s: what each rank reduces, over the time.
-        ideal_us: the time that the paper calls ideal, :func:`~benchmarks.tacos.ideal.ideal_us`.
-        phased_us: what two phases take at least, :func:`~benchmarks.tacos.ideal.phased_us`.
-        bound_us: no schedule of such chunks takes less, by proof; None: of a classical algorithm.
-        busy: the share of the time that links are busy, in the mean of all.
-        idlest: that of the link that is busy least; not a number: it was not looked at.
-        transfers: over links.
-        seconds: to make it: to synthesise a schedule and work out its bound.
-        judge_seconds: 0: of a classical algorithm, which is judged as it is made.
-        utilisation: of all links, in each of equal parts of the time.
+        pieces: Fastest number of pieces.
+        us: Arrival of the last chunk, in microseconds.
+        gb_per_s: Bytes that each rank reduces, divided by the time.
+        ideal_us: Ideal time of the paper, from :func:`~benchmarks.tacos.ideal.ideal_us`.
+        phased_us: Lower bound for two phases, from :func:`~benchmarks.tacos.ideal.phased_us`.
+        bound_us: Proved lower bound for such chunks, in microseconds. None: a classical algorithm.
+        busy: Mean fraction of the time in which a link is busy.
+        idlest: Busy fraction of the least busy link. NaN: not computed.
+        transfers: Number of transfers over links.
+        seconds: Time to synthesize the schedule and to compute its bound.
+        judge_seconds: Time of the verification. 0: a classical algorithm, verified during
+            construction.
+        utilisation: Busy fraction of all links, in equal intervals of the time.
     """
 
     case: Case
@@ -63,18 +64,18 @@ class FigureResult:
 
     @property
     def efficiency(self) -> float:
-        """Return the share of the paper's ideal bandwidth."""
+        """Return the fraction of the paper's ideal bandwidth."""
         return self.ideal_us / self.us
 
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """What was made and judged.
+    """Verified algorithm or schedule.
 
     Attributes:
-        busy: the share of the time that links are busy, in the mean of all.
-        idlest: that of the link that is busy least; not a number: it was not looked at.
-        judge_seconds: 0: it was judged as it was made.
+        busy: Mean fraction of the time in which a link is busy.
+        idlest: Busy fraction of the least busy link. NaN: not computed.
+        judge_seconds: Time of the verification. 0: verified during construction.
     """
 
     finish_us: float
@@ -88,10 +89,10 @@ class _Made:
 
 
 def measured(case: Case) -> FigureResult:
-    """Return what an algorithm takes on a machine, cut into the best number of pieces.
+    """Measure an algorithm on a machine, with the fastest number of pieces.
 
     Raises:
-        JudgeError: it is not valid, or the simulator finishes at another time than it says.
+        JudgeError: The schedule is invalid, or the simulator finishes at another time.
     """
     machine = resolve_topology(case.topology)
     spec = named_spec("allreduce", machine.ranks)
@@ -120,14 +121,14 @@ def measured(case: Case) -> FigureResult:
 
 
 def warm() -> None:
-    """Have all loops compiled, so that no case waits for that."""
+    """Compile all loops, so that no case includes compilation."""
     for alpha, name in product(AlphaModel, ("mesh:2x2", "mesh:2x2@2,1GB", "switch2d:2x2")):
         for algorithm in (TACOS, "ring-both"):
             measured(Case("", name, algorithm, MB, (1,), alpha))
 
 
 def _synthesised(case: Case, machine: Topology, spec: Spec, pieces: int) -> _Made:
-    """Return what the schedule that TACOS finds does, and a bound."""
+    """Synthesize and verify a TACOS schedule, with its lower bound."""
     tacos = registry.load(TACOS)
     model = machine if Feature.SWITCHES in tacos.FEATURES else _by_links(machine)
     options = parse_options(NAME, chunks=pieces, alpha=case.alpha.value)
@@ -149,10 +150,10 @@ def _synthesised(case: Case, machine: Topology, spec: Spec, pieces: int) -> _Mad
 
 
 def _replayed(case: Case, schedule: Schedule) -> _Made:
-    """Return what the simulator says of a schedule.
+    """Simulate a schedule.
 
     Raises:
-        JudgeError: it finishes at another time.
+        JudgeError: The simulator finishes at another time.
     """
     timeline = replay(schedule)
     if timeline.finish != schedule.finish:
@@ -164,7 +165,7 @@ def _replayed(case: Case, schedule: Schedule) -> _Made:
 
 
 def _said(schedule: PackedSchedule) -> _Made:
-    """Return what a schedule says that is too large to be simulated."""
+    """Return the stated values of a schedule that is too large to simulate."""
     carried = schedule.num_sends * schedule.round_ticks
     return _Made(
         finish_us=schedule.clock.us(schedule.finish),
@@ -177,7 +178,7 @@ def _said(schedule: PackedSchedule) -> _Made:
 
 
 def _simulated(case: Case, timeline: Timeline, seconds: float) -> _Made:
-    """Return what a simulation says."""
+    """Return the values of a simulation."""
     busy = timeline.busy() / timeline.finish
     return _Made(
         finish_us=timeline.finish_us,
@@ -191,7 +192,7 @@ def _simulated(case: Case, timeline: Timeline, seconds: float) -> _Made:
 
 
 def _classical(case: Case, machine: Topology, spec: Spec, pieces: int) -> _Made:
-    """Return what a classical algorithm does, each hop over a shortest path."""
+    """Simulate a classical algorithm, with each hop on a shortest path."""
     name = case.algorithm.removesuffix(NUMBERED)
     where = _by_links(machine) if name == case.algorithm else resolve_topology(f"full:{spec.ranks}")
     began = time.perf_counter()
@@ -204,5 +205,5 @@ def _classical(case: Case, machine: Topology, spec: Spec, pieces: int) -> _Made:
 
 
 def _by_links(machine: Topology) -> Topology:
-    """Return a machine with links in place of switches, so that rings pass where links are."""
+    """Return a machine with links in place of switches, so that rings follow links."""
     return machine_model(machine).topology if machine.switches else machine

@@ -1,4 +1,4 @@
-"""Figures of TACOS as people read them."""
+"""Tables of TACOS's figures for the terminal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sccl.core.cost import format_bytes
 
 
 def figures_table(results: Sequence[FigureResult]) -> Table:
-    """Return a row for each bar or dot."""
+    """Return a table with a row for each bar or dot."""
     table = Table(title="TACOS's figures: judged schedules and simulated classical algorithms")
     for name in ("figure", "machine", "algorithm"):
         table.add_column(name)
@@ -39,7 +39,7 @@ def figures_table(results: Sequence[FigureResult]) -> Table:
 
 
 def means(results: Sequence[FigureResult]) -> dict[str, dict[str, float]]:
-    """Return of each figure the mean share of the paper's ideal that each algorithm attains."""
+    """Return the mean efficiency of each algorithm, by figure."""
     found: dict[str, dict[str, list[float]]] = {}
     for r in results:
         of = found.setdefault(r.case.figure, {})
@@ -51,12 +51,12 @@ def means(results: Sequence[FigureResult]) -> dict[str, dict[str, float]]:
 
 
 def name_of(result: FigureResult) -> str:
-    """Return what a result is called: the algorithm, and its pieces where some are compared."""
+    """Return the name of a result: its algorithm, and its pieces if the figure compares several."""
     return series_name(result.case.algorithm, result.pieces, len(result.case.pieces))
 
 
 def series_name(algorithm: str, pieces: int, tried: int) -> str:
-    """Return what a line is called: with its pieces where these are not the best of several."""
+    """Return the name of a chart line, with its pieces if they are not the best of several."""
     if algorithm == TACOS:
         return "TACOS"
     return algorithm if tried > 1 or pieces == 1 else f"{algorithm}, {pieces} pieces"

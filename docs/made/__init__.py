@@ -1,7 +1,7 @@
-"""Parts of pages that are made of what they are about: commands, Python, file formats.
+"""Generated parts of pages: commands, Python API, and file formats.
 
-They are committed, so that pages read whole wherever the repository is shown. ``make reference``
-makes them anew, and a test says when that is due.
+They are committed, so that pages are complete wherever the repository is shown. ``make reference``
+generates them, and a test fails if they are out of date.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ PART = re.compile(r"^<!-- made: (\w+) -->\n(.*?)^<!-- end -->$", re.MULTILINE | 
 
 
 def pages() -> list[Path]:
-    """Return the pages that have such parts."""
+    """Return the pages with generated parts."""
     every = sorted((ROOT / "docs").rglob("*.md"))
     return [page for page in every if PART.search(page.read_text(encoding="utf-8"))]
 
 
 def filled(text: str) -> str:
-    """Return a page with its parts as they are now.
+    """Return a page with up-to-date generated parts.
 
     Raises:
-        KeyError: a part has the name of none.
+        KeyError: A part has an unknown name.
     """
     return PART.sub(
         lambda part: f"<!-- made: {part[1]} -->\n\n{_MADE[part[1]]().strip()}\n\n<!-- end -->", text

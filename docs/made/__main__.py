@@ -1,4 +1,4 @@
-"""Make these parts anew: ``make reference``."""
+"""Generate the parts of pages: ``make reference``."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The reference of commands, from the commands themselves.
+"""Reference of the commands, generated from the commands themselves.
 
-Tried in its place: mkdocs-click finds no options, as Typer has a Click of its own; and its pages
-are there only once the site is built, not where the repository is shown.
+mkdocs-click finds no options, because Typer bundles its own Click. Its pages also exist only on the
+built site, not in the repository.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _command(name: str, command: Any) -> Iterator[str]:
 
 
 def _parameter(one: Any, hint: Any) -> str:
-    """Return the row of a parameter: its names, what it takes, what it is for."""
+    """Return the row of a parameter: its names, its type, and its purpose."""
     argument = one.param_type_name == "argument"
     names = [one.metavar or one.name.upper()] if argument else sorted(one.opts, key=len)[::-1]
     kept = one.show_default if isinstance(one.show_default, str) else one.default
@@ -61,7 +61,7 @@ def _parameter(one: Any, hint: Any) -> str:
 
 
 def _takes(hint: Any) -> str:
-    """Return what an option of this type is given, in a word."""
+    """Return the type of an option's argument, in a word."""
     kinds = [kind for kind in get_args(hint) or (hint,) if kind is not type(None)]
     if get_origin(kinds[0]) is list or get_origin(hint) is list:
         return f"{_takes(get_args(kinds[0])[0] if get_args(kinds[0]) else kinds[0])} ..."

@@ -21,7 +21,7 @@ _CODE = re.compile(r"(?::\w+:)?(`+)(.+?)\1", re.DOTALL)
 
 
 def markdown(text: str) -> str:
-    """Return a docstring: its sections as lists, its examples as code."""
+    """Return a docstring with its sections as lists and its examples as code."""
     found: list[str] = []
     rest = text.strip() + "\n"
     while section := _SECTION.search(rest):
@@ -35,7 +35,7 @@ def markdown(text: str) -> str:
 
 
 def _prose(text: str) -> Iterator[str]:
-    """Return paragraphs; what starts with ``>>>`` is an example up to the next empty line."""
+    """Yield paragraphs, and examples from ``>>>`` to the next empty line."""
     for part in re.split(r"\n\n+", text.strip()):
         if part.startswith(">>>"):
             yield f"```pycon\n{part}\n```"
@@ -51,7 +51,7 @@ def _items(text: str) -> str:
 
 
 def line(text: str) -> str:
-    """Return a paragraph in one line, with code as Markdown has it, and nothing else of it."""
+    """Return a paragraph in one line, with code as Markdown and all other markup escaped."""
     joined = " ".join(text.split())
     parts, end = [], 0
     for code in _CODE.finditer(joined):

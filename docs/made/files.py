@@ -1,4 +1,4 @@
-"""The references of file formats and of what verbs print, from their schemas."""
+"""References of file formats and of printed outputs, generated from their schemas."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from sccl.tasks.schemas import OUTPUTS, output_type
 
 
 def text() -> str:
-    """Return a section for each kind of file, from the schema that reading checks against."""
+    """Return a section for each kind of file, from the schema that validates it."""
     made = (_shape(kind, json_schema(wire)) for kind, wire in published_shapes().items())
     return "\n\n".join(text for texts in made for text in texts)
 
 
 def outputs() -> str:
-    """Return a section for each kind of what verbs print, from the schemas of ``sccl schema``."""
+    """Return a section for each kind of printed output, from the schemas of ``sccl schema``."""
     made = (_shape(kind, output_schema(output_type(kind))) for kind in OUTPUTS)
     return "\n\n".join(text for texts in made for text in texts)
 
@@ -52,7 +52,7 @@ def _plain(name: str) -> str:
 
 
 def _type(value: dict[str, Any]) -> str:
-    """Return what a field holds, in words and numbers."""
+    """Return the type of a field, in words and numbers."""
     if "$ref" in value:
         return _plain(value["$ref"].rsplit("/", 1)[-1])
     if "anyOf" in value:

@@ -1,4 +1,4 @@
-"""Tables of the formats of others: of plans, and of machines."""
+"""Tables of external formats for plans and for machines."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OWN_PAGE = "../reference/files.md#topology"
 
 
 def plans() -> str:
-    """Return the table of formats of plans."""
+    """Return the table of plan formats."""
     rows = [
         (_named(form.NAME), cell(form.ABOUT), ", ".join(_ways(form)), cell(form.SOURCE))
         for form in map(formats.load, formats.names())
@@ -26,7 +26,7 @@ def plans() -> str:
 
 
 def told() -> str:
-    """Return the table of what formats can be told."""
+    """Return the table of the options of plan formats."""
     whose: dict[tuple[str, str], list[str]] = {}
     for form in map(formats.load, formats.names()):
         for option in _options(form.Options):
@@ -36,14 +36,14 @@ def told() -> str:
 
 
 def machines() -> str:
-    """Return the table of what machines are read from."""
+    """Return the table of machine formats."""
     found = map(importers.load_importer, importers.importer_names())
     rows = [(_named(one.NAME), cell(one.ABOUT), cell(one.SOURCE)) for one in found]
     return _table(("format", "content", "source"), rows)
 
 
 def _named(name: str) -> str:
-    """Return the name of a format, which leads to its page."""
+    """Return the name of a format, linked to its page."""
     return f"[`{name}`]({OWN_PAGE if name == 'own' else f'{name}.md'})"
 
 

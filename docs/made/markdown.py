@@ -1,4 +1,4 @@
-"""Texts as Markdown in which names are only names."""
+"""Escaping of texts for Markdown."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import html
 
 
 def escape(text: str) -> str:
-    """Return a text of which nothing is Markdown or HTML."""
+    """Return a text without active Markdown or HTML."""
     return html.escape(text, quote=False).replace("*", r"\*").replace("_", r"\_")
 
 
 def cell(text: str) -> str:
-    """Return a text for a table."""
+    """Return a text for a table cell."""
     return escape(text).replace("|", r"\|").replace("\n", " ")

@@ -1,4 +1,4 @@
-"""The reference of ``import sccl``, from its signatures and docstrings."""
+"""Reference of ``import sccl``, generated from its signatures and docstrings."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _WIDTH = 88
 
 
 def text() -> str:
-    """Return a section for each part of what ``import sccl`` offers."""
+    """Return a section for each part of the Python API."""
     missing = set(sccl.__all__) - {name for names in _PARTS.values() for name in names}
     assert not missing, f"the reference has no place for {sorted(missing)}"
     found: list[str] = []
@@ -63,7 +63,7 @@ def _function(function: Callable[..., Any], name: str, level: int = 3) -> Iterat
 
 
 def _class(kind: type, name: str) -> Iterator[str]:
-    """Return a class and what it has by itself, in the order of its source."""
+    """Yield a class and its members, in the order of its source."""
     yield f"### {name}"
     yield docstrings.markdown(inspect.getdoc(kind) or "")
     prefix = "" if kind is FrontierBase else f"{name}."
@@ -84,16 +84,16 @@ def _class(kind: type, name: str) -> Iterator[str]:
 
 
 def _property(name: str, found: property) -> str:
-    """Return the line of a property: its name, its type, and what its docstring says first."""
+    """Return the line of a property: its name, its type, and the summary of its docstring."""
     kind = inspect.get_annotations(found.fget)["return"] if found.fget else ""
     said = (inspect.getdoc(found) or "").partition("\n\nRaises:")[0].removeprefix("Return ")
     return f"- `{name}: {kind}`: {docstrings.line(said)}"
 
 
 def _signature(function: Callable[..., Any], name: str) -> str:
-    """Return a function's head, on lines of its own where it is long."""
+    """Return a function's signature, on several lines if it is long."""
     signature = inspect.signature(function)
-    parameters, keywords = [], False  # whether what follows is given by name
+    parameters, keywords = [], False  # whether the following parameters are keyword-only
     for one in signature.parameters.values():
         if one.name in {"self", "cls"}:
             continue
@@ -116,7 +116,7 @@ def _parameter(one: inspect.Parameter) -> str:
 
 
 def _taken() -> Iterator[str]:
-    """Return what functions take, from the texts that stand under the types."""
+    """Yield the argument types of functions, from the texts under the types."""
     yield "### What they take"
     for module, names in _TAKEN.items():
         body = ast.parse(inspect.getsource(importlib.import_module(module))).body
