@@ -18,6 +18,7 @@ from sccl.core.answer import Answer, Sat, verdict
 from sccl.core.files.algorithms import algorithm_to_wire
 from sccl.core.files.disk import write_atomically
 from sccl.core.files.json_text import to_text
+from sccl.errors import ParameterError
 from sccl.tasks.solve import answer_scope, find_algorithm, solve_output
 from sccl.transform import Question, build_question
 from sccl.view.text.reasons import answer_reason, answer_solver
@@ -58,6 +59,11 @@ def solve(
     topology, spec = subject.topology, subject.spec
     problem = build_question(topology, spec, chunks, steps, rounds)
     if smt2 is not None:
+        if output is not None:
+            raise ParameterError(
+                "--output and --smt2 are both given, but a formula is written and not solved: "
+                "leave one out"
+            )
         write_formula(topology, spec, problem, smt2, json=json)
         return
     options.check_writable(output)
@@ -78,11 +84,11 @@ def _print(question: Question, answer: Answer, file: str | None) -> None:
     console = out()
     console.print(
         f"{escape(f'{c.name} on {q.topology.name}')}, C={c.chunks} S={q.steps} R={q.rounds}: "
-        f"[bold]{verdict(answer)}[/] ({answer_solver(answer)}, {answer.seconds:.2f} s): "
-        f"{answer_reason(answer)}"
+        f"[bold]{verdict(answer)}[/] ({escape(answer_solver(answer))}, "
+        f"{answer.seconds:.2f} s): {escape(answer_reason(answer))}"
     )
     if scope := answer_scope(question, answer):
-        console.print(f"class: {scope}")
+        console.print(f"class: {scope}", markup=False)
     if isinstance(answer, Sat):
         plan = answer.algorithm
         rounds = ", ".join(str(r) for r in plan.rounds_per_step)

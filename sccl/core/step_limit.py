@@ -93,6 +93,17 @@ class StepLimit:
         return self
 
     @property
+    def method(self) -> str:
+        """Return the method that proved ``lower``: ``"cut"`` or ``"packing"``.
+
+        ``"bound"`` if the proofs are not kept.
+        """
+        if not self.proofs:
+            return "bound"
+        is_packed = any(proof.prices and not proof.cuts for proof in self.proofs)
+        return "packing" if is_packed else "cut"
+
+    @property
     def required_upper(self) -> Fraction:
         """Return ``upper``, which has to be there."""
         assert self.upper is not None

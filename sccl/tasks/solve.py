@@ -16,6 +16,7 @@ from sccl.synth.common.reduction import solve_question
 from sccl.synth.common.settings import Settings
 from sccl.synth.constructions.clique_exchange import find_clique_exchange
 from sccl.synth.syncoll.oracle import open_query_oracle
+from sccl.synth.syncoll.solve import is_asked_alone
 from sccl.tasks.outputs import Output, question_digests
 from sccl.topo.symmetry.group_choice import candidate_groups
 from sccl.transform import Question
@@ -31,7 +32,8 @@ def find_algorithm(spec: Spec, question: Question, settings: Settings) -> Answer
     """
     require_reachable(question.instances)
     chunks, symmetry = question.collective.chunks, settings.symmetry
-    if settings.solver != "z3" and (answer := _constructed_answer(spec, question)) is not None:
+    is_alone = is_asked_alone(settings.solver)
+    if not is_alone and (answer := _constructed_answer(spec, question)) is not None:
         return answer
     with open_query_oracle(question.topology, spec, settings) as oracle:
         for instance in question.instances if symmetry.endswith(".json") else ():

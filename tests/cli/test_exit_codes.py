@@ -116,6 +116,9 @@ def test_solve_unsat_and_unknown_write_nothing(tmp_path: Path) -> None:
     assert not path.exists()
 
 
+SOLVE_RING = "solve --collective allgather --topo ring:4 --chunks 1 --steps 2 --rounds 2"
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -190,6 +193,8 @@ def test_solve_unsat_and_unknown_write_nothing(tmp_path: Path) -> None:
         ("check no.json", "cannot read no.json"),
         ("show no.json", "cannot read no.json"),
         ("smt2 --collective allgather --topo dgx1 --chunks 1 --steps 2 --rounds 1", "rounds is 1"),
+        (f"{SOLVE_RING} --smt2 x -o y", "--output and --smt2 are both given"),
+        (f"{SOLVE_RING} --solver z3 --symmetry translations", "z3 is asked alone"),
         ("solve", "missing option '--topo' (see 'sccl solve --help')"),
         ("bounds --topo dgx1", "no collective is given: name one with --collective"),
         ("bounds --topo dgx1 --groups 0-3,4-7", "no collective is given"),
@@ -540,6 +545,8 @@ def test_smt2_goes_to_stdout_or_a_file(tmp_path: Path) -> None:
     assert out.rstrip().endswith("(check-sat)")
     sccl(*arguments, "-o", tmp_path / "p.smt2")
     assert (tmp_path / "p.smt2").read_text() == out
+    assert sccl("solve", *arguments[1:], "--smt2", tmp_path / "q.smt2")[0] == 0
+    assert (tmp_path / "q.smt2").read_text() == out
 
 
 def test_version_and_help() -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import sccl as python
 from sccl.core.bound_consistency import require_at_least_bound
 from sccl.core.outcome import Bound, Measure
-from sccl.core.step_limit import StepLimit
+from sccl.core.step_limit import LimitProof, StepLimit, TimedCut
 from sccl.errors import ContradictionError
 from sccl.prove.bounds.time_cuts import CompletionTimeBound
 from sccl.training.planner import check_bound_holds
@@ -159,3 +159,17 @@ def test_training_plan_below_its_bound_is_a_defect() -> None:
     assert check_bound_holds(replace(plan, bound_ns=plan.period_ns)).gap == 0
     with pytest.raises(ContradictionError, match=r"is 14\.5 us, and .* is 14\.501 us"):
         check_bound_holds(replace(plan, bound_ns=plan.period_ns + 1))
+
+
+def test_limit_names_the_method_of_its_proof() -> None:
+    def limit(*proofs: LimitProof) -> StepLimit:
+        return StepLimit(2, Fraction(1), Fraction(1), proofs)
+
+    place = ("allgather", False, "ring:4", 2, Fraction(1))
+    prices = (((0, 1), 0, Fraction(1)),)
+    cut = TimedCut((0, 3), Fraction(1))
+    assert limit(LimitProof(*place, prices)).method == "packing"
+    assert limit(LimitProof(*place, (), (cut,))).method == "cut"
+    assert limit(LimitProof(*place, prices, (cut,))).method == "cut"
+    assert limit(LimitProof(*place, ())).method == "cut"
+    assert limit().method == "bound"

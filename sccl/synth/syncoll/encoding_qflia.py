@@ -32,8 +32,8 @@ from sccl.core.instance import Instance
 from sccl.core.topology import UNREACHED, distances
 from sccl.errors import TooLargeError
 
-MAX_SENDS = 2**20
-"""Variables of sends up to which pySMT builds the formula in some minutes."""
+MAX_SENDS = 2**18
+"""Limit on variables of sends. pySMT takes 16 s and 1 GB for 196,000 of them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,24 +82,21 @@ class Level:
 
     def record_bound(self, bound: StepLimit | None, seconds: float) -> Level:
         """Return the state after a bound for these steps. None: there is none."""
-        return replace(self.record_limit(bound, seconds, "cut"), has_bound=True, has_limit=False)
+        return replace(self.record_limit(bound, seconds), has_bound=True, has_limit=False)
 
-    def record_limit(
-        self, limit: StepLimit | None, seconds: float, method: str = "packing"
-    ) -> Level:
+    def record_limit(self, limit: StepLimit | None, seconds: float) -> Level:
         """Return the state after the limit, which refutes all candidates below, for any k and C.
 
         Args:
             limit: None: it could not be computed.
             seconds: time it took.
-            method: what proved it.
         """
         level = replace(self, has_limit=True)
         if limit is None:
             return level
         kind = "limit of R/C" if limit.is_exact else "bound on R/C"
         why = f"no algorithm of {limit.steps} steps has R/C below {limit.lower} ({kind})"
-        return level.refute(lambda c: c.cost < limit.lower, why, method, seconds)
+        return level.refute(lambda c: c.cost < limit.lower, why, limit.method, seconds)
 
     def mark_unverified(self, candidate: Candidate, origin: Origin) -> Level:
         """Return the state after an unverified origin claims that a candidate is unsat.

@@ -241,7 +241,7 @@ def resolve_symmetry(topology: Topology, spec: Spec, symmetry: str) -> str:
         for phase in dual.phases_on(topology):
             candidate_groups(
                 phase.topology, dual.spec.at(dual.spec.unit), symmetry
-            )  # complains, if they are none
+            )  # raises if they are none of it
     return "none" if symmetry == "auto" and topology.ranks < _MIN_SYMMETRIC_RANKS else symmetry
 
 

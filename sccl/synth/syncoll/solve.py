@@ -82,13 +82,18 @@ def check_name(name: str) -> str:
     return name
 
 
+def is_asked_alone(solver: str) -> bool:
+    """Return whether a solver answers without bounds, constructions, and the greedy."""
+    return solver in _ASKED_ALONE
+
+
 def check_symmetry(solver: str, symmetry: str) -> None:
     """Check that a solver may be combined with a symmetry.
 
     Raises:
         ParameterError: the solver is asked alone, and the symmetry is for CP-SAT.
     """
-    if solver in _ASKED_ALONE and symmetry not in {"auto", "none"}:
+    if is_asked_alone(solver) and symmetry not in {"auto", "none"}:
         raise ParameterError(
             f"symmetry is {symmetry!r}, but {solver} is asked alone, and CP-SAT searches symmetric "
             "algorithms: leave one of them out"
@@ -140,7 +145,7 @@ def solve(
     """
     spending = EffortMeter(effort or Effort())
     check_name(solver)
-    if solver in _ASKED_ALONE:
+    if is_asked_alone(solver):
         return _ask(instance, solver, spending.effort)
     quick = _refute_by_distance(instance) or _construct(instance, groups)
     if isinstance(quick, Unknown):

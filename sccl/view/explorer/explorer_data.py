@@ -267,7 +267,7 @@ def _frontier_data(
     won = fastest_by_size(points, costs)
     single_classes = [part for item in frontiers if not item.is_multiclass for part in item.classes]
     limits = {limit.steps: limit.lower for part in single_classes for limit in part.limits}
-    said = _restriction_texts(all_classes)
+    said, methods = _restriction_texts(all_classes), _point_methods(all_classes)
     return {
         "topology": topology.name,
         "collective": asked,
@@ -278,6 +278,7 @@ def _frontier_data(
         "fastest": [[members[w.index], w.from_bytes, w.to_bytes] for w in won],
         "cost_note": costs.note,
         "limits": [[steps, str(limits[steps])] for steps in sorted(limits)],
+        "found_by": [[i, methods[shown[i].file]] for i in members if shown[i].file in methods],
         "restricted": [[i, said[shown[i].file]] for i in members if shown[i].file in said],
         "approached": sorted(
             {(s, str(cost)) for part in single_classes for s, cost in part.asymptotic_costs}
@@ -289,6 +290,12 @@ def _frontier_data(
         "class": "" if classes else _claim_class(shown, members, said),
         "summary": " ".join(dict.fromkeys(map(frontier_summary, frontiers))),
     }
+
+
+def _point_methods(parts: Iterable[ClassFrontier]) -> dict[str, str]:
+    """Return the method that made the algorithm of each point, by file."""
+    points = (point for part in parts for point in part.points)
+    return {p.file.name: p.found_by for p in points if p.file and p.found_by}
 
 
 def _restriction_texts(parts: Iterable[ClassFrontier]) -> dict[str, str]:

@@ -107,6 +107,21 @@ def swept(*arguments: object) -> tuple[int, dict[str, Any]]:
     return result.exit_code, found
 
 
+def test_names_of_solvers_in_a_store_are_printed_as_text(path: Path) -> None:
+    question = ("solve", "--collective", "allgather", "--topo", "ring:4", "--chunks", 1,
+                "--steps", 2, "--rounds", 2, "--store", path)  # fmt: skip
+    assert sccl(*question)[0] == 0
+    with closing(sqlite3.connect(path)) as db:
+        ((content,),) = db.execute("SELECT content FROM verdicts").fetchall()
+        hostile = json.dumps(json.loads(content) | {"solver": "[red]\x1b[31mme[/red]"})
+        db.execute("UPDATE verdicts SET content = ?", (hostile,))
+        db.commit()
+    code, text = sccl(*question)
+    assert code == 0
+    assert "[red]" in text
+    assert "\x1b" not in text
+
+
 def test_sweep_proves_nothing_on_the_word_of_a_store_file(path: Path) -> None:
     forged(path)
     code, found = swept("--store", path)

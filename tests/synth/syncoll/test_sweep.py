@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from fractions import Fraction
 from functools import partial
@@ -30,6 +31,7 @@ from sccl.synth.syncoll.sweep import sweep
 from sccl.topo import resolve_topology
 from sccl.topo.degrade import remove_parts
 from sccl.view.completeness import frontier_summary
+from tests.kit.commands import sccl
 
 
 def run(topology: str, collective: str, **covered: int) -> Frontier:
@@ -378,3 +380,18 @@ def test_an_unsat_half_decides_though_the_other_is_unknown() -> None:
     found = solve_question(question, lambda _: next(answers))
     assert isinstance(found, Unsat)
     assert found.seconds == 2.0
+
+
+@pytest.mark.parametrize(
+    ("solver", "method"), [("cpsat", "greedy"), ("z3", "z3 (QF_LIA)"), ("cadical", "cadical")]
+)
+def test_points_and_refutations_name_their_method(solver: str, method: str) -> None:
+    """Z3 and CaDiCaL are asked without the greedy."""
+    code, text = sccl(
+        "pareto", "--collective", "allgather", "--topo", "ring:4", "--solver", solver,
+        "--no-store", "--json",
+    )[:2]  # fmt: skip
+    assert code == 0
+    frontier = json.loads(text)
+    assert {point["found_by"] for point in frontier["points"]} == {method}
+    assert {refuted["refuted_by"] for refuted in frontier["unsat"]} <= {"cut", "packing", method}

@@ -19,7 +19,9 @@ function fastest(frontier, index) {
 function pointTable(frontier, points) {
   const several = frontier.classes.length > 0;
   const met = several ? ["Class", "Optimal in its class"] : ["Optimal in"];
-  const names = ["S", "R", "C", "R/C", ...met, "State", "Fastest for"];
+  const methods = new Map(frontier.found_by);
+  const by = methods.size ? ["Found by"] : [];
+  const names = ["S", "R", "C", "R/C", ...met, "State", ...by, "Fastest for"];
   const rows = points.map(({ index, a }) => {
     const optimal = a.claims
       .map(([word]) => word)
@@ -37,6 +39,7 @@ function pointTable(frontier, points) {
       ...(several ? [frontier.classes[classOf(frontier, index)]?.name ?? "–"] : []),
       optimal.join(" and ") || "–",
       stateOf(frontier, { index, a }),
+      ...(methods.size ? [methods.get(index) ?? "–"] : []),
       fastest(frontier, index),
     ];
     // On narrow screens, where rows are stacked, each cell says its column.
