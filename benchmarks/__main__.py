@@ -173,8 +173,8 @@ def scaling(
     for result in scale.run(families, timeout, times):
         results.append(result)
         record.write(results, len(results) + 1)
-        what = f"{result.spec.topology}, symmetry {result.spec.symmetry}: {result.verdict}"
-        _progress(what, result.seconds)
+        line = f"{result.spec.topology}, symmetry {result.spec.symmetry}: {result.verdict}"
+        _progress(line, result.seconds)
     growth = scale.growth(results)
     record.write(results, len(results), {"seconds_grow_with_ranks_to_the_power": growth})
     out().print(report.scale_table(results, growth))
@@ -229,8 +229,8 @@ def figures(
     for case in cases:
         results.append(figure.measure_case(case))
         record.write(results, len(cases), {"share_of_ideal": means(results)})
-        what = f"{case.figure}, {case.topology}, {case.algorithm}, {case.size_bytes} bytes"
-        err().print(escape(f"{what}: {results[-1].us:,.1f} us, {results[-1].efficiency:.1%}"))
+        line = f"{case.figure}, {case.topology}, {case.algorithm}, {case.size_bytes} bytes"
+        err().print(escape(f"{line}: {results[-1].us:,.1f} us, {results[-1].efficiency:.1%}"))
     out().print(figures_table(results))
 
 
@@ -243,8 +243,8 @@ def growing(timeout: Timeout = TIMEOUT_S, smoke: Smoke = False, output: Output =
     for result in growth.run(smoke=smoke, timeout_s=timeout):
         results.append(result)
         record.write(results, len(results) + 1)
-        what = f"{result.collective} on {result.topology}: {result.verdict}"
-        _progress(what, result.seconds or timeout)
+        line = f"{result.collective} on {result.topology}: {result.verdict}"
+        _progress(line, result.seconds or timeout)
     grows = {name: growth.growth(results, name) for name in ("user_seconds", "memory_mb")}
     record.write(results, len(results), {"grows_with_ranks_to_the_power": grows})
     out().print(report.growth_table(results))
@@ -434,22 +434,22 @@ def steps(
         (training_jobs, training_jobs.jobs_table),
         (training_systems, training_systems.systems_table),
     )
-    known = [part for kind, _ in searches for part in kind.PARTS]
-    known += [*training_costs.PARTS, byte_core.PART]
-    parts = [part for part in known if part.startswith(tuple(only.split(",")))]
+    all_parts = [part for kind, _ in searches for part in kind.PARTS]
+    all_parts += [*training_costs.PARTS, byte_core.PART]
+    parts = [part for part in all_parts if part.startswith(tuple(only.split(",")))]
     if not parts:
-        raise ParameterError(f"only is {only!r}, expected one of {', '.join(known)}")
+        raise ParameterError(f"only is {only!r}, expected one of {', '.join(all_parts)}")
     record = begin("syndicate", check_writable(output), {"only": only, "smoke": smoke}, {})
     results: list[object] = []
     for kind, table in searches:
-        own: list[Any] = []
+        part_results: list[Any] = []
         for result in kind.run([part for part in parts if part in kind.PARTS], smoke=smoke):
-            own.append(result)
-            record.write([*results, *own], len(results) + len(own) + 1)
+            part_results.append(result)
+            record.write([*results, *part_results], len(results) + len(part_results) + 1)
             _progress(result.label, result.seconds)
-        results += own
-        if own:
-            out().print(table(own))
+        results += part_results
+        if part_results:
+            out().print(table(part_results))
     if byte_core.PART in parts and byte is None:
         err().print("ByteScheduler's core is left out (--bytescheduler FOLDER).")
     elif byte_core.PART in parts and byte is not None:
@@ -526,7 +526,7 @@ def collectives(
     output: Output = None,
 ) -> None:
     """Time generated host code and the MPI library's collectives, 1 B to 4 MiB."""
-    found = find_mpi(mpi)
+    mpi_library = find_mpi(mpi)
     ranks, sizes = (
         (runs.SMOKE_RANKS, runs.SMOKE_SIZES) if smoke else (runs.FULL_RANKS, runs.FULL_SIZES)
     )
@@ -534,7 +534,7 @@ def collectives(
     record = begin("collectives", check_writable(output), {"repeat": times, "smoke": smoke}, {})
     results: list[runs.CollectiveResult] = []
     for count in ranks:
-        results += runs.measure(found, count, sizes, times)
+        results += runs.measure(mpi_library, count, sizes, times)
         record.write(results, len(ranks) * len(runs.NAMES))
     out().print(report.collectives_table(results))
 
@@ -557,16 +557,21 @@ def osu(  # noqa: PLR0913, PLR0917 - one parameter per option
 
     A stopped run continues if -o names the same file.
     """
-    found = find_mpi(mpi)
+    mpi_library = find_mpi(mpi)
     counts = (2,) if smoke else tuple(_number(word) for word in ranks.split(","))
     names, times = (osu_runs.SMOKE_NAMES, 1) if smoke else (osu_runs.NAMES, repeat)
-    settings = {"ranks": list(counts), "open_mpi": found.open_mpi, "repeat": times, "smoke": smoke}
+    settings = {
+        "ranks": list(counts),
+        "open_mpi": mpi_library.open_mpi,
+        "repeat": times,
+        "smoke": smoke,
+    }
     results = osu_runs.kept(check_writable(output), settings)
     record = begin("osu", output, settings, {})
     done = {(r.ranks, r.collective) for r in results}
     for count in counts:
         left = [name for name in names if (count, name) not in done]
-        for result in osu_runs.measure(sources, found, count, left, times) if left else ():
+        for result in osu_runs.measure(sources, mpi_library, count, left, times) if left else ():
             results.append(result)
             record.write(results, len(counts) * len(names))
             means = f"{result.speedup:.2f} times, worst {result.slowest:.2f}"
@@ -588,8 +593,8 @@ def codegen(repeat: Repeat = 5, smoke: Smoke = False, output: Output = None) -> 
     record = begin("codegen", check_writable(output), {"repeat": repeat, "smoke": smoke}, {})
     results: list[runs.GenerationResult] = []
     for machine in machines:
-        found = [a for name in runs.NAMES for a in runs.algorithms(machine, name)]
-        results += runs.generation(machine, found, 1 if smoke else repeat)
+        members = [a for name in runs.NAMES for a in runs.algorithms(machine, name)]
+        results += runs.generation(machine, members, 1 if smoke else repeat)
         record.write(results, 3 * len(machines))
     out().print(report.generation_table(results))
 
@@ -608,14 +613,14 @@ def certificates(
 ) -> None:
     """Check certificates, and their DRAT proofs also with drat-trim if it is installed."""
     kept.with_program(drat_trim)
-    found = kept.folders(folder)
+    folders = kept.folders(folder)
     if smoke:
-        found = [path for path in found if any(path.glob("*.drat"))][:1] or found[:1]
+        folders = [path for path in folders if any(path.glob("*.drat"))][:1] or folders[:1]
     record = begin("certificates", check_writable(output), {"smoke": smoke}, {})
     results: list[kept.CertificateResult] = []
-    for result in kept.check(folder, found):
+    for result in kept.check(folder, folders):
         results.append(result)
-        record.write(results, len(found))
+        record.write(results, len(folders))
         _progress(result.name, result.seconds)
     out().print(report.certificates_table(results))
     _leave(kept.verdict(r) for r in results)
@@ -711,9 +716,9 @@ def fuzz(  # noqa: PLR0913, PLR0917 - one parameter per option
     ] = None,
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     samples: Annotated[Path | None, typer.Option(help="Folder of further seed files.")] = None,
-    found: Annotated[Path, typer.Option(help="Folder for inputs on which a reader fails.")] = Path(
-        "fuzz"
-    ),
+    failures: Annotated[
+        Path, typer.Option("--found", help="Folder for inputs on which a reader fails.")
+    ] = Path("fuzz"),
     smoke: Smoke = False,
     output: Output = None,
 ) -> None:
@@ -725,18 +730,20 @@ def fuzz(  # noqa: PLR0913, PLR0917 - one parameter per option
     record = begin("fuzz", check_writable(output), settings, {})
     chosen = [r for r in readers(samples) if r.name.startswith(tuple(reader or [""]))]
     inputs = len(chosen) * fuzzer.TURN // 40 if smoke else inputs
-    campaigns = [fuzzer.campaign(one) for one in chosen]
+    campaigns = [fuzzer.campaign(r) for r in chosen]
     try:
         for done in fuzzer.rounds(campaigns, seed, inputs, seconds):
             if done % (100 * fuzzer.TURN) == 0:
                 err().print(f"{done} inputs")
     finally:
-        results = [fuzzer.result(one) for one in campaigns]
+        results = [fuzzer.result(c) for c in campaigns]
         record.write(results, len(campaigns))
         out().print(report.fuzz_table(results))
-        for failure in (f for one in campaigns for f in one.failures.values()):
-            err().print(escape(f"{failure.reader}: {failure.what}: {fuzzer.keep(found, failure)}"))
-    _leave("failed" if one.failures else "sat" for one in campaigns)
+        for failure in (f for c in campaigns for f in c.failures.values()):
+            err().print(
+                escape(f"{failure.reader}: {failure.outcome}: {fuzzer.keep(failures, failure)}")
+            )
+    _leave("failed" if c.failures else "sat" for c in campaigns)
 
 
 def _chosen(parts: Mapping[str, Sequence[Case]], only: str, *, smoke: bool) -> list[Case]:
@@ -754,8 +761,8 @@ def _chosen(parts: Mapping[str, Sequence[Case]], only: str, *, smoke: bool) -> l
     return cases[:1] if smoke else cases
 
 
-def _progress(what: str, seconds: float) -> None:
-    err().print(f"{escape(what)}: {report.seconds_text(seconds)} s")
+def _progress(line: str, seconds: float) -> None:
+    err().print(f"{escape(line)}: {report.seconds_text(seconds)} s")
 
 
 def _leave(verdicts: Iterable[Verdict]) -> None:

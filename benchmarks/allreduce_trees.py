@@ -65,8 +65,8 @@ def run(specs: Sequence[TreesSpec]) -> Iterator[TreesResult]:
     lp.solve(lp.Model())  # loads the solver, so that the first row's time excludes it
     for spec in specs:
         topology = resolve_topology(spec.topology)
-        every = named_spec("allreduce", topology.ranks)
-        bounds = any_class_bounds(topology, every)
+        allreduce = named_spec("allreduce", topology.ranks)
+        bounds = any_class_bounds(topology, allreduce)
         begin = time.perf_counter()
         (trees,) = tree_frontier(
             topology,
@@ -77,7 +77,7 @@ def run(specs: Sequence[TreesSpec]) -> Iterator[TreesResult]:
         points = {point.steps: point for point in trees.points}
         for limit in trees.limits:
             assert limit.upper is not None
-            proof = any_family_proof(topology, every, bounds, limit.steps, limit.upper)
+            proof = any_family_proof(topology, allreduce, bounds, limit.steps, limit.upper)
             at = points.get(limit.steps)
             written = (at.chunks, at.rounds) if at and at.chunks and at.rounds else None
             values = (proof.bound, limit.lower, limit.upper)

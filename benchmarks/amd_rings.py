@@ -31,10 +31,10 @@ def rings_us(size_bytes: int) -> float:
         size_bytes: Bytes that each rank sends to the others.
     """
     machine = resolve_topology(MACHINE)
-    spec, there = named_spec("allgather", machine.ranks), len(_PATHS[0])
-    rings = [(*path, *(there + rank for rank in reversed(path))) for path in _PATHS]
-    both = [order for ring in rings for order in (ring, ring[::-1])]
-    p = run_in_parallel([ring_allgather(spec, order) for order in both])
+    spec, half = named_spec("allgather", machine.ranks), len(_PATHS[0])
+    rings = [(*path, *(half + rank for rank in reversed(path))) for path in _PATHS]
+    orders = [order for ring in rings for order in (ring, ring[::-1])]
+    p = run_in_parallel([ring_allgather(spec, order) for order in orders])
     messages = Messages.from_steps(p.step, p.chunk, p.src, p.dst, p.reduce)
     clock = Clock.from_topology(machine, -(-size_bytes // p.collective.chunks))
     return simulate(messages, machine, clock).finish_us

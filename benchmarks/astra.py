@@ -90,8 +90,8 @@ def find(binary: Path | None) -> str:
     Raises:
         ParameterError: The program cannot be run.
     """
-    if found := shutil.which(str(binary or NAME)):
-        return found
+    if path := shutil.which(str(binary or NAME)):
+        return path
     where = f"--binary is {str(binary)!r}" if binary else f"no {NAME} on the path"
     raise ParameterError(
         f"{where}, expected a program that can be run: build ASTRA-sim with its analytical backend "
@@ -113,7 +113,7 @@ def measure(cases: Iterable[Case], binary: str) -> Iterator[AstraResult]:
             topology=case.topology.name,
             network=case.network,
             transfers=len(down.link),
-            astra_ns=_of_parts(case, binary),
+            astra_ns=_run_parts(case, binary),
             ours_ns=simulate(case.messages, case.topology, clock).finish,
             rounded_down_ns=down.finish,
             ties=ties(down),
@@ -134,25 +134,25 @@ class Incomplete:
     violation: str
 
 
-def incomplete(whole: Algorithm, binary: str) -> Incomplete:
+def incomplete(algorithm: Algorithm, binary: str) -> Incomplete:
     """Return both times and the first violation of an algorithm without its last send.
 
     Raises:
         ScclError: ASTRA-sim failed.
     """
-    lacking = replace(whole, sends=whole.sends[:-1])
-    messages = as_they_come(Messages.from_algorithm(lacking))
-    case = Case("", Network.PAIRS, whole.topology, 2**16, messages, (messages,))
+    lacking = replace(algorithm, sends=algorithm.sends[:-1])
+    messages = order_by_arrival(Messages.from_algorithm(lacking))
+    case = Case("", Network.PAIRS, algorithm.topology, 2**16, messages, (messages,))
     return Incomplete(
-        case=f"{whole.collective.name} on {whole.topology.name}, {len(lacking.sends)} of "
-        f"{len(whole.sends)} sends",
-        astra_ns=_of_parts(case, binary),
-        ours_ns=simulate(messages, whole.topology, case.clock).finish,
+        case=f"{algorithm.collective.name} on {algorithm.topology.name}, {len(lacking.sends)} of "
+        f"{len(algorithm.sends)} sends",
+        astra_ns=_run_parts(case, binary),
+        ours_ns=simulate(messages, algorithm.topology, case.clock).finish,
         violation=violations(lacking)[0].message,
     )
 
 
-def as_they_come(messages: Messages) -> Messages:
+def order_by_arrival(messages: Messages) -> Messages:
     """Return messages that links serve in the order of arrival, as in the traces."""
     return replace(messages, step=np.full_like(messages.step, -1))
 
@@ -173,15 +173,15 @@ def ties(timeline: Timeline) -> int:
     return len(timeline.link) - int(np.unique(pairs, axis=1).shape[1])
 
 
-def _of_parts(case: Case, binary: str) -> int | None:
+def _run_parts(case: Case, binary: str) -> int | None:
     """Return ASTRA-sim's time for all parts together. None: a rank never ended."""
-    whole = 0
+    total = 0
     for part in case.parts:
         ns = finish_ns(part, case.topology, case.clock, case.network, binary)
         if ns is None:
             return None
-        whole += ns
-    return whole
+        total += ns
+    return total
 
 
 def finish_ns(
@@ -205,9 +205,9 @@ def run_ns(written: WrittenFiles, binary: str, ranks: int) -> int | None:
     with tempfile.TemporaryDirectory(prefix="sccl-astra-") as path:
         for name, content in written.files.items():
             Path(path, name).write_bytes(content)
-        told = shlex.split(written.command.partition(" && ")[2])
+        words = shlex.split(written.command.partition(" && ")[2])
         done = subprocess.run(
-            [binary, *told[1:]],
+            [binary, *words[1:]],
             cwd=path,
             capture_output=True,
             text=True,
@@ -215,7 +215,9 @@ def run_ns(written: WrittenFiles, binary: str, ranks: int) -> int | None:
             timeout=TIMEOUT_S,
         )
     if done.returncode:
-        said = (done.stderr.strip() or done.stdout.strip()).splitlines()
-        raise ScclError(f"{binary} ended with {done.returncode}: {said[-1] if said else 'silent'}")
+        lines = (done.stderr.strip() or done.stdout.strip()).splitlines()
+        raise ScclError(
+            f"{binary} ended with {done.returncode}: {lines[-1] if lines else 'silent'}"
+        )
     ends = [int(cycles) for _, cycles in _FINISHED.findall(done.stdout)]
     return max(ends) if len(ends) == ranks else None

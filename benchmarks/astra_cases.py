@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 from msgspec import convert
 
-from benchmarks.astra import Case, as_they_come
+from benchmarks.astra import Case, order_by_arrival
 from benchmarks.astra_traces import Network
 from benchmarks.collectives import algorithms
 from sccl.collectives import named_spec
@@ -50,28 +50,28 @@ Made: TypeAlias = Pattern | Algorithm
 
 def cases(*, smoke: bool) -> Iterator[Case]:
     """Yield the cases, or a few for a smoke test. Each without releases also comes without ties."""
-    for case in _few() if smoke else _all():
+    for case in _smoke_cases() if smoke else _all_cases():
         yield case
         if case.parts == (case.messages,) and not case.messages.release.any():
-            yield told_apart(case)
+            yield separate_arrivals(case)
 
 
-def _few() -> Iterator[Case]:
-    yield from _rings((4,))
-    yield from _switched((4,))
+def _smoke_cases() -> Iterator[Case]:
+    yield from _ring_cases((4,))
+    yield from _switch_cases((4,))
 
 
-def _all() -> Iterator[Case]:
-    yield from _rings((4, 8, 16, 64))
-    yield from _switched((8, 16))
-    yield from _rounded()
-    yield from _found()
-    yield from _classical()
-    yield from _matched()
-    yield from _crowded()
+def _all_cases() -> Iterator[Case]:
+    yield from _ring_cases((4, 8, 16, 64))
+    yield from _switch_cases((8, 16))
+    yield from _rounding_cases()
+    yield from _sweep_cases()
+    yield from _classical_cases()
+    yield from _tacos_cases()
+    yield from _traffic_cases()
 
 
-def told_apart(case: Case) -> Case:
+def separate_arrivals(case: Case) -> Case:
     """Return a case in which two chunks rarely reach a link at once.
 
     Sizes are larger and all differ. The first sends of each rank are released a microsecond apart.
@@ -91,36 +91,38 @@ def told_apart(case: Case) -> Case:
     return Case(name, case.network, case.topology, tuple(sizes.tolist()), apart, (apart,))
 
 
-def _rings(counts: tuple[int, ...]) -> Iterator[Case]:
+def _ring_cases(counts: tuple[int, ...]) -> Iterator[Case]:
     """Yield allgathers and allreduces around rings, on the routes of ASTRA-sim."""
     for ranks in counts:
         machine = priced(resolve_topology(f"ring:{ranks}"))
         for collective in ("allgather", "allreduce"):
             made = _baseline("ring", collective, machine)
-            yield from _both_ways(f"{collective}, ring", machine, made, Network.RING)
+            yield from _with_and_without_barriers(
+                f"{collective}, ring", machine, made, Network.RING
+            )
 
 
-def _switched(counts: tuple[int, ...]) -> Iterator[Case]:
+def _switch_cases(counts: tuple[int, ...]) -> Iterator[Case]:
     """Yield classical algorithms through a store-and-forward switch."""
     chosen = (("ring", "allgather"), ("direct", "alltoall"), ("halving-doubling", "allreduce"))
     for ranks in counts:
         for name, collective in chosen:
             made = _baseline(name, collective, priced(resolve_topology(f"full:{ranks}")))
-            yield _pipelined(f"{collective}, {name}", storing(ranks), made, Network.SWITCH)
+            yield _pipelined_case(f"{collective}, {name}", storing(ranks), made, Network.SWITCH)
 
 
-def _rounded() -> Iterator[Case]:
+def _rounding_cases() -> Iterator[Case]:
     """Yield cases with fractional nanoseconds: odd sizes, and a bandwidth in GiB per second."""
     ring, machine = priced(resolve_topology("ring:8")), ring_of_eight()
     around, best = _baseline("ring", "allgather", ring), best_around(machine)
     for size in (1_000, 65_536, 2**20 + 1):
-        yield _pipelined("allgather, ring", ring, around, Network.RING, size)
+        yield _pipelined_case("allgather, ring", ring, around, Network.RING, size)
     for per_rank in (131_072, 1_048_576):
-        what = "allgather (2, 4, 7), 50 GiB/s"
-        yield from _both_ways(what, machine, best, Network.RING, per_rank // 2)
+        name = "allgather (2, 4, 7), 50 GiB/s"
+        yield from _with_and_without_barriers(name, machine, best, Network.RING, per_rank // 2)
 
 
-def _found() -> Iterator[Case]:
+def _sweep_cases() -> Iterator[Case]:
     """Yield the algorithms of sweeps."""
     for name, collective in (
         ("ring:8", "allgather"),
@@ -129,12 +131,14 @@ def _found() -> Iterator[Case]:
         ("hypercube:3", "allgather"),
         ("torus:3x3", "allreduce"),
     ):
-        for found in algorithms(name, collective):
-            numbers = (found.collective.chunks, found.steps, found.rounds)
-            yield from _both_ways(f"{collective} {numbers}", priced(found.topology), found)
+        for algorithm in algorithms(name, collective):
+            numbers = (algorithm.collective.chunks, algorithm.steps, algorithm.rounds)
+            yield from _with_and_without_barriers(
+                f"{collective} {numbers}", priced(algorithm.topology), algorithm
+            )
 
 
-def _classical() -> Iterator[Case]:
+def _classical_cases() -> Iterator[Case]:
     """Yield classical algorithms on pairs of ranks, and over the links of other machines."""
     for name, collective, where in (
         ("direct", "allgather", "full:8"),
@@ -151,15 +155,15 @@ def _classical() -> Iterator[Case]:
         ("double-binary-tree", "allreduce", "mesh:4x4"),
     ):
         machine = priced(resolve_topology(where))
-        yield from _both_ways(
+        yield from _with_and_without_barriers(
             f"{collective}, {name}", machine, _baseline(name, collective, machine)
         )
     odd = priced(resolve_topology("ring:9"))
     direct = _baseline("direct", "alltoall", odd)
-    yield _pipelined("alltoall, direct", odd, direct, Network.RING)
+    yield _pipelined_case("alltoall, direct", odd, direct, Network.RING)
 
 
-def _matched() -> Iterator[Case]:
+def _tacos_cases() -> Iterator[Case]:
     """Yield schedules of TACOS, at their times and as soon as possible."""
     for name, collective, size in (
         ("ring:8", "allgather", KB),
@@ -173,25 +177,25 @@ def _matched() -> Iterator[Case]:
         machine = priced(resolve_topology(name), alpha_us=1.0)
         schedule = make_schedule(machine, collective, size)
         rows = Messages.from_schedule(schedule)
-        none = np.zeros_like(rows.release)
-        timed = replace(rows, release=rows.release * schedule.tick_ps // 1000, at_least=none)
-        for what, messages in (
+        zeros = np.zeros_like(rows.release)
+        timed = replace(rows, release=rows.release * schedule.tick_ps // 1000, at_least=zeros)
+        for timing, messages in (
             ("at its times", timed),
-            ("as soon as possible", replace(timed, release=none)),
+            ("as soon as possible", replace(timed, release=zeros)),
         ):
-            yield _traffic(f"{collective}, TACOS, {what}", machine, messages, size=size)
+            yield _traffic_case(f"{collective}, TACOS, {timing}", machine, messages, size=size)
 
 
-def _crowded() -> Iterator[Case]:
+def _traffic_cases() -> Iterator[Case]:
     """Yield traffic: many chunks for one link or port, sizes of all kinds, several collectives."""
     ring = priced(resolve_topology("ring:9"))
     many = Messages.from_steps([0] * 20, range(20), [0] * 20, [4] * 20)
-    yield _traffic("20 chunks from 0 to 4", ring, many, Network.RING)
+    yield _traffic_case("20 chunks from 0 to 4", ring, many, Network.RING)
     gathered = Messages.from_steps([0] * 7, range(7), range(1, 8), [0] * 7)
-    yield _traffic("all to rank 0", storing(8), gathered, Network.SWITCH)
+    yield _traffic_case("all to rank 0", storing(8), gathered, Network.SWITCH)
     both = (_baseline("ring", "allgather", ring), _baseline("direct", "alltoall", ring))
     at_once = concatenate([_messages(made, StepAlignment.PIPELINED) for made in both])
-    yield _traffic("allgather and alltoall at once", ring, at_once, Network.RING)
+    yield _traffic_case("allgather and alltoall at once", ring, at_once, Network.RING)
     for network, machine in (
         (Network.RING, ring),
         (Network.PAIRS, priced(resolve_topology("full:8"))),
@@ -199,7 +203,7 @@ def _crowded() -> Iterator[Case]:
     ):
         for seed in range(4):
             messages, sizes = _random(machine.ranks, seed)
-            yield _traffic(f"random traffic {seed}", machine, messages, network, sizes)
+            yield _traffic_case(f"random traffic {seed}", machine, messages, network, sizes)
 
 
 def priced(topology: Topology, gb_per_s: float = GB_PER_S, alpha_us: float = ALPHA_US) -> Topology:
@@ -221,35 +225,37 @@ def storing(ranks: int) -> Topology:
     return Topology(f"switch:{ranks}", ranks, links, ALPHA_US, GB_PER_S, switches=(switch,))
 
 
-def _both_ways(
-    what: str, machine: Topology, made: Made, network: Network = Network.PAIRS, size: int = KB
+def _with_and_without_barriers(
+    name: str, machine: Topology, made: Made, network: Network = Network.PAIRS, size: int = KB
 ) -> Iterator[Case]:
     """Yield an algorithm with barriers between its steps, and pipelined."""
     steps = _messages(made, StepAlignment.BARRIER)
-    yield Case(f"{what}, barriers", network, machine, size, steps, _apart(steps))
-    yield _pipelined(f"{what}, pipelined", machine, made, network, size)
+    yield Case(f"{name}, barriers", network, machine, size, steps, _apart(steps))
+    yield _pipelined_case(f"{name}, pipelined", machine, made, network, size)
 
 
-def _pipelined(what: str, machine: Topology, made: Made, network: Network, size: int = KB) -> Case:
-    return _traffic(what, machine, _messages(made, StepAlignment.PIPELINED), network, size)
+def _pipelined_case(
+    name: str, machine: Topology, made: Made, network: Network, size: int = KB
+) -> Case:
+    return _traffic_case(name, machine, _messages(made, StepAlignment.PIPELINED), network, size)
 
 
-def _traffic(
-    what: str,
+def _traffic_case(
+    name: str,
     machine: Topology,
     messages: Messages,
     network: Network = Network.PAIRS,
     size: int | tuple[int, ...] = KB,
 ) -> Case:
-    return Case(what, network, machine, size, messages, (messages,))
+    return Case(name, network, machine, size, messages, (messages,))
 
 
 def _messages(made: Made, stepping: StepAlignment) -> Messages:
     if isinstance(made, Algorithm):
-        return as_they_come(Messages.from_algorithm(made, stepping))
+        return order_by_arrival(Messages.from_algorithm(made, stepping))
     columns = (made.step, made.chunk, made.src, made.dst, made.reduce)
     steps = Messages.from_steps(*columns, stepping=stepping)
-    return as_they_come(replace(steps, num_chunks=made.collective.num_chunks))
+    return order_by_arrival(replace(steps, num_chunks=made.collective.num_chunks))
 
 
 def _apart(messages: Messages) -> tuple[Messages, ...]:
@@ -294,10 +300,10 @@ def make_schedule(
     request = Request(machine, spec, size * parts)
     planner = registry.load(synthesizer)
     options = convert({"alpha": str(AlphaModel.TRAVELS)}, planner.Options)
-    found = registry.plan(planner, request, options, Effort(SCHEDULE_SECONDS))
-    if not isinstance(found, Solution) or not isinstance(found.plan, Schedule):
+    solution = registry.plan(planner, request, options, Effort(SCHEDULE_SECONDS))
+    if not isinstance(solution, Solution) or not isinstance(solution.plan, Schedule):
         raise ScclError(f"no schedule of {collective} on {machine.name}")
-    return found.plan
+    return solution.plan
 
 
 def _random(ranks: int, seed: int) -> tuple[Messages, tuple[int, ...]]:
@@ -305,5 +311,5 @@ def _random(ranks: int, seed: int) -> tuple[Messages, tuple[int, ...]]:
     random = np.random.default_rng(seed)
     step, chunk, src, hop = (random.integers(0, end, 100) for end in (6, 20, ranks, ranks - 1))
     rows = np.unique(np.stack((step, chunk, src, (src + hop + 1) % ranks)), axis=1)
-    messages = as_they_come(replace(Messages.from_steps(*rows), num_chunks=20))
+    messages = order_by_arrival(replace(Messages.from_steps(*rows), num_chunks=20))
     return messages, tuple((random.integers(20, 20_000, 20) * 50).tolist())

@@ -92,14 +92,14 @@ def cases(*, smoke: bool, ns3: bool) -> Iterator[ExportedCase]:
     chunks = CHUNKS[:1] if smoke else CHUNKS
     for machine, network, k in _machines(smoke=smoke, ns3=ns3):
         for collective in COLLECTIVES[:1] if smoke else COLLECTIVES:
-            for found in algorithms(machine, collective, k):
+            for algorithm in algorithms(machine, collective, k):
                 for chunk in chunks:
-                    yield ExportedCase(_point(found), found, network, chunk)
+                    yield ExportedCase(_point(algorithm), algorithm, network, chunk)
     ranks = 4 if smoke else 8
     direct = [a for name in COLLECTIVES for a in algorithms(f"full:{ranks}", name)]
-    for found in (_turning(ranks), *direct):
+    for algorithm in (_turning(ranks), *direct):
         for chunk in chunks:
-            yield ExportedCase(_point(found), _stored(found, chunk), "auto", chunk)
+            yield ExportedCase(_point(algorithm), _stored(algorithm, chunk), "auto", chunk)
     for machine in ("mesh:2x2",) if smoke else SCHEDULED:
         for synthesizer, collective in product(("tacos", "teccl"), COLLECTIVES):
             schedule = make_schedule(
@@ -137,12 +137,12 @@ def _turning(ranks: int) -> Algorithm:
     return require_valid(made, "the allgather around a ring")
 
 
-def _stored(found: Algorithm, chunk: int) -> Schedule:
+def _stored(algorithm: Algorithm, chunk: int) -> Schedule:
     """Return the schedule of an algorithm whose sends pass a switch that stores chunks."""
-    machine = storing(found.topology.ranks)
-    messages = Messages.from_algorithm(found)
+    machine = storing(algorithm.topology.ranks)
+    messages = Messages.from_algorithm(algorithm)
     clock = Clock.from_topology(machine, chunk, tick_ps=1000)
-    return simulate(messages, machine, clock).schedule(found.collective)
+    return simulate(messages, machine, clock).schedule(algorithm.collective)
 
 
 def measure(case: ExportedCase, binary: str) -> ExportedResult:
@@ -153,9 +153,11 @@ def measure(case: ExportedCase, binary: str) -> ExportedResult:
     """
     ns3 = case.network == "ns3"
     form = formats.load("astra-sim")
-    told = [f"network={case.network}", *(["awaiting=step"] if ns3 else ())]
+    settings = [f"network={case.network}", *(["awaiting=step"] if ns3 else ())]
     size = case.chunk_bytes * case.plan.collective.chunks
-    written = form.write([SizedPlan("plan", case.plan, size_bytes=size)], parse_options(form, told))
+    written = form.write(
+        [SizedPlan("plan", case.plan, size_bytes=size)], parse_options(form, settings)
+    )
     machine = case.plan.topology
     if isinstance(case.plan, Schedule):
         messages, clock = Messages.from_schedule(case.plan), case.plan.clock

@@ -35,13 +35,13 @@ class StepCase:
     """A model whose step is planned.
 
     Attributes:
-        told: Parameters of the model's family.
-        preset: Name of a published job whose parameters ``told`` overrides. Empty: none.
+        parameters: Parameters of the model's family.
+        preset: Name of a published job whose parameters ``parameters`` overrides. Empty: none.
     """
 
     name: str
     family: str
-    told: Mapping[str, Any]
+    parameters: Mapping[str, Any]
     preset: str = ""
 
 
@@ -100,7 +100,7 @@ def measure(case: StepCase, binary: str) -> StepResult:
     Raises:
         ScclError: ASTRA-sim failed.
     """
-    workload = generate_workload(case.family, case.told, case.preset or None).workload
+    workload = generate_workload(case.family, case.parameters, case.preset or None).workload
     plan = plan_training(workload, resolve_fabric(FABRIC), PlanSettings(search="fifo")).plan
     timeline = simulate_timeline(plan)
     stepped = VerifiedTrainingPlan(
@@ -131,8 +131,8 @@ def _is_alike(plan: TrainingPlan, timeline: StepTimeline) -> bool:
     workload = plan.workload
     streams = {(op.role, op.stream) for op in workload.computation()}
     sends = any(op.collective == "broadcast" for op in workload.collectives())
-    own = sorted((s for s in timeline.spans if s.iteration == 0), key=lambda s: s.start_ns)
-    calls = [span for span in own if not span.computes]
+    spans = sorted((s for s in timeline.spans if s.iteration == 0), key=lambda s: s.start_ns)
+    calls = [span for span in spans if not span.computes]
     until: dict[str, int] = {}
     for span in calls:
         if any(end > span.start_ns for op, end in until.items() if op != span.op):

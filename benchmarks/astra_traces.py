@@ -66,7 +66,7 @@ def folder(messages: Messages, topology: Topology, clock: Clock, network: Networ
     if network is Network.PAIRS:
         hops = _over_links(messages, topology, clock)
     else:
-        hops = _as_they_are(messages, clock)
+        hops = _between_ranks(messages, clock)
     wired = AnalyticalNetwork(network.value, topology.ranks, *_cost(topology))
     return build_custom_collective(
         "allgather", 1, _files(hops, topology.ranks), analytical_backend(wired)
@@ -84,7 +84,7 @@ def _cost(topology: Topology) -> tuple[float, float]:
     return costs.pop()
 
 
-def _as_they_are(messages: Messages, clock: Clock) -> list[_Hop]:
+def _between_ranks(messages: Messages, clock: Clock) -> list[_Hop]:
     """Return the messages from rank to rank."""
     waits, size = _waits(messages), _sizes(messages, clock)
     releases = _releases(messages, clock)
@@ -94,13 +94,13 @@ def _as_they_are(messages: Messages, clock: Clock) -> list[_Hop]:
 
 def _over_links(messages: Messages, topology: Topology, clock: Clock) -> list[_Hop]:
     """Return a hop for each link on the route of each message, with ascending tags."""
-    ways = find_routes(topology, messages.src, messages.dst)
+    routes = find_routes(topology, messages.src, messages.dst)
     waits, size = _waits(messages), _sizes(messages, clock)
     releases = _releases(messages, clock)
-    first = np.concatenate(([0], np.cumsum(np.diff(ways.first)[ways.route]))).tolist()
+    first = np.concatenate(([0], np.cumsum(np.diff(routes.first)[routes.route]))).tolist()
     hops: list[_Hop] = []
-    for i, of in enumerate(ways.route.tolist()):
-        links = ways.link[ways.first[of] : ways.first[of + 1]].tolist()
+    for i, of in enumerate(routes.route.tolist()):
+        links = routes.link[routes.first[of] : routes.first[of + 1]].tolist()
         before, release = tuple(first[m + 1] - 1 for m in waits[i]), releases[i]
         for tag, link in enumerate(links, first[i]):
             src, dst = topology.links[link].edge
@@ -145,12 +145,12 @@ def _files(hops: list[_Hop], ranks: int) -> list[bytes]:
     """
     nodes: list[list[Node]] = [[] for _ in range(ranks)]
     for hop in hops:
-        number, said = 3 * hop.tag, {"comm_size": hop.size, "comm_tag": hop.tag}
+        number, attributes = 3 * hop.tag, {"comm_size": hop.size, "comm_tag": hop.tag}
         after = tuple(3 * tag for tag in hop.after)
         if hop.release_us:
             nodes[hop.src].append(Node(number + 2, NodeKind.COMPUTE, micros=hop.release_us))
             after = (*after, number + 2)
-        sent, received = said | {"comm_dst": hop.dst}, said | {"comm_src": hop.src}
+        sent, received = attributes | {"comm_dst": hop.dst}, attributes | {"comm_src": hop.src}
         nodes[hop.src].append(Node(number + 1, NodeKind.SEND, after, attributes=sent))
         nodes[hop.dst].append(Node(number, NodeKind.RECEIVE, attributes=received))
-    return [encode_trace(own or [Node(0, NodeKind.COMPUTE)]) for own in nodes]
+    return [encode_trace(trace or [Node(0, NodeKind.COMPUTE)]) for trace in nodes]

@@ -86,24 +86,24 @@ def folders(root: Path) -> list[Path]:
     Raises:
         InputError: There is no certificate.
     """
-    found = sorted(path.parent for path in root.rglob(CLAIMS))
-    if not found:
+    certificates = sorted(path.parent for path in root.rglob(CLAIMS))
+    if not certificates:
         raise InputError(f"{root} holds no certificate: expected folders with a {CLAIMS}")
-    return found
+    return certificates
 
 
-def check(root: Path, found: Sequence[Path]) -> Iterator[CertificateResult]:
+def check(root: Path, certificates: Sequence[Path]) -> Iterator[CertificateResult]:
     """Yield the result and the time of checking each folder."""
-    for folder in found:
+    for folder in certificates:
         begin = time.perf_counter()
         states: Counter[str] = Counter(verdict.state for verdict in check_folder(folder))
         seconds = time.perf_counter() - begin
-        proofs = tuple(_proof(path) for path in sorted(folder.glob("*.drat")))
+        proofs = tuple(_check_proof(path) for path in sorted(folder.glob("*.drat")))
         name = folder.relative_to(root).as_posix()
         yield CertificateResult(name, dict(states), seconds, proofs)
 
 
-def _proof(path: Path) -> ProofResult:
+def _check_proof(path: Path) -> ProofResult:
     formula = path.with_suffix(".cnf")
     begin = time.perf_counter()
     try:

@@ -72,7 +72,7 @@ def algorithms(topology: str, collective: str, k: int = 1) -> list[Algorithm]:
         effort=syncoll_solve.Effort(60.0, 0),
     )
     spec = named_spec(collective, machine.ranks)
-    found = sweep(
+    frontier = sweep(
         machine,
         spec,
         solve,
@@ -80,7 +80,7 @@ def algorithms(topology: str, collective: str, k: int = 1) -> list[Algorithm]:
         covered=SweepRange(k=k),
         limits=PackingLimits,
     )
-    return [expand_algorithm(point.algorithm) for point in found.points if point.algorithm]
+    return [expand_algorithm(point.algorithm) for point in frontier.points if point.algorithm]
 
 
 def measure(mpi: Mpi, ranks: int, sizes: tuple[int, int], repeat: int) -> list[CollectiveResult]:
@@ -88,10 +88,10 @@ def measure(mpi: Mpi, ranks: int, sizes: tuple[int, int], repeat: int) -> list[C
 
     The generator sets the switch points. Nothing is tuned to this run.
     """
-    found = [a for name in NAMES for a in algorithms(f"full:{ranks}", name)]
+    bundle = [a for name in NAMES for a in algorithms(f"full:{ranks}", name)]
     with tempfile.TemporaryDirectory(prefix="sccl-bench-") as folder:
         directory = Path(folder) / "project"
-        write_project(directory, generate(found, "host"))
+        write_project(directory, generate(bundle, "host"))
         project = load_project(directory)
         build_project(project, mpi)
         timings = list(time_projects([project], mpi, TimingTrial(sizes, repeat, against_mpi=True)))
@@ -131,16 +131,16 @@ class GenerationResult:
     seconds: float
 
 
-def generation(bundle: str, found: list[Algorithm], repeat: int) -> list[GenerationResult]:
+def generation(bundle: str, members: list[Algorithm], repeat: int) -> list[GenerationResult]:
     """Return the median time of each target for some algorithms."""
     results = []
     for target in targets():
         seconds = []
         for _ in range(repeat):
             begin = time.perf_counter()
-            files = generate(found, target)
+            files = generate(members, target)
             seconds.append(time.perf_counter() - begin)
         size = sum(len(text) for text in files.values()) // 1000
-        sends = sum(len(a.sends) for a in found)
+        sends = sum(len(a.sends) for a in members)
         results.append(GenerationResult(bundle, target, sends, size, statistics.median(seconds)))
     return results

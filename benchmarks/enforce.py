@@ -204,13 +204,13 @@ class JobLab:
         first = batch[0]
         with tempfile.TemporaryDirectory(prefix="sccl-benchmark-") as name:
             folder, runs = Path(name), []
-            claims = [self._planned(case, _folder(folder, k)) for k, case in enumerate(batch)]
+            claims = [self._plan(case, _folder(folder, k)) for k, case in enumerate(batch)]
             for k, case in enumerate(batch):
                 script = folder / str(k) / "script.json"
-                told = {SCRIPT: str(script)} if case.search and len(batch) > 1 else {}
-                runs.append(_run(case, folder / str(k), told))
+                environment = {SCRIPT: str(script)} if case.search and len(batch) > 1 else {}
+                runs.append(_run(case, folder / str(k), environment))
                 if case.part == "switches":
-                    runs[-1]["words"] += self._committing(case, folder)
+                    runs[-1]["words"] += self._commit_command(case, folder)
             if first.search:
                 plan = folder / "0" / "plan.json" if len(batch) == 1 else None
                 self._start(first, folder, runs, plan=plan)
@@ -220,24 +220,24 @@ class JobLab:
                 [json.loads(f.read_text()) for f in sorted((folder / str(k)).glob("rank-*.json"))]
                 for k in range(len(batch))
             ]
-        found: list[Result] = []
-        for case, own, claimed in zip(batch, ranks, claims, strict=True):
+        results: list[Result] = []
+        for case, rows, claimed in zip(batch, ranks, claims, strict=True):
             if case.job == "calls":
-                found += _overhead(case, own)
+                results += _overhead(case, rows)
             elif case.part == "switches":
-                found.append(switches(case, own[0]))
+                results.append(switches(case, rows[0]))
             else:
-                found.append(_result(case, own, claimed))
-        return found
+                results.append(_result(case, rows, claimed))
+        return results
 
-    def _committing(self, case: EnforceCase, folder: Path) -> list[str]:
+    def _commit_command(self, case: EnforceCase, folder: Path) -> list[str]:
         """Return the command that commits another plan and the job's own in turns while it runs."""
-        self._planned(replace(case, search="lifo"), _folder(folder, 1))
+        self._plan(replace(case, search="lifo"), _folder(folder, 1))
         plans = [str(folder / str(k) / "plan.json") for k in (1, 0)]
         words = [str(self._python), "-m", "benchmarks.jobs.committing", "STORE", str(SWITCHES)]
         return [*words, *plans]
 
-    def _planned(self, case: EnforceCase, folder: Path) -> float | None:
+    def _plan(self, case: EnforceCase, folder: Path) -> float | None:
         """Plan a job, and return its claimed period in milliseconds. None: it has no plan."""
         if not case.search:
             return None
@@ -264,8 +264,8 @@ class JobLab:
         if (case.job, case.small) in self._recorded:
             self._start(case, folder, runs)
             return
-        own = replace(case, way="recorded", steps=5)
-        runs = [*runs, _run(own, _folder(folder, len(runs)), {})]
+        recording = replace(case, way="recorded", steps=5)
+        runs = [*runs, _run(recording, _folder(folder, len(runs)), {})]
         recorded = self._start(case, folder, runs, record=folder / "w.json")
         assert recorded is not None
         self._recorded[case.job, case.small] = recorded.read.workload
@@ -282,12 +282,12 @@ class JobLab:
         """Start runs of jobs as their user would."""
         (folder / "runs.json").write_text(json.dumps(runs))
         try:
-            return run_under_plan(self._words(case, folder), plan, record, aside=True)
+            return run_under_plan(self._start_command(case, folder), plan, record, aside=True)
         except ToolError as error:
-            said = " ".join((folder / "stderr").read_text(errors="replace").split())[-300:]
-            raise ToolError(f"{case.job}, {case.way}: {error}: {said}") from error
+            output = " ".join((folder / "stderr").read_text(errors="replace").split())[-300:]
+            raise ToolError(f"{case.job}, {case.way}: {error}: {output}") from error
 
-    def _words(self, case: EnforceCase, folder: Path) -> list[str]:
+    def _start_command(self, case: EnforceCase, folder: Path) -> list[str]:
         """Return the command that starts the runs of a folder, with their output in the folder."""
         free = ["--by", "bucket"] if _is_free(case) else []
         paths = os.pathsep.join([str(ROOT), sysconfig.get_path("purelib")])
@@ -308,29 +308,29 @@ def batches(cases: Sequence[EnforceCase]) -> list[list[EnforceCase]]:
     A batch has cases without a plan, or claims over the same channels. Batches save time, because
     four processes take longer to load torch than most cases take for their steps.
     """
-    found: dict[object, list[EnforceCase]] = {}
+    groups: dict[object, list[EnforceCase]] = {}
     for number, case in enumerate(cases):
         shared = not case.search or case.part == "claims"
         key = (case.part, case.channels, bool(case.search)) if shared else number
-        found.setdefault(key, []).append(case)
-    return list(found.values())
+        groups.setdefault(key, []).append(case)
+    return list(groups.values())
 
 
-def _run(case: EnforceCase, folder: Path, told: dict[str, str]) -> dict[str, Any]:
+def _run(case: EnforceCase, folder: Path, environment: dict[str, str]) -> dict[str, Any]:
     """Return the start of a job: only its backend's name and gloo's interfaces differ."""
     interfaces = "fast,slow" if case.way == BOTH else "lo" if _is_free(case) else "fast"
     backend = "gloo" if case.way in (GLOO, BOTH) else "sccl"
     return {
         "job": case.job,
         "words": [backend, str(case.steps), str(folder), *(["small"] if case.small else [])],
-        "environment": {"GLOO_SOCKET_IFNAME": interfaces, **told},
+        "environment": {"GLOO_SOCKET_IFNAME": interfaces, **environment},
     }
 
 
 def _folder(folder: Path, number: int) -> Path:
-    own = folder / str(number)
-    own.mkdir()
-    return own
+    subfolder = folder / str(number)
+    subfolder.mkdir()
+    return subfolder
 
 
 def _is_free(case: EnforceCase) -> bool:
@@ -361,7 +361,7 @@ def _result(
         median(periods),
         tuple(periods),
         1e3 * fmean(worked),
-        tuple(repr(fmean(own)) for own in zip(*(r["losses"] for r in ranks), strict=True)),
+        tuple(repr(fmean(losses)) for losses in zip(*(r["losses"] for r in ranks), strict=True)),
         repr(sum(sum(r["sums"]) for r in ranks)),
         os.getloadavg()[0],
     )

@@ -88,25 +88,31 @@ def run(samples: Path | None, *, smoke: bool) -> Iterator[FilesResult]:
         if not smoke:
             pod = Path(folder, "pod.yaml")
             pod.write_text(_POD)
-            yield _of("read infragraph, 1,024 GPUs", POD_S, [("pod", _imported(pod, "infragraph"))])
+            yield _slowest(
+                "read infragraph, 1,024 GPUs", POD_S, [("pod", _time_import(pod, "infragraph"))]
+            )
         yield from _written(Path(folder), smoke=smoke)
 
 
 def _read(folder: Path, samples: Path | None) -> Iterator[FilesResult]:
-    found: dict[str, list[Path]] = {}
+    files: dict[str, list[Path]] = {}
     for name in importers.importer_names():
         example = folder / f"{name}.txt"
         example.write_text(importers.load_importer(name).EXAMPLE)
-        found[name] = [example]
+        files[name] = [example]
     for path in sorted(samples.rglob("*")) if samples else ():
-        if path.is_file() and path.stat().st_size <= importers.MAX_BYTES and (name := _kind(path)):
-            found[name].append(path)
-    for name, paths in found.items():
-        runs = [(path.name, _imported(path, name)) for path in paths]
-        yield _of(f"read {name}", SAMPLE_S, runs)
+        if (
+            path.is_file()
+            and path.stat().st_size <= importers.MAX_BYTES
+            and (name := _detect_format(path))
+        ):
+            files[name].append(path)
+    for name, paths in files.items():
+        runs = [(path.name, _time_import(path, name)) for path in paths]
+        yield _slowest(f"read {name}", SAMPLE_S, runs)
 
 
-def _kind(path: Path) -> str:
+def _detect_format(path: Path) -> str:
     """Return the format of a file, or an empty string if no reader takes it as a machine."""
     try:
         text = importers.decode_text(path.read_bytes(), path.name)
@@ -115,7 +121,7 @@ def _kind(path: Path) -> str:
         return ""
 
 
-def _imported(path: Path, name: str) -> Run:
+def _time_import(path: Path, name: str) -> Run:
     return measure("topo", "import", str(path), "--format", name, "--json")
 
 
@@ -130,17 +136,17 @@ def _written(folder: Path, *, smoke: bool) -> Iterator[FilesResult]:
         for form in map(formats.load, ("csv",) if smoke else formats.names()):
             if form.TAKES:
                 taken = plans[:1] if form.NAME in _NO_ALLTOALL else plans
-                runs = [(path.stem, _exported(path, form.NAME, ranks)) for path in taken]
-                yield _of(f"write {form.NAME}, {ranks} ranks", EXPORT_S[ranks], runs)
+                runs = [(path.stem, _time_export(path, form.NAME, ranks)) for path in taken]
+                yield _slowest(f"write {form.NAME}, {ranks} ranks", EXPORT_S[ranks], runs)
 
 
-def _exported(path: Path, name: str, ranks: int) -> Run:
+def _time_export(path: Path, name: str, ranks: int) -> Run:
     with tempfile.TemporaryDirectory() as folder:
         sized = ("--size", f"{ranks}MB") if formats.load(name).BY_SIZE else ()
         words = ("--format", name, *sized, "-o", str(Path(folder, "out")))
         return measure("export", str(path), *words)
 
 
-def _of(what: str, target: float, runs: list[tuple[str, Run]]) -> FilesResult:
+def _slowest(action: str, target: float, runs: list[tuple[str, Run]]) -> FilesResult:
     name, slowest = max(runs, key=lambda pair: pair[1].user_seconds)
-    return FilesResult(what, len(runs), target, name, slowest.seconds, slowest.user_seconds)
+    return FilesResult(action, len(runs), target, name, slowest.seconds, slowest.user_seconds)

@@ -64,14 +64,14 @@ def sweep(spec: FrontierSpec, repeat: int) -> FrontierResult:
         done = measure("pareto", *options, "--no-store", "--json")
         runs.append(done.seconds)
         text = done.text
-    found = json.loads(text)
-    kept = ("chunks", "steps", "rounds", "proved")
+    document = json.loads(text)
+    fields = ("chunks", "steps", "rounds", "proved")
     return FrontierResult(
         spec=spec,
-        points=tuple(FoundPoint(**{name: p[name] for name in kept}) for p in found["points"]),
-        refuted=len(found["unsat"]),
-        open=len(found["open"]),
-        complete=found["complete"],
+        points=tuple(FoundPoint(**{name: p[name] for name in fields}) for p in document["points"]),
+        refuted=len(document["unsat"]),
+        open=len(document["open"]),
+        complete=document["complete"],
         seconds=median(runs),
         runs=tuple(runs),
     )

@@ -51,12 +51,12 @@ class Failure:
     """An input that a reader failed on.
 
     Attributes:
-        what: Exception and place, which identify the failure.
+        outcome: Exception and place, which identify the failure.
         content: Minimized input.
     """
 
     reader: str
-    what: str
+    outcome: str
     content: bytes
 
 
@@ -94,53 +94,53 @@ class FuzzResult:
     failures: tuple[str, ...]
 
 
-def result(found: Campaign) -> FuzzResult:
+def result(state: Campaign) -> FuzzResult:
     """Return the result of a campaign."""
     return FuzzResult(
-        found.reader.name,
-        found.inputs,
-        found.accepted,
-        len(found.lines),
-        len(found.corpus),
-        found.seconds,
-        tuple(found.failures),
+        state.reader.name,
+        state.inputs,
+        state.accepted,
+        len(state.lines),
+        len(state.corpus),
+        state.seconds,
+        tuple(state.failures),
     )
 
 
 def campaign(reader: Reader) -> Campaign:
     """Start a campaign with one read of each seed, which also compiles and loads modules."""
-    found = Campaign(reader, [seed for seed in reader.seeds if len(seed) <= MAX_INPUT])
-    for seed in found.corpus:
-        _attempt(found, seed, traced=False, limited=False)
-        _attempt(found, seed, traced=True)
-    return found
+    state = Campaign(reader, [seed for seed in reader.seeds if len(seed) <= MAX_INPUT])
+    for seed in state.corpus:
+        _attempt(state, seed, traced=False, limited=False)
+        _attempt(state, seed, traced=True)
+    return state
 
 
-def turn(found: Campaign, seed: int, inputs: int) -> None:
+def turn(state: Campaign, seed: int, inputs: int) -> None:
     """Give a reader more inputs, which depend on the seed and on the previous inputs."""
-    dice = random.Random(f"{seed} {found.reader.name} {found.inputs}")  # noqa: S311 - no secret
+    dice = random.Random(f"{seed} {state.reader.name} {state.inputs}")  # noqa: S311 - no secret
     begin = time.process_time()
     for _ in range(inputs):
-        content = mutated(dice, found.corpus)
+        content = mutate(dice, state.corpus)
         traced = dice.randrange(TRACED) == 0
-        if _attempt(found, content, traced=traced):
-            found.corpus.append(content)
-    found.seconds += time.process_time() - begin
+        if _attempt(state, content, traced=traced):
+            state.corpus.append(content)
+    state.seconds += time.process_time() - begin
 
 
-def _attempt(found: Campaign, content: bytes, *, traced: bool, limited: bool = True) -> bool:
+def _attempt(state: Campaign, content: bytes, *, traced: bool, limited: bool = True) -> bool:
     """Give a reader an input, and return whether it reached a new line."""
-    found.inputs += 1
+    state.inputs += 1
     seen: set[tuple[str, int]] = set()
-    what = _outcome(found.reader.read, content, seen if traced else None, limited=limited)
-    if traced and what.startswith("more than"):  # tracing takes ten times as long
-        what = _outcome(found.reader.read, content)
-    found.accepted += what == ""
-    if what and what != "refused" and what not in found.failures:
-        small = minimised(found.reader.read, content, what)
-        found.failures[what] = Failure(found.reader.name, what, small)
-    new = seen - found.lines
-    found.lines |= seen
+    outcome = _outcome(state.reader.read, content, seen if traced else None, limited=limited)
+    if traced and outcome.startswith("more than"):  # tracing takes ten times as long
+        outcome = _outcome(state.reader.read, content)
+    state.accepted += outcome == ""
+    if outcome and outcome != "refused" and outcome not in state.failures:
+        small = minimize(state.reader.read, content, outcome)
+        state.failures[outcome] = Failure(state.reader.name, outcome, small)
+    new = seen - state.lines
+    state.lines |= seen
     return bool(new)
 
 
@@ -217,24 +217,24 @@ class _Tracing:
         return self._line
 
 
-def minimised(read: Callable[[bytes], object], content: bytes, what: str) -> bytes:
+def minimize(read: Callable[[bytes], object], content: bytes, outcome: str) -> bytes:
     """Return a smaller input with the same failure, by leaving out parts."""
     size = len(content) // 2
     while size:
         at = 0
         while at < len(content):
             shorter = content[:at] + content[at + size :]
-            if _outcome(read, shorter) == what:
+            if _outcome(read, shorter) == outcome:
                 content = shorter
             else:
                 at += size
         size //= 2
-        if what.startswith("more than"):
+        if outcome.startswith("more than"):
             break  # every trial takes as long
     return content
 
 
-def mutated(dice: random.Random, corpus: Sequence[bytes]) -> bytes:
+def mutate(dice: random.Random, corpus: Sequence[bytes]) -> bytes:
     """Return an input of the corpus with one to six changes."""
     content = dice.choice(corpus)
     for _ in range(1 + int(dice.expovariate(0.7)) % 6):
@@ -279,16 +279,16 @@ def _line_of(dice: random.Random, content: bytes, _: Sequence[bytes]) -> bytes:
 
 def _token(dice: random.Random, content: bytes, corpus: Sequence[bytes]) -> bytes:
     """Replace a word, number, or sign by another one."""
-    found = _near(dice, content)
-    if found is None:
+    span = _near(dice, content)
+    if span is None:
         return content
-    a, b = found
+    a, b = span
     if dice.randrange(3) == 0:
         new = dice.choice(_ODD)
     else:
-        other = dice.choice(corpus)
-        where = _near(dice, other)
-        new = other[where[0] : where[1]] if where else b""
+        donor = dice.choice(corpus)
+        donor_span = _near(dice, donor)
+        new = donor[donor_span[0] : donor_span[1]] if donor_span else b""
     return content[:a] + new + content[b:]
 
 
@@ -296,21 +296,21 @@ def _number(dice: random.Random, content: bytes, _: Sequence[bytes]) -> bytes:
     numbers = list(re.finditer(rb"[0-9]+", content[: 4 * 4096]))
     if not numbers:
         return content
-    one = dice.choice(numbers)
-    value = int(one[0][:30]) + dice.choice((-1, 1, 2, 255, 2**16, 2**31, 2**63, -(10**6)))
-    return content[: one.start()] + str(value).encode() + content[one.end() :]
+    number = dice.choice(numbers)
+    value = int(number[0][:30]) + dice.choice((-1, 1, 2, 255, 2**16, 2**31, 2**63, -(10**6)))
+    return content[: number.start()] + str(value).encode() + content[number.end() :]
 
 
 def _splice(dice: random.Random, content: bytes, corpus: Sequence[bytes]) -> bytes:
-    other = dice.choice(corpus)
-    a = _spot(dice, other)
-    return content[: _spot(dice, content)] + other[a : a + dice.choice((16, 256, MAX_INPUT))]
+    donor = dice.choice(corpus)
+    a = _spot(dice, donor)
+    return content[: _spot(dice, content)] + donor[a : a + dice.choice((16, 256, MAX_INPUT))]
 
 
 def _near(dice: random.Random, content: bytes) -> tuple[int, int] | None:
     """Return begin and end of the first token after a random position."""
-    found = _TOKENS.search(content, _spot(dice, content))
-    return found.span() if found else None
+    token = _TOKENS.search(content, _spot(dice, content))
+    return token.span() if token else None
 
 
 _Change = Callable[[random.Random, bytes, Sequence[bytes]], bytes]
@@ -332,11 +332,11 @@ def rounds(
     begin, done = time.monotonic(), 0
     each = TURN if inputs is None else min(TURN, -(-inputs // len(campaigns)))
     while True:
-        for one in campaigns:
+        for state in campaigns:
             left = each if inputs is None else min(each, inputs - done)
             if left <= 0 or (seconds is not None and time.monotonic() - begin >= seconds):
                 return
-            turn(one, seed, left)
+            turn(state, seed, left)
             done += left
             yield done
 
@@ -344,7 +344,7 @@ def rounds(
 def keep(folder: Path, failure: Failure) -> Path:
     """Write the input of a failure into a file named after the failure."""
     folder.mkdir(parents=True, exist_ok=True)
-    name = re.sub(r"\W+", "-", f"{failure.reader}-{failure.what}")[:80]
+    name = re.sub(r"\W+", "-", f"{failure.reader}-{failure.outcome}")[:80]
     path = folder / f"{name}-{hashlib.sha256(failure.content).hexdigest()[:8]}.bin"
     path.write_bytes(failure.content)
     return path

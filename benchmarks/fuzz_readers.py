@@ -91,25 +91,25 @@ def readers(samples: Path | None) -> Iterator[Reader]:
     )
     for name in importers.importer_names():
         importer = importers.load_importer(name)
-        texts = [importer.EXAMPLE.encode(), *(c for c in more if _knows(importer.sniff, c))]
+        texts = [importer.EXAMPLE.encode(), *(c for c in more if _recognizes(importer.sniff, c))]
         yield Reader(f"topo {name}", _importing(name), tuple(dict.fromkeys(texts)))
     for name in formats.names():
         form = formats.load(name)
         if not any(form.sniff(content) for content in _written(name)):
             continue
-        known = [content for content in more if form.sniff(content)]
+        recognized = [content for content in more if form.sniff(content)]
         yield Reader(
-            f"plan {name}", form_reader(name), tuple(dict.fromkeys((*_written(name), *known)))
+            f"plan {name}", form_reader(name), tuple(dict.fromkeys((*_written(name), *recognized)))
         )
     for name in trace_readers.names():
         reader = trace_readers.load(name)
-        known = [content for content in more if reader.sniff(content)]
-        seeds = tuple(dict.fromkeys((reader.EXAMPLE, *known)))
+        recognized = [content for content in more if reader.sniff(content)]
+        seeds = tuple(dict.fromkeys((reader.EXAMPLE, *recognized)))
         yield Reader(f"trace {name}", _tracing(name), seeds)
     yield Reader(
         "own workload", _workload, (_traced("kineto", trace_readers.load("kineto").EXAMPLE),)
     )
-    for kind, content in _own().items():
+    for kind, content in _write_own_files().items():
         yield Reader(f"own {kind}", _loading(kind), (content,))
     yield Reader("own sketch", _sketching, (_SKETCH,))
 
@@ -124,22 +124,22 @@ def _content(path: Path) -> bytes:
     return content if len(content) <= MAX_SEED else b""
 
 
-def _knows(sniff: Callable[[str], bool], content: bytes) -> bool:
+def _recognizes(sniff: Callable[[str], bool], content: bytes) -> bool:
     return bool(content) and sniff(content.decode("utf-8", "replace"))
 
 
 def _importing(name: str) -> Callable[[bytes], object]:
     def read(content: bytes) -> object:
         text = importers.decode_text(content, "it")
-        found = importers.read_machine(text, Hints("it"), "it", name)[1]
+        machine = importers.read_machine(text, Hints("it"), "it", name)[1]
         importers.load_importer(name).sniff(text)
-        _keeps(found.topology)
-        return found.topology.name
+        _check_round_trip(machine.topology)
+        return machine.topology.name
 
     return read
 
 
-def _keeps(topology: Topology) -> None:
+def _check_round_trip(topology: Topology) -> None:
     """Check that a machine stays the same after writing and reading.
 
     Raises:
@@ -187,18 +187,18 @@ def _traced(name: str, content: bytes) -> bytes:
         alike=True,
         host_time=name == "kineto" and len(content) % 2 == 0,
     )
-    found = read_workload([("it", content)], hints, "it").workload
-    text = to_text(workload_to_wire(found))
-    if workload_from_text(text, "it") != found:
+    workload = read_workload([("it", content)], hints, "it").workload
+    text = to_text(workload_to_wire(workload))
+    if workload_from_text(text, "it") != workload:
         raise BrokenPromiseError("a workload is not the same when it is written and read again")
     return text.encode()
 
 
 def _workload(content: bytes) -> object:
-    found = workload_from_text(importers.decode_text(content, "it"), "it")
-    if workload_from_text(to_text(workload_to_wire(found)), "it") != found:
+    workload = workload_from_text(importers.decode_text(content, "it"), "it")
+    if workload_from_text(to_text(workload_to_wire(workload)), "it") != workload:
         raise BrokenPromiseError("a workload is not the same when it is written and read again")
-    return len(found.ops)
+    return len(workload.ops)
 
 
 def _loading(kind: str) -> Callable[[bytes], object]:
@@ -209,7 +209,7 @@ def _loading(kind: str) -> Callable[[bytes], object]:
         place.write_bytes(content)
         if kind == "topology":
             topology = resolve_topology(str(place.rename(place.with_suffix(".json"))))
-            _keeps(topology)
+            _check_round_trip(topology)
             return topology.name
         return len(violations(load_plan(place, lambda *_: None)[0]))
 
@@ -218,9 +218,13 @@ def _loading(kind: str) -> Callable[[bytes], object]:
 
 @cache
 def _plans() -> tuple[Algorithm, ...]:
-    found = [sccl.pareto(c, "ring:3") for c in ("allgather", "reducescatter", "alltoall")]
-    points = [point.algorithm for sweep in found for point in sweep.points]
-    return tuple(one.value for one in points if one and isinstance(one.value, Algorithm))
+    sweeps = [sccl.pareto(c, "ring:3") for c in ("allgather", "reducescatter", "alltoall")]
+    points = [point.algorithm for sweep in sweeps for point in sweep.points]
+    return tuple(
+        algorithm.value
+        for algorithm in points
+        if algorithm and isinstance(algorithm.value, Algorithm)
+    )
 
 
 def _schedule() -> Schedule:
@@ -240,7 +244,7 @@ def _written(name: str) -> Sequence[bytes]:
     """Return sccl's exports to a format, or a sample file."""
     if name in {"teccl", "forestcoll"}:
         return [_TECCL if name == "teccl" else _FORESTCOLL]
-    form, found = formats.load(name), []
+    form, contents = formats.load(name), []
     for i, plan in enumerate(_plans()):
         try:
             written = form.write(
@@ -248,13 +252,13 @@ def _written(name: str) -> Sequence[bytes]:
             )
         except (ScclError, AssertionError):
             continue  # other plans only, or not readable
-        found += [bytes(content) for content in written.files.values()]
-    return found
+        contents += [bytes(content) for content in written.files.values()]
+    return contents
 
 
-def _own() -> dict[str, bytes]:
+def _write_own_files() -> dict[str, bytes]:
     """Return small files of sccl's own kinds."""
-    found = {"topology": to_text(topology_to_wire(resolve_topology("rfs:2x2x2"))).encode()}
+    files = {"topology": to_text(topology_to_wire(resolve_topology("rfs:2x2x2"))).encode()}
     plans: dict[str, Plan] = {
         "algorithm": _plans()[0],
         "schedule": _schedule(),
@@ -264,5 +268,5 @@ def _own() -> dict[str, bytes]:
         for kind, plan in plans.items():
             path = Path(folder, kind)
             write_plan(path, plan)
-            found[kind] = path.read_bytes()
-    return found
+            files[kind] = path.read_bytes()
+    return files

@@ -28,7 +28,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).resolve().parent
+FOLDER = Path(__file__).resolve().parent
 LIMIT_S = 590.0
 """Seconds of a whole run: machines are lent for commands of ten minutes."""
 
@@ -172,8 +172,8 @@ def _select(letter: str) -> str:
 
 def run_part(part: Part, folder: Path, limit_s: float) -> Result:
     """Run one part and return its outcome."""
-    own = folder / part.words[0]
-    program = str(own) if own.exists() else shutil.which(part.words[0])
+    local = folder / part.words[0]
+    program = str(local) if local.exists() else shutil.which(part.words[0])
     begun = time.monotonic()
     if program is None:
         return _skip(part, "no program", f"no {part.words[0]} on this machine")
@@ -229,11 +229,11 @@ def _signal_session(process: subprocess.Popen[bytes], number: signal.Signals) ->
 
 def read_json(text: str) -> list[Any]:
     """Return the values of the lines that are JSON objects."""
-    found = []
+    values = []
     for line in text.splitlines():
         with suppress(ValueError):
-            found += [json.loads(line)] if line.startswith("{") else []
-    return found
+            values += [json.loads(line)] if line.startswith("{") else []
+    return values
 
 
 def run_parts(parts: Sequence[Part], folder: Path, into: Path) -> int:
@@ -318,7 +318,7 @@ def build(folder: Path, algorithms: Path | None, arch: str) -> None:
         _build_step([*make, "libsccl.so", "bench"], environment)
         nvcc = ["nvcc", "-O3", "-std=c++17", f"-arch=sm_{arch}", "-cudart", "static"]
         nvcc += ["-ccbin", mpi.compiler, "-Xcompiler", "-Wall,-Wextra", "-I", str(project)]
-        nvcc += [str(HERE / "gpu_check.cu"), "-o", str(project / "gpu_check"), "-ldl"]
+        nvcc += [str(FOLDER / "gpu_check.cu"), "-o", str(project / "gpu_check"), "-ldl"]
         _build_step(nvcc, environment)
         collect_programs(project, mpi.folder, folder)
     print(f"built: python3 {folder / Path(__file__).name} run")
@@ -358,7 +358,7 @@ def _libraries_below(program: Path, prefix: Path) -> list[Path]:
     """Return the shared libraries of a program that lie below a folder."""
     words = [shutil.which("ldd") or "ldd", str(program)]
     listed = subprocess.run(words, capture_output=True, text=True, check=True)
-    paths = [Path(found) for found in re.findall(r"=> (/\S+)", listed.stdout)]
+    paths = [Path(name) for name in re.findall(r"=> (/\S+)", listed.stdout)]
     return [path for path in paths if path.resolve().is_relative_to(prefix.resolve())]
 
 
@@ -372,20 +372,22 @@ def main() -> int:
     builder.add_argument("--arch", default="90", help="architecture of the GPU (90)")
     runner = verbs.add_parser("run", help="run all parts on a GPU in ten minutes")
     runner.add_argument("--only", help="names of parts, separated by semicolons (all)")
-    runner.add_argument("-o", "--out", type=Path, default=HERE / "results", help="results' folder")
+    runner.add_argument(
+        "-o", "--out", type=Path, default=FOLDER / "results", help="results' folder"
+    )
     chosen = parser.parse_args()
     if chosen.verb == "build":
         build(chosen.folder, chosen.algorithms, chosen.arch)
         return 0
-    if not (HERE / "gpu_check").exists():
-        parser.error(f"{HERE} has no programs: run the copy of this file in a folder of 'build'")
+    if not (FOLDER / "gpu_check").exists():
+        parser.error(f"{FOLDER} has no programs: run the copy of this file in a folder of 'build'")
     with tempfile.TemporaryDirectory() as scratch:
         parts = list_parts(scratch)
         names = [part.name for part in parts]
         only = chosen.only.split(";") if chosen.only else names
         if unknown := set(only) - set(names):
             parser.error(f"no parts {', '.join(sorted(unknown))}: expected some of {names}")
-        return run_parts([part for part in parts if part.name in only], HERE, chosen.out)
+        return run_parts([part for part in parts if part.name in only], FOLDER, chosen.out)
 
 
 if __name__ == "__main__":

@@ -103,19 +103,19 @@ def estimate_call(algorithm: Algorithm, program: Program, gpu: Gpu) -> Estimate:
     for step in range(algorithm.steps):
         memory = moved[step] * chunk / gpu.memory_gb_per_s / 1e3
         piece += max(links[step], busy[step], memory) + alpha_us
-    blocks = max(len(own.blocks) for own in program.ranks) * slices
+    blocks = max(len(rank.blocks) for rank in program.ranks) * slices
     return Estimate(chunk * algorithm.collective.chunks, sum(links), piece, blocks)
 
 
 def _chunks_moved(program: Program) -> Counter[int]:
     """Return the number of chunks that the busiest memory loads and stores in each step."""
-    most: Counter[int] = Counter()
-    for own in program.ranks:
+    maxima: Counter[int] = Counter()
+    for rank in program.ranks:
         moved: Counter[int] = Counter()
-        for _, line in own.instructions():
+        for _, line in rank.instructions():
             moved[line.step] += len(line.reads()) + len(line.writes()) + len(line.lands())
-        most |= moved
-    return most
+        maxima |= moved
+    return maxima
 
 
 def _block_us(program: Program, gpu: Gpu, bytes_: float) -> Mapping[int, float]:
@@ -125,8 +125,8 @@ def _block_us(program: Program, gpu: Gpu, bytes_: float) -> Mapping[int, float]:
         bytes_: Bytes of a chunk that a block handles.
     """
     busy: dict[int, float] = defaultdict(float)
-    for own in program.ranks:
-        for block in own.blocks:
+    for rank in program.ranks:
+        for block in rank.blocks:
             spent: dict[int, float] = defaultdict(float)
             for line in block.instructions:
                 us = INSTRUCTION_US * (1 + len(line.after))

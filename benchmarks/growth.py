@@ -90,23 +90,23 @@ def limits(family: str, machine: str, collective: str, timeout_s: float) -> Grow
         return GrowthResult(*of, "late", None, None, None, None)
     except ScclError:
         return GrowthResult(*of, "refused", None, None, None, None)
-    above = _above(json.loads(done.text))
+    above = _gap(json.loads(done.text))
     took = (done.seconds, done.user_seconds, done.memory_mb)
     return GrowthResult(*of, "met" if above == 0 else "near", above, *took)
 
 
-def _above(found: dict[str, Any]) -> float:
+def _gap(document: dict[str, Any]) -> float:
     """Return the relative gap of the last point's R/C to the lower bound for as many steps."""
-    last = found["points"][-1]
+    last = document["points"][-1]
     if "above_every" in last:
         return float(Fraction(last["above_every"]))
-    limit = found["limits"][-1]
+    limit = document["limits"][-1]
     return float(Fraction(limit["upper"]) / Fraction(limit["lower"]) - 1)
 
 
 def growth(results: Sequence[GrowthResult], field: str) -> dict[str, float]:
     """Return the exponent of a figure's growth with the ranks, by collective and family."""
-    found = {}
+    exponents = {}
     for series in dict.fromkeys((r.collective, r.family) for r in results):
         large = [
             (math.log(r.ranks), math.log(getattr(r, field)))
@@ -115,5 +115,5 @@ def growth(results: Sequence[GrowthResult], field: str) -> dict[str, float]:
         ]
         if len(large) > 1:
             ranks, figures = zip(*large, strict=True)
-            found[", ".join(series)] = round(float(np.polyfit(ranks, figures, 1)[0]), 2)
-    return found
+            exponents[", ".join(series)] = round(float(np.polyfit(ranks, figures, 1)[0]), 2)
+    return exponents

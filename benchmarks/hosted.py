@@ -77,12 +77,12 @@ def run(python: Path, *, smoke: bool) -> Iterator[BundleResult]:
         paths = os.pathsep.join([str(ROOT), sysconfig.get_path("purelib")])
         settings = {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore", "PYTHONPATH": paths}
         failed = partial("the job of {} ranks ended with exit code {}".format, ranks)
-        said = iterate_lines(words, ROOT, {**os.environ, **settings}, failed, begin="{")
-        with closing(said) as lines:
+        output = iterate_lines(words, ROOT, {**os.environ, **settings}, failed, begin="{")
+        with closing(output) as lines:
             for line in lines:
                 row = msgspec.json.decode(line, type=_Row)
-                own = (row.collective, ranks, row.size_bytes, row.us, row.gloo_us)
-                yield BundleResult(PART, *own, os.getloadavg()[0])
+                fields = (row.collective, ranks, row.size_bytes, row.us, row.gloo_us)
+                yield BundleResult(PART, *fields, os.getloadavg()[0])
 
 
 def measure(python: Path, output: Path | None, *, smoke: bool) -> list[BundleResult]:
@@ -102,11 +102,11 @@ def measure(python: Path, output: Path | None, *, smoke: bool) -> list[BundleRes
 
 def times_as_fast(results: Sequence[BundleResult]) -> dict[str, float]:
     """Return the mean speedup over gloo for each collective and number of ranks."""
-    found: dict[str, list[float]] = {}
-    for one in results:
-        name = f"{one.collective} of {one.ranks}: times gloo"
-        found.setdefault(name, []).append(one.gloo_us / one.us)
-    return {name: geometric_mean(ratios) for name, ratios in found.items()}
+    speedups: dict[str, list[float]] = {}
+    for result in results:
+        name = f"{result.collective} of {result.ranks}: times gloo"
+        speedups.setdefault(name, []).append(result.gloo_us / result.us)
+    return {name: geometric_mean(ratios) for name, ratios in speedups.items()}
 
 
 def hosted_table(results: Sequence[BundleResult]) -> Table:
@@ -118,9 +118,9 @@ def hosted_table(results: Sequence[BundleResult]) -> Table:
         table.add_column(f"{name} of {ranks}", justify="right")
     for size in sorted({size for *_, size in cells}):
         row = [cells.get((*column, size)) for column in columns]
-        told = ("" if r is None else f"{r.us:.0f} {r.gloo_us:.0f} x{r.gloo_us / r.us:.2f}"
+        texts = ("" if r is None else f"{r.us:.0f} {r.gloo_us:.0f} x{r.gloo_us / r.us:.2f}"
                 for r in row)  # fmt: skip
-        table.add_row(format_bytes(size), *told)
+        table.add_row(format_bytes(size), *texts)
     return table
 
 

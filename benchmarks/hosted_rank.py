@@ -18,24 +18,24 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-AT_ONCE_BYTES, MOST = 1 << 20, 20
+MAX_BYTES, MAX_CALLS = 1 << 20, 20
 """Limits of a round: total bytes of its calls, and number of calls."""
 
 
-def calls(collective: str, size: int, ranks: int) -> Callable[[Any], object]:
+def make_call(collective: str, size: int, ranks: int) -> Callable[[Any], object]:
     """Return a function that makes a call over a group, with ``size`` bytes from each rank."""
     if collective == "allreduce":
         tensor = torch.zeros(size // 4)
         return lambda group: dist.all_reduce(tensor, group=group)
-    given = torch.ones(size, dtype=torch.uint8)
+    contribution = torch.ones(size, dtype=torch.uint8)
     if collective == "allgather":
-        every = torch.empty(size * ranks, dtype=torch.uint8)
-        return lambda group: dist.all_gather_into_tensor(every, given, group)
-    got = torch.empty(size, dtype=torch.uint8)
-    return lambda group: dist.all_to_all_single(got, given, group=group)
+        gathered = torch.empty(size * ranks, dtype=torch.uint8)
+        return lambda group: dist.all_gather_into_tensor(gathered, contribution, group)
+    received = torch.empty(size, dtype=torch.uint8)
+    return lambda group: dist.all_to_all_single(received, contribution, group=group)
 
 
-def took_us(call: Callable[[Any], object], group: Any, times: int) -> float:
+def measure_us(call: Callable[[Any], object], group: Any, times: int) -> float:
     """Return the mean time of consecutive calls in microseconds."""
     began = time.perf_counter()
     for _ in range(times):
@@ -52,16 +52,16 @@ def main() -> None:
     ranks = dist.get_world_size()
     for collective in ("allreduce", "allgather", "alltoall"):
         for size in sizes:
-            call = calls(collective, size, ranks)
-            times = max(1, min(MOST, AT_ONCE_BYTES // size))
-            found: list[list[float]] = [[], []]
+            call = make_call(collective, size, ranks)
+            times = max(1, min(MAX_CALLS, MAX_BYTES // size))
+            times_us: list[list[float]] = [[], []]
             for turn in range(rounds + 1):
-                for own, group in zip(found, (ours, gloo), strict=True):
+                for series, group in zip(times_us, (ours, gloo), strict=True):
                     dist.barrier(gloo)
-                    us = took_us(call, group, times)
+                    us = measure_us(call, group, times)
                     if turn:  # the first round warms up
-                        own.append(us)
-            slowest = torch.tensor([median(own) for own in found], dtype=torch.float64)
+                        series.append(us)
+            slowest = torch.tensor([median(series) for series in times_us], dtype=torch.float64)
             dist.all_reduce(slowest, dist.ReduceOp.MAX, gloo)
             us, gloo_us = slowest.tolist()
             row = {"collective": collective, "size_bytes": size, "us": us, "gloo_us": gloo_us}

@@ -79,16 +79,16 @@ def run(cases: Sequence[RateCase], repeat: int) -> Iterator[RateResult]:
             _RANKS,
             choose_method(case.limiter),
         )
-        found = tuple(_once(lab) for _ in range(repeat))
+        rates = tuple(_once(lab) for _ in range(repeat))
         asked = channels[0].bits_per_s
-        yield RateResult(case.limiter.value, case.pattern, case.rate, asked, found)
+        yield RateResult(case.limiter.value, case.pattern, case.rate, asked, rates)
 
 
 def _once(lab: LabRun) -> float:
-    heard: list[RankLine] = []
-    end = run_lab(lab, heard.append)
-    lines = [one.text for one in heard if one.stream == "out"]
+    rank_lines: list[RankLine] = []
+    end = run_lab(lab, rank_lines.append)
+    lines = [line.text for line in rank_lines if line.stream == "out"]
     if end.code or len(lines) != 1:
-        told = " ".join(one.text for one in heard if one.stream == "err")[-300:]
-        raise ToolError(f"the lab of {format_count(lab.ranks, 'rank')} failed: {told}")
+        errors = " ".join(line.text for line in rank_lines if line.stream == "err")[-300:]
+        raise ToolError(f"the lab of {format_count(lab.ranks, 'rank')} failed: {errors}")
     return float(lines[0])

@@ -19,7 +19,7 @@ PIECE = 1 << 16
 _PATIENCE_S = 20.0
 
 
-def connected(host: str, port: int) -> socket.socket:
+def connect(host: str, port: int) -> socket.socket:
     """Return a connection to a rank, waiting for its start."""
     last = time.monotonic() + _PATIENCE_S
     while True:
@@ -61,7 +61,7 @@ def main() -> None:
     peers = range(1, 2 if pattern == "alone" else ranks)
     if rank:
         if rank in peers:
-            root = connected(root_address, port)
+            root = connect(root_address, port)
             root.recv(1)
             if pattern == "out":
                 receive(root)

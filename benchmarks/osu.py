@@ -81,8 +81,8 @@ def measure(
     with tempfile.TemporaryDirectory(prefix="sccl-osu-") as folder:
         programs, directory = Path(folder), Path(folder) / "project"
         build_osu(sources, sorted({*chosen, "barrier"}), mpi, programs)
-        found = [a for name in collective_names() for a in algorithms(f"full:{ranks}", name)]
-        write_project(directory, generate(found, "host"))
+        bundle = [a for name in collective_names() for a in algorithms(f"full:{ranks}", name)]
+        write_project(directory, generate(bundle, "host"))
         build_project(load_project(directory), mpi)
         library = str(directory / "libsccl.so")
         command = [*mpi.launcher(ranks), "env"]

@@ -31,10 +31,10 @@ def find(command: str | None) -> str | None:
     Raises:
         ParameterError: The named command cannot be run.
     """
-    found = shutil.which(command or NAME)
-    if command and not found:
+    path = shutil.which(command or NAME)
+    if command and not path:
         raise ParameterError(f"--msccl is {command!r}, expected a command that can be run")
-    return found
+    return path
 
 
 def contender(command: str, timeout_s: float) -> Contender[PaperRow]:
@@ -56,17 +56,17 @@ def run(row: PaperRow, command: str, timeout_s: float) -> Run:
     timer = threading.Timer(timeout_s, _kill, [process])
     timer.start()
     try:
-        heard = _listen(process)
+        report = _listen(process)
         process.wait()
     finally:
         timer.cancel()
         _kill(process)
         process.wait()
-    whole = time.perf_counter() - begin
-    if heard is not None:
-        verdict, seconds, printed, used = heard
-        return Run(verdict, seconds, whole, printed, used)
-    return Run("unknown" if whole >= timeout_s else "failed", whole, whole)
+    elapsed = time.perf_counter() - begin
+    if report is not None:
+        verdict, seconds, printed, used = report
+        return Run(verdict, seconds, elapsed, printed, used)
+    return Run("unknown" if elapsed >= timeout_s else "failed", elapsed, elapsed)
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
@@ -84,19 +84,19 @@ def _listen(process: subprocess.Popen[bytes]) -> tuple[Verdict, float, float, fl
     and decoding, like the seconds of sccl.
     """
     assert process.stdout is not None
-    text, begun, before, heard = "", 0.0, None, None
+    text, begun, before, report = "", 0.0, None, None
     while piece := os.read(process.stdout.fileno(), 1 << 16):
         now, used = time.perf_counter(), _processor_seconds(process.pid)
-        if heard is not None:
+        if report is not None:
             continue  # the algorithm, unused, read so that the pipe does not fill up
         text += piece.decode(errors="replace")
         if not begun and _BEGUN in text:
             begun, before = now, used
-        if said := _ENDED.search(text):
+        if ending := _ENDED.search(text):
             spent = None if used is None or before is None else used - before
-            heard = _VERDICTS[said[1]], now - begun, float(said[2]), spent
+            report = _VERDICTS[ending[1]], now - begun, float(ending[2]), spent
     process.stdout.close()
-    return heard
+    return report
 
 
 def _processor_seconds(pid: int) -> float | None:
@@ -119,9 +119,9 @@ def versions(command: str) -> dict[str, str]:
     if not first.startswith("#!"):
         return {}
     try:
-        said = subprocess.run(
+        output = subprocess.run(
             [*first[2:].split(), "-c", ask], capture_output=True, text=True, check=True, timeout=30
         )
     except (OSError, subprocess.SubprocessError):
         return {}
-    return dict(zip((NAME, "z3-solver"), said.stdout.split(), strict=False))
+    return dict(zip((NAME, "z3-solver"), output.stdout.split(), strict=False))

@@ -41,19 +41,19 @@ def draw(files: Sequence[Path], path: Path, only: Sequence[str] = ()) -> None:
     """
     kept: list[tuple[Path, str, list[Mapping[str, Any]]]] = []
     for file in files:
-        with _told(file):
+        with _name_file_in_errors(file):
             plain = json.loads(read_text(file))
             name, results = plain["benchmark"], list(plain["results"])
-        same = [own for _, known, own in kept if known == name in _TOGETHER]
-        if same:
-            same[0].extend(results)
+        matches = [rows for _, other_name, rows in kept if other_name == name in _TOGETHER]
+        if matches:
+            matches[0].extend(results)
         else:
             kept.append((file, name, results))
-    save_chart(stack_charts([chart for one in kept for chart in _charts(*one, only)]), path)
+    save_chart(stack_charts([chart for entry in kept for chart in _charts(*entry, only)]), path)
 
 
 @contextmanager
-def _told(file: Path) -> Iterator[None]:
+def _name_file_in_errors(file: Path) -> Iterator[None]:
     """Name the file in errors about its content.
 
     Raises:
@@ -72,7 +72,7 @@ def _told(file: Path) -> Iterator[None]:
 def _charts(file: Path, name: str, results: Results, only: Sequence[str]) -> list[ChartType]:
     if name != "tacos" and name not in _DRAWN:
         raise ParameterError(f"{file}: no picture of {name!r}, only of {', '.join(_DRAWN)}, tacos")
-    with _told(file):
+    with _name_file_in_errors(file):
         return tacos.charts(results, only) if name == "tacos" else _DRAWN[name](results)
 
 
@@ -137,9 +137,9 @@ def _collectives(results: Results) -> list[ChartType]:
     groups: dict[tuple[str, int], list[dict[str, Any]]] = {}
     for r in results:
         rows = groups.setdefault((r["mpi"], r["ranks"]), [])
-        for who, field in (("sccl", "sccl_us"), (r["mpi"], "mpi_us")):
+        for library, field in (("sccl", "sccl_us"), (r["mpi"], "mpi_us")):
             rows += [
-                {"series": f"{r['collective']}, {who}", "bytes": size["size_bytes"],
+                {"series": f"{r['collective']}, {library}", "bytes": size["size_bytes"],
                  "us": size[field]}
                 for size in r["sizes"]
             ]  # fmt: skip

@@ -80,10 +80,10 @@ def measure(*arguments: str, timeout_s: float | None = None) -> Run:
         seconds, user = time.perf_counter() - begin, os.times().children_user - before
         status = left.read_text() if left.exists() else ""
     if done.returncode not in (ExitCode.OK, ExitCode.UNKNOWN):
-        said = done.stderr.strip() or done.stdout.strip()
-        raise ScclError(f"sccl {' '.join(arguments)} ended with {done.returncode}: {said}")
-    most = re.search(r"VmHWM:\s+(\d+) kB", status)
-    return Run(seconds, user, int(most[1]) * 1024 / 1e6 if most else math.nan, done.stdout)
+        output = done.stderr.strip() or done.stdout.strip()
+        raise ScclError(f"sccl {' '.join(arguments)} ended with {done.returncode}: {output}")
+    peak = re.search(r"VmHWM:\s+(\d+) kB", status)
+    return Run(seconds, user, int(peak[1]) * 1024 / 1e6 if peak else math.nan, done.stdout)
 
 
 _HELP = "import sys; sys.argv = ['sccl', '--help']; from sccl.cli.main import app; app()"
@@ -100,12 +100,12 @@ def startup(repeat: int) -> list[Startup]:
     for _ in range(repeat + 1):
         for name, program, _ in _STARTS:
             runs[name].append(_once(program))
-    found = []
+    startups = []
     for name, _, target in _STARTS:
         counted = tuple(runs[name][1:])
         wall, user = (median(run[i] for run in counted) for i in (0, 1))
-        found.append(Startup(name, target, wall, user, counted))
-    return found
+        startups.append(Startup(name, target, wall, user, counted))
+    return startups
 
 
 def _once(program: str) -> tuple[float, float]:

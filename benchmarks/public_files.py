@@ -130,9 +130,9 @@ def _outcome(file: PublicFile, place: Path) -> PublicFileResult:
         refusal = str(error)
         agrees = bool(file.refused) and file.refused in refusal
         return PublicFileResult(file, {}, refusal, "sat" if agrees else "failed")
-    found = {name: counts.get(name, 0) for name in file.counts} or counts
-    agrees = not file.refused and found == file.counts
-    return PublicFileResult(file, found, "", "sat" if agrees else "failed")
+    expected_counts = {name: counts.get(name, 0) for name in file.counts} or counts
+    agrees = not file.refused and expected_counts == file.counts
+    return PublicFileResult(file, expected_counts, "", "sat" if agrees else "failed")
 
 
 def count(reader: str, place: Path) -> dict[str, int]:
@@ -164,20 +164,20 @@ def _machine(reader: str, place: Path) -> dict[str, int]:
 
 def _traces(reader: str, place: Path) -> dict[str, int]:
     """Return the numbers of traces and of calls in their middle steps."""
-    found = {"traces": 0, "calls": 0, "step": -1}
+    counts = {"traces": 0, "calls": 0, "step": -1}
     for where, content in trace_files.iterate_files(place):
         found_reader = readers.detect_reader(content, where)
         _check_reader(reader, found_reader.NAME, place)
         trace = found_reader.read(content, where, StepSelection())
-        found["traces"] += 1
-        found["calls"] += len(trace.calls())
+        counts["traces"] += 1
+        counts["calls"] += len(trace.calls())
         if trace.step is not None:
-            found["step"] = trace.step
+            counts["step"] = trace.step
         if trace.world:
-            found["world"] = trace.world
+            counts["world"] = trace.world
         if trace.rank is not None:
-            found["rank"] = trace.rank
-    return found
+            counts["rank"] = trace.rank
+    return counts
 
 
 def _plan(reader: str, place: Path) -> dict[str, int]:
@@ -190,9 +190,11 @@ def _plan(reader: str, place: Path) -> dict[str, int]:
     return {f"{name.replace(' ', '_')}s": int(n) for n, name in _COUNTED.findall(foreign.about)}
 
 
-def _check_reader(expected: str, found: str, place: Path) -> None:
-    if found != expected:
-        raise InputError(f"{place.name}: recognized as {found or 'no format'}, not as {expected}")
+def _check_reader(expected: str, recognized: str, place: Path) -> None:
+    if recognized != expected:
+        raise InputError(
+            f"{place.name}: recognized as {recognized or 'no format'}, not as {expected}"
+        )
 
 
 def _lay(file: PublicFile, folder: Path, mirrors: Path | None) -> bool:

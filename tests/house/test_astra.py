@@ -18,7 +18,7 @@ from typer.testing import CliRunner, Result
 
 from benchmarks.__main__ import app
 from benchmarks.astra import Case, rounded_down, ties
-from benchmarks.astra_cases import KB, priced, storing, told_apart
+from benchmarks.astra_cases import KB, priced, separate_arrivals, storing
 from benchmarks.astra_traces import Network, folder
 from sccl.core.clock import Clock
 from sccl.core.topology import Topology
@@ -179,7 +179,7 @@ def test_traffic_without_ties_ends_when_theirs_does(data: st.DataObject) -> None
     steps = Messages.from_steps(*np.array(rows).T)
     none = np.full(len(steps), -1)
     steps = replace(steps, start_opens=none, step=none, num_chunks=4)
-    apart = told_apart(Case("some", network, machine, KB, steps, (steps,)))
+    apart = separate_arrivals(Case("some", network, machine, KB, steps, (steps,)))
     down = rounded_down(apart.clock, machine)
     ours = simulate(apart.messages, machine, down)
     if not ties(ours):

@@ -38,7 +38,7 @@ def run(seed: int, inputs: int = 2000) -> Campaign:
 def test_planted_fault_is_found_and_shrunk(tmp_path: Path) -> None:
     found = run(0)
     (failure,) = found.failures.values()
-    assert failure.what.startswith("KeyError test_fuzz.py:")
+    assert failure.outcome.startswith("KeyError test_fuzz.py:")
     assert failure.content.startswith(b"size=")
     assert len(failure.content) <= len("size=10001") + 1
     with pytest.raises(KeyError):

@@ -34,6 +34,7 @@ _FIELDS = re.compile(r"\n\s*(\w+: |Args:|Returns:|Raises:|Attributes:|Yields:)")
 _EXAMPLE = re.compile(r"^( *)>>> .*\n(?:\1\S.*(?:\n|\Z))*", re.MULTILINE)
 _DIRECTIVE = re.compile(r"^#\s*(?:noqa: [A-Z0-9, ]+|type: ignore\S*)(?:\s*-)?")
 PACKAGES = [
+    "benchmarks",
     "tests",
     *sorted(f"sccl/{p.parent.name}" for p in (ROOT / "sccl").glob("*/__init__.py")),
 ]
