@@ -50,7 +50,7 @@ def seconds_text(seconds: float) -> str:
 def reach_table(results: Sequence[ReachResult], timeout_s: float) -> Table:
     """Return a table of constructions without search and of the search under symmetry."""
     table = Table("collective", "machine", "ranks", *_NUMBERS)
-    for name in ("s", "s of it alone", "MB", "searched, s"):
+    for name in ("s", "algorithm, s", "MB", "search, s"):
         table.add_column(name, justify="right")
     for r in results:
         searched = "-" if r.searched is None else seconds_text(r.searched)
@@ -129,7 +129,7 @@ def ratio_text(ratio: Ratio) -> str:
     used = "" if ratio.processor is None else f" (of the processor's time {ratio.processor:.2f})"
     return (
         f"{ratio.numerator} / {ratio.denominator}, row by row: median {ratio.median:.2f}, "
-        f"geometric mean {ratio.geometric_mean:.2f}{used}, least {ratio.least:.2f}, "
+        f"geometric mean {ratio.geometric_mean:.2f}{used}, minimum {ratio.least:.2f}, "
         f"over the {ratio.rows} rows that both solved"
     )
 
@@ -155,7 +155,7 @@ def _point(point: FoundPoint) -> str:
 def rooted_table(results: Sequence[RootedResult]) -> Table:
     """Return a table of cut bounds, the best results, and packing bounds, with seconds."""
     table = _table("Bounds on R/C by S", "Collective", "Topology", "S", "Bound", "Seconds")
-    for extra in ("Found", "Above", "All seconds", "Packing alone", "Its seconds"):
+    for extra in ("Best", "Gap", "All seconds", "Packing alone", "Its seconds"):
         table.add_column(extra, justify="right")
     for r in results:
         above = "met" if r.met else f"{float(r.best / r.bound - 1):.1%}"
@@ -172,7 +172,7 @@ def rooted_table(results: Sequence[RootedResult]) -> Table:
 
 def trees_table(results: Sequence[TreesResult]) -> Table:
     """Return a table of tree allreduce limits and of the lower bound for every allreduce."""
-    table = _table("Allreduce by trees", "Topology", "S", "No allreduce below", "Trees", "Above")
+    table = _table("Allreduce by trees", "Topology", "S", "Lower bound", "Trees", "Gap")
     for extra in ("Written (C, R)", "Seconds, all S"):
         table.add_column(extra, justify="right")
     for r in results:
@@ -204,11 +204,9 @@ def scale_table(results: Sequence[ScaleResult], growth: Mapping[str, float]) -> 
 def growth_table(results: Sequence[GrowthResult]) -> Table:
     """Return a table of the limits per collective: gap, processor time and memory."""
     title = "Limits at the fewest steps: sccl limits, the whole process"
-    table = _table(title, "Collective", "Topology", "Ranks", "S", "Found", "Processor", "MB")
+    table = _table(title, "Collective", "Topology", "Ranks", "S", "Gap", "Processor", "MB")
     for r in results:
-        outcome = (
-            "met" if r.above == 0 else r.verdict if r.above is None else f"{r.above:.1%} above"
-        )
+        outcome = "met" if r.above == 0 else r.verdict if r.above is None else f"{r.above:.1%}"
         processor_s = seconds_text(r.user_seconds) if r.user_seconds is not None else "-"
         memory = f"{r.memory_mb:.0f}" if r.memory_mb is not None else "-"
         table.add_row(
@@ -219,7 +217,7 @@ def growth_table(results: Sequence[GrowthResult]) -> Table:
 
 def startup_table(results: Sequence[Startup]) -> Table:
     """Return a table of startup times and their targets."""
-    table = _table("Start", "What", "Target", "Seconds", "Processor", "Runs")
+    table = _table("Start", "Command", "Target", "Seconds", "Processor", "Runs")
     for r in results:
         numbers = (r.target_seconds, r.seconds, r.user_seconds)
         table.add_row(r.command, *map(seconds_text, numbers), str(len(r.runs)))
@@ -229,7 +227,7 @@ def startup_table(results: Sequence[Startup]) -> Table:
 def files_table(results: Sequence[FilesResult]) -> Table:
     """Return a table of the times to read foreign files, and their targets."""
     columns = ("Files", "Target", "Seconds", "Processor", "Slowest")
-    table = _table("Files of others: sccl, the whole process", "What", *columns)
+    table = _table("Foreign files: sccl, whole process", "Kind", *columns)
     for r in results:
         numbers = (r.target_seconds, r.seconds, r.user_seconds)
         table.add_row(r.what, str(r.files), *map(seconds_text, numbers), escape(r.slowest))
@@ -239,10 +237,10 @@ def files_table(results: Sequence[FilesResult]) -> Table:
 def least_times_table(results: Sequence[LeastTimeResult]) -> Table:
     """Return a table of bounds, schedules of equal and of arbitrary chunks, and published times."""
     columns = ("Output", "Published", "Its solver")
-    both = ("Bound", "Found", "Above", "C", "Seconds")
+    both = ("Bound", "Finish", "Gap", "C", "Seconds")
     names = [f"{name}, {kind}" for kind in ("equal chunks", "any") for name in both]
     table = _table(
-        "Beside TE-CCL, alpha travels (us)", "What", *columns, *names, "Rings", "Least, any"
+        "Compared with TE-CCL, alpha travels (us)", "Case", *columns, *names, "Rings", "Bound, any"
     )
     for r in results:
         published = _published_cell(r.published_us, r.note)
@@ -282,14 +280,14 @@ def epochs_table(results: Sequence[EpochResult]) -> Table:
     """Return a table of results of the epoch models and of published times."""
     problem_columns = ("Chunk", "C", "Model", "Epoch us", "Epochs")
     result_columns = (
-        "There after, published",
+        "Published finish",
         "Its solver",
-        "There after",
+        "Finish",
         "Bound",
         "Seconds",
         "CPU s",
     )
-    table = _table("TE-CCL in epochs (us, s)", "What", *problem_columns, *result_columns)
+    table = _table("TE-CCL in epochs (us, s)", "Case", *problem_columns, *result_columns)
     for r in results:
         case = r.case
         labels = [f"{case.collective} {escape(case.topology)}"]
@@ -316,8 +314,8 @@ def epochs_table(results: Sequence[EpochResult]) -> Table:
 
 def large_table(results: Sequence[LargeResult]) -> Table:
     """Return a table of results on many ranks: whole processes, targets and published times."""
-    columns = ("GPUs", "Found us", "Bound", "Above", "Sends", "Seconds", "CPU s", "MB")
-    table = _table("Many ranks: sccl, the whole process", "What", *columns, "Target s")
+    columns = ("GPUs", "Finish us", "Bound", "Gap", "Sends", "Seconds", "CPU s", "MB")
+    table = _table("Many ranks: sccl, whole process", "Case", *columns, "Target s")
     table.add_column("Published")
     for r in results:
         above = "" if not r.bound_us else f"{r.finish_us / r.bound_us - 1:.2%}"
@@ -341,7 +339,7 @@ def routed_table(results: Sequence[RoutedResult]) -> Table:
     names = tuple(dict.fromkeys(r.algorithm for r in results))
     table = _table("Messages that pass several links in a step", "Machine", "Collective", *names)
     table.caption = (
-        "S: R/C; yes: on the frontier, no: by what has which S: R/C (its name if published)"
+        "S: R/C. Yes: on the frontier. No: dominated by the given S: R/C (name if published)."
     )
     for case in dict.fromkeys(r.case for r in results):
         cells = {r.algorithm: _routed_cell(r) for r in results if r.case == case}
@@ -386,7 +384,7 @@ def steps_table(results: Sequence[SyndicateResult]) -> Table:
 def sketches_table(results: Sequence[TacclResult]) -> Table:
     """Return the table of TACCL's sketches."""
     table = _table("Sketches", "case", "sketch", "C", "alpha", "published")
-    for name in ("found, us", "bound", "above", "nccl", "seconds", "published, s", "MB"):
+    for name in ("finish, us", "bound", "gap", "nccl", "seconds", "published, s", "MB"):
         table.add_column(name, justify="right")
     for r in results:
         case = r.case
@@ -447,7 +445,7 @@ def public_files_table(
                 expected = r.file.refused or show_counts(r.file.counts)
                 table.add_row(escape(f"  {name}"), escape(outcome), escape(expected))
     for search in searches:
-        outcome = f"{search.found} found that are read"
+        outcome = f"{search.found} readable files"
         table.add_row(escape(search.reader), outcome, f"{WANTED} wanted")
     return table
 

@@ -24,7 +24,7 @@ Rows = Sequence[Mapping[str, Any]]
 _TITLES = {
     "figure16": "Figure 16: an allreduce of 128 GPUs",
     "figure17": "Figure 17: an alltoall of 128 over hosts, incast assumed",
-    "figure18": "Figure 18: an alltoall beside an allreduce of 256 MiB",
+    "figure18": "Figure 18: an alltoall during an allreduce of 256 MiB",
 }
 
 
@@ -124,8 +124,8 @@ def _figure11(results: Rows) -> ChartType:
     ]  # fmt: skip
     rows.sort(key=lambda row: row["model"])
     return grouped_chart(rows, "model", "times", "series",
-                         title="Figure 11: throughput on 128 GPUs beside BS+",
-                         value_title="Times that of BS+")  # fmt: skip
+                         title="Figure 11: throughput on 128 GPUs compared with BS+",
+                         value_title="Throughput / BS+")  # fmt: skip
 
 
 def _figure12(results: Rows) -> ChartType:
@@ -142,8 +142,8 @@ def _figure12(results: Rows) -> ChartType:
         if r["system"] == name
     ]  # fmt: skip
     return measured_chart(rows, "nodes", "times", "series",
-                          title=f"Figure 12: throughput of {SHOWN} beside one node",
-                          x_title="Nodes of 8 GPUs", y_title="Times that of one node")  # fmt: skip
+                          title=f"Figure 12: throughput of {SHOWN} compared with one node",
+                          x_title="Nodes of 8 GPUs", y_title="Throughput / one node")  # fmt: skip
 
 
 def _compare_fractions(

@@ -189,7 +189,7 @@ def computing(workload: Workload) -> dict[str, float]:
 def jobs_table(results: Sequence[JobResult]) -> Table:
     """Return a table of the searches per job: period, gap and processor time."""
     table = Table("job", "search", title="Whole jobs", title_justify="left")
-    for name in ("collectives", "period, ms", "above the bound", "BS+ / it", "idle", "CPU s"):
+    for name in ("collectives", "period, ms", "gap", "BS+ / period", "idle", "CPU s"):
         table.add_column(name, justify="right")
     lifo = {r.job: r.period_us for r in results if r.search == "lifo"}
     for r in results:

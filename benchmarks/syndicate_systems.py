@@ -267,7 +267,7 @@ def result_of(
 def systems_table(results: Sequence[SystemResult]) -> Table:
     """Return a table of systems per model: period, speedup over BS+, and busy fractions."""
     table = Table("model", "nodes", "system", title="Systems", title_justify="left")
-    for name in ("period, ms", "above the bound", "BS+ / it", "computes", "communicates", "CPU s"):
+    for name in ("period, ms", "gap", "BS+ / period", "computes", "communicates", "CPU s"):
         table.add_column(name, justify="right")
     baseline_us = {(r.model, r.nodes): r.period_us for r in results if r.system == BS}
     for r in results:

@@ -49,12 +49,12 @@ def _compare_with_nccl(results: Rows) -> list[ChartType]:
             continue
         rows = groups.setdefault((case["machine"], case["collective"]), [])
         size = case["size_bytes"]
-        by = "sketch by hand" if case["sketch"] else "sketch by itself"
+        by = "manual sketch" if case["sketch"] else "derived sketch"
         rows.append({"series": by, "bytes": size, "speed": _gb_per_s(r)})
         if r["nccl_us"]:
             speed = size / r["nccl_us"] / 1000
             rows.append({"series": "like NCCL", "bytes": size, "speed": speed})
-    order = ("sketch by itself", "sketch by hand", "like NCCL")
+    order = ("derived sketch", "manual sketch", "like NCCL")
     return [
         _speeds(sorted(rows, key=lambda row: order.index(row["series"])),
                 f"{collective} on {machine.removeprefix('teccl-')}")

@@ -46,19 +46,19 @@ MACHINES = {
     (
         "rail:4x4",
         "allgather",
-    ): "A rail pod: four nodes of four GPUs, a switch each, one for a rail.",
-    ("teccl-ndv2x2", "allgather"): "Two Azure NDv2, 16 GPUs; alphas differ, and links' speeds.",
-    ("teccl-ndv2x2", "alltoall"): "The same.",
-    ("teccl-ndv2x4", "allgather"): "Four of them, 32 GPUs.",
+    ): "A rail pod: four nodes of four GPUs, with a switch per node and per rail.",
+    ("teccl-ndv2x2", "allgather"): "Two Azure NDv2, 16 GPUs. Links differ in alpha and in speed.",
+    ("teccl-ndv2x2", "alltoall"): "Two Azure NDv2, 16 GPUs.",
+    ("teccl-ndv2x4", "allgather"): "Four Azure NDv2, 32 GPUs.",
     ("teccl-dgx2x2", "allgather"): "Two NVIDIA DGX-2, 32 GPUs on NVSwitches.",
-    ("teccl-dgx2x2", "alltoall"): "The same.",
+    ("teccl-dgx2x2", "alltoall"): "Two NVIDIA DGX-2, 32 GPUs on NVSwitches.",
 }
 """Machines and collectives of the page, with their descriptions."""
 
 _ROUNDED = 1e-4
 """Rounding of measured times, in microseconds."""
 
-_MADE = "<!-- What follows is made by docs/least.py. -->\n"
+_MADE = "<!-- docs/least.py writes everything below. -->\n"
 
 JsonObject = dict[str, Any]
 

@@ -101,7 +101,7 @@ class Companion:
         """
         ended = None if self._process is None else self._process.poll()
         if ended:
-            raise RuntimeError(f"what is beside the job ended with {ended}")
+            raise RuntimeError(f"the concurrent command ended with exit code {ended}")
         running = torch.tensor([int(self._process is not None and ended is None)])
         dist.all_reduce(running, group=self._group)
         return bool(running.item())

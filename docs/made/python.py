@@ -121,7 +121,7 @@ def _parameter(parameter: inspect.Parameter) -> str:
 
 def _taken() -> Iterator[str]:
     """Yield the argument types of functions, from the texts under the types."""
-    yield "### What they take"
+    yield "### Argument types"
     for module, names in _TAKEN.items():
         body = ast.parse(inspect.getsource(importlib.import_module(module))).body
         for statement, following in pairwise(body):
