@@ -49,7 +49,7 @@ from benchmarks import teccl as least
 from benchmarks import teccl_scale as large_runs
 from benchmarks.record import begin
 from benchmarks.tacos import measure as figure
-from benchmarks.tacos.cases import FIGURES, chosen
+from benchmarks.tacos.cases import FIGURES, select_cases
 from benchmarks.tacos.report import figures_table, means
 from benchmarks.timing import Verdict
 from sccl.cli.options import Output, check_writable
@@ -221,13 +221,13 @@ def figures(
     output: Output = None,
 ) -> None:
     """Reproduce the figures of TACOS (MICRO 2024) with classical algorithms next to it."""
-    cases = chosen(only, smoke=smoke, largest=largest)
+    cases = select_cases(only, smoke=smoke, largest=largest)
     settings = {"only": only, "largest": largest, "smoke": smoke}
     record = begin("tacos", check_writable(output), settings, {})
     results: list[figure.FigureResult] = []
     figure.warm()
     for case in cases:
-        results.append(figure.measured(case))
+        results.append(figure.measure_case(case))
         record.write(results, len(cases), {"share_of_ideal": means(results)})
         line = f"{case.figure}, {case.topology}, {case.algorithm}, {case.size_bytes} bytes"
         err().print(escape(f"{line}: {results[-1].us:,.1f} us, {results[-1].efficiency:.1%}"))
@@ -396,7 +396,7 @@ def large(only: Parts = "", smoke: Smoke = False, output: Output = None) -> None
     record = begin("teccl-scale", check_writable(output), {"only": only, "smoke": smoke}, {})
     results: list[large_runs.LargeResult] = []
     for case in cases:
-        results.append(large_runs.measured(case))
+        results.append(large_runs.measure_case(case))
         record.write(results, len(cases))
         _progress(" ".join(case.words), results[-1].seconds)
     out().print(report.large_table(results))
@@ -446,7 +446,7 @@ def steps(
         for result in kind.run([part for part in parts if part in kind.PARTS], smoke=smoke):
             part_results.append(result)
             record.write([*results, *part_results], len(results) + len(part_results) + 1)
-            _progress(result.told, result.seconds)
+            _progress(result.label, result.seconds)
         results += part_results
         if part_results:
             out().print(table(part_results))

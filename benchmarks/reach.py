@@ -77,12 +77,12 @@ from sccl.topo.symmetry.group_choice import candidate_groups
 collective, machine, *numbers, timeout = sys.argv[1:]
 topology = resolve_topology(machine)
 chunks, steps, rounds = map(int, numbers)
-question = Instance(topology, named_spec(collective, topology.ranks).at(chunks), steps, rounds)
-groups = candidate_groups(topology, question.collective, "auto")
-found = answer(question, groups, Effort(float(timeout)))
-if isinstance(found, Sat):
-    require_valid(found.algorithm, "symmetric synthesis")
-print(found.seconds if isinstance(found, Sat) else -1.0)
+instance = Instance(topology, named_spec(collective, topology.ranks).at(chunks), steps, rounds)
+groups = candidate_groups(topology, instance.collective, "auto")
+result = answer(instance, groups, Effort(float(timeout)))
+if isinstance(result, Sat):
+    require_valid(result.algorithm, "symmetric synthesis")
+print(result.seconds if isinstance(result, Sat) else -1.0)
 """
 
 
@@ -113,29 +113,29 @@ def run(specs: tuple[ReachSpec, ...], timeout_s: float) -> Iterator[ReachResult]
     """Yield the results, one machine at a time."""
     for spec in specs:
         arguments = ("--collective", spec.collective, "--topo", spec.topology)
-        done = measure("pareto", *arguments, "--no-store", "--json")
-        points = json.loads(done.text)["points"]
-        wanted = (spec.chunks, spec.steps, spec.rounds, ["latency", "bandwidth"])
-        found = [(p["chunks"], p["steps"], p["rounds"], p["optimal"]) for p in points]
+        process = measure("pareto", *arguments, "--no-store", "--json")
+        points = json.loads(process.text)["points"]
+        expected = (spec.chunks, spec.steps, spec.rounds, ["latency", "bandwidth"])
+        actual = [(p["chunks"], p["steps"], p["rounds"], p["optimal"]) for p in points]
         yield ReachResult(
             spec,
-            done.seconds,
-            done.user_seconds,
-            done.memory_mb,
+            process.seconds,
+            process.user_seconds,
+            process.memory_mb,
             sum(p["seconds"] for p in points),
-            found == [wanted],
-            _search(spec, timeout_s) if spec.searched else None,
+            actual == [expected],
+            _run_symmetric_search(spec, timeout_s) if spec.searched else None,
         )
 
 
-def _search(spec: ReachSpec, timeout_s: float) -> float:
+def _run_symmetric_search(spec: ReachSpec, timeout_s: float) -> float:
     """Return the seconds of the search under symmetry in a separate process, or -1 at a timeout."""
     numbers = (spec.collective, spec.topology, spec.chunks, spec.steps, spec.rounds, timeout_s)
     command = [sys.executable, "-c", _SEARCH, *(str(n) for n in numbers)]
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             command, capture_output=True, text=True, check=True, timeout=2 * timeout_s
         )
     except subprocess.TimeoutExpired:
         return -1.0
-    return float(done.stdout)
+    return float(process.stdout)

@@ -23,8 +23,8 @@ def wire(value: object) -> Any:
         case Fraction():
             plain = str(value)
         case Timing():
-            kept = ("verdict", "seconds", "process_seconds", "runs")
-            plain = {name: wire(getattr(value, name)) for name in kept}
+            names = ("verdict", "seconds", "process_seconds", "runs")
+            plain = {name: wire(getattr(value, name)) for name in names}
         case Mapping():
             plain = {str(key): wire(inner) for key, inner in value.items()}
         case list() | tuple():
@@ -48,14 +48,16 @@ class Record:
     path: Path | None
     heading: Mapping[str, object]
 
-    def write(self, results: Sequence[object], of: int, summary: object = None) -> None:
-        """Write the results so far, their expected number ``of``, and a summary."""
+    def write(
+        self, results: Sequence[object], expected_results: int, summary: object = None
+    ) -> None:
+        """Write the results so far, whether they are complete, and a summary."""
         if self.path is None:
             return
         document = {
             "schema": 1,
             **self.heading,
-            "complete": len(results) == of,
+            "complete": len(results) == expected_results,
             "summary": summary,
             "results": results,
         }

@@ -109,8 +109,8 @@ def rows_table(
 def _peer_cells(timing: Timing | None, timeout_s: float) -> tuple[str, str]:
     if timing is None:
         return "", ""
-    whole = timing.process_seconds
-    return timing_text(timing, timeout_s), "" if whole is None else seconds_text(whole)
+    process_s = timing.process_seconds
+    return timing_text(timing, timeout_s), "" if process_s is None else seconds_text(process_s)
 
 
 def totals_table(totals: Sequence[Total]) -> Table:
@@ -159,14 +159,14 @@ def rooted_table(results: Sequence[RootedResult]) -> Table:
         table.add_column(extra, justify="right")
     for r in results:
         above = "met" if r.met else f"{float(r.best / r.bound - 1):.1%}"
-        packed, took = "-", "-"
+        packed, packing_s = "-", "-"
         if r.packed is not None:
             low, high = r.packed
             packed = str(low) if low == high else f"{float(low):.4g} to {float(high):.4g}"
-            took = seconds_text(r.packed_seconds)
+            packing_s = seconds_text(r.packed_seconds)
         names = (r.spec.collective, r.spec.topology, str(r.steps), str(r.bound))
-        found = (str(r.best), above, seconds_text(r.seconds))
-        table.add_row(*names, seconds_text(r.bound_seconds), *found, packed, took)
+        result_cells = (str(r.best), above, seconds_text(r.seconds))
+        table.add_row(*names, seconds_text(r.bound_seconds), *result_cells, packed, packing_s)
     return table
 
 
@@ -206,10 +206,14 @@ def growth_table(results: Sequence[GrowthResult]) -> Table:
     title = "Limits at the fewest steps: sccl limits, the whole process"
     table = _table(title, "Collective", "Topology", "Ranks", "S", "Found", "Processor", "MB")
     for r in results:
-        found = "met" if r.above == 0 else r.verdict if r.above is None else f"{r.above:.1%} above"
-        took = seconds_text(r.user_seconds) if r.user_seconds is not None else "-"
+        outcome = (
+            "met" if r.above == 0 else r.verdict if r.above is None else f"{r.above:.1%} above"
+        )
+        processor_s = seconds_text(r.user_seconds) if r.user_seconds is not None else "-"
         memory = f"{r.memory_mb:.0f}" if r.memory_mb is not None else "-"
-        table.add_row(r.collective, r.topology, str(r.ranks), str(r.steps), found, took, memory)
+        table.add_row(
+            r.collective, r.topology, str(r.ranks), str(r.steps), outcome, processor_s, memory
+        )
     return table
 
 
@@ -261,33 +265,40 @@ def _published_cell(us: float | None, note: str) -> str:
     return f"{us:,.6g} ({note})" if note else f"{us:,.6g}"
 
 
-def _attained_cells(one: Attained | None) -> tuple[str, ...]:
-    if one is None:
+def _attained_cells(attained: Attained | None) -> tuple[str, ...]:
+    if attained is None:
         return ("",) * 5
-    above = one.finish_us / one.bound_us - 1 if one.bound_us else 0.0
+    above = attained.finish_us / attained.bound_us - 1 if attained.bound_us else 0.0
     return (
-        f"{one.bound_us:,.6g}",
-        f"{one.finish_us:,.6g}",
+        f"{attained.bound_us:,.6g}",
+        f"{attained.finish_us:,.6g}",
         f"{above:.2%}",
-        str(one.chunks),
-        seconds_text(one.seconds),
+        str(attained.chunks),
+        seconds_text(attained.seconds),
     )
 
 
 def epochs_table(results: Sequence[EpochResult]) -> Table:
     """Return a table of results of the epoch models and of published times."""
-    asked = ("Chunk", "C", "Model", "Epoch us", "Epochs")
-    there = ("There after, published", "Its solver", "There after", "Bound", "Seconds", "CPU s")
-    table = _table("TE-CCL in epochs (us, s)", "What", *asked, *there)
+    problem_columns = ("Chunk", "C", "Model", "Epoch us", "Epochs")
+    result_columns = (
+        "There after, published",
+        "Its solver",
+        "There after",
+        "Bound",
+        "Seconds",
+        "CPU s",
+    )
+    table = _table("TE-CCL in epochs (us, s)", "What", *problem_columns, *result_columns)
     for r in results:
         case = r.case
-        what = [f"{case.collective} {escape(case.topology)}"]
-        what += [] if case.alpha else ["no alpha"]
-        what += ["copies"] if case.copies else []
-        what += [] if case.buffers is None else [f"buffers {case.buffers}"]
-        what += [f"epochs of the {case.epoch} link"] if case.figure == "fig10" else []
+        labels = [f"{case.collective} {escape(case.topology)}"]
+        labels += [] if case.alpha else ["no alpha"]
+        labels += ["copies"] if case.copies else []
+        labels += [] if case.buffers is None else [f"buffers {case.buffers}"]
+        labels += [f"epochs of the {case.epoch} link"] if case.figure == "fig10" else []
         table.add_row(
-            ", ".join(what),
+            ", ".join(labels),
             format_bytes(case.chunk_bytes),
             str(case.chunks),
             case.model,
@@ -333,9 +344,9 @@ def routed_table(results: Sequence[RoutedResult]) -> Table:
         "S: R/C; yes: on the frontier, no: by what has which S: R/C (its name if published)"
     )
     for case in dict.fromkeys(r.case for r in results):
-        here = {r.algorithm: _routed_cell(r) for r in results if r.case == case}
+        cells = {r.algorithm: _routed_cell(r) for r in results if r.case == case}
         row = (case.machine.removeprefix("routed:"), case.collective)
-        table.add_row(*map(escape, row), *(escape(here.get(name, "-")) for name in names))
+        table.add_row(*map(escape, row), *(escape(cells.get(name, "-")) for name in names))
     return table
 
 
@@ -402,8 +413,8 @@ def certificates_table(results: Sequence[CertificateResult]) -> Table:
     for r in results:
         states = ", ".join(f"{count} {state}" for state, count in sorted(r.states.items()))
         lemmas = ["refused" if p.lemmas is None else str(p.lemmas) for p in r.proofs]
-        told = Counter(_agreement(p) for p in r.proofs)
-        second = ", ".join(f"{count} {word}" for word, count in sorted(told.items()))
+        agreements = Counter(_agreement(p) for p in r.proofs)
+        second = ", ".join(f"{count} {word}" for word, count in sorted(agreements.items()))
         proofs = str(len(r.proofs) or "")
         table.add_row(
             escape(r.name), states, seconds_text(r.seconds), proofs, " ".join(lemmas), second
@@ -420,20 +431,24 @@ def public_files_table(
     for r in results:
         by_reader.setdefault(r.file.reader, []).append(r)
     table = _table("Files of public repositories", "Reader or file", "Outcome", "Expected")
-    for reader, own in by_reader.items():
-        verdicts = Counter(words.get(r.verdict, "[bold red]different[/]") for r in own)
-        told = ", ".join(f"{number} {word}" for word, number in verdicts.items())
-        repositories = {r.file.repository for r in own}
-        table.add_row(escape(reader), told, f"{len(own)} files of {len(repositories)} repositories")
-        for r in own:
+    for reader, reader_results in by_reader.items():
+        verdicts = Counter(words.get(r.verdict, "[bold red]different[/]") for r in reader_results)
+        verdict_text = ", ".join(f"{number} {word}" for word, number in verdicts.items())
+        repositories = {r.file.repository for r in reader_results}
+        table.add_row(
+            escape(reader),
+            verdict_text,
+            f"{len(reader_results)} files of {len(repositories)} repositories",
+        )
+        for r in reader_results:
             if r.verdict != "sat":
                 name = f"{r.file.repository} {r.file.commit[:12]} {r.file.path}"
-                found = r.refusal or show_counts(r.counts) or words.get(r.verdict, "read")
+                outcome = r.refusal or show_counts(r.counts) or words.get(r.verdict, "read")
                 expected = r.file.refused or show_counts(r.file.counts)
-                table.add_row(escape(f"  {name}"), escape(found), escape(expected))
+                table.add_row(escape(f"  {name}"), escape(outcome), escape(expected))
     for search in searches:
-        found = f"{search.found} found that are read"
-        table.add_row(escape(search.reader), found, f"{WANTED} wanted")
+        outcome = f"{search.found} found that are read"
+        table.add_row(escape(search.reader), outcome, f"{WANTED} wanted")
     return table
 
 
@@ -494,9 +509,9 @@ def astra_table(results: Sequence[AstraResult]) -> Table:
     for r in results:
         off = "never ends" if r.astra_ns is None else f"{r.rounded_down_ns - r.astra_ns:+d}"
         shown = f"[bold red]{off}[/]" if r.verdict != "sat" else off
-        known = [str(r.astra_ns or ""), str(r.ours_ns), str(r.rounded_down_ns)]
+        times = [str(r.astra_ns or ""), str(r.ours_ns), str(r.rounded_down_ns)]
         where = (escape(r.case), r.topology, str(r.network), str(r.transfers))
-        table.add_row(*where, *known, shown, str(r.ties))
+        table.add_row(*where, *times, shown, str(r.ties))
     return table
 
 

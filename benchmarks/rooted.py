@@ -91,15 +91,15 @@ def run(specs: Sequence[RootedSpec]) -> Iterator[RootedResult]:
     lp.solve(lp.Model())  # so that one-time loading does not count for the first row
     for spec in specs:
         topology = resolve_topology(spec.topology)
-        whole = named_spec(spec.collective, topology.ranks)
-        unit = whole.at(whole.unit)
-        bounds = lower_bounds(topology, whole)
+        collective = named_spec(spec.collective, topology.ranks)
+        unit = collective.at(collective.unit)
+        bounds = lower_bounds(topology, collective)
         steps = bounds.steps + spec.more
         timed_bound.cache_clear()
         begin = time.perf_counter()
-        found = timed_bound(topology, unit, steps)
+        bound = timed_bound(topology, unit, steps)
         middle = time.perf_counter()
-        limit = step_limit(topology, whole, steps, bounds).limit
+        limit = step_limit(topology, collective, steps, bounds).limit
         end = time.perf_counter()
         packed = None
         if spec.packed:
@@ -110,10 +110,10 @@ def run(specs: Sequence[RootedSpec]) -> Iterator[RootedResult]:
                 packed = (packing.lower, packing.upper)
             except (SolverError, TooLargeError):
                 packed = None
-        late = time.perf_counter()
-        assert found is not None
-        value = max(found.value, bounds.bandwidth)
-        times = (middle - begin, end - begin, late - end)
+        packing_end = time.perf_counter()
+        assert bound is not None
+        value = max(bound.value, bounds.bandwidth)
+        times = (middle - begin, end - begin, packing_end - end)
         yield RootedResult(
             spec,
             steps,

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
-from benchmarks.routed_proofs import Known, KnownAllreduce, Triple, dominates, triple_of
+from benchmarks.routed_proofs import AllreduceProver, FrontierProver, Triple, dominates, triple_of
 from sccl.collectives import named_spec
 from sccl.core.files.claims import AlgorithmClaimWire, Claim, LimitPointWire
 from sccl.prove.check.case import read_case
@@ -108,38 +108,40 @@ def run(cases: Sequence[RoutedCase], folder: Path | None = None) -> Iterator[Rou
     """
     for case in cases:
         if folder is not None:
-            yield from _certified(case, folder / _slug(case))
+            yield from _certify(case, folder / _slug(case))
             continue
         with tempfile.TemporaryDirectory() as place:
-            yield from _certified(case, Path(place) / _slug(case))
+            yield from _certify(case, Path(place) / _slug(case))
 
 
 def _slug(case: RoutedCase) -> str:
     return f"{case.machine}-{case.collective}".replace(":", "-")
 
 
-def _certified(case: RoutedCase, folder: Path) -> Iterator[RoutedResult]:
+def _certify(case: RoutedCase, folder: Path) -> Iterator[RoutedResult]:
     """Write and check a certificate, and yield its verdict on each algorithm."""
     machine = machine_model(resolve_topology(case.machine)).topology
     began = time.process_time()
-    of = KnownAllreduce if case.collective == "allreduce" else Known
-    known = of(machine, named_spec(case.collective, machine.ranks))
-    known.decide()
-    if not known.published:
+    prover_type = AllreduceProver if case.collective == "allreduce" else FrontierProver
+    prover = prover_type(machine, named_spec(case.collective, machine.ranks))
+    prover.decide()
+    if not prover.published:
         return
-    write_claims(folder, machine, known.spec, known.write)
+    write_claims(folder, machine, prover.spec, prover.write)
     states = [verdict.state for verdict in check_folder(folder)]
     claims = read_case(folder).claims
     held = [claim for claim, state in zip(claims, states, strict=True) if state == "ok"]
     seconds = round(time.process_time() - began, 2)
-    for name, made in known.published.items():
-        triple = triple_of(made)
-        rival = next((r for r in map(_claimed, held) if r and dominates(r, triple)), None)
-        points = [c for c in held if isinstance(c, LimitPointWire) and _of(c) == triple]
+    for name, algorithm in prover.published.items():
+        triple = triple_of(algorithm)
+        rival = next((r for r in map(_claimed_triple, held) if r and dominates(r, triple)), None)
+        points = [c for c in held if isinstance(c, LimitPointWire) and _triple(c) == triple]
         best = any(c.halves == "equal" for c in points)
         verdict = "no" if rival else "yes" if best else "unknown"
-        limit, fewer = (known.limits.get(steps) for steps in (made.steps, made.steps - 1))
-        by = known.name_of(rival) if rival else ""
+        limit, fewer = (
+            prover.limits.get(steps) for steps in (algorithm.steps, algorithm.steps - 1)
+        )
+        by = prover.name_of(rival) if rival else ""
         yield RoutedResult(
             case,
             name,
@@ -156,9 +158,9 @@ def _certified(case: RoutedCase, folder: Path) -> Iterator[RoutedResult]:
         )
 
 
-def _of(claim: LimitPointWire | AlgorithmClaimWire) -> Triple:
+def _triple(claim: LimitPointWire | AlgorithmClaimWire) -> Triple:
     return claim.chunks, claim.steps, claim.rounds
 
 
-def _claimed(claim: Claim) -> Triple | None:
-    return _of(claim) if isinstance(claim, AlgorithmClaimWire) else None
+def _claimed_triple(claim: Claim) -> Triple | None:
+    return _triple(claim) if isinstance(claim, AlgorithmClaimWire) else None

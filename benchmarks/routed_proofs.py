@@ -65,19 +65,19 @@ COMPOSED = ("swing", "trivance", "bine", "pat", "bruck")
 
 
 @dataclass(slots=True)
-class Known:
+class FrontierProver:
     """Limits and algorithms of a collective on a machine.
 
     Attributes:
         published: Published algorithms by name.
-        found: Other algorithms that dominate some of these.
+        rivals: Other algorithms that dominate some of these.
         limits: Computed limits by S. Those from cuts alone have no upper bound.
     """
 
     topology: Topology
     spec: Spec
     published: dict[str, Algorithm] = field(default_factory=dict)
-    found: list[AnyAlgorithm] = field(default_factory=list)
+    rivals: list[AnyAlgorithm] = field(default_factory=list)
     limits: dict[int, StepLimit] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -96,54 +96,56 @@ class Known:
     def decide(self) -> None:
         """Search for dominating algorithms, or prove that there are none."""
         bounds = self.bounds
-        for made in sorted(self.published.values(), key=lambda a: (a.steps, a.bandwidth_cost)):
-            cost = made.bandwidth_cost
-            for steps in (made.steps, made.steps - 1):
-                asked = bounds.steps <= steps <= MOST_STEPS * dual_of(self.spec).phases
-                if not asked or self._dominated(triple_of(made)):
+        for algorithm in sorted(self.published.values(), key=lambda a: (a.steps, a.bandwidth_cost)):
+            cost = algorithm.bandwidth_cost
+            for steps in (algorithm.steps, algorithm.steps - 1):
+                in_range = bounds.steps <= steps <= MOST_STEPS * dual_of(self.spec).phases
+                if not in_range or self._is_dominated(triple_of(algorithm)):
                     break
-                self.ask(steps, cost, bounds, above=steps < made.steps)
+                self.prove_limit(steps, cost, bounds, above=steps < algorithm.steps)
 
-    def ask(self, steps: int, cost: Fraction, bounds: Bounds, *, above: bool) -> None:
+    def prove_limit(self, steps: int, cost: Fraction, bounds: Bounds, *, above: bool) -> None:
         """Bound R/C for a number of steps, by cuts if they suffice, else by trees.
 
         Args:
             above: Whether the bound must exceed ``cost``, or only reach it.
         """
-        known = self.limits.get(steps)
-        if known is None and not above and bounds.bandwidth == cost:
-            known = StepLimit(steps, cost, None)
-        known = known or step_bound(self.topology, self.spec, steps, bounds)
-        if known is not None:
-            self.limits[steps] = known
-            met = known.upper is not None or _is_enough(known, cost, above=above)
+        limit = self.limits.get(steps)
+        if limit is None and not above and bounds.bandwidth == cost:
+            limit = StepLimit(steps, cost, None)
+        limit = limit or step_bound(self.topology, self.spec, steps, bounds)
+        if limit is not None:
+            self.limits[steps] = limit
+            met = limit.upper is not None or _is_enough(limit, cost, above=above)
             if met or self.topology.ranks > MOST_PACKED:
                 return
-        self.limits[steps] = self.attain(steps, cost)
+        self.limits[steps] = self.compute_limit(steps, cost)
 
-    def attain(self, steps: int, cost: Fraction) -> StepLimit:
+    def compute_limit(self, steps: int, cost: Fraction) -> StepLimit:
         """Return a limit, and keep the algorithm that attains it if its R/C is at most ``cost``."""
-        of = lower_bounds(self.topology, self.spec)
-        packed = step_limit(self.topology, self.spec, steps, of, effort=_UNITS)
+        bounds = lower_bounds(self.topology, self.spec)
+        packed = step_limit(self.topology, self.spec, steps, bounds, effort=_UNITS)
         if packed.limit.required_upper <= cost:
-            made = round_to_algorithm(packed, dual_of(self.spec), None)
-            self.found += [made[0]] if made is not None else []
+            rounded = round_to_algorithm(packed, dual_of(self.spec), None)
+            self.rivals += [rounded[0]] if rounded is not None else []
         return packed.limit
 
-    def _dominated(self, triple: Triple) -> bool:
-        every = (*self.published.values(), *self.found)
-        return any(dominates(triple_of(other), triple) for other in every)
+    def _is_dominated(self, triple: Triple) -> bool:
+        algorithms = (*self.published.values(), *self.rivals)
+        return any(dominates(triple_of(algorithm), triple) for algorithm in algorithms)
 
     def write(self, folder: Path) -> Sequence[Claim]:
         """Return all claims, and write the algorithms that they name."""
         claims: list[Claim] = [*bound_claims(self.topology, self.spec), *self.limit_claims()]
-        every = [*self.published.items(), *((FOUND, made) for made in self.found)]
+        algorithms = [*self.published.items(), *((FOUND, algorithm) for algorithm in self.rivals)]
         points = {}
-        for name, made in every:
-            triple = triple_of(made)
+        for name, algorithm in algorithms:
+            triple = triple_of(algorithm)
             if triple not in points:  # one claim per triple is enough
-                claims.append(algorithm_claim(folder, self.topology, self.spec, made, f"-{name}"))
-            points[triple] = not self._dominated(triple) and self._proved(triple)
+                claims.append(
+                    algorithm_claim(folder, self.topology, self.spec, algorithm, f"-{name}")
+                )
+            points[triple] = not self._is_dominated(triple) and self._is_proved(triple)
         reduces = dual_of(self.spec).phases > 1
         claims += [
             LimitPointWire(chunks=c, steps=s, rounds=r, every=reduces)
@@ -163,21 +165,23 @@ class Known:
         for steps in sorted(self.limits):
             yield from limit_claims(self.limits[steps], self.spec)
 
-    def _proved(self, triple: Triple) -> bool:
+    def _is_proved(self, triple: Triple) -> bool:
         """Return whether the limits prove that no algorithm dominates this one."""
         chunks, steps, rounds = triple
-        here, before = self.limits.get(steps), self.limits.get(steps - 1)
+        limit, previous = self.limits.get(steps), self.limits.get(steps - 1)
         cost, fewest = Fraction(rounds, chunks), self.bounds.steps
-        met = here is not None and here.lower == cost
-        return met and (steps == fewest or (before is not None and before.lower > cost))
+        met = limit is not None and limit.lower == cost
+        return met and (steps == fewest or (previous is not None and previous.lower > cost))
 
     def name_of(self, rival: Triple) -> str:
         """Return the name of a published algorithm, or :data:`FOUND`."""
-        names = (name for name, made in self.published.items() if triple_of(made) == rival)
+        names = (
+            name for name, algorithm in self.published.items() if triple_of(algorithm) == rival
+        )
         return next(names, FOUND)
 
 
-class KnownAllreduce(Known):
+class AllreduceProver(FrontierProver):
     """Limits and algorithms of an allreduce, over all its families."""
 
     @property
@@ -187,26 +191,28 @@ class KnownAllreduce(Known):
 
     def decide(self) -> None:
         """Search for dominating algorithms, including halving and doubling between neighbors."""
-        near = find_clique_exchange(resolve_topology(self.topology.name.removeprefix("routed:")))
-        for halved in near.useful_halvings() if near else ():
-            assert near is not None
-            made = near.algorithm(self.spec, halved)
-            if made is not None:  # each message passes only one link
-                here = replace(made, topology=self.topology)
-                self.found.append(require_valid(here, "halving and doubling"))
+        exchange = find_clique_exchange(
+            resolve_topology(self.topology.name.removeprefix("routed:"))
+        )
+        for halved in exchange.useful_halvings() if exchange else ():
+            assert exchange is not None
+            algorithm = exchange.algorithm(self.spec, halved)
+            if algorithm is not None:  # each message passes only one link
+                routed_algorithm = replace(algorithm, topology=self.topology)
+                self.rivals.append(require_valid(routed_algorithm, "halving and doubling"))
         super().decide()
 
-    def ask(self, steps: int, cost: Fraction, bounds: Bounds, *, above: bool) -> None:
+    def prove_limit(self, steps: int, cost: Fraction, bounds: Bounds, *, above: bool) -> None:
         """Search for a better composition of two halves, else bound every allreduce."""
-        made = self._composed(steps // 2)
-        costs = made.bandwidth_cost if made is not None else cost + 1
-        if made is not None and (costs < cost or (above and costs == cost)):
-            self.found.append(made)
+        composed = self._compose(steps // 2)
+        composed_cost = composed.bandwidth_cost if composed is not None else cost + 1
+        if composed is not None and (composed_cost < cost or (above and composed_cost == cost)):
+            self.rivals.append(composed)
         elif steps not in self.limits:
             proof = any_family_proof(self.topology, self.spec, bounds, steps, cost)
             self.limits[steps] = StepLimit(steps, proof.bound, None, (proof,))
 
-    def _composed(self, steps: int) -> Algorithm | None:
+    def _compose(self, steps: int) -> Algorithm | None:
         """Compose two halves at or near their limits, with ``steps`` steps each."""
         dual = dual_of(self.spec)
         scatter, gather = (self._half(spec, steps) for spec in (dual.first_phase, dual.spec))
@@ -222,37 +228,39 @@ class KnownAllreduce(Known):
         if self.topology.ranks > MOST_PACKED or not bounds.steps <= steps <= MOST_STEPS:
             return None
         packed = step_limit(self.topology, spec, steps, bounds, effort=_UNITS)
-        made = round_to_algorithm(packed, dual_of(spec), None)
-        if made is None or made[0].num_sends > MAX_EXPANDED_SENDS:
+        rounded = round_to_algorithm(packed, dual_of(spec), None)
+        if rounded is None or rounded[0].num_sends > MAX_EXPANDED_SENDS:
             return None
-        return expand_algorithm(made[0])
+        return expand_algorithm(rounded[0])
 
     def limit_claims(self) -> Iterator[Claim]:
         """Yield the claims on all allreduces, and on the halves of compositions."""
-        every = tuple(self.limits[steps] for steps in sorted(self.limits))
+        limits = tuple(self.limits[steps] for steps in sorted(self.limits))
         names = (self.topology.name, self.spec.name, None, None)
         yield from any_family_bound_claims(
-            self.topology, Frontier(*names, self.bounds, (), any_class_limits=every)
+            self.topology, Frontier(*names, self.bounds, (), any_class_limits=limits)
         )
         of_halves = lower_bounds(self.topology, self.spec)
-        last = max(made.steps for made in self._best_published())
+        last = max(algorithm.steps for algorithm in self._best_published())
         for steps in range(of_halves.steps, min(last, 2 * MOST_STEPS) + 1, 2):
-            known = step_bound(self.topology, self.spec, steps, of_halves)
-            yield from limit_claims(known, self.spec) if known else ()
+            bound = step_bound(self.topology, self.spec, steps, of_halves)
+            yield from limit_claims(bound, self.spec) if bound else ()
 
     def more_claims(self, folder: Path, claims: Sequence[Claim]) -> Iterator[Claim]:
         """Yield the compositions that are optimal among reducescatter + allgather compositions."""
-        halves = [made for made in self._best_published() if made.steps <= 2 * MOST_STEPS]
+        halves = [
+            algorithm for algorithm in self._best_published() if algorithm.steps <= 2 * MOST_STEPS
+        ]
         yield from composition_claims(folder, self.topology, self.spec, claims, halves)
 
     def _best_published(self) -> list[Algorithm]:
         """Return the published compositions that no other published composition dominates."""
-        every = [made for name, made in self.published.items() if name in COMPOSED]
-        triples = [triple_of(made) for made in every]
+        compositions = [algorithm for name, algorithm in self.published.items() if name in COMPOSED]
+        triples = [triple_of(algorithm) for algorithm in compositions]
         return [
-            made
-            for made, own in zip(every, triples, strict=True)
-            if not any(dominates(other, own) for other in triples)
+            algorithm
+            for algorithm, triple in zip(compositions, triples, strict=True)
+            if not any(dominates(rival, triple) for rival in triples)
         ]
 
 
@@ -260,13 +268,13 @@ def _is_enough(limit: StepLimit, cost: Fraction, *, above: bool) -> bool:
     return limit.lower > cost or (limit.lower == cost and not above)
 
 
-def triple_of(made: AnyAlgorithm) -> Triple:
+def triple_of(algorithm: AnyAlgorithm) -> Triple:
     """Return (C, S, R)."""
-    return made.collective.chunks, made.steps, made.rounds
+    return algorithm.collective.chunks, algorithm.steps, algorithm.rounds
 
 
-def dominates(one: Triple, other: Triple) -> bool:
+def dominates(first: Triple, second: Triple) -> bool:
     """Return whether one algorithm dominates another in steps and R/C."""
-    (c, s, r), (chunks, steps, rounds) = one, other
-    cost, least = Fraction(r, c), Fraction(rounds, chunks)
-    return s <= steps and cost <= least and (s, cost) != (steps, least)
+    (c, s, r), (chunks, steps, rounds) = first, second
+    first_cost, second_cost = Fraction(r, c), Fraction(rounds, chunks)
+    return s <= steps and first_cost <= second_cost and (s, first_cost) != (steps, second_cost)

@@ -32,19 +32,19 @@ def answer(row: PaperRow, solver: str, timeout_s: float) -> Run:
     The time includes encoding, solving and decoding of every instance, the conversion to the
     requested algorithm, and the verification of both. It excludes imports and reading the topology.
     """
-    asked = question(row)
+    problem = question(row)
     solve = partial(syncoll_solve.solve, solver=solver, effort=syncoll_solve.Effort(timeout_s))
     gc.collect()  # so that garbage of an earlier row does not count for this one
     begin, used = time.perf_counter(), _processor_seconds()
-    found = solve_question(asked, solve)
+    result = solve_question(problem, solve)
     seconds, used = time.perf_counter() - begin, _processor_seconds() - used
-    return Run(verdict(found), seconds, processor_seconds=used)
+    return Run(verdict(result), seconds, processor_seconds=used)
 
 
 def _processor_seconds() -> float:
     """Return the processor seconds of this process and of its finished children."""
-    of = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    return sum(used.ru_utime + used.ru_stime for used in map(resource.getrusage, of))
+    scopes = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    return sum(used.ru_utime + used.ru_stime for used in map(resource.getrusage, scopes))
 
 
 def contender(solver: str, timeout_s: float) -> Contender[PaperRow]:

@@ -117,19 +117,19 @@ def solve(spec: ScaleSpec, timeout_s: float, repeat: int) -> ScaleResult:
     )
 
 
-def _variables(spec: ScaleSpec, found_under: str | None) -> int:
+def _variables(spec: ScaleSpec, group_name: str | None) -> int:
     topology = resolve_topology(spec.topology)
     collective = named_spec("allgather", spec.ranks).at(spec.chunks)
     instance = Instance(topology, collective, spec.steps, spec.rounds)
     for group in candidate_groups(topology, collective, spec.symmetry):
-        if group.name == found_under:
+        if group.name == group_name:
             return len(encode_orbits(instance, group.generators, PathRestriction.LAYERED).transfers)
     return count_variables(instance)
 
 
 def growth(results: Sequence[ScaleResult]) -> dict[str, float]:
     """Return, by series, the exponent of the time in the number of ranks (least squares)."""
-    found = {}
+    exponents = {}
     for series in dict.fromkeys(r.spec.series for r in results):
         large = [
             (math.log(r.spec.ranks), math.log(r.seconds))
@@ -138,5 +138,5 @@ def growth(results: Sequence[ScaleResult]) -> dict[str, float]:
         ]
         if len(large) > 2:
             ranks, seconds = zip(*large, strict=True)
-            found[series] = round(float(np.polyfit(ranks, seconds, 1)[0]), 2)
-    return found
+            exponents[series] = round(float(np.polyfit(ranks, seconds, 1)[0]), 2)
+    return exponents

@@ -66,8 +66,8 @@ def ratio(numerator: str, denominator: str, results: Sequence[Raced[PaperRow]]) 
     if not pairs:
         return Ratio(numerator, denominator, None, 0)
     quotients = [a.seconds / b.seconds for a, b in pairs]
-    used = [(a.processor_seconds, b.processor_seconds) for a, b in pairs]
-    known = [a / b for a, b in used if a and b]
+    processor_pairs = [(a.processor_seconds, b.processor_seconds) for a, b in pairs]
+    processor_ratios = [a / b for a, b in processor_pairs if a and b]
     return Ratio(
         numerator,
         denominator,
@@ -75,7 +75,7 @@ def ratio(numerator: str, denominator: str, results: Sequence[Raced[PaperRow]]) 
         len(pairs),
         geometric_mean(quotients),
         min(quotients),
-        geometric_mean(known) if len(known) == len(pairs) else None,
+        geometric_mean(processor_ratios) if len(processor_ratios) == len(pairs) else None,
     )
 
 

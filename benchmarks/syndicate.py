@@ -68,7 +68,7 @@ class SyndicateResult:
     note: str = ""
 
     @property
-    def told(self) -> str:
+    def label(self) -> str:
         """Return the part and the search, for progress lines."""
         return f"{self.part}: {self.search}"
 
@@ -87,8 +87,8 @@ def figure6() -> StepProblem:
 
     def calls(name: str, options: dict[str, tuple[int, int]], *after: int) -> StepOp:
         rows = options.items()
-        made = tuple(StepOption(n, (StepMotif(ticks, (on,)),)) for n, (ticks, on) in rows)
-        return StepOp(name, made, after)
+        alternatives = tuple(StepOption(n, (StepMotif(ticks, (on,)),)) for n, (ticks, on) in rows)
+        return StepOp(name, alternatives, after)
 
     return StepProblem(
         ("gpu", "cpu", "compute"),
@@ -121,7 +121,7 @@ def options_alone(problem: StepProblem) -> int:
     )
 
 
-def drawn(seed: int) -> StepProblem:
+def draw_problem(seed: int) -> StepProblem:
     """Return a random small step: 5 to 9 computations, up to 11 collectives of 2 to 4 options."""
     rng = random.Random(seed)  # noqa: S311 - no secret
     channels, ops, computed, calls = rng.randint(2, 3), list[StepOp](), list[int](), 0
@@ -153,9 +153,9 @@ def _option(rng: random.Random, channels: int, name: str) -> StepOption:
     ticks, count = rng.randint(8, 50), rng.choice((1, 1, 2, 3))
     motifs = []
     for k in range(count):
-        own = ticks if count == 1 else max(1, ticks // count + rng.randint(0, 3))
+        share = ticks if count == 1 else max(1, ticks // count + rng.randint(0, 3))
         after = (k - 1,) if k and rng.random() < 0.4 else ()
-        motifs.append(StepMotif(own, (rng.randrange(channels),), after))
+        motifs.append(StepMotif(share, (rng.randrange(channels),), after))
     return StepOption(name, tuple(motifs))
 
 
@@ -184,8 +184,8 @@ def run(parts: Sequence[str], *, smoke: bool = False) -> Iterator[SyndicateResul
 def _figure6(seeds: int) -> Iterator[SyndicateResult]:
     problem = figure6()
     best, seconds = _best(problem)
-    told = f"{best / 10:g} units, proved by CP-SAT"
-    yield SyndicateResult("figure6", "exact", 1, 1.0, 0.0, 0.0, seconds, told)
+    proof = f"{best / 10:g} units, proved by CP-SAT"
+    yield SyndicateResult("figure6", "exact", 1, 1.0, 0.0, 0.0, seconds, proof)
     for name, finish in (
         ("order alone", order_alone(problem)),
         ("options alone", options_alone(problem)),
@@ -200,9 +200,9 @@ def _figure6(seeds: int) -> Iterator[SyndicateResult]:
 def _bank(count: int) -> Iterator[SyndicateResult]:
     problems, seconds = [], 0.0
     for seed in range(count):
-        problem = drawn(seed)
-        best, took = _best(problem)
-        seconds += took
+        problem = draw_problem(seed)
+        best, elapsed = _best(problem)
+        seconds += elapsed
         problems.append((problem, best, seed))
     yield SyndicateResult("bank", "exact", count, 1.0, 0.0, 0.0, seconds / count)
     met = sum(finish_lower_bound(problem).ticks == best for problem, best, _ in problems)
@@ -217,7 +217,7 @@ def _over(
 ) -> SyndicateResult:
     """Run a search on problems, each with its optimum and a seed."""
     SEARCHES[name](problems[0][0], 0)  # compile before timing
-    begun, above, finishes = time.process_time(), [], set[int]()
+    begin, above, finishes = time.process_time(), [], set[int]()
     for problem, best, seed in problems:
         plan = SEARCHES[name](problem, seed)
         finish = plan.finish(problem)
@@ -225,7 +225,7 @@ def _over(
         assert finish >= best
         above.append(finish / best - 1)
         finishes.add(finish)
-    seconds = (time.process_time() - begun) / len(problems)
+    seconds = (time.process_time() - begin) / len(problems)
     note = f"{max(finishes) / 10:g} units at the most" if part == "figure6" else ""
     optimal = sum(not gap for gap in above) / len(above)
     mean = sum(above) / len(above)
@@ -234,9 +234,9 @@ def _over(
 
 def _best(problem: StepProblem) -> tuple[int, float]:
     """Return the proved optimum and its processor time, in seconds."""
-    begun = time.process_time()
-    found = solve_step(problem, Effort(units=60.0))
-    assert found.plan is not None
-    assert found.proved
-    assert not find_step_plan_fault(problem, found.plan)
-    return found.plan.finish(problem), time.process_time() - begun
+    begin = time.process_time()
+    solution = solve_step(problem, Effort(units=60.0))
+    assert solution.plan is not None
+    assert solution.proved
+    assert not find_step_plan_fault(problem, solution.plan)
+    return solution.plan.finish(problem), time.process_time() - begin

@@ -77,10 +77,10 @@ class Core:
             "Task",
             (task,),
             {
-                "_prepare": lambda own: own.notify_ready(),
-                "_do": lambda own: own._comm.issue(own),
-                "_tensor_size": lambda own: sum(size for _, _, size in own._tensor),
-                "_partition_tensor": lambda own, _: [[piece] for piece in own._tensor],
+                "_prepare": lambda call: call.notify_ready(),
+                "_do": lambda call: call._comm.issue(call),
+                "_tensor_size": lambda call: sum(size for _, _, size in call._tensor),
+                "_partition_tensor": lambda call, _: [[piece] for piece in call._tensor],
             },
         )
 
@@ -123,7 +123,7 @@ class Iteration:
         for number, op in enumerate(step.ops):
             for before in op.after:
                 self._later[before].append(number)
-        self._left = [len(own) for own in self._motifs]
+        self._left = [len(motifs) for motifs in self._motifs]
         self._events: list[tuple[int, int, int, Any]] = []
         self._now, self._count, self._free, self._channel = 0, 0, dict[int, int](), 0
         self.starts = np.zeros(len(arrays.ticks), dtype=np.int64)
@@ -195,10 +195,10 @@ def run(folder: Path, *, smoke: bool = False) -> Iterator[JobResult]:
     for name in JOBS[: 1 if smoke else None]:
         workload = workload_of(name)
         systems = Systems(workload, resolve_fabric(f"hgx2x{-(-workload.ranks // 8)}"), 0.0)
-        yield from beside(byte, name, systems)
+        yield from compare_orders(byte, name, systems)
 
 
-def beside(byte: Core, name: str, systems: Systems) -> Iterator[JobResult]:
+def compare_orders(byte: Core, name: str, systems: Systems) -> Iterator[JobResult]:
     """Yield the periods of our policy and of the core's order, by credit.
 
     Raises:
@@ -210,20 +210,22 @@ def beside(byte: Core, name: str, systems: Systems) -> Iterator[JobResult]:
     stream = max(computing(workload).values())
     parameters = [sizes.get(op.name, 0.0) for op in window.step.ops]
 
-    def result(search: str, period: int, begun: float) -> JobResult:
-        took = time.process_time() - begun
+    def result(search: str, period: int, begin: float) -> JobResult:
+        elapsed = time.process_time() - begin
         us = (period / 1000, systems.bound / 1000)
         idle = max(0.0, 1 - stream / us[0])
-        return JobResult(PART, name, search, len(sizes), *us, "", idle, took)
+        return JobResult(PART, name, search, len(sizes), *us, "", idle, elapsed)
 
-    begun, found = time.process_time(), list[int]()
-    POLICIES["lifo"].run(problem, PolicyEffort(0.0, 0), lambda _, made: found.append(made.period))
-    yield result("lifo", min(found), begun)
+    begin, periods = time.process_time(), list[int]()
+    POLICIES["lifo"].run(
+        problem, PolicyEffort(0.0, 0), lambda _, state: periods.append(state.period)
+    )
+    yield result("lifo", min(periods), begin)
     for word, credit in CREDITS.items():
-        begun, found = time.process_time(), []
+        begin, periods = time.process_time(), []
         for choice in uniform_choices(window.step):
-            done = Iteration(byte, window.step, choice.tolist(), parameters, credit)
-            plan = window.to_cyclic_plan(window.step.plan_of(choice, done.starts))
+            iteration = Iteration(byte, window.step, choice.tolist(), parameters, credit)
+            plan = window.to_cyclic_plan(window.step.plan_of(choice, iteration.starts))
             assert not find_cyclic_plan_fault(problem, plan)
-            found.append(find_steady_state(problem, plan).period)
-        yield result(f"its core, credit {word}", min(found), begun)
+            periods.append(find_steady_state(problem, plan).period)
+        yield result(f"its core, credit {word}", min(periods), begin)

@@ -58,7 +58,7 @@ def charts(results: Rows) -> list[ChartType]:
 
 def _costs(results: Rows) -> list[ChartType]:
     """Return the charts of Figures 16 to 18, as far as there are results."""
-    found = []
+    drawings = []
     for part, title in _TITLES.items():
         rows = [
             {"series": r["plan"], "bytes": r["size_bytes"], "ms": r["us"] / 1000}
@@ -66,42 +66,42 @@ def _costs(results: Rows) -> list[ChartType]:
             if r["part"] == part
         ]
         if rows:
-            found.append(
+            drawings.append(
                 measured_chart(rows, "bytes", "ms", "series", title=title,
                                x_title="Buffer of a rank (bytes)", y_title="Time (ms)",
                                x_bytes=True, log_y=True)
             )  # fmt: skip
-    return found
+    return drawings
 
 
 def _systems(results: Rows) -> list[ChartType]:
     """Return the charts of Figures 2, 11, 12, 14 and 15, as far as there are results."""
-    found = []
+    drawings = []
     shown = {r["system"]: r for r in results if (r["model"], r["nodes"]) == (SHOWN, _MOST)}
     if shown:
-        found += [_figure2(shown[FIFO]), _timeline(shown[FIFO])]
+        drawings += [_figure2(shown[FIFO]), _timeline(shown[FIFO])]
     if {r["model"] for r in results} != {SHOWN}:
-        found.append(_figure11([r for r in results if r["nodes"] == _MOST]))
+        drawings.append(_figure11([r for r in results if r["nodes"] == _MOST]))
     if {r["nodes"] for r in results} != {_MOST}:
-        found.append(_figure12([r for r in results if r["model"] == SHOWN]))
+        drawings.append(_figure12([r for r in results if r["model"] == SHOWN]))
     if shown:
         idle = {name: 1 - r["computes"] for name, r in shown.items()}
         shorter = {n: 1 - r["period_us"] / shown[BS]["period_us"] for n, r in shown.items()}
         del shorter[BS]
-        found += [
-            _beside(14, "computation stands still", _FIGURE_14, idle),
-            _beside(15, "an iteration is shorter than under BS+", _FIGURE_15, shorter),
+        drawings += [
+            _compare_fractions(14, "computation stands still", _FIGURE_14, idle),
+            _compare_fractions(15, "an iteration is shorter than under BS+", _FIGURE_15, shorter),
             *(_timeline(shown[name]) for name in (BS, HO, EXEC, SCHED, OURS)),
         ]
-    return found
+    return drawings
 
 
 def _figure2(fifo: Mapping[str, Any]) -> ChartType:
-    here = {"computation": 1 - fifo["computes"], "communication": 1 - fifo["communicates"]}
+    measured = {"computation": 1 - fifo["computes"], "communication": 1 - fifo["communicates"]}
     rows = [
         {"stream": stream, "series": series, "idle": value[stream]}
-        for stream in here
-        for series, value in (("published", _FIGURE_2), ("here, FIFO", here))
+        for stream in measured
+        for series, value in (("published", _FIGURE_2), ("here, FIFO", measured))
     ]
     return grouped_chart(rows, "stream", "idle", "series", percent=True,
                          title=f"Figure 2: gaps of streams, {SHOWN}",
@@ -114,10 +114,10 @@ def _figure11(results: Rows) -> ChartType:
         for name, by in _FIGURE_11.items()
         for model in by
     ]
-    beside = {r["model"]: r["period_us"] for r in results if r["system"] == BS}
+    baseline_us = {r["model"]: r["period_us"] for r in results if r["system"] == BS}
     rows += [
         {"model": r["model"], "series": f"here: {name}",
-         "times": beside[r["model"]] / r["period_us"]}
+         "times": baseline_us[r["model"]] / r["period_us"]}
         for name in (HO, PUBLISHED, OURS)
         for r in results
         if r["system"] == name
@@ -129,14 +129,14 @@ def _figure11(results: Rows) -> ChartType:
 
 
 def _figure12(results: Rows) -> ChartType:
-    one = {r["system"]: r["period_us"] for r in results if r["nodes"] == 1}
+    single_node_us = {r["system"]: r["period_us"] for r in results if r["nodes"] == 1}
     rows = [
         {"series": "ideal", "nodes": nodes, "times": nodes}
         for nodes in dict.fromkeys(r["nodes"] for r in results)
     ]
     rows += [
         {"series": r["system"], "nodes": r["nodes"],
-         "times": r["nodes"] * one[r["system"]] / r["period_us"]}
+         "times": r["nodes"] * single_node_us[r["system"]] / r["period_us"]}
         for name in (OURS, PUBLISHED, HO, BS)
         for r in results
         if r["system"] == name
@@ -146,31 +146,33 @@ def _figure12(results: Rows) -> ChartType:
                           x_title="Nodes of 8 GPUs", y_title="Times that of one node")  # fmt: skip
 
 
-def _beside(
-    figure: int, what: str, published: Mapping[str, float], here: Mapping[str, float]
+def _compare_fractions(
+    figure: int, quantity: str, published: Mapping[str, float], measured: Mapping[str, float]
 ) -> ChartType:
     """Return bars of fractions of an iteration, published and measured."""
     rows = []
     for name in (BS, HO, SCHED, EXEC, PUBLISHED, OURS):
-        if name in here:
-            told = published.get(name, _SYNDICATE[figure])
+        if name in measured:
+            published_fraction = published.get(name, _SYNDICATE[figure])
             rows += [
-                {"system": name, "series": "published", "part": told},
-                {"system": name, "series": "here", "part": here[name]},
+                {"system": name, "series": "published", "part": published_fraction},
+                {"system": name, "series": "here", "part": measured[name]},
             ]
     return grouped_chart(rows, "system", "part", "series", percent=True,
-                         title=f"Figure {figure}: {what}, {SHOWN}",
+                         title=f"Figure {figure}: {quantity}, {SHOWN}",
                          value_title="Part of an iteration")  # fmt: skip
 
 
 def _timeline(result: Mapping[str, Any]) -> ChartType:
     """Return the timeline of an iteration."""
-    told = [bar.split("\t") for bar in result["bars"]]
-    computing = {row for row, kind, *_ in told if kind == COMPUTATION}
-    names = tuple(sorted({row for row, *_ in told}, key=lambda name: (name not in computing, name)))
+    lines = [bar.split("\t") for bar in result["bars"]]
+    computing = {row for row, kind, *_ in lines if kind == COMPUTATION}
+    names = tuple(
+        sorted({row for row, *_ in lines}, key=lambda name: (name not in computing, name))
+    )
     bars = tuple(
         StepBar(names.index(row), float(since), float(until), kind, label, label)
-        for row, kind, since, until, label in told
+        for row, kind, since, until, label in lines
     )
     title = f"{SHOWN} under {result['system']}: an iteration"
     return step_gantt_chart([StepPanel(title, (), names, bars, 0.0, result["period_us"])])

@@ -61,11 +61,13 @@ def _costs() -> MotifCosts:
     return MotifCosts(resolve_fabric(FABRIC))
 
 
-def offered(collective: str, size: int, recipe: str, channel: str, carrier: str) -> CandidateOption:
+def build_option(
+    collective: str, size: int, recipe: str, channel: str, carrier: str
+) -> CandidateOption:
     """Return a collective of all ranks as an option with one channel and one carrier."""
     costs = _costs()
-    number = [one.name for one in costs.fabric.channels].index(channel)
-    by = {one.name: one for one in CARRIERS}[carrier]
+    number = [entry.name for entry in costs.fabric.channels].index(channel)
+    by = {entry.name: entry for entry in CARRIERS}[carrier]
     motifs = apply_recipe(
         build_collective_motif(collective, range(_RANKS), size), parse_recipe(recipe)
     )
@@ -73,7 +75,7 @@ def offered(collective: str, size: int, recipe: str, channel: str, carrier: str)
     return CandidateOption(recipe, parts, tuple(motif.after for motif in motifs), bitwise=True)
 
 
-def together(offers: Sequence[CandidateOption]) -> float:
+def concurrent_us(offers: Sequence[CandidateOption]) -> float:
     """Return the microseconds of concurrent options of one motif each, under fair sharing."""
     tasks = []
     for offer in offers:
@@ -89,28 +91,29 @@ def together(offers: Sequence[CandidateOption]) -> float:
 def _figure16(size: int) -> dict[str, float]:
     """Return the times of an allreduce by a tree and around a ring."""
     return {
-        name: offered("allreduce", size, "whole", GPU, name).ns / 1000 for name in ("tree", "ring")
+        name: build_option("allreduce", size, "whole", GPU, name).ns / 1000
+        for name in ("tree", "ring")
     }
 
 
 def _figure17(size: int) -> dict[str, float]:
     """Return the times of an alltoall over hosts in one, two and four sequential parts."""
     return {
-        f"{ways}-way": offered("alltoall", size, recipe, CPU, "direct").ns / 1000
-        for ways, recipe in ((1, "whole"), (2, "spline(2)"), (4, "spline(4)"))
+        f"{parts}-way": build_option("alltoall", size, recipe, CPU, "direct").ns / 1000
+        for parts, recipe in ((1, "whole"), (2, "spline(2)"), (4, "spline(4)"))
     }
 
 
 def _figure18(size: int) -> dict[str, float]:
     """Return the times of an allreduce and an alltoall, on separate paths or on one path."""
-    found = {}
+    times = {}
     for ring, exchange in ((GPU, CPU), (CPU, GPU), (GPU, GPU), (CPU, CPU)):
         pair = [
-            offered("allreduce", _GRADIENTS, "whole", ring, "ring"),
-            offered("alltoall", size, "whole", exchange, "direct"),
+            build_option("allreduce", _GRADIENTS, "whole", ring, "ring"),
+            build_option("alltoall", size, "whole", exchange, "direct"),
         ]
-        found[f"allreduce {ring}, alltoall {exchange}"] = together(pair)
-    return found
+        times[f"allreduce {ring}, alltoall {exchange}"] = concurrent_us(pair)
+    return times
 
 
 _MADE = {"figure16": _figure16, "figure17": _figure17, "figure18": _figure18}
@@ -120,16 +123,16 @@ def run(parts: Sequence[str], *, smoke: bool = False) -> Iterator[StepCost]:
     """Yield the time of each plan, by size."""
     for part in parts:
         for size in _SMOKE if smoke else _SIZES:
-            took = _MADE[part](size)
-            least = min(took.values())
-            for plan, us in took.items():
-                yield StepCost(part, plan, size, us, us == least)
+            times = _MADE[part](size)
+            best_us = min(times.values())
+            for plan, us in times.items():
+                yield StepCost(part, plan, size, us, us == best_us)
 
 
 def winners(results: Sequence[StepCost], part: str) -> list[tuple[str, int]]:
     """Return the best plans in order of size, each with its smallest size."""
     best = sorted((r.size_bytes, r.plan) for r in results if r.part == part and r.best)
-    return [(plan, next(own)[0]) for plan, own in groupby(best, key=lambda row: row[1])]
+    return [(plan, next(rows)[0]) for plan, rows in groupby(best, key=lambda row: row[1])]
 
 
 def costs_table(results: Sequence[StepCost]) -> Table:

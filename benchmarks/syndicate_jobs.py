@@ -84,7 +84,7 @@ class JobResult:
     seconds: float
 
     @property
-    def told(self) -> str:
+    def label(self) -> str:
         """Return the job and the search, for progress lines."""
         return f"{self.job}: {self.search}"
 
@@ -96,17 +96,17 @@ def run(parts: Sequence[str], *, smoke: bool = False) -> Iterator[JobResult]:
         AssertionError: A plan is invalid, or shorter than the bound.
     """
     for part in parts:
-        for job, less in (SMOKE[part],) if smoke else [(job, {}) for job in PARTS[part]]:
+        for job, changes in (SMOKE[part],) if smoke else [(job, {}) for job in PARTS[part]]:
             seconds = 0.1 if smoke else SECONDS
             if part == "beside":
-                yield from _beside(job, seconds)
+                yield from _compare_complements(job, seconds)
             else:
-                yield from _job(part, job, _workload(job, less), seconds)
+                yield from _job(part, job, _workload(job, changes), seconds)
 
 
-def _beside(told: str, seconds: float) -> Iterator[JobResult]:
+def _compare_complements(job: str, seconds: float) -> Iterator[JobResult]:
     """Yield results for two collectives over all ranks, without and with complements."""
-    name, reduced, exchanged = told.split()
+    name, reduced, exchanged = job.split()
     fabric = resolve_fabric(name)
     ranks = tuple(range(fabric.ranks))
     ops = (
@@ -115,30 +115,30 @@ def _beside(told: str, seconds: float) -> Iterator[JobResult]:
     )
     host = HostProgram("all", tuple(HostEvent(HostAction.SUBMIT, op.id) for op in ops))
     workload = Workload("two", len(ranks), (Role("all", ranks),), ops, (), (host,))
-    for beside in (False, True):
-        begun = time.process_time()
-        settings = OptionSettings(planner=build_motif_planner(), complementary=beside)
+    for complementary in (False, True):
+        begin = time.process_time()
+        settings = OptionSettings(planner=build_motif_planner(), complementary=complementary)
         problem = PlanningJob(
             workload, find_options(workload, fabric, settings).by_collective
         ).problem
         bound = period_lower_bound(problem)
         best: list[int] = []
 
-        def found(_: CyclicPlan, run: SteadyState, best: list[int] = best) -> None:
+        def on_plan(_: CyclicPlan, run: SteadyState, best: list[int] = best) -> None:
             best[:] = [min([run.period, *best])]
 
         for rule in RULE_POLICIES:
-            POLICIES[rule].run(problem, PolicyEffort(0.0, 0), found)
-        search_cyclic_plans(problem, seconds, 0, bound.ticks, found)
-        search = "complements, too" if beside else "no complements"
+            POLICIES[rule].run(problem, PolicyEffort(0.0, 0), on_plan)
+        search_cyclic_plans(problem, seconds, 0, bound.ticks, on_plan)
+        search = "complements, too" if complementary else "no complements"
         yield JobResult(
-            *("beside", told, search, 2, best[0] / 1000, bound.ticks / 1000, bound.binds),
-            *(0.0, time.process_time() - begun),
+            *("beside", job, search, 2, best[0] / 1000, bound.ticks / 1000, bound.binds),
+            *(0.0, time.process_time() - begin),
         )
 
 
 def _job(part: str, name: str, workload: Workload, seconds: float) -> Iterator[JobResult]:
-    begun = time.process_time()
+    begin = time.process_time()
     options = find_options(
         workload, resolve_fabric(f"hgx2x{-(-workload.ranks // 8)}"), OptionSettings()
     )
@@ -147,30 +147,30 @@ def _job(part: str, name: str, workload: Workload, seconds: float) -> Iterator[J
     count = sum(1 for _ in workload.collectives())
     stream = max(computing(workload).values(), default=0.0)
 
-    def result(search: str, period: int, took: float) -> JobResult:
+    def result(search: str, period: int, elapsed: float) -> JobResult:
         idle = max(0.0, 1 - stream / (period / 1000)) if period else 0.0
         return JobResult(
             *(part, name, search, count, period / 1000, bound.ticks / 1000, bound.binds),
-            *(idle, took),
+            *(idle, elapsed),
         )
 
-    yield result("options and bound", bound.ticks, time.process_time() - begun)
+    yield result("options and bound", bound.ticks, time.process_time() - begin)
     for search in (*POLICIES, OURS):
         best: list[int] = []
 
-        def told(plan: CyclicPlan, found: SteadyState, best: list[int] = best) -> None:
+        def on_plan(plan: CyclicPlan, state: SteadyState, best: list[int] = best) -> None:
             assert not find_cyclic_plan_fault(problem, plan)
-            assert find_steady_state(problem, plan).period == found.period >= bound.ticks
-            best[:] = [min([found.period, *best])]
+            assert find_steady_state(problem, plan).period == state.period >= bound.ticks
+            best[:] = [min([state.period, *best])]
 
-        begun = time.process_time()
+        begin = time.process_time()
         if search == OURS:
             for rule in RULE_POLICIES:
-                POLICIES[rule].run(problem, PolicyEffort(0.0, 0), told)
-            search_cyclic_plans(problem, seconds, 0, bound.ticks, told)
+                POLICIES[rule].run(problem, PolicyEffort(0.0, 0), on_plan)
+            search_cyclic_plans(problem, seconds, 0, bound.ticks, on_plan)
         else:
-            POLICIES[search].run(problem, PolicyEffort(seconds, 0, bound.ticks), told)
-        yield result(search, best[0], time.process_time() - begun)
+            POLICIES[search].run(problem, PolicyEffort(seconds, 0, bound.ticks), on_plan)
+        yield result(search, best[0], time.process_time() - begin)
 
 
 def _workload(name: str, changes: Mapping[str, int]) -> Workload:
@@ -179,11 +179,11 @@ def _workload(name: str, changes: Mapping[str, int]) -> Workload:
 
 def computing(workload: Workload) -> dict[str, float]:
     """Return the computation time of each stream per iteration, in microseconds."""
-    found: dict[str, float] = {}
+    times: dict[str, float] = {}
     for op in workload.computation():
         key = f"{op.role}: {op.stream}"
-        found[key] = found.get(key, 0.0) + op.duration_us
-    return found
+        times[key] = times.get(key, 0.0) + op.duration_us
+    return times
 
 
 def jobs_table(results: Sequence[JobResult]) -> Table:

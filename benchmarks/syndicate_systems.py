@@ -87,24 +87,28 @@ class SystemResult:
     bars: tuple[str, ...] = ()
 
     @property
-    def told(self) -> str:
+    def label(self) -> str:
         """Return the model, the nodes and the system, for progress lines."""
         return f"{self.model} on {self.nodes} nodes: {self.system}"
 
 
-def taking_turns(options: Mapping[str, Sequence[Option]], channel: str) -> dict[str, list[Option]]:
+def serialize_options(
+    options: Mapping[str, Sequence[Option]], channel: str
+) -> dict[str, list[Option]]:
     """Return the options of one channel, each with a load that excludes concurrent collectives.
 
     Collectives that share a list of options still share one.
     """
-    made: dict[int, list[Option]] = {}
-    for own in options.values():
-        kept = [o for o in own if all(motif.channel == channel for motif in o.motifs)]
-        made.setdefault(id(own), [_alone(option) for option in kept or own[:1]])
-    return {name: made[id(own)] for name, own in options.items()}
+    restricted: dict[int, list[Option]] = {}
+    for candidates in options.values():
+        on_channel = [o for o in candidates if all(motif.channel == channel for motif in o.motifs)]
+        restricted.setdefault(
+            id(candidates), [_make_exclusive(option) for option in on_channel or candidates[:1]]
+        )
+    return {name: restricted[id(candidates)] for name, candidates in options.items()}
 
 
-def _alone(option: Option) -> Option:
+def _make_exclusive(option: Option) -> Option:
     turn = ((_TURN, FULL_LOAD),)
     return replace(option, motifs=tuple(replace(m, loads=(*m.loads, *turn)) for m in option.motifs))
 
@@ -120,7 +124,7 @@ class Systems:
         self.workload, self.fabric, self.seconds = workload, fabric, seconds
         options = find_options(workload, fabric, OptionSettings()).by_collective
         self.free = PlanningJob(workload, options)
-        self.today = PlanningJob(workload, taking_turns(options, fabric.channels[0].name))
+        self.today = PlanningJob(workload, serialize_options(options, fabric.channels[0].name))
 
     @cached_property
     def bound(self) -> int:
@@ -143,8 +147,8 @@ class Systems:
         yield OURS, self._searched(self.free, RULE_POLICIES)
 
     def _policy(self, job: PlanningJob, name: str) -> TrainingPlan:
-        best = _Best(job)
-        POLICIES[name].run(job.problem, PolicyEffort(self.seconds, 0), best.tell)
+        best = _BestPlan(job)
+        POLICIES[name].run(job.problem, PolicyEffort(self.seconds, 0), best.on_plan)
         return self._plan(best, name)
 
     def _order_alone(self, by_hand: TrainingPlan) -> TrainingPlan:
@@ -155,43 +159,43 @@ class Systems:
         )
 
     def _searched(self, job: PlanningJob, rules: Sequence[str]) -> TrainingPlan:
-        best = _Best(job)
+        best = _BestPlan(job)
         for rule in rules:
-            POLICIES[rule].run(job.problem, PolicyEffort(0.0, 0), best.tell)
-        search_cyclic_plans(job.problem, self.seconds, 0, self.bound, best.tell)
+            POLICIES[rule].run(job.problem, PolicyEffort(0.0, 0), best.on_plan)
+        search_cyclic_plans(job.problem, self.seconds, 0, self.bound, best.on_plan)
         return self._plan(best, "sgs")
 
-    def _plan(self, best: _Best, search: str) -> TrainingPlan:
-        plan, found = best.found
+    def _plan(self, best: _BestPlan, search: str) -> TrainingPlan:
+        plan, state = best.result
         options, order = best.job.export_plan(plan)
         return TrainingPlan(
             workload=self.workload,
             fabric=self.fabric,
             options=options,
             order=order,
-            period_ns=found.period,
+            period_ns=state.period,
             bound_ns=self.bound,
             binding="",
             search=search,
         )
 
 
-class _Best:
+class _BestPlan:
     """Best plan so far."""
 
     def __init__(self, job: PlanningJob) -> None:
         self.job = job
-        self._found: tuple[CyclicPlan, SteadyState] | None = None
+        self._result: tuple[CyclicPlan, SteadyState] | None = None
 
     @property
-    def found(self) -> tuple[CyclicPlan, SteadyState]:
-        assert self._found is not None
-        return self._found
+    def result(self) -> tuple[CyclicPlan, SteadyState]:
+        assert self._result is not None
+        return self._result
 
-    def tell(self, plan: CyclicPlan, found: SteadyState) -> None:
+    def on_plan(self, plan: CyclicPlan, state: SteadyState) -> None:
         assert not find_cyclic_plan_fault(self.job.problem, plan)
-        if self._found is None or found.period < self._found[1].period:
-            self._found = plan, found
+        if self._result is None or state.period < self._result[1].period:
+            self._result = plan, state
 
 
 def run(parts: Sequence[str], *, smoke: bool = False) -> Iterator[SystemResult]:
@@ -202,7 +206,7 @@ def run(parts: Sequence[str], *, smoke: bool = False) -> Iterator[SystemResult]:
     """
     cases = dict.fromkeys(case for part in parts for case in PARTS[part])
     for model, nodes in list(cases)[: 1 if smoke else None]:
-        yield from measured(model, nodes, 0.05 if smoke else SECONDS)
+        yield from measure_systems(model, nodes, 0.05 if smoke else SECONDS)
 
 
 def workload_of(name: str, nodes: int = 0) -> Workload:
@@ -211,20 +215,20 @@ def workload_of(name: str, nodes: int = 0) -> Workload:
     Args:
         nodes: Number of nodes of 8 GPUs. 0: as in the preset.
     """
-    known = find_preset(name)
-    given = {"ranks": 8 * nodes} if nodes else {}
-    recommends = _RECOMMENDS if known.family == "dlrm" else {}
-    return generate_workload(known.family, {**given, **recommends}, name).workload
+    preset = find_preset(name)
+    sizes = {"ranks": 8 * nodes} if nodes else {}
+    recommends = _RECOMMENDS if preset.family == "dlrm" else {}
+    return generate_workload(preset.family, {**sizes, **recommends}, name).workload
 
 
-def measured(model: str, nodes: int, seconds: float) -> Iterator[SystemResult]:
+def measure_systems(model: str, nodes: int, seconds: float) -> Iterator[SystemResult]:
     """Yield the result of each system on a model."""
     systems = Systems(workload_of(model, nodes), resolve_fabric(f"hgx2x{nodes}"), seconds)
-    begun = time.process_time()
+    begin = time.process_time()
     for system, plan in systems.plans():
-        took = time.process_time() - begun
-        yield result_of(model, nodes, system, plan, took)
-        begun = time.process_time()
+        elapsed = time.process_time() - begin
+        yield result_of(model, nodes, system, plan, elapsed)
+        begin = time.process_time()
 
 
 def result_of(
@@ -265,12 +269,15 @@ def systems_table(results: Sequence[SystemResult]) -> Table:
     table = Table("model", "nodes", "system", title="Systems", title_justify="left")
     for name in ("period, ms", "above the bound", "BS+ / it", "computes", "communicates", "CPU s"):
         table.add_column(name, justify="right")
-    beside = {(r.model, r.nodes): r.period_us for r in results if r.system == BS}
+    baseline_us = {(r.model, r.nodes): r.period_us for r in results if r.system == BS}
     for r in results:
-        least = beside.get((r.model, r.nodes), 0.0)
+        baseline = baseline_us.get((r.model, r.nodes), 0.0)
         table.add_row(
             *(r.model, str(r.nodes), r.system, f"{r.period_us / 1000:,.3f}"),
-            *(f"{r.period_us / r.bound_us - 1:.2%}", f"{least / r.period_us:.3f}" if least else ""),
+            *(
+                f"{r.period_us / r.bound_us - 1:.2%}",
+                f"{baseline / r.period_us:.3f}" if baseline else "",
+            ),
             *(f"{r.computes:.1%}", f"{r.communicates:.1%}", f"{r.seconds:.1f}"),
         )
     return table

@@ -64,12 +64,12 @@ def run(
         contenders.append(peer.contender(command, settings.timeout_s))
     facts = {"paper": published.source, "peer": peer.versions(command) if command else None}
     record = begin(name, output, settings, facts)
-    chosen = published.smallest() if settings.smoke else published.rows
+    selected = published.smallest() if settings.smoke else published.rows
     names = [c.name for c in contenders]
     results: list[Raced[PaperRow]] = []
-    for row in chosen:
+    for row in selected:
         results.append(Raced(row, race(row, contenders, settings.repeat)))
-        record.write(results, len(chosen), _summary(results, names))
+        record.write(results, len(selected), _summary(results, names))
         _progress(results[-1], settings.timeout_s)
     _print(out(), published, results, settings, _summary(results, names))
     return results
@@ -77,12 +77,12 @@ def run(
 
 def _summary(results: Sequence[Raced[PaperRow]], names: Sequence[str]) -> Summary:
     totals = (paper_total(results), *(total(name, results) for name in names))
-    beside = {
+    ratios = {
         solver: ratio(peer.NAME, solver, results)
         for solver in (REFERENCE, solve.DEFAULT_SOLVER)
         if {solver, peer.NAME} <= set(names)
     }
-    return Summary(totals, beside.get(REFERENCE), beside.get(solve.DEFAULT_SOLVER))
+    return Summary(totals, ratios.get(REFERENCE), ratios.get(solve.DEFAULT_SOLVER))
 
 
 def _progress(result: Raced[PaperRow], timeout_s: float) -> None:
@@ -104,6 +104,6 @@ def _print(
     if not with_peer:
         console.print("msccl: not on the path, so its columns are empty (--msccl COMMAND).")
     console.print(report.totals_table(summary.totals))
-    for one in (summary.ratio, summary.default):
-        if one:
-            console.print(report.ratio_text(one))
+    for comparison in (summary.ratio, summary.default):
+        if comparison:
+            console.print(report.ratio_text(comparison))

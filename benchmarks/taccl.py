@@ -225,7 +225,7 @@ def run(cases: Sequence[TacclCase], *, smoke: bool) -> Iterator[TacclResult]:
         smoke: Whether to use a small budget.
     """
     for case in cases:
-        yield _planned(case, SMOKE_UNITS if smoke else case.units)
+        yield _plan_case(case, SMOKE_UNITS if smoke else case.units)
 
 
 def _sketch(case: TacclCase, topology: Topology | None) -> Sketch | None:
@@ -255,20 +255,20 @@ def _machine(case: TacclCase) -> Topology:
     return resolve_topology(case.machine)
 
 
-def _planned(case: TacclCase, units: float) -> TacclResult:
-    whole = case.planned_bytes or case.size_bytes
+def _plan_case(case: TacclCase, units: float) -> TacclResult:
+    planned_size = case.planned_bytes or case.size_bytes
     change = "" if case.planned_bytes else case.change
-    planned = replace(case, size_bytes=whole, planned_bytes=0, instances=0, change=change)
-    request, found, seconds, last = _found(planned, units)
-    finish, least = float(found.bound.objective), float(found.bound.lower_bound or 0)
+    planned = replace(case, size_bytes=planned_size, planned_bytes=0, instances=0, change=change)
+    request, solution, seconds, last = _solve(planned, units)
+    finish, lower = float(solution.bound.objective), float(solution.bound.lower_bound or 0)
     if case.planned_bytes:  # the bound belongs to the planned size
-        assert isinstance(found.plan, Schedule)
-        finish, least = _simulated(case, found.plan), 0.0
+        assert isinstance(solution.plan, Schedule)
+        finish, lower = _simulate_at_size(case, solution.plan), 0.0
     return TacclResult(
         case=case,
         finish_us=finish,
-        bound_us=least,
-        chunks=found.plan.collective.chunks,
+        bound_us=lower,
+        chunks=solution.plan.collective.chunks,
         seconds=round(seconds, 3),
         by=tuple(phase.by for phase in getattr(last, "phases", ())),
         kept=getattr(getattr(last, "kept", None), "name", ""),
@@ -278,30 +278,30 @@ def _planned(case: TacclCase, units: float) -> TacclResult:
 
 
 @lru_cache(maxsize=1)  # cases that share a plan are adjacent
-def _found(case: TacclCase, units: float) -> tuple[Request, Solution, float, object]:
+def _solve(case: TacclCase, units: float) -> tuple[Request, Solution, float, object]:
     """Return the request, the best plan, its time in seconds, and the last event with phases."""
     taccl, topology = registry.load("taccl"), _machine(case)
     spec = named_spec(case.collective, topology.ranks)
     size = case.size_bytes // (topology.ranks if case.collective == "allgather" else 1)
     sketch = _sketch(case, topology)
     wire = None if sketch is None else sketch_to_wire(sketch)
-    told = taccl.Options(sketch=wire, chunks=case.chunks, alpha=case.alpha)
+    options = taccl.Options(sketch=wire, chunks=case.chunks, alpha=case.alpha)
     request = Request(topology, spec, size)
     events: list[object] = []
     began = time.perf_counter()
-    outcome = registry.plan(taccl, request, told, Effort(units=units), events.append)
+    outcome = registry.plan(taccl, request, options, Effort(units=units), events.append)
     seconds = time.perf_counter() - began
-    found = outcome.best if isinstance(outcome, Inconclusive) else outcome
-    assert isinstance(found, Solution)
+    solution = outcome.best if isinstance(outcome, Inconclusive) else outcome
+    assert isinstance(solution, Solution)
     last = next((e for e in reversed(events) if hasattr(e, "phases")), None)
-    return request, found, seconds, last
+    return request, solution, seconds, last
 
 
 _LINKS_OF_A_GPU = 6
 """NVLinks of a V100 to the switches of a DGX-2. One thread block fills one (section 7.2)."""
 
 
-def _simulated(case: TacclCase, schedule: Schedule) -> float:
+def _simulate_at_size(case: TacclCase, schedule: Schedule) -> float:
     """Return the microseconds of a schedule's transfers in the same order, at another size."""
     count, topology = max(1, case.instances), schedule.topology
     if case.instances:
@@ -314,10 +314,10 @@ def _simulated(case: TacclCase, schedule: Schedule) -> float:
         topology = replace(topology, links=tuple(links))
     size = -(-case.size_bytes // (schedule.collective.num_chunks * count))
     sent = Messages.from_schedule(schedule)
-    none = np.zeros_like(sent.release)
+    zeros = np.zeros_like(sent.release)
     carried = 1 + np.bincount(sent.more.message, minlength=len(sent))
     sent = replace(  # merged sends become one chunk of as many bytes, without times
-        sent, release=none, at_least=none, chunk=np.arange(len(sent), dtype=sent.chunk.dtype),
+        sent, release=zeros, at_least=zeros, chunk=np.arange(len(sent), dtype=sent.chunk.dtype),
         num_chunks=len(sent), more=NO_EXTRA_CHUNKS,
     )  # fmt: skip
     clock = Clock.from_topology(

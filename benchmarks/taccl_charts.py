@@ -29,10 +29,10 @@ def charts(results: Rows) -> list[ChartType]:
     Raises:
         ParameterError: No result belongs to these figures.
     """
-    found = [*_beside_nccl(results), *_changes(results)]
-    if not found:
+    drawings = [*_compare_with_nccl(results), *_changes(results)]
+    if not drawings:
         raise ParameterError("there is nothing to draw: no result is of the parts auto and fig9")
-    return found
+    return drawings
 
 
 def _gb_per_s(result: Mapping[str, Any]) -> float:
@@ -40,7 +40,7 @@ def _gb_per_s(result: Mapping[str, Any]) -> float:
     return float(result["case"]["size_bytes"] / result["finish_us"] / 1000)
 
 
-def _beside_nccl(results: Rows) -> list[ChartType]:
+def _compare_with_nccl(results: Rows) -> list[ChartType]:
     """Return bandwidths by machine and collective, for sketches and for NCCL's stand-in."""
     groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for r in results:
@@ -64,7 +64,7 @@ def _beside_nccl(results: Rows) -> list[ChartType]:
 
 def _changes(results: Rows) -> list[ChartType]:
     """Return bandwidths for the parts of Figure 9 that have results."""
-    found = []
+    drawings = []
     for part, (word, title) in _PARTS.items():
         rows = [
             {"series": r["case"]["change"], "bytes": r["case"]["size_bytes"],
@@ -73,8 +73,8 @@ def _changes(results: Rows) -> list[ChartType]:
             if r["case"]["part"] == "fig9" and word in r["case"]["change"]
         ]  # fmt: skip
         if rows:
-            found.append(_speeds(rows, f"Figure 9{part}: {title}"))
-    return found
+            drawings.append(_speeds(rows, f"Figure 9{part}: {title}"))
+    return drawings
 
 
 def _speeds(rows: Rows, title: str) -> ChartType:

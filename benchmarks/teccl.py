@@ -294,7 +294,7 @@ def run(rows: Sequence[Published], *, smoke: bool) -> Iterator[LeastTimeResult]:
         size = row.output_bytes // (topology.ranks if gathers else 1)
         request = Request(topology, named_spec(row.collective, topology.ranks), size)
         if row.figure:
-            yield _beside_rings(row, request)
+            yield _compare_with_rings(row, request)
             continue
         yield LeastTimeResult(
             row.topology,
@@ -302,26 +302,26 @@ def run(rows: Sequence[Published], *, smoke: bool) -> Iterator[LeastTimeResult]:
             row.output_bytes,
             row.finish_us,
             row.solver_s,
-            _equal(request, row.finish_us, smoke=smoke),
-            _any(request, smoke=smoke),
+            _solve_equal_chunks(request, row.finish_us, smoke=smoke),
+            _solve_any_chunks(request, smoke=smoke),
             row.note,
         )
 
 
-def _beside_rings(row: Published, request: Request) -> LeastTimeResult:
+def _compare_with_rings(row: Published, request: Request) -> LeastTimeResult:
     """Return a schedule of a few equal chunks, the time of rings, and the lower bound."""
     began, teccl = time.perf_counter(), registry.load("teccl")
-    told = teccl.Options(chunks=CHUNKS[-1])
-    found = _best(registry.plan(teccl, request, told, Effort(units=SMOKE_UNITS)))
+    options = teccl.Options(chunks=CHUNKS[-1])
+    solution = _best(registry.plan(teccl, request, options, Effort(units=SMOKE_UNITS)))
     seconds = round(time.perf_counter() - began, 3)
-    attained, least = float(found.bound.objective), float(found.bound.lower_bound or 0)
+    attained, lower = float(solution.bound.objective), float(solution.bound.lower_bound or 0)
     return LeastTimeResult(
         row.topology,
         row.collective,
         row.output_bytes,
         row.finish_us,
         row.solver_s,
-        Attained(attained, least, CHUNKS[-1], seconds),
+        Attained(attained, lower, CHUNKS[-1], seconds),
         None,
         row.note,
         row.figure,
@@ -330,34 +330,34 @@ def _beside_rings(row: Published, request: Request) -> LeastTimeResult:
     )
 
 
-def _equal(request: Request, published_us: float | None, *, smoke: bool) -> Attained:
+def _solve_equal_chunks(request: Request, published_us: float | None, *, smoke: bool) -> Attained:
     """Return a schedule of equal chunks, with the fewest chunks that match the published time."""
     teccl, seconds = registry.load("teccl"), 0.0
     for chunks in CHUNKS:
         began = time.perf_counter()
         effort = Effort(units=SMOKE_UNITS if smoke else EQUAL_UNITS)
-        found = _best(registry.plan(teccl, request, teccl.Options(chunks=chunks), effort))
+        solution = _best(registry.plan(teccl, request, teccl.Options(chunks=chunks), effort))
         seconds += time.perf_counter() - began
-        finish = float(found.bound.objective)
+        finish = float(solution.bound.objective)
         if published_us is None or finish <= published_us:
             break
-    return Attained(finish, float(found.bound.lower_bound or 0), chunks, round(seconds, 3))
+    return Attained(finish, float(solution.bound.lower_bound or 0), chunks, round(seconds, 3))
 
 
-def _any(request: Request, *, smoke: bool) -> Attained | None:
+def _solve_any_chunks(request: Request, *, smoke: bool) -> Attained | None:
     """Return the result for arbitrary chunks, or None if machine or collective is not supported."""
     fluid, began = registry.load("fluid"), time.perf_counter()
     effort = Effort(units=SMOKE_UNITS if smoke else UNITS)
     try:
-        found = _best(registry.plan(fluid, request, fluid.Options(gap=GAP), effort))
+        solution = _best(registry.plan(fluid, request, fluid.Options(gap=GAP), effort))
     except InputError:
         return None
     seconds = round(time.perf_counter() - began, 3)
-    attained, least = float(found.bound.objective), float(found.bound.lower_bound or 0)
-    return Attained(attained, least, found.plan.collective.chunks, seconds)
+    attained, lower = float(solution.bound.objective), float(solution.bound.lower_bound or 0)
+    return Attained(attained, lower, solution.plan.collective.chunks, seconds)
 
 
 def _best(outcome: Outcome) -> Solution:
-    found = outcome.best if isinstance(outcome, Inconclusive) else outcome
-    assert isinstance(found, Solution)
-    return found
+    solution = outcome.best if isinstance(outcome, Inconclusive) else outcome
+    assert isinstance(solution, Solution)
+    return solution

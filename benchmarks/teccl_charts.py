@@ -24,13 +24,13 @@ def charts(results: Rows) -> list[ChartType]:
     Raises:
         ParameterError: No result belongs to a figure.
     """
-    found: list[ChartType] = []
+    drawings: list[ChartType] = []
     for figure, draw in _DRAWN.items():
-        own = [r for r in results if r["case"].get("figure") == figure]
-        found += draw(own) if own else []
-    if not found:
+        rows = [r for r in results if r["case"].get("figure") == figure]
+        drawings += draw(rows) if rows else []
+    if not drawings:
         raise ParameterError(f"there is nothing to draw: no result is of {', '.join(_DRAWN)}")
-    return found
+    return drawings
 
 
 def scale_charts(results: Rows) -> list[ChartType]:
@@ -65,11 +65,11 @@ def _figure_10(results: Rows) -> list[ChartType]:
         series = f"{r['case']['collective']} {r['case']['topology'].removeprefix('teccl-')}"
         pairs.setdefault((series, r["output_bytes"]), {})[r["case"]["epoch"]] = r
     kinds: tuple[tuple[str, Callable[[Mapping[str, Any]], float | None]], ...] = (
-        ("(a): time of the processor", lambda r: _known(r, r["user_seconds"])),
+        ("(a): time of the processor", lambda r: _if_solved(r, r["user_seconds"])),
         ("(b): all is there, in whole epochs", _in_epochs),
         ("(b): all is there, in exact time", lambda r: r["finish_us"]),
     )
-    found = []
+    drawings = []
     for title, value in kinds:
         rows = []
         for (series, size), both in pairs.items():
@@ -80,15 +80,15 @@ def _figure_10(results: Rows) -> list[ChartType]:
                 differ = 100 * (small - large) / large
                 rows.append({"series": series, "bytes": size, "differ": differ})
         if rows:
-            found.append(
+            drawings.append(
                 measured_chart(rows, "bytes", "differ", "series", title=f"Figure 10 {title}",
                                x_title="Output of a rank (bytes)",
                                y_title="small epochs to large ones, %", x_bytes=True)
             )  # fmt: skip
-    return found
+    return drawings
 
 
-def _known(result: Mapping[str, Any], value: float) -> float | None:
+def _if_solved(result: Mapping[str, Any], value: float) -> float | None:
     return None if result["finish_us"] is None else value
 
 
@@ -105,27 +105,27 @@ def _bars(results: Rows, title: str, series: Callable[[Mapping[str, Any]], str])
     ]
     groups = list(dict.fromkeys(row["group"] for row in rows))
     names = list(dict.fromkeys(row["series"] for row in rows))
-    found = []
+    drawings = []
     for few in (groups[i : i + _WIDE] for i in range(0, len(groups), _WIDE)):
-        own = [row for row in rows if row["group"] in few and row["epochs"]]
-        if len({row["series"] for row in own}) < 2:  # no second bar for a comparison
+        shown = [row for row in rows if row["group"] in few and row["epochs"]]
+        if len({row["series"] for row in shown}) < 2:  # no second bar for a comparison
             continue
-        own.sort(key=lambda row: (few.index(row["group"]), names.index(row["series"])))
-        found += [
+        shown.sort(key=lambda row: (few.index(row["group"]), names.index(row["series"])))
+        drawings += [
             grouped_chart(
-                own,
+                shown,
                 "group",
                 field,
                 "series",
-                title=f"{title}: {what}",
+                title=f"{title}: {quantity}",
                 value_title=unit,
             )
-            for field, what, unit in (
+            for field, quantity, unit in (
                 ("epochs", "epochs until all is there", "Epochs"),
                 ("seconds", "time of the processor", "CPU seconds"),
             )
         ]
-    return found
+    return drawings
 
 
 def _name(result: Mapping[str, Any]) -> str:
@@ -134,8 +134,8 @@ def _name(result: Mapping[str, Any]) -> str:
     machine = case["topology"].removeprefix("teccl-")
     if case["figure"] == "fig11" and machine != "dgx1":
         return f"{machine} {format_bytes(result['output_bytes'])}"
-    what = f"C={case['chunks']}" if case["collective"] == "allgather" else case["collective"]
-    return f"{machine} {what}{'' if case['alpha'] else ', no alpha'}"
+    detail = f"C={case['chunks']}" if case["collective"] == "allgather" else case["collective"]
+    return f"{machine} {detail}{'' if case['alpha'] else ', no alpha'}"
 
 
 def _figure_11(results: Rows) -> list[ChartType]:

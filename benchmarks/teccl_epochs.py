@@ -137,7 +137,7 @@ _DGX2_ROWS = {
 }
 
 
-def _beside(case: EpochCase, published: tuple[int, float, float]) -> EpochCase:
+def _with_published(case: EpochCase, published: tuple[int, float, float]) -> EpochCase:
     count, us, seconds = published
     return replace(case, epochs=count, published_us=us, published_s=seconds)
 
@@ -163,24 +163,26 @@ def _flows(
 
 CASES = (
     *(
-        _beside(replace(_DGX1, chunks=chunks), (count, float(count), seconds))
+        _with_published(replace(_DGX1, chunks=chunks), (count, float(count), seconds))
         for chunks, (count, seconds) in _TABLE_7.items()
     ),
     *(
-        _beside(replace(_NDV2X2, chunk_bytes=size // 16, epoch=epoch, note=FIFTEEN), published)
+        _with_published(
+            replace(_NDV2X2, chunk_bytes=size // 16, epoch=epoch, note=FIFTEEN), published
+        )
         for size, both in _NDV2_ROWS.items()
         for epoch, published in zip(("slowest", "fastest"), both, strict=True)
     ),
     *(
-        _beside(replace(_DGX2X2, chunk_bytes=size // 32), published)
+        _with_published(replace(_DGX2X2, chunk_bytes=size // 32), published)
         for size, published in _DGX2_ROWS.items()
     ),
     *(
         replace(_NDV2X2, chunk_bytes=size // 16, model="astar", epoch="fastest")
         for size in _NDV2_ROWS
     ),
-    *(replace(_DGX2X2, model="astar", epoch="fastest", copies=some) for some in (False, True)),
-    *(replace(_DGX1, chunks=4, buffers=most) for most in (None, 0)),
+    *(replace(_DGX2X2, model="astar", epoch="fastest", copies=copies) for copies in (False, True)),
+    *(replace(_DGX1, chunks=4, buffers=buffers) for buffers in (None, 0)),
     *(
         replace(_DGX1, alpha=True, chunks=chunks, epoch="fastest", published_us=us)
         for chunks, us in _TABLE_3.items()
@@ -221,14 +223,14 @@ CASES = (
 def run(cases: Sequence[EpochCase]) -> Iterator[EpochResult]:
     """Yield the result of each case on this machine."""
     for case in cases:
-        yield _worked_out(case)
+        yield _run_case(case)
 
 
-def _worked_out(case: EpochCase) -> EpochResult:
+def _run_case(case: EpochCase) -> EpochResult:
     topology = _machine(case)
     spec, teccl = named_spec(case.collective, topology.ranks), registry.load("teccl")
     request = Request(topology, spec, case.chunk_bytes * spec.at(spec.unit * case.chunks).chunks)
-    told = teccl.Options(
+    options = teccl.Options(
         chunks=case.chunks,
         model=case.model,
         epoch=case.epoch,
@@ -237,12 +239,14 @@ def _worked_out(case: EpochCase) -> EpochResult:
     )
     events: list[Any] = []
     began, user = time.perf_counter(), time.process_time()
-    found: Solution | None = None
+    solution: Solution | None = None
     try:
         if case.alone:
-            told = structs.replace(told, epochs=_enough(request, told, case.units))
-        outcome = registry.plan(teccl, request, told, Effort(units=case.units), events.append)
-        found, why = best_plan(outcome)
+            options = structs.replace(
+                options, epochs=_find_fewest_epochs(request, options, case.units)
+            )
+        outcome = registry.plan(teccl, request, options, Effort(units=case.units), events.append)
+        solution, why = best_plan(outcome)
     except InputError as error:
         why = str(error)
     last = [event for event in events if hasattr(event, "epochs")][-1:]
@@ -251,23 +255,23 @@ def _worked_out(case: EpochCase) -> EpochResult:
         case.chunk_bytes * case.chunks * topology.ranks,
         last[0].epoch_us if last else None,
         last[0].epochs if last else None,
-        None if found is None else float(found.bound.objective),
-        None if found is None else float(found.bound.lower_bound or 0),
+        None if solution is None else float(solution.bound.objective),
+        None if solution is None else float(solution.bound.lower_bound or 0),
         round(time.perf_counter() - began, 3),
         round(time.process_time() - user, 3),
-        "" if found else why,
+        "" if solution else why,
     )
 
 
-def _enough(request: Request, told: Any, units: float) -> int:
+def _find_fewest_epochs(request: Request, options: Any, units: float) -> int:
     """Return the fewest epochs with a schedule, from the error message for a single epoch.
 
     Raises:
         InputError: The number is unknown, or the model would be too large.
     """
-    one = structs.replace(told, epochs=1)
+    single_epoch = structs.replace(options, epochs=1)
     try:
-        registry.plan(registry.load("teccl"), request, one, Effort(units=units))
+        registry.plan(registry.load("teccl"), request, single_epoch, Effort(units=units))
     except ParameterError as error:
         will_do = re.search(r"(\d+) will do$", str(error))
         if will_do is None:

@@ -83,11 +83,11 @@ def _part(machine: EpochCase) -> str:
 
 
 FIGURES = {
-    "fig10-allgather": tuple(case for one in _TWO for case in _figure_10(one, SIZES)),
+    "fig10-allgather": tuple(case for machine in _TWO for case in _figure_10(machine, SIZES)),
     **{
-        f"fig10-alltoall-{_part(one)}": tuple(map(_flows, _figure_10(one, SIZES[1::-1])))
-        for one in _TWO
+        f"fig10-alltoall-{_part(machine)}": tuple(map(_flows, _figure_10(machine, SIZES[1::-1])))
+        for machine in _TWO
     },
     "fig11": _figure_11(),
-    **{f"astar-{_part(one)}": _astar(one) for one in _ASTAR},
+    **{f"astar-{_part(machine)}": _astar(machine) for machine in _ASTAR},
 }

@@ -109,19 +109,19 @@ CASES = {
 }
 
 
-def measured(case: LargeCase) -> LargeResult:
+def measure_case(case: LargeCase) -> LargeResult:
     """Measure a case.
 
     Raises:
         ScclError: The command failed.
     """
     run = measure(*case.words)
-    said = json.loads(run.text)
+    output = json.loads(run.text)
     return LargeResult(
         case,
-        said["finish_us"],
-        said["bound_us"],
-        said["sends"],
+        output["finish_us"],
+        output["bound_us"],
+        output["sends"],
         run.seconds,
         run.user_seconds,
         run.memory_mb,

@@ -47,8 +47,8 @@ class Timing:
     @property
     def processor_seconds(self) -> float | None:
         """Return the median processor time, or None if that of some run is unknown."""
-        known = [r.processor_seconds for r in self.runs if r.processor_seconds is not None]
-        return median(known) if len(known) == len(self.runs) else None
+        times = [r.processor_seconds for r in self.runs if r.processor_seconds is not None]
+        return median(times) if len(times) == len(self.runs) else None
 
     @property
     def verdict(self) -> Verdict:
@@ -65,8 +65,8 @@ class Timing:
         """Return the median process time, or None without a process or an answer."""
         if self.verdict != "sat":
             return None
-        whole = [r.process_seconds for r in self.runs if r.process_seconds is not None]
-        return median(whole) if whole else None
+        times = [r.process_seconds for r in self.runs if r.process_seconds is not None]
+        return median(times) if times else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,8 +57,8 @@ def main(folder: Path) -> None:
     parts = [head + _MADE, _SUMMARY, _summary(by_machine)]
     for machine, about in MACHINES.items():
         picture = DOCS / "pictures" / f"compare-{slugify(machine)}.svg"
-        drawn = [_chart(comparison) for comparison in by_machine[machine].values()]
-        charts.save_chart(charts.stack_charts(drawn), picture)
+        drawings = [_chart(comparison) for comparison in by_machine[machine].values()]
+        charts.save_chart(charts.stack_charts(drawings), picture)
         parts += [f"## {machine}\n\n{about}\n", f"![{_alt(machine)}](pictures/{picture.name})\n"]
     write_atomically(PAGE, "\n".join(parts))
     lines = ",\n".join(json.dumps(_times(comparison)) for comparison in results.values())

@@ -18,7 +18,8 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     if page.file.src_uri in _WITHOUT_CONTENTS:
         page.meta["hide"] = ["toc"]
     return _MATH.sub(
-        lambda found: f'<div class="math">{convert(found[1], display="block")}</div>\n', markdown
+        lambda formula: f'<div class="math">{convert(formula[1], display="block")}</div>\n',
+        markdown,
     )
 
 

@@ -34,7 +34,9 @@ from sccl.topo import resolve_topology
 
 DOCS = Path(__file__).parent
 PAGE = DOCS / "least-times.md"
-MEASURED = [DOCS.parent / "benchmarks" / "results" / f"teccl{of}.json" for of in ("", "-dgx2x2")]
+MEASURED = [
+    DOCS.parent / "benchmarks" / "results" / f"teccl{suffix}.json" for suffix in ("", "-dgx2x2")
+]
 """Result files. A row of a later file replaces the same row of an earlier one."""
 
 MACHINES = {
@@ -58,7 +60,7 @@ _ROUNDED = 1e-4
 
 _MADE = "<!-- What follows is made by docs/least.py. -->\n"
 
-Found = dict[str, Any]
+JsonObject = dict[str, Any]
 
 
 def main(folder: Path, only: Sequence[str] = ()) -> None:
@@ -70,14 +72,16 @@ def main(folder: Path, only: Sequence[str] = ()) -> None:
     Raises:
         UnknownNameError: The page has no machine of that name.
     """
-    known = {machine: about for (machine, _), about in MACHINES.items()}
+    descriptions = {machine: about for (machine, _), about in MACHINES.items()}
     for name in only:
-        if name not in known:
-            raise unknown_name("machine", name, known, f"give some of {', '.join(known)}")
+        if name not in descriptions:
+            raise unknown_name(
+                "machine", name, descriptions, f"give some of {', '.join(descriptions)}"
+            )
     make_directory(folder)
     measured = _measured()
-    head, _, made = PAGE.read_text(encoding="utf-8").partition(_MADE)
-    before = {part.partition("\n")[0]: part for part in made.split("\n## ")}
+    head, _, generated = PAGE.read_text(encoding="utf-8").partition(_MADE)
+    before = {part.partition("\n")[0]: part for part in generated.split("\n## ")}
     parts = [head + _MADE]
     for (machine, collective), about in MACHINES.items():
         if only and machine not in only:
@@ -91,7 +95,7 @@ def main(folder: Path, only: Sequence[str] = ()) -> None:
     write_atomically(PAGE, "\n".join(parts))
 
 
-def _measured() -> list[Found]:
+def _measured() -> list[JsonObject]:
     """Return all rows, each from its last measurement."""
     rows = [
         row for file in MEASURED for row in json.loads(file.read_text(encoding="utf-8"))["results"]
@@ -99,7 +103,7 @@ def _measured() -> list[Found]:
     return list({(r["topology"], r["collective"], r["output_bytes"]): r for r in rows}.values())
 
 
-def _others(folder: Path, machine: str, collective: str, sizes: list[int]) -> Found:
+def _others(folder: Path, machine: str, collective: str, sizes: list[int]) -> JsonObject:
     """Return the results of TACOS and the classical algorithms, from the folder or computed."""
     file = folder / f"{collective}-{slugify(machine)}.json"
     if not file.exists():
@@ -108,28 +112,28 @@ def _others(folder: Path, machine: str, collective: str, sizes: list[int]) -> Fo
         contest = ComparisonProblem(subject.topology, subject.spec, AlphaModel.TRAVELS)
         names = ("tacos", *baselines.names())
         entrants = build_contenders(contest, names, {}, lambda _: None)
-        made = compare(contest, entrants, sizes, times_alone=True)
-        if made.end_reason:
+        comparison = compare(contest, entrants, sizes, times_alone=True)
+        if comparison.end_reason:
             raise KeyboardInterrupt
         spec = named_spec(collective, topology.ranks)
-        least = compute_bound_curve(topology, spec, completion_time_bound(topology, spec), sizes)
-        shown = to_plain(compare_output(made, {}, {}, None, None))
-        bounds = {"least": {size: float(least.us(size)) for size in sizes}}
+        bound = compute_bound_curve(topology, spec, completion_time_bound(topology, spec), sizes)
+        shown = to_plain(compare_output(comparison, {}, {}, None, None))
+        bounds = {"least": {size: float(bound.us(size)) for size in sizes}}
         write_atomically(file, json.dumps(shown | bounds, indent=1))
-    found: Found = json.loads(file.read_text(encoding="utf-8"))
-    return found
+    result: JsonObject = json.loads(file.read_text(encoding="utf-8"))
+    return result
 
 
-def _table(rows: list[Found], sizes: dict[int, int], others: Found) -> str:
+def _table(rows: list[JsonObject], sizes: dict[int, int], others: JsonObject) -> str:
     """Return a table with the bound and the gap of each system, by size.
 
     Args:
         sizes: Buffer size of a rank by its output size, in bytes.
     """
-    of = {(p.topology, p.collective, p.output_bytes): p for p in PUBLISHED}
+    published_rows = {(p.topology, p.collective, p.output_bytes): p for p in PUBLISHED}
     times: dict[str, dict[int, float]] = {
-        one["name"]: {row["size_bytes"]: row["time_us"] for row in one["times"]}
-        for one in others["systems"]
+        system["name"]: {row["size_bytes"]: row["time_us"] for row in system["times"]}
+        for system in others["systems"]
     }
     tacos = times.pop("tacos")
     heads = ("output", "bound (µs)", "any chunks", "equal chunks", "TACOS", "best classical")
@@ -137,31 +141,35 @@ def _table(rows: list[Found], sizes: dict[int, int], others: Found) -> str:
     for row in rows:
         size, buffer = row["output_bytes"], sizes[row["output_bytes"]]
         key = row["topology"], row["collective"], size
-        least = others["least"][str(buffer)]
-        if row["any"]["bound_us"] > least + _ROUNDED:
-            least = row["any"]["bound_us"]
-        us, best = min((own[buffer], name) for name, own in times.items() if buffer in own)
+        bound = others["least"][str(buffer)]
+        if row["any"]["bound_us"] > bound + _ROUNDED:
+            bound = row["any"]["bound_us"]
+        us, best = min(
+            (system_times[buffer], name)
+            for name, system_times in times.items()
+            if buffer in system_times
+        )
         published = TACCL.get(key[:2], {}).get(size)
         cells = [
             format_bytes(size),
-            f"{least:,.6g}" if least < 10_000 else f"{least:,.0f}",
-            _above(row["any"]["finish_us"], least),
-            f"{_above(row['equal']['finish_us'], least)}, C={row['equal']['chunks']}",
-            _above(tacos.get(buffer), least),
-            f"{_above(us, least)}, {best}",
-            _above(of[key].finish_us, least),
-            _above(published, least),
+            f"{bound:,.6g}" if bound < 10_000 else f"{bound:,.0f}",
+            _above(row["any"]["finish_us"], bound),
+            f"{_above(row['equal']['finish_us'], bound)}, C={row['equal']['chunks']}",
+            _above(tacos.get(buffer), bound),
+            f"{_above(us, bound)}, {best}",
+            _above(published_rows[key].finish_us, bound),
+            _above(published, bound),
         ]
         text.append(f"| {' | '.join(cells)} |")
     return "\n".join(text) + "\n"
 
 
-def _above(us: float | None, least: float) -> str:
+def _above(us: float | None, bound: float) -> str:
     """Return the gap of a time to a lower bound, as a percentage."""
     if us is None:
         return ""
-    above = us / least - 1
-    return f"{above:.2%}".replace("-0.00", "0.00") if above < 0.1 else f"{above:.0%}"
+    gap = us / bound - 1
+    return f"{gap:.2%}".replace("-0.00", "0.00") if gap < 0.1 else f"{gap:.0%}"
 
 
 if __name__ == "__main__":

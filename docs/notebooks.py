@@ -45,20 +45,22 @@ def execute(path: Path) -> Any:
     notebook.metadata = nbformat.from_dict(stored)  # type: ignore[no-untyped-call]
     for cell in notebook.cells:
         if cell.cell_type == "code":
-            cell.outputs = joined_streams(
-                one for one in cell.outputs if any(one.get("data", {"stream": True}).values())
+            cell.outputs = join_streams(
+                output
+                for output in cell.outputs
+                if any(output.get("data", {"stream": True}).values())
             )
     return notebook
 
 
-def joined_streams(outputs: Iterator[Any]) -> list[Any]:
+def join_streams(outputs: Iterator[Any]) -> list[Any]:
     """Return outputs with adjacent streams of one name joined, as their breaks are random."""
     joined: list[Any] = []
-    for one in outputs:
-        if one.output_type == "stream" and joined and joined[-1].get("name") == one.name:
-            joined[-1].text += one.text
+    for output in outputs:
+        if output.output_type == "stream" and joined and joined[-1].get("name") == output.name:
+            joined[-1].text += output.text
         else:
-            joined.append(one)
+            joined.append(output)
     return joined
 
 

@@ -9,7 +9,7 @@ from statistics import median
 import torch
 import torch.distributed as dist
 
-from benchmarks.jobs.training import begun
+from benchmarks.jobs.training import start_job
 from sccl.torch import step
 
 SIZES = tuple(4**k for k in range(1, 12))
@@ -20,29 +20,31 @@ MOST, MOST_BYTES, LEFT_OUT = 16, 2**22, 3
 
 def main() -> None:
     """Run the calls, and write the median times of each size."""
-    words = begun()
-    took: dict[int, list[tuple[float, float]]] = {size: [] for size in SIZES}
+    words = start_job()
+    times: dict[int, list[tuple[float, float]]] = {size: [] for size in SIZES}
     tensors = {
         size: [torch.zeros(size // 4) for _ in range(min(MOST, MOST_BYTES // size))]
         for size in SIZES
     }
     for _ in range(words.steps):
         step()
-        for size, own in tensors.items():
+        for size, tensor_batch in tensors.items():
             began, worked = time.perf_counter(), time.process_time()
-            for work in [dist.all_reduce(one, async_op=True) for one in own]:
+            for work in [dist.all_reduce(tensor, async_op=True) for tensor in tensor_batch]:
                 work.wait()
             ended = (time.perf_counter() - began, time.process_time() - worked)
-            took[size].append((1e6 * ended[0] / len(own), 1e6 * ended[1] / len(own)))
-    found = {
+            times[size].append(
+                (1e6 * ended[0] / len(tensor_batch), 1e6 * ended[1] / len(tensor_batch))
+            )
+    medians = {
         size: {
             "us": median(us for us, _ in rows[LEFT_OUT:]),
             "processor_us": median(us for _, us in rows[LEFT_OUT:]),
         }
-        for size, rows in took.items()
+        for size, rows in times.items()
     }
     rank = dist.get_rank()
-    (words.folder / f"rank-{rank}.json").write_text(json.dumps({"rank": rank, "sizes": found}))
+    (words.folder / f"rank-{rank}.json").write_text(json.dumps({"rank": rank, "sizes": medians}))
     dist.barrier()
     dist.destroy_process_group()
 

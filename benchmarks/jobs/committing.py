@@ -17,18 +17,18 @@ from sccl.torch_backend.control import FeedbackReader, connect_store
 
 def main() -> None:
     """Commit the plans."""
-    store, many, *files = sys.argv[1:]
+    store, count, *files = sys.argv[1:]
     plans = [encode_plan(load_plan_to_commit(Path(file))[0]) for file in files]
     settings = ControlSettings(60.0)
     with Controller(
         connect_store(store), settings, time.monotonic, None, lambda _: None
     ) as controller:
         reader = FeedbackReader(controller.ledger)
-        for plan in itertools.islice(itertools.cycle(plans), int(many)):
+        for plan in itertools.islice(itertools.cycle(plans), int(count)):
             version = controller.propose(plan)
             if not wait_for_decision(controller, version).committed:
                 raise SystemExit(f"plan {version} was aborted")
-            while all(one.version != version for one in reader.read()):
+            while all(entry.version != version for entry in reader.read()):
                 time.sleep(POLL_S)
 
 

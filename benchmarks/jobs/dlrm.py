@@ -18,7 +18,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from benchmarks.jobs.training import begun, run_steps
+from benchmarks.jobs.training import run_steps, start_job
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +50,10 @@ SMALL = Shape(2, 50, 16, 8, 2, (16, 64, 16), (32, 1))
 
 def layers(widths: tuple[int, ...]) -> nn.Sequential:
     """Return linear layers of these widths, with ReLU between them."""
-    found: list[nn.Module] = []
+    modules: list[nn.Module] = []
     for inwards, outwards in pairwise(widths):
-        found += [nn.Linear(inwards, outwards), nn.ReLU()]
-    return nn.Sequential(*found[:-1])
+        modules += [nn.Linear(inwards, outwards), nn.ReLU()]
+    return nn.Sequential(*modules[:-1])
 
 
 @dataclass(slots=True)
@@ -61,28 +61,30 @@ class Exchange:
     """Alltoall in flight, forward or backward."""
 
     work: Any = None
-    got: torch.Tensor | None = None
+    received: torch.Tensor | None = None
 
-    def start(self, given: torch.Tensor) -> None:
+    def start(self, data: torch.Tensor) -> None:
         """Start the alltoall."""
-        self.got = torch.empty_like(given)
-        self.work = dist.all_to_all_single(self.got, given, async_op=True)
+        self.received = torch.empty_like(data)
+        self.work = dist.all_to_all_single(self.received, data, async_op=True)
 
     def end(self) -> torch.Tensor:
         """Wait for the alltoall, and return the received tensor."""
-        assert self.got is not None
+        assert self.received is not None
         self.work.wait()
-        return self.got
+        return self.received
 
 
 class Begin(torch.autograd.Function):
     """Start the exchange. The backward pass waits for the exchange of gradients."""
 
     @staticmethod
-    def forward(ctx: Any, pooled: torch.Tensor, ways: tuple[Exchange, Exchange]) -> torch.Tensor:
+    def forward(
+        ctx: Any, pooled: torch.Tensor, exchanges: tuple[Exchange, Exchange]
+    ) -> torch.Tensor:
         """Start the exchange."""
-        ctx.back = ways[1]
-        ways[0].start(pooled.contiguous())
+        ctx.back = exchanges[1]
+        exchanges[0].start(pooled.contiguous())
         return pooled.view_as(pooled)
 
     @staticmethod
@@ -95,10 +97,12 @@ class End(torch.autograd.Function):
     """Wait for the exchange. The backward pass starts the exchange of gradients."""
 
     @staticmethod
-    def forward(ctx: Any, begun_: torch.Tensor, ways: tuple[Exchange, Exchange]) -> torch.Tensor:
+    def forward(
+        ctx: Any, pooled: torch.Tensor, exchanges: tuple[Exchange, Exchange]
+    ) -> torch.Tensor:
         """Wait for the exchange."""
-        ctx.back = ways[1]
-        return ways[0].end().view_as(begun_)
+        ctx.back = exchanges[1]
+        return exchanges[0].end().view_as(pooled)
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor, None]:
@@ -121,12 +125,13 @@ class Tables(nn.Module):
 
     def forward(self, indices: torch.Tensor) -> torch.Tensor:
         """Return the rows of all samples, grouped by rank."""
-        return torch.stack([bag(own) for bag, own in zip(self.bags, indices, strict=True)], dim=1)
+        rows = [bag(lookups) for bag, lookups in zip(self.bags, indices, strict=True)]
+        return torch.stack(rows, dim=1)
 
 
 def main() -> None:
     """Train the model."""
-    words = begun()
+    words = start_job()
     shape, ranks, rank = SMALL if words.small else FULL, dist.get_world_size(), dist.get_rank()
     features = shape.width * (shape.tables * ranks + 1)
     bottom = DistributedDataParallel(layers(shape.bottom), bucket_cap_mb=100)
@@ -134,22 +139,22 @@ def main() -> None:
     tables = Tables(shape)
     parameters = [*bottom.parameters(), *top.parameters(), *tables.parameters()]
     optimizer = torch.optim.SGD(parameters, lr=0.01)
-    everyone = torch.Generator().manual_seed(3)  # all ranks draw the same samples
+    generator = torch.Generator().manual_seed(3)  # all ranks draw the same samples
     samples = shape.batch * ranks
-    own = slice(rank * shape.batch, (rank + 1) * shape.batch)
+    local = slice(rank * shape.batch, (rank + 1) * shape.batch)
 
     def step(_: int) -> torch.Tensor:
-        dense = torch.rand(samples, shape.bottom[0], generator=everyone)[own]
-        wanted = (ranks, shape.tables, samples, shape.pooled)
-        indices = torch.randint(shape.rows, wanted, generator=everyone)[rank]
-        clicks = torch.randint(2, (samples, 1), generator=everyone)[own].float()
+        dense = torch.rand(samples, shape.bottom[0], generator=generator)[local]
+        index_shape = (ranks, shape.tables, samples, shape.pooled)
+        indices = torch.randint(shape.rows, index_shape, generator=generator)[rank]
+        clicks = torch.randint(2, (samples, 1), generator=generator)[local].float()
         optimizer.zero_grad()
-        ways = (Exchange(), Exchange())
-        pooled = Begin.apply(tables(indices), ways)
+        exchanges = (Exchange(), Exchange())
+        pooled = Begin.apply(tables(indices), exchanges)
         low = bottom(dense)
-        looked_up = End.apply(pooled, ways).view(ranks, shape.batch, -1).transpose(0, 1)
-        given = torch.cat([low, looked_up.reshape(shape.batch, -1)], dim=1)
-        loss = nn.functional.binary_cross_entropy_with_logits(top(given), clicks)
+        looked_up = End.apply(pooled, exchanges).view(ranks, shape.batch, -1).transpose(0, 1)
+        inputs = torch.cat([low, looked_up.reshape(shape.batch, -1)], dim=1)
+        loss = nn.functional.binary_cross_entropy_with_logits(top(inputs), clicks)
         loss.backward()
         optimizer.step()
         return loss

@@ -10,7 +10,7 @@ from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 
-from benchmarks.jobs.training import begun, run_steps
+from benchmarks.jobs.training import run_steps, start_job
 
 LAYERS, WIDTH, HEADS, WORDS, LENGTH, BATCH = 3, 192, 4, 512, 32, 2
 SMALL_LAYERS, SMALL_WIDTH = 2, 32
@@ -52,7 +52,7 @@ class Model(nn.Module):
 
 def main() -> None:
     """Train the model."""
-    words = begun()
+    words = start_job()
     mesh = init_device_mesh("cpu", (torch.distributed.get_world_size(),))
     net = Model(*((SMALL_LAYERS, SMALL_WIDTH) if words.small else (LAYERS, WIDTH)))
     for block in net.blocks:
@@ -60,13 +60,13 @@ def main() -> None:
     fully_shard(net, mesh=mesh)
     parameters = list(net.parameters())
     optimizer = torch.optim.Adam(parameters)
-    own = torch.Generator().manual_seed(torch.distributed.get_rank())
+    generator = torch.Generator().manual_seed(torch.distributed.get_rank())
 
     def step(_: int) -> torch.Tensor:
-        given = torch.randint(WORDS, (BATCH, LENGTH + 1), generator=own)
+        tokens = torch.randint(WORDS, (BATCH, LENGTH + 1), generator=generator)
         optimizer.zero_grad()
-        scores = net(given[:, :-1])
-        loss = nn.functional.cross_entropy(scores.flatten(0, 1), given[:, 1:].flatten())
+        scores = net(tokens[:, :-1])
+        loss = nn.functional.cross_entropy(scores.flatten(0, 1), tokens[:, 1:].flatten())
         loss.backward()
         optimizer.step()
         return loss

@@ -16,7 +16,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from benchmarks.jobs.training import begun, run_steps
+from benchmarks.jobs.training import run_steps, start_job
 
 LAYERS, WIDTH, WORDS, CLASSES, BATCH = 2, 128, 4096, 32, 1536
 SMALL_LAYERS, SMALL_WIDTH, SMALL_BATCH = 1, 32, 16
@@ -26,18 +26,18 @@ class Exchange(torch.autograd.Function):
     """Alltoall, with another one for the gradients."""
 
     @staticmethod
-    def forward(_: Any, given: torch.Tensor) -> torch.Tensor:
+    def forward(_: Any, data: torch.Tensor) -> torch.Tensor:
         """Send a tensor, and return the received one."""
-        got = torch.empty_like(given)
-        dist.all_to_all_single(got, given.contiguous())
-        return got
+        received = torch.empty_like(data)
+        dist.all_to_all_single(received, data.contiguous())
+        return received
 
     @staticmethod
     def backward(_: Any, *grads: torch.Tensor) -> torch.Tensor:
         """Send the gradients back."""
-        got = torch.empty_like(grads[0])
-        dist.all_to_all_single(got, grads[0].contiguous())
-        return got
+        received = torch.empty_like(grads[0])
+        dist.all_to_all_single(received, grads[0].contiguous())
+        return received
 
 
 class Dense(nn.Module):
@@ -56,29 +56,29 @@ class Dense(nn.Module):
         x = self.words(words)
         for layer, router, expert in zip(self.layers, self.routers, self.experts, strict=True):
             x = torch.relu(layer(x))
-            x = x + by_experts(x, router(x), expert)
+            x = x + apply_experts(x, router(x), expert)
         scores: torch.Tensor = self.last(x)
         return scores
 
 
-def by_experts(x: torch.Tensor, choices: torch.Tensor, expert: nn.Module) -> torch.Tensor:
+def apply_experts(x: torch.Tensor, choices: torch.Tensor, expert: nn.Module) -> torch.Tensor:
     """Return the experts' outputs for words: [word, feature]."""
     ranks = choices.shape[1]
     places = len(x) // ranks
-    weight, chosen = choices.softmax(dim=1).max(dim=1)
-    one_hot = nn.functional.one_hot(chosen, ranks)
-    turn = (one_hot.cumsum(dim=0) * one_hot).sum(dim=1) - 1  # index of a word at its expert
-    fits = turn < places
-    slot = (chosen * places + turn)[fits]
-    given = x.new_zeros(ranks * places, x.shape[1]).index_copy(0, slot, x[fits])
-    back = Exchange.apply(expert(Exchange.apply(given)))
-    brought = torch.zeros_like(x).index_copy(0, fits.nonzero().flatten(), back[slot])
-    return brought * weight[:, None]
+    weight, expert_index = choices.softmax(dim=1).max(dim=1)
+    one_hot = nn.functional.one_hot(expert_index, ranks)
+    position = (one_hot.cumsum(dim=0) * one_hot).sum(dim=1) - 1  # index of a word at its expert
+    fits = position < places
+    slot = (expert_index * places + position)[fits]
+    dispatched = x.new_zeros(ranks * places, x.shape[1]).index_copy(0, slot, x[fits])
+    results = Exchange.apply(expert(Exchange.apply(dispatched)))
+    returned = torch.zeros_like(x).index_copy(0, fits.nonzero().flatten(), results[slot])
+    return returned * weight[:, None]
 
 
 def main() -> None:
     """Train the model."""
-    words = begun()
+    words = start_job()
     ranks, rank = dist.get_world_size(), dist.get_rank()
     layers, width = (SMALL_LAYERS, SMALL_WIDTH) if words.small else (LAYERS, WIDTH)
     batch = SMALL_BATCH if words.small else BATCH
@@ -90,15 +90,18 @@ def main() -> None:
     ]
     dense.experts = list(experts)
     net = DistributedDataParallel(dense, bucket_cap_mb=1)
-    parameters = [*net.parameters(), *(one for own in experts for one in own.parameters())]
+    parameters = [
+        *net.parameters(),
+        *(weight for expert in experts for weight in expert.parameters()),
+    ]
     optimizer = torch.optim.SGD(parameters, lr=0.05)
-    own = torch.Generator().manual_seed(rank)
+    generator = torch.Generator().manual_seed(rank)
 
     def step(_: int) -> torch.Tensor:
-        given = torch.randint(WORDS, (batch,), generator=own)
-        wanted = torch.randint(CLASSES, (batch,), generator=own)
+        tokens = torch.randint(WORDS, (batch,), generator=generator)
+        targets = torch.randint(CLASSES, (batch,), generator=generator)
         optimizer.zero_grad()
-        loss = nn.functional.cross_entropy(net(given), wanted)
+        loss = nn.functional.cross_entropy(net(tokens), targets)
         loss.backward()
         optimizer.step()
         return loss

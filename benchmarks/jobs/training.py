@@ -29,24 +29,24 @@ class JobWords:
     Attributes:
         backend: Backend of torch.distributed.
         small: Whether to use a small model.
-        beside: Words of a concurrent command, with STORE for the address of the job's store.
+        command: Words of a concurrent command, with STORE for the address of the job's store.
     """
 
     backend: str
     steps: int
     folder: Path
     small: bool
-    beside: tuple[str, ...]
+    command: tuple[str, ...]
 
 
-def begun() -> JobWords:
+def start_job() -> JobWords:
     """Read the arguments, and join the other ranks."""
     backend, steps, folder, *rest = sys.argv[1:]
     small = rest == ["small"]
     torch.manual_seed(1)
     dist.init_process_group(backend)
-    beside = () if small else tuple(rest)
-    return JobWords(backend, int(steps), Path(folder), small, beside)
+    command = () if small else tuple(rest)
+    return JobWords(backend, int(steps), Path(folder), small, command)
 
 
 def run_steps(
@@ -63,15 +63,15 @@ def run_steps(
     gc.freeze()
     ended: list[float] = []
     worked, losses, versions = [], [], []
-    beside = Beside(words.beside) if words.beside else None
-    while len(ended) < words.steps or (beside is not None and beside.goes_on()):
+    companion = Companion(words.command) if words.command else None
+    while len(ended) < words.steps or (companion is not None and companion.is_running()):
         losses.append(float(step(len(ended)).detach()))
         ended.append(time.perf_counter())
         worked.append(time.process_time())
-        versions.append(_version() if beside else 0)
-    own = [one.to_local() if hasattr(one, "to_local") else one for one in parameters]
-    sums = [float(one.detach().double().sum()) for one in own]
-    told = {
+        versions.append(_version() if companion else 0)
+    local = [p.to_local() if hasattr(p, "to_local") else p for p in parameters]
+    sums = [float(tensor.detach().double().sum()) for tensor in local]
+    record = {
         "rank": dist.get_rank(),
         "ended_s": ended,
         "versions": versions,
@@ -79,21 +79,21 @@ def run_steps(
         "losses": losses,
         "sums": sums,
     }
-    (words.folder / f"rank-{dist.get_rank()}.json").write_text(json.dumps(told))
+    (words.folder / f"rank-{dist.get_rank()}.json").write_text(json.dumps(record))
     dist.barrier()
     dist.destroy_process_group()
 
 
-class Beside:
+class Companion:
     """Command that rank 0 runs concurrently with a job."""
 
     def __init__(self, words: Sequence[str]) -> None:
         self._group = dist.new_group(backend="gloo")
         store = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
-        command = [one.replace("STORE", store) for one in words]
+        command = [word.replace("STORE", store) for word in words]
         self._process = subprocess.Popen(command) if dist.get_rank() == 0 else None
 
-    def goes_on(self) -> bool:
+    def is_running(self) -> bool:
         """Return whether the command still runs, with the same result on all ranks.
 
         Raises:
@@ -102,9 +102,9 @@ class Beside:
         ended = None if self._process is None else self._process.poll()
         if ended:
             raise RuntimeError(f"what is beside the job ended with {ended}")
-        here = torch.tensor([int(self._process is not None and ended is None)])
-        dist.all_reduce(here, group=self._group)
-        return bool(here.item())
+        running = torch.tensor([int(self._process is not None and ended is None)])
+        dist.all_reduce(running, group=self._group)
+        return bool(running.item())
 
 
 def _version() -> int:

@@ -127,7 +127,7 @@ SMOKE: dict[str, tuple[Case, ...]] = {
 """Small versions of the figures that take seconds, to test the benchmark."""
 
 
-def chosen(only: str, *, smoke: bool, largest: bool) -> tuple[Case, ...]:
+def select_cases(only: str, *, smoke: bool, largest: bool) -> tuple[Case, ...]:
     """Return the cases of figures by their names, separated by commas, or of all figures.
 
     Args:

@@ -29,13 +29,13 @@ _TITLES = {
 
 def charts(results: Rows, only: Sequence[str] = ()) -> list[ChartType]:
     """Return the charts of the named figures, or of all figures, in the order of the results."""
-    found: list[ChartType] = []
+    drawings: list[ChartType] = []
     for figure in dict.fromkeys(r["case"]["figure"] for r in results):
         if not only or figure in only:
-            own = [r for r in results if r["case"]["figure"] == figure]
-            own.sort(key=lambda r: r["case"]["algorithm"] != TACOS)  # TACOS has the first color
-            found += _DRAWN[figure](own, _TITLES[figure])
-    return found
+            rows = [r for r in results if r["case"]["figure"] == figure]
+            rows.sort(key=lambda r: r["case"]["algorithm"] != TACOS)  # TACOS has the first color
+            drawings += _DRAWN[figure](rows, _TITLES[figure])
+    return drawings
 
 
 def _flat(result: Mapping[str, Any]) -> dict[str, Any]:

@@ -69,7 +69,7 @@ class FigureResult:
 
 
 @dataclass(frozen=True, slots=True)
-class _Made:
+class _Measured:
     """Verified algorithm or schedule.
 
     Attributes:
@@ -88,7 +88,7 @@ class _Made:
     utilisation: tuple[float, ...] = ()
 
 
-def measured(case: Case) -> FigureResult:
+def measure_case(case: Case) -> FigureResult:
     """Measure an algorithm on a machine, with the fastest number of pieces.
 
     Raises:
@@ -96,27 +96,27 @@ def measured(case: Case) -> FigureResult:
     """
     machine = resolve_topology(case.topology)
     spec = named_spec("allreduce", machine.ranks)
-    make = _synthesised if case.algorithm == TACOS else _classical
-    pieces, made = min(
+    make = _synthesize if case.algorithm == TACOS else _classical
+    pieces, best = min(
         ((pieces, make(case, machine, spec, pieces)) for pieces in case.pieces),
-        key=lambda one: one[1].finish_us,
+        key=lambda candidate: candidate[1].finish_us,
     )
     passed = 2 * case.size_bytes
     return FigureResult(
         case=case,
         ranks=machine.ranks,
         pieces=pieces,
-        us=made.finish_us,
-        gb_per_s=case.size_bytes / made.finish_us / 1000,
+        us=best.finish_us,
+        gb_per_s=case.size_bytes / best.finish_us / 1000,
         ideal_us=ideal_us(machine, passed),
         phased_us=phased_us(machine, passed),
-        bound_us=made.bound_us,
-        busy=made.busy,
-        idlest=made.idlest,
-        transfers=made.transfers,
-        seconds=made.seconds,
-        judge_seconds=made.judge_seconds,
-        utilisation=made.utilisation,
+        bound_us=best.bound_us,
+        busy=best.busy,
+        idlest=best.idlest,
+        transfers=best.transfers,
+        seconds=best.seconds,
+        judge_seconds=best.judge_seconds,
+        utilisation=best.utilisation,
     )
 
 
@@ -124,10 +124,10 @@ def warm() -> None:
     """Compile all loops, so that no case includes compilation."""
     for alpha, name in product(AlphaModel, ("mesh:2x2", "mesh:2x2@2,1GB", "switch2d:2x2")):
         for algorithm in (TACOS, "ring-both"):
-            measured(Case("", name, algorithm, MB, (1,), alpha))
+            measure_case(Case("", name, algorithm, MB, (1,), alpha))
 
 
-def _synthesised(case: Case, machine: Topology, spec: Spec, pieces: int) -> _Made:
+def _synthesize(case: Case, machine: Topology, spec: Spec, pieces: int) -> _Measured:
     """Synthesize and verify a TACOS schedule, with its lower bound."""
     tacos = registry.load(TACOS)
     model = machine if Feature.SWITCHES in tacos.FEATURES else _by_links(machine)
@@ -137,19 +137,19 @@ def _synthesised(case: Case, machine: Topology, spec: Spec, pieces: int) -> _Mad
         Request(model, spec, case.size_bytes), options, Effort(seed=0), lambda _: None
     )
     planned = time.perf_counter()
-    found, why = best_plan(outcome)
-    plan = found.plan if found else None
-    if found is None or not isinstance(plan, Schedule | PackedSchedule):
+    solution, why = best_plan(outcome)
+    plan = solution.plan if solution else None
+    if solution is None or not isinstance(plan, Schedule | PackedSchedule):
         raise JudgeError(f"tacos on {case.topology} found no schedule: {why}")
     require_valid(plan, "tacos")
     judge_seconds = time.perf_counter() - planned
-    made = _replayed(case, plan) if isinstance(plan, Schedule) else _said(plan)
-    least = None if found.bound.lower_bound is None else float(found.bound.lower_bound)
+    values = _replay_schedule(case, plan) if isinstance(plan, Schedule) else _stated_values(plan)
+    lower_bound = None if solution.bound.lower_bound is None else float(solution.bound.lower_bound)
     seconds = planned - began
-    return replace(made, seconds=seconds, judge_seconds=judge_seconds, bound_us=least)
+    return replace(values, seconds=seconds, judge_seconds=judge_seconds, bound_us=lower_bound)
 
 
-def _replayed(case: Case, schedule: Schedule) -> _Made:
+def _replay_schedule(case: Case, schedule: Schedule) -> _Measured:
     """Simulate a schedule.
 
     Raises:
@@ -161,13 +161,13 @@ def _replayed(case: Case, schedule: Schedule) -> _Made:
             f"tacos on {case.topology}: the schedule says {schedule.finish} ticks, the simulator "
             f"{timeline.finish}"
         )
-    return _simulated(case, timeline, 0.0)
+    return _measure_timeline(case, timeline, 0.0)
 
 
-def _said(schedule: PackedSchedule) -> _Made:
+def _stated_values(schedule: PackedSchedule) -> _Measured:
     """Return the stated values of a schedule that is too large to simulate."""
     carried = schedule.num_sends * schedule.round_ticks
-    return _Made(
+    return _Measured(
         finish_us=schedule.clock.us(schedule.finish),
         busy=carried / schedule.finish / len(schedule.topology.links),
         idlest=math.nan,
@@ -177,10 +177,10 @@ def _said(schedule: PackedSchedule) -> _Made:
     )
 
 
-def _simulated(case: Case, timeline: Timeline, seconds: float) -> _Made:
+def _measure_timeline(case: Case, timeline: Timeline, seconds: float) -> _Measured:
     """Return the values of a simulation."""
     busy = timeline.busy() / timeline.finish
-    return _Made(
+    return _Measured(
         finish_us=timeline.finish_us,
         busy=float(busy.mean()),
         idlest=float(busy.min()),
@@ -191,17 +191,17 @@ def _simulated(case: Case, timeline: Timeline, seconds: float) -> _Made:
     )
 
 
-def _classical(case: Case, machine: Topology, spec: Spec, pieces: int) -> _Made:
+def _classical(case: Case, machine: Topology, spec: Spec, pieces: int) -> _Measured:
     """Simulate a classical algorithm, with each hop on a shortest path."""
     name = case.algorithm.removesuffix(NUMBERED)
-    where = _by_links(machine) if name == case.algorithm else resolve_topology(f"full:{spec.ranks}")
+    model = _by_links(machine) if name == case.algorithm else resolve_topology(f"full:{spec.ranks}")
     began = time.perf_counter()
-    p = baselines.make_pattern(name, Request(where, spec, case.size_bytes), pieces)
-    made = time.perf_counter()
+    p = baselines.make_pattern(name, Request(model, spec, case.size_bytes), pieces)
+    end = time.perf_counter()
     messages = Messages.from_steps(p.step, p.chunk, p.src, p.dst, p.reduce)
     chunk_bytes = -(-case.size_bytes // p.collective.chunks)
     timeline = simulate(messages, machine, Clock.from_topology(machine, chunk_bytes, case.alpha))
-    return _simulated(case, timeline, made - began)
+    return _measure_timeline(case, timeline, end - began)
 
 
 def _by_links(machine: Topology) -> Topology:

@@ -40,13 +40,13 @@ def figures_table(results: Sequence[FigureResult]) -> Table:
 
 def means(results: Sequence[FigureResult]) -> dict[str, dict[str, float]]:
     """Return the mean efficiency of each algorithm, by figure."""
-    found: dict[str, dict[str, list[float]]] = {}
+    efficiencies: dict[str, dict[str, list[float]]] = {}
     for r in results:
-        of = found.setdefault(r.case.figure, {})
-        of.setdefault(name_of(r), []).append(r.efficiency)
+        by_name = efficiencies.setdefault(r.case.figure, {})
+        by_name.setdefault(name_of(r), []).append(r.efficiency)
     return {
         figure: {name: fmean(values) for name, values in by_name.items()}
-        for figure, by_name in found.items()
+        for figure, by_name in efficiencies.items()
     }
 
 

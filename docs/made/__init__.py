@@ -17,11 +17,11 @@ PART = re.compile(r"^<!-- made: (\w+) -->\n(.*?)^<!-- end -->$", re.MULTILINE | 
 
 def pages() -> list[Path]:
     """Return the pages with generated parts."""
-    every = sorted((ROOT / "docs").rglob("*.md"))
-    return [page for page in every if PART.search(page.read_text(encoding="utf-8"))]
+    paths = sorted((ROOT / "docs").rglob("*.md"))
+    return [page for page in paths if PART.search(page.read_text(encoding="utf-8"))]
 
 
-def filled(text: str) -> str:
+def fill(text: str) -> str:
     """Return a page with up-to-date generated parts.
 
     Raises:
@@ -39,5 +39,5 @@ _MADE = {
     "python": python.text,
     "machines": formats.machines,
     "plans": formats.plans,
-    "told": formats.told,
+    "options": formats.options,
 }

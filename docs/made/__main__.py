@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from docs.made import filled, pages
+from docs.made import fill, pages
 
 for page in pages():
     before = page.read_text(encoding="utf-8")
-    page.write_text(filled(before), encoding="utf-8")
+    page.write_text(fill(before), encoding="utf-8")

@@ -24,8 +24,8 @@ def text() -> str:
         if verb.group != group:
             group = verb.group
             texts.append(f"## {group}")
-        for full, one in _leaves(f"sccl {verb.name}", load_verb(verb)):
-            texts += _command(full, one)
+        for full, command in _leaves(f"sccl {verb.name}", load_verb(verb)):
+            texts += _command(full, command)
     return "\n\n".join(texts)
 
 
@@ -33,8 +33,8 @@ def _leaves(name: str, command: Any) -> Iterator[tuple[str, Any]]:
     inner = getattr(command, "commands", {})
     if not inner:
         yield name, command
-    for word, one in inner.items():
-        yield from _leaves(f"{name} {word}", one)
+    for word, subcommand in inner.items():
+        yield from _leaves(f"{name} {word}", subcommand)
 
 
 def _command(name: str, command: Any) -> Iterator[str]:
@@ -42,22 +42,30 @@ def _command(name: str, command: Any) -> Iterator[str]:
     yield escape(command.help)
     yield f"```text\n{command.epilog.removeprefix('Example: ')}\n```"
     hints = get_type_hints(command.callback)
-    rows = [_parameter(one, hints[one.name]) for one in command.params if not one.hidden]
+    rows = [
+        _parameter(parameter, hints[parameter.name])
+        for parameter in command.params
+        if not parameter.hidden
+    ]
     if rows:
         yield "\n".join(["| option | takes | |", "|---|---|---|", *rows])
 
 
-def _parameter(one: Any, hint: Any) -> str:
+def _parameter(parameter: Any, hint: Any) -> str:
     """Return the row of a parameter: its names, its type, and its purpose."""
-    argument = one.param_type_name == "argument"
-    names = [one.metavar or one.name.upper()] if argument else sorted(one.opts, key=len)[::-1]
-    kept = one.show_default if isinstance(one.show_default, str) else one.default
-    told = kept is not None and kept is not False and not callable(kept)
-    shown = told and not one.required
-    default = f" Default: {getattr(kept, 'value', kept)}." if shown else ""
-    needed = " **Required.**" if one.required else ""
+    argument = parameter.param_type_name == "argument"
+    names = (
+        [parameter.metavar or parameter.name.upper()]
+        if argument
+        else sorted(parameter.opts, key=len)[::-1]
+    )
+    value = parameter.show_default if isinstance(parameter.show_default, str) else parameter.default
+    has_default = value is not None and value is not False and not callable(value)
+    shown = has_default and not parameter.required
+    default = f" Default: {getattr(value, 'value', value)}." if shown else ""
+    needed = " **Required.**" if parameter.required else ""
     cells = ", ".join(f"`{name}`" for name in names)
-    return f"| {cells} | {cell(_takes(hint))} | {cell(one.help + default)}{needed} |"
+    return f"| {cells} | {cell(_takes(hint))} | {cell(parameter.help + default)}{needed} |"
 
 
 def _takes(hint: Any) -> str:
@@ -66,5 +74,5 @@ def _takes(hint: Any) -> str:
     if get_origin(kinds[0]) is list or get_origin(hint) is list:
         return f"{_takes(get_args(kinds[0])[0] if get_args(kinds[0]) else kinds[0])} ..."
     if issubclass(kinds[0], Enum):
-        return " or ".join(one.value for one in kinds[0])
+        return " or ".join(member.value for member in kinds[0])
     return {int: "whole number", float: "number", Path: "path", bool: ""}.get(kinds[0], "text")

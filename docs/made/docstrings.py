@@ -22,16 +22,16 @@ _CODE = re.compile(r"(?::\w+:)?(`+)(.+?)\1", re.DOTALL)
 
 def markdown(text: str) -> str:
     """Return a docstring with its sections as lists and its examples as code."""
-    found: list[str] = []
+    blocks: list[str] = []
     rest = text.strip() + "\n"
     while section := _SECTION.search(rest):
-        found += _prose(rest[: section.start()])
+        blocks += _prose(rest[: section.start()])
         content = inspect.cleandoc(f"\n{section[2]}")
         entries = _prose(content) if section[1] == "Examples" else [_items(content)]
-        found += [f"**{_TITLES[section[1]]}**", *entries]
+        blocks += [f"**{_TITLES[section[1]]}**", *entries]
         rest = rest[section.end() :]
-    found += _prose(rest)
-    return "\n\n".join(found)
+    blocks += _prose(rest)
+    return "\n\n".join(blocks)
 
 
 def _prose(text: str) -> Iterator[str]:
@@ -47,7 +47,7 @@ def _items(text: str) -> str:
     items = _ITEM.findall(text)
     if not items:
         return line(text)
-    return "\n".join(f"- `{name}`: {line(said)}" for name, said in items)
+    return "\n".join(f"- `{name}`: {line(description)}" for name, description in items)
 
 
 def line(text: str) -> str:

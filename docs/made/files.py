@@ -15,14 +15,14 @@ from sccl.tasks.schemas import OUTPUTS, output_type
 
 def text() -> str:
     """Return a section for each kind of file, from the schema that validates it."""
-    made = (_shape(kind, json_schema(wire)) for kind, wire in published_shapes().items())
-    return "\n\n".join(text for texts in made for text in texts)
+    sections = (_shape(kind, json_schema(wire)) for kind, wire in published_shapes().items())
+    return "\n\n".join(text for texts in sections for text in texts)
 
 
 def outputs() -> str:
     """Return a section for each kind of printed output, from the schemas of ``sccl schema``."""
-    made = (_shape(kind, output_schema(output_type(kind))) for kind in OUTPUTS)
-    return "\n\n".join(text for texts in made for text in texts)
+    sections = (_shape(kind, output_schema(output_type(kind))) for kind in OUTPUTS)
+    return "\n\n".join(text for texts in sections for text in texts)
 
 
 def _shape(kind: str, schema: dict[str, Any]) -> Iterator[str]:
@@ -56,14 +56,14 @@ def _type(value: dict[str, Any]) -> str:
     if "$ref" in value:
         return _plain(value["$ref"].rsplit("/", 1)[-1])
     if "anyOf" in value:
-        return " or ".join(_type(one) for one in value["anyOf"])
+        return " or ".join(_type(option) for option in value["anyOf"])
     if "enum" in value:
-        return " or ".join(json.dumps(one) for one in value["enum"])
+        return " or ".join(json.dumps(option) for option in value["enum"])
     if value.get("type") == "array":
         inner = value.get("prefixItems") or [value["items"]]
-        shown = ", ".join(_type(one) for one in inner)
+        shown = ", ".join(_type(option) for option in inner)
         return f"[{shown}]" if "prefixItems" in value else f"list of {shown}"
     if isinstance(value.get("additionalProperties"), dict):
         return f"object of {_type(value['additionalProperties'])}"
-    least = f" >= {value['minimum']}" if "minimum" in value else ""
-    return f"{value.get('type', 'anything')}{least}"
+    minimum = f" >= {value['minimum']}" if "minimum" in value else ""
+    return f"{value.get('type', 'anything')}{minimum}"

@@ -19,26 +19,26 @@ OWN_PAGE = "../reference/files.md#topology"
 def plans() -> str:
     """Return the table of plan formats."""
     rows = [
-        (_named(form.NAME), cell(form.ABOUT), ", ".join(_ways(form)), cell(form.SOURCE))
+        (_named(form.NAME), cell(form.ABOUT), ", ".join(_directions(form)), cell(form.SOURCE))
         for form in map(formats.load, formats.names())
     ]
     return _table(("format", "content", "sccl", "source"), rows)
 
 
-def told() -> str:
+def options() -> str:
     """Return the table of the options of plan formats."""
-    whose: dict[tuple[str, str], list[str]] = {}
+    users: dict[tuple[str, str], list[str]] = {}
     for form in map(formats.load, formats.names()):
         for option in _options(form.Options):
-            whose.setdefault(option, []).append(f"`{form.NAME}`")
-    rows = [(name, ", ".join(names), text) for (name, text), names in whose.items()]
+            users.setdefault(option, []).append(f"`{form.NAME}`")
+    rows = [(name, ", ".join(names), text) for (name, text), names in users.items()]
     return _table(("`--set`", "format", "meaning"), rows)
 
 
 def machines() -> str:
     """Return the table of machine formats."""
-    found = map(importers.load_importer, importers.importer_names())
-    rows = [(_named(one.NAME), cell(one.ABOUT), cell(one.SOURCE)) for one in found]
+    readers = map(importers.load_importer, importers.importer_names())
+    rows = [(_named(reader.NAME), cell(reader.ABOUT), cell(reader.SOURCE)) for reader in readers]
     return _table(("format", "content", "source"), rows)
 
 
@@ -47,7 +47,7 @@ def _named(name: str) -> str:
     return f"[`{name}`]({OWN_PAGE if name == 'own' else f'{name}.md'})"
 
 
-def _ways(form: Any) -> Iterator[str]:
+def _directions(form: Any) -> Iterator[str]:
     if form.TAKES:
         yield "writes"
     if form.read.__module__ != format_contract.__name__:

@@ -43,23 +43,23 @@ def text() -> str:
     """Return a section for each part of the Python API."""
     missing = set(sccl.__all__) - {name for names in _PARTS.values() for name in names}
     assert not missing, f"the reference has no place for {sorted(missing)}"
-    found: list[str] = []
+    blocks: list[str] = []
     for title, names in _PARTS.items():
-        found.append(f"## {title}")
+        blocks.append(f"## {title}")
         if title == "Results":
-            found += _class(FrontierBase, "Every frontier")
+            blocks += _class(FrontierBase, "Every frontier")
         for name in names:
             value = getattr(sccl, name)
-            found += _class(value, name) if inspect.isclass(value) else _function(value, name)
-        found += _taken() if title == "Questions" else ()
-    return "\n\n".join(found)
+            blocks += _class(value, name) if inspect.isclass(value) else _function(value, name)
+        blocks += _taken() if title == "Questions" else ()
+    return "\n\n".join(blocks)
 
 
 def _function(function: Callable[..., Any], name: str, level: int = 3) -> Iterator[str]:
-    own = inspect.unwrap(function)
+    inner = inspect.unwrap(function)
     yield f"{'#' * level} {name}"
-    yield f"```text\n{_signature(own, name.rsplit('.', 1)[-1])}\n```"
-    yield docstrings.markdown(inspect.getdoc(own) or "")
+    yield f"```text\n{_signature(inner, name.rsplit('.', 1)[-1])}\n```"
+    yield docstrings.markdown(inspect.getdoc(inner) or "")
 
 
 def _class(kind: type, name: str) -> Iterator[str]:
@@ -69,50 +69,54 @@ def _class(kind: type, name: str) -> Iterator[str]:
     prefix = "" if kind is FrontierBase else f"{name}."
     if issubclass(kind, FrontierBase) and kind is not FrontierBase:
         yield "And all that [every frontier](#every-frontier) has."
-    own = [
-        one for one in reversed(kind.__mro__) if one is kind or not issubclass(FrontierBase, one)
+    bases = [
+        base
+        for base in reversed(kind.__mro__)
+        if base is kind or not issubclass(FrontierBase, base)
     ]
-    members = {word: member for one in own for word, member in vars(one).items()}
+    members = {word: member for base in bases for word, member in vars(base).items()}
     public = {word: member for word, member in members.items() if not word.startswith("_")}
-    properties = {word: one for word, one in public.items() if isinstance(one, property)}
+    properties = {word: value for word, value in public.items() if isinstance(value, property)}
     if properties:
         yield "**Properties**"
-        yield "\n".join(_property(word, one) for word, one in properties.items())
+        yield "\n".join(_property(word, value) for word, value in properties.items())
     for word, member in public.items():
         if inspect.isfunction(member) or isinstance(member, classmethod):
             yield from _function(getattr(kind, word), f"{prefix}{word}", level=4)
 
 
-def _property(name: str, found: property) -> str:
+def _property(name: str, attribute: property) -> str:
     """Return the line of a property: its name, its type, and the summary of its docstring."""
-    kind = inspect.get_annotations(found.fget)["return"] if found.fget else ""
-    said = (inspect.getdoc(found) or "").partition("\n\nRaises:")[0].removeprefix("Return ")
-    return f"- `{name}: {kind}`: {docstrings.line(said)}"
+    kind = inspect.get_annotations(attribute.fget)["return"] if attribute.fget else ""
+    summary = (inspect.getdoc(attribute) or "").partition("\n\nRaises:")[0].removeprefix("Return ")
+    return f"- `{name}: {kind}`: {docstrings.line(summary)}"
 
 
 def _signature(function: Callable[..., Any], name: str) -> str:
     """Return a function's signature, on several lines if it is long."""
     signature = inspect.signature(function)
     parameters, keywords = [], False  # whether the following parameters are keyword-only
-    for one in signature.parameters.values():
-        if one.name in {"self", "cls"}:
+    for parameter in signature.parameters.values():
+        if parameter.name in {"self", "cls"}:
             continue
-        if one.kind is inspect.Parameter.KEYWORD_ONLY and not keywords:
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY and not keywords:
             keywords = True
             parameters.append("*")
-        keywords |= one.kind is inspect.Parameter.VAR_POSITIONAL
-        parameters.append(_parameter(one))
+        keywords |= parameter.kind is inspect.Parameter.VAR_POSITIONAL
+        parameters.append(_parameter(parameter))
     result = signature.return_annotation
     line = f"{name}({', '.join(parameters)}) -> {result}"
     if len(line) <= _WIDTH:
         return line
-    return "\n".join([f"{name}(", *(f"    {one}," for one in parameters), f") -> {result}"])
+    return "\n".join(
+        [f"{name}(", *(f"    {parameter}," for parameter in parameters), f") -> {result}"]
+    )
 
 
-def _parameter(one: inspect.Parameter) -> str:
-    stars = "*" if one.kind is inspect.Parameter.VAR_POSITIONAL else ""
-    default = "" if one.default is inspect.Parameter.empty else f" = {one.default!r}"
-    return f"{stars}{one.name}: {one.annotation}{default}"
+def _parameter(parameter: inspect.Parameter) -> str:
+    stars = "*" if parameter.kind is inspect.Parameter.VAR_POSITIONAL else ""
+    default = "" if parameter.default is inspect.Parameter.empty else f" = {parameter.default!r}"
+    return f"{stars}{parameter.name}: {parameter.annotation}{default}"
 
 
 def _taken() -> Iterator[str]:
@@ -120,10 +124,12 @@ def _taken() -> Iterator[str]:
     yield "### What they take"
     for module, names in _TAKEN.items():
         body = ast.parse(inspect.getsource(importlib.import_module(module))).body
-        for one, after in pairwise(body):
-            if isinstance(one, ast.Assign) and isinstance(target := one.targets[0], ast.Name):
-                if target.id not in names or not isinstance(after, ast.Expr):
+        for statement, following in pairwise(body):
+            if isinstance(statement, ast.Assign) and isinstance(
+                target := statement.targets[0], ast.Name
+            ):
+                if target.id not in names or not isinstance(following, ast.Expr):
                     continue
-                said = textwrap.dedent(str(ast.literal_eval(after.value)))
-                kind = f"```text\n{target.id} = {ast.unparse(one.value)}\n```"
-                yield f"{kind}\n\n{docstrings.markdown(said)}"
+                description = textwrap.dedent(str(ast.literal_eval(following.value)))
+                kind = f"```text\n{target.id} = {ast.unparse(statement.value)}\n```"
+                yield f"{kind}\n\n{docstrings.markdown(description)}"

@@ -17,7 +17,7 @@ from playwright.sync_api import Browser
 
 import sccl
 from docs import architecture, draw, least
-from docs.made import ROOT, filled, pages
+from docs.made import ROOT, fill, pages
 from sccl.errors import UnknownNameError
 from tests.kit.commands import COMMANDS
 
@@ -32,7 +32,7 @@ PAGES = [*ROOT.glob("*.md"), *(page for name in FOLDERS for page in (ROOT / name
 def test_generated_pages_match_the_code(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     stale = f"{page.relative_to(ROOT)} is not what the code says now"
-    assert text == filled(text), f"{stale}: run 'make reference' (python -m docs.made)"
+    assert text == fill(text), f"{stale}: run 'make reference' (python -m docs.made)"
 
 
 def test_architecture_diagram_matches_the_imports() -> None:

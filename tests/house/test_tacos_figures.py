@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 
 from benchmarks import pictures
 from benchmarks.__main__ import app
-from benchmarks.tacos.cases import FIGURES, SMOKE, TACOS, Case, chosen
+from benchmarks.tacos.cases import FIGURES, SMOKE, TACOS, Case, select_cases
 from benchmarks.tacos.ideal import ideal_us, phased_us
-from benchmarks.tacos.measure import measured
+from benchmarks.tacos.measure import measure_case
 from sccl.core.clock import AlphaModel
 from sccl.errors import InputError
 from sccl.topo import resolve_topology
@@ -50,7 +50,7 @@ def test_ideal_times_are_those_of_the_formulas(
 
 def test_no_schedule_in_two_phases_beats_their_bound() -> None:
     for name in ("rfs:2x2x2", "dragonfly:2x3@4,1GB", "mesh:3x3", "switch2d:2x3"):
-        found = measured(Case("fig15", name, TACOS, MB, (2,)))
+        found = measure_case(Case("fig15", name, TACOS, MB, (2,)))
         assert found.bound_us is not None
         assert found.phased_us <= found.us
         assert found.bound_us <= found.us
@@ -58,24 +58,24 @@ def test_no_schedule_in_two_phases_beats_their_bound() -> None:
 
 @pytest.mark.parametrize("model", list(AlphaModel))
 def test_ring_takes_what_its_formula_says(model: AlphaModel) -> None:
-    found = measured(Case("fig2a", "ring:6@10GB+2us", "ring-both", 6 * MB, (1,), model))
+    found = measure_case(Case("fig2a", "ring:6@10GB+2us", "ring-both", 6 * MB, (1,), model))
     assert found.us == pytest.approx(2 * 5 * (2.0 + 6 * MB / 12 / 10e3))
 
 
 def test_figures_are_chosen_by_their_names() -> None:
-    assert {case.figure for case in chosen("fig15, table5", smoke=False, largest=False)} == {
+    assert {case.figure for case in select_cases("fig15, table5", smoke=False, largest=False)} == {
         "fig15",
         "table5",
     }
-    assert len(chosen("", smoke=False, largest=False)) == sum(map(len, FIGURES.values()))
+    assert len(select_cases("", smoke=False, largest=False)) == sum(map(len, FIGURES.values()))
     assert set(SMOKE) <= set(FIGURES)
-    largest = chosen("fig19", smoke=True, largest=True)[-2:]
+    largest = select_cases("fig19", smoke=True, largest=True)[-2:]
     assert [resolve_topology(case.topology).ranks for case in largest] == [40_000, 42_875]
     for wrong in ("fig1", "fig15,", "fig15,fig15"):
         refused = CliRunner().invoke(app, ["tacos", "--smoke", "--only", wrong])
         assert refused.exit_code == 2, refused.output
     with pytest.raises(InputError, match="did you mean 'fig15'"):
-        chosen("fig155", smoke=True, largest=False)
+        select_cases("fig155", smoke=True, largest=False)
 
 
 def test_every_figure_is_drawn(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from benchmarks.syndicate_systems import (
     SystemResult,
     Systems,
     result_of,
-    taking_turns,
+    serialize_options,
 )
 from sccl.core.training_plan import TrainingPlan
 from sccl.topo.fabrics import resolve_fabric
@@ -72,7 +72,7 @@ def test_next_batch_is_pulled_into_the_iteration_before(plans: dict[str, Trainin
 
 def test_options_of_one_channel_that_are_alike_stay_so() -> None:
     options = find_options(WORKLOAD, FABRIC).by_collective
-    kept = taking_turns(options, "gpu")
+    kept = serialize_options(options, "gpu")
     assert kept.keys() == options.keys()
     names = list(options)
     for one, other in itertools.pairwise(names):

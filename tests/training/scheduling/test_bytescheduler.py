@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.syndicate_bytescheduler import Core, beside
+from benchmarks.syndicate_bytescheduler import Core, compare_orders
 from benchmarks.syndicate_systems import Systems
 from sccl.errors import ParameterError
 from sccl.topo.fabrics import resolve_fabric
@@ -27,7 +27,7 @@ if CHECKOUT:
 
     def test_with_one_piece_at_a_time_its_order_is_that_of_our_policy() -> None:
         systems = Systems(generate_dlrm(RECOMMENDING), resolve_fabric("hgx2x2"), 0.0)
-        rows = list(beside(Core(Path(CHECKOUT)), "job", systems))
+        rows = list(compare_orders(Core(Path(CHECKOUT)), "job", systems))
         assert len(rows) == 4
         assert rows[0].period_us == rows[1].period_us
         assert all(row.period_us >= row.bound_us for row in rows)
