@@ -78,7 +78,9 @@ def run(specs: Sequence[TreesSpec]) -> Iterator[TreesResult]:
         for limit in trees.limits:
             assert limit.upper is not None
             proof = any_family_proof(topology, allreduce, bounds, limit.steps, limit.upper)
-            at = points.get(limit.steps)
-            written = (at.chunks, at.rounds) if at and at.chunks and at.rounds else None
+            point = points.get(limit.steps)
+            written = (
+                (point.chunks, point.rounds) if point and point.chunks and point.rounds else None
+            )
             values = (proof.bound, limit.lower, limit.upper)
             yield TreesResult(spec, limit.steps, *values, written, seconds)

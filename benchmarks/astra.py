@@ -140,15 +140,15 @@ def incomplete(algorithm: Algorithm, binary: str) -> Incomplete:
     Raises:
         ScclError: ASTRA-sim failed.
     """
-    lacking = replace(algorithm, sends=algorithm.sends[:-1])
-    messages = order_by_arrival(Messages.from_algorithm(lacking))
+    shortened = replace(algorithm, sends=algorithm.sends[:-1])
+    messages = order_by_arrival(Messages.from_algorithm(shortened))
     case = Case("", Network.PAIRS, algorithm.topology, 2**16, messages, (messages,))
     return Incomplete(
-        case=f"{algorithm.collective.name} on {algorithm.topology.name}, {len(lacking.sends)} of "
+        case=f"{algorithm.collective.name} on {algorithm.topology.name}, {len(shortened.sends)} of "
         f"{len(algorithm.sends)} sends",
         astra_ns=_run_parts(case, binary),
         ours_ns=simulate(messages, algorithm.topology, case.clock).finish,
-        violation=violations(lacking)[0].message,
+        violation=violations(shortened)[0].message,
     )
 
 

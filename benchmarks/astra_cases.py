@@ -45,7 +45,7 @@ SCHEDULE_SECONDS = 60.0
 """Time that a synthesizer has for a schedule."""
 
 
-Made: TypeAlias = Pattern | Algorithm
+PatternOrAlgorithm: TypeAlias = Pattern | Algorithm
 
 
 def cases(*, smoke: bool) -> Iterator[Case]:
@@ -81,9 +81,9 @@ def separate_arrivals(case: Case) -> Case:
     sizes = 20 * KB + 50 * random.integers(0, KB // 50, messages.num_chunks)
     first = messages.waits_for == NO_GATE
     order = np.argsort(messages.src[first], kind="stable")
-    of = messages.src[first][order]
-    later = np.zeros(len(of), np.int64)
-    later[order] = 1000 * (np.arange(len(of)) - np.searchsorted(of, of))
+    senders = messages.src[first][order]
+    later = np.zeros(len(senders), np.int64)
+    later[order] = 1000 * (np.arange(len(senders)) - np.searchsorted(senders, senders))
     release = messages.release.copy()
     release[first] += later
     apart = replace(messages, release=release)
@@ -96,19 +96,19 @@ def _ring_cases(counts: tuple[int, ...]) -> Iterator[Case]:
     for ranks in counts:
         machine = priced(resolve_topology(f"ring:{ranks}"))
         for collective in ("allgather", "allreduce"):
-            made = _baseline("ring", collective, machine)
+            pattern = _baseline("ring", collective, machine)
             yield from _with_and_without_barriers(
-                f"{collective}, ring", machine, made, Network.RING
+                f"{collective}, ring", machine, pattern, Network.RING
             )
 
 
 def _switch_cases(counts: tuple[int, ...]) -> Iterator[Case]:
     """Yield classical algorithms through a store-and-forward switch."""
-    chosen = (("ring", "allgather"), ("direct", "alltoall"), ("halving-doubling", "allreduce"))
+    patterns = (("ring", "allgather"), ("direct", "alltoall"), ("halving-doubling", "allreduce"))
     for ranks in counts:
-        for name, collective in chosen:
-            made = _baseline(name, collective, priced(resolve_topology(f"full:{ranks}")))
-            yield _pipelined_case(f"{collective}, {name}", storing(ranks), made, Network.SWITCH)
+        for name, collective in patterns:
+            pattern = _baseline(name, collective, priced(resolve_topology(f"full:{ranks}")))
+            yield _pipelined_case(f"{collective}, {name}", storing(ranks), pattern, Network.SWITCH)
 
 
 def _rounding_cases() -> Iterator[Case]:
@@ -193,8 +193,8 @@ def _traffic_cases() -> Iterator[Case]:
     yield _traffic_case("20 chunks from 0 to 4", ring, many, Network.RING)
     gathered = Messages.from_steps([0] * 7, range(7), range(1, 8), [0] * 7)
     yield _traffic_case("all to rank 0", storing(8), gathered, Network.SWITCH)
-    both = (_baseline("ring", "allgather", ring), _baseline("direct", "alltoall", ring))
-    at_once = concatenate([_messages(made, StepAlignment.PIPELINED) for made in both])
+    patterns = (_baseline("ring", "allgather", ring), _baseline("direct", "alltoall", ring))
+    at_once = concatenate([_messages(pattern, StepAlignment.PIPELINED) for pattern in patterns])
     yield _traffic_case("allgather and alltoall at once", ring, at_once, Network.RING)
     for network, machine in (
         (Network.RING, ring),
@@ -226,18 +226,22 @@ def storing(ranks: int) -> Topology:
 
 
 def _with_and_without_barriers(
-    name: str, machine: Topology, made: Made, network: Network = Network.PAIRS, size: int = KB
+    name: str,
+    machine: Topology,
+    plan: PatternOrAlgorithm,
+    network: Network = Network.PAIRS,
+    size: int = KB,
 ) -> Iterator[Case]:
     """Yield an algorithm with barriers between its steps, and pipelined."""
-    steps = _messages(made, StepAlignment.BARRIER)
+    steps = _messages(plan, StepAlignment.BARRIER)
     yield Case(f"{name}, barriers", network, machine, size, steps, _apart(steps))
-    yield _pipelined_case(f"{name}, pipelined", machine, made, network, size)
+    yield _pipelined_case(f"{name}, pipelined", machine, plan, network, size)
 
 
 def _pipelined_case(
-    name: str, machine: Topology, made: Made, network: Network, size: int = KB
+    name: str, machine: Topology, plan: PatternOrAlgorithm, network: Network, size: int = KB
 ) -> Case:
-    return _traffic_case(name, machine, _messages(made, StepAlignment.PIPELINED), network, size)
+    return _traffic_case(name, machine, _messages(plan, StepAlignment.PIPELINED), network, size)
 
 
 def _traffic_case(
@@ -250,12 +254,12 @@ def _traffic_case(
     return Case(name, network, machine, size, messages, (messages,))
 
 
-def _messages(made: Made, stepping: StepAlignment) -> Messages:
-    if isinstance(made, Algorithm):
-        return order_by_arrival(Messages.from_algorithm(made, stepping))
-    columns = (made.step, made.chunk, made.src, made.dst, made.reduce)
+def _messages(plan: PatternOrAlgorithm, stepping: StepAlignment) -> Messages:
+    if isinstance(plan, Algorithm):
+        return order_by_arrival(Messages.from_algorithm(plan, stepping))
+    columns = (plan.step, plan.chunk, plan.src, plan.dst, plan.reduce)
     steps = Messages.from_steps(*columns, stepping=stepping)
-    return order_by_arrival(replace(steps, num_chunks=made.collective.num_chunks))
+    return order_by_arrival(replace(steps, num_chunks=plan.collective.num_chunks))
 
 
 def _apart(messages: Messages) -> tuple[Messages, ...]:

@@ -131,10 +131,10 @@ def _turning(ranks: int) -> Algorithm:
         for rank in range(ranks)
     )
     once = (1,) * (ranks - 1)
-    made = Algorithm(
+    algorithm = Algorithm(
         resolve_topology(f"ring:{ranks}"), named_spec("allgather", ranks).at(1), once, sends
     )
-    return require_valid(made, "the allgather around a ring")
+    return require_valid(algorithm, "the allgather around a ring")
 
 
 def _stored(algorithm: Algorithm, chunk: int) -> Schedule:

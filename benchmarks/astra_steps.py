@@ -36,7 +36,7 @@ class StepCase:
 
     Attributes:
         parameters: Parameters of the model's family.
-        preset: Name of a published job whose parameters ``parameters`` overrides. Empty: none.
+        preset: Name of a published job that ``parameters`` overrides. Empty: none.
     """
 
     name: str
@@ -85,12 +85,12 @@ def cases(*, smoke: bool) -> Iterator[StepCase]:
         yield StepCase("pipeline", "transformer", {**small, "pp": 2, "dp": 4, "microbatches": 2})
         return
     yield StepCase("transformer, data-parallel", "transformer", {"layers": 4, **_SIZE, "dp": 8})
-    more = {"layers": 3, **_SIZE, "tp": 2, "dp": 4, "zero": 3}
-    yield StepCase("transformer, tensors and ZeRO-3", "transformer", more)
-    more = {"layers": 4, **_SIZE, "pp": 2, "dp": 4, "microbatches": 2}
-    yield StepCase("transformer, pipeline", "transformer", more)
-    more = {"layers": 2, "hidden": 512, "heads": 8, "experts": 8, "ep": 8, "dp": 8}
-    yield StepCase("MoE", "moe", more)
+    parameters = {"layers": 3, **_SIZE, "tp": 2, "dp": 4, "zero": 3}
+    yield StepCase("transformer, tensors and ZeRO-3", "transformer", parameters)
+    parameters = {"layers": 4, **_SIZE, "pp": 2, "dp": 4, "microbatches": 2}
+    yield StepCase("transformer, pipeline", "transformer", parameters)
+    parameters = {"layers": 2, "hidden": 512, "heads": 8, "experts": 8, "ep": 8, "dp": 8}
+    yield StepCase("MoE", "moe", parameters)
     yield StepCase("DLRM A1 on 8 ranks", "dlrm", {"ranks": 8}, "A1")
 
 

@@ -67,9 +67,9 @@ def folder(messages: Messages, topology: Topology, clock: Clock, network: Networ
         hops = _over_links(messages, topology, clock)
     else:
         hops = _between_ranks(messages, clock)
-    wired = AnalyticalNetwork(network.value, topology.ranks, *_cost(topology))
+    wiring = AnalyticalNetwork(network.value, topology.ranks, *_cost(topology))
     return build_custom_collective(
-        "allgather", 1, _files(hops, topology.ranks), analytical_backend(wired)
+        "allgather", 1, _files(hops, topology.ranks), analytical_backend(wiring)
     )
 
 
@@ -99,23 +99,23 @@ def _over_links(messages: Messages, topology: Topology, clock: Clock) -> list[_H
     releases = _releases(messages, clock)
     first = np.concatenate(([0], np.cumsum(np.diff(routes.first)[routes.route]))).tolist()
     hops: list[_Hop] = []
-    for i, of in enumerate(routes.route.tolist()):
-        links = routes.link[routes.first[of] : routes.first[of + 1]].tolist()
-        before, release = tuple(first[m + 1] - 1 for m in waits[i]), releases[i]
+    for i, route in enumerate(routes.route.tolist()):
+        links = routes.link[routes.first[route] : routes.first[route + 1]].tolist()
+        predecessors, release = tuple(first[m + 1] - 1 for m in waits[i]), releases[i]
         for tag, link in enumerate(links, first[i]):
             src, dst = topology.links[link].edge
-            hops.append(_Hop(tag, src, dst, size[i], before, release))
-            before, release = (tag,), 0
+            hops.append(_Hop(tag, src, dst, size[i], predecessors, release))
+            predecessors, release = (tag,), 0
     return hops
 
 
 def _waits(messages: Messages) -> list[tuple[int, ...]]:
     """Return for each message the messages whose arrival its gate counts."""
-    counted: dict[int, list[int]] = {}
+    members: dict[int, list[int]] = {}
     for i, gate in enumerate(messages.arrival_opens.tolist()):
-        counted.setdefault(gate, []).append(i)
-    counted[NO_GATE] = []
-    return [tuple(counted.get(gate, ())) for gate in messages.waits_for.tolist()]
+        members.setdefault(gate, []).append(i)
+    members[NO_GATE] = []
+    return [tuple(members.get(gate, ())) for gate in messages.waits_for.tolist()]
 
 
 def _sizes(messages: Messages, clock: Clock) -> list[int]:

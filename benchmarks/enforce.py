@@ -346,10 +346,12 @@ def _rates(case: EnforceCase) -> str:
 def _result(
     case: EnforceCase, ranks: Sequence[dict[str, Any]], claimed: float | None
 ) -> EnforceResult:
-    ended = ranks[0]["ended_s"]
-    skipped = min(1 if claimed is None else 2, len(ended) - 2)  # a plan takes effect after a step
-    periods = [1e3 * (b - a) for a, b in zip(ended[skipped:], ended[skipped + 1 :], strict=False)]
-    worked = [(r["processor_s"][-1] - r["processor_s"][skipped]) / len(periods) for r in ranks]
+    ends = ranks[0]["ended_s"]
+    skipped = min(1 if claimed is None else 2, len(ends) - 2)  # a plan takes effect after a step
+    periods = [1e3 * (b - a) for a, b in zip(ends[skipped:], ends[skipped + 1 :], strict=False)]
+    processor_ms = [
+        (r["processor_s"][-1] - r["processor_s"][skipped]) / len(periods) for r in ranks
+    ]
     return EnforceResult(
         case.part,
         case.job,
@@ -360,7 +362,7 @@ def _result(
         claimed,
         median(periods),
         tuple(periods),
-        1e3 * fmean(worked),
+        1e3 * fmean(processor_ms),
         tuple(repr(fmean(losses)) for losses in zip(*(r["losses"] for r in ranks), strict=True)),
         repr(sum(sum(r["sums"]) for r in ranks)),
         os.getloadavg()[0],
@@ -369,15 +371,15 @@ def _result(
 
 def switches(case: EnforceCase, rank: dict[str, Any]) -> SwitchResult:
     """Return a job's times from the first switch on, as written by a rank."""
-    ended, versions = rank["ended_s"], rank["versions"]
-    changed = [a != b for a, b in itertools.pairwise(versions)]
-    first = changed.index(True)
-    periods = [1e3 * (b - a) for a, b in itertools.pairwise(ended)][first:]
+    ends, versions = rank["ended_s"], rank["versions"]
+    switched = [a != b for a, b in itertools.pairwise(versions)]
+    first = switched.index(True)
+    periods = [1e3 * (b - a) for a, b in itertools.pairwise(ends)][first:]
     return SwitchResult(
         case.part,
         case.job,
         case.channels,
-        sum(changed),
+        sum(switched),
         median(periods),
         max(periods),
         tuple(periods),

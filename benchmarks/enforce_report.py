@@ -169,8 +169,8 @@ def charts(results: Rows) -> list[ChartType]:
         if "versions" in r:
             series = ["one plan", "another"]
             steps = [
-                {"step": k, "ms": took, "series": series[version % 2]}
-                for k, (took, version) in enumerate(
+                {"step": k, "ms": ms, "series": series[version % 2]}
+                for k, (ms, version) in enumerate(
                     zip(r["periods_ms"], r["versions"], strict=True), 1
                 )
             ]

@@ -221,13 +221,13 @@ def minimize(read: Callable[[bytes], object], content: bytes, outcome: str) -> b
     """Return a smaller input with the same failure, by leaving out parts."""
     size = len(content) // 2
     while size:
-        at = 0
-        while at < len(content):
-            shorter = content[:at] + content[at + size :]
+        position = 0
+        while position < len(content):
+            shorter = content[:position] + content[position + size :]
             if _outcome(read, shorter) == outcome:
                 content = shorter
             else:
-                at += size
+                position += size
         size //= 2
         if outcome.startswith("more than"):
             break  # every trial takes as long
@@ -247,8 +247,9 @@ def _spot(dice: random.Random, content: bytes) -> int:
 
 
 def _flip(dice: random.Random, content: bytes, _: Sequence[bytes]) -> bytes:
-    at = _spot(dice, content)
-    return content[:at] + bytes([dice.randrange(256)]) + content[at + dice.randrange(2) :]
+    position = _spot(dice, content)
+    new = bytes([dice.randrange(256)])
+    return content[:position] + new + content[position + dice.randrange(2) :]
 
 
 def _cut(dice: random.Random, content: bytes, _: Sequence[bytes]) -> bytes:
@@ -333,11 +334,11 @@ def rounds(
     each = TURN if inputs is None else min(TURN, -(-inputs // len(campaigns)))
     while True:
         for state in campaigns:
-            left = each if inputs is None else min(each, inputs - done)
-            if left <= 0 or (seconds is not None and time.monotonic() - begin >= seconds):
+            remaining = each if inputs is None else min(each, inputs - done)
+            if remaining <= 0 or (seconds is not None and time.monotonic() - begin >= seconds):
                 return
-            turn(state, seed, left)
-            done += left
+            turn(state, seed, remaining)
+            done += remaining
             yield done
 
 

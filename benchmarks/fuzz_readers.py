@@ -86,24 +86,27 @@ def readers(samples: Path | None) -> Iterator[Reader]:
     Args:
         samples: Folder of more files. Each is a seed of every reader that recognizes it.
     """
-    more = (
+    contents = (
         [] if samples is None else [_content(p) for p in sorted(samples.rglob("*")) if p.is_file()]
     )
     for name in importers.importer_names():
         importer = importers.load_importer(name)
-        texts = [importer.EXAMPLE.encode(), *(c for c in more if _recognizes(importer.sniff, c))]
+        texts = [
+            importer.EXAMPLE.encode(),
+            *(c for c in contents if _recognizes(importer.sniff, c)),
+        ]
         yield Reader(f"topo {name}", _importing(name), tuple(dict.fromkeys(texts)))
     for name in formats.names():
         form = formats.load(name)
         if not any(form.sniff(content) for content in _written(name)):
             continue
-        recognized = [content for content in more if form.sniff(content)]
+        recognized = [content for content in contents if form.sniff(content)]
         yield Reader(
             f"plan {name}", form_reader(name), tuple(dict.fromkeys((*_written(name), *recognized)))
         )
     for name in trace_readers.names():
         reader = trace_readers.load(name)
-        recognized = [content for content in more if reader.sniff(content)]
+        recognized = [content for content in contents if reader.sniff(content)]
         seeds = tuple(dict.fromkeys((reader.EXAMPLE, *recognized)))
         yield Reader(f"trace {name}", _tracing(name), seeds)
     yield Reader(
@@ -233,11 +236,11 @@ def _schedule() -> Schedule:
 
 def _packed() -> Plan:
     """Return a packed schedule of a machine that is usually too small for one."""
-    before, matching_problem.MIN_PACKED_SENDS = matching_problem.MIN_PACKED_SENDS, 0
+    minimum, matching_problem.MIN_PACKED_SENDS = matching_problem.MIN_PACKED_SENDS, 0
     try:
         return sccl.tacos("allgather", "mesh:3x3", size=9000).value
     finally:
-        matching_problem.MIN_PACKED_SENDS = before
+        matching_problem.MIN_PACKED_SENDS = minimum
 
 
 def _written(name: str) -> Sequence[bytes]:

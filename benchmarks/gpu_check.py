@@ -174,7 +174,7 @@ def run_part(part: Part, folder: Path, limit_s: float) -> Result:
     """Run one part and return its outcome."""
     local = folder / part.words[0]
     program = str(local) if local.exists() else shutil.which(part.words[0])
-    begun = time.monotonic()
+    begin = time.monotonic()
     if program is None:
         return _skip(part, "no program", f"no {part.words[0]} on this machine")
     if limit_s <= GRACE_S:
@@ -198,7 +198,7 @@ def run_part(part: Part, folder: Path, limit_s: float) -> Result:
     state = "late" if code is None else "wrong" if code or missing else "right"
     if missing and state == "wrong":
         text += f"missing in the output: {', '.join(missing)}\n"
-    seconds = round(time.monotonic() - begun, 2)
+    seconds = round(time.monotonic() - begin, 2)
     return Result(part.name, state, seconds, part.limit_s, part.words, code, read_json(text), text)
 
 
@@ -238,24 +238,24 @@ def read_json(text: str) -> list[Any]:
 
 def run_parts(parts: Sequence[Part], folder: Path, into: Path) -> int:
     """Run all parts, write their results, and return the exit code."""
-    begun = time.monotonic()
+    begin = time.monotonic()
     results: list[Result] = []
     absent = ""
     for part in parts:
-        left = LIMIT_S - (time.monotonic() - begun)
+        remaining = LIMIT_S - (time.monotonic() - begin)
         if absent:
             result = _skip(part, "no GPU", f"no GPU, so this part was not run: {absent}")
         elif any(r.name == part.needs and r.state != "right" for r in results):
             result = _skip(part, "not run", f"it needs the part '{part.needs}', which is not right")
         else:
-            result = run_part(part, folder, min(part.limit_s, left))
+            result = run_part(part, folder, min(part.limit_s, remaining))
         if part.words[0] == "gpu_check" and result.exit_code == 3:
             absent = str(result.figures[0].get("error")) if result.figures else "none is seen"
             result = replace(result, state="no GPU")
         results.append(result)
         print(describe(result), flush=True)
         complete = len(results) == len(parts)
-        write_results(results, into, time.monotonic() - begun, complete=complete)
+        write_results(results, into, time.monotonic() - begin, complete=complete)
     print(f"results: {into / 'gpu_check.txt'} and {into / 'gpu_check.json'}")
     states = {result.state for result in results}
     return 3 if absent else 0 if states == {"right"} else 1
@@ -263,8 +263,8 @@ def run_parts(parts: Sequence[Part], folder: Path, into: Path) -> int:
 
 def describe(result: Result) -> str:
     """Return a line about a result."""
-    took = f"{result.seconds:7.2f} of {result.limit_s:g} s"
-    return f"{result.name:<26}{result.state:<12}{took}"
+    times = f"{result.seconds:7.2f} of {result.limit_s:g} s"
+    return f"{result.name:<26}{result.state:<12}{times}"
 
 
 def write_results(results: Sequence[Result], into: Path, seconds: float, *, complete: bool) -> None:
@@ -375,19 +375,19 @@ def main() -> int:
     runner.add_argument(
         "-o", "--out", type=Path, default=FOLDER / "results", help="results' folder"
     )
-    chosen = parser.parse_args()
-    if chosen.verb == "build":
-        build(chosen.folder, chosen.algorithms, chosen.arch)
+    options = parser.parse_args()
+    if options.verb == "build":
+        build(options.folder, options.algorithms, options.arch)
         return 0
     if not (FOLDER / "gpu_check").exists():
         parser.error(f"{FOLDER} has no programs: run the copy of this file in a folder of 'build'")
     with tempfile.TemporaryDirectory() as scratch:
         parts = list_parts(scratch)
         names = [part.name for part in parts]
-        only = chosen.only.split(";") if chosen.only else names
+        only = options.only.split(";") if options.only else names
         if unknown := set(only) - set(names):
             parser.error(f"no parts {', '.join(sorted(unknown))}: expected some of {names}")
-        return run_parts([part for part in parts if part.name in only], FOLDER, chosen.out)
+        return run_parts([part for part in parts if part.name in only], FOLDER, options.out)
 
 
 if __name__ == "__main__":

@@ -143,15 +143,15 @@ def main(words: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu_estimate")
     parser.add_argument("--gpu", choices=sorted(GPUS), required=True)
     parser.add_argument("files", nargs="+", help="files of algorithms")
-    asked = parser.parse_args(words)
-    gpu = GPUS[asked.gpu]
-    print(f"All figures are estimates for {asked.gpu}. None is measured.")
+    options = parser.parse_args(words)
+    gpu = GPUS[options.gpu]
+    print(f"All figures are estimates for {options.gpu}. None is measured.")
     copy, *sums = (block_gb_per_s(gpu, sources) for sources in (1, 2, 8))
     print(
         f"a thread block stores {copy:.0f} GB/s of copies, {sums[0]:.0f} of sums of two chunks, "
         f"{sums[1]:.0f} of sums of eight"
     )
-    for name in asked.files:
+    for name in options.files:
         try:
             algorithm = expand_algorithm(load_algorithm(Path(name))[0])
         except InputError as error:

@@ -80,19 +80,19 @@ def limits(family: str, machine: str, collective: str, timeout_s: float) -> Grow
     topology = resolve_topology(machine)
     spec = named_spec(collective, topology.ranks)
     phases = dual_of(spec).phases  # allreduce has two, each with the diameter as fewest steps
-    of_all = any_class_bounds if phases > 1 else lower_bounds
-    steps = of_all(topology, spec).steps * phases
-    of = (collective, family, machine, topology.ranks, steps)
-    about = ("--collective", collective, "--topo", machine, "--max-steps", str(steps))
+    bounds_of = any_class_bounds if phases > 1 else lower_bounds
+    steps = bounds_of(topology, spec).steps * phases
+    key = (collective, family, machine, topology.ranks, steps)
+    words = ("--collective", collective, "--topo", machine, "--max-steps", str(steps))
     try:
-        done = measure("limits", *about, "--json", timeout_s=timeout_s)
+        done = measure("limits", *words, "--json", timeout_s=timeout_s)
     except subprocess.TimeoutExpired:
-        return GrowthResult(*of, "late", None, None, None, None)
+        return GrowthResult(*key, "late", None, None, None, None)
     except ScclError:
-        return GrowthResult(*of, "refused", None, None, None, None)
+        return GrowthResult(*key, "refused", None, None, None, None)
     above = _gap(json.loads(done.text))
-    took = (done.seconds, done.user_seconds, done.memory_mb)
-    return GrowthResult(*of, "met" if above == 0 else "near", above, *took)
+    costs = (done.seconds, done.user_seconds, done.memory_mb)
+    return GrowthResult(*key, "met" if above == 0 else "near", above, *costs)
 
 
 def _gap(document: dict[str, Any]) -> float:

@@ -80,8 +80,8 @@ def run(cases: Sequence[RateCase], repeat: int) -> Iterator[RateResult]:
             choose_method(case.limiter),
         )
         rates = tuple(_once(lab) for _ in range(repeat))
-        asked = channels[0].bits_per_s
-        yield RateResult(case.limiter.value, case.pattern, case.rate, asked, rates)
+        configured = channels[0].bits_per_s
+        yield RateResult(case.limiter.value, case.pattern, case.rate, configured, rates)
 
 
 def _once(lab: LabRun) -> float:

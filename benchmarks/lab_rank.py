@@ -34,8 +34,8 @@ def connect(host: str, port: int) -> socket.socket:
 def send(peer: socket.socket, size: int, bucket: TokenBucket | None) -> None:
     """Send ``size`` bytes, and wait until they have arrived."""
     piece = bytes(PIECE)
-    for at in range(0, size, PIECE):
-        part = piece[: size - at]
+    for offset in range(0, size, PIECE):
+        part = piece[: size - offset]
         if bucket is not None:
             bucket.take(len(part))
         peer.sendall(part)
@@ -68,16 +68,16 @@ def main() -> None:
             else:
                 send(root, size // len(peers), bucket)
         return
-    with socket.create_server((root_address, port)) as door:
-        joined = [door.accept()[0] for _ in peers]
+    with socket.create_server((root_address, port)) as server:
+        connections = [server.accept()[0] for _ in peers]
     begin = time.perf_counter()
-    for peer in joined:
+    for peer in connections:
         peer.sendall(b"!")
     if pattern == "out":
-        works = [partial(send, peer, size // len(peers), bucket) for peer in joined]
+        tasks = [partial(send, peer, size // len(peers), bucket) for peer in connections]
     else:
-        works = [partial(receive, peer) for peer in joined]
-    threads = [threading.Thread(target=work) for work in works]
+        tasks = [partial(receive, peer) for peer in connections]
+    threads = [threading.Thread(target=task) for task in tasks]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -70,7 +70,7 @@ def build_osu(sources: Path, names_: Sequence[str], mpi: Mpi, into: Path) -> Non
 
 
 def measure(
-    sources: Path, mpi: Mpi, ranks: int, chosen: Sequence[str], repeat: int
+    sources: Path, mpi: Mpi, ranks: int, names: Sequence[str], repeat: int
 ) -> Iterator[CollectiveResult]:
     """Yield the times of each benchmark, plain and preloaded in turns.
 
@@ -80,14 +80,14 @@ def measure(
     """
     with tempfile.TemporaryDirectory(prefix="sccl-osu-") as folder:
         programs, directory = Path(folder), Path(folder) / "project"
-        build_osu(sources, sorted({*chosen, "barrier"}), mpi, programs)
+        build_osu(sources, sorted({*names, "barrier"}), mpi, programs)
         bundle = [a for name in collective_names() for a in algorithms(f"full:{ranks}", name)]
         write_project(directory, generate(bundle, "host"))
         build_project(load_project(directory), mpi)
         library = str(directory / "libsccl.so")
         command = [*mpi.launcher(ranks), "env"]
         (barrier_us,) = _run(mpi, command, [str(programs / "osu_barrier")], 10).values()
-        for name in chosen:
+        for name in names:
             runs: dict[bool, list[dict[int, float]]] = {True: [], False: []}
             for span in _SPANS if name != "barrier" else (None,):
                 program = [str(programs / f"osu_{name}"), *(("-m", span) if span else ())]

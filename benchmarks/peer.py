@@ -84,17 +84,17 @@ def _listen(process: subprocess.Popen[bytes]) -> tuple[Verdict, float, float, fl
     and decoding, like the seconds of sccl.
     """
     assert process.stdout is not None
-    text, begun, before, report = "", 0.0, None, None
+    text, begin, used_before, report = "", 0.0, None, None
     while piece := os.read(process.stdout.fileno(), 1 << 16):
         now, used = time.perf_counter(), _processor_seconds(process.pid)
         if report is not None:
             continue  # the algorithm, unused, read so that the pipe does not fill up
         text += piece.decode(errors="replace")
-        if not begun and _BEGUN in text:
-            begun, before = now, used
+        if not begin and _BEGUN in text:
+            begin, used_before = now, used
         if ending := _ENDED.search(text):
-            spent = None if used is None or before is None else used - before
-            report = _VERDICTS[ending[1]], now - begun, float(ending[2]), spent
+            spent = None if used is None or used_before is None else used - used_before
+            report = _VERDICTS[ending[1]], now - begin, float(ending[2]), spent
     process.stdout.close()
     return report
 

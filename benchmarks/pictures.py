@@ -39,17 +39,17 @@ def draw(files: Sequence[Path], path: Path, only: Sequence[str] = ()) -> None:
         FormatError: A file is not a result of a benchmark.
         ParameterError: There is no picture of such results.
     """
-    kept: list[tuple[Path, str, list[Mapping[str, Any]]]] = []
+    entries: list[tuple[Path, str, list[Mapping[str, Any]]]] = []
     for file in files:
         with _name_file_in_errors(file):
             plain = json.loads(read_text(file))
             name, results = plain["benchmark"], list(plain["results"])
-        matches = [rows for _, other_name, rows in kept if other_name == name in _TOGETHER]
+        matches = [rows for _, other_name, rows in entries if other_name == name in _TOGETHER]
         if matches:
             matches[0].extend(results)
         else:
-            kept.append((file, name, results))
-    save_chart(stack_charts([chart for entry in kept for chart in _charts(*entry, only)]), path)
+            entries.append((file, name, results))
+    save_chart(stack_charts([chart for entry in entries for chart in _charts(*entry, only)]), path)
 
 
 @contextmanager

@@ -71,14 +71,14 @@ def measure(*arguments: str, timeout_s: float | None = None) -> Run:
         subprocess.TimeoutExpired: The command reached the time limit.
     """
     with tempfile.TemporaryDirectory() as folder:
-        left = Path(folder, "status")
-        command = [sys.executable, "-c", _PROGRAM, str(left), *arguments]
+        status_file = Path(folder, "status")
+        command = [sys.executable, "-c", _PROGRAM, str(status_file), *arguments]
         before, begin = os.times().children_user, time.perf_counter()
         done = subprocess.run(
             command, capture_output=True, text=True, check=False, timeout=timeout_s
         )
         seconds, user = time.perf_counter() - begin, os.times().children_user - before
-        status = left.read_text() if left.exists() else ""
+        status = status_file.read_text() if status_file.exists() else ""
     if done.returncode not in (ExitCode.OK, ExitCode.UNKNOWN):
         output = done.stderr.strip() or done.stdout.strip()
         raise ScclError(f"sccl {' '.join(arguments)} ended with {done.returncode}: {output}")
