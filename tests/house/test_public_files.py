@@ -120,6 +120,6 @@ def test_public_files_that_differ_are_printed(
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 1, done.output
     assert "different" in done.output
-    assert "3 found that are read" in done.output
+    assert "3 readable files" in done.output
     (row,) = json.loads(report.read_text())["results"]
     assert row["counts"] == {"ranks": 2}
