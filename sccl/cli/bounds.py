@@ -19,7 +19,8 @@ from sccl.core.bound import Bounds, PriceProof
 from sccl.core.files.bounds import bounds_to_wire, proved_limit_to_wire
 from sccl.core.step_limit import LimitProof, StepLimit
 from sccl.core.topology import Topology, constraint_name
-from sccl.prove.bounds import any_class_bounds, lower_bounds
+from sccl.prove.bounds.any_class import any_class_bounds
+from sccl.prove.bounds.lower_bounds import lower_bounds
 from sccl.synth.allreduce.families import has_families
 from sccl.synth.common.settings import build_effort
 from sccl.synth.constructions import ConstructionCost

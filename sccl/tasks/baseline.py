@@ -197,7 +197,7 @@ MAX_ROUTE = 64
 
 def _lower_bound_us(request: Request, model: AlphaModel) -> Fraction | None:
     from sccl.errors import InputError  # noqa: PLC0415
-    from sccl.prove.bounds import completion_time_bound  # noqa: PLC0415 - loads the LP solver
+    from sccl.prove.bounds.time_cuts import completion_time_bound  # noqa: PLC0415 - loads the LP solver
 
     try:
         return completion_time_bound(request.topology, request.spec, model).us(request.size_bytes)

@@ -16,7 +16,8 @@ from sccl.core.files.fields import Count, FractionText, Part
 from sccl.core.frontier import COMPOSED
 from sccl.core.step_limit import StepLimit
 from sccl.core.topology import Topology
-from sccl.prove.bounds import any_class_bounds, lower_bounds
+from sccl.prove.bounds.any_class import any_class_bounds
+from sccl.prove.bounds.lower_bounds import lower_bounds
 from sccl.synth.allreduce.any_family_bound import any_family_proof
 from sccl.synth.allreduce.families import SCOPES, has_families
 from sccl.synth.common.candidates import check_min_steps

@@ -15,7 +15,7 @@ from sccl.core.outcome import Solution
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
-from sccl.prove.bounds import lower_bounds
+from sccl.prove.bounds.lower_bounds import lower_bounds
 from sccl.synth.allreduce.families import has_families
 from sccl.synth.common.settings import DEFAULT_TIMEOUT_S, Settings
 from sccl.synth.packing.by_steps.packing_limits import PackingLimits

@@ -30,7 +30,7 @@ from sccl.tasks.subject import CollectiveProblem, build_problem
 from sccl.topo.degrade import remove_parts
 from sccl.topo.measures import unreachable_pair
 from sccl.topo.symmetry.automorphisms import automorphisms
-from sccl.topo.symmetry.orbits import Orbits
+from sccl.topo.symmetry.permutations import Orbits
 
 
 class FailingPart(StrEnum):

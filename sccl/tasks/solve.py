@@ -11,7 +11,7 @@ from sccl.collectives import Spec, is_allreduce
 from sccl.core.answer import Answer, Sat, Unknown, Unsat, verdict
 from sccl.core.files.fields import Count, FileText, Seconds
 from sccl.errors import ParameterError
-from sccl.prove.bounds import require_reachable
+from sccl.prove.bounds.lower_bounds import require_reachable
 from sccl.synth.common.reduction import solve_question
 from sccl.synth.common.settings import Settings
 from sccl.synth.constructions.clique_exchange import find_clique_exchange

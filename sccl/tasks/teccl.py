@@ -323,7 +323,7 @@ def _concurrent_parts(
     Raises:
         ContradictionError: one finishes before its lower bound.
     """
-    from sccl.prove.bounds import completion_time_bound  # noqa: PLC0415 - loads solvers
+    from sccl.prove.bounds.time_cuts import completion_time_bound  # noqa: PLC0415 - loads solvers
 
     if not priorities:
         return ()

@@ -9,7 +9,7 @@ from sccl.core.algorithm import Algorithm
 from sccl.core.answer import Sat
 from sccl.core.candidate import SweepRange
 from sccl.core.files.shapes import CustomCollectiveWire
-from sccl.prove.bounds import lower_bounds
+from sccl.prove.bounds.lower_bounds import lower_bounds
 from sccl.synth.common.reduction import solve_question
 from sccl.synth.packing.by_steps.packing_limits import PackingLimits
 from sccl.synth.syncoll import solve as syncoll_solve

@@ -17,7 +17,8 @@ from sccl.core.collective import Collective
 from sccl.core.files.claims import CLAIMS
 from sccl.core.step_limit import StepLimit
 from sccl.core.topology import Budget, Topology
-from sccl.prove.bounds import farthest_pair, lower_bounds, timed_flow, timed_program
+from sccl.prove.bounds import timed_flow, timed_program
+from sccl.prove.bounds.lower_bounds import farthest_pair, lower_bounds
 from sccl.prove.bounds.timed_cuts import allreduce_bound, timed_bound
 from sccl.prove.bounds.timed_program import TimedBound
 from sccl.prove.check.certificate import check_folder

@@ -35,7 +35,7 @@ from sccl.prove.bounds.timed_flow import (
 )
 from sccl.prove.bounds.timed_program import TimedBound, TimedProgram
 from sccl.topo.symmetry.automorphisms import automorphisms
-from sccl.topo.symmetry.orbits import rank_orbits
+from sccl.topo.symmetry.permutations import rank_orbits
 
 BOUND_UNITS = 6.0
 """Units of effort, of one to five seconds each, for the bound of a number of steps."""

@@ -13,7 +13,7 @@ from sccl.core.candidate import SweepRange
 from sccl.core.cost import Costs
 from sccl.core.frontier import GATHERED, ClassFrontier, Frontier, SkippedClass
 from sccl.core.topology import Topology
-from sccl.prove.bounds import any_class_bounds
+from sccl.prove.bounds.any_class import any_class_bounds
 from sccl.synth.allreduce.any_family_bound import any_family_bounds
 from sccl.synth.allreduce.composed import Compositions, HalfFrontier
 from sccl.synth.allreduce.families import exchange_family, gathered_family

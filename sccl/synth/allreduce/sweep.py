@@ -15,7 +15,7 @@ from sccl.core.frontier import GATHERED, TREES, ClassFrontier, Frontier, OpenCan
 from sccl.core.sweep_events import PartStarted, SweepEvent
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
-from sccl.prove.bounds import lower_bounds
+from sccl.prove.bounds.lower_bounds import lower_bounds
 from sccl.synth.allreduce.search_space import CHUNKS_LIMITED, INTERRUPTED, AllreduceSpace
 from sccl.synth.allreduce.tree_family import quick_tree_family
 from sccl.synth.common.algorithm_folder import AlgorithmFolder

@@ -13,11 +13,10 @@ from sccl.core.algorithm import Algorithm, Send
 from sccl.core.answer import Sat, Unknown
 from sccl.core.collective import Collective
 from sccl.core.instance import Instance
-from sccl.core.symmetric import AnyAlgorithm, SymmetricAlgorithm, Symmetry
+from sccl.core.symmetric import AnyAlgorithm, Group, SymmetricAlgorithm, Symmetry
 from sccl.core.topology import Topology
 from sccl.judge import require_valid
 from sccl.synth.constructions.costs import ConstructionCost, cost_without_search
-from sccl.topo.symmetry.group import Group
 from sccl.topo.symmetry.group_choice import candidate_groups
 
 if TYPE_CHECKING:

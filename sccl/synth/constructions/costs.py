@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from sccl.core.collective import Collective
 from sccl.core.topology import Topology
 from sccl.topo.symmetry.group_choice import orbit_symmetries, translation_groups
-from sccl.topo.symmetry.orbits import rank_orbits
+from sccl.topo.symmetry.permutations import rank_orbits
 
 if TYPE_CHECKING:
     from sccl.synth.constructions.mesh_allgather import Mesh

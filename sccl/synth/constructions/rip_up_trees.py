@@ -25,7 +25,7 @@ from sccl.core.collective import Collective, RelationKind
 from sccl.core.instance import Instance
 from sccl.core.topology import Topology, distances
 from sccl.judge import require_valid
-from sccl.prove.bounds.latency import farthest_pair
+from sccl.prove.bounds.lower_bounds import farthest_pair
 from sccl.prove.bounds.timed_cuts import timed_bound
 from sccl.prove.bounds.timed_program import TimedBound
 

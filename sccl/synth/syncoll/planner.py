@@ -26,7 +26,7 @@ from sccl.core.outcome import (
 )
 from sccl.core.step_limit import StepLimit
 from sccl.errors import ParameterError
-from sccl.prove.bounds import lower_bounds, require_reachable
+from sccl.prove.bounds.lower_bounds import lower_bounds, require_reachable
 from sccl.solvers.effort import Effort
 from sccl.synth.common.contract import Notify, Request
 from sccl.synth.common.reduction import InstanceSolver, solve_question

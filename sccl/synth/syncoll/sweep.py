@@ -29,7 +29,7 @@ from sccl.core.sweep_events import (
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError, SolverError, TooLargeError
-from sccl.prove.bounds import lower_bounds
+from sccl.prove.bounds.lower_bounds import lower_bounds
 from sccl.synth.common.algorithm_folder import AlgorithmFolder
 from sccl.synth.common.candidates import choose_k, last_step, scope_text
 from sccl.synth.common.prefetch import Prefetch

@@ -26,7 +26,7 @@ from sccl.core.instance import Instance
 from sccl.core.topology import Link, Topology
 from sccl.errors import ParameterError
 from sccl.judge import violations
-from sccl.prove.bounds import any_class_bounds
+from sccl.prove.bounds.any_class import any_class_bounds
 from sccl.synth.allreduce import composed, pairs
 from sccl.synth.allreduce.limit_frontier import allreduce_limit_frontier
 from sccl.synth.allreduce.pairs import Half, best_pairs, min_cost_sum

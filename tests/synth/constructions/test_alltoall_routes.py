@@ -17,7 +17,7 @@ from sccl.core.instance import Instance
 from sccl.core.symmetric import AnyAlgorithm, SymmetricAlgorithm
 from sccl.core.topology import Topology, distances
 from sccl.judge import steps, violations
-from sccl.prove.bounds import lower_bounds
+from sccl.prove.bounds.lower_bounds import lower_bounds
 from sccl.solvers.effort import Effort
 from sccl.synth import constructions
 from sccl.synth.common.candidates import choose_k

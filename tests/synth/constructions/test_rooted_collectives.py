@@ -15,7 +15,7 @@ from sccl.core.candidate import Candidate
 from sccl.core.instance import Instance
 from sccl.core.topology import Budget, Topology
 from sccl.judge import violations
-from sccl.prove.bounds import farthest_pair, lower_bounds
+from sccl.prove.bounds.lower_bounds import farthest_pair, lower_bounds
 from sccl.prove.bounds.timed_cuts import timed_bound
 from sccl.prove.bounds.timed_program import TimedBound
 from sccl.synth.constructions import rip_up_trees, scatter_flow

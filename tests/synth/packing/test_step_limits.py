@@ -25,7 +25,7 @@ from sccl.core.step_limit import StepLimit
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError, TooLargeError
 from sccl.judge import violations
-from sccl.prove.bounds import farthest_pair, lower_bounds
+from sccl.prove.bounds.lower_bounds import farthest_pair, lower_bounds
 from sccl.prove.check.constraint_prices import step_price_bound
 from sccl.prove.check.work import TooMuchError
 from sccl.synth.common.algorithm_folder import AlgorithmFolder

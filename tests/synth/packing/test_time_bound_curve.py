@@ -14,7 +14,7 @@ from sccl.comparison.contenders import ClassicalContender, ComparisonProblem
 from sccl.core.clock import AlphaModel
 from sccl.core.topology import Topology
 from sccl.errors import CollectiveError, InputError, TopologyError
-from sccl.prove.bounds import completion_time_bound
+from sccl.prove.bounds.time_cuts import completion_time_bound
 from sccl.solvers.effort import Effort
 from sccl.synth.common import registry
 from sccl.synth.common.contract import Request

@@ -16,7 +16,8 @@ from sccl.core.candidate import SweepRange
 from sccl.core.instance import Instance
 from sccl.core.topology import Topology
 from sccl.judge import violations
-from sccl.prove.bounds import bandwidth_bound, check_proof, lower_bounds
+from sccl.prove.bounds.bandwidth_proof import check_proof
+from sccl.prove.bounds.lower_bounds import bandwidth_bound, lower_bounds
 from sccl.synth.common.reduction import solve_question
 from sccl.synth.packing.by_steps.packing_limits import PackingLimits
 from sccl.synth.syncoll import solve

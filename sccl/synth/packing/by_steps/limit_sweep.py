@@ -15,7 +15,7 @@ from sccl.core.frontier import ClassFrontier, Frontier, Point
 from sccl.core.step_limit import StepLimit
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology
-from sccl.prove.bounds import lower_bounds
+from sccl.prove.bounds.lower_bounds import lower_bounds
 from sccl.synth.common.algorithm_folder import AlgorithmFolder
 from sccl.synth.common.candidates import last_step, scope_text
 from sccl.synth.common.reduction import InstanceSolver

@@ -15,12 +15,13 @@ from sccl.core.step_limit import LimitProof, StepLimit
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError, TooLargeError
-from sccl.prove.bounds import farthest_pair
+from sccl.prove.bounds.lower_bounds import farthest_pair
+from sccl.prove.bounds.single_flow import single_flow_ends
 from sccl.synth.common.candidates import check_min_steps
 from sccl.synth.constructions import construct_algorithm
 from sccl.synth.packing.by_steps.options import LIMIT_EFFORT_UNITS, MAX_STEPS
 from sccl.topo.symmetry.group_choice import orbit_symmetries
-from sccl.topo.symmetry.orbits import rank_orbits
+from sccl.topo.symmetry.permutations import rank_orbits
 
 if TYPE_CHECKING:
     from sccl.prove.bounds.timed_program import TimedBound
@@ -99,12 +100,14 @@ def _cut_proof(phase: DualPhase, dual: Dual, bounds: Bounds, steps: int) -> Limi
     None: cuts do not apply to such a collective.
     """
     from sccl.prove.bounds.timed_cuts import timed_bound  # noqa: PLC0415 - loads the LP solver
-    from sccl.synth.constructions import scatter_flow  # noqa: PLC0415 - likewise
 
     unit, floor = dual.spec.at(dual.spec.unit), _dual_bandwidth_bound(dual, bounds, phase)
     of = (unit.name, phase.on_reversed, phase.topology.name, steps)
-    if scatter_flow.is_attained_by_layers(phase.topology, unit, steps, floor):
-        return LimitProof(*of, floor, ())
+    if single_flow_ends(unit) is not None:
+        from sccl.synth.constructions.scatter_flow import is_attained_by_layers  # noqa: PLC0415 - loads CP-SAT
+
+        if is_attained_by_layers(phase.topology, unit, steps, floor):
+            return LimitProof(*of, floor, ())
     cut_bound = timed_bound(phase.topology, unit, steps)
     if cut_bound is None:
         return None

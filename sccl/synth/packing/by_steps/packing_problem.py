@@ -24,8 +24,7 @@ from sccl.core.topology import UNREACHED, ConstraintKey, Topology, distances
 from sccl.topo.symmetry.automorphisms import automorphisms
 from sccl.topo.symmetry.generator_symmetries import generator_groups
 from sccl.topo.symmetry.group_choice import translation_groups
-from sccl.topo.symmetry.orbits import Orbits, class_orbits
-from sccl.topo.symmetry.permutations import Permutation
+from sccl.topo.symmetry.permutations import Orbits, Permutation, class_orbits
 
 LinkStep = tuple[int, int]
 """A (link, step): the index of an edge of :attr:`Problem.edges`, and a step from 0."""

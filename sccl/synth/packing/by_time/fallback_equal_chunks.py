@@ -14,7 +14,7 @@ from fractions import Fraction
 from sccl.core.algorithm import Algorithm
 from sccl.core.outcome import Bound, Inconclusive, Measure, Outcome, Solution
 from sccl.errors import TooLargeError
-from sccl.prove.bounds import completion_time_bound
+from sccl.prove.bounds.time_cuts import completion_time_bound
 from sccl.solvers.effort import TIMEOUT_REASON, Effort
 from sccl.synth.common import registry
 from sccl.synth.common.contract import Request

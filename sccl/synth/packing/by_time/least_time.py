@@ -11,7 +11,7 @@ from math import inf
 from sccl.collectives import Dual, Spec, dual_of
 from sccl.core.outcome import Bound, Inconclusive, Measure, Outcome, Solution
 from sccl.errors import ParameterError, TooLargeError, TopologyError
-from sccl.prove.bounds import completion_time_bound
+from sccl.prove.bounds.time_cuts import completion_time_bound
 from sccl.solvers.effort import Effort
 from sccl.synth.common.contract import Notify, Request
 from sccl.synth.packing.by_time.allreduce_packing import is_tree_allreduce, pack_allreduce
