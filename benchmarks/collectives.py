@@ -12,7 +12,7 @@ from pathlib import Path
 from sccl.codegen.project_writer import generate, targets, write_project
 from sccl.collectives import named_spec
 from sccl.core.algorithm import Algorithm
-from sccl.core.candidate import SweepRange
+from sccl.core.instance import SweepRange
 from sccl.runtime import (
     Mpi,
     TimingTrial,

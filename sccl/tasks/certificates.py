@@ -16,8 +16,8 @@ from sccl.prove.check.case import Case, read_case
 from sccl.prove.check.certificate import Verdict
 from sccl.prove.check.messages import class_texts
 from sccl.prove.check.work import ClaimState
-from sccl.tasks.files import expand_paths
-from sccl.tasks.outputs import Output, file_digest
+from sccl.tasks.files import expand_paths, file_digest
+from sccl.tasks.outputs import Output
 
 
 class ClaimPart(Part, frozen=True, kw_only=True):

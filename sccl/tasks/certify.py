@@ -8,9 +8,9 @@ from fractions import Fraction
 from pathlib import Path
 
 from sccl.collectives import Spec
-from sccl.core.candidate import SweepRange
 from sccl.core.cost import format_bytes, format_us
 from sccl.core.frontier import COMPOSED, TREES, Frontier
+from sccl.core.instance import SweepRange
 from sccl.core.outcome import Solution
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology

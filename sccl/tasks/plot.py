@@ -29,6 +29,7 @@ from sccl.core.topology import Topology
 from sccl.errors import InputError, TooLargeError
 from sccl.tasks.files import (
     ALGORITHM_OR_FRONTIER,
+    algorithm_digest,
     expand_paths,
     files_of_kinds,
     frontier_files,
@@ -43,7 +44,7 @@ from sccl.tasks.frontiers import (
     read_frontiers,
 )
 from sccl.tasks.judged import validated_schedule
-from sccl.tasks.outputs import Output, algorithm_digest, question_digests
+from sccl.tasks.outputs import Output, question_digests
 from sccl.tasks.training_files import LoadedTraining, load_training_files
 from sccl.topo import resolve_topology
 from sccl.topo.symmetry.expansion import expand_algorithm

@@ -17,10 +17,10 @@ import msgspec
 from msgspec import Meta
 
 from sccl.collectives import Spec, collective_names, remove_rank
-from sccl.core.candidate import SweepRange
 from sccl.core.files.fields import Count, FileText, FractionText, Part, Seconds
 from sccl.core.frontier import Point
 from sccl.core.ids import Edge
+from sccl.core.instance import SweepRange
 from sccl.core.topology import Topology
 from sccl.errors import InputError, ParameterError, TopologyError
 from sccl.synth.common.settings import Settings

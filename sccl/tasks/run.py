@@ -29,7 +29,8 @@ from sccl.runtime import (
     write_selection,
     write_selection_by_costs,
 )
-from sccl.tasks.outputs import Output, file_digest, question_digests
+from sccl.tasks.files import file_digest
+from sccl.tasks.outputs import Output, question_digests
 from sccl.tasks.sizes import parse_size
 
 

@@ -25,7 +25,7 @@ class SchemaOutput(Output, frozen=True, kw_only=True):
 
 
 OUTPUTS = {
-    "frontier": "sccl.tasks.pareto:FrontierOutput",
+    "frontier": "sccl.tasks.frontiers:FrontierOutput",
     "solve": "sccl.tasks.solve:SolveOutput",
     "time-limit": "sccl.tasks.time_limit:TimeLimitOutput",
     "tacos": "sccl.tasks.tacos:TacosOutput",

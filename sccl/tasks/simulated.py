@@ -13,7 +13,8 @@ from sccl.core.clock import AlphaModel
 from sccl.core.files.fields import Count, FileText, Part
 from sccl.core.outcome import Plan
 from sccl.sim import CriticalStep, Timeline
-from sccl.tasks.outputs import Alpha, Output, file_digest, plan_digests
+from sccl.tasks.files import file_digest
+from sccl.tasks.outputs import Alpha, Output, plan_digests
 from sccl.tasks.simulate import SimulatedCollective, SimulationRun, SimulationSource
 from sccl.tasks.terms import SimulationSettings
 

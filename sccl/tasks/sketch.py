@@ -76,7 +76,7 @@ def load_fit(
         InputError: it is no sketch, or the machine contradicts it.
     """
     sketch = load_sketch(file)
-    machine = optional_machine(sketch, topo, profile)
+    machine = optional_machine(topo, profile, sketch.nodes)
     return sketch, None if machine is None else fit_sketch(sketch, machine)
 
 

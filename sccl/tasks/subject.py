@@ -8,7 +8,6 @@ from pathlib import Path
 from sccl.collectives import Spec, counts_to_wire, custom_spec, resolve_collective
 from sccl.core.files.collectives import load_counts
 from sccl.core.files.disk import read_text
-from sccl.core.sketch import Sketch
 from sccl.core.topology import Topology
 from sccl.errors import InputError, ParameterError
 from sccl.topo import resolve_topology
@@ -87,12 +86,13 @@ def build_spec(machine: Topology, collective: str | Spec, root: str | int | None
     return collective
 
 
-def optional_machine(sketch: Sketch, topo: str | None, profile: Path | None) -> Topology | None:
-    """Return the machine that is given for a sketch, if one is.
+def optional_machine(topo: str | None, profile: Path | None, nodes: int) -> Topology | None:
+    """Return the machine that is given, if one is.
 
     Args:
         topo: its name or file.
-        profile: of TACCL, for as many nodes as the sketch has.
+        profile: TACCL's profile of one node.
+        nodes: Number of nodes that the profile stands for.
 
     Raises:
         InputError: both are given, or one is no machine.
@@ -104,21 +104,21 @@ def optional_machine(sketch: Sketch, topo: str | None, profile: Path | None) -> 
     from sccl.topo.importers.taccl import machine_of_profile  # noqa: PLC0415 - where one is met
 
     try:
-        return machine_of_profile(read_text(profile), sketch.nodes, profile.stem)
+        return machine_of_profile(read_text(profile), nodes, profile.stem)
     except InputError as error:
         raise type(error)(f"{profile}: {error}") from error
 
 
-def required_machine(sketch: Sketch | None, topo: str | None, profile: Path | None) -> Topology:
+def required_machine(topo: str | None, profile: Path | None, nodes: int = 1) -> Topology:
     """Return the machine that is given to plan on, by its name or file, or by a profile of TACCL.
 
     Args:
-        sketch: for whose nodes a profile stands. None: for one.
+        nodes: Number of nodes that the profile stands for.
 
     Raises:
         InputError: none is given, both are, or one is no machine.
     """
-    machine = optional_machine(Sketch("none", 1) if sketch is None else sketch, topo, profile)
+    machine = optional_machine(topo, profile, nodes)
     if machine is None:
         raise ParameterError(
             "no machine is given: name one with --topo, or give a profile with --taccl-topology"

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from sccl.core.answer import Origin
-from sccl.core.candidate import SweepRange
 from sccl.core.formatting import format_count, format_gap
 from sccl.core.frontier import GATHERED, ClassFrontier, Frontier, SkippedClass
+from sccl.core.instance import SweepRange
 
 ABOVE_ALL_TEXT = (
     "above all: gap between R/C and a lower bound for all allreduces with as many steps; optimal: "

@@ -78,7 +78,7 @@ def test_listing_verbs_loads_none_of_them() -> None:
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
-    loaded = [f"sccl.cli{name}" for name in ("", ".streams", ".verbs", ".main")]
+    loaded = [f"sccl.cli{name}" for name in ("", ".signals", ".verbs", ".main")]
     assert done.stderr.strip() == str(loaded)
 
 

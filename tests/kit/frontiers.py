@@ -6,8 +6,8 @@ from fractions import Fraction
 from typing import Any
 
 from sccl.core.bound import Bounds
-from sccl.core.candidate import Candidate
 from sccl.core.frontier import ClassFrontier, Frontier, OpenCandidate, Point, RefutedCandidate
+from sccl.core.instance import Candidate
 from sccl.core.step_limit import StepLimit
 
 Shape = tuple[int, int, int, str]

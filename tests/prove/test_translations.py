@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 
 from sccl.collectives import named_spec
 from sccl.core.answer import Sat
-from sccl.core.candidate import SweepRange
 from sccl.core.ids import Rank, Step
-from sccl.core.instance import Instance
+from sccl.core.instance import Instance, SweepRange
 from sccl.core.symmetric import SymmetricAlgorithm
 from sccl.core.topology import Budget, Topology
 from sccl.judge import steps

@@ -9,9 +9,9 @@ from functools import partial
 
 from sccl.collectives import Dual, Spec, dual_of
 from sccl.core.bound import Bounds
-from sccl.core.candidate import SweepRange
 from sccl.core.cost import Costs
 from sccl.core.frontier import GATHERED, ClassFrontier, Frontier, SkippedClass
+from sccl.core.instance import SweepRange
 from sccl.core.topology import Topology
 from sccl.prove.bounds.any_class import any_class_bounds
 from sccl.synth.allreduce.any_family_bound import any_family_bounds

@@ -10,8 +10,8 @@ from math import lcm
 from typing import Protocol
 
 from sccl.collectives import Dual, Spec, dual_of
-from sccl.core.candidate import Candidate, SweepRange
 from sccl.core.frontier import GATHERED, TREES, ClassFrontier, Frontier, OpenCandidate, SkippedClass
+from sccl.core.instance import Candidate, SweepRange
 from sccl.core.sweep_events import PartStarted, SweepEvent
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError

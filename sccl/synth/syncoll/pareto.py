@@ -26,8 +26,8 @@ from fractions import Fraction
 
 from sccl.collectives import Dual
 from sccl.core.answer import Answer, Origin
-from sccl.core.candidate import Candidate, SweepRange
 from sccl.core.frontier import OpenCandidate, RefutedCandidate
+from sccl.core.instance import Candidate, SweepRange
 from sccl.core.step_limit import StepLimit
 from sccl.synth.common.candidates import enumerate_candidates
 from sccl.synth.syncoll.level import Level

@@ -18,11 +18,10 @@ from sccl.cli.frontiers import print_frontier
 from sccl.cli.main import app
 from sccl.collectives import Spec, named_spec
 from sccl.core.answer import Answer, Unknown
-from sccl.core.candidate import SweepRange
 from sccl.core.files.algorithms import load_algorithm
 from sccl.core.files.frontiers import frontier_to_plain, frontiers_from_plain
 from sccl.core.frontier import ClassFrontier, Frontier
-from sccl.core.instance import Instance
+from sccl.core.instance import Instance, SweepRange
 from sccl.core.topology import Link, Topology
 from sccl.errors import ParameterError
 from sccl.judge import violations

@@ -26,10 +26,9 @@ from typer.testing import CliRunner
 from sccl.cli.main import app
 from sccl.collectives import named_spec
 from sccl.core.answer import Answer, Origin, Sat, Unsat
-from sccl.core.candidate import SweepRange
-from sccl.core.files.answers import answer_to_wire
+from sccl.core.files.algorithms import answer_to_wire
 from sccl.core.files.frontiers import frontier_to_plain
-from sccl.core.instance import Instance
+from sccl.core.instance import Instance, SweepRange
 from sccl.errors import ParameterError, ScclWarning, SolverError, ToolError
 from sccl.solvers.interrupt import run_interruptible
 from sccl.solvers.workers import WorkerPool

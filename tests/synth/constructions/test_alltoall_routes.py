@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from sccl.collectives import dual_of, named_spec
 from sccl.core.answer import Answer, Sat, Unknown
-from sccl.core.candidate import SweepRange
-from sccl.core.instance import Instance
+from sccl.core.instance import Instance, SweepRange
 from sccl.core.symmetric import AnyAlgorithm, SymmetricAlgorithm
 from sccl.core.topology import Topology, distances
 from sccl.judge import steps, violations

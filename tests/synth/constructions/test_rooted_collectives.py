@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from sccl.collectives import dual_of, named_spec
 from sccl.core.answer import Sat, Unknown, Unsat
-from sccl.core.candidate import Candidate
-from sccl.core.instance import Instance
+from sccl.core.instance import Candidate, Instance
 from sccl.core.topology import Budget, Topology
 from sccl.judge import violations
 from sccl.prove.bounds.lower_bounds import farthest_pair, lower_bounds

@@ -18,9 +18,8 @@ from hypothesis import strategies as st
 from sccl.collectives import collective_names, named_spec
 from sccl.core.answer import Answer, Sat, Unknown
 from sccl.core.bound import Bounds
-from sccl.core.candidate import SweepRange
 from sccl.core.collective import Collective
-from sccl.core.instance import Instance
+from sccl.core.instance import Instance, SweepRange
 from sccl.core.step_limit import StepLimit
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError, TooLargeError

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from sccl.collectives import collective_names, dual_of, named_spec, resolve_collective
 from sccl.core.answer import Sat, Unsat
-from sccl.core.candidate import SweepRange
 from sccl.core.collective import Collective
 from sccl.core.files.claims import CLAIMS
 from sccl.core.frontier import COMPOSED, TREES, Frontier
+from sccl.core.instance import SweepRange
 from sccl.core.topology import Link, Topology
 from sccl.errors import InputError
 from sccl.judge import violations

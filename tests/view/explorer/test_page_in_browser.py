@@ -16,9 +16,9 @@ from playwright.sync_api import Page as Tab
 
 from sccl.collectives import named_spec
 from sccl.core.algorithm import Algorithm, Send, make_send
-from sccl.core.candidate import SweepRange
 from sccl.core.frontier import Point
 from sccl.core.ids import Edge
+from sccl.core.instance import SweepRange
 from sccl.judge import violations
 from sccl.topo import resolve_topology
 from sccl.view.explorer.page_html import render_page

@@ -18,7 +18,6 @@ from sccl.core.topology import Topology
 from sccl.prove.bounds.lower_bounds import lower_bounds
 from sccl.synth.common.algorithm_folder import AlgorithmFolder
 from sccl.synth.common.candidates import last_step, scope_text
-from sccl.synth.common.reduction import InstanceSolver
 from sccl.synth.packing.by_steps.limits_by_steps import (
     LimitWithPacking,
     check_size,
@@ -27,7 +26,7 @@ from sccl.synth.packing.by_steps.limits_by_steps import (
 )
 from sccl.synth.packing.by_steps.options import MAX_STEPS
 from sccl.synth.packing.by_steps.rounding import round_to_algorithm
-from sccl.transform import build_question
+from sccl.transform import InstanceSolver, build_question
 
 NotifyLimit = Callable[[StepLimit | Point], None]
 """Called with every limit and every point, for progress."""

@@ -20,6 +20,10 @@ from sccl.prove.bounds.single_flow import single_flow_ends
 from sccl.synth.common.candidates import check_min_steps
 from sccl.synth.constructions import construct_algorithm
 from sccl.synth.packing.by_steps.options import LIMIT_EFFORT_UNITS, MAX_STEPS
+from sccl.synth.packing.by_steps.packing_problem import (
+    build_packing_problem,
+    is_priced_without_search,
+)
 from sccl.topo.symmetry.group_choice import orbit_symmetries
 from sccl.topo.symmetry.permutations import rank_orbits
 
@@ -266,7 +270,6 @@ def step_limit(  # noqa: PLR0913, PLR0917 - a question, its bounds, its time, an
         ParameterError: fewer steps than the latency bound, or (allreduce) an odd number.
         TooLargeError: there are too many ranks, links and steps.
     """
-    from sccl.synth.packing.by_steps.packing_problem import build_packing_problem  # noqa: PLC0415 - loads the LP solver
     from sccl.synth.packing.by_steps.packing_solver import solve_packing  # noqa: PLC0415
 
     dual = dual_of(spec)
@@ -337,8 +340,7 @@ def check_size(topology: Topology, spec: Spec, steps: int | None = None) -> None
         UnreachableError: a chunk cannot reach a rank that wants it.
         TooLargeError: so many ranks, links and steps that it cannot be computed.
     """
-    from sccl.synth.packing.by_steps.packing_problem import build_packing_problem  # noqa: PLC0415
-    from sccl.synth.packing.by_steps.pricing.pricers import is_priced_without_search, make_pricer  # noqa: PLC0415 - loads NumPy
+    from sccl.synth.packing.by_steps.pricing.pricers import make_pricer  # noqa: PLC0415 - loads NumPy
 
     dual = dual_of(spec)
     _check_max_steps(steps or 0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from sccl.collectives import Spec, dual_of
 from sccl.core.bound import Bounds
@@ -11,7 +10,7 @@ from sccl.core.instance import Instance
 from sccl.core.step_limit import StepLimit, StepPrices
 from sccl.core.topology import Topology
 from sccl.errors import SolverError
-from sccl.synth.common.round_vectors import round_vectors
+from sccl.synth.common.candidates import round_vectors
 from sccl.synth.common.step_limits import SWEEP_LIMIT_UNITS
 from sccl.synth.packing.by_steps.limits_by_steps import (
     LimitWithPacking,
@@ -19,10 +18,12 @@ from sccl.synth.packing.by_steps.limits_by_steps import (
     step_bound,
     step_limit,
 )
+from sccl.synth.packing.by_steps.packing_problem import (
+    PackingProblem,
+    build_packing_problem,
+    is_priced_without_search,
+)
 from sccl.transform import Question
-
-if TYPE_CHECKING:
-    from sccl.synth.packing.by_steps.packing_problem import PackingProblem
 
 _MAX_ROUNDS = 2000
 """Rounds of column generation, on the packing bounds of a candidate. Not seconds: the argument that
@@ -41,8 +42,6 @@ class PackingLimits:
 
     def are_quick(self) -> bool:
         """Return whether all trees are priced without a search."""
-        from sccl.synth.packing.by_steps.pricing.pricers import is_priced_without_search  # noqa: PLC0415 - loads the LP solver
-
         dual = dual_of(self.spec)
         unit = dual.spec.at(dual.spec.unit)
         phases = dual.phases_on(self.topology)
@@ -82,7 +81,6 @@ class PackingLimits:
         self, instance: Instance, rounds: tuple[int, ...], units: float
     ) -> tuple[StepPrices, float]:
         """Return prices at which the trees of all chunks cost more than these rounds buy."""
-        from sccl.synth.packing.by_steps.packing_problem import build_packing_problem  # noqa: PLC0415 - loads the LP solver
         from sccl.synth.packing.by_steps.packing_solver import solve_packing  # noqa: PLC0415
 
         goal = Fraction(1, instance.collective.chunks)
@@ -95,9 +93,6 @@ class PackingLimits:
 
 def _count_refuted_vectors(question: Question, instance: Instance) -> int:
     """Return how many round vectors of an instance bounds refute if it is all of them, else 0."""
-    from sccl.synth.packing.by_steps.packing_problem import build_packing_problem  # noqa: PLC0415
-    from sccl.synth.packing.by_steps.pricing.pricers import is_priced_without_search  # noqa: PLC0415 - loads the LP solver
-
     if not is_priced_without_search(instance.topology, instance.collective):
         return 0
     unit = question.dual.spec.at(question.dual.spec.unit)

@@ -264,3 +264,11 @@ def _resources(
         keys = tuple(constraint.key for constraint in alike)
         resources.append(Resource(keys, width, tuple(sorted(times.items()))))
     return tuple(resources)
+
+
+def is_priced_without_search(topology: Topology, collective: Collective) -> bool:
+    """Return whether all trees of a collective are priced without a search."""
+    return all(
+        len(wanted - holders) <= 1 or topology.ranks - len(holders) <= MAX_SUBSET_RANKS
+        for holders, wanted in collective.chunk_classes()
+    )
