@@ -16,24 +16,25 @@ class Level:
     """The candidates of one number of steps.
 
     Attributes:
-        undecided: cheapest first, each cheaper than the best.
-        best: the cheapest that has an algorithm.
-        has_query: whether any has been asked for.
-        has_bound: whether a bound for these steps has been,
-        has_limit: and their limit.
+        steps: S.
+        undecided: Cheapest first, each cheaper than the best.
+        refuted: Those that have no algorithm.
+        open: Those on which the solver gave up.
+        best: The cheapest that has an algorithm.
+        has_query: Whether any has been asked for.
+        has_limit: Whether the limit of R/C has been asked for.
     """
 
-    steps: int
-    undecided: tuple[Candidate, ...]
+    steps: int = 0
+    undecided: tuple[Candidate, ...] = ()
     refuted: tuple[RefutedCandidate, ...] = ()
     open: tuple[OpenCandidate, ...] = ()
     best: Candidate | None = None
     has_query: bool = False
-    has_bound: bool = False
     has_limit: bool = False
 
-    def next_candidate(self) -> Candidate | None:
-        """Return the cheapest candidate at first, then the middle one. None: all are decided."""
+    def next_candidate(self) -> Candidate:
+        """Return the cheapest undecided candidate at first, then the middle one."""
         return _choose_candidate(self.undecided, asked=self.has_query)
 
     def upcoming_candidates(self) -> Iterator[Candidate]:
@@ -41,9 +42,9 @@ class Level:
         queue = [(self.has_query, self.undecided)]
         seen: set[Candidate] = set()
         for asked, undecided in queue:
-            candidate = _choose_candidate(undecided, asked=asked)
-            if candidate is None:
+            if not undecided:
                 continue
+            candidate = _choose_candidate(undecided, asked=asked)
             if candidate not in seen:
                 seen.add(candidate)
                 yield candidate
@@ -53,7 +54,6 @@ class Level:
     def record(self, answer: Answer) -> Level:
         """Return the state after the answer of the next candidate, with all consequences."""
         candidate = self.next_candidate()
-        assert candidate is not None
         level = replace(self, has_query=True)
         match answer:
             case Sat():
@@ -80,23 +80,16 @@ class Level:
                 asked = bool(self.open) or answer.best is None
                 return replace(level, has_query=asked, undecided=left, open=(*self.open, *still))
 
-    def record_bound(self, bound: StepLimit | None, seconds: float) -> Level:
-        """Return the state after a bound for these steps. None: there is none."""
-        return replace(self.record_limit(bound, seconds), has_bound=True, has_limit=False)
-
-    def record_limit(self, limit: StepLimit | None, seconds: float) -> Level:
-        """Return the state after the limit, which refutes all candidates below, for any k and C.
+    def refute_below(self, limit: StepLimit, seconds: float) -> Level:
+        """Return the state after a limit, which refutes all candidates below, for any k and C.
 
         Args:
-            limit: None: it could not be computed.
-            seconds: time it took.
+            limit: The limit of R/C for these steps, or a lower bound on it.
+            seconds: Time it took.
         """
-        level = replace(self, has_limit=True)
-        if limit is None:
-            return level
         kind = "limit of R/C" if limit.is_exact else "bound on R/C"
         why = f"no algorithm of {limit.steps} steps has R/C below {limit.lower} ({kind})"
-        return level.refute(lambda c: c.cost < limit.lower, why, limit.method, seconds)
+        return self.refute(lambda c: c.cost < limit.lower, why, limit.method, seconds)
 
     def mark_unverified(self, candidate: Candidate, origin: Origin) -> Level:
         """Return the state after an unverified origin claims that a candidate is unsat.
@@ -155,5 +148,5 @@ class Level:
         return tuple(c for c in self.undecided if c != candidate)
 
 
-def _choose_candidate(undecided: tuple[Candidate, ...], *, asked: bool) -> Candidate | None:
-    return undecided[len(undecided) // 2 if asked else 0] if undecided else None
+def _choose_candidate(undecided: tuple[Candidate, ...], *, asked: bool) -> Candidate:
+    return undecided[len(undecided) // 2 if asked else 0]
