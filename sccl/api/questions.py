@@ -33,7 +33,7 @@ from sccl.tasks.solve import find_algorithm
 from sccl.tasks.subject import CollectiveProblem, build_problem
 from sccl.topo import resolve_topology
 from sccl.transform import build_question
-from sccl.view.explorer_input import BoundSummary
+from sccl.view.completeness import BoundSummary
 from sccl.view.text.progress_notes import limit_note
 from sccl.view.text.reasons import answer_reason
 

@@ -27,7 +27,6 @@ from sccl.core.formatting import format_count
 from sccl.core.frontier import Frontier, Point
 from sccl.core.instance import Candidate
 from sccl.core.step_limit import StepLimit
-from sccl.synth.common.algorithm_folder import AlgorithmFolder
 from sccl.tasks.outputs import output_head, question_digests
 from sccl.tasks.subject import CollectiveProblem
 from sccl.view.completeness import (
@@ -41,6 +40,7 @@ from sccl.view.completeness import (
 from sccl.view.text.reasons import explain_bandwidth, explain_steps
 
 if TYPE_CHECKING:
+    from sccl.synth.common.algorithm_folder import AlgorithmFolder
     from sccl.tasks.certify import WrittenCertificate
 
 OutDir = Annotated[Path | None, typer.Option("-o", "--out", help="Folder for the algorithms.")]
@@ -120,15 +120,18 @@ class OutputTargets:
             from sccl.view.charts import check_picture  # noqa: PLC0415 - few ask for a picture
 
             check_picture(delivery.plot)
+        folder: AlgorithmFolder | None = None
         if delivery.out_dir:
+            from sccl.synth.common.algorithm_folder import AlgorithmFolder  # noqa: PLC0415 - few keep algorithms
+
             check_can_create(delivery.out_dir)
+            folder = AlgorithmFolder(delivery.out_dir)
         if delivery.certify_dir:
             from sccl.synth.common.claims import check_can_certify  # noqa: PLC0415
             from sccl.tasks.certify import require_certifiable  # noqa: PLC0415 - few certify
 
             require_certifiable(topology, spec, max_steps)
             check_can_certify(delivery.certify_dir, topology, spec)
-        folder = AlgorithmFolder(delivery.out_dir) if delivery.out_dir else None
         plot, certificate = delivery.plot, delivery.certify_dir
         return cls(subject, folder, plot, certificate, costs, json)
 

@@ -10,7 +10,8 @@ import typer
 
 from sccl.cli import options
 from sccl.cli.report import err
-from sccl.collectives import COUNTED_COLLECTIVES, Spec, format_in_groups
+from sccl.collectives import Spec, format_in_groups
+from sccl.core.files.shapes import COUNTED_COLLECTIVES
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
 from sccl.tasks.subject import CollectiveProblem, build_problem, counted_spec, required_machine

@@ -11,7 +11,8 @@ from msgspec import Meta
 from sccl.comparison.comparison import Comparison, Measurement, SystemResult
 from sccl.comparison.contender_selection import FilePlan
 from sccl.core.files.fields import Count, FileText, Part, Seconds
-from sccl.tasks.outputs import Alpha, Output, plan_digests, question_digests
+from sccl.tasks.outputs import Output, plan_digests, question_digests
+from sccl.tasks.terms import Alpha
 from sccl.tasks.tuner import TunerPart
 from sccl.view.charts import SystemTimes
 

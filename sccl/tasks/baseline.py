@@ -14,7 +14,8 @@ from sccl.core.clock import AlphaModel
 from sccl.core.files.fields import Count, FileText, FractionText, Part
 from sccl.core.step_alignment import StepAlignment
 from sccl.synth.common.contract import Request
-from sccl.tasks.outputs import Alpha, Output, alpha_model, question_digests
+from sccl.tasks.outputs import Output, question_digests
+from sccl.tasks.terms import Alpha, alpha_model
 
 if TYPE_CHECKING:
     from sccl.core.schedule import Schedule

@@ -23,7 +23,7 @@ from sccl.synth.allreduce.families import SCOPES, has_families
 from sccl.synth.common.candidates import check_min_steps
 from sccl.synth.constructions import ConstructionCost, cost_without_search
 from sccl.tasks.outputs import Output
-from sccl.view.explorer_input import BoundSummary as Shown
+from sccl.view.completeness import BoundSummary as Shown
 from sccl.view.text.reasons import describe_bounds
 
 

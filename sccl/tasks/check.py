@@ -21,7 +21,8 @@ from sccl.judge import Violation, violations
 from sccl.tasks.files import LoadedPlan, UnreadFiles, is_pattern, load_plans
 from sccl.tasks.foreign import ForeignFault, ForeignFile, find_faults, load_foreign_files
 from sccl.tasks.offering import LoadedOptions, load_option_files, option_digests, option_faults
-from sccl.tasks.outputs import Alpha, Output, alpha_model, plan_digests
+from sccl.tasks.outputs import Output, plan_digests
+from sccl.tasks.terms import Alpha, alpha_model
 from sccl.tasks.training_files import (
     LoadedTraining,
     claim_text,

@@ -15,7 +15,6 @@ from msgspec import Meta
 import sccl
 from sccl.collectives import Spec
 from sccl.core.algorithm import KSynchronousPlan
-from sccl.core.clock import AlphaModel
 from sccl.core.files.algorithms import algorithm_to_wire
 from sccl.core.files.collectives import collective_to_wire
 from sccl.core.files.fields import Part
@@ -26,19 +25,11 @@ from sccl.core.topology import Topology
 
 if TYPE_CHECKING:
     from sccl.core.outcome import Plan
-    from sccl.core.packed_schedule import AnySchedule
 
 Inputs = Annotated[
     dict[str, Annotated[str, Meta(pattern="^sha256:[0-9a-f]{64}$")]],
     Meta(description="The sha256 of each thing that was given: topology, collective, or file."),
 ]
-
-Alpha = Literal["travels", "occupies"]
-
-
-def alpha_model(schedule: AnySchedule) -> Alpha:
-    """Return the model of alpha of a schedule."""
-    return "travels" if schedule.model is AlphaModel.TRAVELS else "occupies"
 
 
 class Output(msgspec.Struct, frozen=True, kw_only=True):

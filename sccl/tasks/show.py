@@ -16,8 +16,9 @@ from sccl.errors import TooLargeError
 from sccl.judge import violations
 from sccl.tasks.files import LoadedPlan
 from sccl.tasks.offering import LoadedOptions, option_digests
-from sccl.tasks.outputs import Alpha, Output, alpha_model, plan_digests
+from sccl.tasks.outputs import Output, plan_digests
 from sccl.tasks.show_training import ShownTrainingPart, training_part
+from sccl.tasks.terms import Alpha, alpha_model
 from sccl.tasks.training_files import LoadedTraining, training_digests
 from sccl.topo.symmetry.expansion import expand_algorithm
 from sccl.view.text.algorithm_text import utilization_rows

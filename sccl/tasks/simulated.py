@@ -14,9 +14,9 @@ from sccl.core.files.fields import Count, FileText, Part
 from sccl.core.outcome import Plan
 from sccl.sim import CriticalStep, Timeline
 from sccl.tasks.files import file_digest
-from sccl.tasks.outputs import Alpha, Output, plan_digests
+from sccl.tasks.outputs import Output, plan_digests
 from sccl.tasks.simulate import SimulatedCollective, SimulationRun, SimulationSource
-from sccl.tasks.terms import SimulationSettings
+from sccl.tasks.terms import Alpha, SimulationSettings
 
 Us = Annotated[float, Meta(ge=0, description="Microseconds.")]
 Share = Annotated[float, Meta(ge=0, le=1, description="1 is all of the time.")]

@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from sccl.collectives import Spec, counts_to_wire, custom_spec, resolve_collective
+from sccl.collectives import Spec, custom_spec, resolve_collective
 from sccl.core.files.collectives import load_counts
 from sccl.core.files.disk import read_text
 from sccl.core.topology import Topology
 from sccl.errors import InputError, ParameterError
 from sccl.topo import resolve_topology
 from sccl.topo.machine_model import machine_model
-from sccl.topo.node_names import parse_rank
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +59,9 @@ def counted_spec(machine: Topology, name: str, root: str | None, counts: Path) -
     Raises:
         InputError: there is no such collective, file or root, or counts are not for the machine.
     """
-    rank = None if root is None else parse_rank(machine, root)
+    from sccl.collectives.counts import counts_to_wire  # noqa: PLC0415 - few collectives have them
+
+    rank = _root_rank(machine, root)
     where = str(counts)
     return custom_spec(counts_to_wire(name, load_counts(counts), machine.ranks, rank, where), where)
 
@@ -75,7 +76,7 @@ def build_spec(machine: Topology, collective: str | Spec, root: str | int | None
     Raises:
         InputError: there is no such collective or root.
     """
-    rank = None if root is None else parse_rank(machine, root)
+    rank = _root_rank(machine, root)
     if isinstance(collective, str):
         return resolve_collective(collective, machine.ranks, rank)
     if rank not in (None, collective.root):
@@ -84,6 +85,15 @@ def build_spec(machine: Topology, collective: str | Spec, root: str | int | None
             "out, or give the collective by name"
         )
     return collective
+
+
+def _root_rank(machine: Topology, root: str | int | None) -> int | None:
+    """Return the rank of a root. None: none is given."""
+    if root is None:
+        return None
+    from sccl.topo.node_names import parse_rank  # noqa: PLC0415 - few roots are given
+
+    return parse_rank(machine, root)
 
 
 def optional_machine(topo: str | None, profile: Path | None, nodes: int) -> Topology | None:

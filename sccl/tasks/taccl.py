@@ -20,7 +20,8 @@ from sccl.core.outcome import Outcome, Solution
 from sccl.solvers.effort import Effort
 from sccl.synth.common import registry
 from sccl.synth.common.contract import Options, Request
-from sccl.tasks.outputs import Alpha, Output, alpha_model, question_digests
+from sccl.tasks.outputs import Output, question_digests
+from sccl.tasks.terms import Alpha, alpha_model
 
 if TYPE_CHECKING:
     from sccl.core.schedule import Schedule

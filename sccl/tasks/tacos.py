@@ -22,8 +22,9 @@ from sccl.core.sketch import Sketch
 from sccl.solvers.effort import Effort
 from sccl.synth.common import registry
 from sccl.synth.common.contract import Options, Request, VerificationProgress
-from sccl.tasks.outputs import Alpha, Output, alpha_model, question_digests, to_plain
+from sccl.tasks.outputs import Output, question_digests, to_plain
 from sccl.tasks.planned import within_sketch
+from sccl.tasks.terms import Alpha, alpha_model
 
 NAME = "tacos"
 

@@ -1,4 +1,4 @@
-"""How far a frontier is known, in sentences."""
+"""Lower bounds, and how far a frontier is known, in sentences."""
 
 from __future__ import annotations
 
@@ -24,6 +24,25 @@ UNVERIFIED_HINT = (
     "accept the claim"
 )
 """How to settle an unsat that is not verified."""
+
+
+@dataclass(frozen=True, slots=True)
+class BoundSummary:
+    """Lower bounds for all algorithms for a collective on a machine.
+
+    Attributes:
+        steps: lower bound on S.
+        bandwidth: lower bound on R/C.
+        reasons: their proofs, in sentences.
+        scope: the class of algorithms that they hold for. Empty: all of them.
+        classes: bounds for single classes of algorithms.
+    """
+
+    steps: int
+    bandwidth: Fraction
+    reasons: tuple[str, ...]
+    scope: str = ""
+    classes: tuple[BoundSummary, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -188,6 +188,10 @@ class CollectiveWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     ] = ()
 
 
+COUNTED_COLLECTIVES = ("allgatherv", "alltoallv", "gatherv", "reducescatterv", "scatterv")
+"""Fields of a file that replace pairs."""
+
+
 class CustomCollectiveWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     """A collective of the user's own: (chunk, rank) pairs before and after, or counts of elements.
 

@@ -26,12 +26,11 @@ import numpy as np
 
 from sccl.core.algorithm import Algorithm, Send, make_send
 from sccl.core.answer import Sat, Unsat
-from sccl.core.collective import Collective
+from sccl.core.collective import Collective, FlowEnds, single_flow_ends
 from sccl.core.instance import Instance
 from sccl.core.topology import Topology
 from sccl.judge import require_valid
 from sccl.prove.bounds.lower_bounds import farthest_pair
-from sccl.prove.bounds.single_flow import FlowEnds, single_flow_ends
 from sccl.prove.bounds.timed_flow import IntegralFlow, TimedFlow, is_applicable
 from sccl.prove.bounds.timed_program import CutRow, CutRows
 from sccl.solvers.cpsat import CpModel, Strategy, solve

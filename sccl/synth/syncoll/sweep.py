@@ -30,7 +30,6 @@ from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError, SolverError, TooLargeError
 from sccl.prove.bounds.lower_bounds import lower_bounds
-from sccl.synth.common.algorithm_folder import AlgorithmFolder
 from sccl.synth.common.candidates import choose_k, last_step, scope_text
 from sccl.synth.common.step_limits import StepLimits, StepLimitsFactory
 from sccl.synth.constructions import (
@@ -47,6 +46,7 @@ from sccl.synth.syncoll.pareto import (
 from sccl.transform import InstanceSolver, Question, build_question, solve_question
 
 if TYPE_CHECKING:
+    from sccl.synth.common.algorithm_folder import AlgorithmFolder
     from sccl.synth.common.prefetch import Prefetch
 
 _MAX_LIMIT_RANKS = 256  # beyond, a limit takes longer than it saves

@@ -30,7 +30,7 @@ from sccl.core.files.algorithms import answer_to_wire
 from sccl.core.files.frontiers import frontier_to_plain
 from sccl.core.instance import Instance, SweepRange
 from sccl.errors import ParameterError, ScclWarning, SolverError, ToolError
-from sccl.solvers.interrupt import run_interruptible
+from sccl.solvers.effort import run_interruptible
 from sccl.solvers.workers import WorkerPool
 from sccl.synth.common.cluster import Cluster, open_connection
 from sccl.synth.common.prefetch import Prefetcher

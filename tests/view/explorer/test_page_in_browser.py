@@ -21,8 +21,9 @@ from sccl.core.ids import Edge
 from sccl.core.instance import SweepRange
 from sccl.judge import violations
 from sccl.topo import resolve_topology
+from sccl.view.completeness import BoundSummary
 from sccl.view.explorer.page_html import render_page
-from sccl.view.explorer_input import BoundSummary, ExplorerAlgorithm
+from sccl.view.explorer_input import ExplorerAlgorithm
 from tests.kit.easy_algorithms import frontier
 from tests.kit.frontiers import known
 

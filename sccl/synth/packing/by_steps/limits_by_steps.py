@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 from sccl.collectives import Dual, DualPhase, Spec, dual_of
 from sccl.core.algorithm import Algorithm
 from sccl.core.bound import Bounds
-from sccl.core.collective import Collective
+from sccl.core.collective import Collective, single_flow_ends
 from sccl.core.step_limit import LimitProof, StepLimit
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError, TooLargeError
 from sccl.prove.bounds.lower_bounds import farthest_pair
-from sccl.prove.bounds.single_flow import single_flow_ends
 from sccl.synth.common.candidates import check_min_steps
 from sccl.synth.constructions import construct_algorithm
 from sccl.synth.packing.by_steps.options import LIMIT_EFFORT_UNITS, MAX_STEPS
