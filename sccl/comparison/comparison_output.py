@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from sccl.comparison.comparison import Comparison, Measurement, SystemResult
 from sccl.comparison.contender_selection import FilePlan
-from sccl.core.files.fields import Count, FileText, Part, Seconds
+from sccl.core.files.shapes import Count, FileText, Part, Seconds
 from sccl.tasks.outputs import Output, plan_digests, question_digests
 from sccl.tasks.terms import Alpha
 from sccl.tasks.tuner import TunerPart

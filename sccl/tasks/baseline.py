@@ -11,7 +11,7 @@ from msgspec import Meta
 from sccl.core.algorithm import Algorithm
 from sccl.core.bound_consistency import require_at_least_bound
 from sccl.core.clock import AlphaModel
-from sccl.core.files.fields import Count, FileText, FractionText, Part
+from sccl.core.files.shapes import Count, FileText, FractionText, Part
 from sccl.core.step_alignment import StepAlignment
 from sccl.synth.common.contract import Request
 from sccl.tasks.outputs import Output, question_digests

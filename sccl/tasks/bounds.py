@@ -12,7 +12,7 @@ from msgspec import UNSET, Meta, UnsetType
 from sccl.collectives import Spec, dual_of
 from sccl.core.bound import Bounds
 from sccl.core.files.bounds import BoundsCertificateWire, BoundsWire, ProvedLimitWire
-from sccl.core.files.fields import Count, FractionText, Part
+from sccl.core.files.shapes import Count, FractionText, Part
 from sccl.core.frontier import COMPOSED
 from sccl.core.step_limit import StepLimit
 from sccl.core.topology import Topology

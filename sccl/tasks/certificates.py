@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from sccl.core.files.claims import CLAIMS
 from sccl.core.files.disk import is_folder
-from sccl.core.files.fields import Count, FileText, Part
+from sccl.core.files.shapes import Count, FileText, Part
 from sccl.prove.check.case import Case, read_case
 from sccl.prove.check.certificate import Verdict
 from sccl.prove.check.messages import class_texts

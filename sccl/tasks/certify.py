@@ -18,7 +18,7 @@ from sccl.errors import ParameterError
 from sccl.prove.bounds.lower_bounds import lower_bounds
 from sccl.synth.allreduce.families import has_families
 from sccl.synth.common.settings import DEFAULT_TIMEOUT_S, Settings
-from sccl.synth.packing.by_steps.packing_limits import PackingLimits
+from sccl.synth.packing.by_steps.limits_by_steps import PackingLimits
 from sccl.tasks.limits import limits_of_equal_halves
 from sccl.tasks.pareto import sweep_equal_halves
 from sccl.tasks.subject import CollectiveProblem

@@ -13,7 +13,7 @@ from msgspec import Meta
 from sccl.collectives import misnaming_reason
 from sccl.core.algorithm import KSynchronousPlan
 from sccl.core.files.disk import is_folder
-from sccl.core.files.fields import FileText, Part
+from sccl.core.files.shapes import FileText, Part
 from sccl.core.formatting import format_count
 from sccl.core.progress import ProgressCallback
 from sccl.errors import ParameterError

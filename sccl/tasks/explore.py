@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from msgspec import Meta
 
 from sccl.collectives import Spec, recover_spec
-from sccl.core.files.fields import Count, FileText
+from sccl.core.files.shapes import Count, FileText
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology
 from sccl.errors import InputError

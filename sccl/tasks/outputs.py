@@ -17,9 +17,9 @@ from sccl.collectives import Spec
 from sccl.core.algorithm import KSynchronousPlan
 from sccl.core.files.algorithms import algorithm_to_wire
 from sccl.core.files.collectives import collective_to_wire
-from sccl.core.files.fields import Part
 from sccl.core.files.json_text import digest
 from sccl.core.files.kinds import json_schema
+from sccl.core.files.shapes import Part
 from sccl.core.files.topologies import topology_to_wire
 from sccl.core.topology import Topology
 

@@ -13,7 +13,7 @@ from sccl.core.sweep_events import SweepEvent
 from sccl.core.topology import Topology
 from sccl.synth.common.settings import Settings
 from sccl.synth.common.step_limits import SWEEP_LIMIT_UNITS, StepLimitsFactory
-from sccl.synth.packing.by_steps.packing_limits import PackingLimits
+from sccl.synth.packing.by_steps.limits_by_steps import PackingLimits
 from sccl.synth.syncoll.oracle import open_query_oracle
 from sccl.synth.syncoll.sweep import sweep
 

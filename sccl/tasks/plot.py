@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from sccl.core.algorithm import Algorithm, KSynchronousPlan
 from sccl.core.files.algorithms import load_algorithm
 from sccl.core.files.disk import is_folder, is_packed, path_exists
-from sccl.core.files.fields import FileText
 from sccl.core.files.kinds import (
     ALGORITHM_KINDS,
     CERTIFICATE,
@@ -24,6 +23,7 @@ from sccl.core.files.kinds import (
     TRAINING_PLAN,
     Kind,
 )
+from sccl.core.files.shapes import FileText
 from sccl.core.frontier import Frontier
 from sccl.core.topology import Topology
 from sccl.errors import InputError, TooLargeError

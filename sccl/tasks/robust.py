@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Meta
 
 from sccl.collectives import Spec, collective_names, remove_rank
-from sccl.core.files.fields import Count, FileText, FractionText, Part, Seconds
+from sccl.core.files.shapes import Count, FileText, FractionText, Part, Seconds
 from sccl.core.frontier import Point
 from sccl.core.ids import Edge
 from sccl.core.instance import SweepRange

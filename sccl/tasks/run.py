@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from sccl.codegen.program_file import PROGRAM_FILE
 from sccl.codegen.selection import Selection
-from sccl.core.files.fields import Count, FileText, Part
+from sccl.core.files.shapes import Count, FileText, Part
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
 from sccl.runtime import (

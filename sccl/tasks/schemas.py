@@ -5,7 +5,7 @@ from __future__ import annotations
 from pkgutil import resolve_name
 from typing import Literal, cast
 
-from sccl.core.files.fields import Part
+from sccl.core.files.shapes import Part
 from sccl.tasks.outputs import Output
 
 

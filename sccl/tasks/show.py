@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from msgspec import Meta
 
 from sccl.core.algorithm import Algorithm, KSynchronousPlan
-from sccl.core.files.fields import Count, FileText, FractionText, Part
 from sccl.core.files.offered_options import offered_options_to_wire
+from sccl.core.files.shapes import Count, FileText, FractionText, Part
 from sccl.core.files.training_plan_shapes import OfferedOptionsWire
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.errors import TooLargeError

@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from sccl.codegen.ir import Program
 from sccl.core.clock import AlphaModel
-from sccl.core.files.fields import Count, FileText, Part
+from sccl.core.files.shapes import Count, FileText, Part
 from sccl.core.outcome import Plan
 from sccl.sim import CriticalStep, Timeline
 from sccl.tasks.files import file_digest

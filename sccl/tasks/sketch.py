@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from sccl.core.files.fields import Count, FileText
 from sccl.core.files.json_text import digest
+from sccl.core.files.shapes import Count, FileText
 from sccl.core.files.sketches import load_sketch, sketch_to_wire
 from sccl.core.sketch import Sketch
 from sccl.errors import ParameterError

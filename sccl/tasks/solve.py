@@ -9,7 +9,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from sccl.collectives import Spec, is_allreduce
 from sccl.core.answer import Answer, Sat, Unknown, Unsat, verdict
-from sccl.core.files.fields import Count, FileText, Seconds
+from sccl.core.files.shapes import Count, FileText, Seconds
 from sccl.errors import ParameterError
 from sccl.prove.bounds.lower_bounds import require_reachable
 from sccl.synth.common.settings import Settings

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast
 from msgspec import Meta
 
 from sccl.core.files.disk import write_atomically
-from sccl.core.files.fields import Count, FileText, Part, Seconds
 from sccl.core.files.json_text import to_text
+from sccl.core.files.shapes import Count, FileText, Part, Seconds
 from sccl.core.files.sketch_shapes import SketchWire
 from sccl.core.files.sketches import load_sketch, sketch_to_wire
 from sccl.core.outcome import Outcome, Solution

@@ -15,7 +15,7 @@ from msgspec import Meta
 
 from sccl.core.algorithm import KSynchronousPlan
 from sccl.core.files.disk import write_atomically
-from sccl.core.files.fields import Count, FileText, Seconds
+from sccl.core.files.shapes import Count, FileText, Seconds
 from sccl.core.outcome import Outcome, Solution
 from sccl.core.progress import ProgressCallback
 from sccl.core.sketch import Sketch

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast
 from msgspec import Meta
 
 from sccl.core.bound_consistency import require_at_least_bound
-from sccl.core.files.fields import Count, FileText, Part, Seconds
+from sccl.core.files.shapes import Count, FileText, Part, Seconds
 from sccl.core.outcome import Outcome, Solution
 from sccl.core.sketch import Sketch
 from sccl.core.topology import Topology

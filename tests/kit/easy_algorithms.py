@@ -10,7 +10,7 @@ from sccl.core.answer import Sat
 from sccl.core.files.shapes import CustomCollectiveWire
 from sccl.core.instance import SweepRange
 from sccl.prove.bounds.lower_bounds import lower_bounds
-from sccl.synth.packing.by_steps.packing_limits import PackingLimits
+from sccl.synth.packing.by_steps.limits_by_steps import PackingLimits
 from sccl.synth.syncoll import solve as syncoll_solve
 from sccl.synth.syncoll.sweep import sweep
 from sccl.topo import resolve_topology

@@ -18,7 +18,7 @@ from sccl.core.files.claims import CLAIMS
 from sccl.core.instance import SweepRange
 from sccl.errors import InputError, ParameterError
 from sccl.prove.check.certificate import check_folder
-from sccl.synth.packing.by_steps.packing_limits import PackingLimits
+from sccl.synth.packing.by_steps.limits_by_steps import PackingLimits
 from sccl.synth.syncoll import solve
 from sccl.synth.syncoll.certify import write_certificate
 from sccl.synth.syncoll.sweep import sweep

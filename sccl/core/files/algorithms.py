@@ -13,7 +13,6 @@ from sccl.core.answer import Answer, Origin, Sat, Unknown, Unsat, describe_solve
 from sccl.core.collective import Collective
 from sccl.core.files.collectives import check_pairs, collective_from_wire, collective_to_wire
 from sccl.core.files.disk import read_text
-from sccl.core.files.fields import cost_from_text
 from sccl.core.files.json_text import detect_text_kind, has_valid_digest, parse
 from sccl.core.files.kinds import SYMMETRIC_ALGORITHM
 from sccl.core.files.shapes import (
@@ -23,6 +22,7 @@ from sccl.core.files.shapes import (
     GeneratorWire,
     InstanceWire,
     SymmetricAlgorithmWire,
+    cost_from_text,
 )
 from sccl.core.files.topologies import topology_from_wire, topology_to_wire
 from sccl.core.instance import Instance

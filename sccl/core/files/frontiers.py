@@ -24,7 +24,6 @@ from sccl.core.files.bounds import (
     limits_from_wire,
     limits_to_wire,
 )
-from sccl.core.files.fields import check_steps, cost_from_text, seconds_from_wire, seconds_to_wire
 from sccl.core.files.frontier_shapes import (
     CandidateWire,
     ClassWire,
@@ -33,6 +32,7 @@ from sccl.core.files.frontier_shapes import (
     QuestionFrontierWire,
     UnsweptWire,
 )
+from sccl.core.files.shapes import check_steps, cost_from_text, seconds_from_wire, seconds_to_wire
 from sccl.core.frontier import (
     ClassFrontier,
     Frontier,

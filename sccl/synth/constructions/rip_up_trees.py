@@ -26,8 +26,7 @@ from sccl.core.instance import Instance
 from sccl.core.topology import Topology, distances
 from sccl.judge import require_valid
 from sccl.prove.bounds.lower_bounds import farthest_pair
-from sccl.prove.bounds.timed_cuts import timed_bound
-from sccl.prove.bounds.timed_program import TimedBound
+from sccl.prove.bounds.timed_cuts import TimedBound, timed_bound
 
 NAME = "construction (trees)"
 

@@ -31,14 +31,14 @@ from sccl.core.instance import Instance
 from sccl.core.topology import Topology
 from sccl.judge import require_valid
 from sccl.prove.bounds.lower_bounds import farthest_pair
+from sccl.prove.bounds.timed_cuts import CutRow, CutRows
 from sccl.prove.bounds.timed_flow import IntegralFlow, TimedFlow, is_applicable
-from sccl.prove.bounds.timed_program import CutRow, CutRows
 from sccl.solvers.cpsat import CpModel, Strategy, solve
 from sccl.solvers.effort import Effort
 from sccl.topo.symmetry.automorphisms import automorphisms
 
 if TYPE_CHECKING:
-    from sccl.prove.bounds.timed_program import TimedBound
+    from sccl.prove.bounds.timed_cuts import TimedBound
 
 NAME = "construction (flow)"
 

@@ -35,7 +35,7 @@ from sccl.synth.allreduce.tree_family import quick_tree_family
 from sccl.synth.common.algorithm_folder import AlgorithmFolder
 from sccl.synth.packing.by_steps.allreduce_trees import tree_bounds, tree_frontier
 from sccl.synth.packing.by_steps.limit_sweep import limit_frontier
-from sccl.synth.packing.by_steps.packing_limits import PackingLimits
+from sccl.synth.packing.by_steps.limits_by_steps import PackingLimits
 from sccl.synth.syncoll import solve
 from sccl.synth.syncoll.sweep import sweep
 from sccl.topo import resolve_topology

@@ -15,8 +15,7 @@ from sccl.core.instance import Candidate, Instance
 from sccl.core.topology import Budget, Topology
 from sccl.judge import violations
 from sccl.prove.bounds.lower_bounds import farthest_pair, lower_bounds
-from sccl.prove.bounds.timed_cuts import timed_bound
-from sccl.prove.bounds.timed_program import TimedBound
+from sccl.prove.bounds.timed_cuts import TimedBound, timed_bound
 from sccl.synth.constructions import rip_up_trees, scatter_flow
 from sccl.synth.constructions.scatter_allgather import (
     breadth_first_allgather,

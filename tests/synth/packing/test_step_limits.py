@@ -31,9 +31,8 @@ from sccl.synth.common.algorithm_folder import AlgorithmFolder
 from sccl.synth.common.settings import Settings
 from sccl.synth.packing.by_steps.allreduce_trees import tree_bounds, tree_frontier
 from sccl.synth.packing.by_steps.limit_sweep import PackingClass, compute_limits, limit_frontier
-from sccl.synth.packing.by_steps.limits_by_steps import LimitWithPacking, step_limit
+from sccl.synth.packing.by_steps.limits_by_steps import LimitWithPacking, PackingLimits, step_limit
 from sccl.synth.packing.by_steps.multiplication import multiply_out, round_to_multiple
-from sccl.synth.packing.by_steps.packing_limits import PackingLimits
 from sccl.synth.packing.by_steps.packing_problem import (
     build_allreduce_problem,
     build_packing_problem,

@@ -17,7 +17,7 @@ from sccl.core.topology import Topology
 from sccl.judge import violations
 from sccl.prove.bounds.bandwidth_proof import check_proof
 from sccl.prove.bounds.lower_bounds import bandwidth_bound, lower_bounds
-from sccl.synth.packing.by_steps.packing_limits import PackingLimits
+from sccl.synth.packing.by_steps.limits_by_steps import PackingLimits
 from sccl.synth.syncoll import solve
 from sccl.synth.syncoll.sweep import sweep
 from sccl.transform import build_question, solve_question

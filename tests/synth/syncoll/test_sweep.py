@@ -24,7 +24,7 @@ from sccl.core.symmetric import AnyAlgorithm
 from sccl.errors import ParameterError, SolverError
 from sccl.judge import violations
 from sccl.synth.common.algorithm_folder import AlgorithmFolder
-from sccl.synth.packing.by_steps.packing_limits import PackingLimits
+from sccl.synth.packing.by_steps.limits_by_steps import PackingLimits
 from sccl.synth.syncoll import solve
 from sccl.synth.syncoll.sweep import sweep
 from sccl.topo import resolve_topology
