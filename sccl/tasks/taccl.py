@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 from msgspec import Meta
 
+from sccl.core.clock import AlphaText
 from sccl.core.files.disk import write_atomically
 from sccl.core.files.json_text import to_text
 from sccl.core.files.shapes import Count, FileText, Part, Seconds
@@ -21,7 +22,6 @@ from sccl.solvers.effort import Effort
 from sccl.synth.common import registry
 from sccl.synth.common.contract import Options, Request
 from sccl.tasks.outputs import Output, question_digests
-from sccl.tasks.terms import Alpha, alpha_model
 
 if TYPE_CHECKING:
     from sccl.core.schedule import Schedule
@@ -80,7 +80,7 @@ class TacclOutput(Output, frozen=True, kw_only=True):
     ]
     chunks: Count
     sketch: Annotated[str, Meta(description="Sketch that the schedule obeys.")]
-    alpha: Annotated[Alpha, Meta(description="Whether alpha occupies the link or travels.")]
+    alpha: Annotated[AlphaText, Meta(description="Whether alpha occupies the link or travels.")]
     finish_us: Annotated[float, Meta(description="When the last chunk arrives.")]
     bound_us: Annotated[
         float, Meta(description="Lower bound for all schedules of these chunks, in any sketch.")
@@ -201,7 +201,7 @@ def taccl_output(  # noqa: PLR0913 - independent fields
         size_bytes=request.size_bytes,
         chunks=plan.collective.chunks,
         sketch=sketch if by.sketch is None else by.sketch.name,
-        alpha=alpha_model(plan),
+        alpha=plan.model.text,
         finish_us=plan.clock.us(plan.finish),
         bound_us=float(bound.lower_bound),
         bound_of=bound.scope,

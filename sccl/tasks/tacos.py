@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from sccl.core.algorithm import KSynchronousPlan
+from sccl.core.clock import AlphaText
 from sccl.core.files.disk import write_atomically
 from sccl.core.files.shapes import Count, FileText, Seconds
 from sccl.core.outcome import Outcome, Solution
@@ -24,7 +25,6 @@ from sccl.synth.common import registry
 from sccl.synth.common.contract import Options, Request, VerificationProgress
 from sccl.tasks.outputs import Output, question_digests, to_plain
 from sccl.tasks.planned import within_sketch
-from sccl.tasks.terms import Alpha, alpha_model
 
 NAME = "tacos"
 
@@ -39,7 +39,7 @@ class TacosOutput(Output, frozen=True, kw_only=True):
         int, Meta(ge=1, description="Size of a rank's buffer, which has C chunks.")
     ]
     chunks: Count
-    alpha: Annotated[Alpha, Meta(description="Whether alpha occupies the link or travels.")]
+    alpha: Annotated[AlphaText, Meta(description="Whether alpha occupies the link or travels.")]
     finish_us: Annotated[float, Meta(description="When the last chunk arrives.")]
     bound_us: Annotated[float, Meta(description="Lower bound for all schedules of these chunks.")]
     proved: Annotated[bool, Meta(description="The bound is met.")]
@@ -154,7 +154,7 @@ def tacos_output(  # noqa: PLR0913 - independent fields
         topology=request.topology.name,
         size_bytes=request.size_bytes,
         chunks=plan.collective.chunks,
-        alpha=alpha_model(plan),
+        alpha=plan.model.text,
         finish_us=float(bound.objective),
         bound_us=float(bound.lower_bound),
         proved=result.is_optimal,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast
 from msgspec import Meta
 
 from sccl.core.bound_consistency import require_at_least_bound
+from sccl.core.clock import AlphaText
 from sccl.core.files.shapes import Count, FileText, Part, Seconds
 from sccl.core.outcome import Outcome, Solution
 from sccl.core.sketch import Sketch
@@ -24,7 +25,6 @@ from sccl.synth.common import registry
 from sccl.synth.common.contract import Options, Request
 from sccl.tasks.outputs import Output, question_digests
 from sccl.tasks.planned import within_sketch
-from sccl.tasks.terms import Alpha, alpha_model
 
 if TYPE_CHECKING:
     from sccl.core.schedule import Schedule
@@ -60,7 +60,7 @@ class TecclOutput(Output, frozen=True, kw_only=True):
     switch: Annotated[str, Meta(description="Capability of switches.")]
     epoch_us: Annotated[float | None, Meta(description="How long an epoch of the model is.")]
     epochs: Annotated[int | None, Meta(description="Number of epochs of the schedule.")]
-    alpha: Annotated[Alpha, Meta(description="Whether alpha occupies the link or travels.")]
+    alpha: Annotated[AlphaText, Meta(description="Whether alpha occupies the link or travels.")]
     finish_us: Annotated[float, Meta(description="When the last chunk arrives.")]
     bound_us: Annotated[float, Meta(description="Lower bound for all schedules of these chunks.")]
     tenants: Annotated[
@@ -288,7 +288,7 @@ def teccl_output(  # noqa: PLR0913 - independent fields
         switch=switch,
         epoch_us=by.epoch_us,
         epochs=by.epochs,
-        alpha=alpha_model(plan),
+        alpha=plan.model.text,
         finish_us=plan.clock.us(plan.finish),
         bound_us=float(lower_bound),
         tenants=_concurrent_parts(request, plan, priorities),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal
 
 from sccl.core.clock import MAX_TICK_PS, MAX_TICKS, AlphaModel
 from sccl.core.formatting import format_rounded
@@ -12,16 +11,6 @@ from sccl.core.schedule import MAX_TIME
 from sccl.core.step_alignment import StepAlignment
 from sccl.core.topology import Topology, check_cost
 from sccl.errors import ParameterError
-
-if TYPE_CHECKING:
-    from sccl.core.packed_schedule import AnySchedule
-
-Alpha = Literal["travels", "occupies"]
-
-
-def alpha_model(schedule: AnySchedule) -> Alpha:
-    """Return the model of alpha of a schedule."""
-    return "travels" if schedule.model is AlphaModel.TRAVELS else "occupies"
 
 
 @dataclass(frozen=True, slots=True)
