@@ -1,11 +1,47 @@
-"""Lower bounds on S and on R/C, with their proofs, as values."""
+"""Lower bounds with their proofs, as values."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from fractions import Fraction
+from typing import Generic, TypeVar
 
 from sccl.core.formatting import describe_dual
+
+ValueT = TypeVar("ValueT", int, Fraction)
+ProofT_co = TypeVar("ProofT_co", covariant=True)
+
+
+class Measure(StrEnum):
+    """The measure of a plan that a bound is about."""
+
+    COST = "R/C"
+    """Rounds by chunks, for a number of steps."""
+    TIME_US = "us"
+    """Microseconds at the size of the request."""
+    WEIGHTED_US = "weighted us"
+    """The mean of when each of several collectives has finished, by their priorities."""
+    TICKS = "ticks"
+    """Ticks of a clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound(Generic[ValueT, ProofT_co]):
+    """A proved lower bound for all plans of a class.
+
+    Attributes:
+        measure: The bounded quantity.
+        value: The bound.
+        scope: The class of plans. Empty: all plans for the topology.
+        proofs: Proofs that together give the bound. Empty: an elementary one, such as the bandwidth
+            bound, or none was kept.
+    """
+
+    measure: Measure
+    value: ValueT
+    scope: str = ""
+    proofs: tuple[ProofT_co, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

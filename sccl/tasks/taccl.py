@@ -192,7 +192,6 @@ def taccl_output(  # noqa: PLR0913 - independent fields
 ) -> TacclOutput:
     """Return the JSON output."""
     plan, bound = cast("Schedule", result.plan), result.bound
-    assert bound.lower_bound is not None
     return TacclOutput(
         inputs=question_digests(request.topology, request.spec),
         collective=request.spec.name,
@@ -202,7 +201,7 @@ def taccl_output(  # noqa: PLR0913 - independent fields
         sketch=sketch if by.sketch is None else by.sketch.name,
         alpha=alpha_model(plan),
         finish_us=plan.clock.us(plan.finish),
-        bound_us=float(bound.lower_bound),
+        bound_us=float(bound.value),
         bound_of=bound.scope,
         proved=result.is_optimal,
         phases=by.phases,

@@ -272,9 +272,8 @@ def teccl_output(  # noqa: PLR0913 - independent fields
         sketch: Sketch of the schedule. None: none.
     """
     plan, bound = cast("Schedule", result.plan), result.bound
-    assert bound.lower_bound is not None
-    mean = (bound.objective, bound.lower_bound) if priorities else None
-    lower_bound = bound.lower_bound if mean is None else _lower_bound(request, plan)
+    mean = (result.objective, bound.value) if priorities else None
+    lower_bound = bound.value if mean is None else _lower_bound(request, plan)
     if mean is not None:
         _require_not_before(plan, plan.finish, lower_bound, "of a schedule of several collectives")
     return TecclOutput(

@@ -163,12 +163,12 @@ def point_part(point: TimePoint, file: Path | None) -> TimePointPart:
     result = point.plan
     plan = result.plan if result else None
     assert plan is None or isinstance(plan, Schedule)
-    lower_bound = result.bound.lower_bound if result else None
-    gap = result.bound.gap if result else None
+    lower_bound = result.bound.value if result else None
+    gap = result.gap if result else None
     return TimePointPart(
         size_bytes=point.size_bytes,
         bound_us=None if lower_bound is None else float(lower_bound),
-        finish_us=float(result.bound.objective) if result else None,
+        finish_us=float(result.objective) if result else None,
         gap=None if gap is None else float(gap),
         chunks=plan.collective.chunks if plan else None,
         sends=plan.num_sends if plan else None,

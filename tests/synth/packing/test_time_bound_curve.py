@@ -50,7 +50,7 @@ def plans(topology: Topology, spec: Spec, size: int, model: str) -> list[Fractio
             continue
         told = one.Options(alpha=model, **more)
         found, _ = best_plan(registry.plan(one, request, told, Effort(units=0.2)))
-        took += [found.bound.objective] if found else []
+        took += [found.objective] if found else []
     classical = "direct" if spec.name == "alltoall" else "ring"
     if model == "travels" and spec.name in {"alltoall", "allgather", "reducescatter"}:
         contest = ComparisonProblem(topology, spec, AlphaModel.TRAVELS)

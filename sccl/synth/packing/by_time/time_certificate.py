@@ -90,8 +90,8 @@ def write_time_certificate(
             claims += cuts.claims(size, claims)
             for more in (_ingress_relay_claim, price_claim):
                 if (
-                    result.bound.lower_bound
-                    and _claimed_bound(claims, size) < result.bound.lower_bound * _CLOSE_RATIO
+                    result.bound.value
+                    and _claimed_bound(claims, size) < result.bound.value * _CLOSE_RATIO
                 ):
                     claim = more(topology, dual_of(spec), size)
                     claims += [claim] if claim else []
