@@ -314,7 +314,7 @@ def _compare_with_rings(row: Published, request: Request) -> LeastTimeResult:
     options = teccl.Options(chunks=CHUNKS[-1])
     solution = _best(registry.plan(teccl, request, options, Effort(units=SMOKE_UNITS)))
     seconds = round(time.perf_counter() - began, 3)
-    attained, lower = float(solution.objective), floatsolution.bound.value
+    attained, lower = float(solution.objective), float(solution.bound.value)
     return LeastTimeResult(
         row.topology,
         row.collective,
@@ -341,7 +341,7 @@ def _solve_equal_chunks(request: Request, published_us: float | None, *, smoke: 
         finish = float(solution.objective)
         if published_us is None or finish <= published_us:
             break
-    return Attained(finish, floatsolution.bound.value, chunks, round(seconds, 3))
+    return Attained(finish, float(solution.bound.value), chunks, round(seconds, 3))
 
 
 def _solve_any_chunks(request: Request, *, smoke: bool) -> Attained | None:
@@ -353,7 +353,7 @@ def _solve_any_chunks(request: Request, *, smoke: bool) -> Attained | None:
     except InputError:
         return None
     seconds = round(time.perf_counter() - began, 3)
-    attained, lower = float(solution.objective), floatsolution.bound.value
+    attained, lower = float(solution.objective), float(solution.bound.value)
     return Attained(attained, lower, solution.plan.collective.chunks, seconds)
 
 

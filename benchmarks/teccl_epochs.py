@@ -256,7 +256,7 @@ def _run_case(case: EpochCase) -> EpochResult:
         last[0].epoch_us if last else None,
         last[0].epochs if last else None,
         None if solution is None else float(solution.objective),
-        None if solution is None else floatsolution.bound.value,
+        None if solution is None else float(solution.bound.value),
         round(time.perf_counter() - began, 3),
         round(time.process_time() - user, 3),
         "" if solution else why,

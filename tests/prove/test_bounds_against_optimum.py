@@ -183,7 +183,7 @@ def test_reduction_uses_a_budget_of_unequal_alphas_in_its_own_time() -> None:
     fluid = registry.load("fluid")
     outcome = registry.plan(fluid, Request(machine, spec, 10_000), None, Effort(units=0.5))
     assert isinstance(outcome, Solution)
-    assert 2.5 <= floatoutcome.bound.value <= 3.75
+    assert 2.5 <= float(outcome.bound.value) <= 3.75
 
 
 def test_reduction_spends_an_alpha_before_its_bytes_pass_a_budget() -> None:
