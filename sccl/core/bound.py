@@ -33,15 +33,14 @@ class Bound(Generic[ValueT, ProofT_co]):
     Attributes:
         measure: The bounded quantity.
         value: The bound.
+        proof: What proves it, in a form that can be verified, or in words.
         scope: The class of plans. Empty: all plans for the topology.
-        proofs: Proofs that together give the bound. Empty: an elementary one, such as the bandwidth
-            bound, or none was kept.
     """
 
     measure: Measure
     value: ValueT
+    proof: ProofT_co
     scope: str = ""
-    proofs: tuple[ProofT_co, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,12 @@ _MEASURE_TEXTS = {
 """The name and the unit of each measure of a plan in a sentence."""
 
 
+PlanBound: TypeAlias = Bound[Fraction, tuple[LimitProof, ...]]
+"""A lower bound of a plan. Without proofs it is elementary, such as the bandwidth bound, or they
+were not kept.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Solution:
     """A plan.
@@ -46,7 +52,7 @@ class Solution:
 
     plan: Plan
     objective: Fraction
-    bound: Bound[Fraction, LimitProof]
+    bound: PlanBound
 
     @property
     def is_optimal(self) -> bool:

@@ -311,7 +311,7 @@ def _lower_bound(request: Request, plan: Schedule) -> Fraction:
     from sccl.tasks.time_bound import compute_time_bound  # noqa: PLC0415 - loads NumPy
 
     bound = compute_time_bound(request.topology, request.spec, plan.collective, plan.clock)
-    return Fraction(bound.ticks * plan.tick_ps, 10**6)
+    return Fraction(bound.value * plan.tick_ps, 10**6)
 
 
 def _concurrent_parts(

@@ -197,7 +197,7 @@ def draw_schedule(rng: random.Random) -> tuple[Schedule, Spec] | None:
 def of_chunks(schedule: Schedule, spec: Spec) -> Bounds:
     """Yield the bounds of ``simulate`` and others for a schedule of chunks that are sent alone."""
     machine, collective, clock = schedule.topology, schedule.collective, schedule.clock
-    ticks = compute_time_bound(machine, spec, collective, clock).ticks
+    ticks = compute_time_bound(machine, spec, collective, clock).value
     yield f"time_bound {schedule.model}", Fraction(ticks * schedule.tick_ps, 10**6)
     if schedule.model is AlphaModel.TRAVELS:
         least = completion_time_bound(machine, spec).us(

@@ -15,8 +15,15 @@ from sccl.core.bound import Bound, Bounds, Measure
 from sccl.core.candidate import Candidate, SweepRange
 from sccl.core.cost import Costs
 from sccl.core.frontier import Frontier
-from sccl.core.outcome import Inconclusive, Infeasible, Outcome, Solution, SolverRefutation
-from sccl.core.step_limit import LimitProof, StepLimit
+from sccl.core.outcome import (
+    Inconclusive,
+    Infeasible,
+    Outcome,
+    PlanBound,
+    Solution,
+    SolverRefutation,
+)
+from sccl.core.step_limit import StepLimit
 from sccl.errors import ParameterError
 from sccl.prove.bounds import lower_bounds, require_reachable
 from sccl.solvers.effort import Effort
@@ -105,9 +112,7 @@ def _fastest_point(request: Request, frontier: Frontier) -> Solution | None:
     return Solution(algorithm, times[best], bound)
 
 
-def _time_bound(
-    request: Request, bounds: Bounds, limits: tuple[StepLimit, ...]
-) -> Bound[Fraction, LimitProof]:
+def _time_bound(request: Request, bounds: Bounds, limits: tuple[StepLimit, ...]) -> PlanBound:
     """Return a lower bound on time for every k and C.
 
     The limit of R/C for a number of steps holds for every smaller one, and the bandwidth bound for
@@ -123,7 +128,7 @@ def _time_bound(
         steps = limit.steps + 1
     times.append(_time_us(request, steps, bounds.bandwidth))
     proofs = tuple(proof for limit in limits for proof in limit.proofs)
-    return Bound(Measure.TIME_US, min(times), bounds.scope, proofs)
+    return Bound(Measure.TIME_US, min(times), proofs, bounds.scope)
 
 
 def _time_us(request: Request, steps: int, bandwidth_cost: Fraction) -> Fraction:

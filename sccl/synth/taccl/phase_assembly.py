@@ -143,4 +143,4 @@ def assemble_schedule(
     if clock.model is AlphaModel.OCCUPIES and not phases[0].can_batch:
         scope += ", each sent separately"
     plan = build_schedule(topology, collective, clock, rows)
-    return Solution(plan, rows.finish * tick, Bound(Measure.TIME_US, lower_bound * tick, scope))
+    return Solution(plan, rows.finish * tick, Bound(Measure.TIME_US, lower_bound * tick, (), scope))

@@ -226,7 +226,7 @@ class MatchingProblem:
         scope = f"{self.collective.num_chunks} chunks of {self.clock.sizes[0]} bytes"
         if self.clock.model is AlphaModel.OCCUPIES:  # those that are sent together have one alpha
             scope += ", each sent separately"
-        return Solution(schedule, finish * us, Bound(Measure.TIME_US, lower_bound * us, scope))
+        return Solution(schedule, finish * us, Bound(Measure.TIME_US, lower_bound * us, (), scope))
 
     def _build_schedule(self, sends: Sends) -> Schedule:
         return Schedule(

@@ -275,4 +275,4 @@ def _epoch_lengths(
 def _build_result(request: Request, placing: ScheduleBuilder, floor: Fraction) -> Solution:
     schedule = placing.schedule(request.topology, request.spec)
     attained = Fraction(schedule.finish * schedule.tick_ps, _PS_PER_US)
-    return Solution(schedule, attained, Bound(Measure.TIME_US, floor, "any chunks"))
+    return Solution(schedule, attained, Bound(Measure.TIME_US, floor, (), "any chunks"))

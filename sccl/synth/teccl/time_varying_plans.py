@@ -224,7 +224,7 @@ class VaryingBandwidthSearch:
         if anew is None:
             return False
         return self._accept_if_better(
-            Solution(anew, anew.finish * us, Bound(Measure.TIME_US, self._lower_bound))
+            Solution(anew, anew.finish * us, Bound(Measure.TIME_US, self._lower_bound, ()))
         )
 
     def _mean_machine(self, until_us: Fraction) -> Topology:

@@ -105,7 +105,7 @@ def test_limit_of_a_number_of_steps_is_attained_or_near() -> None:
     assert isinstance(found, Solution)
     assert (found.bound.measure, found.objective) == (Measure.COST, Fraction(9, 22))
     assert found.is_optimal
-    assert found.bound.proofs
+    assert found.bound.proof
     near = registry.plan(LIMIT, DGX1, by_steps.Options(steps=3), ENOUGH)
     assert isinstance(near, Solution)
     assert near.bound.value == Fraction(7, 6)
@@ -126,7 +126,7 @@ def test_requests_check_themselves() -> None:
 
 def _liar(plan: Any) -> Synthesizer:
     fields = {"NAME": "liar", "FEATURES": syncoll.FEATURES, "Options": syncoll.Options}
-    found = Solution(plan, Fraction(1), Bound(Measure.COST, Fraction(0)))
+    found = Solution(plan, Fraction(1), Bound(Measure.COST, Fraction(0), ()))
     return cast("Synthesizer", SimpleNamespace(**fields, plan=lambda *_: found))
 
 

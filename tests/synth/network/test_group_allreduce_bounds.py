@@ -125,7 +125,7 @@ def test_no_schedule_that_is_right_is_faster(schedule: Schedule) -> None:
     collective = schedule.collective
     asked = schedule.topology, recover_spec(collective), collective, schedule.clock
     assert (
-        compute_time_bound(*asked, together=schedule.has_combined_transfers).ticks
+        compute_time_bound(*asked, together=schedule.has_combined_transfers).value
         <= schedule.finish
     )
 

@@ -46,7 +46,7 @@ def plan_at_limit(request: Request, options: Options, effort: Effort, notify: No
         return Inconclusive("the packing takes too many chunks to be written down")
     algorithm, _ = made
     cost = algorithm.bandwidth_cost
-    result = Solution(algorithm, cost, Bound(Measure.COST, limit.lower, bounds.scope, limit.proofs))
+    result = Solution(algorithm, cost, Bound(Measure.COST, limit.lower, limit.proofs, bounds.scope))
     return (
         result
         if limit.is_exact
@@ -88,7 +88,7 @@ def _plan_by_trees(request: Request, options: Options, effort: Effort, notify: N
         reason = "the packing takes too many chunks to be written down"
         return Inconclusive("timeout" if packing.is_timed_out else reason)
     result = Solution(
-        algorithm, algorithm.bandwidth_cost, Bound(Measure.COST, packing.lower, bounds.scope)
+        algorithm, algorithm.bandwidth_cost, Bound(Measure.COST, packing.lower, (), bounds.scope)
     )
     return (
         result

@@ -124,7 +124,7 @@ def _tree_schedules(request: Request, effort: Effort, deadline: float) -> Iterat
         chunks, steps = best.plan.collective.chunks, best.plan.steps + 1
         made = schedule_algorithm(best.plan, -(-request.size_bytes // chunks))
         took = Fraction(made.finish * made.tick_ps, _PS_PER_US)
-        yield Solution(made, took, Bound(Measure.TIME_US, floor))
+        yield Solution(made, took, Bound(Measure.TIME_US, floor, ()))
 
 
 def refine_chunks(
@@ -213,4 +213,4 @@ def _stop_reason(outcome: Inconclusive, effort: Effort) -> str:
 
 def _with_bound(result: Solution, floor: Fraction) -> Solution:
     """Return a schedule with the bound of any chunks instead of its own."""
-    return Solution(result.plan, result.objective, Bound(Measure.TIME_US, floor))
+    return Solution(result.plan, result.objective, Bound(Measure.TIME_US, floor, ()))

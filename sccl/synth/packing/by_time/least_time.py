@@ -194,7 +194,7 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
         notify(SearchInterrupted(len(half.builder.sends)))
     schedule = half.builder.schedule(topology, request.spec)
     attained = Fraction(schedule.finish * schedule.tick_ps, _PS_PER_US)
-    result = Solution(schedule, attained, Bound(Measure.TIME_US, floor))
+    result = Solution(schedule, attained, Bound(Measure.TIME_US, floor, ()))
     target_us = floor * (1 + Fraction(options.gap))
     if dual.phases > 1 and not ended and attained > target_us:
         result, ended = _improve_allreduce(request, result, options, effort, notify, deadline)
