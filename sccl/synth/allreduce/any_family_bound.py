@@ -77,9 +77,11 @@ def any_family_proof(
     if best.bound == target:
         return best
     cuts = allreduce_bound(topology, spec, steps)
-    if cuts is None or cuts.value <= best.bound:
+    if cuts is None or cuts.bound.value <= best.bound:
         return best
-    best = replace(best, bound=cuts.value, prices=cuts.prices, cuts=cuts.cuts)
+    best = replace(
+        best, bound=cuts.bound.value, prices=cuts.bound.proof.prices, cuts=cuts.bound.proof.cuts
+    )
     if topology.ranks > _MAX_SYMMETRIC_RANKS or best.bound == target:
         return best
     return max([best, *_broadcast_proofs(topology, spec, steps)], key=lambda proof: proof.bound)
