@@ -21,7 +21,7 @@ from sccl.core.topology import Topology
 from sccl.errors import ParameterError
 from sccl.solvers.effort import Effort
 from sccl.synth.common import registry
-from sccl.synth.common.contract import Options, Request
+from sccl.synth.common.contract import Options, Request, SearchProgress
 from sccl.tasks.outputs import Alpha, Output, alpha_model, question_digests
 from sccl.tasks.planned import within_sketch
 
@@ -239,9 +239,8 @@ class _EventListener:
     combination: str | None = None
 
     def __call__(self, event: object) -> None:
-        lower_bound, us = getattr(event, "least_us", None), getattr(event, "us", None)
-        if lower_bound is not None and us is not None:
-            self.on_progress(us, lower_bound)
+        if isinstance(event, SearchProgress):
+            self.on_progress(event.us, event.lower_bound_us)
         if (epochs := getattr(event, "epochs", None)) is not None:
             self.epoch_us, self.epochs = getattr(event, "epoch_us", None), epochs
             self.model = getattr(event, "model", None)

@@ -12,12 +12,12 @@ from sccl.core.collective import Collective
 from sccl.core.cost import Costs
 from sccl.core.topology import Topology
 from sccl.errors import TooLargeError, TopologyError
-from sccl.prove.bounds import completion_time_bound
+from sccl.prove.bounds import CompletionTimeBound, completion_time_bound
 from sccl.synth.network.arrays import build_arrays
 from sccl.synth.network.demand import build_demand
 from sccl.synth.network.routes import build_routes
 from sccl.synth.network.tick_bounds import allreduce_bound_ticks, combined_clock, lower_bound_ticks
-from sccl.synth.packing.by_time.time_bound_curve import TimeBoundCurve, compute_bound_curve
+from sccl.synth.packing.by_time.time_bound_curve import compute_bound_curve
 from sccl.topo.machine_model import machine_model
 
 MAX_RANKS = 64
@@ -108,7 +108,7 @@ def lower_bound_curve(
     spec: Spec,
     sizes: Sequence[int],
     model: AlphaModel = AlphaModel.TRAVELS,
-) -> TimeBoundCurve:
+) -> CompletionTimeBound:
     """Return the lower bound for all chunkings, from cuts and prices, as a function of the size.
 
     Args:

@@ -14,7 +14,7 @@ from sccl.core.outcome import Inconclusive, Outcome, Solution
 from sccl.errors import ParameterError, TooLargeError, TopologyError
 from sccl.prove.bounds import completion_time_bound
 from sccl.solvers.effort import Effort
-from sccl.synth.common.contract import Notify, Request
+from sccl.synth.common.contract import Notify, Request, SearchProgress
 from sccl.synth.packing.by_time.allreduce_packing import is_tree_allreduce, pack_allreduce
 from sccl.synth.packing.by_time.fallback_equal_chunks import (
     improve_two_phases,
@@ -53,14 +53,6 @@ _OVERLAP_EFFORT = 2.0
 """Effort for an allreduce that is not two phases."""
 
 _TIMEOUT, _INTERRUPTED = "late", "interrupted"
-
-
-@dataclass(frozen=True, slots=True)
-class BoundsNarrowed:
-    """No schedule takes less than one time, and one takes the other, microseconds."""
-
-    lower_bound_us: float
-    us: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +253,7 @@ def _pack_tree_pairs(  # noqa: PLR0913, PLR0917 - independent inputs
 ) -> tuple[Solution | None, bool]:
 
     def on_progress(low: float, high: float) -> None:
-        notify(BoundsNarrowed(low, high))
+        notify(SearchProgress(high, low))
 
     return pack_allreduce(
         request, phases, floor, options.gap, _effort_units(effort), deadline, on_progress
@@ -364,7 +356,7 @@ def _plan_phase(  # noqa: PLR0913, PLR0917 - a question, how well, how long, and
         return half
 
     def on_progress(low: float, high: float) -> None:
-        notify(BoundsNarrowed(low, high))
+        notify(SearchProgress(high, low))
 
     units = _effort_units(effort)
     try:
