@@ -14,7 +14,7 @@ from sccl.core.outcome import Inconclusive, Outcome, Solution
 from sccl.core.sketch import Sketch
 from sccl.errors import ParameterError, TooLargeError
 from sccl.solvers.effort import Effort, EffortMeter
-from sccl.synth.common.contract import Notify, Request
+from sccl.synth.common.contract import Notify, Request, SearchProgress
 from sccl.synth.taccl.options import Options
 from sccl.synth.taccl.phase_assembly import (
     any_chunks_bound,
@@ -27,19 +27,6 @@ from sccl.synth.taccl.suggest import suggest_sketches
 
 DEFAULT_UNITS = 4.0
 """Default effort, in units."""
-
-
-@dataclass(frozen=True, slots=True)
-class SketchIncumbent:
-    """The best schedule so far and the lower bound, for one phase, in microseconds.
-
-    Attributes:
-        sketch: its sketch.
-    """
-
-    us: float
-    least_us: float
-    sketch: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,7 +314,7 @@ class SketchPlan:
         self.notify(SketchReport(sketch_to_wire(sketch), tuple(parts)))
 
     def _report_improvement(self, us: float, least_us: float) -> None:
-        self.notify(SketchIncumbent(us, least_us, self.sketch.name))
+        self.notify(SearchProgress(us, least_us, self.sketch.name))
 
     def assemble(self) -> Solution:
         """Return the results of the phases as one schedule."""

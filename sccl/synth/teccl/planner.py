@@ -10,7 +10,7 @@ from sccl.core.outcome import Inconclusive, Outcome
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
 from sccl.solvers.effort import Effort, EffortMeter
-from sccl.synth.common.contract import Notify, Request
+from sccl.synth.common.contract import Notify, Request, SearchProgress
 from sccl.synth.scheduling.warm_start import NoScheduleError
 from sccl.synth.teccl.combining import (
     CombiningChoice,
@@ -42,14 +42,6 @@ class EpochProgress:
     model: str
 
 
-@dataclass(frozen=True, slots=True)
-class Incumbent:
-    """The best schedule so far and the lower bound, for one phase, in microseconds."""
-
-    us: float
-    least_us: float
-
-
 def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> Outcome:
     """Return the best schedule of chunks that is found, with a lower bound.
 
@@ -66,10 +58,10 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
             options,
             effort,
             lambda us, count: notify(EpochProgress(us, count, options.model)),
-            lambda us, least_us: notify(Incumbent(us, least_us)),
+            lambda us, least_us: notify(SearchProgress(us, least_us)),
         )
     if options.bandwidth is not None and (request.spec.combining or options.model == "auto"):
-        better = lambda us, least_us: notify(Incumbent(us, least_us))  # noqa: E731
+        better = lambda us, least_us: notify(SearchProgress(us, least_us))  # noqa: E731
         return VaryingBandwidthSearch(request, options, effort, notify, better, plan).find_best()
     collective = request.spec.at(request.spec.unit * options.chunks)
     _check_priorities(request.spec, options)
@@ -77,7 +69,7 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
     size_bytes = -(-request.size_bytes // dual.chunk_factor)
     spending, ended = EffortMeter(effort), ""
     listeners = ProgressListeners(
-        lambda us, least_us: notify(Incumbent(us, least_us)),
+        lambda us, least_us: notify(SearchProgress(us, least_us)),
         lambda us, count: notify(EpochProgress(us, count, options.model)),
     )
     phases: list[PhaseSearch] = []

@@ -304,7 +304,7 @@ def answer_of_a_lying_cluster(
             address="tcp://nowhere:1",
         )
 
-    monkeypatch.setattr("sccl.synth.syncoll.oracle.open_connection", connected)
+    monkeypatch.setattr("sccl.synth.common.cluster.open_connection", connected)
     there = Cluster("tcp://nowhere:1")
     with open_oracle(HOW, 1, there, None, frozenset(trusted)) as oracle:
         return oracle.answer(asked)

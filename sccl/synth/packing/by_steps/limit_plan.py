@@ -3,15 +3,8 @@
 from __future__ import annotations
 
 from sccl.collectives import dual_of, is_allreduce
-from sccl.core.outcome import (
-    Bound,
-    DistanceRefutation,
-    Inconclusive,
-    Infeasible,
-    Measure,
-    Outcome,
-    Solution,
-)
+from sccl.core.bound import Bound, Measure
+from sccl.core.outcome import DistanceRefutation, Inconclusive, Infeasible, Outcome, Solution
 from sccl.errors import ParameterError
 from sccl.prove.bounds.lower_bounds import lower_bounds
 from sccl.solvers.effort import Effort
@@ -53,7 +46,7 @@ def plan_at_limit(request: Request, options: Options, effort: Effort, notify: No
         return Inconclusive("the packing takes too many chunks to be written down")
     algorithm, _ = made
     cost = algorithm.bandwidth_cost
-    result = Solution(algorithm, Bound(Measure.COST, cost, limit.lower, bounds.scope, limit.proofs))
+    result = Solution(algorithm, cost, Bound(Measure.COST, limit.lower, limit.proofs, bounds.scope))
     return (
         result
         if limit.is_exact
@@ -94,8 +87,9 @@ def _plan_by_trees(request: Request, options: Options, effort: Effort, notify: N
     if algorithm is None:
         reason = "the packing takes too many chunks to be written down"
         return Inconclusive("timeout" if packing.is_timed_out else reason)
-    cost = Bound(Measure.COST, algorithm.bandwidth_cost, packing.lower, bounds.scope)
-    result = Solution(algorithm, cost)
+    result = Solution(
+        algorithm, algorithm.bandwidth_cost, Bound(Measure.COST, packing.lower, (), bounds.scope)
+    )
     return (
         result
         if packing.is_exact
