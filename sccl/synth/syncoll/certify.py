@@ -31,9 +31,7 @@ from sccl.core.instance import Instance
 from sccl.core.step_limit import StepLimit
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology, constraint_name
-from sccl.prove.check.cnf import dimacs
 from sccl.prove.check.coverage import Coverage, enumerate_round_vectors, undecided_candidates
-from sccl.solvers.sat import CONFLICTS_PER_UNIT, find_refutation
 from sccl.synth.common.claims import (
     algorithm_claim,
     any_family_bound_claims,
@@ -239,6 +237,9 @@ class _CertificateWriter:
             or effort <= 0
         ):
             return None, 0.0
+        from sccl.prove.check.cnf import dimacs  # noqa: PLC0415 - few vectors need a formula
+        from sccl.solvers.sat import CONFLICTS_PER_UNIT, find_refutation  # noqa: PLC0415
+
         formula = dimacs(instance, rounds)
         result = find_refutation(formula, int(effort * CONFLICTS_PER_UNIT) + 1)
         spent = result.conflicts / CONFLICTS_PER_UNIT
