@@ -131,7 +131,7 @@ def write_outputs(
         print_json(start | frontier_to_plain(priced_frontier))
     else:
         print_frontier(out(), priced_frontier, outputs.subject.spec)
-    interrupted = priced_frontier.stop_reason == "interrupted"
+    interrupted = priced_frontier.is_interrupted
     if outputs.certificate and not interrupted:
         from sccl.cli.certify import write_and_report  # noqa: PLC0415 - few certify
 

@@ -14,6 +14,7 @@ from sccl.core.bound import PriceProof
 from sccl.core.formatting import format_count
 from sccl.core.frontier import Frontier, Point
 from sccl.core.step_limit import StepLimit
+from sccl.core.stop import StopKind
 from sccl.view.completeness import (
     ABOVE_ALL_TEXT,
     above_all_text,
@@ -26,10 +27,10 @@ from sccl.view.text.fastest_table import print_fastest
 from sccl.view.text.reasons import explain_bandwidth, explain_steps
 
 _MAX_OPEN = 10
-_MISSING = {
-    "": "too large to write down",
-    "timeout": "not sought: time ran out, see --timeout",
-    "interrupted": "not sought: interrupted",
+_TOO_LARGE = "too large to write down"
+_NOT_SOUGHT = {
+    StopKind.TIMEOUT: "not sought: time ran out, see --timeout",
+    StopKind.INTERRUPTED: "not sought: interrupted",
 }
 
 
@@ -67,12 +68,12 @@ def _print_sweep(console: Console, frontier: Frontier, spec: Spec) -> None:
         f"{refuted} refuted{by}, {len(frontier.open)} open, {frontier.seconds:.1f} s. "
         f"Searched: {frontier.scope} (R <= S + {frontier.covered.k})"
     )
-    if frontier.stop_reason == "interrupted":
+    if frontier.is_interrupted:
         console.print("[yellow]Interrupted: these are partial results.[/]")
     elif frontier.is_complete:
         state = completeness(frontier.classes[0].within)
         console.print(f"[green]{state.head}:[/] {state.rest}.")
-    elif frontier.stop_reason == "max-steps":
+    elif frontier.stop_reason.kind is StopKind.MAX_STEPS:
         console.print("Not the end: more steps may give a smaller R/C (--max-steps).")
     _print_open(console, frontier)
 
@@ -116,11 +117,11 @@ def _print_limits(console: Console, frontier: Frontier, spec: Spec) -> None:
     console.print(_limits_table(frontier))
     _print_fastest(console, frontier)
     console.print(f"{frontier.seconds:.1f} s. Searched: {frontier.scope}, any k, any C")
-    if frontier.stop_reason == "interrupted":
+    if frontier.is_interrupted:
         console.print("[yellow]Interrupted: these are partial results.[/]")
     elif frontier.is_complete:
         console.print("[green]Complete:[/] no other S gives a smaller R/C, with any k and any C.")
-    elif frontier.stop_reason == "max-steps":
+    elif frontier.stop_reason.kind is StopKind.MAX_STEPS:
         console.print("Not the end: more steps may give a smaller R/C (--max-steps).")
     _print_open(console, frontier)
 
@@ -154,7 +155,7 @@ def _limit_text(limit: StepLimit) -> str:
 def _attained_text(point: Point) -> str:
     a = point.algorithm
     if a is None:
-        return _MISSING[point.missing_reason]
+        return _missing_text(point)
     costs = f"C={a.collective.chunks} R={a.rounds}"
     return (
         costs if point.is_attained else f"none; near it {costs} (R/C {float(a.bandwidth_cost):.5g})"
@@ -186,7 +187,7 @@ def _print_classes(console: Console, frontier: Frontier, spec: Spec) -> None:
         refuted = format_count(sum(len(half.refuted) for half in frontier.halves), "candidate")
         seconds = f"{refuted} of halves refuted, {len(frontier.open)} open, {seconds}"
     console.print(seconds)
-    if frontier.stop_reason == "interrupted":
+    if frontier.is_interrupted:
         console.print("[yellow]Interrupted: these are partial results.[/]")
     _print_open(console, frontier)
 
@@ -220,11 +221,16 @@ def _state_text(point: Point, frontier: Frontier) -> str:
     return point.state_text
 
 
+def _missing_text(point: Point) -> str:
+    """Return why a point has no algorithm."""
+    return _NOT_SOUGHT.get(point.missing_reason.kind, _TOO_LARGE)
+
+
 def _cost_text(point: Point) -> str:
     """Return R/C. For a limit that is not attained also the nearest attained value."""
     if point.is_attained:
         return str(point.cost)
-    near = _MISSING[point.missing_reason]
+    near = _missing_text(point)
     if point.chunks is not None:
         near = f"near it {float(point.candidate.cost):.5g}"
     return f"{float(point.cost):.5g} ({near})"
@@ -239,7 +245,7 @@ def _seconds_text(point: Point) -> str:
 
 def _file_text(point: Point) -> str:
     if point.is_attained and point.algorithm is None:
-        return _MISSING[""]
+        return _TOO_LARGE
     return escape(single_line(point.file)) if point.file else "-"
 
 

@@ -9,6 +9,7 @@ from sccl.core.files.fields import cost_from_text
 from sccl.core.files.shapes import AlgorithmWire, AnswerWire, InstanceWire, SymmetricAlgorithmWire
 from sccl.core.files.topologies import topology_from_wire, topology_to_wire
 from sccl.core.instance import Instance
+from sccl.core.stop import StopReason
 from sccl.errors import FormatError
 
 
@@ -47,7 +48,7 @@ def answer_to_wire(answer: Answer) -> AnswerWire:
         case Unsat(evidence):
             reason = evidence
         case Unknown(why):
-            reason = why
+            reason = str(why)
     return AnswerWire(
         answer=verdict(answer),
         solver=describe_solver(answer),
@@ -71,7 +72,7 @@ def answer_from_wire(wire: AnswerWire, where: str) -> Answer:
         return Unsat(wire.reason, wire.solver, wire.seconds, origin=Origin(wire.origin))
     if wire.answer == "unknown":
         best = cost_from_text(wire.best) if wire.best else None
-        return Unknown(wire.reason, wire.solver, wire.seconds, best=best)
+        return Unknown(StopReason.parse(wire.reason), wire.solver, wire.seconds, best=best)
     name = "algorithm" if wire.symmetric is None else "symmetric"
     algorithm = wire.algorithm if wire.symmetric is None else wire.symmetric
     if algorithm is None:

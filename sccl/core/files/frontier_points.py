@@ -87,7 +87,7 @@ def open_to_wire(row: OpenCandidate) -> CandidateWire:
         steps=c.steps,
         rounds=c.rounds,
         bandwidth_cost=str(c.cost),
-        reason=row.reason,
+        reason=str(row.reason),
         origin=UNSET if row.origin is None else row.origin.value,
     )
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from sccl.core.answer import Answer, Sat, Unknown, Unsat
 from sccl.core.instance import Instance
+from sccl.core.stop import StopKind, StopReason
 from sccl.errors import TooLargeError
 from sccl.transform import Question
 
@@ -38,4 +39,4 @@ def solve_question(question: Question, solve: InstanceSolver) -> Answer:
         return replace(answer, algorithm=recovered, seconds=seconds)
     except TooLargeError as error:
         why = f"its dual has an algorithm, which is too large to turn round: {error}"
-        return Unknown(why, answer.solver, seconds)
+        return Unknown(StopReason(StopKind.TOO_LARGE, why), answer.solver, seconds)
