@@ -145,7 +145,7 @@ def _synthesize(case: Case, machine: Topology, spec: Spec, pieces: int) -> _Meas
     require_valid(plan, "tacos")
     judge_seconds = time.perf_counter() - planned
     values = _replay_schedule(case, plan) if isinstance(plan, Schedule) else _stated_values(plan)
-    lower_bound = None if solution.bound.lower_bound is None else float(solution.bound.lower_bound)
+    lower_bound = None if solution.bound.value is None else float(solution.bound.value)
     seconds = planned - began
     return replace(values, seconds=seconds, judge_seconds=judge_seconds, bound_us=lower_bound)
 

@@ -297,7 +297,7 @@ def load(path: str | PathLike[str]) -> Algorithm | Schedule | SavedFrontier | To
 def _modeled_problem(
     collective: CollectiveLike, topology: Machine, root: Root | None
 ) -> CollectiveProblem:
-    """Return the modelled machine and the collective, and warn about changes to the machine."""
+    """Return the modeled machine and the collective, and warn about changes to the machine."""
     stated = topology.value if isinstance(topology, Topology) else resolve_topology(str(topology))
     asked = collective if isinstance(collective, Spec) else str(collective)
     made = build_problem(stated, asked, root).require_steps()

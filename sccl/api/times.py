@@ -120,13 +120,12 @@ def tacos(  # noqa: PLR0913 - a question, and what decides how it is answered
     if best is None:
         raise TooLargeError(no_result_reason(ended))
     assert not isinstance(best.plan, KSynchronousPlan)
-    assert best.bound.lower_bound is not None
     plan = (
         best.plan.partial_schedule(ScheduleFilter())
         if isinstance(best.plan, PackedSchedule)
         else best.plan
     )
-    return Schedule(plan, float(best.bound.lower_bound), str(ended))
+    return Schedule(plan, float(best.bound.value), str(ended))
 
 
 @check_arguments
@@ -245,9 +244,7 @@ def teccl(  # noqa: PLR0913 - a question, and what decides how it is answered
     if best is None:
         raise TooLargeError(no_result_reason(ended))
     assert isinstance(best.plan, core_schedule.Schedule)
-    assert best.bound.lower_bound is not None
-    lower_bound = None if priorities else float(best.bound.lower_bound)
-    return Schedule(best.plan, lower_bound, str(ended))
+    return Schedule(best.plan, None if priorities else float(best.bound.value), str(ended))
 
 
 @check_arguments
@@ -339,8 +336,7 @@ def taccl(  # noqa: PLR0913 - a question, and what decides how it is answered
     if best is None:
         raise TooLargeError(no_result_reason(ended))
     assert isinstance(best.plan, core_schedule.Schedule)
-    assert best.bound.lower_bound is not None
-    return Schedule(best.plan, float(best.bound.lower_bound), str(ended))
+    return Schedule(best.plan, float(best.bound.value), str(ended))
 
 
 @check_arguments

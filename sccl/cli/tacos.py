@@ -172,7 +172,7 @@ def tacos(
 
 def _print(shown: TacosOutput, best: Solution) -> None:
     console = out()
-    above = best.bound.gap
+    above = best.gap
     met = "[green]the bound is met[/]" if shown.proved else f"gap {float(above or 0):.2%}"
     title = escape(f"{shown.collective} on {single_line(shown.topology)}")
     console.print(

@@ -21,8 +21,8 @@ from sccl.core.files.disk import check_can_write, make_directory, slugify
 from sccl.core.stop import INTERRUPTED, NOT_STOPPED, StopReason
 from sccl.core.topology import Topology
 from sccl.errors import InputError, TopologyError
-from sccl.prove.bounds import completion_time_bound
-from sccl.synth.packing.by_time.time_bound_curve import TimeBoundCurve, compute_bound_curve
+from sccl.prove.bounds import CompletionTimeBound, completion_time_bound
+from sccl.synth.packing.by_time.time_bound_curve import compute_bound_curve
 from sccl.tasks.files import write_plan
 from sccl.tasks.subject import CollectiveProblem, build_problem, build_spec
 
@@ -78,7 +78,7 @@ class Comparison:
 
     problem: ComparisonProblem
     sizes: tuple[int, ...]
-    lower_bounds: TimeBoundCurve
+    lower_bounds: CompletionTimeBound
     systems: list[SystemResult] = field(default_factory=list)
     end_reason: StopReason = NOT_STOPPED
     plans: dict[int, tuple[str, TimedPlan]] = field(default_factory=dict)
@@ -130,7 +130,7 @@ def compare(
         ContradictionError: A plan is faster than the lower bound of its size.
     """
     cuts = completion_time_bound(contest.topology, contest.spec, contest.model)
-    comparison = Comparison(contest, tuple(sizes), TimeBoundCurve(cuts))
+    comparison = Comparison(contest, tuple(sizes), cuts)
     comparison.systems = [
         SystemResult(contender.name, contender.kind, contender.about, reason=NOT_REACHED)
         for contender in entrants
@@ -169,7 +169,7 @@ def _require_consistent(comparison: Comparison) -> None:
                 comparison.lower_bounds.us(row.size_bytes),
                 result=f"the completion time of {system.name} at {row.size_bytes} bytes",
                 limit="the lower bound on it (by "
-                f"{comparison.lower_bounds.bound_source(row.size_bytes)})",
+                f"{comparison.lower_bounds.source(row.size_bytes)})",
                 unit="us",
             )
 

@@ -329,12 +329,8 @@ class SynthesizerContender(Contender):
         with self.count_time():
             outcome = registry.plan(self.synthesizer, request, options, effort)
         result = outcome.best if isinstance(outcome, Inconclusive) else outcome
-        if (
-            self.synthesizer.NAME == FLUID
-            and isinstance(result, Solution)
-            and result.bound.lower_bound
-        ):
-            self.proved[request.size_bytes] = result.bound.lower_bound
+        if self.synthesizer.NAME == FLUID and isinstance(result, Solution) and result.bound.value:
+            self.proved[request.size_bytes] = result.bound.value
         match outcome:
             case Solution(plan=plan):
                 return self._time_plan(plan, request)

@@ -141,7 +141,7 @@ def certify_times(
     less = [
         f"{format_bytes(size)}, {format_us(float(proved))} of {format_us(float(lower_bound))}"
         for size, proved in made.lower_bounds.items()
-        if (lower_bound := results[size].bound.lower_bound) is not None
+        if (lower_bound := results[size].bound.value) is not None
         and proved < lower_bound * (1 - _ROUNDED)
     ]
     scope = (

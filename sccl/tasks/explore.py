@@ -78,7 +78,7 @@ def _explorer_schedule(name: str, schedule: AnySchedule) -> ExplorerSchedule:
         )
     except InputError as error:
         return ExplorerSchedule(s, Path(name).name, None, str(error))
-    return ExplorerSchedule(s, Path(name).name, s.clock.us(bound.ticks), bound.about)
+    return ExplorerSchedule(s, Path(name).name, s.clock.us(bound.value), bound.proof)
 
 
 def _sort_key(item: ExplorerAlgorithm) -> tuple[str, str, int, Fraction]:

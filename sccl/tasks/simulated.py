@@ -163,8 +163,8 @@ def _collective_part(run: SimulationRun, part: SimulatedCollective) -> Simulated
         messages=part.messages,
         finish_us=run.to_us(part.finish),
         algorithm_gb_per_s=run.gb_per_s(part),
-        bound_us=run.to_us(part.bound.ticks) if part.bound else None,
-        bound=part.bound.about if part.bound else part.no_bound_reason,
+        bound_us=run.to_us(part.bound.value) if part.bound else None,
+        bound=part.bound.proof if part.bound else part.no_bound_reason,
         gap=part.gap,
     )
 

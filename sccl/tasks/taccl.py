@@ -20,7 +20,7 @@ from sccl.core.outcome import Outcome, Solution
 from sccl.core.stop import StopReason
 from sccl.solvers.effort import Effort
 from sccl.synth.common import registry
-from sccl.synth.common.contract import Options, Request
+from sccl.synth.common.contract import Options, Request, SearchProgress
 from sccl.tasks.outputs import Alpha, Output, alpha_model, question_digests
 
 if TYPE_CHECKING:
@@ -168,9 +168,8 @@ class _EventListener:
     sketch: SketchWire | None = None
 
     def __call__(self, event: object) -> None:
-        lower_bound, us = getattr(event, "least_us", None), getattr(event, "us", None)
-        if lower_bound is not None and us is not None:
-            self.on_progress(us, lower_bound, getattr(event, "sketch", ""))
+        if isinstance(event, SearchProgress):
+            self.on_progress(event.us, event.lower_bound_us, event.sketch)
         phases = getattr(event, "phases", None)
         if phases is not None:
             self.phases = [
@@ -193,7 +192,6 @@ def taccl_output(  # noqa: PLR0913 - independent fields
 ) -> TacclOutput:
     """Return the JSON output."""
     plan, bound = cast("Schedule", result.plan), result.bound
-    assert bound.lower_bound is not None
     return TacclOutput(
         inputs=question_digests(request.topology, request.spec),
         collective=request.spec.name,
@@ -203,7 +201,7 @@ def taccl_output(  # noqa: PLR0913 - independent fields
         sketch=sketch if by.sketch is None else by.sketch.name,
         alpha=alpha_model(plan),
         finish_us=plan.clock.us(plan.finish),
-        bound_us=float(bound.lower_bound),
+        bound_us=float(bound.value),
         bound_of=bound.scope,
         proved=result.is_optimal,
         phases=by.phases,

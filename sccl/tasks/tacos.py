@@ -145,9 +145,8 @@ def tacos_output(  # noqa: PLR0913 - independent fields
     sketch: Sketch | None = None,
 ) -> TacosOutput:
     """Return the JSON output."""
-    plan, bound = result.plan, result.bound
+    plan = result.plan
     assert not isinstance(plan, KSynchronousPlan)
-    assert bound.lower_bound is not None
     return TacosOutput(
         inputs=question_digests(request.topology, request.spec),
         collective=request.spec.name,
@@ -155,8 +154,8 @@ def tacos_output(  # noqa: PLR0913 - independent fields
         size_bytes=request.size_bytes,
         chunks=plan.collective.chunks,
         alpha=alpha_model(plan),
-        finish_us=float(bound.objective),
-        bound_us=float(bound.lower_bound),
+        finish_us=float(result.objective),
+        bound_us=float(result.bound.value),
         proved=result.is_optimal,
         sketch=None if sketch is None else sketch.name,
         sends=plan.num_sends,

@@ -22,7 +22,7 @@ from sccl.core.topology import Topology
 from sccl.errors import ParameterError
 from sccl.solvers.effort import Effort
 from sccl.synth.common import registry
-from sccl.synth.common.contract import Options, Request
+from sccl.synth.common.contract import Options, Request, SearchProgress
 from sccl.tasks.outputs import Alpha, Output, alpha_model, question_digests
 from sccl.tasks.planned import within_sketch
 
@@ -240,9 +240,8 @@ class _EventListener:
     combination: str | None = None
 
     def __call__(self, event: object) -> None:
-        lower_bound, us = getattr(event, "least_us", None), getattr(event, "us", None)
-        if lower_bound is not None and us is not None:
-            self.on_progress(us, lower_bound)
+        if isinstance(event, SearchProgress):
+            self.on_progress(event.us, event.lower_bound_us)
         if (epochs := getattr(event, "epochs", None)) is not None:
             self.epoch_us, self.epochs = getattr(event, "epoch_us", None), epochs
             self.model = getattr(event, "model", None)
@@ -273,9 +272,8 @@ def teccl_output(  # noqa: PLR0913 - independent fields
         sketch: Sketch of the schedule. None: none.
     """
     plan, bound = cast("Schedule", result.plan), result.bound
-    assert bound.lower_bound is not None
-    mean = (bound.objective, bound.lower_bound) if priorities else None
-    lower_bound = bound.lower_bound if mean is None else _lower_bound(request, plan)
+    mean = (result.objective, bound.value) if priorities else None
+    lower_bound = bound.value if mean is None else _lower_bound(request, plan)
     if mean is not None:
         _require_not_before(plan, plan.finish, lower_bound, "of a schedule of several collectives")
     return TecclOutput(
@@ -313,7 +311,7 @@ def _lower_bound(request: Request, plan: Schedule) -> Fraction:
     from sccl.tasks.time_bound import compute_time_bound  # noqa: PLC0415 - loads NumPy
 
     bound = compute_time_bound(request.topology, request.spec, plan.collective, plan.clock)
-    return Fraction(bound.ticks * plan.tick_ps, 10**6)
+    return Fraction(bound.value * plan.tick_ps, 10**6)
 
 
 def _concurrent_parts(

@@ -8,6 +8,7 @@ from sccl.prove.bounds.latency import FarthestPair, farthest_pair, require_reach
 from sccl.prove.bounds.time_cuts import (
     CompletionTimeBound,
     CutSides,
+    PriceLine,
     TimeCut,
     completion_time_bound,
 )
@@ -17,6 +18,7 @@ __all__ = [
     "CompletionTimeBound",
     "CutSides",
     "FarthestPair",
+    "PriceLine",
     "TimeCut",
     "any_class_bounds",
     "bandwidth_bound",

@@ -33,7 +33,7 @@ from sccl.prove.bounds.timed_flow import (
     group_flows,
     is_applicable,
 )
-from sccl.prove.bounds.timed_program import TimedBound, TimedProgram
+from sccl.prove.bounds.timed_program import TimedProgram, TimedRelaxation
 from sccl.topo.symmetry.automorphisms import automorphisms
 from sccl.topo.symmetry.orbits import rank_orbits
 
@@ -47,7 +47,7 @@ _ROWS_PER_SOLVE = 8  # that are added before the program is solved again
 @lru_cache(maxsize=64)
 def timed_bound(
     topology: Topology, collective: Collective, steps: int, effort: float = BOUND_UNITS
-) -> TimedBound | None:
+) -> TimedRelaxation | None:
     """Return the best bound on R/C for S = ``steps`` by cuts through time. None: they say nothing.
 
     Args:
@@ -68,7 +68,7 @@ def timed_bound(
 @lru_cache(maxsize=64)
 def allreduce_bound(
     topology: Topology, spec: Spec, steps: int, effort: float = BOUND_UNITS
-) -> TimedBound | None:
+) -> TimedRelaxation | None:
     """Return a lower bound for every allreduce of S = ``steps`` by cuts through time.
 
     A contribution of label 0 has to get to a rank of label S+1, so for each chunk at least one send
@@ -103,7 +103,9 @@ def allreduce_bound(
     )
 
 
-def _solve_bound(program: TimedProgram, flows: Iterable[TimedFlow], effort: float) -> TimedBound:
+def _solve_bound(
+    program: TimedProgram, flows: Iterable[TimedFlow], effort: float
+) -> TimedRelaxation:
     """Return the bound of a program once no flow falls short, or effort has ended."""
     all_flows = list(flows)
     for flow in all_flows[:1]:

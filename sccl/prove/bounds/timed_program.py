@@ -11,6 +11,7 @@ from math import lcm
 import numpy as np
 from flint import fmpq, fmpq_mat
 
+from sccl.core.bound import Bound, Measure
 from sccl.core.collective import Collective
 from sccl.core.ids import Edge
 from sccl.core.step_limit import StepPrices, TimedCut
@@ -30,22 +31,32 @@ _DENOMINATOR = (
 
 
 @dataclass(frozen=True, slots=True)
-class TimedBound:
-    """A lower bound for algorithms of S steps, by cuts through time.
+class TimedCuts:
+    """The proof of a lower bound on R/C for S steps.
 
     Attributes:
-        value: R/C is at least this.
-        cuts: the cuts that prove it.
-        prices: prices of shared budgets in steps, as part of the proof.
-        rho: by step, rounds over C that satisfy all known cuts. Empty: unknown.
-        rows: the rows of all known cuts.
-        is_tight: whether, up to rounding, these satisfy all cuts: then this is F(S).
+        cuts: Weighted cuts through time.
+        prices: Prices of shared budgets in steps.
+    """
+
+    cuts: tuple[TimedCut, ...] = ()
+    prices: StepPrices = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TimedRelaxation:
+    """The solution of the linear program over cuts through time.
+
+    Attributes:
+        steps: S.
+        bound: Lower bound on R/C for algorithms of S steps.
+        rho: By step, rounds over C that satisfy all known cuts. Empty: unknown.
+        rows: The rows of all known cuts.
+        is_tight: Whether, up to rounding, these satisfy all cuts: then the bound is F(S).
     """
 
     steps: int
-    value: Fraction
-    cuts: tuple[TimedCut, ...]
-    prices: StepPrices
+    bound: Bound[Fraction, TimedCuts]
     rho: tuple[Fraction, ...]
     rows: tuple[CutRow, ...]
     is_tight: bool
@@ -178,7 +189,7 @@ class TimedProgram:
         of_links = [[loads[first, s] for s in times] for first in firsts]
         self.loads = np.array(of_links).reshape(len(self.apart), self.steps)
 
-    def bound(self, *, is_complete: bool) -> TimedBound:
+    def bound(self, *, is_complete: bool) -> TimedRelaxation:
         """Return the bound that the last solution proves.
 
         Its duals are converted to fractions and scaled such that a round buys at most 1: the bound
@@ -211,15 +222,18 @@ class TimedProgram:
         bought = max(self._bought_rounds(cuts, prices), default=Fraction(0))
         rows = tuple(self._cut_rows.values())
         if not bought:
-            return TimedBound(self.steps, Fraction(0), (), (), rho, rows, is_tight=False)
+            trivial = Bound(Measure.COST, Fraction(0), TimedCuts())
+            return TimedRelaxation(self.steps, trivial, rho, rows, is_tight=False)
         demand = sum((w * self._cuts[labels].demand for labels, w in weights.items()), Fraction(0))
         named = sorted((constraint_name(key), s, key) for key, s in prices)
         chunks = self.collective.chunks
-        return TimedBound(
-            self.steps,
-            demand / bought / chunks,
+        proof = TimedCuts(
             tuple(TimedCut(labels, weight / bought) for labels, weight in cuts),
             tuple((key, s, prices[key, s] / bought) for _, s, key in named),
+        )
+        return TimedRelaxation(
+            self.steps,
+            Bound(Measure.COST, demand / bought / chunks, proof),
             tuple(rounds / chunks for rounds in rho),
             rows,
             is_complete,

@@ -76,10 +76,11 @@ def any_family_proof(
     best = LimitProof(spec.name, False, topology.name, steps, bounds.bandwidth, ())  # noqa: FBT003
     if best.bound == target:
         return best
-    cuts = allreduce_bound(topology, spec, steps)
-    if cuts is None or cuts.value <= best.bound:
+    relaxation = allreduce_bound(topology, spec, steps)
+    if relaxation is None or relaxation.bound.value <= best.bound:
         return best
-    best = replace(best, bound=cuts.value, prices=cuts.prices, cuts=cuts.cuts)
+    proof = relaxation.bound.proof
+    best = replace(best, bound=relaxation.bound.value, prices=proof.prices, cuts=proof.cuts)
     if topology.ranks > _MAX_SYMMETRIC_RANKS or best.bound == target:
         return best
     return max([best, *_broadcast_proofs(topology, spec, steps)], key=lambda proof: proof.bound)

@@ -104,8 +104,7 @@ def _verified_result(
     ):
         raise JudgeError(f"{made_by} gave a schedule of fewer bytes than asked for")
     plan = require_valid(made, made_by, lambda done, of: notify(VerificationProgress(done, of)))
-    result.bound.require_holds()
-    return replace(result, plan=plan)
+    return replace(result.require_consistent(), plan=plan)
 
 
 def _has_requested_bytes(made: AnySchedule, request: Request) -> bool:

@@ -11,16 +11,15 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from sccl.core.answer import Sat, Unsat
-from sccl.core.bound import Bounds
+from sccl.core.bound import Bound, Bounds, Measure
 from sccl.core.candidate import Candidate, SweepRange
 from sccl.core.cost import Costs
 from sccl.core.frontier import Frontier
 from sccl.core.outcome import (
-    Bound,
     Inconclusive,
     Infeasible,
-    Measure,
     Outcome,
+    PlanBound,
     Solution,
     SolverRefutation,
 )
@@ -89,7 +88,7 @@ def solve_candidate(request: Request, options: Options, effort: Effort) -> Outco
         case Sat(algorithm):
             bounds = lower_bounds(request.topology, request.spec)
             time = _time_us(request, steps, algorithm.bandwidth_cost)
-            return Solution(algorithm, _time_bound(request, time, bounds, ()))
+            return Solution(algorithm, time, _time_bound(request, bounds, ()))
         case Unsat(evidence):
             candidate = Candidate(Fraction(rounds, chunks), chunks, steps, rounds)
             return Infeasible(SolverRefutation(candidate, result.solver, evidence))
@@ -111,13 +110,11 @@ def _fastest_point(request: Request, frontier: Frontier) -> Solution | None:
     algorithm = frontier.points[best].algorithm
     assert algorithm is not None
     assert frontier.bounds is not None
-    bound = _time_bound(request, times[best], frontier.bounds, frontier.classes[0].limits)
-    return Solution(algorithm, bound)
+    bound = _time_bound(request, frontier.bounds, frontier.classes[0].limits)
+    return Solution(algorithm, times[best], bound)
 
 
-def _time_bound(
-    request: Request, time_us: Fraction, bounds: Bounds, limits: tuple[StepLimit, ...]
-) -> Bound:
+def _time_bound(request: Request, bounds: Bounds, limits: tuple[StepLimit, ...]) -> PlanBound:
     """Return a lower bound on time for every k and C.
 
     The limit of R/C for a number of steps holds for every smaller one, and the bandwidth bound for
@@ -133,7 +130,7 @@ def _time_bound(
         steps = limit.steps + 1
     times.append(_time_us(request, steps, bounds.bandwidth))
     proofs = tuple(proof for limit in limits for proof in limit.proofs)
-    return Bound(Measure.TIME_US, time_us, min(times), bounds.scope, proofs)
+    return Bound(Measure.TIME_US, min(times), proofs, bounds.scope)
 
 
 def _time_us(request: Request, steps: int, bandwidth_cost: Fraction) -> Fraction:

@@ -15,7 +15,7 @@ from sccl.core.sketch import Sketch
 from sccl.core.stop import INTERRUPTED, NOT_STOPPED, StopKind, StopReason
 from sccl.errors import ParameterError, TooLargeError
 from sccl.solvers.effort import Effort, EffortMeter
-from sccl.synth.common.contract import Notify, Request
+from sccl.synth.common.contract import Notify, Request, SearchProgress
 from sccl.synth.taccl.options import Options
 from sccl.synth.taccl.phase_assembly import (
     any_chunks_bound,
@@ -30,19 +30,6 @@ DEFAULT_UNITS = 4.0
 """Default effort, in units."""
 
 _NO_ROUTES = StopReason(StopKind.BUDGET, "no routes within that budget")
-
-
-@dataclass(frozen=True, slots=True)
-class SketchIncumbent:
-    """The best schedule so far and the lower bound, for one phase, in microseconds.
-
-    Attributes:
-        sketch: its sketch.
-    """
-
-    us: float
-    least_us: float
-    sketch: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,7 +317,7 @@ class SketchPlan:
         self.notify(SketchReport(sketch_to_wire(sketch), tuple(parts)))
 
     def _report_improvement(self, us: float, least_us: float) -> None:
-        self.notify(SketchIncumbent(us, least_us, self.sketch.name))
+        self.notify(SearchProgress(us, least_us, self.sketch.name))
 
     def assemble(self) -> Solution:
         """Return the results of the phases as one schedule."""

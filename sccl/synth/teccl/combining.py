@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sccl.collectives import dual_of, named_spec
+from sccl.core.bound import Bound, Measure
 from sccl.core.clock import AlphaModel, Clock
 from sccl.core.collective import Collective, RelationKind
-from sccl.core.outcome import Bound, Measure, Solution
+from sccl.core.outcome import PlanBound, Solution
 from sccl.core.schedule import MAX_TIME, Schedule
 from sccl.core.stop import INTERRUPTED, NOT_STOPPED, StopReason
 from sccl.core.topology import Topology
@@ -124,9 +125,9 @@ class CombinedSchedule:
         tick = Fraction(self.clock.tick_ps, PS_PER_US)
         if self.weighted_mean is not None:
             mean, lower_bound = (ticks * tick for ticks in self.weighted_mean)
-            return Solution(plan, Bound(Measure.WEIGHTED_US, mean, lower_bound, self.scope))
-        bound = Bound(Measure.TIME_US, self.finish * tick, self.lower_bound * tick, self.scope)
-        return Solution(plan, bound)
+            return Solution(plan, mean, Bound(Measure.WEIGHTED_US, lower_bound, (), self.scope))
+        bound: PlanBound = Bound(Measure.TIME_US, self.lower_bound * tick, (), self.scope)
+        return Solution(plan, self.finish * tick, bound)
 
 
 def assemble_phases(

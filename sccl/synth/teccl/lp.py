@@ -15,9 +15,10 @@ from fractions import Fraction
 from math import ceil
 
 from sccl.collectives import Dual, dual_of, named_spec
+from sccl.core.bound import Bound, Measure
 from sccl.core.clock import AlphaModel, Clock
 from sccl.core.formatting import format_count
-from sccl.core.outcome import Bound, Inconclusive, Measure, Outcome, Solution
+from sccl.core.outcome import Inconclusive, Outcome, Solution
 from sccl.core.stop import INTERRUPTED, NOT_STOPPED, StopKind, StopReason
 from sccl.errors import ParameterError, TooLargeError
 from sccl.prove.bounds.time_cuts import completion_time_bound
@@ -272,4 +273,4 @@ def _epoch_lengths(
 def _build_result(request: Request, placing: ScheduleBuilder, floor: Fraction) -> Solution:
     schedule = placing.schedule(request.topology, request.spec)
     attained = Fraction(schedule.finish * schedule.tick_ps, _PS_PER_US)
-    return Solution(schedule, Bound(Measure.TIME_US, attained, floor, "any chunks"))
+    return Solution(schedule, attained, Bound(Measure.TIME_US, floor, (), "any chunks"))

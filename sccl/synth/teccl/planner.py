@@ -11,7 +11,7 @@ from sccl.core.stop import INTERRUPTED, NOT_STOPPED
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
 from sccl.solvers.effort import Effort, EffortMeter, budget_reason
-from sccl.synth.common.contract import Notify, Request
+from sccl.synth.common.contract import Notify, Request, SearchProgress
 from sccl.synth.scheduling.warm_start import NoScheduleError
 from sccl.synth.teccl.combining import (
     CombiningChoice,
@@ -43,14 +43,6 @@ class EpochProgress:
     model: str
 
 
-@dataclass(frozen=True, slots=True)
-class Incumbent:
-    """The best schedule so far and the lower bound, for one phase, in microseconds."""
-
-    us: float
-    least_us: float
-
-
 def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> Outcome:
     """Return the best schedule of chunks that is found, with a lower bound.
 
@@ -67,10 +59,10 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
             options,
             effort,
             lambda us, count: notify(EpochProgress(us, count, options.model)),
-            lambda us, least_us: notify(Incumbent(us, least_us)),
+            lambda us, least_us: notify(SearchProgress(us, least_us)),
         )
     if options.bandwidth is not None and (request.spec.combining or options.model == "auto"):
-        better = lambda us, least_us: notify(Incumbent(us, least_us))  # noqa: E731
+        better = lambda us, least_us: notify(SearchProgress(us, least_us))  # noqa: E731
         return VaryingBandwidthSearch(request, options, effort, notify, better, plan).find_best()
     collective = request.spec.at(request.spec.unit * options.chunks)
     _check_priorities(request.spec, options)
@@ -78,7 +70,7 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
     size_bytes = -(-request.size_bytes // dual.chunk_factor)
     spending, ended = EffortMeter(effort), NOT_STOPPED
     listeners = ProgressListeners(
-        lambda us, least_us: notify(Incumbent(us, least_us)),
+        lambda us, least_us: notify(SearchProgress(us, least_us)),
         lambda us, count: notify(EpochProgress(us, count, options.model)),
     )
     phases: list[PhaseSearch] = []

@@ -174,8 +174,10 @@ def any_class_proof(
     """
     from sccl.prove.bounds.timed_cuts import allreduce_bound  # noqa: PLC0415 - loads solvers
 
-    cut_bound = allreduce_bound(topology, spec, steps)
-    if cut_bound is None or cut_bound.value <= bounds.bandwidth:
+    relaxation = allreduce_bound(topology, spec, steps)
+    if relaxation is None or relaxation.bound.value <= bounds.bandwidth:
         return None
     of = (spec.name, False, topology.name, steps)
-    return LimitProof(*of, cut_bound.value, cut_bound.prices, cut_bound.cuts)
+    return LimitProof(
+        *of, relaxation.bound.value, relaxation.bound.proof.prices, relaxation.bound.proof.cuts
+    )

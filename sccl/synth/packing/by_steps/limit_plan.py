@@ -3,15 +3,8 @@
 from __future__ import annotations
 
 from sccl.collectives import dual_of, is_allreduce
-from sccl.core.outcome import (
-    Bound,
-    DistanceRefutation,
-    Inconclusive,
-    Infeasible,
-    Measure,
-    Outcome,
-    Solution,
-)
+from sccl.core.bound import Bound, Measure
+from sccl.core.outcome import DistanceRefutation, Inconclusive, Infeasible, Outcome, Solution
 from sccl.core.stop import StopKind, StopReason
 from sccl.errors import ParameterError
 from sccl.prove.bounds import lower_bounds
@@ -59,7 +52,7 @@ def plan_at_limit(request: Request, options: Options, effort: Effort, notify: No
         return Inconclusive(_TOO_MANY_CHUNKS)
     algorithm, _ = made
     cost = algorithm.bandwidth_cost
-    result = Solution(algorithm, Bound(Measure.COST, cost, limit.lower, bounds.scope, limit.proofs))
+    result = Solution(algorithm, cost, Bound(Measure.COST, limit.lower, limit.proofs, bounds.scope))
     return result if limit.is_exact else Inconclusive(_LIMIT_UNKNOWN, result)
 
 
@@ -97,6 +90,7 @@ def _plan_by_trees(request: Request, options: Options, effort: Effort, notify: N
     if algorithm is None:
         is_late = packing.is_timed_out
         return Inconclusive(StopReason(StopKind.TIMEOUT) if is_late else _TOO_MANY_CHUNKS)
-    cost = Bound(Measure.COST, algorithm.bandwidth_cost, packing.lower, bounds.scope)
-    result = Solution(algorithm, cost)
+    result = Solution(
+        algorithm, algorithm.bandwidth_cost, Bound(Measure.COST, packing.lower, (), bounds.scope)
+    )
     return result if packing.is_exact else Inconclusive(_LIMIT_UNKNOWN, result)

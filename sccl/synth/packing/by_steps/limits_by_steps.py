@@ -23,7 +23,7 @@ from sccl.topo.symmetry.group_choice import orbit_symmetries
 from sccl.topo.symmetry.orbits import rank_orbits
 
 if TYPE_CHECKING:
-    from sccl.prove.bounds.timed_program import TimedBound
+    from sccl.prove.bounds.timed_program import TimedRelaxation
     from sccl.synth.packing.by_steps.packing_solver import Packing
 
 
@@ -105,12 +105,14 @@ def _cut_proof(phase: DualPhase, dual: Dual, bounds: Bounds, steps: int) -> Limi
     of = (unit.name, phase.on_reversed, phase.topology.name, steps)
     if scatter_flow.is_attained_by_layers(phase.topology, unit, steps, floor):
         return LimitProof(*of, floor, ())
-    cut_bound = timed_bound(phase.topology, unit, steps)
-    if cut_bound is None:
+    relaxation = timed_bound(phase.topology, unit, steps)
+    if relaxation is None:
         return None
-    if cut_bound.value <= floor:
+    if relaxation.bound.value <= floor:
         return LimitProof(*of, floor, ())
-    return LimitProof(*of, cut_bound.value, cut_bound.prices, cut_bound.cuts)
+    return LimitProof(
+        *of, relaxation.bound.value, relaxation.bound.proof.prices, relaxation.bound.proof.cuts
+    )
 
 
 def _limit_without_packing(
@@ -129,14 +131,14 @@ def _limit_without_packing(
     if proof is None or dual.phases > 1:
         return None
     unit = dual.spec.at(dual.spec.unit)
-    bound = timed_bound(phase.topology, unit, steps)
-    assert bound is not None, "the proof has this bound, or a lower one"
+    relaxation = timed_bound(phase.topology, unit, steps)
+    assert relaxation is not None, "the proof has this bound, or a lower one"
     algorithm = None
-    if bound.value >= proof.bound:
-        algorithm = scatter_flow.attain_bound(phase.topology, unit, bound)
+    if relaxation.bound.value >= proof.bound:
+        algorithm = scatter_flow.attain_bound(phase.topology, unit, relaxation)
     lower, cost = dual.bandwidth(proof.bound), algorithm.bandwidth_cost if algorithm else None
     if algorithm is None and not has_packing_limits(topology, dual.original):
-        cost, algorithm = _construct_broadcast(phase.topology, unit, bound)
+        cost, algorithm = _construct_broadcast(phase.topology, unit, relaxation)
     if cost is None:
         return None
     return LimitWithPacking(StepLimit(steps, lower, dual.bandwidth(cost), (proof,)), (), algorithm)
@@ -186,7 +188,7 @@ def is_packable(topology: Topology, unit: Collective, steps: int) -> bool:
 
 
 def _construct_broadcast(
-    machine: Topology, unit: Collective, bound: TimedBound
+    machine: Topology, unit: Collective, relaxation: TimedRelaxation
 ) -> tuple[Fraction, Algorithm | None]:
     """Return the smallest R/C of broadcast constructions, and the algorithm, if not too long.
 
@@ -199,16 +201,16 @@ def _construct_broadcast(
 
     candidates: list[tuple[Fraction, Algorithm | None]] = []
     halves, disjoint = scatter_then_allgather(machine, unit), disjoint_trees(machine, unit)
-    if halves is not None and halves.steps == bound.steps:
+    if halves is not None and halves.steps == relaxation.steps:
         candidates.append((halves.cost, halves.algorithm))
     turned = hypercube_broadcast(machine, unit)
-    if turned is not None and turned.steps == bound.steps:
+    if turned is not None and turned.steps == relaxation.steps:
         candidates.append((turned.bandwidth_cost, turned))
-    cost = disjoint.cost(bound.steps) if disjoint else None
+    cost = disjoint.cost(relaxation.steps) if disjoint else None
     if cost is not None and all(cost < other_cost for other_cost, _ in candidates):
-        candidates = [(cost, pipelined_broadcast(machine, unit, bound.steps))]
-    if not candidates or (cost == candidates[0][0] and cost > bound.value * _NEAR_RATIO):
-        made = rip_up_trees.approach_bound(machine, unit, bound)
+        candidates = [(cost, pipelined_broadcast(machine, unit, relaxation.steps))]
+    if not candidates or (cost == candidates[0][0] and cost > relaxation.bound.value * _NEAR_RATIO):
+        made = rip_up_trees.approach_bound(machine, unit, relaxation)
         candidates.append((made.bandwidth_cost, made))
     return min(candidates, key=lambda each: each[0])
 

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from sccl.core.algorithm import Algorithm
-from sccl.core.outcome import Bound, Inconclusive, Measure, Outcome, Solution
+from sccl.core.bound import Bound, Measure
+from sccl.core.outcome import Inconclusive, Outcome, Solution
 from sccl.core.stop import INTERRUPTED, NOT_STOPPED, StopKind, StopReason
 from sccl.errors import TooLargeError
 from sccl.prove.bounds import completion_time_bound
@@ -96,7 +97,7 @@ def improve_two_phases(
     candidates = [phases, *([best] if isinstance(best, Solution) else [])]
     if grouped and request.topology.ranks <= _TREE_RANKS and not request.topology.switches:
         candidates += _tree_schedules(request, effort, deadline)
-    return min(candidates, key=lambda candidate: candidate.bound.objective)
+    return min(candidates, key=lambda candidate: candidate.objective)
 
 
 def _tree_schedules(request: Request, effort: Effort, deadline: float) -> Iterator[Solution]:
@@ -126,7 +127,7 @@ def _tree_schedules(request: Request, effort: Effort, deadline: float) -> Iterat
         chunks, steps = best.plan.collective.chunks, best.plan.steps + 1
         made = schedule_algorithm(best.plan, -(-request.size_bytes // chunks))
         took = Fraction(made.finish * made.tick_ps, _PS_PER_US)
-        yield Solution(made, Bound(Measure.TIME_US, took, floor))
+        yield Solution(made, took, Bound(Measure.TIME_US, floor, ()))
 
 
 def refine_chunks(
@@ -145,7 +146,7 @@ def refine_chunks(
     for chunks in FINE_CHUNK_COUNTS:
         seconds = deadline - time.perf_counter()
         many = chunks * request.topology.ranks
-        if best.bound.objective <= target_us or seconds <= 0 or many > _MAX_SENDS:
+        if best.objective <= target_us or seconds <= 0 or many > _MAX_SENDS:
             break
         options = tacos.Options(chunks=chunks, alpha="travels", improve=0.0)
         try:
@@ -153,9 +154,8 @@ def refine_chunks(
         except (TooLargeError, KeyboardInterrupt):
             break
         candidate = outcome.best if isinstance(outcome, Inconclusive) else outcome
-        if isinstance(candidate, Solution) and candidate.bound.objective < best.bound.objective:
-            assert packed.bound.lower_bound is not None
-            best = _with_bound(candidate, Fraction(packed.bound.lower_bound))
+        if isinstance(candidate, Solution) and candidate.objective < best.objective:
+            best = _with_bound(candidate, Fraction(packed.bound.value))
     return best
 
 
@@ -194,10 +194,10 @@ def plan_by_list_scheduling(
         candidate = outcome.best if isinstance(outcome, Inconclusive) else outcome
         ended = _stop_reason(outcome, effort) if isinstance(outcome, Inconclusive) else NOT_STOPPED
         if isinstance(candidate, Solution) and (
-            best is None or candidate.bound.objective < best.bound.objective
+            best is None or candidate.objective < best.objective
         ):
             best = _with_bound(candidate, floor)
-        if ended or (best is not None and best.bound.objective <= floor * (1 + Fraction(gap))):
+        if ended or (best is not None and best.objective <= floor * (1 + Fraction(gap))):
             break
     if ended or best is None:
         return Inconclusive(ended or NO_SCHEDULE, best)
@@ -216,4 +216,4 @@ def _stop_reason(outcome: Inconclusive, effort: Effort) -> StopReason:
 
 def _with_bound(result: Solution, floor: Fraction) -> Solution:
     """Return a schedule with the bound of any chunks instead of its own."""
-    return Solution(result.plan, Bound(Measure.TIME_US, result.bound.objective, floor))
+    return Solution(result.plan, result.objective, Bound(Measure.TIME_US, floor, ()))

@@ -9,12 +9,13 @@ from fractions import Fraction
 from math import inf
 
 from sccl.collectives import Dual, Spec, dual_of
-from sccl.core.outcome import Bound, Inconclusive, Measure, Outcome, Solution
+from sccl.core.bound import Bound, Measure
+from sccl.core.outcome import Inconclusive, Outcome, Solution
 from sccl.core.stop import INTERRUPTED, NOT_STOPPED, StopKind, StopReason
 from sccl.errors import ParameterError, TooLargeError, TopologyError
 from sccl.prove.bounds import completion_time_bound
 from sccl.solvers.effort import Effort
-from sccl.synth.common.contract import Notify, Request
+from sccl.synth.common.contract import Notify, Request, SearchProgress
 from sccl.synth.packing.by_time.allreduce_packing import is_tree_allreduce, pack_allreduce
 from sccl.synth.packing.by_time.fallback_equal_chunks import (
     NO_SCHEDULE,
@@ -52,14 +53,6 @@ trees of so many slots once takes so much effort."""
 
 _OVERLAP_EFFORT = 2.0
 """Effort for an allreduce that is not two phases."""
-
-
-@dataclass(frozen=True, slots=True)
-class BoundsNarrowed:
-    """No schedule takes less than one time, and one takes the other, microseconds."""
-
-    lower_bound_us: float
-    us: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +184,7 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
         notify(SearchInterrupted(len(half.builder.sends)))
     schedule = half.builder.schedule(topology, request.spec)
     attained = Fraction(schedule.finish * schedule.tick_ps, _PS_PER_US)
-    result = Solution(schedule, Bound(Measure.TIME_US, attained, floor))
+    result = Solution(schedule, attained, Bound(Measure.TIME_US, floor, ()))
     target_us = floor * (1 + Fraction(options.gap))
     if dual.phases > 1 and not ended and attained > target_us:
         result, ended = _improve_allreduce(request, result, options, effort, notify, deadline)
@@ -209,14 +202,14 @@ def _improve_allreduce(  # noqa: PLR0913, PLR0917 - a question, how well, how lo
     deadline: float,
 ) -> tuple[Solution, StopReason]:
     """Return the best of an allreduce of two phases and of others, and why it ended too soon."""
-    floor = Fraction(phases.bound.lower_bound or 0)
+    floor = phases.bound.value
     result, interrupted = phases, False
     if is_tree_allreduce(request.topology, request.spec):
         trees, interrupted = _pack_tree_pairs(
             request, phases, floor, options, effort, notify, deadline
         )
         result = trees or phases
-    if not interrupted and result.bound.objective > floor * (1 + Fraction(options.gap)):
+    if not interrupted and result.objective > floor * (1 + Fraction(options.gap)):
         result = improve_two_phases(request, result, effort, deadline)
     return result, INTERRUPTED if interrupted else NOT_STOPPED
 
@@ -233,16 +226,14 @@ def _plan_overlapping_allreduce(
         )
         if trees and interrupted:
             return Inconclusive(INTERRUPTED, trees)
-        if trees and trees.bound.objective <= floor * (1 + Fraction(options.gap)):
+        if trees and trees.objective <= floor * (1 + Fraction(options.gap)):
             return trees
     seconds = deadline - time.perf_counter()
     outcome = plan_overlapping(
         request, effort, min(_effort_units(effort), _OVERLAP_EFFORT), seconds
     )
     best = outcome.best if isinstance(outcome, Inconclusive) else outcome
-    if trees is None or (
-        isinstance(best, Solution) and best.bound.objective <= trees.bound.objective
-    ):
+    if trees is None or (isinstance(best, Solution) and best.objective <= trees.objective):
         return outcome
     return Inconclusive(outcome.reason, trees) if isinstance(outcome, Inconclusive) else trees
 
@@ -258,7 +249,7 @@ def _pack_tree_pairs(  # noqa: PLR0913, PLR0917 - independent inputs
 ) -> tuple[Solution | None, bool]:
 
     def on_progress(low: float, high: float) -> None:
-        notify(BoundsNarrowed(low, high))
+        notify(SearchProgress(high, low))
 
     return pack_allreduce(
         request, phases, floor, options.gap, _effort_units(effort), deadline, on_progress
@@ -361,7 +352,7 @@ def _plan_phase(  # noqa: PLR0913, PLR0917 - a question, how well, how long, and
         return half
 
     def on_progress(low: float, high: float) -> None:
-        notify(BoundsNarrowed(low, high))
+        notify(SearchProgress(high, low))
 
     units = _effort_units(effort)
     try:
