@@ -6,7 +6,7 @@ The terminal shows points, their proofs, and open candidates.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -25,8 +25,8 @@ from sccl.core.cost import Costs, fastest_by_size, format_bytes
 from sccl.core.files.disk import check_can_create
 from sccl.core.formatting import format_count
 from sccl.core.frontier import Frontier, Point
-from sccl.core.instance import Candidate
 from sccl.core.step_limit import StepLimit
+from sccl.core.stop import StopKind
 from sccl.tasks.outputs import output_head, question_digests
 from sccl.tasks.subject import CollectiveProblem
 from sccl.view.completeness import (
@@ -62,10 +62,10 @@ Plot = Annotated[
 ]
 
 _MAX_OPEN = 10
-_MISSING = {
-    "": "too large to write down",
-    "timeout": "not sought: time ran out, see --timeout",
-    "interrupted": "not sought: interrupted",
+_TOO_LARGE = "too large to write down"
+_NOT_SOUGHT = {
+    StopKind.TIMEOUT: "not sought: time ran out, see --timeout",
+    StopKind.INTERRUPTED: "not sought: interrupted",
 }
 
 
@@ -162,7 +162,7 @@ def write_outputs(
         print_json(start | frontier_to_plain(priced_frontier))
     else:
         print_frontier(out(), priced_frontier, outputs.subject.spec)
-    interrupted = priced_frontier.stop_reason == "interrupted"
+    interrupted = priced_frontier.is_interrupted
     if outputs.certificate and not interrupted:
         from sccl.cli.certify import write_and_report  # noqa: PLC0415 - few certify
 
@@ -210,19 +210,19 @@ def _print_sweep(console: Console, frontier: Frontier, spec: Spec) -> None:
     _print_bounds(console, frontier, spec)
     if frontier.points:
         console.print(_points_table(frontier.points))
-        __print_fastest(console, frontier)
+        _print_fastest(console, frontier)
     refuted = format_count(len(frontier.refuted), "candidate")
     by = _refuting_methods(frontier)
     console.print(
         f"{refuted} refuted{by}, {len(frontier.open)} open, {frontier.seconds:.1f} s. "
         f"Searched: {frontier.scope} (R <= S + {frontier.covered.k})"
     )
-    if frontier.stop_reason == "interrupted":
+    if frontier.is_interrupted:
         console.print("[yellow]Interrupted: these are partial results.[/]")
     elif frontier.is_complete:
         state = completeness(frontier.classes[0].within)
         console.print(f"[green]{state.head}:[/] {state.rest}.")
-    elif frontier.stop_reason == "max-steps":
+    elif frontier.stop_reason.kind is StopKind.MAX_STEPS:
         console.print("Not the end: more steps may give a smaller R/C (--max-steps).")
     _print_open(console, frontier)
 
@@ -264,13 +264,13 @@ def _points_table(points: tuple[Point, ...]) -> Table:
 def _print_limits(console: Console, frontier: Frontier, spec: Spec) -> None:
     _print_bounds(console, frontier, spec)
     console.print(_limits_table(frontier))
-    __print_fastest(console, frontier)
+    _print_fastest(console, frontier)
     console.print(f"{frontier.seconds:.1f} s. Searched: {frontier.scope}, any k, any C")
-    if frontier.stop_reason == "interrupted":
+    if frontier.is_interrupted:
         console.print("[yellow]Interrupted: these are partial results.[/]")
     elif frontier.is_complete:
         console.print("[green]Complete:[/] no other S gives a smaller R/C, with any k and any C.")
-    elif frontier.stop_reason == "max-steps":
+    elif frontier.stop_reason.kind is StopKind.MAX_STEPS:
         console.print("Not the end: more steps may give a smaller R/C (--max-steps).")
     _print_open(console, frontier)
 
@@ -304,7 +304,7 @@ def _limit_text(limit: StepLimit) -> str:
 def _attained_text(point: Point) -> str:
     a = point.algorithm
     if a is None:
-        return _MISSING[point.missing_reason]
+        return _missing_text(point)
     costs = f"C={a.collective.chunks} R={a.rounds}"
     return (
         costs if point.is_attained else f"none; near it {costs} (R/C {float(a.bandwidth_cost):.5g})"
@@ -326,7 +326,7 @@ def _print_classes(console: Console, frontier: Frontier, spec: Spec) -> None:
         console.print("proved: no algorithm of its class dominates the point")
         if frontier.any_class_limits:
             console.print(ABOVE_ALL_TEXT, soft_wrap=True)
-        __print_fastest(console, frontier)
+        _print_fastest(console, frontier)
     for part in frontier.classes:
         console.print(class_summary(part), markup=False)
     if text := unswept_text(frontier.skipped):
@@ -336,7 +336,7 @@ def _print_classes(console: Console, frontier: Frontier, spec: Spec) -> None:
         refuted = format_count(sum(len(half.refuted) for half in frontier.halves), "candidate")
         seconds = f"{refuted} of halves refuted, {len(frontier.open)} open, {seconds}"
     console.print(seconds)
-    if frontier.stop_reason == "interrupted":
+    if frontier.is_interrupted:
         console.print("[yellow]Interrupted: these are partial results.[/]")
     _print_open(console, frontier)
 
@@ -370,11 +370,16 @@ def _state_text(point: Point, frontier: Frontier) -> str:
     return point.state_text
 
 
+def _missing_text(point: Point) -> str:
+    """Return why a point has no algorithm."""
+    return _NOT_SOUGHT.get(point.missing_reason.kind, _TOO_LARGE)
+
+
 def _cost_text(point: Point) -> str:
     """Return R/C. For a limit that is not attained also the nearest attained value."""
     if point.is_attained:
         return str(point.cost)
-    near = _MISSING[point.missing_reason]
+    near = _missing_text(point)
     if point.chunks is not None:
         near = f"near it {float(point.candidate.cost):.5g}"
     return f"{float(point.cost):.5g} ({near})"
@@ -389,19 +394,30 @@ def _seconds_text(point: Point) -> str:
 
 def _file_text(point: Point) -> str:
     if point.is_attained and point.algorithm is None:
-        return _MISSING[""]
+        return _TOO_LARGE
     return escape(single_line(point.file)) if point.file else "-"
 
 
-def __print_fastest(console: Console, frontier: Frontier) -> None:
-    """Print which points' algorithms are the fastest at which sizes, after a word on the store."""
+def _print_fastest(console: Console, frontier: Frontier) -> None:
+    """Print which points' algorithms are the fastest at which sizes, after a note on the store."""
     if any(point.from_store for point in frontier.points):
         console.print("* seconds of the first run; from the store (--no-store solves it again)")
     candidates = [(name, p.candidate) for name, p in frontier.non_dominated if p.chunks is not None]
-    if candidates:
-        assert frontier.costs is not None
-        names = [name for name, _ in candidates] if frontier.is_multiclass else ()
-        _print_fastest(console, frontier.costs, [each for _, each in candidates], names)
+    if not candidates:
+        return
+    costs = frontier.costs
+    assert costs is not None
+    console.print(
+        f"Fastest by buffer size (alpha {costs.alpha_us:g} us per step, {costs.gb_per_s:g} GB/s "
+        "per lane; buffer = C chunks):"
+    )
+    if costs.note:
+        console.print(f"  {costs.note}", soft_wrap=True)
+    for won in fastest_by_size([(each.steps, each.cost) for _, each in candidates], costs):
+        until = "and more" if won.to_bytes is None else f"to {format_bytes(won.to_bytes)}"
+        name, candidate = candidates[won.index]
+        which = f"{candidate}, {name}" if frontier.is_multiclass else str(candidate)
+        console.print(f"  {format_bytes(won.from_bytes)} {until}: {which}")
 
 
 def _print_open(console: Console, frontier: Frontier) -> None:
@@ -422,27 +438,3 @@ def _print_open(console: Console, frontier: Frontier) -> None:
         )
     if any(point.algorithm and not point.file for point in frontier.points):
         console.print("Algorithms were not kept: add --out DIR to write them.")
-
-
-def _print_fastest(
-    console: Console,
-    costs: Costs,
-    candidates: Sequence[Candidate],
-    classes: Sequence[str] = (),
-) -> None:
-    """Print at which buffer sizes which candidate's algorithm is the fastest.
-
-    Args:
-        classes: the class of each, where there are several.
-    """
-    console.print(
-        f"Fastest by buffer size (alpha {costs.alpha_us:g} us per step, {costs.gb_per_s:g} GB/s "
-        "per lane; buffer = C chunks):"
-    )
-    if costs.note:
-        console.print(f"  {costs.note}", soft_wrap=True)
-    for won in fastest_by_size([(each.steps, each.cost) for each in candidates], costs):
-        until = "and more" if won.to_bytes is None else f"to {format_bytes(won.to_bytes)}"
-        which = str(candidates[won.index])
-        which += f", {classes[won.index]}" if classes else ""
-        console.print(f"  {format_bytes(won.from_bytes)} {until}: {which}")

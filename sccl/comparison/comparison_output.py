@@ -100,7 +100,7 @@ def compare_output(
         seed=contest.seed,
         sizes=tuple(_size_part(comparison, size, kept) for size in comparison.sizes),
         systems=tuple(_system_part(comparison, system) for system in comparison.systems),
-        ended=comparison.end_reason,
+        ended=str(comparison.end_reason),
         plot=str(plot) if plot else None,
         tuner=tuner,
     )

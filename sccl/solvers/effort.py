@@ -13,12 +13,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from sccl.core.stop import StopKind, StopReason
 from sccl.errors import ParameterError, ToolError
 
 MAX_TIMEOUT_S = 10_000_000
-
-TIMEOUT_REASON = "timeout"
-"""With which the reason of an Unknown begins whose time ran out, and no other's."""
 
 UNIT_S = 2.0
 """Approximate seconds of a unit of effort (one to five), to convert time limits of users."""
@@ -57,14 +55,19 @@ class Effort:
         return math.inf if self.timeout_s is None else self.timeout_s
 
     @property
-    def timeout_reason(self) -> str:
-        """Return the reason of an Unknown whose time ran out."""
-        return f"{TIMEOUT_REASON} after {self.timeout_s:g} s"
+    def timeout_reason(self) -> StopReason:
+        """Return the reason of a search whose time ran out."""
+        return StopReason(StopKind.TIMEOUT, f"timeout after {self.timeout_s:g} s")
 
     @property
-    def exhausted_reason(self) -> str:
-        """Return the reason of an Unknown whose units are spent."""
-        return f"no schedule within a budget of {self.units:g}"
+    def exhausted_reason(self) -> StopReason:
+        """Return the reason of a search whose units are spent."""
+        return budget_reason(self.units or 0.0)
+
+
+def budget_reason(units: float) -> StopReason:
+    """Return the reason of a search whose units are spent, without a schedule."""
+    return StopReason(StopKind.BUDGET, f"no schedule within a budget of {units:g}")
 
 
 class EffortMeter:

@@ -21,6 +21,7 @@ from sccl.core.files.shapes import Count, FileText, FractionText, Part, Seconds
 from sccl.core.frontier import Point
 from sccl.core.ids import Edge
 from sccl.core.instance import SweepRange
+from sccl.core.stop import INTERRUPTED, NOT_STOPPED
 from sccl.core.topology import Topology
 from sccl.errors import InputError, ParameterError, TopologyError
 from sccl.synth.common.settings import Settings
@@ -220,7 +221,7 @@ def analyze_robustness(
         topology=machine.name,
         collective=subject.spec.name,
         cases=(intact, *sorted(cases, key=_severity)),
-        ended="interrupted" if stopped else "",
+        ended=str(INTERRUPTED if stopped else NOT_STOPPED),
     )
 
 
@@ -294,7 +295,7 @@ def _solve_case(
     time_per_byte = _time_per_byte(subject, part)
     if best and time_per_byte is not None:
         part = msgspec.structs.replace(part, slowdown=float(time_per_byte / best))
-    return part, frontier.stop_reason == "interrupted"
+    return part, frontier.is_interrupted
 
 
 def _time_per_byte(subject: CollectiveProblem, case: SurvivedPart) -> Fraction | None:

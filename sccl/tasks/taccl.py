@@ -18,6 +18,7 @@ from sccl.core.files.shapes import Count, FileText, Part, Seconds
 from sccl.core.files.sketch_shapes import SketchWire
 from sccl.core.files.sketches import load_sketch, sketch_to_wire
 from sccl.core.outcome import Outcome, Solution
+from sccl.core.stop import StopReason
 from sccl.solvers.effort import Effort
 from sccl.synth.common import registry
 from sccl.synth.common.contract import Options, Request, SearchProgress
@@ -186,7 +187,7 @@ def taccl_output(  # noqa: PLR0913 - independent fields
     *,
     sketch: str,
     seed: int,
-    ended: str,
+    ended: StopReason,
     file: Path | None,
     sketch_file: Path | None,
 ) -> TacclOutput:
@@ -208,7 +209,7 @@ def taccl_output(  # noqa: PLR0913 - independent fields
         sends=plan.num_sends,
         seconds=round(by.seconds, 3),
         seed=seed,
-        ended=ended,
+        ended=str(ended),
         file=str(file) if file else None,
         sketch_file=str(sketch_file) if sketch_file else None,
     )

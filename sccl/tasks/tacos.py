@@ -20,6 +20,7 @@ from sccl.core.files.shapes import Count, FileText, Seconds
 from sccl.core.outcome import Outcome, Solution
 from sccl.core.progress import ProgressCallback
 from sccl.core.sketch import Sketch
+from sccl.core.stop import StopReason
 from sccl.solvers.effort import Effort
 from sccl.synth.common import registry
 from sccl.synth.common.contract import Options, Request, VerificationProgress
@@ -138,7 +139,7 @@ def tacos_output(  # noqa: PLR0913 - independent fields
     *,
     seconds: float,
     seed: int,
-    ended: str,
+    ended: StopReason,
     file: Path | None,
     again: str,
     recorded: bool,
@@ -161,7 +162,7 @@ def tacos_output(  # noqa: PLR0913 - independent fields
         sends=plan.num_sends,
         seconds=round(seconds, 3),
         seed=seed,
-        ended=ended,
+        ended=str(ended),
         recorded=recorded,
         again=again,
         file=str(file) if file else None,

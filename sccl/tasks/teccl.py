@@ -18,6 +18,7 @@ from sccl.core.clock import AlphaText
 from sccl.core.files.shapes import Count, FileText, Part, Seconds
 from sccl.core.outcome import Outcome, Solution
 from sccl.core.sketch import Sketch
+from sccl.core.stop import StopReason
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
 from sccl.solvers.effort import Effort
@@ -258,7 +259,7 @@ def teccl_output(  # noqa: PLR0913 - independent fields
     model: Model,
     switch: Switching,
     seed: int,
-    ended: str,
+    ended: StopReason,
     file: Path | None,
     priorities: tuple[int, ...] = (),
     bandwidth: Path | None = None,
@@ -297,7 +298,7 @@ def teccl_output(  # noqa: PLR0913 - independent fields
         sends=plan.num_sends,
         seconds=round(by.seconds, 3),
         seed=seed,
-        ended=ended,
+        ended=str(ended),
         bandwidth=str(bandwidth) if bandwidth else None,
         sketch=None if sketch is None else sketch.name,
         file=str(file) if file else None,

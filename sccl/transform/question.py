@@ -13,6 +13,7 @@ from sccl.collectives import Dual, Spec, dual_of
 from sccl.core.answer import Answer, Sat, Unknown, Unsat
 from sccl.core.collective import Collective
 from sccl.core.instance import Instance, check_steps_and_rounds
+from sccl.core.stop import StopKind, StopReason
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology
 from sccl.errors import CollectiveError, ParameterError, TooLargeError
@@ -127,4 +128,4 @@ def solve_question(question: Question, solve: InstanceSolver) -> Answer:
         return replace(answer, algorithm=recovered, seconds=seconds)
     except TooLargeError as error:
         why = f"its dual has an algorithm, which is too large to turn round: {error}"
-        return Unknown(why, answer.solver, seconds)
+        return Unknown(StopReason(StopKind.TOO_LARGE, why), answer.solver, seconds)

@@ -81,7 +81,7 @@ def class_state(part: ClassFrontier) -> Completeness:
 
 def frontier_state(frontier: Frontier) -> Completeness:
     """Return how far a frontier of one class is known."""
-    if frontier.stop_reason == "interrupted":
+    if frontier.is_interrupted:
         return _INTERRUPTED
     if frontier.is_complete:
         return completeness(frontier.classes[0].within)
@@ -140,7 +140,7 @@ def origin_notes(frontier: Frontier) -> list[str]:
 
 def frontier_summary(frontier: Frontier) -> str:
     """Describe the completeness of a frontier in a sentence, one for each of several families."""
-    if frontier.stop_reason == "interrupted" or not frontier.is_multiclass:
+    if frontier.is_interrupted or not frontier.is_multiclass:
         return str(frontier_state(frontier))
     words = (f"{c.name.capitalize()}: {class_state(c).head.lower()}." for c in frontier.classes)
     unswept = unswept_text(frontier.skipped)

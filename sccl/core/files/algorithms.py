@@ -26,6 +26,7 @@ from sccl.core.files.shapes import (
 )
 from sccl.core.files.topologies import topology_from_wire, topology_to_wire
 from sccl.core.instance import Instance
+from sccl.core.stop import StopReason
 from sccl.core.symmetric import AnyAlgorithm, SymmetricAlgorithm, Symmetry
 from sccl.core.topology import Topology
 from sccl.errors import FormatError
@@ -169,7 +170,7 @@ def answer_to_wire(answer: Answer) -> AnswerWire:
         case Unsat(evidence):
             reason = evidence
         case Unknown(why):
-            reason = why
+            reason = str(why)
     return AnswerWire(
         answer=verdict(answer),
         solver=describe_solver(answer),
@@ -193,7 +194,7 @@ def answer_from_wire(wire: AnswerWire, where: str) -> Answer:
         return Unsat(wire.reason, wire.solver, wire.seconds, origin=Origin(wire.origin))
     if wire.answer == "unknown":
         best = cost_from_text(wire.best) if wire.best else None
-        return Unknown(wire.reason, wire.solver, wire.seconds, best=best)
+        return Unknown(StopReason.parse(wire.reason), wire.solver, wire.seconds, best=best)
     name = "algorithm" if wire.symmetric is None else "symmetric"
     algorithm = wire.algorithm if wire.symmetric is None else wire.symmetric
     if algorithm is None:

@@ -42,6 +42,7 @@ from sccl.core.frontier import (
     SkippedClass,
 )
 from sccl.core.instance import Candidate, SweepRange
+from sccl.core.stop import StopReason
 from sccl.errors import FormatError, ParameterError
 
 _EMPTY_CERTIFICATE = {
@@ -91,7 +92,7 @@ def _frontier_to_wire(frontier: Frontier) -> FrontierWire:
         bounds=bounds_to_wire(f.bounds),
         complete=f.is_complete,
         every_k=UNSET if of_limits and not f.is_multiclass else f.covers_all_k,
-        stopped=f.stop_reason,
+        stopped=str(f.stop_reason),
         seconds=seconds_to_wire(f.seconds),
         points=tuple(
             point_to_wire(p, of_limits=of_limits, among=name, above=f.gap_to_any_class(p))
@@ -121,7 +122,7 @@ def _candidates_to_wire(frontier: Frontier) -> dict[str, Any]:
 
 
 def _unswept_to_wire(frontier: Frontier) -> tuple[UnsweptWire, ...]:
-    return tuple(UnsweptWire(name=entry.name, why=entry.reason) for entry in frontier.skipped)
+    return tuple(UnsweptWire(name=entry.name, why=str(entry.reason)) for entry in frontier.skipped)
 
 
 def _class_to_wire(part: ClassFrontier, frontier: Frontier) -> ClassWire:
@@ -229,7 +230,7 @@ def _frontier_from_wire(wire: QuestionFrontierWire, classes: tuple[ClassFrontier
         open=tuple(
             OpenCandidate(
                 candidate_from_wire(c),
-                c.reason or "",
+                StopReason.parse(c.reason or ""),
                 origin_from_text(c.origin) if c.origin else None,
             )
             for c in wire.open or ()
@@ -244,9 +245,11 @@ def _frontier_from_wire(wire: QuestionFrontierWire, classes: tuple[ClassFrontier
             )
             for c in wire.unsat or ()
         ),
-        skipped=tuple(SkippedClass(entry.name, entry.why) for entry in wire.unswept or ()),
+        skipped=tuple(
+            SkippedClass(entry.name, StopReason.parse(entry.why)) for entry in wire.unswept or ()
+        ),
         any_class_limits=limits_from_wire(wire.every or ()),
-        stop_reason=wire.stopped,
+        stop_reason=StopReason.parse(wire.stopped),
         seconds=seconds_from_wire(wire.seconds),
     )
 
@@ -334,7 +337,7 @@ def open_to_wire(row: OpenCandidate) -> CandidateWire:
         steps=c.steps,
         rounds=c.rounds,
         bandwidth_cost=str(c.cost),
-        reason=row.reason,
+        reason=str(row.reason),
         origin=UNSET if row.origin is None else row.origin.value,
     )
 

@@ -17,6 +17,7 @@ from sccl.core.algorithm import Algorithm, Send
 from sccl.core.answer import Sat, Unknown
 from sccl.core.collective import Collective
 from sccl.core.instance import Instance
+from sccl.core.stop import StopKind, StopReason
 from sccl.core.symmetric import AnyAlgorithm, Group, SymmetricAlgorithm, Symmetry
 from sccl.core.topology import Topology
 from sccl.judge import require_valid
@@ -171,7 +172,7 @@ def answer(instance: Instance, among: Sequence[Group]) -> Sat | Unknown | None:
     why = (
         f"without search R/C {best} is known for this number of steps, and a search would take long"
     )
-    return Unknown(why, NAME, seconds, best=best)
+    return Unknown(StopReason(StopKind.OTHER, why), NAME, seconds, best=best)
 
 
 def construct_algorithm(

@@ -20,6 +20,7 @@ from sccl.core.files.algorithms import answer_to_wire, instance_from_wire
 from sccl.core.files.json_text import parse
 from sccl.core.files.shapes import InstanceWire
 from sccl.core.instance import Instance
+from sccl.core.stop import StopKind, StopReason
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError, SolverError
 from sccl.solvers.effort import Effort
@@ -77,7 +78,8 @@ def answer_json(config: QueryConfig, text: str) -> str:
     try:
         result = answer_instance(config, instance)
     except SolverError as error:
-        result = Unknown(f"the solver broke: {error}", config.solver, 0.0)
+        reason = StopReason(StopKind.SOLVER_FAILED, f"the solver broke: {error}")
+        result = Unknown(reason, config.solver, 0.0)
     return msgspec.json.encode(answer_to_wire(result)).decode()
 
 
@@ -270,7 +272,8 @@ def _solve_few_chunks(config: QueryConfig, instance: Instance) -> Answer:
     if size > _MAX_SIZE:
         groups = candidate_groups(instance.topology, instance.collective, config.symmetry)
         if size > _MAX_SYMMETRIC_SIZE or not groups:
-            return Unknown("too large to ask for", config.solver, 0.0)
+            reason = StopReason(StopKind.TOO_LARGE, "too large to ask for")
+            return Unknown(reason, config.solver, 0.0)
         little = replace(config.effort, units=min(_SYMMETRIC_UNITS, units))
         return solve.solve_symmetric(instance, groups, little)
     if config.solver != solve.DEFAULT_SOLVER:

@@ -24,6 +24,7 @@ from sccl.core.outcome import (
     SolverRefutation,
 )
 from sccl.core.step_limit import StepLimit
+from sccl.core.stop import StopKind, StopReason
 from sccl.errors import ParameterError
 from sccl.prove.bounds.lower_bounds import lower_bounds, require_reachable
 from sccl.solvers.effort import Effort
@@ -55,14 +56,15 @@ def find_fastest(request: Request, options: Options, effort: Effort, notify: Not
         notify=notify,
     )
     best = _fastest_point(request, frontier)
-    if frontier.stop_reason == "interrupted":
+    if frontier.is_interrupted:
         if best is None:
             raise KeyboardInterrupt
-        return Inconclusive("interrupted", best)
+        return Inconclusive(frontier.stop_reason, best)
     if best is not None:
         return best
-    why = frontier.open[0].reason if frontier.open else "no algorithm in the range that was swept"
-    return Inconclusive(why)
+    if frontier.open:
+        return Inconclusive(frontier.open[0].reason)
+    return Inconclusive(StopReason(StopKind.OTHER, "no algorithm in the range that was swept"))
 
 
 def solve_candidate(request: Request, options: Options, effort: Effort) -> Outcome:

@@ -17,6 +17,7 @@ from sccl.core.cost import Costs
 from sccl.core.frontier import ClassFrontier, Frontier, Point
 from sccl.core.instance import Candidate, Instance, SweepRange
 from sccl.core.step_limit import StepLimit
+from sccl.core.stop import StopKind, StopReason
 from sccl.core.sweep_events import (
     BoundsComputed,
     LimitComputed,
@@ -151,7 +152,8 @@ class _SweepOracle:
         try:
             return solve_question(question, self.solve)
         except SolverError as error:  # it decides nothing and ends nothing
-            return Unknown(f"the solver broke: {error}", self.solver, 0.0)
+            reason = StopReason(StopKind.SOLVER_FAILED, f"the solver broke: {error}")
+            return Unknown(reason, self.solver, 0.0)
 
     def _refute_by_packing(self, question: Question, limit: StepLimit | None) -> Unsat | None:
         """Return that packing bounds refute a candidate for all its round vectors, if they do.
@@ -227,7 +229,7 @@ def _make_frontier(
 ) -> Frontier:
     """Return the frontier of a search that ended."""
     space, oracle = search.space, points.oracle
-    complete = search.stop_reason == "bandwidth-bound" and not search.open
+    complete = search.stop_reason.kind is StopKind.BANDWIDTH_BOUND and not search.open
     part = ClassFrontier(
         "",
         scope_text(space.covered, space.dual.scope),

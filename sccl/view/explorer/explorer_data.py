@@ -286,7 +286,9 @@ def _frontier_data(
         "refuted": _candidate_rows(
             (x.candidate, x.evidence_text) for item in frontiers for x in item.refuted
         ),
-        "open": _candidate_rows((x.candidate, x.reason) for item in frontiers for x in item.open),
+        "open": _candidate_rows(
+            (x.candidate, str(x.reason)) for item in frontiers for x in item.open
+        ),
         "class": "" if classes else _claim_class(shown, members, said),
         "summary": " ".join(dict.fromkeys(map(frontier_summary, frontiers))),
     }

@@ -129,7 +129,7 @@ def answer_reason(answer: Answer) -> str:
                 return f"{evidence} (on the word of {answer.origin.description}, not verified here)"
             return evidence
         case Unknown(reason):
-            return reason
+            return str(reason)
 
 
 def answer_solver(answer: Answer) -> str:

@@ -184,7 +184,7 @@ def test_interrupt_keeps_phases(monkeypatch: pytest.MonkeyPatch) -> None:
         FLUID, asked("ring:4", 100_000), FLUID.Options(gap=0), Effort(units=0.1)
     )
     assert isinstance(outcome, Inconclusive)
-    assert outcome.reason == "interrupted"
+    assert str(outcome.reason) == "interrupted"
     assert isinstance(outcome.best, Solution)
 
 

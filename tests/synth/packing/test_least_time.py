@@ -604,7 +604,7 @@ def test_interrupt_keeps_the_best_by_then(monkeypatch: pytest.MonkeyPatch) -> No
         notify=told.append,
     )
     assert isinstance(outcome, Inconclusive)
-    assert outcome.reason == "interrupted"
+    assert str(outcome.reason) == "interrupted"
     assert outcome.best is not None
     last = told[-1]
     assert isinstance(last, SearchInterrupted)  # before it is judged, which may take seconds
