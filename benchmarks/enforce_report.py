@@ -97,10 +97,10 @@ def _overhead(results: Sequence[OverheadResult]) -> dict[str, float | str]:
 
 def tables(results: Sequence[Result]) -> list[Table]:
     """Return the tables of jobs and of single calls that have rows."""
-    jobs = Table("Job", "Way", "Channels", "Search", title="Jobs in the lab")
+    jobs = Table("Job", "Mode", "Channels", "Search", title="Jobs in the lab")
     for name in ("Claimed, ms", "Period, ms", "Off", "Processor, ms", "Load"):
         jobs.add_column(name, justify="right")
-    calls = Table("Channels", "Calls of", title="Calls alone: allreduces, 16 under way")
+    calls = Table("Channels", "Calls of", title="Calls alone: allreduces, 16 at a time")
     sizes: dict[tuple[str, int], dict[str, OverheadResult]] = {}
     for result in results:
         if isinstance(result, OverheadResult):
@@ -162,12 +162,12 @@ def charts(results: Rows) -> list[ChartType]:
     if claims:
         pictures.append(
             measured_chart(claims, "claimed", "off", "series", joined=False,
-                           title="Periods beside what plans claim",
-                           x_title="Claimed (ms)", y_title="Above it (%)")
+                           title="Measured period compared with the plan's",
+                           x_title="Period of the plan (ms)", y_title="Measured: longer by (%)")
         )  # fmt: skip
     for r in results:
         if "versions" in r:
-            series = ["one plan", "another"]
+            series = ["first plan", "second plan"]
             steps = [
                 {"step": k, "ms": ms, "series": series[version % 2]}
                 for k, (ms, version) in enumerate(
@@ -176,7 +176,7 @@ def charts(results: Rows) -> list[ChartType]:
             ]
             pictures.append(
                 measured_chart(steps, "step", "ms", "series", joined=False,
-                               title=f"Steps of {r['job']} over {r['switches']} switches",
+                               title=f"Steps of {r['job']}: {r['switches']} changes of plan",
                                x_title="Step", y_title="Period (ms)")
             )  # fmt: skip
     calls = [r for r in results if "size_bytes" in r]
@@ -189,9 +189,9 @@ def charts(results: Rows) -> list[ChartType]:
             ]
             rate = part.removeprefix("overhead")
             pictures.append(
-                measured_chart(rows, "bytes", "us", "series", title=f"{title} of an allreduce{rate}"
-                               ", 16 under way", x_title="Bytes", y_title="\u00b5s", x_bytes=True,
-                               log_y=True)
+                measured_chart(rows, "bytes", "us", "series",
+                               title=f"{title} of an allreduce{rate}, 16 at a time",
+                               x_title="Bytes", y_title="Time (\u00b5s)", x_bytes=True, log_y=True)
             )  # fmt: skip
     if not pictures:
         raise ParameterError("there is nothing to draw: no result is of a job, or of calls alone")

@@ -125,10 +125,10 @@ def _table(results: Results) -> list[ChartType]:
             {"series": solver, "solved": n, "seconds": s} for n, s in enumerate(solved, start=1)
         ]
     where = results[0]["job"]["topology"]
-    title = f"The paper's rows on {where}: answered within a time"
+    title = f"The paper's rows on {where}, the fastest first"
     return [
         measured_chart(rows, "solved", "seconds", "series", title=title,
-                       x_title="Rows answered", y_title="Seconds of a row", log_y=True)
+                       x_title="Rows solved", y_title="Seconds per row", log_y=True)
     ]  # fmt: skip
 
 
@@ -144,7 +144,7 @@ def _collectives(results: Results) -> list[ChartType]:
                 for size in r["sizes"]
             ]  # fmt: skip
     return [
-        measured_chart(rows, "bytes", "us", "series", title=f"{ranks} ranks beside {mpi}",
+        measured_chart(rows, "bytes", "us", "series", title=f"{ranks} ranks: sccl and {mpi}",
                        x_title="Block (bytes)", y_title="Time of a call (\u00b5s)",
                        x_bytes=True, log_y=True)
         for (mpi, ranks), rows in groups.items()
@@ -175,7 +175,7 @@ def _least_times(results: Results) -> list[ChartType]:
         )
     return [
         measured_chart(rows, "bytes", "above", "series", title=title,
-                       x_title="Output of a rank (bytes)", y_title="% above the least time",
+                       x_title="Output of a rank (bytes)", y_title="Gap to the lower bound (%)",
                        x_bytes=True)
         for title, rows in groups.items()
     ]  # fmt: skip

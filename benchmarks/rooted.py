@@ -13,7 +13,7 @@ from fractions import Fraction
 
 from sccl.collectives import named_spec
 from sccl.errors import SolverError, TooLargeError
-from sccl.prove.bounds import lower_bounds
+from sccl.prove.bounds.lower_bounds import lower_bounds
 from sccl.prove.bounds.timed_cuts import timed_bound
 from sccl.solvers import lp
 from sccl.synth.packing.by_steps.limits_by_steps import step_limit
@@ -97,7 +97,7 @@ def run(specs: Sequence[RootedSpec]) -> Iterator[RootedResult]:
         steps = bounds.steps + spec.more
         timed_bound.cache_clear()
         begin = time.perf_counter()
-        bound = timed_bound(topology, unit, steps)
+        relaxation = timed_bound(topology, unit, steps)
         middle = time.perf_counter()
         limit = step_limit(topology, collective, steps, bounds).limit
         end = time.perf_counter()
@@ -111,8 +111,8 @@ def run(specs: Sequence[RootedSpec]) -> Iterator[RootedResult]:
             except (SolverError, TooLargeError):
                 packed = None
         packing_end = time.perf_counter()
-        assert bound is not None
-        value = max(bound.value, bounds.bandwidth)
+        assert relaxation is not None
+        value = max(relaxation.bound.value, bounds.bandwidth)
         times = (middle - begin, end - begin, packing_end - end)
         yield RootedResult(
             spec,

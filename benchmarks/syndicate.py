@@ -163,7 +163,7 @@ SEARCHES: dict[str, Callable[[StepProblem, int], StepPlan]] = {
     "first in, first out": lambda problem, _: build_fifo_plan(problem),
     "published": lambda problem, seed: search_by_markov_chain(problem, PROPOSALS, seed),
     "serial": lambda problem, seed: search_by_annealing(
-        problem, PROPOSALS, seed, finish_lower_bound(problem).ticks
+        problem, PROPOSALS, seed, finish_lower_bound(problem).value
     ),
     "joint": lambda problem, seed: search_step_plan(problem, PROPOSALS, seed).plan,
 }
@@ -205,7 +205,7 @@ def _bank(count: int) -> Iterator[SyndicateResult]:
         seconds += elapsed
         problems.append((problem, best, seed))
     yield SyndicateResult("bank", "exact", count, 1.0, 0.0, 0.0, seconds / count)
-    met = sum(finish_lower_bound(problem).ticks == best for problem, best, _ in problems)
+    met = sum(finish_lower_bound(problem).value == best for problem, best, _ in problems)
     for name in SEARCHES:
         result = _over(name, "bank", problems)
         note = f"bounds are met by {met} optima" if name == "serial" else ""

@@ -129,10 +129,10 @@ def _compare_complements(job: str, seconds: float) -> Iterator[JobResult]:
 
         for rule in RULE_POLICIES:
             POLICIES[rule].run(problem, PolicyEffort(0.0, 0), on_plan)
-        search_cyclic_plans(problem, seconds, 0, bound.ticks, on_plan)
+        search_cyclic_plans(problem, seconds, 0, bound.value, on_plan)
         search = "complements, too" if complementary else "no complements"
         yield JobResult(
-            *("beside", job, search, 2, best[0] / 1000, bound.ticks / 1000, bound.binds),
+            *("beside", job, search, 2, best[0] / 1000, bound.value / 1000, bound.proof.kind),
             *(0.0, time.process_time() - begin),
         )
 
@@ -150,26 +150,26 @@ def _job(part: str, name: str, workload: Workload, seconds: float) -> Iterator[J
     def result(search: str, period: int, elapsed: float) -> JobResult:
         idle = max(0.0, 1 - stream / (period / 1000)) if period else 0.0
         return JobResult(
-            *(part, name, search, count, period / 1000, bound.ticks / 1000, bound.binds),
+            *(part, name, search, count, period / 1000, bound.value / 1000, bound.proof.kind),
             *(idle, elapsed),
         )
 
-    yield result("options and bound", bound.ticks, time.process_time() - begin)
+    yield result("options and bound", bound.value, time.process_time() - begin)
     for search in (*POLICIES, OURS):
         best: list[int] = []
 
         def on_plan(plan: CyclicPlan, state: SteadyState, best: list[int] = best) -> None:
             assert not find_cyclic_plan_fault(problem, plan)
-            assert find_steady_state(problem, plan).period == state.period >= bound.ticks
+            assert find_steady_state(problem, plan).period == state.period >= bound.value
             best[:] = [min([state.period, *best])]
 
         begin = time.process_time()
         if search == OURS:
             for rule in RULE_POLICIES:
                 POLICIES[rule].run(problem, PolicyEffort(0.0, 0), on_plan)
-            search_cyclic_plans(problem, seconds, 0, bound.ticks, on_plan)
+            search_cyclic_plans(problem, seconds, 0, bound.value, on_plan)
         else:
-            POLICIES[search].run(problem, PolicyEffort(seconds, 0, bound.ticks), on_plan)
+            POLICIES[search].run(problem, PolicyEffort(seconds, 0, bound.value), on_plan)
         yield result(search, best[0], time.process_time() - begin)
 
 

@@ -129,7 +129,7 @@ class Systems:
     @cached_property
     def bound(self) -> int:
         """Return the lower bound on the period, in nanoseconds."""
-        return period_lower_bound(self.free.problem).ticks
+        return period_lower_bound(self.free.problem).value
 
     def plans(self) -> Iterator[tuple[str, TrainingPlan]]:
         """Yield the plan of each system.

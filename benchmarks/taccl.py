@@ -30,7 +30,7 @@ from sccl.core.sketch import Hyperedge, HyperedgePolicy, RelayPattern, RelayRule
 from sccl.core.topology import Topology
 from sccl.errors import InputError
 from sccl.sim import Messages, concatenate, simulate
-from sccl.sim.extra_chunks import NO_EXTRA_CHUNKS
+from sccl.sim.messages import NO_EXTRA_CHUNKS
 from sccl.solvers.effort import Effort
 from sccl.synth.common import registry
 from sccl.synth.common.contract import Request
@@ -260,7 +260,7 @@ def _plan_case(case: TacclCase, units: float) -> TacclResult:
     change = "" if case.planned_bytes else case.change
     planned = replace(case, size_bytes=planned_size, planned_bytes=0, instances=0, change=change)
     request, solution, seconds, last = _solve(planned, units)
-    finish, lower = float(solution.bound.objective), float(solution.bound.lower_bound or 0)
+    finish, lower = float(solution.objective), float(solution.bound.value)
     if case.planned_bytes:  # the bound belongs to the planned size
         assert isinstance(solution.plan, Schedule)
         finish, lower = _simulate_at_size(case, solution.plan), 0.0

@@ -314,7 +314,7 @@ def _compare_with_rings(row: Published, request: Request) -> LeastTimeResult:
     options = teccl.Options(chunks=CHUNKS[-1])
     solution = _best(registry.plan(teccl, request, options, Effort(units=SMOKE_UNITS)))
     seconds = round(time.perf_counter() - began, 3)
-    attained, lower = float(solution.bound.objective), float(solution.bound.lower_bound or 0)
+    attained, lower = float(solution.objective), float(solution.bound.value)
     return LeastTimeResult(
         row.topology,
         row.collective,
@@ -338,10 +338,10 @@ def _solve_equal_chunks(request: Request, published_us: float | None, *, smoke: 
         effort = Effort(units=SMOKE_UNITS if smoke else EQUAL_UNITS)
         solution = _best(registry.plan(teccl, request, teccl.Options(chunks=chunks), effort))
         seconds += time.perf_counter() - began
-        finish = float(solution.bound.objective)
+        finish = float(solution.objective)
         if published_us is None or finish <= published_us:
             break
-    return Attained(finish, float(solution.bound.lower_bound or 0), chunks, round(seconds, 3))
+    return Attained(finish, float(solution.bound.value), chunks, round(seconds, 3))
 
 
 def _solve_any_chunks(request: Request, *, smoke: bool) -> Attained | None:
@@ -353,7 +353,7 @@ def _solve_any_chunks(request: Request, *, smoke: bool) -> Attained | None:
     except InputError:
         return None
     seconds = round(time.perf_counter() - began, 3)
-    attained, lower = float(solution.bound.objective), float(solution.bound.lower_bound or 0)
+    attained, lower = float(solution.objective), float(solution.bound.value)
     return Attained(attained, lower, solution.plan.collective.chunks, seconds)
 
 

@@ -41,7 +41,7 @@ def scale_charts(results: Rows) -> list[ChartType]:
         if r["case"]["series"]
     ]
     kinds = (
-        ("user_seconds", "NDv2 chassis: time of the whole process", "CPU seconds"),
+        ("user_seconds", "NDv2 nodes: CPU time of the whole process", "CPU seconds"),
         ("memory_mb", "Memory", "MB"),
     )
     return [
@@ -65,9 +65,9 @@ def _figure_10(results: Rows) -> list[ChartType]:
         series = f"{r['case']['collective']} {r['case']['topology'].removeprefix('teccl-')}"
         pairs.setdefault((series, r["output_bytes"]), {})[r["case"]["epoch"]] = r
     kinds: tuple[tuple[str, Callable[[Mapping[str, Any]], float | None]], ...] = (
-        ("(a): time of the processor", lambda r: _if_solved(r, r["user_seconds"])),
-        ("(b): all is there, in whole epochs", _in_epochs),
-        ("(b): all is there, in exact time", lambda r: r["finish_us"]),
+        ("(a): CPU time", lambda r: _if_solved(r, r["user_seconds"])),
+        ("(b): completion time in whole epochs", _in_epochs),
+        ("(b): exact completion time", lambda r: r["finish_us"]),
     )
     drawings = []
     for title, value in kinds:
@@ -83,7 +83,7 @@ def _figure_10(results: Rows) -> list[ChartType]:
             drawings.append(
                 measured_chart(rows, "bytes", "differ", "series", title=f"Figure 10 {title}",
                                x_title="Output of a rank (bytes)",
-                               y_title="small epochs to large ones, %", x_bytes=True)
+                               y_title="Change with small epochs (%)", x_bytes=True)
             )  # fmt: skip
     return drawings
 
@@ -121,8 +121,8 @@ def _bars(results: Rows, title: str, series: Callable[[Mapping[str, Any]], str])
                 value_title=unit,
             )
             for field, quantity, unit in (
-                ("epochs", "epochs until all is there", "Epochs"),
-                ("seconds", "time of the processor", "CPU seconds"),
+                ("epochs", "epochs until completion", "Epochs"),
+                ("seconds", "CPU time", "CPU seconds"),
             )
         ]
     return drawings

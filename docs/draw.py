@@ -20,12 +20,13 @@ PICTURES = Path(__file__).parent / "pictures"
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 RESULTS = BENCHMARKS / "results"
 MEASURED = {
-    "scale": ["scale"],
     "tables": ["table4", "table5"],
     "collectives": ["collectives-mpich", "collectives-openmpi"],
+    "enforce": ["enforce"],
+    "growth": ["growth"],
     "tacos-machines": ["tacos-machines"],
-    "tacos-sizes": ["tacos-sizes"],
-    "tacos-time": ["tacos-time"],
+    "teccl-fig10": ["teccl-fig10"],
+    "teccl-scale": ["teccl-scale-allgather", "teccl-scale-alltoall"],
 }
 _VIEW: ViewportSize = {"width": 1280, "height": 800}
 
@@ -80,7 +81,7 @@ def draw_gap(picture: Path) -> None:
         [(row["output_bytes"], row["any"]["bound_us"]) for row in measured_rows],
         "Allgather on two NDv2 (16 GPUs)",
         "TACCL and TE-CCL: times published by the authors of TE-CCL (SIGCOMM 2024, table 8). Best "
-        "classical: fastest of all classical algorithms in sccl. All times are modelled.",
+        "classical: fastest of all classical algorithms in sccl. All times are modeled.",
         TimeMeasure.GAP,
         x_title="Output of a rank (bytes)",
     )

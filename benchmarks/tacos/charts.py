@@ -23,7 +23,7 @@ _TITLES = {
     "fig16": "Figure 16: BlueConnect and Themis",
     "fig17": "Figure 17: MultiTree and C-Cube",
     "fig18": "Figure 18: links busy",
-    "fig19": "Figure 19: time to synthesise",
+    "fig19": "Figure 19: synthesis time",
 }
 
 

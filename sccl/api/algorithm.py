@@ -133,7 +133,7 @@ class Algorithm:
 
     @check_arguments
     def time_us(self, size_bytes: float) -> float:
-        """Return its modelled time for a buffer, in microseconds.
+        """Return its modeled time for a buffer, in microseconds.
 
         The time follows from alpha and beta of the machine. If links differ in alpha, each step
         costs the largest one, so the result is an upper bound.

@@ -18,9 +18,9 @@ from sccl.api.progress import Progress, progress_lines, progress_notes
 from sccl.api.schedule import Schedule
 from sccl.collectives import Spec
 from sccl.core.answer import Sat, Unsat, verdict
-from sccl.core.candidate import SweepRange
 from sccl.core.files.disk import read_text
 from sccl.core.files.kinds import ALGORITHM_KINDS, FRONTIER, SCHEDULE, TOPOLOGY
+from sccl.core.instance import SweepRange
 from sccl.synth.common.cluster import Cluster
 from sccl.synth.common.settings import DEFAULT_TIMEOUT_S, Settings, build_effort
 from sccl.synth.syncoll import solve as syncoll_solve
@@ -33,7 +33,7 @@ from sccl.tasks.solve import find_algorithm
 from sccl.tasks.subject import CollectiveProblem, build_problem
 from sccl.topo import resolve_topology
 from sccl.transform import build_question
-from sccl.view.explorer_input import BoundSummary
+from sccl.view.completeness import BoundSummary
 from sccl.view.text.progress_notes import limit_note
 from sccl.view.text.reasons import answer_reason
 
@@ -297,7 +297,7 @@ def load(path: str | PathLike[str]) -> Algorithm | Schedule | SavedFrontier | To
 def _modeled_problem(
     collective: CollectiveLike, topology: Machine, root: Root | None
 ) -> CollectiveProblem:
-    """Return the modelled machine and the collective, and warn about changes to the machine."""
+    """Return the modeled machine and the collective, and warn about changes to the machine."""
     stated = topology.value if isinstance(topology, Topology) else resolve_topology(str(topology))
     asked = collective if isinstance(collective, Spec) else str(collective)
     made = build_problem(stated, asked, root).require_steps()

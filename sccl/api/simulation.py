@@ -71,7 +71,7 @@ class Simulation:
     def bound_us(self) -> float | None:
         """Return the lower bound for schedules of these chunks, in microseconds. None: unknown."""
         bounds = [part.bound for part in self.value.parts]
-        times_us = [self.value.to_us(bound.ticks) for bound in bounds if bound]
+        times_us = [self.value.to_us(bound.value) for bound in bounds if bound]
         return max(times_us) if len(times_us) == len(bounds) else None
 
     @property
@@ -138,7 +138,7 @@ class Simulation:
         )
 
     def _row(self, part: SimulatedCollective) -> tuple[str, ...]:
-        lower_bound = f"{self.value.to_us(part.bound.ticks):.6g}" if part.bound else ""
+        lower_bound = f"{self.value.to_us(part.bound.value):.6g}" if part.bound else ""
         times = f"{self.value.to_us(part.finish):.6g}", f"{self.value.gb_per_s(part):.4g}"
         return (part.source.name, format_bytes(part.size_bytes), *times, lower_bound)
 

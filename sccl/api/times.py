@@ -18,6 +18,7 @@ from sccl.core import schedule as core_schedule
 from sccl.core import topology as core
 from sccl.core.algorithm import KSynchronousPlan
 from sccl.core.clock import AlphaModel
+from sccl.core.outcome import best_plan
 from sccl.core.packed_schedule import PackedSchedule
 from sccl.core.schedule_filter import ScheduleFilter
 from sccl.core.step_alignment import StepAlignment
@@ -26,7 +27,6 @@ from sccl.synth.common.contract import Request
 from sccl.synth.common.settings import build_effort
 from sccl.tasks.baseline import place_baseline
 from sccl.tasks.planned import (
-    best_plan,
     load_sketch_chunks,
     no_result_reason,
     parse_options,
@@ -120,13 +120,12 @@ def tacos(  # noqa: PLR0913 - a question, and what decides how it is answered
     if best is None:
         raise TooLargeError(no_result_reason(ended))
     assert not isinstance(best.plan, KSynchronousPlan)
-    assert best.bound.lower_bound is not None
     plan = (
         best.plan.partial_schedule(ScheduleFilter())
         if isinstance(best.plan, PackedSchedule)
         else best.plan
     )
-    return Schedule(plan, float(best.bound.lower_bound), ended)
+    return Schedule(plan, float(best.bound.value), str(ended))
 
 
 @check_arguments
@@ -245,8 +244,7 @@ def teccl(  # noqa: PLR0913 - a question, and what decides how it is answered
     if best is None:
         raise TooLargeError(no_result_reason(ended))
     assert isinstance(best.plan, core_schedule.Schedule)
-    assert best.bound.lower_bound is not None
-    return Schedule(best.plan, None if priorities else float(best.bound.lower_bound), ended)
+    return Schedule(best.plan, None if priorities else float(best.bound.value), str(ended))
 
 
 @check_arguments
@@ -338,8 +336,7 @@ def taccl(  # noqa: PLR0913 - a question, and what decides how it is answered
     if best is None:
         raise TooLargeError(no_result_reason(ended))
     assert isinstance(best.plan, core_schedule.Schedule)
-    assert best.bound.lower_bound is not None
-    return Schedule(best.plan, float(best.bound.lower_bound), ended)
+    return Schedule(best.plan, float(best.bound.value), str(ended))
 
 
 @check_arguments

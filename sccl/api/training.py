@@ -377,7 +377,7 @@ def plan(  # noqa: PLR0913 - as the verb takes them
         bitwise: Whether collectives keep their order of reduction.
         merge_bytes: Collectives of the same kind up to this size may be merged if that is faster.
             0: none.
-        costs: Measured times, a CSV file as for ``sccl plan --costs``. None: modelled times.
+        costs: Measured times, a CSV file as for ``sccl plan --costs``. None: modeled times.
 
     Raises:
         InputError: The workload does not fit the fabric, or an operation has no option.

@@ -18,10 +18,11 @@ from sccl.comparison.contenders import (
 )
 from sccl.core.bound_consistency import require_at_least_bound
 from sccl.core.files.disk import check_can_write, make_directory, slugify
+from sccl.core.stop import INTERRUPTED, NOT_STOPPED, StopReason
 from sccl.core.topology import Topology
 from sccl.errors import InputError, TopologyError
-from sccl.prove.bounds import completion_time_bound
-from sccl.synth.packing.by_time.time_bound_curve import TimeBoundCurve, compute_bound_curve
+from sccl.prove.bounds.time_cuts import CompletionTimeBound, completion_time_bound
+from sccl.synth.packing.by_time.time_bound_curve import compute_bound_curve
 from sccl.tasks.files import write_plan
 from sccl.tasks.subject import CollectiveProblem, build_problem, build_spec
 
@@ -71,15 +72,15 @@ class Comparison:
 
     Attributes:
         lower_bounds: Lower bound for every chunk count.
-        end_reason: Reason why the comparison ended early. Empty: it did not.
+        end_reason: Reason why the comparison ended early.
         plans: By size: the fastest plan and its contender.
     """
 
     problem: ComparisonProblem
     sizes: tuple[int, ...]
-    lower_bounds: TimeBoundCurve
+    lower_bounds: CompletionTimeBound
     systems: list[SystemResult] = field(default_factory=list)
-    end_reason: str = ""
+    end_reason: StopReason = NOT_STOPPED
     plans: dict[int, tuple[str, TimedPlan]] = field(default_factory=dict)
 
     def gap(self, row: Measurement) -> float | None:
@@ -129,7 +130,7 @@ def compare(
         ContradictionError: A plan is faster than the lower bound of its size.
     """
     cuts = completion_time_bound(contest.topology, contest.spec, contest.model)
-    comparison = Comparison(contest, tuple(sizes), TimeBoundCurve(cuts))
+    comparison = Comparison(contest, tuple(sizes), cuts)
     comparison.systems = [
         SystemResult(contender.name, contender.kind, contender.about, reason=NOT_REACHED)
         for contender in entrants
@@ -150,7 +151,7 @@ def compare(
                 on_progress=partial(_report, on_progress, f"{done} of {len(entrants)} done"),
             )
     except KeyboardInterrupt:
-        comparison.end_reason = "interrupted"
+        comparison.end_reason = INTERRUPTED
     _require_consistent(comparison)
     return comparison
 
@@ -168,7 +169,7 @@ def _require_consistent(comparison: Comparison) -> None:
                 comparison.lower_bounds.us(row.size_bytes),
                 result=f"the completion time of {system.name} at {row.size_bytes} bytes",
                 limit="the lower bound on it (by "
-                f"{comparison.lower_bounds.bound_source(row.size_bytes)})",
+                f"{comparison.lower_bounds.source(row.size_bytes)})",
                 unit="us",
             )
 
@@ -201,7 +202,7 @@ def _measure_system(
     except (InputError, DeadlineError) as error:
         system.reason = str(error)
     except KeyboardInterrupt:
-        system.reason = "interrupted"
+        system.reason = str(INTERRUPTED)
         raise
     finally:
         system.seconds = entrant.seconds

@@ -1,11 +1,46 @@
-"""Lower bounds on S and on R/C, with their proofs, as values."""
+"""Lower bounds with their proofs, as values."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from fractions import Fraction
+from typing import Generic, TypeVar
 
 from sccl.core.formatting import describe_dual
+
+ValueT = TypeVar("ValueT", int, Fraction)
+ProofT_co = TypeVar("ProofT_co", covariant=True)
+
+
+class Measure(StrEnum):
+    """The measure of a plan that a bound is about."""
+
+    COST = "R/C"
+    """Rounds by chunks, for a number of steps."""
+    TIME_US = "us"
+    """Microseconds at the size of the request."""
+    WEIGHTED_US = "weighted us"
+    """The mean of when each of several collectives has finished, by their priorities."""
+    TICKS = "ticks"
+    """Ticks of a clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound(Generic[ValueT, ProofT_co]):
+    """A proved lower bound for all plans of a class.
+
+    Attributes:
+        measure: The bounded quantity.
+        value: The bound.
+        proof: What proves it, in a form that can be verified, or in words.
+        scope: The class of plans. Empty: all plans for the topology.
+    """
+
+    measure: Measure
+    value: ValueT
+    proof: ProofT_co
+    scope: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from sccl.core.cost import format_duration
-from sccl.core.files.fields import Count, FileText, Part
+from sccl.core.files.shapes import Count, FileText, Part
 from sccl.core.step_timeline import StepTimeline
 from sccl.core.training_plan import Option, TrainingPlan
 from sccl.core.workload_ops import CommOp
@@ -60,7 +60,8 @@ class ShownTrainingPart(Part, frozen=True, kw_only=True):
         Meta(description="Time of the first iterations beyond as many periods; may be negative."),
     ]
     fluid_us: Annotated[
-        float, Meta(ge=0, description="An iteration, if motifs share bandwidth as fluids do.")
+        float,
+        Meta(ge=0, description="An iteration, if concurrent motifs share the bandwidth of links."),
     ]
     links_us: Annotated[
         float | None,
@@ -128,7 +129,7 @@ def training_part(loaded: LoadedTraining) -> ShownTrainingPart:
 
 
 def fluid_us(plan: TrainingPlan, timeline: StepTimeline) -> float:
-    """Return microseconds of an iteration, if motifs share bandwidth as fluids do."""
+    """Return microseconds of an iteration, if concurrent motifs share the bandwidth of links."""
     from sccl.training.timeline_models import simulate_fluid  # noqa: PLC0415 - loads NumPy
 
     return simulate_fluid(plan, timeline).period_ns / 1000
@@ -171,8 +172,8 @@ def model_notes(shown: ShownTrainingPart) -> tuple[str, str]:
     if shown.links_us is not None and shown.links_apart_us is not None and shown.period_us:
         apart = more(shown.links_apart_us)
         if {apart, more(shown.links_us)} != {"+0.00%"}:
-            links += f" ({apart} where none meet there; the rest is messages that wait for others)"
-    return f"{said(shown.fluid_us)}, if motifs share bandwidth as fluids do", links
+            links += f" ({apart} with each motif alone; waiting for other messages is the rest)"
+    return f"{said(shown.fluid_us)}, if concurrent motifs share the bandwidth of links", links
 
 
 def _option_parts(plan: TrainingPlan) -> Iterator[TakenOptionPart]:

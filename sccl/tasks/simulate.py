@@ -24,7 +24,7 @@ from sccl.tasks.files import load_plans
 from sccl.tasks.judged import validated_algorithm, validated_schedule
 from sccl.tasks.programs import is_project, load_programs
 from sccl.tasks.terms import SimulationSettings, finest_tick
-from sccl.tasks.time_bound import TimeBound, compute_time_bound
+from sccl.tasks.time_bound import TickBound, compute_time_bound
 
 DEFAULT_SIZE = 1 << 20
 """Default size of algorithms in bytes. Schedules have their own."""
@@ -120,13 +120,13 @@ class SimulatedCollective:
     first_message: int
     messages: int
     finish: int
-    bound: TimeBound | None
+    bound: TickBound | None
     no_bound_reason: str
 
     @property
     def gap(self) -> float | None:
         """Return by which part of the bound it is above it. None: there is none, or it is 0."""
-        return self.finish / self.bound.ticks - 1 if self.bound and self.bound.ticks else None
+        return self.finish / self.bound.value - 1 if self.bound and self.bound.value else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -252,9 +252,9 @@ def run_together(
             us = Fraction(clock.tick_ps, 10**6)
             require_at_least_bound(
                 finish * us,
-                bound.ticks * us,
+                bound.value * us,
                 result=f"the simulated completion time of {source.name}",
-                limit=f"the lower bound on it ({bound.about})",
+                limit=f"the lower bound on it ({bound.proof})",
                 unit="us",
             )
         size = source.size_bytes(size_bytes)
@@ -268,7 +268,7 @@ def run_together(
 
 def _lower_bound(
     source: SimulationSource, clock: Clock, topology: Topology
-) -> tuple[TimeBound | None, str]:
+) -> tuple[TickBound | None, str]:
     """Return a lower bound. None: the reason why there is none."""
     c, plan = source.collective, source.plan
     together = isinstance(plan, Schedule) and plan.has_combined_transfers

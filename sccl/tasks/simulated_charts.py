@@ -15,8 +15,8 @@ from sccl.core.formatting import format_count
 from sccl.core.schedule import Schedule
 from sccl.core.topology import Topology
 from sccl.errors import InputError, ParameterError
+from sccl.prove.bounds.time_cuts import CompletionTimeBound
 from sccl.sim import Timeline
-from sccl.synth.packing.by_time.time_bound_curve import TimeBoundCurve
 from sccl.tasks.simulate import SimulatedCollective, SimulationRun, SimulationSource, run_together
 from sccl.tasks.simulated import RunPart
 from sccl.tasks.terms import SimulationSettings
@@ -189,7 +189,7 @@ def _lower_bounds(drawn: Sequence[ChartedRun]) -> Iterator[tuple[int, float]]:
         sizes.setdefault((request.topology, request.spec, request.model), set()).add(
             request.rank_bytes
         )
-    curves: dict[tuple[Topology, Spec, AlphaModel], TimeBoundCurve | None] = {}
+    curves: dict[tuple[Topology, Spec, AlphaModel], CompletionTimeBound | None] = {}
     for question, of_question in sizes.items():
         topology, spec, model = question
         curves[question] = None

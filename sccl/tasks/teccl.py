@@ -14,15 +14,17 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast
 from msgspec import Meta
 
 from sccl.core.bound_consistency import require_at_least_bound
-from sccl.core.files.fields import Count, FileText, Part, Seconds
+from sccl.core.clock import AlphaText
+from sccl.core.files.shapes import Count, FileText, Part, Seconds
 from sccl.core.outcome import Outcome, Solution
 from sccl.core.sketch import Sketch
+from sccl.core.stop import StopReason
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
 from sccl.solvers.effort import Effort
 from sccl.synth.common import registry
-from sccl.synth.common.contract import Options, Request
-from sccl.tasks.outputs import Alpha, Output, alpha_model, question_digests
+from sccl.synth.common.contract import Options, Request, SearchProgress
+from sccl.tasks.outputs import Output, question_digests
 from sccl.tasks.planned import within_sketch
 
 if TYPE_CHECKING:
@@ -59,7 +61,7 @@ class TecclOutput(Output, frozen=True, kw_only=True):
     switch: Annotated[str, Meta(description="Capability of switches.")]
     epoch_us: Annotated[float | None, Meta(description="How long an epoch of the model is.")]
     epochs: Annotated[int | None, Meta(description="Number of epochs of the schedule.")]
-    alpha: Annotated[Alpha, Meta(description="Whether alpha occupies the link or travels.")]
+    alpha: Annotated[AlphaText, Meta(description="Whether alpha occupies the link or travels.")]
     finish_us: Annotated[float, Meta(description="When the last chunk arrives.")]
     bound_us: Annotated[float, Meta(description="Lower bound for all schedules of these chunks.")]
     tenants: Annotated[
@@ -239,9 +241,8 @@ class _EventListener:
     combination: str | None = None
 
     def __call__(self, event: object) -> None:
-        lower_bound, us = getattr(event, "least_us", None), getattr(event, "us", None)
-        if lower_bound is not None and us is not None:
-            self.on_progress(us, lower_bound)
+        if isinstance(event, SearchProgress):
+            self.on_progress(event.us, event.lower_bound_us)
         if (epochs := getattr(event, "epochs", None)) is not None:
             self.epoch_us, self.epochs = getattr(event, "epoch_us", None), epochs
             self.model = getattr(event, "model", None)
@@ -258,7 +259,7 @@ def teccl_output(  # noqa: PLR0913 - independent fields
     model: Model,
     switch: Switching,
     seed: int,
-    ended: str,
+    ended: StopReason,
     file: Path | None,
     priorities: tuple[int, ...] = (),
     bandwidth: Path | None = None,
@@ -272,9 +273,8 @@ def teccl_output(  # noqa: PLR0913 - independent fields
         sketch: Sketch of the schedule. None: none.
     """
     plan, bound = cast("Schedule", result.plan), result.bound
-    assert bound.lower_bound is not None
-    mean = (bound.objective, bound.lower_bound) if priorities else None
-    lower_bound = bound.lower_bound if mean is None else _lower_bound(request, plan)
+    mean = (result.objective, bound.value) if priorities else None
+    lower_bound = bound.value if mean is None else _lower_bound(request, plan)
     if mean is not None:
         _require_not_before(plan, plan.finish, lower_bound, "of a schedule of several collectives")
     return TecclOutput(
@@ -287,7 +287,7 @@ def teccl_output(  # noqa: PLR0913 - independent fields
         switch=switch,
         epoch_us=by.epoch_us,
         epochs=by.epochs,
-        alpha=alpha_model(plan),
+        alpha=plan.model.text,
         finish_us=plan.clock.us(plan.finish),
         bound_us=float(lower_bound),
         tenants=_concurrent_parts(request, plan, priorities),
@@ -298,7 +298,7 @@ def teccl_output(  # noqa: PLR0913 - independent fields
         sends=plan.num_sends,
         seconds=round(by.seconds, 3),
         seed=seed,
-        ended=ended,
+        ended=str(ended),
         bandwidth=str(bandwidth) if bandwidth else None,
         sketch=None if sketch is None else sketch.name,
         file=str(file) if file else None,
@@ -312,7 +312,7 @@ def _lower_bound(request: Request, plan: Schedule) -> Fraction:
     from sccl.tasks.time_bound import compute_time_bound  # noqa: PLC0415 - loads NumPy
 
     bound = compute_time_bound(request.topology, request.spec, plan.collective, plan.clock)
-    return Fraction(bound.ticks * plan.tick_ps, 10**6)
+    return Fraction(bound.value * plan.tick_ps, 10**6)
 
 
 def _concurrent_parts(
@@ -323,7 +323,7 @@ def _concurrent_parts(
     Raises:
         ContradictionError: one finishes before its lower bound.
     """
-    from sccl.prove.bounds import completion_time_bound  # noqa: PLC0415 - loads solvers
+    from sccl.prove.bounds.time_cuts import completion_time_bound  # noqa: PLC0415 - loads solvers
 
     if not priorities:
         return ()

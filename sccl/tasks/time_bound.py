@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from sccl.collectives import Spec, dual_of
+from sccl.core.bound import Bound, Measure
 from sccl.core.clock import AlphaModel, Clock
 from sccl.core.collective import Collective
 from sccl.core.cost import Costs
 from sccl.core.topology import Topology
 from sccl.errors import TooLargeError, TopologyError
-from sccl.prove.bounds import completion_time_bound
+from sccl.prove.bounds.time_cuts import CompletionTimeBound, completion_time_bound
 from sccl.synth.network.arrays import build_arrays
 from sccl.synth.network.demand import build_demand
 from sccl.synth.network.routes import build_routes
 from sccl.synth.network.tick_bounds import allreduce_bound_ticks, combined_clock, lower_bound_ticks
-from sccl.synth.packing.by_time.time_bound_curve import TimeBoundCurve, compute_bound_curve
+from sccl.synth.packing.by_time.time_bound_curve import compute_bound_curve
 from sccl.topo.machine_model import machine_model
 
 MAX_RANKS = 64
@@ -27,17 +27,8 @@ _CHART_SIZES = tuple(4**n for n in range(5, 16))
 """Sizes at which prices are looked for, for a line from 1 KiB to 1 GiB."""
 
 
-@dataclass(frozen=True, slots=True)
-class TimeBound:
-    """A lower bound on the completion time.
-
-    Attributes:
-        ticks: Ticks of the given clock.
-        about: Proof as a clause.
-    """
-
-    ticks: int
-    about: str
+TickBound = Bound[int, str]
+"""A lower bound on the completion time in ticks, with its proof as a clause."""
 
 
 def compute_time_bound(
@@ -47,7 +38,7 @@ def compute_time_bound(
     clock: Clock,
     *,
     together: bool = False,
-) -> TimeBound:
+) -> TickBound:
     """Return the best known lower bound on the completion time.
 
     It holds for every order of transfers, with or without barriers. It is the larger of two bounds:
@@ -73,22 +64,23 @@ def compute_time_bound(
     size = clock.sizes[0]
     about = f"chunks of {size} bytes over the links of each rank and group, and the farthest way"
     suffix = "" if together else ", each chunk sent separately"
-    bounds: list[TimeBound] = []
+    bounds: list[TickBound] = []
     ticks = _link_bound(topology, spec, collective, clock, together=together)
     if ticks is not None:
-        bounds.append(TimeBound(ticks, about + suffix))
+        bounds.append(Bound(Measure.TICKS, ticks, about + suffix))
     for machine in (
         _equivalent_machines(topology, clock.model) if topology.ranks <= MAX_RANKS else ()
     ):
         us = completion_time_bound(machine, spec, clock.model).us(served)
         ticks = math.ceil(us * 10**6 / clock.tick_ps)
-        bounds.append(TimeBound(ticks, "cuts of the machine and R/C, for every chunk count"))
+        proof = "cuts of the machine and R/C, for every chunk count"
+        bounds.append(Bound(Measure.TICKS, ticks, proof))
     if not bounds:
         raise TooLargeError(
             f"no bound is known for chunks that are sent together through {topology.name!r}'s "
             f"budgets or switches, with more than {MAX_RANKS} ranks"
         )
-    return max(bounds, key=lambda bound: bound.ticks)
+    return max(bounds, key=lambda bound: bound.value)
 
 
 def lower_bound_function(
@@ -116,7 +108,7 @@ def lower_bound_curve(
     spec: Spec,
     sizes: Sequence[int],
     model: AlphaModel = AlphaModel.TRAVELS,
-) -> TimeBoundCurve:
+) -> CompletionTimeBound:
     """Return the lower bound for all chunkings, from cuts and prices, as a function of the size.
 
     Args:

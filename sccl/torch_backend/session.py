@@ -69,9 +69,8 @@ class Session:
             return
         sys.stderr.write(
             f"sccl: calls that the plan covers go over gloo, and without the plan a bundle serves "
-            f"{hosted.shown}, which is often faster on one machine (a DDP step of 2 ranks took 14 "
-            "ms by bundles and 35 ms under a plan, 2 cores, 2026-11-29): compare the time of a "
-            "step without --plan\n"
+            f"{hosted.shown}, which is often faster on one machine: compare the time of a step "
+            "without --plan\n"
         )
 
     def _begin(self, group: Any, store: Any, timeout: timedelta, make: Callable[..., Any]) -> None:

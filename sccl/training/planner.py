@@ -249,7 +249,7 @@ class Planner:
     def _raise_bound(self, problem: CyclicProblem) -> None:
         """Take the bound of a problem of which every plan that is looked for is one."""
         bound = period_lower_bound(problem, Effort(units=self._bound_effort_units))
-        self.bound_ns, self.binding = bound.ticks, bound.binds
+        self.bound_ns, self.binding = bound.value, bound.proof.kind
 
     def plan(self) -> TrainingPlan:
         """Return the best plan that was found.

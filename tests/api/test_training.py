@@ -94,7 +94,9 @@ def test_plan_shows_times_of_other_models_next_to_its_claim() -> None:
     assert plan.fluid_us == pytest.approx(14.5)
     assert plan.links_us is None
     shown = plan._repr_html_()
-    assert "14.5 us an iteration (+0.00%), if motifs share bandwidth as fluids do" in shown
+    assert (
+        "14.5 us an iteration (+0.00%), if concurrent motifs share the bandwidth of links" in shown
+    )
     assert "not simulated link by link: " in shown
 
 

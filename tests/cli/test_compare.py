@@ -24,10 +24,9 @@ from sccl.core.files.algorithms import algorithm_to_wire
 from sccl.core.files.json_text import to_text
 from sccl.core.topology import Topology
 from sccl.judge import violations
-from sccl.prove.bounds import completion_time_bound
+from sccl.prove.bounds.time_cuts import completion_time_bound
 from sccl.synth import baselines
 from sccl.synth.common import registry
-from sccl.synth.packing.by_time.time_bound_curve import TimeBoundCurve
 from sccl.topo import resolve_topology
 from tests.kit.commands import sccl
 from tests.kit.easy_algorithms import frontier
@@ -164,9 +163,7 @@ def test_bound_is_the_higher_of_cuts_and_prices_and_says_which() -> None:
 def test_bound_of_a_contender_for_all_chunks_counts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(
-        compare_task, "compute_bound_curve", lambda *asked: TimeBoundCurve(asked[2])
-    )
+    monkeypatch.setattr(compare_task, "compute_bound_curve", lambda *asked: asked[2])
     words = ("--size", "16KB", "--json", "--only")
     alone, (with_it,) = (
         json.loads(sccl(*GATHERED, *words, who)[1])["sizes"] for who in ("ring,teccl", "ring,fluid")

@@ -120,7 +120,7 @@ def test_no_schedule_beats_the_bound(schedule: Schedule) -> None:
         )  # fmt: skip
     except InputError:
         return
-    assert bound.ticks <= schedule.finish
+    assert bound.value <= schedule.finish
 
 
 @pytest.mark.parametrize("machine", ["line:2", "switch:2"])
@@ -136,7 +136,7 @@ def test_chunks_that_are_sent_together_beat_those_by_themselves_and_not_their_bo
     schedule = of_rows(topology, spec.at(3), rows, clock)
     assert violations(schedule) == []
     alone, together = (
-        compute_time_bound(topology, spec, schedule.collective, clock, together=both).ticks
+        compute_time_bound(topology, spec, schedule.collective, clock, together=both).value
         for both in (False, True)
     )
     assert (schedule.finish, alone, together) == (700 + 3 * 1000, 3 * 1700, 700 + 3 * 1000)

@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 
 from benchmarks.syndicate import figure6
+from sccl.core.bound import Bound, Measure
 from sccl.core.files.json_text import to_text
 from sccl.core.files.workloads import workload_to_wire
 from sccl.core.step_timeline import StepTimeline
 from sccl.core.training_plan import TrainingPlan
 from sccl.synth.tacos import restarts
 from sccl.training import planner, timeline
-from sccl.training.bounds.period_bounds import PeriodBound, period_lower_bound
+from sccl.training.bounds.period_bounds import PeriodProof, period_lower_bound
 from sccl.training.scheduling import policies, search_strategies
 from sccl.training.scheduling.annealing import run_markov_chain
 from sccl.training.scheduling.search_strategies import build_fifo_plan, search_by_markov_chain
@@ -145,7 +146,7 @@ def test_while_policies_search_there_is_a_plan(
     search: str, loop: str, step: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = list[StepPlan]()
-    low = PeriodBound(1, "computation", 0)  # with which no search has enough
+    low = Bound(Measure.TICKS, 1, PeriodProof("computation", 0))  # with which no search has enough
     monkeypatch.setattr(planner, "period_lower_bound", lambda *_: low)
     monkeypatch.setattr(
         search_strategies, loop, interrupted_at(1, getattr(search_strategies, loop))

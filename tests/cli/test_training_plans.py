@@ -440,9 +440,11 @@ def test_three_models_and_the_prologue_are_shown(tmp_path: Path) -> None:
     assert told["links_us"] >= told["links_apart_us"] > 14.5
     assert told["two_iterations_us"] == 2 * told["period_us"] + told["prologue_us"]
     said = " ".join(sccl("show", tmp_path / "plan.json")[1].split())
-    assert "14.5 us an iteration (+0.00%), if motifs share bandwidth as fluids do" in said
+    assert (
+        "14.5 us an iteration (+0.00%), if concurrent motifs share the bandwidth of links" in said
+    )
     assert "with all messages simulated link by link (+" in said
-    assert "where none meet there; the rest is messages that wait for others)" in said
+    assert "with each motif alone; waiting for other messages is the rest)" in said
 
 
 def _shown(plan: TrainingPlan, folder: Path) -> str:

@@ -63,7 +63,7 @@ def check(algorithm: Algorithm) -> None:
                 made = timeline(build_messages(program), algorithm, model)
                 if len(made.message) == algorithm.num_sends:  # else some bring nothing
                     assert np.array_equal(made.carried_bytes(), alone.carried_bytes())
-                assert made.finish >= bound.ticks
+                assert made.finish >= bound.value
         come = Messages.from_algorithm(algorithm)
         come = replace(come, step=np.full_like(come.step, -1))  # links serve as they come
         alone = timeline(come, algorithm, model)

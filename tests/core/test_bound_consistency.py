@@ -7,14 +7,17 @@ from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import sccl as python
+from sccl.core.bound import Bound, Measure
 from sccl.core.bound_consistency import require_at_least_bound
-from sccl.core.outcome import Bound, Measure
+from sccl.core.outcome import PlanBound, Solution
+from sccl.core.schedule import Schedule
 from sccl.core.step_limit import LimitProof, StepLimit, TimedCut
 from sccl.errors import ContradictionError
 from sccl.prove.bounds.time_cuts import CompletionTimeBound
@@ -39,9 +42,14 @@ def test_only_what_is_below_a_bound_is_a_defect(attained: Fraction, bound: Fract
         require_at_least_bound(attained, bound, result="a", limit="b")
 
 
+def solution(objective: Fraction, bound: PlanBound) -> Solution:
+    plan = cast("Schedule", None)  # the check does not look at it
+    return Solution(plan, objective, bound).require_consistent()
+
+
 def test_both_values_are_named() -> None:
     with pytest.raises(ContradictionError) as found:
-        Bound(Measure.TIME_US, Fraction(10), Fraction(12), "any chunks").require_holds()
+        solution(Fraction(10), Bound(Measure.TIME_US, Fraction(12), (), "any chunks"))
     said = str(found.value)
     assert "the completion time of a plan is 10 us" in said
     assert "the lower bound on the completion time (any chunks) is 12 us" in said
@@ -51,9 +59,9 @@ def test_both_values_are_named() -> None:
 def test_values_that_are_nearly_the_same_are_told_apart() -> None:
     """Numbers are compared exactly. Those that round to the same text are shown as fractions."""
     third, less = Fraction(1, 3), Fraction(1, 3) - Fraction(1, 10**20)
-    Bound(Measure.COST, third, third).require_holds()
+    solution(third, Bound(Measure.COST, third, ()))
     with pytest.raises(ContradictionError, match="and the lower bound on the R/C is 1/3: one"):
-        Bound(Measure.COST, less, third).require_holds()
+        solution(less, Bound(Measure.COST, third, ()))
 
 
 def test_contradiction_passes_from_process_to_process() -> None:

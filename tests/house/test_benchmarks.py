@@ -212,7 +212,7 @@ def test_jobs_and_calls_alone_are_drawn(tmp_path: Path) -> None:
     (tmp_path / "e.json").write_text(json.dumps({"benchmark": "enforce", "results": rows}))
     pictures.draw([tmp_path / "e.json"], tmp_path / "p.svg")
     drawn = (tmp_path / "p.svg").read_text()
-    for title in ("Steps of 4 ranks", "Periods beside what plans claim", "Time of an allreduce"):
+    for title in ("Steps of 4 ranks", "Measured period compared", "Time of an allreduce"):
         assert title in drawn
     (tmp_path / "e.json").write_text(json.dumps({"benchmark": "enforce", "results": []}))
     with pytest.raises(ParameterError, match="no result is of a job, or of calls alone"):

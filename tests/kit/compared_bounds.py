@@ -27,7 +27,7 @@ from sccl.core.outcome import Inconclusive, Solution
 from sccl.core.schedule import Schedule
 from sccl.errors import ContradictionError, InputError, JudgeError
 from sccl.judge import violations
-from sccl.prove.bounds import completion_time_bound
+from sccl.prove.bounds.time_cuts import completion_time_bound
 from sccl.prove.check.ingress_relay_check import ingress_relay_bound
 from sccl.prove.check.time_bounds import (
     LinearTimeBound,
@@ -142,9 +142,9 @@ def curves(case: Case, _: random.Random) -> Bounds:
 def limits(case: Case, _: random.Random) -> Bounds:
     """Yield the bounds of ``limits --time``, and those of its certificate."""
     found = _plan("fluid", Request(case.machine, case.spec, case.size_bytes))
-    if found is None or found.bound.lower_bound is None:
+    if found is None:
         return
-    yield "limits --time", found.bound.lower_bound
+    yield "limits --time", found.bound.value
     with tempfile.TemporaryDirectory() as folder:
         written = write_time_certificate(
             case.machine, case.spec, {case.size_bytes: found}, Path(folder, "certificate")
@@ -197,7 +197,7 @@ def draw_schedule(rng: random.Random) -> tuple[Schedule, Spec] | None:
 def of_chunks(schedule: Schedule, spec: Spec) -> Bounds:
     """Yield the bounds of ``simulate`` and others for a schedule of chunks that are sent alone."""
     machine, collective, clock = schedule.topology, schedule.collective, schedule.clock
-    ticks = compute_time_bound(machine, spec, collective, clock).ticks
+    ticks = compute_time_bound(machine, spec, collective, clock).value
     yield f"time_bound {schedule.model}", Fraction(ticks * schedule.tick_ps, 10**6)
     if schedule.model is AlphaModel.TRAVELS:
         least = completion_time_bound(machine, spec).us(
@@ -215,8 +215,8 @@ def of_synthesizers(schedule: Schedule, spec: Spec) -> Bounds:
     request = Request(schedule.topology, spec, size)
     for name in ("tacos", "teccl", "taccl"):
         found = _plan(name, request, chunks=1, alpha=schedule.model.value)
-        if found is not None and found.bound.lower_bound is not None:
-            yield f"{name} {schedule.model}", found.bound.lower_bound
+        if found is not None:
+            yield f"{name} {schedule.model}", found.bound.value
 
 
 # --- on the screen -------------------------------------------------------------------------------

@@ -14,11 +14,12 @@ import pytest
 
 from sccl.collectives import named_spec
 from sccl.core.algorithm import Algorithm
+from sccl.core.bound import Measure
 from sccl.core.cost import Costs
 from sccl.core.files.algorithms import algorithm_to_wire
 from sccl.core.files.json_text import to_text
 from sccl.core.files.schedules import text_pieces
-from sccl.core.outcome import Inconclusive, Infeasible, Measure, Outcome, Solution
+from sccl.core.outcome import Inconclusive, Infeasible, Outcome, Solution
 from sccl.core.packed_schedule import PackedSchedule
 from sccl.core.schedule import Schedule
 from sccl.core.symmetric import SymmetricAlgorithm
@@ -28,7 +29,7 @@ from sccl.judge import violations
 from sccl.solvers.effort import Effort
 from sccl.synth.common import registry
 from sccl.synth.common.contract import Feature, Options, Request, Synthesizer
-from sccl.synth.packing.by_steps.packing_limits import PackingLimits
+from sccl.synth.packing.by_steps.limits_by_steps import PackingLimits
 from sccl.topo import resolve_topology
 from tests.kit.paths import ROOT
 from tests.kit.processes import PATIENCE_S
@@ -179,16 +180,16 @@ def check_outcome(synthesizer: Synthesizer, case: Case, outcome: Outcome) -> Non
     assert (Feature.TIMES if is_timed else Feature.STEPS) in synthesizer.FEATURES
     assert plan.topology == case.request.topology
     assert plan.collective == case.request.spec.at(plan.collective.chunks)
-    assert bound.lower_bound is None or bound.lower_bound <= bound.objective
+    assert bound.value <= best.objective
     assert best.is_optimal <= (Feature.PROVES in synthesizer.FEATURES)
     if isinstance(plan, Algorithm | SymmetricAlgorithm):
         assert violations(plan) == []
         if bound.measure is Measure.COST:
-            assert bound.objective == plan.bandwidth_cost
+            assert best.objective == plan.bandwidth_cost
         else:
             costs, size = Costs.from_topology(plan.topology), case.request.size_bytes
             time_us = costs.time_us(plan.steps, plan.bandwidth_cost, size)
-            assert float(bound.objective) == pytest.approx(time_us)
+            assert float(best.objective) == pytest.approx(time_us)
 
 
 @small_tacos_budget()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
@@ -263,15 +263,13 @@ def is_right(schedule: Schedule) -> bool:
 
 
 def _rows(schedule: Schedule) -> list[Row]:
-    found: list[Row] = []
-    if schedule.message is None:
-        assert not schedule.num_sends, "messages have to be told"
-        return found
+    rows: list[Row] = []
     columns = (schedule.start, schedule.end, schedule.chunk, schedule.link, schedule.reduce)
+    messages: Iterable[int] = range(schedule.num_sends)
+    if schedule.message is not None:
+        messages = schedule.message.tolist()
     occupies = schedule.model is AlphaModel.OCCUPIES
-    for s, e, c, k, how, m in zip(
-        *(column.tolist() for column in (*columns, schedule.message)), strict=True
-    ):
+    for s, e, c, k, how, m in zip(*(column.tolist() for column in columns), messages, strict=True):
         link = schedule.topology.links[k]
         sizes = schedule.chunk_bytes
         size = sizes if isinstance(sizes, int) else sizes[c]
@@ -281,8 +279,8 @@ def _rows(schedule: Schedule) -> list[Row]:
             row.begin = s + alpha
         else:
             row.last = e + alpha
-        found.append(row)
-    return found
+        rows.append(row)
+    return rows
 
 
 def _arrive(arriving: list[Row], value: dict[tuple[int, int], frozenset[int]]) -> bool:

@@ -17,9 +17,9 @@ from sccl.core.collective import Collective
 from sccl.core.files.claims import CLAIMS
 from sccl.core.step_limit import StepLimit
 from sccl.core.topology import Budget, Topology
-from sccl.prove.bounds import farthest_pair, lower_bounds, timed_flow, timed_program
-from sccl.prove.bounds.timed_cuts import allreduce_bound, timed_bound
-from sccl.prove.bounds.timed_program import TimedBound
+from sccl.prove.bounds import timed_cuts, timed_flow
+from sccl.prove.bounds.lower_bounds import farthest_pair, lower_bounds
+from sccl.prove.bounds.timed_cuts import TimedRelaxation, allreduce_bound, timed_bound
 from sccl.prove.check.certificate import check_folder
 from sccl.prove.check.timed_cut_bounds import timed_cut_bound
 from sccl.synth.common.claims import limit_claims, write_claims
@@ -35,12 +35,15 @@ def free(_: int) -> None:
     """Let the checker do as much as it wants."""
 
 
-def bound_of(machine: Topology, collective: Collective, steps: int) -> TimedBound:
+def bound_of(machine: Topology, collective: Collective, steps: int) -> TimedRelaxation:
     """Return the bound by cuts, which the checker finds again."""
     found = timed_bound(machine, collective, steps)
     assert found is not None
-    cuts = [(cut.labels, cut.weight) for cut in found.cuts]
-    assert timed_cut_bound(machine, collective, steps, cuts, found.prices, free) == found.value
+    cuts = [(cut.labels, cut.weight) for cut in found.bound.proof.cuts]
+    assert (
+        timed_cut_bound(machine, collective, steps, cuts, found.bound.proof.prices, free)
+        == found.bound.value
+    )
     return found
 
 
@@ -74,9 +77,9 @@ def test_known_limits_are_found_without_a_tree(of: tuple[str, str, int], values:
     collective = unit_of(named_spec(name, topology.ranks))
     for steps, value in enumerate(values.split(), first):
         found = bound_of(topology, collective, steps)
-        assert found.value == Fraction(value)
+        assert found.bound.value == Fraction(value)
         assert found.is_tight
-        assert sum(found.rho) == found.value
+        assert sum(found.rho) == found.bound.value
 
 
 @pytest.mark.parametrize("dimension", [2, 3, 4, 5, 6])
@@ -84,7 +87,7 @@ def test_hypercubes_in_fewest_steps_have_a_closed_form(dimension: int) -> None:
     topology = resolve_topology(f"hypercube:{dimension}")
     found = bound_of(topology, unit_of(named_spec("broadcast", topology.ranks)), dimension)
     each = (Fraction(1, comb(dimension - 1, s)) for s in range(dimension))
-    assert found.value == sum(each) / dimension
+    assert found.bound.value == sum(each) / dimension
 
 
 @pytest.mark.parametrize(
@@ -103,7 +106,7 @@ def test_no_cut_is_left_on_large_machines(machine: str, steps: int, value: Fract
     """Within the default effort."""
     topology = resolve_topology(machine)
     found = bound_of(topology, unit_of(named_spec("broadcast", topology.ranks)), steps)
-    assert found.value == value
+    assert found.bound.value == value
     assert found.is_tight
 
 
@@ -135,9 +138,9 @@ def test_no_packing_beats_the_bound(machine: Topology, data: st.DataObject) -> N
     assert found is not None
     bound_of(machine, collective, steps)
     limit = packed(machine, collective, steps)
-    assert found.value <= limit.upper
+    assert found.bound.value <= limit.upper
     if collective.name in {"scatter", "gather"}:
-        assert found.value == limit.lower == limit.upper
+        assert found.bound.value == limit.lower == limit.upper
 
 
 @settings(max_examples=times(150, by_day=75), deadline=None)
@@ -166,7 +169,7 @@ def test_forged_labels_weights_and_prices_are_rejected() -> None:
     topology = resolve_topology("dgx1")
     collective = unit_of(named_spec("broadcast", topology.ranks))
     found = bound_of(topology, collective, 3)
-    cuts = [(cut.labels, cut.weight) for cut in found.cuts]
+    cuts = [(cut.labels, cut.weight) for cut in found.bound.proof.cuts]
     (labels, weight), *rest = cuts
     heavier = [(labels, weight * Fraction(11, 10)), *rest]
     with pytest.raises(ValueError, match="a round of step"):
@@ -177,7 +180,7 @@ def test_forged_labels_weights_and_prices_are_rejected() -> None:
     with pytest.raises(ValueError, match="negative"):
         timed_cut_bound(topology, collective, 3, [(labels, -weight), *rest], (), free)
     root_outside = [((1, *labels[1:]), weight), *rest]
-    assert timed_cut_bound(topology, collective, 3, root_outside, (), free) < found.value
+    assert timed_cut_bound(topology, collective, 3, root_outside, (), free) < found.bound.value
     for price in (("link 0->1", 0, Fraction(1)), ("none", 0, Fraction(1))):
         with pytest.raises(ValueError, match="of a budget and a step that exist"):
             timed_cut_bound(topology, collective, 3, cuts, (price,), free)
@@ -190,14 +193,14 @@ def test_budgets_that_links_share_count_once() -> None:
     collective = unit_of(named_spec("broadcast", ring.ranks))
     for machine in (ring, tight):
         found = bound_of(machine, collective, 3)
-        assert found.value == packed(machine, collective, 3).upper
-    assert bound_of(ring, collective, 3).value < bound_of(tight, collective, 3).value
+        assert found.bound.value == packed(machine, collective, 3).upper
+    assert bound_of(ring, collective, 3).bound.value < bound_of(tight, collective, 3).bound.value
     found = bound_of(tight, collective, 3)
-    cuts = [(cut.labels, cut.weight) for cut in found.cuts]
-    assert found.prices
+    cuts = [(cut.labels, cut.weight) for cut in found.bound.proof.cuts]
+    assert found.bound.proof.prices
     with pytest.raises(ValueError, match="buys"):
         timed_cut_bound(tight, collective, 3, cuts, (), free)
-    dearer = [(key, step, 2 * price) for key, step, price in found.prices]
+    dearer = [(key, step, 2 * price) for key, step, price in found.bound.proof.prices]
     with pytest.raises(ValueError, match="buys"):
         timed_cut_bound(tight, collective, 3, cuts, dearer, free)
 
@@ -215,7 +218,8 @@ def test_budgets_that_links_share_count_once() -> None:
 def test_messages_that_pass_several_links(machine: str, steps: int, value: Fraction) -> None:
     topology = resolve_topology(f"routed:{machine}")
     assert (
-        bound_of(topology, unit_of(named_spec("allgather", topology.ranks)), steps).value == value
+        bound_of(topology, unit_of(named_spec("allgather", topology.ranks)), steps).bound.value
+        == value
     )
 
 
@@ -230,14 +234,14 @@ def test_images_of_links_and_cuts_lose_nothing(
         if name == "allreduce":
             of_all = allreduce_bound(topology, named_spec(name, topology.ranks), 2, effort)
             assert of_all is not None
-            return of_all.value
+            return of_all.bound.value
         unit = unit_of(named_spec(name, topology.ranks))
-        bound = timed_bound(topology, unit, 2, effort)
-        assert bound is not None
-        return bound.value
+        relaxation = timed_bound(topology, unit, 2, effort)
+        assert relaxation is not None
+        return relaxation.bound.value
 
     by_images = found(5.0)
-    monkeypatch.setattr(timed_program, "_MAX_GROUP_FACTOR", 0)
+    monkeypatch.setattr(timed_cuts, "_MAX_GROUP_FACTOR", 0)
     assert found(6.0) == by_images
 
 

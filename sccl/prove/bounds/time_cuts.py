@@ -11,7 +11,7 @@ They hold for any movement of the data, in steps or not, in pieces of any size.
   (:mod:`sccl.prove.bounds.any_class`). If ranks reduce in groups, G counts the groups with their
   ranks.
 - *All links.* The lower bound on R/C also holds for bytes per link and time
-  (:mod:`sccl.prove.bounds.collective_bounds`), and no link is useful in the last alpha.
+  (:mod:`sccl.prove.bounds.lower_bounds`), and no link is useful in the last alpha.
 
 The cuts tried are those that are usually tight: all nodes within a distance from a rank, on either
 side. Each chassis. The components of links with at least some speed. The data of a cut may be
@@ -22,10 +22,11 @@ more alphas. Any cut is valid, and the largest time counts.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from math import lcm
+from typing import Literal
 
 from sccl.collectives import Spec, is_allreduce
 from sccl.core.capacity import LinkWindow, SlopeChange, capacity_changes, completion_time
@@ -35,10 +36,10 @@ from sccl.core.topology import Topology
 from sccl.errors import TooLargeError, UnreachableError
 from sccl.prove.bounds.any_class import any_class_bandwidth, exchange_demand
 from sccl.prove.bounds.bandwidth_proof import shortest_paths
-from sccl.prove.bounds.collective_bounds import lower_bounds
+from sccl.prove.bounds.lower_bounds import lower_bounds
 from sccl.prove.bounds.switch_sides import narrowest_sides
 from sccl.topo.symmetry.automorphisms import automorphisms
-from sccl.topo.symmetry.orbits import rank_orbits
+from sccl.topo.symmetry.permutations import rank_orbits
 
 MAX_CENTERS = 32
 """Maximum number of ranks around which cuts are tried. Beyond, one of each orbit is tried."""
@@ -101,25 +102,70 @@ class TimeCut:
 
 
 @dataclass(frozen=True, slots=True)
-class CompletionTimeBound:
-    """Lower bounds on the time of any plan for a collective on a machine.
+class PriceLine:
+    """A lower bound on time for all sizes by prices of links in slots.
 
     Attributes:
-        cuts: the crossings of cuts.
-        alpha_us: the smallest alpha.
-        us_per_byte: time per byte of a rank's buffer by the bound on R/C. 0: none is known.
-        model: whether alphas travel or occupy their links.
+        begin: Microseconds, from which to ``end`` the prices are valid.
+        end: Microseconds.
+        us_per_byte: Slope per byte of a rank's buffer, in between.
+        before_us: Part of it that slots pay at any time.
+    """
+
+    begin: Fraction
+    end: Fraction
+    us_per_byte: Fraction
+    before_us: Fraction
+
+    def us(self, size_bytes: int | Fraction) -> Fraction:
+        """Return the microseconds that a rank's buffer of a size takes at least."""
+        line = self.us_per_byte * size_bytes - self.before_us
+        if line < self.begin:
+            return self.begin * size_bytes * self.us_per_byte / (self.begin + self.before_us)
+        return min(line, self.end)
+
+
+BoundSource = Literal["cuts", "prices"]
+"""The kind of proof of a bound."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompletionTimeBound:
+    """The lower bound on the time of any plan for a collective on a machine, by size.
+
+    Attributes:
+        cuts: Data that cross cuts.
+        alpha_us: The smallest alpha.
+        us_per_byte: Time per byte of a rank's buffer by the bound on R/C. 0: none is known.
+        model: Whether alphas travel or occupy their links.
+        prices: Bounds by prices of links, in addition to those of cuts.
     """
 
     cuts: tuple[TimeCut, ...]
     alpha_us: Fraction
     us_per_byte: Fraction
     model: AlphaModel = AlphaModel.TRAVELS
+    prices: tuple[PriceLine, ...] = ()
 
     def us(self, size_bytes: int | Fraction) -> Fraction:
-        """Return it for a rank's buffer of a size, microseconds."""
+        """Return the bound for a rank's buffer of a size, in microseconds."""
+        return max([self.us_by_cuts(size_bytes), *(line.us(size_bytes) for line in self.prices)])
+
+    def us_by_cuts(self, size_bytes: int | Fraction) -> Fraction:
+        """Return the bound without prices, in microseconds."""
         lower_bound = self.alpha_us + self.us_per_byte * size_bytes if self.cuts else Fraction(0)
         return max([lower_bound, *(crossing.us(size_bytes) for crossing in self.cuts)])
+
+    def raise_at(self, size_bytes: int, us: Fraction) -> CompletionTimeBound:
+        """Return the bound with an additional one for a size, in microseconds."""
+        if us <= self.us(size_bytes):
+            return self
+        point = PriceLine(us, us, us / size_bytes, Fraction(0))
+        return replace(self, prices=(*self.prices, point))
+
+    def source(self, size_bytes: int | Fraction) -> BoundSource:
+        """Return the kind of proof of the bound for a size."""
+        return "prices" if self.us(size_bytes) > self.us_by_cuts(size_bytes) else "cuts"
 
 
 @lru_cache(maxsize=8)

@@ -23,10 +23,10 @@ from sccl.collectives import Spec, embedded_broadcast
 from sccl.core.bound import Bounds
 from sccl.core.step_limit import LimitProof, StepLimit
 from sccl.core.topology import Topology
-from sccl.prove.bounds import lower_bounds
+from sccl.prove.bounds.lower_bounds import lower_bounds
 from sccl.synth.packing.by_steps.limits_by_steps import step_limit
 from sccl.topo.symmetry.automorphisms import automorphisms
-from sccl.topo.symmetry.orbits import rank_orbits
+from sccl.topo.symmetry.permutations import rank_orbits
 
 _MAX_RANKS, _MAX_SYMMETRIC_RANKS = 11, 16
 """More are not broadcast to by trees, or no more that are all alike: that would take minutes."""
@@ -76,10 +76,11 @@ def any_family_proof(
     best = LimitProof(spec.name, False, topology.name, steps, bounds.bandwidth, ())  # noqa: FBT003
     if best.bound == target:
         return best
-    cuts = allreduce_bound(topology, spec, steps)
-    if cuts is None or cuts.value <= best.bound:
+    relaxation = allreduce_bound(topology, spec, steps)
+    if relaxation is None or relaxation.bound.value <= best.bound:
         return best
-    best = replace(best, bound=cuts.value, prices=cuts.prices, cuts=cuts.cuts)
+    proof = relaxation.bound.proof
+    best = replace(best, bound=relaxation.bound.value, prices=proof.prices, cuts=proof.cuts)
     if topology.ranks > _MAX_SYMMETRIC_RANKS or best.bound == target:
         return best
     return max([best, *_broadcast_proofs(topology, spec, steps)], key=lambda proof: proof.bound)

@@ -84,6 +84,21 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 @dataclass(frozen=True, slots=True)
+class SearchProgress:
+    """The best schedule so far and the lower bound, in microseconds.
+
+    Attributes:
+        us: Completion time of the best schedule. Infinite: there is none yet.
+        lower_bound_us: Lower bound.
+        sketch: Name of the sketch of the schedule. Empty: none.
+    """
+
+    us: float
+    lower_bound_us: float
+    sketch: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class VerificationProgress:
     """Progress of verification: transfers verified so far, and their total."""
 

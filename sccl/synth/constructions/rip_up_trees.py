@@ -23,11 +23,11 @@ from sccl.core.answer import Sat, Unknown, Unsat
 from sccl.core.arrays import IntArray
 from sccl.core.collective import Collective, RelationKind
 from sccl.core.instance import Instance
+from sccl.core.stop import StopKind, StopReason
 from sccl.core.topology import Topology, distances
 from sccl.judge import require_valid
-from sccl.prove.bounds.latency import farthest_pair
-from sccl.prove.bounds.timed_cuts import timed_bound
-from sccl.prove.bounds.timed_program import TimedBound
+from sccl.prove.bounds.lower_bounds import farthest_pair
+from sccl.prove.bounds.timed_cuts import TimedRelaxation, timed_bound
 
 NAME = "construction (trees)"
 
@@ -188,16 +188,20 @@ def has_single_class(collective: Collective) -> bool:
     return not collective.combining and len(collective.chunk_classes()) == 1
 
 
-def approach_bound(topology: Topology, collective: Collective, bound: TimedBound) -> Algorithm:
+def approach_bound(
+    topology: Topology, collective: Collective, relaxation: TimedRelaxation
+) -> Algorithm:
     """Return an algorithm by trees with as small an R/C as they come to, judged.
 
     Args:
         collective: one that :func:`has_single_class`.
-        bound: of the number of steps, whose rounds are the first to be tried.
+        relaxation: of the number of steps, whose rounds are the first to be tried.
     """
-    machine = _TreeMachine(topology, collective, bound.steps)
-    rho = bound.rho or (bound.value / bound.steps,) * bound.steps
-    chunks = ceil(_MIN_ROUNDS_PER_STEP * bound.steps / (bound.value * collective.chunks))
+    machine = _TreeMachine(topology, collective, relaxation.steps)
+    rho = relaxation.rho or (relaxation.bound.value / relaxation.steps,) * relaxation.steps
+    chunks = ceil(
+        _MIN_ROUNDS_PER_STEP * relaxation.steps / (relaxation.bound.value * collective.chunks)
+    )
     at_most = min(
         _MAX_SENDS // len(machine.missing),
         int(_MAX_WORK / (_MIN_AFFORDABLE_PASSES * machine.work_per_tree)),
@@ -219,15 +223,15 @@ def answer(instance: Instance) -> Sat | Unsat | Unknown | None:
     if not asked or farthest_pair(topology, collective).steps > steps:
         return None
     unit = replace(collective, chunks=1, num_chunks=1)
-    bound = timed_bound(topology, unit, steps)
+    relaxation = timed_bound(topology, unit, steps)
     machine = _TreeMachine(topology, unit, steps)
     chunks = collective.num_chunks
-    if bound is not None and instance.rounds < bound.value * chunks:
-        why = f"with {steps} steps R/C is at least {bound.value} (cuts through time)"
+    if relaxation is not None and instance.rounds < relaxation.bound.value * chunks:
+        why = f"with {steps} steps R/C is at least {relaxation.bound.value} (cuts through time)"
         return Unsat(why, NAME, time.perf_counter() - begin)
-    if bound is None or not bound.rho or chunks * len(machine.missing) > _MAX_SENDS:
+    if relaxation is None or not relaxation.rho or chunks * len(machine.missing) > _MAX_SENDS:
         return None
-    grown = machine.grow_trees(bound.rho, chunks, instance.rounds)
+    grown = machine.grow_trees(relaxation.rho, chunks, instance.rounds)
     seconds = time.perf_counter() - begin
     if sum(grown.rounds) <= instance.rounds:
         grown.rounds[0] += instance.rounds - sum(grown.rounds)
@@ -236,4 +240,4 @@ def answer(instance: Instance) -> Sat | Unsat | Unknown | None:
         return None
     best = Fraction(sum(grown.rounds), chunks)
     why = f"trees that give way to one another came to R/C {best}, and a search would take too long"
-    return Unknown(why, NAME, seconds, best=best)
+    return Unknown(StopReason(StopKind.OTHER, why), NAME, seconds, best=best)

@@ -26,20 +26,19 @@ import numpy as np
 
 from sccl.core.algorithm import Algorithm, Send, make_send
 from sccl.core.answer import Sat, Unsat
-from sccl.core.collective import Collective
+from sccl.core.collective import Collective, FlowEnds, single_flow_ends
 from sccl.core.instance import Instance
 from sccl.core.topology import Topology
 from sccl.judge import require_valid
-from sccl.prove.bounds.latency import farthest_pair
-from sccl.prove.bounds.single_flow import FlowEnds, single_flow_ends
+from sccl.prove.bounds.lower_bounds import farthest_pair
+from sccl.prove.bounds.timed_cuts import CutRow, CutRows
 from sccl.prove.bounds.timed_flow import IntegralFlow, TimedFlow, is_applicable
-from sccl.prove.bounds.timed_rows import CutRow, CutRows
 from sccl.solvers.cpsat import CpModel, Strategy, solve
 from sccl.solvers.effort import Effort
 from sccl.topo.symmetry.automorphisms import automorphisms
 
 if TYPE_CHECKING:
-    from sccl.prove.bounds.timed_program import TimedBound
+    from sccl.prove.bounds.timed_cuts import TimedRelaxation
 
 NAME = "construction (flow)"
 
@@ -137,7 +136,7 @@ def is_attained_by_layers(
         collective: at its smallest C.
         cost: R/C.
     """
-    question = _build_problem(topology, collective, steps) if single_flow_ends(collective) else None
+    question = _build_problem(topology, collective, steps)
     if question is None or not is_applicable(topology, collective, steps):
         return False
     rounds = cost * collective.chunks
@@ -147,7 +146,9 @@ def is_attained_by_layers(
     return False
 
 
-def attain_bound(topology: Topology, collective: Collective, bound: TimedBound) -> Algorithm | None:
+def attain_bound(
+    topology: Topology, collective: Collective, relaxation: TimedRelaxation
+) -> Algorithm | None:
     """Return an algorithm at a bound by cuts through time, judged.
 
     None if chunks are no single flow, links share budgets, no whole rounds were found at which the
@@ -156,14 +157,16 @@ def attain_bound(topology: Topology, collective: Collective, bound: TimedBound) 
     Args:
         collective: non-combining, at its smallest C.
     """
-    question = _build_problem(topology, collective, bound.steps, bound.rows)
+    question = _build_problem(topology, collective, relaxation.steps, relaxation.rows)
     if question is None:
         return None
-    for times in _integral_multiples(collective, bound):
+    for times in _integral_multiples(collective, relaxation):
         if question.ends.amount * times * question.flow.last > _MAX_SENDS:
             return None
         with suppress(NoRoundsError):
-            rounds = question.find_rounds(int(bound.value * collective.chunks * times), times)
+            rounds = question.find_rounds(
+                int(relaxation.bound.value * collective.chunks * times), times
+            )
             if rounds is not None and (made := question.build_algorithm(rounds, times)):
                 return require_valid(made, "splitting a flow into paths")
     return None
@@ -213,14 +216,14 @@ def _build_problem(
     return _FlowProblem(topology, collective, steps, ends, flow, list(cuts))
 
 
-def _integral_multiples(collective: Collective, bound: TimedBound) -> Iterator[int]:
+def _integral_multiples(collective: Collective, relaxation: TimedRelaxation) -> Iterator[int]:
     """Yield how often the chunks of the pattern are taken such that R at the bound is whole."""
-    unit = (bound.value * collective.chunks).denominator
-    while bound.value * collective.chunks * unit < bound.steps:
-        unit += (bound.value * collective.chunks).denominator
+    unit = (relaxation.bound.value * collective.chunks).denominator
+    while relaxation.bound.value * collective.chunks * unit < relaxation.steps:
+        unit += (relaxation.bound.value * collective.chunks).denominator
     yield from (unit * times for times in _MULTIPLES)
-    if bound.rho and min(bound.rho) > 0:
-        yield lcm(*((rho * collective.chunks).denominator for rho in bound.rho))
+    if relaxation.rho and min(relaxation.rho) > 0:
+        yield lcm(*((rho * collective.chunks).denominator for rho in relaxation.rho))
 
 
 def _layer_rounds(flow: TimedFlow, total: int) -> list[int]:

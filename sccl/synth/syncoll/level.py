@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from sccl.core.answer import Answer, Origin, Sat, Unknown, Unsat
-from sccl.core.candidate import Candidate
 from sccl.core.frontier import OpenCandidate, RefutedCandidate
+from sccl.core.instance import Candidate
 from sccl.core.step_limit import StepLimit
+from sccl.core.stop import StopKind, StopReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,24 +17,25 @@ class Level:
     """The candidates of one number of steps.
 
     Attributes:
-        undecided: cheapest first, each cheaper than the best.
-        best: the cheapest that has an algorithm.
-        has_query: whether any has been asked for.
-        has_bound: whether a bound for these steps has been,
-        has_limit: and their limit.
+        steps: S.
+        undecided: Cheapest first, each cheaper than the best.
+        refuted: Those that have no algorithm.
+        open: Those on which the solver gave up.
+        best: The cheapest that has an algorithm.
+        has_query: Whether any has been asked for.
+        has_limit: Whether the limit of R/C has been asked for.
     """
 
-    steps: int
-    undecided: tuple[Candidate, ...]
+    steps: int = 0
+    undecided: tuple[Candidate, ...] = ()
     refuted: tuple[RefutedCandidate, ...] = ()
     open: tuple[OpenCandidate, ...] = ()
     best: Candidate | None = None
     has_query: bool = False
-    has_bound: bool = False
     has_limit: bool = False
 
-    def next_candidate(self) -> Candidate | None:
-        """Return the cheapest candidate at first, then the middle one. None: all are decided."""
+    def next_candidate(self) -> Candidate:
+        """Return the cheapest undecided candidate at first, then the middle one."""
         return _choose_candidate(self.undecided, asked=self.has_query)
 
     def upcoming_candidates(self) -> Iterator[Candidate]:
@@ -41,9 +43,9 @@ class Level:
         queue = [(self.has_query, self.undecided)]
         seen: set[Candidate] = set()
         for asked, undecided in queue:
-            candidate = _choose_candidate(undecided, asked=asked)
-            if candidate is None:
+            if not undecided:
                 continue
+            candidate = _choose_candidate(undecided, asked=asked)
             if candidate not in seen:
                 seen.add(candidate)
                 yield candidate
@@ -53,7 +55,6 @@ class Level:
     def record(self, answer: Answer) -> Level:
         """Return the state after the answer of the next candidate, with all consequences."""
         candidate = self.next_candidate()
-        assert candidate is not None
         level = replace(self, has_query=True)
         match answer:
             case Sat():
@@ -80,23 +81,16 @@ class Level:
                 asked = bool(self.open) or answer.best is None
                 return replace(level, has_query=asked, undecided=left, open=(*self.open, *still))
 
-    def record_bound(self, bound: StepLimit | None, seconds: float) -> Level:
-        """Return the state after a bound for these steps. None: there is none."""
-        return replace(self.record_limit(bound, seconds), has_bound=True, has_limit=False)
-
-    def record_limit(self, limit: StepLimit | None, seconds: float) -> Level:
-        """Return the state after the limit, which refutes all candidates below, for any k and C.
+    def refute_below(self, limit: StepLimit, seconds: float) -> Level:
+        """Return the state after a limit, which refutes all candidates below, for any k and C.
 
         Args:
-            limit: None: it could not be computed.
-            seconds: time it took.
+            limit: The limit of R/C for these steps, or a lower bound on it.
+            seconds: Time it took.
         """
-        level = replace(self, has_limit=True)
-        if limit is None:
-            return level
         kind = "limit of R/C" if limit.is_exact else "bound on R/C"
         why = f"no algorithm of {limit.steps} steps has R/C below {limit.lower} ({kind})"
-        return level.refute(lambda c: c.cost < limit.lower, why, limit.method, seconds)
+        return self.refute(lambda c: c.cost < limit.lower, why, limit.method, seconds)
 
     def mark_unverified(self, candidate: Candidate, origin: Origin) -> Level:
         """Return the state after an unverified origin claims that a candidate is unsat.
@@ -104,7 +98,9 @@ class Level:
         The candidate, and all that would follow from it, stay open: they are not solved again, and
         no point that they may dominate is proved.
         """
-        reason = f"unsat according to {origin.description} (not verified here)"
+        reason = StopReason(
+            StopKind.UNVERIFIED, f"unsat according to {origin.description} (not verified here)"
+        )
         gone = [c for c in self.undecided if candidate.implies_unsat(c)]
         still = (OpenCandidate(c, reason, origin) for c in gone)
         left = tuple(c for c in self.undecided if c not in gone)
@@ -145,7 +141,8 @@ class Level:
 
     def open_candidates(self) -> tuple[OpenCandidate, ...]:
         """Return the undecided candidates that would be cheaper than the best."""
-        rest = (OpenCandidate(c, "not tried: interrupted") for c in self.undecided)
+        not_tried = StopReason(StopKind.INTERRUPTED, "not tried: interrupted")
+        rest = (OpenCandidate(c, not_tried) for c in self.undecided)
         open_candidates = sorted((*self.open, *rest), key=lambda o: o.candidate)
         return tuple(
             o for o in open_candidates if not self.best or o.candidate.cost < self.best.cost
@@ -155,5 +152,5 @@ class Level:
         return tuple(c for c in self.undecided if c != candidate)
 
 
-def _choose_candidate(undecided: tuple[Candidate, ...], *, asked: bool) -> Candidate | None:
-    return undecided[len(undecided) // 2 if asked else 0] if undecided else None
+def _choose_candidate(undecided: tuple[Candidate, ...], *, asked: bool) -> Candidate:
+    return undecided[len(undecided) // 2 if asked else 0]

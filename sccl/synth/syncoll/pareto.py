@@ -1,17 +1,15 @@
-"""The Pareto procedure (SCCL section 3.7, Algorithm 1) as a value: its state, and the next query.
+"""Pareto-Synthesize (SCCL section 3.7, Algorithm 1): all Pareto-optimal (S, R, C) of a collective.
 
-For each number of steps S, from the latency bound up, the cheapest satisfiable candidate (R, C) is
-sought among those that would improve on fewer steps. The search ends where R/C attains the
-bandwidth bound. The paper tries candidates by ascending R/C until one is satisfiable, which refutes
-all cheaper ones one by one. Here the same point is found, and the same candidates are refuted, with
-far fewer queries: the cheapest is tried first (it ends the search if it attains the bound), then
-the middle of the rest. A refutation carries to every candidate with no more rounds and no fewer
-chunks (:meth:`Candidate.implies_unsat`), and a solution makes all more expensive candidates
-irrelevant.
+:func:`pareto_synthesize` is the algorithm. It finds the paper's points and refutes the same
+candidates with far fewer queries:
 
-A bound on R/C for that many steps refutes cheaper candidates before any search. Their limit, which
-takes longer, is computed once the cheapest remaining candidate is not satisfiable. It comes first
-only if there is no such bound, and the limit is fast.
+- A lower bound on R/C for S steps refutes cheaper candidates before any query.
+- The cheapest candidate of S steps is tried first, then the middle one of those left. The paper
+  tries them by ascending R/C.
+- A refutation carries to every candidate with no more rounds and no fewer chunks
+  (:meth:`Candidate.implies_unsat`). A solution makes all more expensive candidates irrelevant.
+- The limit of R/C for S steps takes longer than the lower bound. It is computed once the cheapest
+  candidate has no algorithm, or at first if it is quick and there is no lower bound.
 
 A candidate on which the solver gives up stays open. It never closes anything: a point that it might
 dominate is reported as the best found, not as proved.
@@ -19,68 +17,111 @@ dominate is reported as the best found, not as proved.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from enum import Enum, auto
 from fractions import Fraction
+from typing import Protocol
 
 from sccl.collectives import Dual
 from sccl.core.answer import Answer, Origin
-from sccl.core.candidate import Candidate, SweepRange
 from sccl.core.frontier import OpenCandidate, RefutedCandidate
+from sccl.core.instance import Candidate, SweepRange
 from sccl.core.step_limit import StepLimit
+from sccl.core.stop import NOT_STOPPED, StopKind, StopReason
 from sccl.synth.common.candidates import enumerate_candidates
 from sccl.synth.syncoll.level import Level
 
 
-class WhenToAskLimits(Enum):
-    """When the limit of a number of steps is asked for."""
-
-    NEVER = auto()
-    FIRST = auto()
-    IF_NOT_CHEAPEST = auto()
-
-
 @dataclass(frozen=True, slots=True)
 class SearchSpace:
-    """The search space.
+    """The candidates (S, R, C) of a sweep.
 
     Attributes:
-        steps: lower bound on S: the start.
-        bandwidth: lower bound on R/C: the end.
-        last_steps: the last S.
+        dual: The collective, and the one that is solved instead.
+        min_steps: Lower bound on S, where the sweep starts (a_l in the paper).
+        bandwidth: Lower bound on R/C, where the sweep ends (b_l in the paper).
+        last_steps: The last S.
         covered: k and the largest C.
-        uses_bounds: whether to use bounds for numbers of steps.
     """
 
     dual: Dual
-    steps: int
+    min_steps: int
     bandwidth: Fraction
     last_steps: int
     covered: SweepRange
-    when_limits: WhenToAskLimits = WhenToAskLimits.NEVER
-    uses_bounds: bool = False
 
-    def make_level(self, steps: int, below: Fraction | None) -> Level:
-        """Return the candidates of a number of steps that cost less. None: all of them."""
-        all_candidates = enumerate_candidates(self.dual, self.bandwidth, steps, self.covered)
-        return Level(
-            steps, tuple(sorted(c for c in all_candidates if below is None or c.cost < below))
-        )
+    @property
+    def step_counts(self) -> range:
+        """Return every S of the sweep, in ascending order."""
+        return range(self.min_steps, self.last_steps + 1, self.dual.phases)
 
-
-@dataclass(frozen=True, slots=True)
-class BoundQuery:
-    """The query for a fast lower bound on R/C for a number of steps."""
-
-    steps: int
+    def candidates(self, steps: int, below: Fraction | None) -> tuple[Candidate, ...]:
+        """Return the candidates of S steps with R/C less than ``below``, by ascending R/C."""
+        everything = enumerate_candidates(self.dual, self.bandwidth, steps, self.covered)
+        return tuple(sorted(c for c in everything if below is None or c.cost < below))
 
 
-@dataclass(frozen=True, slots=True)
-class LimitQuery:
-    """The query for the limit of a number of steps."""
+class CandidateOracle(Protocol):
+    """The source of answers for :func:`pareto_synthesize`."""
 
-    steps: int
+    @property
+    def asks_limit_first(self) -> bool:
+        """Return whether limits are quicker than queries of candidates."""
+        ...
+
+    def answer(self, candidate: Candidate, search: ParetoSearch) -> Answer:
+        """Return whether a candidate has an algorithm. ``search`` names the likely next ones."""
+        ...
+
+    def lower_bound(self, steps: int) -> tuple[StepLimit | None, float]:
+        """Return a quick lower bound on R/C for S steps, or None, and the seconds it took."""
+        ...
+
+    def step_limit(self, steps: int) -> tuple[StepLimit | None, float]:
+        """Return the limit of R/C for S steps, or None, and the seconds it took."""
+        ...
+
+
+def pareto_synthesize(
+    space: SearchSpace, oracle: CandidateOracle, report: Callable[[ParetoSearch], None]
+) -> ParetoSearch:
+    """Return the Pareto-optimal candidates of a search space (SCCL Algorithm 1).
+
+    A keyboard interrupt ends the search. All that is undecided is then open.
+
+    Args:
+        space: The candidates.
+        oracle: Decides them.
+        report: Receives the search after each number of steps.
+    """
+    search, interrupted = ParetoSearch(space), False
+    try:
+        for steps in space.step_counts:  # line 5 of Algorithm 1
+            search = search.start_level(steps)  # line 6: the set A
+            search = _refute_by_limits(search, oracle)
+            while search.level.undecided:  # line 7
+                if search.level.has_query and not search.level.has_limit:
+                    search = search.record_limit(*oracle.step_limit(steps))
+                    continue
+                candidate = search.level.next_candidate()
+                search = search.record(oracle.answer(candidate, search))  # lines 8 and 9
+            search = search.finish_level()
+            report(search)  # line 10
+            if search.best_cost == space.bandwidth:  # line 11
+                break
+    except KeyboardInterrupt:
+        search, interrupted = search.finish_level(), True
+    return search.stop(interrupted=interrupted)
+
+
+def _refute_by_limits(search: ParetoSearch, oracle: CandidateOracle) -> ParetoSearch:
+    """Return the search after the lower bound on R/C, or the limit, of a new level."""
+    steps = search.level.steps
+    if search.level.undecided:
+        search = search.record_bound(*oracle.lower_bound(steps))
+    if search.level.undecided and oracle.asks_limit_first and search.current_limit is None:
+        search = search.record_limit(*oracle.step_limit(steps))
+    return search
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +129,12 @@ class LevelOptimum:
     """The cheapest candidate of a number of steps that has an algorithm.
 
     Attributes:
-        optimal: the lower bounds that it attains: ``"latency"``, on S; ``"bandwidth"``, on R/C.
+        candidate: The candidate.
+        optimal: The lower bounds that it attains: ``"latency"``, on S; ``"bandwidth"``, on R/C.
             Otherwise perhaps ``"limit"``, on R/C for its S.
-        proved: whether every candidate in ``within`` that would dominate it has been refuted.
-        within: range of the proof. None: all k and C.
-        rests_on: origins other than this process of the refutations that the proof needs, or, if it
+        proved: Whether every candidate in ``within`` that would dominate it has been refuted.
+        within: Range of the proof. None: all k and C.
+        rests_on: Origins other than this process of the refutations that the proof needs, or, if it
             is not proved, that would prove it if they were verified.
     """
 
@@ -105,81 +147,97 @@ class LevelOptimum:
 
 @dataclass(frozen=True, slots=True)
 class ParetoSearch:
-    """A search as far as it is, from :meth:`begin`: a question, its answer, a question, ...
+    """The state of :func:`pareto_synthesize`.
 
     Attributes:
-        level: the number of steps that it is at.
-        optima: of the numbers of steps before, where that improves.
-        refuted: candidates of the numbers of steps before.
-        open: likewise.
-        limits: or bounds, as far as they are known, this level's too.
-        stopped: ``"bandwidth-bound"``, ``"max-steps"`` or ``"interrupted"``. Empty: it goes on.
+        space: The candidates.
+        level: Candidates of the current number of steps. Empty between two of them.
+        optima: Optima of earlier numbers of steps, where they improve R/C.
+        refuted: Refuted candidates of earlier numbers of steps.
+        open: Their undecided candidates that would improve R/C.
+        limits: Limits of R/C, or lower bounds on it, by number of steps.
+        stop_reason: Bandwidth bound, largest S, or interrupt.
     """
 
     space: SearchSpace
-    level: Level
+    level: Level = Level()  # noqa: RUF009 - a frozen value
     optima: tuple[LevelOptimum, ...] = ()
     refuted: tuple[RefutedCandidate, ...] = ()
     open: tuple[OpenCandidate, ...] = ()
     limits: tuple[StepLimit, ...] = ()
-    stopped: str = ""
+    stop_reason: StopReason = NOT_STOPPED
 
-    @staticmethod
-    def start(space: SearchSpace) -> ParetoSearch:
-        """Return the search at the fewest steps."""
-        return _advance(ParetoSearch(space, space.make_level(space.steps, None)))
+    @property
+    def best_cost(self) -> Fraction | None:
+        """Return the smallest R/C of earlier numbers of steps."""
+        return self.optima[-1].candidate.cost if self.optima else None
 
-    def next_query(self) -> Candidate | BoundQuery | LimitQuery | None:
-        """Return the next query. None: the search is complete."""
-        level, when = self.level, self.space.when_limits
-        if self.stopped:
-            return None
-        if self.space.uses_bounds and not level.has_bound:
-            return BoundQuery(level.steps)
-        first = when is WhenToAskLimits.FIRST and self.current_limit is None
-        wanted = first or (when is not WhenToAskLimits.NEVER and level.has_query)
-        return LimitQuery(level.steps) if wanted and not level.has_limit else level.next_candidate()
+    @property
+    def current_limit(self) -> StepLimit | None:
+        """Return the limit of this level, or the lower bound, if it is known."""
+        return next((x for x in self.limits if x.steps == self.level.steps), None)
 
     def upcoming_candidates(self) -> Iterator[Candidate]:
         """Yield the candidates that are likely to be asked for, the next one first."""
         yield from self.level.upcoming_candidates()
         following = self.level.steps + self.space.dual.phases
         if following <= self.space.last_steps:
-            yield from self.space.make_level(following, self.best_cost).undecided[:1]
+            yield from self.space.candidates(following, self.best_cost)[:1]
 
-    @property
-    def best_cost(self) -> Fraction | None:
-        """Return the smallest R/C of the numbers of steps before."""
-        return self.optima[-1].candidate.cost if self.optima else None
-
-    @property
-    def current_limit(self) -> StepLimit | None:
-        """Return the limit of this level, or the bound on it, if it is known."""
-        return next((x for x in self.limits if x.steps == self.level.steps), None)
+    def start_level(self, steps: int) -> ParetoSearch:
+        """Return the search at the candidates of S steps that would improve R/C."""
+        return replace(self, level=Level(steps, self.space.candidates(steps, self.best_cost)))
 
     def record(self, answer: Answer) -> ParetoSearch:
-        """Return the search after the answer of a candidate."""
-        return _advance(replace(self, level=self.level.record(answer)))
-
-    def record_limit(self, limit: StepLimit | None, seconds: float) -> ParetoSearch:
-        """Return the search after a limit. None: it could not be computed."""
-        level = self.level.record_limit(limit, seconds)
-        return _advance(replace(self, level=level, limits=self._with_limit(limit)))
+        """Return the search after the answer of the level's next candidate."""
+        return replace(self, level=self.level.record(answer))
 
     def record_bound(self, bound: StepLimit | None, seconds: float) -> ParetoSearch:
-        """Return the search after the bound of this level. None: there is none."""
-        level = self.level.record_bound(bound, seconds)
-        return _advance(replace(self, level=level, limits=self._with_limit(bound)))
+        """Return the search after the lower bound on R/C of this level. None: there is none."""
+        if bound is None:
+            return self
+        return replace(
+            self, level=self.level.refute_below(bound, seconds), limits=(*self.limits, bound)
+        )
 
-    def _with_limit(self, limit: StepLimit | None) -> tuple[StepLimit, ...]:
-        """Return the limits with one more, which replaces its bound."""
+    def record_limit(self, limit: StepLimit | None, seconds: float) -> ParetoSearch:
+        """Return the search after the limit of this level. None: it cannot be computed."""
+        level = replace(self.level, has_limit=True)
         if limit is None:
-            return self.limits
-        return (*(x for x in self.limits if x.steps != limit.steps), limit)
+            return replace(self, level=level)
+        others = (x for x in self.limits if x.steps != limit.steps)
+        return replace(self, level=level.refute_below(limit, seconds), limits=(*others, limit))
 
-    def stop_interrupted(self) -> ParetoSearch:
-        """Return the search as it ends if nothing more may be asked. If it goes on, that is."""
-        return self if self.stopped else replace(_close_level(self), stopped="interrupted")
+    def finish_level(self) -> ParetoSearch:
+        """Return the search with the optimum, the refuted and the open candidates of this level."""
+        level = self.level
+        search = replace(
+            self,
+            level=Level(),
+            refuted=(*self.refuted, *sorted(level.refuted, key=lambda r: r.candidate)),
+            open=(*self.open, *level.open_candidates()),
+        )
+        if level.best is not None:
+            optimum = _level_optimum(search, level.best)
+            search = replace(search, optima=(*search.optima, optimum))
+        # A point of more steps says nothing about the limits of fewer steps.
+        return replace(
+            search,
+            limits=tuple(
+                replace(x, upper=search.best_cost)
+                if x.steps == level.steps and x.upper is None
+                else x
+                for x in search.limits
+            ),
+        )
+
+    def stop(self, *, interrupted: bool) -> ParetoSearch:
+        """Return the search with the reason why it ended."""
+        if self.best_cost == self.space.bandwidth:
+            kind = StopKind.BANDWIDTH_BOUND
+        else:
+            kind = StopKind.INTERRUPTED if interrupted else StopKind.MAX_STEPS
+        return replace(self, stop_reason=StopReason(kind))
 
     @property
     def is_complete_for_any_k(self) -> bool:
@@ -191,52 +249,12 @@ class ParetoSearch:
         points = [best.candidate for best in self.optima]
         return all(
             any(p.steps <= s and p.cost <= lower.get(s, 0) for p in points)
-            for s in range(self.space.steps, points[-1].steps, self.space.dual.phases)
+            for s in range(self.space.min_steps, points[-1].steps, self.space.dual.phases)
         )
 
 
-def _advance(search: ParetoSearch) -> ParetoSearch:
-    """Return the search at the first level, from this one on, where something is undecided."""
-    while not search.stopped and not search.level.undecided:
-        search = _next_level(_close_level(search))
-    return search
-
-
-def _next_level(search: ParetoSearch) -> ParetoSearch:
-    """Return the search at the next number of steps, or stopped."""
-    best_cost, steps = search.best_cost, search.level.steps + search.space.dual.phases
-    if best_cost == search.space.bandwidth:
-        return replace(search, stopped="bandwidth-bound")
-    if steps > search.space.last_steps:
-        return replace(search, stopped="max-steps")
-    return replace(search, level=search.space.make_level(steps, best_cost))
-
-
-def _close_level(search: ParetoSearch) -> ParetoSearch:
-    """Return the search with all that is known of this level."""
-    level = search.level
-    search = replace(
-        search,
-        refuted=(*search.refuted, *sorted(level.refuted, key=lambda r: r.candidate)),
-        open=(*search.open, *level.open_candidates()),
-    )
-    if level.best is not None:
-        search = replace(search, optima=(*search.optima, _level_optimum(search, level.best)))
-    # A point of more steps says nothing about the limits of fewer steps.
-    limits = (
-        _with_upper_bound(x, search.best_cost) if x.steps == level.steps else x
-        for x in search.limits
-    )
-    return replace(search, limits=tuple(limits))
-
-
-def _with_upper_bound(limit: StepLimit, cost: Fraction | None) -> StepLimit:
-    """Return the limit of the latest steps with the best result for at most as many."""
-    return replace(limit, upper=cost) if limit.upper is None else limit
-
-
 def _level_optimum(search: ParetoSearch, candidate: Candidate) -> LevelOptimum:
-    """Return a level's best, with the state of its proof."""
+    """Return the best candidate of a finished level, with the state of its proof."""
     proved = not any(o.candidate.may_dominate(candidate) for o in search.open)
     beats_every_k = _is_optimal_for_any_k(search, candidate)
     within = None if beats_every_k else search.space.covered
@@ -258,11 +276,11 @@ def _unverified_origins(search: ParetoSearch, candidate: Candidate) -> tuple[Ori
 
 def _met_bounds(search: ParetoSearch, candidate: Candidate) -> tuple[str, ...]:
     """Return which of the lower bounds a candidate meets."""
-    met = ("latency",) if candidate.steps == search.space.steps else ()
-    limit = search.current_limit
+    met = ("latency",) if candidate.steps == search.space.min_steps else ()
     if candidate.cost == search.space.bandwidth:
         return (*met, "bandwidth")
-    return (*met, "limit") if limit and candidate.cost == limit.lower else met
+    is_limit = any(x.steps == candidate.steps and x.lower == candidate.cost for x in search.limits)
+    return (*met, "limit") if is_limit else met
 
 
 def _is_optimal_for_any_k(search: ParetoSearch, candidate: Candidate) -> bool:
@@ -276,4 +294,4 @@ def _is_optimal_for_any_k(search: ParetoSearch, candidate: Candidate) -> bool:
     if candidate.cost > max(lower.get(candidate.steps, bandwidth), bandwidth):
         return False
     before = candidate.steps - search.space.dual.phases
-    return before < search.space.steps or lower.get(before, bandwidth) > candidate.cost
+    return before < search.space.min_steps or lower.get(before, bandwidth) > candidate.cost

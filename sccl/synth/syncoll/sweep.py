@@ -1,4 +1,4 @@
-"""Sweeps: a search (:mod:`sccl.synth.syncoll.pareto`) driven with solvers, files and progress."""
+"""Sweeps: Algorithm 1 (:mod:`sccl.synth.syncoll.pareto`) with solvers, files, and progress."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import ceil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sccl.collectives import Dual, Spec, dual_of
 from sccl.core.answer import Answer, Sat, Unknown, Unsat, describe_solver
 from sccl.core.bound import Bounds
-from sccl.core.candidate import Candidate, SweepRange
 from sccl.core.cost import Costs
 from sccl.core.frontier import ClassFrontier, Frontier, Point
-from sccl.core.instance import Instance
+from sccl.core.instance import Candidate, Instance, SweepRange
 from sccl.core.step_limit import StepLimit
+from sccl.core.stop import StopKind, StopReason
 from sccl.core.sweep_events import (
     BoundsComputed,
     LimitComputed,
@@ -29,11 +30,8 @@ from sccl.core.sweep_events import (
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError, SolverError, TooLargeError
-from sccl.prove.bounds import lower_bounds
-from sccl.synth.common.algorithm_folder import AlgorithmFolder
+from sccl.prove.bounds.lower_bounds import lower_bounds
 from sccl.synth.common.candidates import choose_k, last_step, scope_text
-from sccl.synth.common.prefetch import Prefetch
-from sccl.synth.common.reduction import InstanceSolver, solve_question
 from sccl.synth.common.step_limits import StepLimits, StepLimitsFactory
 from sccl.synth.constructions import (
     MAX_ALLTOALL_SEARCH_RANKS,
@@ -41,77 +39,18 @@ from sccl.synth.constructions import (
     cost_without_search,
 )
 from sccl.synth.syncoll.pareto import (
-    BoundQuery,
     LevelOptimum,
-    LimitQuery,
     ParetoSearch,
     SearchSpace,
-    WhenToAskLimits,
+    pareto_synthesize,
 )
-from sccl.transform import Question, build_question
+from sccl.transform import InstanceSolver, Question, build_question, solve_question
+
+if TYPE_CHECKING:
+    from sccl.synth.common.algorithm_folder import AlgorithmFolder
+    from sccl.synth.common.prefetch import Prefetch
 
 _MAX_LIMIT_RANKS = 256  # beyond, a limit takes longer than it saves
-
-
-@dataclass(frozen=True, slots=True)
-class _SweepOracle:
-    """The source of answers for a search."""
-
-    topology: Topology
-    spec: Spec
-    solve: InstanceSolver
-    solver: str
-    limits: StepLimits | None
-    when_limits: WhenToAskLimits
-    prefetch: Prefetch
-
-    def answer(self, candidate: Candidate, search: ParetoSearch) -> Answer:
-        """Return the answer for a candidate. Likely next queries may be solved meanwhile."""
-        question = self.build_question(candidate)
-        refuted = self.refute_by_packing(question, search.current_limit)
-        if refuted is not None:
-            return refuted
-        self.prefetch(self.upcoming_instances(search))
-        try:
-            return solve_question(question, self.solve)
-        except SolverError as error:  # it decides nothing and ends nothing
-            return Unknown(f"the solver broke: {error}", self.solver, 0.0)
-
-    def refute_by_packing(self, question: Question, limit: StepLimit | None) -> Unsat | None:
-        """Return that packing bounds refute a candidate for all its round vectors, if they do.
-
-        At the limit itself they cannot, and where pricing needs a search they take too long.
-        """
-        if self.limits is None or limit is None or self.when_limits is not WhenToAskLimits.FIRST:
-            return None
-        if Fraction(question.rounds, question.collective.chunks) == limit.lower:
-            return None
-        begin = time.perf_counter()
-        vectors = self.limits.count_refuted_vectors(question)
-        if not vectors:
-            return None
-        why = f"each of {vectors} round vectors (up to symmetry) packs fewer chunks (prices)"
-        return Unsat(why, "packing", time.perf_counter() - begin)
-
-    def step_limit(self, wanted: BoundQuery | LimitQuery) -> StepLimit | None:
-        """Return the limit of a number of steps, or a bound. None: the search does without."""
-        assert self.limits is not None
-        try:
-            if isinstance(wanted, BoundQuery):
-                return self.limits.quick_bound(wanted.steps)
-            return self.limits.step_limit(wanted.steps)
-        except (SolverError, TooLargeError):
-            return None
-
-    def upcoming_instances(self, search: ParetoSearch) -> Iterator[Instance]:
-        """Yield those of the next candidate, then of those that may follow it."""
-        for candidate in search.upcoming_candidates():
-            yield from self.build_question(candidate).instances
-
-    def build_question(self, candidate: Candidate) -> Question:
-        """Return the question whether a candidate has an algorithm."""
-        c = candidate
-        return build_question(self.topology, self.spec, c.chunks, c.steps, c.rounds)
 
 
 @dataclass(slots=True)
@@ -139,68 +78,132 @@ class _SweepFiles:
 
 
 @dataclass(slots=True)
-class _Sweep:
-    """A search in progress, and its points so far.
+class _SweepOracle:
+    """Bounds, limits, and a solver, with progress and provisional files.
 
     Attributes:
-        solutions: the algorithms found for these steps.
+        topology: The machine.
+        spec: The collective.
+        solve: Answers an instance.
+        solver: Its name, for the record.
+        bounds: Source of lower bounds on R/C. None: the sweep uses none.
+        limits: Source of limits of R/C. None: the sweep uses none.
+        asks_limit_first: Whether limits are quicker than queries of candidates.
+        prefetch: Receives likely next instances.
+        files: Where algorithms are written.
+        notify: Receives the events.
+        solutions: The algorithms found for the current number of steps.
     """
 
-    search: ParetoSearch
-    oracle: _SweepOracle
+    topology: Topology
+    spec: Spec
+    solve: InstanceSolver
+    solver: str
+    bounds: StepLimits | None
+    limits: StepLimits | None
+    asks_limit_first: bool
+    prefetch: Prefetch
     files: _SweepFiles
     notify: Callable[[SweepEvent], None]
-    points: list[Point] = field(default_factory=list)
     solutions: dict[Candidate, Sat] = field(default_factory=dict)
 
-    def run(self) -> None:
-        """Search until it is over or the user interrupts."""
-        try:
-            while (wanted := self.search.next_query()) is not None:
-                if isinstance(wanted, BoundQuery | LimitQuery):
-                    self.ask_limit(wanted)
-                else:
-                    self.ask_candidate(wanted)
-                self.add_points()
-        except KeyboardInterrupt:
-            self.search = self.search.stop_interrupted()
-        self.add_points()
-
-    def ask_limit(self, wanted: BoundQuery | LimitQuery) -> None:
-        """Let the limit of a number of steps, or a bound on it, prune its candidates."""
-        self.notify(LimitStarted(wanted.steps))
-        begin = time.perf_counter()
-        limit = self.oracle.step_limit(wanted)
-        seconds = time.perf_counter() - begin
-        if isinstance(wanted, BoundQuery):
-            self.search = self.search.record_bound(limit, seconds)
-        else:
-            self.search = self.search.record_limit(limit, seconds)
-        if limit:
-            self.notify(LimitComputed(limit))
-
-    def ask_candidate(self, candidate: Candidate) -> None:
-        """Have a candidate answered."""
-        self.notify(QueryStarted(candidate, len(self.search.level.undecided) - 1))
-        answer = self.oracle.answer(candidate, self.search)
+    def answer(self, candidate: Candidate, search: ParetoSearch) -> Answer:
+        """Return the answer for a candidate. Likely next queries may be solved meanwhile."""
+        self.notify(QueryStarted(candidate, len(search.level.undecided) - 1))
+        answer = self._decide(candidate, search)
         if isinstance(answer, Sat):
             self.solutions[candidate] = answer
-        self.search = self.search.record(answer)
-        if isinstance(answer, Sat):
             self.files.save_provisional(answer.algorithm)
         self.notify(QueryAnswered(candidate, answer))
+        return answer
 
-    def add_points(self) -> None:
-        """Make points from the settled results of the search."""
-        for best in self.search.optima[len(self.points) :]:
-            point = self.make_point(best)
+    def lower_bound(self, steps: int) -> tuple[StepLimit | None, float]:
+        """Return a quick lower bound on R/C for a number of steps, and the seconds it took."""
+        return self._time_limit(self.bounds.quick_bound if self.bounds else None, steps)
+
+    def step_limit(self, steps: int) -> tuple[StepLimit | None, float]:
+        """Return the limit of R/C for a number of steps, and the seconds it took."""
+        return self._time_limit(self.limits.step_limit if self.limits else None, steps)
+
+    def _time_limit(
+        self, compute: Callable[[int], StepLimit | None] | None, steps: int
+    ) -> tuple[StepLimit | None, float]:
+        """Return a limit of R/C, or None, with which the sweep does without, and its seconds."""
+        if compute is None:
+            return None, 0.0
+        self.notify(LimitStarted(steps))
+        begin = time.perf_counter()
+        try:
+            limit = compute(steps)
+        except (SolverError, TooLargeError):
+            limit = None
+        seconds = time.perf_counter() - begin
+        if limit is not None:
+            self.notify(LimitComputed(limit))
+        return limit, seconds
+
+    def _decide(self, candidate: Candidate, search: ParetoSearch) -> Answer:
+        """Return the answer of packing bounds, or of the solver."""
+        question = self._build_question(candidate)
+        refuted = self._refute_by_packing(question, search.current_limit)
+        if refuted is not None:
+            return refuted
+        self.prefetch(self._upcoming_instances(search))
+        try:
+            return solve_question(question, self.solve)
+        except SolverError as error:  # it decides nothing and ends nothing
+            reason = StopReason(StopKind.SOLVER_FAILED, f"the solver broke: {error}")
+            return Unknown(reason, self.solver, 0.0)
+
+    def _refute_by_packing(self, question: Question, limit: StepLimit | None) -> Unsat | None:
+        """Return that packing bounds refute a candidate for all its round vectors, if they do.
+
+        At the limit itself they cannot, and where pricing needs a search they take too long.
+        """
+        if self.limits is None or limit is None or not self.asks_limit_first:
+            return None
+        if Fraction(question.rounds, question.collective.chunks) == limit.lower:
+            return None
+        begin = time.perf_counter()
+        vectors = self.limits.count_refuted_vectors(question)
+        if not vectors:
+            return None
+        why = f"each of {vectors} round vectors (up to symmetry) packs fewer chunks (prices)"
+        return Unsat(why, "packing", time.perf_counter() - begin)
+
+    def _upcoming_instances(self, search: ParetoSearch) -> Iterator[Instance]:
+        """Yield those of the next candidate, then of those that may follow it."""
+        for candidate in search.upcoming_candidates():
+            yield from self._build_question(candidate).instances
+
+    def _build_question(self, candidate: Candidate) -> Question:
+        """Return the question whether a candidate has an algorithm."""
+        c = candidate
+        return build_question(self.topology, self.spec, c.chunks, c.steps, c.rounds)
+
+
+@dataclass(slots=True)
+class _SweepPoints:
+    """The points of a sweep so far, with their files."""
+
+    oracle: _SweepOracle
+    points: list[Point] = field(default_factory=list)
+
+    def add(self, search: ParetoSearch) -> None:
+        """Make points from the results of the search that have none yet."""
+        for best in search.optima[len(self.points) :]:
+            point = self.make_point(best, search.space.dual.scope)
             self.points.append(point)
-            self.solutions.clear()
-            self.notify(PointDecided(point))
+            self.oracle.solutions.clear()
+            self.oracle.notify(PointDecided(point))
 
-    def make_point(self, best: LevelOptimum) -> Point:
-        """Return the point of a number of steps."""
-        answer, composition = self.solutions[best.candidate], self.search.space.dual.scope
+    def make_point(self, best: LevelOptimum, composition: str) -> Point:
+        """Return the point of a number of steps, with its final file.
+
+        Args:
+            composition: The class of algorithms that the dual stands for.
+        """
+        answer = self.oracle.solutions[best.candidate]
         # A file of an algorithm does not name origins, so it claims what needs none of others.
         is_verified = best.proved and all(origin.is_verified for origin in best.rests_on)
         algorithm = replace(
@@ -213,42 +216,45 @@ class _Sweep:
             optimal=best.optimal,
             is_proved=best.proved,
             within=best.within,
-            file=self.files.save_final(algorithm),
+            file=self.oracle.files.save_final(algorithm),
             seconds=answer.seconds,
             from_store=answer.from_store,
             proof_origins=best.rests_on,
             found_by=describe_solver(answer),
         )
 
-    def frontier(self, bounds: Bounds, seconds: float) -> Frontier:
-        """Return the frontier so far."""
-        search, space, answers = self.search, self.search.space, self.oracle
-        complete = search.stopped == "bandwidth-bound" and not search.open
-        part = ClassFrontier(
-            "",
-            scope_text(space.covered, space.dual.scope),
-            bounds.steps,
-            bounds.bandwidth,
-            tuple(self.points),
-            search.limits,
-            complete,
-            None if complete and search.is_complete_for_any_k else space.covered,
-            seconds=seconds,
-        )
-        return Frontier(
-            answers.topology.name,
-            answers.spec.name,
-            answers.spec.root,
-            Costs.from_topology(answers.topology),
-            bounds,
-            (part,),
-            covered=space.covered,
-            solver=answers.solver,
-            open=search.open,
-            refuted=search.refuted,
-            stop_reason=search.stopped,
-            seconds=seconds,
-        ).require_consistent()
+
+def _make_frontier(
+    search: ParetoSearch, points: _SweepPoints, bounds: Bounds, seconds: float
+) -> Frontier:
+    """Return the frontier of a search that ended."""
+    space, oracle = search.space, points.oracle
+    complete = search.stop_reason.kind is StopKind.BANDWIDTH_BOUND and not search.open
+    part = ClassFrontier(
+        "",
+        scope_text(space.covered, space.dual.scope),
+        bounds.steps,
+        bounds.bandwidth,
+        tuple(points.points),
+        search.limits,
+        complete,
+        None if complete and search.is_complete_for_any_k else space.covered,
+        seconds=seconds,
+    )
+    return Frontier(
+        oracle.topology.name,
+        oracle.spec.name,
+        oracle.spec.root,
+        Costs.from_topology(oracle.topology),
+        bounds,
+        (part,),
+        covered=space.covered,
+        solver=oracle.solver,
+        open=search.open,
+        refuted=search.refuted,
+        stop_reason=search.stop_reason,
+        seconds=seconds,
+    ).require_consistent()
 
 
 def _range_with_constructions(
@@ -331,14 +337,22 @@ def sweep(  # noqa: PLR0913 - what a sweep is given, and how it reports
     notify(BoundsComputed(bounds))
     if folder:
         folder.prepare()
-    asked, when = None, WhenToAskLimits.NEVER
-    if limits is not None:
-        asked = limits(topology, spec, bounds)
-    if asked is not None and topology.ranks <= _MAX_LIMIT_RANKS:
-        when = WhenToAskLimits.FIRST if asked.are_quick() else WhenToAskLimits.IF_NOT_CHEAPEST
-    bounded = asked is not None
-    space = SearchSpace(dual, bounds.steps, bounds.bandwidth, last_steps, covered, when, bounded)
-    answers = _SweepOracle(topology, spec, solve, solver, asked, when, prefetch)
-    run = _Sweep(ParetoSearch.start(space), answers, _SweepFiles(folder), notify)
-    run.run()
-    return run.frontier(bounds, time.perf_counter() - begin)
+    step_limits = None if limits is None else limits(topology, spec, bounds)
+    is_large = topology.ranks > _MAX_LIMIT_RANKS
+    oracle = _SweepOracle(
+        topology,
+        spec,
+        solve,
+        solver,
+        bounds=step_limits,
+        limits=None if is_large else step_limits,
+        asks_limit_first=step_limits is not None and not is_large and step_limits.are_quick(),
+        prefetch=prefetch,
+        files=_SweepFiles(folder),
+        notify=notify,
+    )
+    points = _SweepPoints(oracle)
+    space = SearchSpace(dual, bounds.steps, bounds.bandwidth, last_steps, covered)
+    search = pareto_synthesize(space, oracle, points.add)
+    points.add(search)  # of a level that a keyboard interrupt ended
+    return _make_frontier(search, points, bounds, time.perf_counter() - begin)

@@ -6,9 +6,10 @@ from dataclasses import replace
 from fractions import Fraction
 
 from sccl.collectives.duals import Dual
+from sccl.core.bound import Bound, Measure
 from sccl.core.clock import AlphaModel, Clock
 from sccl.core.formatting import format_count
-from sccl.core.outcome import Bound, Measure, Solution
+from sccl.core.outcome import Solution
 from sccl.core.sketch import Sketch
 from sccl.prove.bounds.time_cuts import MAX_RANKS, completion_time_bound
 from sccl.synth.common.contract import Request
@@ -142,4 +143,4 @@ def assemble_schedule(
     if clock.model is AlphaModel.OCCUPIES and not phases[0].can_batch:
         scope += ", each sent separately"
     plan = build_schedule(topology, collective, clock, rows)
-    return Solution(plan, Bound(Measure.TIME_US, rows.finish * tick, lower_bound * tick, scope))
+    return Solution(plan, rows.finish * tick, Bound(Measure.TIME_US, lower_bound * tick, (), scope))

@@ -217,7 +217,7 @@ class RestrictedMachine:
             message=None if plan.message is None else plan.message[order],
         )
         scope = f"{result.bound.scope}, within sketch {self.sketch.name}"
-        return Solution(schedule, replace(result.bound, scope=scope))
+        return Solution(schedule, result.objective, replace(result.bound, scope=scope))
 
 
 def _route_paths(link: IntArray, first: IntArray) -> list[LinkPath]:

@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sccl.collectives import dual_of
+from sccl.core.bound import Bound, Measure
 from sccl.core.clock import MAX_TICK_PS, MAX_TICKS, AlphaModel, Clock
 from sccl.core.collective import Collective
 from sccl.core.formatting import format_count
-from sccl.core.outcome import Bound, Measure, Solution
+from sccl.core.outcome import Solution
 from sccl.core.packed_schedule import PackedSchedule, PassKind
 from sccl.core.schedule import Schedule
 from sccl.core.topology import Topology
@@ -225,7 +226,7 @@ class MatchingProblem:
         scope = f"{self.collective.num_chunks} chunks of {self.clock.sizes[0]} bytes"
         if self.clock.model is AlphaModel.OCCUPIES:  # those that are sent together have one alpha
             scope += ", each sent separately"
-        return Solution(schedule, Bound(Measure.TIME_US, finish * us, lower_bound * us, scope))
+        return Solution(schedule, finish * us, Bound(Measure.TIME_US, lower_bound * us, (), scope))
 
     def _build_schedule(self, sends: Sends) -> Schedule:
         return Schedule(

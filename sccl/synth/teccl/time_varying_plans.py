@@ -17,13 +17,15 @@ from typing import Literal
 import numpy as np
 from msgspec import structs
 
+from sccl.core.bound import Bound, Measure
 from sccl.core.clock import Clock
 from sccl.core.files.bandwidths import bandwidth_from_wire
-from sccl.core.outcome import Bound, Inconclusive, Measure, Outcome, Solution
+from sccl.core.outcome import Inconclusive, Outcome, Solution
 from sccl.core.schedule import Schedule
+from sccl.core.stop import INTERRUPTED, NOT_STOPPED
 from sccl.core.topology import Topology
 from sccl.errors import TooLargeError, UnreachableError
-from sccl.solvers.effort import Effort, EffortMeter
+from sccl.solvers.effort import Effort, EffortMeter, budget_reason
 from sccl.synth.common.contract import Notify, Request
 from sccl.synth.network.shortest_paths import UNREACHABLE
 from sccl.synth.network.transfers import Sends
@@ -89,7 +91,7 @@ class VaryingBandwidthSearch:
             KeyboardInterrupt: the user interrupted before there was a schedule.
         """
         self._bandwidth.check_fits(self.request.topology)
-        spending, ended = EffortMeter(self.effort), ""
+        spending, ended = EffortMeter(self.effort), NOT_STOPPED
         units = DEFAULT_UNITS if self.effort.units is None else self.effort.units
         try:
             for outcome in self._candidate_plans(spending, units):
@@ -102,7 +104,7 @@ class VaryingBandwidthSearch:
         except KeyboardInterrupt:
             if self._result is None:
                 raise
-            ended = "interrupted"
+            ended = INTERRUPTED
         if not ended and spending.deadline_passed() and not self._is_near_optimal():
             ended = self.effort.timeout_reason
         if self._result is None and not ended and self._lower_bound:
@@ -112,14 +114,14 @@ class VaryingBandwidthSearch:
                 "without')"
             )
         if self._result is None:
-            return Inconclusive(ended or f"no schedule within a budget of {units:g}")
-        bound = replace(self._result.bound, lower_bound=self._lower_bound, scope=self._scope)
+            return Inconclusive(ended or budget_reason(units))
+        bound = replace(self._result.bound, value=self._lower_bound, scope=self._scope)
         result = replace(self._result, bound=bound)
         return Inconclusive(ended, result) if ended else result
 
     def _is_near_optimal(self) -> bool:
         gap = 1 + Fraction(self.options.gap)
-        return self._result is not None and self._result.bound.objective <= self._lower_bound * gap
+        return self._result is not None and self._result.objective <= self._lower_bound * gap
 
     def _candidate_plans(self, spending: EffortMeter, units: float) -> Iterator[Outcome]:
         """Yield what is planned, one after the other."""
@@ -149,9 +151,7 @@ class VaryingBandwidthSearch:
             if self._result is before and topology is not self.request.topology:
                 break
             until = (
-                self._result.bound.objective
-                if self._result
-                else _MAX_BOUND_MULTIPLE * self._lower_bound
+                self._result.objective if self._result else _MAX_BOUND_MULTIPLE * self._lower_bound
             )
             if not until:
                 break
@@ -190,14 +190,13 @@ class VaryingBandwidthSearch:
 
     def _update_bound(self, result: Solution) -> None:
         """Take what nothing is below, where that is more than is known."""
-        assert result.bound.lower_bound is not None
-        if result.bound.lower_bound > self._lower_bound or not self._scope:
-            self._lower_bound, self._scope = result.bound.lower_bound, result.bound.scope
+        if result.bound.value > self._lower_bound or not self._scope:
+            self._lower_bound, self._scope = result.bound.value, result.bound.scope
 
     def _accept_if_better(self, result: Solution) -> bool:
-        if self._result is None or result.bound.objective < self._result.bound.objective:
+        if self._result is None or result.objective < self._result.objective:
             self._result = result
-            self.on_improvement(float(result.bound.objective), float(self._lower_bound))
+            self.on_improvement(float(result.objective), float(self._lower_bound))
             return True
         return False
 
@@ -226,7 +225,7 @@ class VaryingBandwidthSearch:
         if anew is None:
             return False
         return self._accept_if_better(
-            Solution(anew, Bound(Measure.TIME_US, anew.finish * us, self._lower_bound))
+            Solution(anew, anew.finish * us, Bound(Measure.TIME_US, self._lower_bound, ()))
         )
 
     def _mean_machine(self, until_us: Fraction) -> Topology:

@@ -26,6 +26,7 @@ from fractions import Fraction
 from itertools import islice
 from math import ceil
 
+from sccl.core.bound import Bound, Measure
 from sccl.solvers.effort import Effort
 from sccl.training.bounds.capacity_tightening import tighten_capacities
 from sccl.training.bounds.cycle_ratio import Arc, Cycle, find_critical_cycle
@@ -59,21 +60,23 @@ class SpanProof:
 
 
 @dataclass(frozen=True, slots=True)
-class PeriodBound:
-    """A lower bound of the period.
+class PeriodProof:
+    """The proof of a lower bound on the period, the mean ticks of an iteration.
 
     Attributes:
-        ticks: that every plan takes for each iteration, on average.
-        binds: ``computation``, ``load``, ``circle``, ``stretches`` or ``spans``.
-        proof: the stream's resource; prices of resources. The circle; prices and flows over
+        kind: ``computation``, ``load``, ``circle``, ``stretches`` or ``spans``.
+        evidence: The stream's resource; prices of resources. The circle; prices and flows over
             spans.
-        limit: ticks: it is of plans without options that take as long alone. 0: of all.
+        limit: Ticks: it is of plans without options that take as long alone. 0: of all.
     """
 
-    ticks: int
-    binds: str
-    proof: int | dict[int, Fraction] | Cycle | SpanProof
+    kind: str
+    evidence: int | dict[int, Fraction] | Cycle | SpanProof
     limit: int = 0
+
+
+PeriodBound = Bound[int, PeriodProof]
+"""A lower bound on the period, in ticks."""
 
 
 def period_lower_bound(problem: CyclicProblem, effort: Effort = STRETCH_EFFORT) -> PeriodBound:
@@ -86,16 +89,18 @@ def period_lower_bound(problem: CyclicProblem, effort: Effort = STRETCH_EFFORT) 
         KeyboardInterrupt: the user interrupted.
     """
     tight = tighten_capacities(problem)
-    best = max(iterate_period_bounds(tight, effort), key=lambda bound: bound.ticks)
-    limit = _best_length_limit(tight, best.ticks)
+    best = max(iterate_period_bounds(tight, effort), key=lambda bound: bound.value)
+    limit = _best_length_limit(tight, best.value)
     if not limit:
         return best
     faster = max(
         iterate_period_bounds(_drop_slow_options(tight, limit), effort),
-        key=lambda bound: bound.ticks,
+        key=lambda bound: bound.value,
     )
-    faster = replace(faster, ticks=min(faster.ticks, limit), limit=limit)
-    return max(best, faster, key=lambda bound: bound.ticks)
+    faster = replace(
+        faster, value=min(faster.value, limit), proof=replace(faster.proof, limit=limit)
+    )
+    return max(best, faster, key=lambda bound: bound.value)
 
 
 def _best_length_limit(problem: CyclicProblem, known_bound: int) -> int:
@@ -111,8 +116,8 @@ def _best_length_limit(problem: CyclicProblem, known_bound: int) -> int:
 
     def bound(limit: int) -> int:
         return max(
-            proof.ticks
-            for proof in islice(iterate_period_bounds(_drop_slow_options(problem, limit)), 3)
+            candidate.value
+            for candidate in islice(iterate_period_bounds(_drop_slow_options(problem, limit)), 3)
         )
 
     first = bisect_left(limits, 1, key=lambda limit: int(bound(limit) <= limit))
@@ -147,21 +152,27 @@ def iterate_period_bounds(
     """
     step = problem.step
     stream, ticks = _busiest_computation(step)
-    yield PeriodBound(ticks, "computation", stream)
+    yield _make_bound(ticks, "computation", stream)
     never = [0] * len(step.resources)  # a resource need not stand still: iterations overlap
     prices = load_prices(step, never)
-    yield PeriodBound(load_bound(step, prices, never), "load", prices)
+    yield _make_bound(load_bound(step, prices, never), "load", prices)
     lengths = min_durations(step)
     waits = wait_arcs(problem, lengths)
     circle = find_critical_cycle(len(step.ops), waits)
-    yield PeriodBound(ceil(circle.ratio), "circle", circle)
+    yield _make_bound(ceil(circle.ratio), "circle", circle)
     for spans in list_compute_spans(problem):
         arcs = stretch_arcs(problem, spans, effort)
         circle = find_critical_cycle(len(step.ops), [*waits, *arcs])
-        yield PeriodBound(ceil(circle.ratio), "stretches", circle)
+        yield _make_bound(ceil(circle.ratio), "stretches", circle)
         program = SpanProgram(problem, spans, lengths, tuple(arcs))
         ticks, multipliers = solve_span_bound(program)
-        yield PeriodBound(ticks, "spans", SpanProof(program, multipliers))
+        yield _make_bound(ticks, "spans", SpanProof(program, multipliers))
+
+
+def _make_bound(
+    ticks: int, kind: str, evidence: int | dict[int, Fraction] | Cycle | SpanProof
+) -> PeriodBound:
+    return Bound(Measure.TICKS, ticks, PeriodProof(kind, evidence))
 
 
 def wait_arcs(problem: CyclicProblem, lengths: list[list[int]]) -> list[Arc]:
@@ -184,9 +195,10 @@ def find_bound_fault(
     Args:
         effort: Budget with which stretches were solved. It is used again.
     """
-    proof, problem = bound.proof, tighten_capacities(problem)
-    if bound.limit:
-        problem = _drop_slow_options(problem, bound.limit)
+    proof, problem = bound.proof.evidence, tighten_capacities(problem)
+    limit = bound.proof.limit
+    if limit:
+        problem = _drop_slow_options(problem, limit)
     step = problem.step
     if isinstance(proof, int):
         ticks = _computation_ticks(step).get(proof, 0)
@@ -200,8 +212,8 @@ def find_bound_fault(
         if wrong := _find_arc_fault(problem, proof.program.arcs, effort):
             return wrong
         ticks = verify_span_bound(proof.program, proof.prices)
-    ticks = min(ticks, bound.limit or ticks)
-    return "" if bound.ticks <= ticks else f"it claims {bound.ticks} ticks, and {ticks} are proved"
+    ticks = min(ticks, limit or ticks)
+    return "" if bound.value <= ticks else f"it claims {bound.value} ticks, and {ticks} are proved"
 
 
 def _find_cycle_fault(circle: Cycle) -> str:

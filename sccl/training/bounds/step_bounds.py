@@ -20,6 +20,7 @@ from math import ceil
 
 import numpy as np
 
+from sccl.core.bound import Bound, Measure
 from sccl.solvers import lp
 from sccl.training.scheduling.step_problem import FULL_SHARE, StepOption, StepProblem
 
@@ -28,18 +29,20 @@ _EFFORT = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class StepBound:
-    """A lower bound.
+class FinishProof:
+    """The proof of a lower bound on the completion time of a step.
 
     Attributes:
-        ticks: that every plan takes.
-        binds: ``path``, or ``load``. ``search``: CP-SAT's search proves it.
-        prices: of resources, by their numbers, which prove a load. Empty: of a path.
+        kind: ``path``, or ``load``. ``search``: CP-SAT's search proves it.
+        prices: Prices of resources, by their numbers, which prove a load. Empty: for a path.
     """
 
-    ticks: int
-    binds: str
+    kind: str
     prices: tuple[tuple[int, Fraction], ...] = ()
+
+
+FinishBound = Bound[int, FinishProof]
+"""A lower bound on the completion time of a step, in ticks."""
 
 
 def min_duration(option: StepOption) -> int:
@@ -90,7 +93,7 @@ def min_durations(problem: StepProblem) -> list[list[int]]:
     return [lengths[op.options] for op in problem.ops]
 
 
-def finish_lower_bound(problem: StepProblem) -> StepBound:
+def finish_lower_bound(problem: StepProblem) -> FinishBound:
     """Return the higher of both bounds.
 
     Raises:
@@ -103,8 +106,8 @@ def finish_lower_bound(problem: StepProblem) -> StepBound:
     prices = load_prices(problem, around)
     load = load_bound(problem, prices, around)
     if load > path:
-        return StepBound(load, "load", tuple(sorted(prices.items())))
-    return StepBound(path, "path")
+        return Bound(Measure.TICKS, load, FinishProof("load", tuple(sorted(prices.items()))))
+    return Bound(Measure.TICKS, path, FinishProof("path"))
 
 
 def load_bound(problem: StepProblem, prices: Mapping[int, Fraction], around: Sequence[int]) -> int:

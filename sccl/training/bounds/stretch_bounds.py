@@ -108,7 +108,7 @@ def ops_inside(
 
 
 def _stretch_lower_bound(step: StepProblem, spending: EffortMeter) -> int:
-    bound = finish_lower_bound(step).ticks
+    bound = finish_lower_bound(step).value
     motifs = sum(len(option.motifs) for op in step.ops for option in op.options)
     left = spending.remaining(_UNITS)
     if motifs > MAX_MOTIFS or left is None or spending.is_exhausted():

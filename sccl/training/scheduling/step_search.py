@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from sccl.core.bound import Bound, Measure
 from sccl.solvers.effort import Effort
-from sccl.training.bounds.step_bounds import StepBound, finish_lower_bound
+from sccl.training.bounds.step_bounds import FinishBound, FinishProof, finish_lower_bound
 from sccl.training.scheduling.search_strategies import PlanFilter, search_by_annealing
 from sccl.training.scheduling.step_cpsat import solve_step
 from sccl.training.scheduling.step_problem import StepPlan, StepProblem
@@ -35,12 +36,12 @@ class PlannedStep:
 
     plan: StepPlan
     finish: int
-    bound: StepBound
+    bound: FinishBound
 
     @property
     def proved(self) -> bool:
         """Return whether nothing takes less."""
-        return self.finish <= self.bound.ticks
+        return self.finish <= self.bound.value
 
 
 def search_step_plan(  # noqa: PLR0913, PLR0917 - independent inputs
@@ -64,15 +65,15 @@ def search_step_plan(  # noqa: PLR0913, PLR0917 - independent inputs
     """
     bound = finish_lower_bound(problem)
     plan = search_by_annealing(
-        problem, proposals, seed, bound.ticks, lambda ticks: notify(ticks, bound.ticks), kept
+        problem, proposals, seed, bound.value, lambda ticks: notify(ticks, bound.value), kept
     )
     finish = plan.finish(problem)
     motifs = sum(len(option.motifs) for op in problem.ops for option in op.options)
-    if finish > bound.ticks and motifs <= MAX_CPSAT_MOTIFS and not kept(plan):
+    if finish > bound.value and motifs <= MAX_CPSAT_MOTIFS and not kept(plan):
         result = solve_step(problem, Effort(seed=seed, units=units), plan)
         if result.plan is not None:
             plan, finish = result.plan, result.plan.finish(problem)
         if result.proved:
-            bound = StepBound(finish, "search")
-        notify(finish, bound.ticks)
+            bound = Bound(Measure.TICKS, finish, FinishProof("search"))
+        notify(finish, bound.value)
     return PlannedStep(plan, finish, bound)

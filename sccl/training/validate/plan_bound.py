@@ -51,6 +51,6 @@ def find_plan_bound_fault(
     bound = period_lower_bound(problem)
     if wrong := find_bound_fault(problem, bound):
         return f"the proof does not hold: {wrong}"
-    if plan.bound_ns > bound.ticks:
-        return f"{bound.ticks} ns are proved ({bound.binds}), claimed are {plan.bound_ns}"
+    if plan.bound_ns > bound.value:
+        return f"{bound.value} ns are proved ({bound.proof.kind}), claimed are {plan.bound_ns}"
     return ""

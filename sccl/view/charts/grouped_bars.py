@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from altair.typing import ChartType
 
 _BAR, _GAP = 27, 0.25  # px, and a share of a group
+_LINES = "split(datum.label, ', ')"
+"""Vega expression of the lines of a group's name, so that neighbors do not overlap."""
 
 
 def grouped_chart(  # noqa: PLR0913 - which fields, and how they read
@@ -46,8 +48,8 @@ def grouped_chart(  # noqa: PLR0913 - which fields, and how they read
     groups = list(dict.fromkeys(str(row[group]) for row in rows))
     names = list(dict.fromkeys(str(row[series]) for row in rows))
     number = ".0%" if percent else ".3~g"
-    across = alt.X("group:N", title=None, sort=groups, axis=alt.Axis(labelAngle=0),
-                   scale=alt.Scale(paddingInner=_GAP))  # fmt: skip
+    across = alt.X("group:N", title=None, sort=groups, scale=alt.Scale(paddingInner=_GAP),
+                   axis=alt.Axis(labelAngle=0, labelExpr=_LINES))  # fmt: skip
     base = alt.Chart(theme.chart_rows(kept)).encode(
         x=across,
         xOffset=alt.XOffset("series:N", sort=names),

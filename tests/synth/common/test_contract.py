@@ -13,12 +13,11 @@ import pytest
 
 from sccl.collectives import named_spec
 from sccl.core.algorithm import Algorithm
+from sccl.core.bound import Bound, Measure
 from sccl.core.outcome import (
-    Bound,
     DistanceRefutation,
     Inconclusive,
     Infeasible,
-    Measure,
     Solution,
     SolverRefutation,
 )
@@ -67,8 +66,8 @@ def test_fastest_of_dgx1_is_proved_at_every_size(size: int, csr: tuple[int, ...]
     assert isinstance(plan, Algorithm)
     assert (plan.collective.chunks, plan.steps, plan.rounds) == csr
     time = csr[1] * Fraction("0.7") + Fraction(csr[2], csr[0]) * size / 25_000
-    assert (found.bound.objective, found.bound.lower_bound, found.is_optimal) == (time, time, True)
-    assert found.bound.gap == 0
+    assert (found.objective, found.bound.value, found.is_optimal) == (time, time, True)
+    assert found.gap == 0
 
 
 @pytest.mark.parametrize(
@@ -95,8 +94,8 @@ def test_slower_point_has_its_gap() -> None:
     found = registry.plan(KSYNC, DGX1, options, ENOUGH)
     assert isinstance(found, Solution)
     assert not found.is_optimal
-    assert found.bound.gap is not None
-    assert found.bound.gap > 0
+    assert found.gap is not None
+    assert found.gap > 0
 
 
 @small_limit_budget()
@@ -104,14 +103,14 @@ def test_limit_of_a_number_of_steps_is_attained_or_near() -> None:
     broadcast = replace(DGX1, spec=named_spec("broadcast", 8))
     found = registry.plan(LIMIT, broadcast, by_steps.Options(steps=3), ENOUGH)
     assert isinstance(found, Solution)
-    assert (found.bound.measure, found.bound.objective) == (Measure.COST, Fraction(9, 22))
+    assert (found.bound.measure, found.objective) == (Measure.COST, Fraction(9, 22))
     assert found.is_optimal
-    assert found.bound.proofs
+    assert found.bound.proof
     near = registry.plan(LIMIT, DGX1, by_steps.Options(steps=3), ENOUGH)
     assert isinstance(near, Solution)
-    assert near.bound.lower_bound == Fraction(7, 6)
-    assert near.bound.gap is not None
-    assert 0 < near.bound.gap < Fraction(1, 100)
+    assert near.bound.value == Fraction(7, 6)
+    assert near.gap is not None
+    assert 0 < near.gap < Fraction(1, 100)
     none = registry.plan(LIMIT, DGX1, by_steps.Options(steps=1), ENOUGH)
     assert isinstance(none, Infeasible)
     assert isinstance(none.evidence, DistanceRefutation)
@@ -127,7 +126,7 @@ def test_requests_check_themselves() -> None:
 
 def _liar(plan: Any) -> Synthesizer:
     fields = {"NAME": "liar", "FEATURES": syncoll.FEATURES, "Options": syncoll.Options}
-    found = Solution(plan, Bound(Measure.COST, Fraction(1)))
+    found = Solution(plan, Fraction(1), Bound(Measure.COST, Fraction(0), ()))
     return cast("Synthesizer", SimpleNamespace(**fields, plan=lambda *_: found))
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from sccl.collectives import named_spec
 from sccl.judge import violations
-from sccl.prove.bounds import lower_bounds
+from sccl.prove.bounds.lower_bounds import lower_bounds
 from sccl.prove.bounds.timed_cuts import timed_bound
 from sccl.synth.constructions.hypercube_tree import hypercube_broadcast
 from sccl.synth.packing.by_steps.limits_by_steps import step_limit
@@ -28,12 +28,12 @@ def test_single_tree_has_the_expected_cost(
 ) -> None:
     topology = resolve_topology(f"hypercube:{dimensions}")
     unit = named_spec("broadcast", topology.ranks, root).at(1)
-    made, bound = hypercube_broadcast(topology, unit), timed_bound(topology, unit, dimensions)
+    made, relaxation = hypercube_broadcast(topology, unit), timed_bound(topology, unit, dimensions)
     assert made is not None
-    assert bound is not None
+    assert relaxation is not None
     assert violations(made) == []
     assert (made.collective.chunks, made.steps, made.rounds) == shape
-    assert made.bandwidth_cost > bound.value
+    assert made.bandwidth_cost > relaxation.bound.value
 
 
 def test_limits_of_64_ranks_have_it() -> None:

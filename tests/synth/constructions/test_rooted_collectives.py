@@ -11,13 +11,11 @@ from hypothesis import strategies as st
 
 from sccl.collectives import dual_of, named_spec
 from sccl.core.answer import Sat, Unknown, Unsat
-from sccl.core.candidate import Candidate
-from sccl.core.instance import Instance
+from sccl.core.instance import Candidate, Instance
 from sccl.core.topology import Budget, Topology
 from sccl.judge import violations
-from sccl.prove.bounds import farthest_pair, lower_bounds
-from sccl.prove.bounds.timed_cuts import timed_bound
-from sccl.prove.bounds.timed_program import TimedBound
+from sccl.prove.bounds.lower_bounds import farthest_pair, lower_bounds
+from sccl.prove.bounds.timed_cuts import TimedRelaxation, timed_bound
 from sccl.synth.constructions import rip_up_trees, scatter_flow
 from sccl.synth.constructions.scatter_allgather import (
     breadth_first_allgather,
@@ -44,7 +42,7 @@ def limit_of(machine: str, name: str, more: int = 0) -> LimitWithPacking:
     return step_limit(topology, spec, bounds.steps + more, bounds)
 
 
-def bound_of(machine: str, name: str, steps: int) -> TimedBound:
+def bound_of(machine: str, name: str, steps: int) -> TimedRelaxation:
     topology = resolve_topology(machine)
     spec = named_spec(name, topology.ranks)
     found = timed_bound(topology, spec.at(spec.unit), steps)
@@ -69,10 +67,10 @@ def test_flows_attain_the_limit_with_few_chunks(
 ) -> None:
     topology = resolve_topology(machine)
     spec = named_spec(name, topology.ranks)
-    bound = bound_of(machine, name, steps)
-    found = scatter_flow.attain_bound(topology, spec.at(spec.unit), bound)
+    relaxation = bound_of(machine, name, steps)
+    found = scatter_flow.attain_bound(topology, spec.at(spec.unit), relaxation)
     assert found is not None
-    assert found.bandwidth_cost == bound.value == Fraction(rounds, chunks)
+    assert found.bandwidth_cost == relaxation.bound.value == Fraction(rounds, chunks)
     assert (found.steps, found.collective.chunks) == (steps, chunks)
     assert violations(found) == []
     with_limit = step_limit(topology, spec, steps, lower_bounds(topology, spec))
@@ -104,11 +102,11 @@ def test_flows_are_of_links_alone() -> None:
     topology = resolve_topology("ring:6")
     shared = replace(topology, budgets=(Budget("nic", ((0, 1), (0, 5)), 1),))
     spec = named_spec("scatter", 6)
-    bound = timed_bound(shared, spec.at(6), 3)
-    assert bound is not None
-    assert scatter_flow.attain_bound(shared, spec.at(6), bound) is None
+    relaxation = timed_bound(shared, spec.at(6), 3)
+    assert relaxation is not None
+    assert scatter_flow.attain_bound(shared, spec.at(6), relaxation) is None
     found = step_limit(shared, spec, 3, lower_bounds(shared, spec))
-    assert found.limit.lower == found.limit.upper == bound.value
+    assert found.limit.lower == found.limit.upper == relaxation.bound.value
     assert found.packings
 
 
@@ -127,13 +125,13 @@ def test_trees_are_algorithms_no_better_than_their_bound(topology: Topology, mor
     spec = named_spec("broadcast", topology.ranks)
     collective = spec.at(1)
     steps = farthest_pair(topology, collective).steps + more
-    bound = timed_bound(topology, collective, steps)
-    assume(bound is not None)
-    assert bound is not None
-    found = rip_up_trees.approach_bound(topology, collective, bound)
+    relaxation = timed_bound(topology, collective, steps)
+    assume(relaxation is not None)
+    assert relaxation is not None
+    found = rip_up_trees.approach_bound(topology, collective, relaxation)
     assert violations(found) == []
     assert found.steps == steps
-    assert found.bandwidth_cost >= bound.value
+    assert found.bandwidth_cost >= relaxation.bound.value
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from sccl.core.clock import AlphaModel, Clock
 from sccl.core.topology import Topology
 from sccl.errors import InputError
 from sccl.synth.network.cut_capacity import CutCapacity
-from sccl.tasks.time_bound import TimeBound, compute_time_bound
+from sccl.tasks.time_bound import TickBound, compute_time_bound
 from sccl.topo import resolve_topology
 from tests.kit.nightly import times
 from tests.kit.strategies import topologies
@@ -29,7 +29,7 @@ def every(pipes: CutCapacity, links: IntArray, tick: int, most: int) -> IntArray
     return found
 
 
-def bound(machine: Topology, collective: str, size: int, model: AlphaModel) -> TimeBound | None:
+def bound(machine: Topology, collective: str, size: int, model: AlphaModel) -> TickBound | None:
     spec = named_spec(collective, machine.ranks)
     try:
         return compute_time_bound(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sccl.collectives import dual_of, named_spec
 from sccl.core.outcome import Solution
 from sccl.core.topology import Link, Switch, Topology
-from sccl.prove.bounds import completion_time_bound
+from sccl.prove.bounds.time_cuts import completion_time_bound
 from sccl.prove.check.ingress_relay_check import ingress_relay_bound
 from sccl.solvers.effort import Effort
 from sccl.synth.common import registry
@@ -73,16 +73,16 @@ def test_way_over_more_switches_may_be_the_shorter() -> None:
     topology = Topology("odd", 4, tuple(links), 0.7, 25.0, switches=three, chassis=together)
     late = strongest_ingress_relay(problem_of(topology, 4000))
     assert late is not None
-    assert late.us < 8000 / 1000 + Fraction("0.5") + Fraction("1.2") + 4 * 8000 / 25_000
+    assert late.value < 8000 / 1000 + Fraction("0.5") + Fraction("1.2") + 4 * 8000 / 25_000
     of = (
         named_spec("allgather", 4).at(1),
         1,
         Fraction(4000),
-        late.inside,
-        late.sources,
-        late.apart,
+        late.proof.inside,
+        late.proof.sources,
+        late.proof.apart,
     )
-    assert late.us == ingress_relay_bound(topology, *of, lambda _: None).us(4000)
+    assert late.value == ingress_relay_bound(topology, *of, lambda _: None).us(4000)
 
 
 def test_rank_of_a_chassis_that_nothing_comes_to() -> None:
@@ -101,9 +101,9 @@ def test_certificates_prove_as_much(inner: int, nics: int, far: float, size: int
     assert late is not None
     of = (named_spec("allgather", topology.ranks).at(1), 1, Fraction(size))
     floor = ingress_relay_bound(
-        topology, *of, late.inside, late.sources, late.apart, lambda _: None
+        topology, *of, late.proof.inside, late.proof.sources, late.proof.apart, lambda _: None
     )
-    assert floor.us(size) == late.us
+    assert floor.us(size) == late.value
     assert all(
         floor.us(n * size) <= ingress_relay_us(problem_of(topology, n * size)) for n in (2, 9, 99)
     )
@@ -145,7 +145,7 @@ def test_no_schedule_takes_less(inner: int, nics: int, far: float, size: int, ch
     options = TACOS.Options(chunks=chunks, alpha="travels")
     found = registry.plan(TACOS, request, options, Effort())
     assert isinstance(found, Solution)
-    assert found.bound.objective >= late
+    assert found.objective >= late
 
 
 @settings(max_examples=times(60, by_day=30), deadline=None)
@@ -174,7 +174,7 @@ def test_no_schedule_takes_less_whatever_ranks_it_comes_to(
     options = TACOS.Options(chunks=chunks, alpha="travels")
     found = registry.plan(TACOS, request, options, Effort())
     assert isinstance(found, Solution)
-    assert found.bound.objective >= floor.lower_bound_us
+    assert found.objective >= floor.lower_bound_us
 
 
 def test_nothing_is_said_of_what_is_not_so() -> None:

@@ -12,19 +12,15 @@ from hypothesis import strategies as st
 from sccl.collectives import Spec, named_spec
 from sccl.comparison.contenders import ClassicalContender, ComparisonProblem
 from sccl.core.clock import AlphaModel
+from sccl.core.outcome import best_plan
 from sccl.core.topology import Topology
 from sccl.errors import CollectiveError, InputError, TopologyError
-from sccl.prove.bounds import completion_time_bound
+from sccl.prove.bounds.time_cuts import CompletionTimeBound, PriceLine, completion_time_bound
 from sccl.solvers.effort import Effort
 from sccl.synth.common import registry
 from sccl.synth.common.contract import Request
 from sccl.synth.packing.by_time.price_bounds import LowerBoundSearch
-from sccl.synth.packing.by_time.time_bound_curve import (
-    PriceBound,
-    TimeBoundCurve,
-    compute_bound_curve,
-)
-from sccl.tasks.planned import best_plan
+from sccl.synth.packing.by_time.time_bound_curve import compute_bound_curve
 from sccl.topo import resolve_topology
 from tests.kit import once
 from tests.kit.nightly import times
@@ -35,7 +31,9 @@ BETWEEN = (1, 600, 60_000, 6_000_000, 10**10)
 COLLECTIVES = ("allgather", "alltoall", "broadcast", "scatter", "reducescatter", "gather")
 
 
-def curve_of(machine: str | Topology, name: str, sizes: tuple[int, ...] = SIZES) -> TimeBoundCurve:
+def curve_of(
+    machine: str | Topology, name: str, sizes: tuple[int, ...] = SIZES
+) -> CompletionTimeBound:
     topology = resolve_topology(machine) if isinstance(machine, str) else machine
     spec = named_spec(name, topology.ranks)
     return compute_bound_curve(topology, spec, completion_time_bound(topology, spec), sizes)
@@ -50,7 +48,7 @@ def plans(topology: Topology, spec: Spec, size: int, model: str) -> list[Fractio
             continue
         told = one.Options(alpha=model, **more)
         found, _ = best_plan(registry.plan(one, request, told, Effort(units=0.2)))
-        took += [found.bound.objective] if found else []
+        took += [found.objective] if found else []
     classical = "direct" if spec.name == "alltoall" else "ring"
     if model == "travels" and spec.name in {"alltoall", "allgather", "reducescatter"}:
         contest = ComparisonProblem(topology, spec, AlphaModel.TRAVELS)
@@ -120,18 +118,19 @@ def test_between_sizes_it_is_no_more_than_what_is_known_exactly(
 def test_few_programs_say_what_one_for_each_size_does(machine: str, name: str) -> None:
     sizes = tuple(4**n for n in range(5, 16))
     whole = curve_of(machine, name, sizes)
-    cuts = whole.cuts
     alone = [curve_of(machine, name, (size,)).us(size) for size in sizes]
     assert any(
-        us > cuts.us(size) * Fraction(101, 100) for size, us in zip(sizes, alone, strict=True)
+        us > whole.us_by_cuts(size) * Fraction(101, 100)
+        for size, us in zip(sizes, alone, strict=True)
+        for size, us in zip(sizes, alone, strict=True)
     )
     for size, us in zip(sizes, alone, strict=True):
         assert whole.us(size) >= us * Fraction(999, 1000)
-    assert 0 < len(whole.price_bounds) < len(sizes) / 2
+    assert 0 < len(whole.prices) < len(sizes) / 2
 
 
 def test_floor_is_a_part_below_its_line_and_no_more_above() -> None:
-    floor = PriceBound(Fraction(2), Fraction(5), Fraction(1, 10), Fraction(1))  # size / 10 - 1
+    floor = PriceLine(Fraction(2), Fraction(5), Fraction(1, 10), Fraction(1))  # size / 10 - 1
     assert [floor.us(size) for size in (15, 30, 40, 60, 70)] == [1, 2, 3, 5, 5]
 
 
@@ -140,12 +139,12 @@ def test_size_that_is_known_otherwise_counts_for_others() -> None:
     spec = named_spec("allreduce", 4)
     cuts = completion_time_bound(topology, spec)
     found = compute_bound_curve(topology, spec, cuts, (1000,))
-    assert (found.price_bounds, found.bound_source(1000)) == (
+    assert (found.prices, found.source(1000)) == (
         (),
         "cuts",
     )  # of two phases no price is known
     more = found.raise_at(1000, 2 * cuts.us(1000))
-    assert (more.us(1000), more.bound_source(1000)) == (2 * cuts.us(1000), "prices")
+    assert (more.us(1000), more.source(1000)) == (2 * cuts.us(1000), "prices")
     assert more.us(900) == max(cuts.us(900), cuts.us(1000) * 9 / 5)
     assert more.us(1001) == max(cuts.us(1001), 2 * cuts.us(1000))
     assert more.raise_at(1000, cuts.us(1000)) is more
@@ -155,10 +154,10 @@ def test_effort_ends_it_and_the_same_comes_twice() -> None:
     topology, sizes = resolve_topology("dgx1"), (16_000, 1_000_000)
     spec = named_spec("broadcast", 8)
     cuts = completion_time_bound(topology, spec)
-    assert compute_bound_curve(topology, spec, cuts, sizes, effort=0.0).price_bounds == ()
+    assert compute_bound_curve(topology, spec, cuts, sizes, effort=0.0).prices == ()
     twice = [compute_bound_curve(topology, spec, cuts, (64_000,)) for _ in range(2)]
     assert twice[0] == twice[1]
-    assert twice[0].bound_source(64_000) == "prices"
+    assert twice[0].source(64_000) == "prices"
 
 
 def test_interrupt_ends_the_curve(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -73,10 +73,9 @@ def test_schedules_are_right_and_no_faster_than_their_bound(data: st.DataObject)
     assert isinstance(plan, Schedule)
     assert violations(plan) == []
     assert executes_correctly(plan)
-    assert best.bound.lower_bound is not None
-    assert best.bound.lower_bound <= best.bound.objective
+    assert best.bound.value <= best.objective
     assert replay(plan).finish == plan.finish
-    assert best.bound.objective == Fraction(plan.finish * plan.tick_ps, 10**6)
+    assert best.objective == Fraction(plan.finish * plan.tick_ps, 10**6)
 
 
 @settings(max_examples=times(20))
@@ -113,7 +112,7 @@ def test_best_of_small_machines_is_that_of_all_orders(data: st.DataObject) -> No
 def test_allgather_of_one_chunk_is_the_best_there_is(machine: str, size: int, us: float) -> None:
     """TE-CCL: 43750, 48.75, 4.135, 66250, 69.375 and 7750 us (without alpha where it is short)."""
     best = found(machine, "allgather", size)
-    assert float(best.bound.objective) == pytest.approx(us)
+    assert float(best.objective) == pytest.approx(us)
     assert best.is_optimal
 
 
@@ -121,7 +120,7 @@ def test_allgather_of_one_chunk_is_the_best_there_is(machine: str, size: int, us
 def test_symmetric_schedules_of_few_chunks_better_the_first() -> None:
     """64 KB in all on DGX-2 x2: list scheduling finds 4.384 us."""
     best = found("teccl-dgx2x2", "allgather", 2000, units=1.0)
-    assert float(best.bound.objective) <= 4.336
+    assert float(best.objective) <= 4.336
     plan = best.plan
     assert isinstance(plan, Schedule)
     assert is_right_with_switches(plan)
@@ -225,7 +224,7 @@ def test_interrupt_keeps_the_best_by_then(monkeypatch: pytest.MonkeyPatch) -> No
     dgx1 = resolve_topology("dgx1")
     outcome = registry.plan(TECCL, Request(dgx1, named_spec("allgather", 8), 10**6))
     assert isinstance(outcome, Inconclusive)
-    assert (outcome.reason, outcome.best is not None) == ("interrupted", True)
+    assert (str(outcome.reason), outcome.best is not None) == ("interrupted", True)
 
 
 def test_without_time_there_is_nothing() -> None:
@@ -233,7 +232,7 @@ def test_without_time_there_is_nothing() -> None:
     request = Request(dgx1, named_spec("allgather", 8), 10**6)
     outcome = registry.plan(TECCL, request, None, Effort(timeout_s=1e-9))
     assert isinstance(outcome, Inconclusive)
-    assert "timeout" in outcome.reason
+    assert "timeout" in str(outcome.reason)
 
 
 @settings(max_examples=times(15, by_day=4))
@@ -261,7 +260,7 @@ def test_best_by_priorities_is_that_of_all_orders(data: st.DataObject) -> None:
         topology, plan.collective, plan.clock, [n for _, n in spec.parts], weights
     )
     best = Fraction(best_objective(posed) * posed.unit * plan.tick_ps, 10**6 * sum(weights))
-    assert found.bound.objective == found.bound.lower_bound == best
+    assert found.objective == found.bound.value == best
 
 
 def test_useless_sends_are_removed_and_not_counted() -> None:
@@ -278,4 +277,4 @@ def test_useless_sends_are_removed_and_not_counted() -> None:
     assert isinstance(found.plan, Schedule)
     finishes = [Fraction(t, 10**6) for t in found.plan.part_finishes([n for _, n in spec.parts])]
     mean = sum(p * us for p, us in zip(weights, finishes, strict=True)) / sum(weights)
-    assert found.bound.objective == mean < Fraction(19, 10)  # with them it was 7/3
+    assert found.objective == mean < Fraction(19, 10)  # with them it was 7/3

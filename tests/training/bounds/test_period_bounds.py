@@ -15,6 +15,7 @@ from sccl.solvers.effort import Effort
 from sccl.training.bounds.capacity_tightening import tighten_capacities
 from sccl.training.bounds.cycle_ratio import Arc, find_critical_cycle
 from sccl.training.bounds.period_bounds import (
+    PeriodBound,
     SpanProof,
     find_bound_fault,
     iterate_period_bounds,
@@ -101,13 +102,17 @@ def least_of(problem: CyclicProblem) -> int:
 
 
 @settings(max_examples=times(100, by_day=60))
+def limited(bound: PeriodBound, limit: int) -> PeriodBound:
+    return replace(bound, proof=replace(bound.proof, limit=limit))
+
+
 @given(cyclic())
 def test_no_bound_is_above_the_least_period(problem: CyclicProblem) -> None:
     least = least_of(problem)
     for bound in (*iterate_period_bounds(tighten_capacities(problem)), period_lower_bound(problem)):
         assert find_bound_fault(problem, bound) == ""
-        assert bound.ticks <= least, bound
-        more = replace(bound, ticks=bound.ticks + 1)
+        assert bound.value <= least, bound
+        more = replace(bound, value=bound.value + 1)
         assert "and" in find_bound_fault(problem, more)
 
 
@@ -186,20 +191,20 @@ def test_slow_collective_gives_no_bound_of_others() -> None:
     other = StepOption("other", (StepMotif(50, (0,)), StepMotif(150, (1,))))
     ops = (StepOp("one", (StepOption("whole", (StepMotif(100, (0,)),)), other)),)
     alone = CyclicProblem(StepProblem(("one", "two", "stream"), ops))
-    assert period_lower_bound(alone).ticks == 100 == least_of(alone)
+    assert period_lower_bound(alone).value == 100 == least_of(alone)
     more = replace(ops[0], name="more", options=(StepOption("", (StepMotif(20, (0,)),)),))
     both = CyclicProblem(StepProblem(("one", "two", "stream"), (*ops, more)))
     bound = period_lower_bound(both)
-    assert (bound.ticks, bound.limit) == (120, 150)
+    assert (bound.value, bound.proof.limit) == (120, 150)
     assert (
-        max(b.ticks for b in iterate_period_bounds(tighten_capacities(both)))
+        max(b.value for b in iterate_period_bounds(tighten_capacities(both)))
         < 120
         == least_of(both)
     )
     assert find_bound_fault(both, bound) == ""
-    assert "70 are proved" in find_bound_fault(both, replace(bound, limit=200))
-    assert "70 are proved" in find_bound_fault(both, replace(bound, limit=0))
-    assert "110 are proved" in find_bound_fault(both, replace(bound, limit=110))
+    assert "70 are proved" in find_bound_fault(both, limited(bound, 200))
+    assert "70 are proved" in find_bound_fault(both, limited(bound, 0))
+    assert "110 are proved" in find_bound_fault(both, limited(bound, 110))
 
 
 @pytest.mark.parametrize(
@@ -238,9 +243,9 @@ def test_bounds_of_layers(layers: int, sizes: dict[str, int], known: dict[str, i
     """All of an iteration waits for the last update, so its least finish is the period."""
     problem = layered(layers, **sizes)
     bounds = list(iterate_period_bounds(problem))
-    assert {bound.binds: bound.ticks for bound in bounds} == known
+    assert {bound.proof.kind: bound.value for bound in bounds} == known
     if layers == 1:
-        assert period_lower_bound(problem).ticks == max(known.values())
+        assert period_lower_bound(problem).value == max(known.values())
         assert not any(find_bound_fault(problem, bound) for bound in bounds)
     if layers == 1 or not sizes:
         best = solve_step(problem.step, Effort(units=20.0), search_by_annealing(problem.step, 200))
@@ -284,7 +289,7 @@ def test_step_without_time_repeats_at_once() -> None:
     step = StepProblem(("one",), (StepOp("a", (StepOption("", (StepMotif(0, (0,)),)),)),))
     problem = CyclicProblem(step, (LaggedWait(0, 0, 1),))
     assert (
-        period_lower_bound(problem).ticks
+        period_lower_bound(problem).value
         == 0
         == solve_period(problem, Effort(units=1.0)).upper_bound
     )

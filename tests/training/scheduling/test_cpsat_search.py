@@ -26,7 +26,7 @@ def test_search_reports_improvements_above_the_bound(seed: int) -> None:
     job = random_job(seed, 2)
     assume(job is not None)
     assert job is not None
-    bound = period_lower_bound(job.problem).ticks
+    bound = period_lower_bound(job.problem).value
     periods: list[int] = []
 
     def told(_plan: CyclicPlan, found: SteadyState) -> None:

@@ -171,9 +171,9 @@ def test_no_plan_with_merged_collectives_takes_less_than_the_bound(seed: int) ->
             continue
         one = merge_collectives(workload, chosen)
         problem = PlanningJob(one, book.job_options(one.collectives()).by_collective).problem
-        assert period_lower_bound(problem).ticks >= bound.ticks  # each is a plan of the loose one
+        assert period_lower_bound(problem).value >= bound.value  # each is a plan of the loose one
         for _, _, window, plan in initial_plans(problem, seed)[:2]:
-            assert find_steady_state(problem, window.to_cyclic_plan(plan)).period >= bound.ticks
+            assert find_steady_state(problem, window.to_cyclic_plan(plan)).period >= bound.value
 
 
 @settings(max_examples=times(12, by_day=6), deadline=None)

@@ -122,7 +122,7 @@ def test_lists_and_annealing_of_many_layers_are_right() -> None:
 @pytest.mark.parametrize("name", POLICIES)
 def test_no_policy_is_faster_than_is_proved(name: str) -> None:
     problem = layered(3, attention=300, experts=300)
-    bound, periods = period_lower_bound(problem).ticks, list[int]()
+    bound, periods = period_lower_bound(problem).value, list[int]()
 
     def told(plan: CyclicPlan, found: SteadyState) -> None:
         assert find_cyclic_plan_fault(problem, plan) == ""

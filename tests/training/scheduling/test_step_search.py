@@ -83,11 +83,11 @@ def test_searches_make_plans_between_the_bound_and_one_after_the_other(
     problem: StepProblem, seed: int
 ) -> None:
     bound, best = finish_lower_bound(problem), best_of(problem)
-    assert bound.ticks <= best
+    assert bound.value <= best
     for plan in (
         build_fifo_plan(problem),
         search_by_markov_chain(problem, 200, seed),
-        search_by_annealing(problem, 200, seed, bound.ticks),
+        search_by_annealing(problem, 200, seed, bound.value),
     ):
         assert find_step_plan_fault(problem, plan) == ""
         assert best <= plan.finish(problem)
@@ -135,7 +135,7 @@ def test_judge_finds_what_starts_too_early(problem: StepProblem, data: st.DataOb
         find_step_plan_fault(problem, changed) == ""
     ):  # there was a gap, as of motifs that take no time
         assert moved[op][motif] >= 0
-        assert changed.finish(problem) >= finish_lower_bound(problem).ticks
+        assert changed.finish(problem) >= finish_lower_bound(problem).value
 
 
 def test_joint_search_of_the_papers_example_is_better_than_order_and_options_alone() -> None:
@@ -154,7 +154,7 @@ def test_small_steps_are_planned_to_the_proved_best(problem: StepProblem, seed: 
     found = search_step_plan(problem, 50, seed)
     assert find_step_plan_fault(problem, found.plan) == ""
     assert found.proved
-    assert found.plan.finish(problem) == found.finish == found.bound.ticks == best_of(problem)
+    assert found.plan.finish(problem) == found.finish == found.bound.value == best_of(problem)
 
 
 def test_same_seed_gives_the_same_plan() -> None:
@@ -237,7 +237,7 @@ def test_shares_of_a_resource_come_to_the_whole_at_the_most() -> None:
     )
     assert find_step_plan_fault(problem, replace(plan, starts=((0,), (4,), (10,)))) == ""
     assert search_by_annealing(problem, 0).finish(problem) == 20 == best_of(problem)
-    assert finish_lower_bound(problem).ticks == 11  # 10.01 ticks of it are in use
+    assert finish_lower_bound(problem).value == 11  # 10.01 ticks of it are in use
 
 
 @settings(max_examples=times(60, by_day=30))

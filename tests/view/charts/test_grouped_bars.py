@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from sccl.errors import ParameterError
-from sccl.view.charts import grouped_chart
+from sccl.view.charts import grouped_chart, save_chart
 from sccl.view.theme import vega_specification
 
 ROWS = [
@@ -35,3 +37,12 @@ def test_one_series_needs_no_legend_and_nothing_is_no_chart() -> None:
     assert vega_specification(chart)["layer"][0]["encoding"]["color"]["legend"] is None
     with pytest.raises(ParameterError, match="nothing to draw"):
         grouped_chart([], "where", "share", "who", title="t", value_title="part")
+
+
+def test_long_group_names_are_split_at_commas(tmp_path: Path) -> None:
+    rows = [{**row, "where": f"{row['where']} C=1, no alpha"} for row in ROWS]
+    chart = grouped_chart(rows, "where", "share", "who", title="t", value_title="part")
+    save_chart(chart, tmp_path / "bars.svg")
+    drawn = (tmp_path / "bars.svg").read_text()
+    for line in ("z C=1", "y C=1", "no alpha"):
+        assert f">{line}</t" in drawn

@@ -19,7 +19,7 @@ from sccl.core.cost import Costs
 from sccl.core.frontier import TREES, Frontier
 from sccl.core.step_limit import LimitProof, StepLimit
 from sccl.core.topology import UNREACHED, Topology
-from sccl.prove.bounds import any_class_bounds
+from sccl.prove.bounds.any_class import any_class_bounds
 from sccl.synth.common.algorithm_folder import AlgorithmFolder
 from sccl.synth.common.candidates import EXTRA_STEPS
 from sccl.synth.packing.by_steps.limit_sweep import NotifyLimit, PackingClass, compute_limits
@@ -174,8 +174,10 @@ def any_class_proof(
     """
     from sccl.prove.bounds.timed_cuts import allreduce_bound  # noqa: PLC0415 - loads solvers
 
-    cut_bound = allreduce_bound(topology, spec, steps)
-    if cut_bound is None or cut_bound.value <= bounds.bandwidth:
+    relaxation = allreduce_bound(topology, spec, steps)
+    if relaxation is None or relaxation.bound.value <= bounds.bandwidth:
         return None
     of = (spec.name, False, topology.name, steps)
-    return LimitProof(*of, cut_bound.value, cut_bound.prices, cut_bound.cuts)
+    return LimitProof(
+        *of, relaxation.bound.value, relaxation.bound.proof.prices, relaxation.bound.proof.cuts
+    )

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sccl.core.arrays import IntArray
+from sccl.core.bound import Bound, Measure
 from sccl.synth.packing.by_steps.exact_solution import exact_solution, nearby_packing
 from sccl.synth.packing.by_steps.master import Master, MasterSolution
 from sccl.synth.packing.by_steps.packing_problem import PackingProblem, StepTree
@@ -36,16 +37,16 @@ class TreeShare:
     fraction: Fraction
 
 
-@dataclass(slots=True)
-class BestBound:
-    """The best bound from below, and the prices that prove it.
+@dataclass(frozen=True, slots=True)
+class ResourcePrices:
+    """The prices of resources in steps that prove a lower bound on R/C.
 
     Attributes:
-        prices: (resource, step, price of each of its constraints) where a price is not 0.
+        exact: (resource, step, price of each of its constraints) where a price is not 0.
+        floats: All of them, shape (resources, steps). None: there are no prices yet.
     """
 
-    value: Fraction
-    prices: tuple[tuple[int, int, Fraction], ...] = ()
+    exact: tuple[tuple[int, int, Fraction], ...] = ()
     floats: NDArray[np.float64] | None = None
 
 
@@ -63,7 +64,7 @@ class ColumnGeneration:
             make_pricer(problem, c, deadline=deadline) for c in problem.commodities
         ]
         self.master = Master(problem)
-        self.best = BestBound(floor)
+        self.best: Bound[Fraction, ResourcePrices] = Bound(Measure.COST, floor, ResourcePrices())
         self.scale = min(_SCALE, max_price_scale(problem.topology.ranks))
         shape = (len(problem.resources), len(problem.edges))
         self.resource_uses = np.zeros(shape, dtype=np.int64)
@@ -119,15 +120,17 @@ class ColumnGeneration:
                 (int(i), int(s), Fraction(int(integral_prices[i, s]), scale))
                 for i, s in zip(*np.nonzero(integral_prices), strict=True)
             )
-            self.best = BestBound(bound, named, integral_prices / scale)
+            prices = ResourcePrices(named, integral_prices / scale)
+            self.best = Bound(Measure.COST, bound, prices)
         return added
 
     def improve(self, solution: MasterSolution) -> bool:
         """Add columns that may improve on a solution; return False if there are none."""
         current = self.integer_prices(solution.prices)
-        if self.best.floats is not None:
+        best_prices = self.best.proof.floats
+        if best_prices is not None:
             smooth = self.integer_prices(
-                _SMOOTHING * self.best.floats + (1 - _SMOOTHING) * current / self.scale
+                _SMOOTHING * best_prices + (1 - _SMOOTHING) * current / self.scale
             )
             if self.price(smooth, self.scale):
                 return True

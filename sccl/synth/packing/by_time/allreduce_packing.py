@@ -14,7 +14,8 @@ from fractions import Fraction
 from math import ceil, inf
 
 from sccl.collectives import Spec, dual_of, named_spec
-from sccl.core.outcome import Bound, Measure, Solution
+from sccl.core.bound import Bound, Measure
+from sccl.core.outcome import Solution
 from sccl.core.topology import Topology
 from sccl.errors import TooLargeError
 from sccl.synth.common.contract import Request
@@ -233,7 +234,7 @@ def pack_allreduce(  # noqa: PLR0913, PLR0917 - independent inputs
     search = AllreducePackingSearch(
         pooled_problem, pricing, floor, gap, units, deadline, on_progress, place
     )
-    search.schedule_us = float(phases.bound.objective) if phases is not None else inf
+    search.schedule_us = float(phases.objective) if phases is not None else inf
     interrupted = False
     try:
         search.run()
@@ -248,7 +249,7 @@ def pack_allreduce(  # noqa: PLR0913, PLR0917 - independent inputs
     schedule = placing.schedule(request.topology, request.spec)
     attained = Fraction(schedule.finish * schedule.tick_ps, _PS_PER_US)
     candidates = [
-        Solution(schedule, Bound(Measure.TIME_US, attained, floor)),
+        Solution(schedule, attained, Bound(Measure.TIME_US, floor, ())),
         *([phases] if phases else []),
     ]
-    return min(candidates, key=lambda candidate: candidate.bound.objective), interrupted
+    return min(candidates, key=lambda candidate: candidate.objective), interrupted

@@ -12,10 +12,12 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from sccl.core.algorithm import Algorithm
-from sccl.core.outcome import Bound, Inconclusive, Measure, Outcome, Solution
+from sccl.core.bound import Bound, Measure
+from sccl.core.outcome import Inconclusive, Outcome, Solution
+from sccl.core.stop import INTERRUPTED, NOT_STOPPED, StopKind, StopReason
 from sccl.errors import TooLargeError
-from sccl.prove.bounds import completion_time_bound
-from sccl.solvers.effort import TIMEOUT_REASON, Effort
+from sccl.prove.bounds.time_cuts import completion_time_bound
+from sccl.solvers.effort import Effort
 from sccl.synth.common import registry
 from sccl.synth.common.contract import Request
 
@@ -33,6 +35,8 @@ _MAX_SENDS = 200_000
 
 _OVERLAP_EFFORT = 0.2
 """Effort for an allreduce with overlapping phases, if there is one with two phases."""
+
+NO_SCHEDULE = StopReason(StopKind.BUDGET, "no schedule")
 
 _TREE_RANKS, _TREE_STEPS, _TREE_UNITS = 16, 3, 1.0
 """Ranks up to which an allreduce in groups is also looked for by trees, of how many numbers of
@@ -93,7 +97,7 @@ def improve_two_phases(
     candidates = [phases, *([best] if isinstance(best, Solution) else [])]
     if grouped and request.topology.ranks <= _TREE_RANKS and not request.topology.switches:
         candidates += _tree_schedules(request, effort, deadline)
-    return min(candidates, key=lambda candidate: candidate.bound.objective)
+    return min(candidates, key=lambda candidate: candidate.objective)
 
 
 def _tree_schedules(request: Request, effort: Effort, deadline: float) -> Iterator[Solution]:
@@ -123,7 +127,7 @@ def _tree_schedules(request: Request, effort: Effort, deadline: float) -> Iterat
         chunks, steps = best.plan.collective.chunks, best.plan.steps + 1
         made = schedule_algorithm(best.plan, -(-request.size_bytes // chunks))
         took = Fraction(made.finish * made.tick_ps, _PS_PER_US)
-        yield Solution(made, Bound(Measure.TIME_US, took, floor))
+        yield Solution(made, took, Bound(Measure.TIME_US, floor, ()))
 
 
 def refine_chunks(
@@ -142,7 +146,7 @@ def refine_chunks(
     for chunks in FINE_CHUNK_COUNTS:
         seconds = deadline - time.perf_counter()
         many = chunks * request.topology.ranks
-        if best.bound.objective <= target_us or seconds <= 0 or many > _MAX_SENDS:
+        if best.objective <= target_us or seconds <= 0 or many > _MAX_SENDS:
             break
         options = tacos.Options(chunks=chunks, alpha="travels", improve=0.0)
         try:
@@ -150,9 +154,8 @@ def refine_chunks(
         except (TooLargeError, KeyboardInterrupt):
             break
         candidate = outcome.best if isinstance(outcome, Inconclusive) else outcome
-        if isinstance(candidate, Solution) and candidate.bound.objective < best.bound.objective:
-            assert packed.bound.lower_bound is not None
-            best = _with_bound(candidate, Fraction(packed.bound.lower_bound))
+        if isinstance(candidate, Solution) and candidate.objective < best.objective:
+            best = _with_bound(candidate, Fraction(packed.bound.value))
     return best
 
 
@@ -170,13 +173,13 @@ def plan_by_list_scheduling(
         InputError: the machine or the collective is not supported.
         KeyboardInterrupt: the user interrupted before there was a schedule.
     """
-    tacos, best, ended = registry.load("tacos"), None, ""
+    tacos, best, ended = registry.load("tacos"), None, NOT_STOPPED
     classes = request.spec.at(request.spec.unit).chunk_classes().items()
     each = sum(len(class_chunks) * len(post - pre) for (pre, post), class_chunks in classes)
     for chunks in CHUNK_COUNTS:
         seconds = deadline - time.perf_counter()
         if best is not None and (each * chunks > _MAX_SENDS or seconds <= 0):
-            ended = effort.timeout_reason if seconds <= 0 else ""
+            ended = effort.timeout_reason if seconds <= 0 else NOT_STOPPED
             break
         options = tacos.Options(chunks=chunks, alpha="travels", improve=1.0)
         try:
@@ -186,18 +189,18 @@ def plan_by_list_scheduling(
         except KeyboardInterrupt:
             if best is None:
                 raise
-            ended = "interrupted"
+            ended = INTERRUPTED
             break
         candidate = outcome.best if isinstance(outcome, Inconclusive) else outcome
-        ended = _stop_reason(outcome, effort) if isinstance(outcome, Inconclusive) else ""
+        ended = _stop_reason(outcome, effort) if isinstance(outcome, Inconclusive) else NOT_STOPPED
         if isinstance(candidate, Solution) and (
-            best is None or candidate.bound.objective < best.bound.objective
+            best is None or candidate.objective < best.objective
         ):
             best = _with_bound(candidate, floor)
-        if ended or (best is not None and best.bound.objective <= floor * (1 + Fraction(gap))):
+        if ended or (best is not None and best.objective <= floor * (1 + Fraction(gap))):
             break
     if ended or best is None:
-        return Inconclusive(ended or "no schedule", best)
+        return Inconclusive(ended or NO_SCHEDULE, best)
     return best
 
 
@@ -205,12 +208,12 @@ def _partial_effort(effort: Effort, units: float | None, seconds: float) -> Effo
     return Effort(None if effort.timeout_s is None else seconds, effort.seed, units)
 
 
-def _stop_reason(outcome: Inconclusive, effort: Effort) -> str:
+def _stop_reason(outcome: Inconclusive, effort: Effort) -> StopReason:
     """Return why it ended, in terms of the user's limit and not of the remaining time."""
-    is_late = outcome.reason.startswith(TIMEOUT_REASON)
+    is_late = outcome.reason.kind is StopKind.TIMEOUT
     return effort.timeout_reason if is_late else outcome.reason
 
 
 def _with_bound(result: Solution, floor: Fraction) -> Solution:
     """Return a schedule with the bound of any chunks instead of its own."""
-    return Solution(result.plan, Bound(Measure.TIME_US, result.bound.objective, floor))
+    return Solution(result.plan, result.objective, Bound(Measure.TIME_US, floor, ()))

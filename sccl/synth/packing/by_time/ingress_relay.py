@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import lcm
 
+from sccl.core.bound import Bound, Measure
 from sccl.core.topology import Topology
 from sccl.prove.bounds.bandwidth_proof import shortest_paths
 from sccl.synth.packing.schedules.flow_problem import FlowProblem
@@ -20,26 +21,28 @@ _DistancePair = tuple[Fraction, tuple[Fraction, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class IngressRelayBound:
-    """Data that arrive late somewhere.
+class IngressRelay:
+    """Data that arrive late at a chassis, which prove a lower bound on time.
 
     Attributes:
-        us: lower bound.
-        inside: the chassis at which they arrive.
-        sources: only data that these alone hold are counted.
-        apart: minimum distance to the ranks that want them, microseconds.
+        inside: The ranks of the chassis.
+        sources: Only data that these alone hold are counted.
+        apart: Minimum distance to the ranks that want them, microseconds.
     """
 
-    us: Fraction
     inside: frozenset[int]
     sources: frozenset[int]
     apart: Fraction
 
 
+IngressRelayBound = Bound[Fraction, IngressRelay]
+"""A lower bound on time, in microseconds."""
+
+
 def ingress_relay_us(problem: FlowProblem) -> Fraction:
     """Return the lower bound in microseconds by data that arrive late. 0: none."""
     result = strongest_ingress_relay(problem)
-    return result.us if result else Fraction(0)
+    return result.value if result else Fraction(0)
 
 
 def strongest_ingress_relay(problem: FlowProblem) -> IngressRelayBound | None:
@@ -60,7 +63,7 @@ def strongest_ingress_relay(problem: FlowProblem) -> IngressRelayBound | None:
         if inside not in done:  # of those that are images of one another one says it all
             done |= {frozenset(image[rank] for rank in inside) for image in images}
             candidates += _chassis_bounds(problem, inside, distances)
-    return max(candidates, key=lambda candidate: candidate.us, default=None)
+    return max(candidates, key=lambda candidate: candidate.value, default=None)
 
 
 def _chassis_bounds(
@@ -102,7 +105,8 @@ def _chassis_bounds(
             ]
             needed = sum((many * size for many, size in pairs), Fraction(0))
             us = _service_time(sorted(changes), needed)
-            yield IngressRelayBound(us, inside, frozenset(farther), apart)
+            proof = IngressRelay(inside, frozenset(farther), apart)
+            yield Bound(Measure.TIME_US, us, proof)
 
 
 def _min_alpha(problem: FlowProblem, inside: frozenset[int]) -> Fraction:

@@ -21,10 +21,9 @@ plans in which alphas occupy links, too. Otherwise only cuts are used.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import inf
-from typing import Literal
 
 import numpy as np
 
@@ -32,7 +31,7 @@ from sccl.collectives import Spec, dual_of
 from sccl.core.clock import AlphaModel
 from sccl.core.topology import Topology
 from sccl.errors import TooLargeError
-from sccl.prove.bounds import CompletionTimeBound
+from sccl.prove.bounds.time_cuts import CompletionTimeBound, PriceLine
 from sccl.prove.check.time_bounds import is_valid_for_both_alphas
 from sccl.synth.packing.by_time.price_bounds import (
     LowerBoundSearch,
@@ -61,61 +60,6 @@ _MIN_GAIN = 1e-4
 _FLOAT_MARGIN = 1 - Fraction(1, 10**9)
 """Safety factor on float results, for rounding errors of their sums."""
 
-BoundSource = Literal["cuts", "prices"]
-"""The kind of proof of a bound."""
-
-
-@dataclass(frozen=True, slots=True)
-class PriceBound:
-    """A lower bound for all sizes by prices of links in slots.
-
-    Attributes:
-        begin: microseconds, from which to ``end`` the prices are valid.
-        us_per_byte: slope per byte of a rank's buffer, in between.
-        before_us: part of it that slots pay at any time.
-    """
-
-    begin: Fraction
-    end: Fraction
-    us_per_byte: Fraction
-    before_us: Fraction
-
-    def us(self, size_bytes: int | Fraction) -> Fraction:
-        """Return the microseconds that a rank's buffer of a size takes at least."""
-        line = self.us_per_byte * size_bytes - self.before_us
-        if line < self.begin:
-            return self.begin * size_bytes * self.us_per_byte / (self.begin + self.before_us)
-        return min(line, self.end)
-
-
-@dataclass(frozen=True, slots=True)
-class TimeBoundCurve:
-    """Lower bounds on the time of any plan for a collective on a machine, by size.
-
-    Attributes:
-        price_bounds: bounds in addition to those of cuts.
-    """
-
-    cuts: CompletionTimeBound
-    price_bounds: tuple[PriceBound, ...] = ()
-
-    def us(self, size_bytes: int | Fraction) -> Fraction:
-        """Return it for a rank's buffer of a size, microseconds."""
-        return max(
-            [self.cuts.us(size_bytes), *(floor.us(size_bytes) for floor in self.price_bounds)]
-        )
-
-    def raise_at(self, size_bytes: int, us: Fraction) -> TimeBoundCurve:
-        """Return it with an additional bound for a size, in microseconds."""
-        if us <= self.us(size_bytes):
-            return self
-        point = PriceBound(us, us, us / size_bytes, Fraction(0))
-        return TimeBoundCurve(self.cuts, (*self.price_bounds, point))
-
-    def bound_source(self, size_bytes: int | Fraction) -> BoundSource:
-        """Return the kind of proof of the bound for a size."""
-        return "prices" if self.us(size_bytes) > self.cuts.us(size_bytes) else "cuts"
-
 
 def compute_bound_curve(
     topology: Topology,
@@ -123,7 +67,7 @@ def compute_bound_curve(
     cuts: CompletionTimeBound,
     sizes: Sequence[int],
     effort: float = CURVE_EFFORT_UNITS,
-) -> TimeBoundCurve:
+) -> CompletionTimeBound:
     """Return lower bounds on time, by size: by cuts, and by prices where these are stronger.
 
     Args:
@@ -136,8 +80,8 @@ def compute_bound_curve(
         KeyboardInterrupt: the user interrupted.
     """
     if cuts.model is AlphaModel.OCCUPIES and not is_valid_for_both_alphas(topology):
-        return TimeBoundCurve(cuts)
-    search = _CurveSearch(topology, spec, TimeBoundCurve(cuts), effort, effort / _MAX_PROGRAMS)
+        return cuts
+    search = _CurveSearch(topology, spec, cuts, effort, effort / _MAX_PROGRAMS)
     if sizes and search.is_applicable():
         search.fill(sizes)
     return search.curve
@@ -147,7 +91,7 @@ def compute_bound_curve(
 class _CurveSearch:
     topology: Topology
     spec: Spec
-    curve: TimeBoundCurve
+    curve: CompletionTimeBound
     effort: float
     max_program_effort: float
     trees: TreesByBorders = field(default_factory=dict)
@@ -205,23 +149,22 @@ class _CurveSearch:
         begin = search.raise_bound(_MIN_GAIN)
         self.effort -= search.spent
         if search.proof is not None:
-            floors = (*self.curve.price_bounds, build_price_bound(problem, search.proof, size))
-            self.curve = TimeBoundCurve(self.curve.cuts, floors)
+            line = build_price_line(problem, search.proof, size)
+            self.curve = replace(self.curve, prices=(*self.curve.prices, line))
         return None if begin is None else (begin, self._binding_source(size))
 
     def _binding_source(self, size: int) -> int:
         """Return the number of the cut or the prices that give the bound of a size."""
-        cuts, floors = self.curve.cuts, self.curve.price_bounds
-        times_us = [cuts.us(size), *(cut.us(size) for cut in cuts.cuts)]
-        times_us += [floor.us(size) for floor in floors]
+        times_us = [self.curve.us_by_cuts(size), *(cut.us(size) for cut in self.curve.cuts)]
+        times_us += [line.us(size) for line in self.curve.prices]
         return max(range(len(times_us)), key=lambda i: (times_us[i], i))
 
 
-def build_price_bound(problem: FlowProblem, proof: SlotPriceProof, size_bytes: int) -> PriceBound:
+def build_price_line(problem: FlowProblem, proof: SlotPriceProof, size_bytes: int) -> PriceLine:
     """Return the bound for all sizes by the prices of a proof for one size."""
     packing = proof.packing
     bought = np.array([thing.count for thing in problem.resources]) @ packing.prices
     each = float(bought @ packing.slots.grows[:, 0])
     before = Fraction(float(bought @ packing.slots.fixed) / each)
     us_per_byte = (Fraction(packing.lower_bound_us) + before) / size_bytes * _FLOAT_MARGIN
-    return PriceBound(proof.begin, proof.end, us_per_byte, before)
+    return PriceLine(proof.begin, proof.end, us_per_byte, before)

@@ -30,8 +30,8 @@ from sccl.core.outcome import Solution
 from sccl.core.schedule import Schedule
 from sccl.core.topology import ConstraintKey, Topology, constraint_name
 from sccl.errors import TooLargeError
-from sccl.prove.bounds import CutSides, TimeCut, completion_time_bound
 from sccl.prove.bounds.any_class import exchange_demand
+from sccl.prove.bounds.time_cuts import CutSides, TimeCut, completion_time_bound
 from sccl.prove.check.ingress_relay_check import ingress_relay_bound
 from sccl.prove.check.time_bounds import LinearTimeBound, constraint_rates, price_time_bound
 from sccl.prove.check.time_claims import claimed_bound
@@ -90,8 +90,8 @@ def write_time_certificate(
             claims += cuts.claims(size, claims)
             for more in (_ingress_relay_claim, price_claim):
                 if (
-                    result.bound.lower_bound
-                    and _claimed_bound(claims, size) < result.bound.lower_bound * _CLOSE_RATIO
+                    result.bound.value
+                    and _claimed_bound(claims, size) < result.bound.value * _CLOSE_RATIO
                 ):
                     claim = more(topology, dual_of(spec), size)
                     claims += [claim] if claim else []
@@ -202,19 +202,20 @@ def _ingress_relay_claim(topology: Topology, dual: Dual, size_bytes: int) -> Tim
         return None
     machine = topology.reversed() if dual.on_reversed else topology
     problem = build_flow_problem(machine, dual, size_bytes)
-    late_bound = strongest_ingress_relay(problem)
-    if late_bound is None:
+    bound = strongest_ingress_relay(problem)
+    if bound is None:
         return None
-    inside, sources = tuple(sorted(late_bound.inside)), tuple(sorted(late_bound.sources))
+    relay = bound.proof
+    inside, sources = tuple(sorted(relay.inside)), tuple(sorted(relay.sources))
     chunks = problem.collective.chunks * dual.chunk_factor
     (work := Work()).begin()
     size = Fraction(size_bytes)
     try:
-        pairs = (inside, sources, late_bound.apart)
+        pairs = (inside, sources, relay.apart)
         floor = ingress_relay_bound(machine, problem.collective, chunks, size, *pairs, work.spend)
     except (TooMuchError, ValueError):
         return None
-    fields, apart = _bound_fields(floor), str(late_bound.apart)
+    fields, apart = _bound_fields(floor), str(relay.apart)
     return TimeLateWire(**fields, machine=0, inside=inside, sources=sources, apart=apart)
 
 
