@@ -1018,6 +1018,37 @@ void replays() {
   }
 }
 
+// A graph is replayed behind a call that all ranks have refused, of which no stream of the program knows the end.
+void replays_follow_refusals() {
+  const int n = 100;
+  Numbers send(n), recv(n);
+  int on_host[n] = {};
+  Stream stream = nullptr;
+  check(gpu_stream(&stream), "no stream");
+  std::fill(send.at, send.at + n, rank);
+  for (int round = 0; round < 12; ++round) {
+    MPI_Comm comm;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    Graph graph;
+    const auto reduce = [&](const int *from, int type, Stream on) { return sccl_allreduce(from, recv.at, n, static_cast<sccl_type>(type), SCCL_MAX, comm, on); };
+    const auto refuse = [&] {
+      if (round % 2) check(reduce(on_host, SCCL_INT32, stream) == SCCL_UNSUPPORTED, "memory of the host is taken");
+      else check(reduce(send.at, 99, nullptr) == SCCL_INVALID, "there is no such type");
+    };
+    if (round % 4 < 2) refuse();
+    stream->capture(&graph);
+    check(reduce(send.at, SCCL_INT32, stream) == SCCL_SUCCESS, sccl_explain());
+    stream->capture(nullptr);
+    if (round % 4 >= 2) refuse();
+    for (const auto &task : graph) stream->put(task);
+    check(gpu_sync(stream), "the replay fails");
+    for (std::size_t i = 0; i < n; ++i) check(recv.at[i] == ranks - 1, "a replay overtakes a call that was refused");
+    recv.at[0] = 0;
+    check(reduce(send.at, SCCL_INT32, nullptr) == SCCL_SUCCESS && recv.at[0] == ranks - 1, sccl_explain());
+    MPI_Comm_free(&comm);
+  }
+}
+
 // The dma transport has to say that it cannot be captured.
 void no_replays() {
   Numbers send(1), recv(1);
@@ -1215,10 +1246,95 @@ void told_on_hosts(bool frees) {
   std::_Exit(0);
 }
 
+// Calls of all kinds in any order, on two streams and on two communicators, some of which nobody awaits before the next. Ranks
+// are late at random: no call that all make or refuse fails.
+void calls_of_all_kinds() {
+  const char *const rounds = std::getenv("ROUNDS"), *const seed = std::getenv("SEED");
+  unsigned random = seed ? std::atoi(seed) : 1, own_random = random * 31 + rank;
+  const auto draw = [](unsigned &state, unsigned below) { return (state = state * 1103515245 + 12345) / 65536 % below; };
+  const auto next = [&](unsigned below) { return draw(random, below); };
+  constexpr std::size_t most = 3000;
+  Stream streams[2]{};
+  check(gpu_stream(&streams[0]) && gpu_stream(&streams[1]), "no streams");
+  MPI_Comm comms[2];
+  Numbers kept[2] = {Numbers(most * ranks), Numbers(most * ranks)};  // registered
+  sccl_handle handles[2];
+  const auto add = [&](int c) { check(sccl_register(comms[c], kept[c].at, kept[c].count * sizeof(int), &handles[c]) == SCCL_SUCCESS, sccl_explain()); };
+  for (int c = 0; c < 2; ++c) MPI_Comm_dup(MPI_COMM_WORLD, &comms[c]), add(c);
+  int on_host[1] = {};
+  std::deque<Numbers> buffers;
+  std::vector<std::function<void()>> results;
+  const auto finish = [&] {
+    check(gpu_sync(streams[0]) && gpu_sync(streams[1]), "calls fail");
+    for (const auto &result : results) result();
+    results.clear(), buffers.clear();
+  };
+  for (int round = 0; round < (rounds ? std::atoi(rounds) : 40); ++round) {
+    const std::size_t n = (const std::size_t[]){1, 70, 700, most}[next(4)];
+    const int which = static_cast<int>(next(2));
+    const MPI_Comm comm = comms[which];
+    const unsigned letter = next(3), kind = next(11);
+    Stream stream = streams[next(2)], on = next(3) ? stream : nullptr;
+    const std::string select = std::string("0=0") + "edp"[PACKET_BYTES ? letter : letter % 2];
+    check(sccl_select(("allgather:" + select + ";allreduce:" + select + ";alltoall:" + select).c_str()) == SCCL_SUCCESS, sccl_explain());
+    for (unsigned i = draw(own_random, 3) ? 0 : draw(own_random, 5000); i; --i) sched_yield();
+    if (!next(3) || kind == 1 || kind == 10) finish();
+    Numbers &send = buffers.emplace_back(n * ranks), &recv = buffers.emplace_back(n * ranks);
+    const auto block = [round](int from, int to, std::size_t i) { return value(from * ranks + to, round, i); };
+    for (int r = 0; r < ranks; ++r)
+      for (std::size_t i = 0; i < n; ++i) send.at[r * n + i] = recv.at[r * n + i] = block(rank, r, i);
+    const auto is_gathered = [=](const int *at) {
+      for (int r = 0; r < ranks; ++r)
+        for (std::size_t i = 0; i < n; ++i) check(at[r * n + i] == block(r, 0, i), "allgather is wrong");
+    };
+    const auto is_exchanged = [=](const int *at) {
+      for (int r = 0; r < ranks; ++r)
+        for (std::size_t i = 0; i < n; ++i) check(at[r * n + i] == block(r, rank, i), "alltoall is wrong");
+    };
+    const auto is_reduced = [=](const int *at) {
+      for (std::size_t i = 0; i < n; ++i) check(at[i] == block(ranks - 1, 0, i), "allreduce is wrong");
+    };
+    const auto call = [&](int code, const auto &result, const int *at) {
+      check(code == SCCL_SUCCESS, sccl_explain());
+      results.push_back([=] { result(at); });
+    };
+    const std::vector<std::size_t> each(ranks, n);
+    switch (kind) {
+      case 0: call(sccl_allgather(send.at, recv.at, n, SCCL_INT32, comm, on), is_gathered, recv.at); break;
+      case 1: call(sccl_allgather(send.at, kept[which].at, n, SCCL_INT32, comm, on), is_gathered, kept[which].at), finish(); break;
+      case 2: call(sccl_alltoall(SCCL_IN_PLACE, recv.at, n, SCCL_INT32, comm, on), is_exchanged, recv.at); break;
+      case 3: call(sccl_alltoallv(send.at, each.data(), nullptr, recv.at, each.data(), nullptr, SCCL_INT32, comm, on), is_exchanged, recv.at); break;
+      case 4: MPI_Allreduce(MPI_IN_PLACE, recv.at, static_cast<int>(n), MPI_INT, MPI_MAX, comm), is_reduced(recv.at); break;
+      case 5: MPI_Allreduce(rank == 1 ? on_host : send.at, recv.at, 1, MPI_INT, MPI_MIN, comm); break;
+      case 6: check(sccl_allgather(on_host, recv.at, n, SCCL_INT32, comm, stream) == SCCL_UNSUPPORTED, sccl_explain()); break;
+      case 7: check(sccl_allgather(send.at, recv.at, n, static_cast<sccl_type>(99), comm, on) == SCCL_INVALID, sccl_explain()); break;
+      case 8:
+        check(sccl_deregister(comm, handles[which]) == SCCL_SUCCESS, sccl_explain());
+        add(which);
+        break;
+      case 9: MPI_Comm_free(&comms[which]), MPI_Comm_dup(MPI_COMM_WORLD, &comms[which]), add(which); break;
+      default: {
+        Graph graph;
+        stream->capture(&graph);
+        const int code = sccl_allreduce(SCCL_IN_PLACE, recv.at, n, SCCL_INT32, SCCL_MAX, comm, stream);
+        stream->capture(nullptr);
+        check(code == (graph.empty() ? SCCL_UNSUPPORTED : SCCL_SUCCESS), sccl_explain());
+        for (int replay = 0; replay < 2 && !graph.empty(); ++replay) {
+          for (const auto &task : graph) stream->put(task);
+          check(gpu_sync(stream), "a replay fails");
+          is_reduced(recv.at);
+        }
+      }
+    }
+  }
+  finish();
+}
+
 const struct {
   const char *name;
   void (*run)();
 } programs[] = {
+    {"calls_of_all_kinds", calls_of_all_kinds},
     {"told_in_a_call", [] { told_on_hosts(false); }},
     {"told_when_freed", [] { told_on_hosts(true); }},
     {"plain_mpi", plain_mpi},
@@ -1251,6 +1367,7 @@ const struct {
     {"calls_follow_one_another", calls_follow_one_another},
     {"registered", registered},
     {"replays", replays},
+    {"replays_follow_refusals", replays_follow_refusals},
     {"no_replays", no_replays},
     {"freed_at_work", freed_at_work},
     {"killed", killed},

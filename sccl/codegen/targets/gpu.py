@@ -56,7 +56,8 @@ MEMORY_CONTRACT = """\
 CAPTURES_CONTRACT = """\
  *  - A stream may be captured, on every rank alike: then the graph repeats the call, with the same
  *    buffers, as often as all ranks replay it. Replays and calls of one communicator follow one
- *    another, on one stream or by events. With the dma transport it is SCCL_UNSUPPORTED."""
+ *    another, on one stream or by events. Once a call was captured, a refused one waits for all
+ *    ranks. With the dma transport it is SCCL_UNSUPPORTED."""
 
 NO_CAPTURES = """\
  *  - A stream that is being captured is SCCL_UNSUPPORTED."""

@@ -500,6 +500,18 @@ def test_captured_call_is_replayed() -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_replays_follow_refused_calls() -> None:
+    done = user("replays_follow_refusals")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_calls_of_all_kinds_follow_one_another(transport: str) -> None:
+    for seed in range(1, 1 + times(3, by_day=1)):
+        done = user("calls_of_all_kinds", transport, SCCL_DEBUG="0", SEED=str(seed))
+        assert done.returncode == 0, done.stderr
+
+
 def test_calls_spare_a_capture_of_another_stream() -> None:
     """Allocations and looks at events end a capture, unless the thread is let do so."""
     done = user("during_a_capture")

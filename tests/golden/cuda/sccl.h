@@ -20,7 +20,8 @@
  *    thread blocks at the same time than a call has is SCCL_UNSUPPORTED.
  *  - A stream may be captured, on every rank alike: then the graph repeats the call, with the same
  *    buffers, as often as all ranks replay it. Replays and calls of one communicator follow one
- *    another, on one stream or by events. With the dma transport it is SCCL_UNSUPPORTED.
+ *    another, on one stream or by events. Once a call was captured, a refused one waits for all
+ *    ranks. With the dma transport it is SCCL_UNSUPPORTED.
  *  - A peer that is missing for longer than SCCL_TIMEOUT seconds of the environment (600; 0: for
  *    ever) is an error on every rank: SCCL_FAILED, of calls on a stream at the next call. What such
  *    a call was to write is undefined. A peer that makes another call, or one of another count,
