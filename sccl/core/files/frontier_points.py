@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 
 from msgspec import UNSET
@@ -11,7 +13,8 @@ from sccl.core.answer import Origin
 from sccl.core.candidate import Candidate, SweepRange
 from sccl.core.files.fields import check_steps, cost_from_text, seconds_from_wire, seconds_to_wire
 from sccl.core.files.frontier_shapes import CandidateWire, PointWire
-from sccl.core.frontier import OpenCandidate, Point, RefutedCandidate
+from sccl.core.frontier import LimitPoint, OpenCandidate, Point, RefutedCandidate
+from sccl.core.stop import StopReason
 from sccl.errors import ParameterError
 
 
@@ -25,26 +28,33 @@ def point_to_wire(
         among: its class, if there are several.
         above: its relative gap to a lower bound for all classes. None: unknown.
     """
-    written = point.chunks is not None and point.rounds is not None
+    is_limit = of_limits or (isinstance(point, LimitPoint) and point.chunks is None)
     return PointWire(
         among=among or UNSET,
         above_every=UNSET if above is None else str(above),
         steps=point.steps,
         chunks=point.chunks,
         rounds=point.rounds,
-        bandwidth_cost=str(point.candidate.cost) if written else None,
+        bandwidth_cost=_bandwidth_cost(point),
         proved=point.is_proved,
         every_k=UNSET if of_limits else point.is_proved and point.within is None,
         optimal=point.optimal,
         rounds_per_step=UNSET if of_limits else point.rounds_per_step,
-        limit=str(point.cost) if of_limits else UNSET,
-        attained=point.is_attained if of_limits else UNSET,
+        limit=str(point.cost) if is_limit else UNSET,
+        attained=point.is_attained if is_limit else UNSET,
         seconds=seconds_to_wire(point.seconds),
         from_store=UNSET if of_limits or point.seconds is None else point.from_store,
         rests_on=tuple(origin.value for origin in point.proof_origins) or UNSET,
         found_by=point.found_by or UNSET,
         file=str(point.file) if point.file else None,
     )
+
+
+def _bandwidth_cost(point: Point) -> str | None:
+    """Return R/C of the algorithm of a point. None: a limit has no algorithm."""
+    if not isinstance(point, LimitPoint):
+        return str(point.cost)
+    return None if point.chunks is None else str(point.candidate.cost)
 
 
 def point_from_wire(
@@ -61,7 +71,10 @@ def point_from_wire(
     """
     cost = wire.limit or wire.bandwidth_cost
     within = default if wire.every_k is UNSET else None if wire.every_k else covered
-    return Point(
+    make: Callable[..., Point] = Point
+    if wire.limit:
+        make = partial(LimitPoint, is_attained=wire.attained is not False)
+    return make(
         steps=check_steps(wire.steps),
         cost=cost_from_text(cost or ""),
         chunks=wire.chunks,
@@ -69,12 +82,11 @@ def point_from_wire(
         optimal=wire.optimal,
         is_proved=wire.proved,
         within=None if wire.limit else within,
-        is_attained=wire.attained is not False,
         file=Path(wire.file) if wire.file else None,
         rounds_per_step=wire.rounds_per_step or (),
         seconds=seconds_from_wire(wire.seconds),
         from_store=wire.from_store is True,
-        proof_origins=tuple(map(origin_from_text, wire.rests_on or ())),
+        proof_origins=tuple(map(_origin_from_text, wire.rests_on or ())),
         found_by=wire.found_by or "",
     )
 
@@ -89,6 +101,19 @@ def open_to_wire(row: OpenCandidate) -> CandidateWire:
         bandwidth_cost=str(c.cost),
         reason=str(row.reason),
         origin=UNSET if row.origin is None else row.origin.value,
+    )
+
+
+def open_from_wire(wire: CandidateWire) -> OpenCandidate:
+    """Return a candidate that is open.
+
+    Raises:
+        ParameterError: a number is out of range, or there is no such origin.
+    """
+    return OpenCandidate(
+        _candidate_from_wire(wire),
+        StopReason.parse(wire.reason or ""),
+        _origin_from_text(wire.origin) if wire.origin else None,
     )
 
 
@@ -107,7 +132,22 @@ def refuted_to_wire(row: RefutedCandidate) -> CandidateWire:
     )
 
 
-def origin_from_text(text: str) -> Origin:
+def refuted_from_wire(wire: CandidateWire) -> RefutedCandidate:
+    """Return a candidate that is refuted.
+
+    Raises:
+        ParameterError: a number is out of range, or there is no such origin.
+    """
+    return RefutedCandidate(
+        _candidate_from_wire(wire),
+        wire.evidence or "",
+        seconds_from_wire(wire.seconds),
+        _origin_from_text(wire.origin or Origin.THIS_PROCESS),
+        wire.refuted_by or "",
+    )
+
+
+def _origin_from_text(text: str) -> Origin:
     """Return the origin of a refutation.
 
     Raises:
@@ -121,12 +161,7 @@ def origin_from_text(text: str) -> Origin:
         ) from error
 
 
-def candidate_from_wire(wire: CandidateWire) -> Candidate:
-    """Return the candidate of a row, open or refuted.
-
-    Raises:
-        ParameterError: a number is out of range.
-    """
+def _candidate_from_wire(wire: CandidateWire) -> Candidate:
     return Candidate(
         cost_from_text(wire.bandwidth_cost), wire.chunks, check_steps(wire.steps), wire.rounds
     )

@@ -6,14 +6,14 @@ as the published shape has it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import msgspec
 from msgspec import UNSET
 
-from sccl.core.answer import Origin
 from sccl.core.candidate import SweepRange
 from sccl.core.cost import Costs
 from sccl.core.files.bounds import (
@@ -24,11 +24,11 @@ from sccl.core.files.bounds import (
 )
 from sccl.core.files.fields import cost_from_text, seconds_from_wire, seconds_to_wire
 from sccl.core.files.frontier_points import (
-    candidate_from_wire,
+    open_from_wire,
     open_to_wire,
-    origin_from_text,
     point_from_wire,
     point_to_wire,
+    refuted_from_wire,
     refuted_to_wire,
 )
 from sccl.core.files.frontier_shapes import (
@@ -41,9 +41,9 @@ from sccl.core.files.legacy_frontiers import fill_missing_fields, legacy_class_f
 from sccl.core.frontier import (
     ClassFrontier,
     Frontier,
-    OpenCandidate,
-    RefutedCandidate,
     SkippedClass,
+    StepLimitFrontier,
+    SweepFrontier,
 )
 from sccl.core.stop import StopReason
 from sccl.errors import FormatError, ParameterError
@@ -61,7 +61,7 @@ def frontier_to_plain(frontier: Frontier) -> dict[str, Any]:
 
 def _frontier_to_wire(frontier: Frontier) -> FrontierWire:
     """Return the shape of a frontier without its halves."""
-    f, of_limits = frontier, frontier.covered is None
+    f, of_limits = frontier, not isinstance(frontier, SweepFrontier)
     assert f.costs is not None
     assert f.bounds is not None
     return FrontierWire(
@@ -89,13 +89,14 @@ def _frontier_to_wire(frontier: Frontier) -> FrontierWire:
 
 
 def _covered_to_wire(frontier: Frontier) -> dict[str, Any]:
-    covered = frontier.covered
-    return {} if covered is None else asdict(covered) | {"solver": frontier.solver}
+    if not isinstance(frontier, SweepFrontier):
+        return {}
+    return asdict(frontier.covered) | {"solver": frontier.solver}
 
 
 def _candidates_to_wire(frontier: Frontier) -> dict[str, Any]:
     """Return open and refuted candidates; limits of one class have none."""
-    if frontier.covered is None and not frontier.is_multiclass:
+    if not isinstance(frontier, SweepFrontier) and not frontier.is_multiclass:
         return {}
     return {
         "open": tuple(map(open_to_wire, frontier.open)),
@@ -108,7 +109,7 @@ def _unswept_to_wire(frontier: Frontier) -> tuple[UnsweptWire, ...]:
 
 
 def _class_to_wire(part: ClassFrontier, frontier: Frontier) -> ClassWire:
-    of_limits = frontier.covered is None
+    of_limits = not isinstance(frontier, SweepFrontier)
     return ClassWire(
         name=part.name,
         collective=part.collective or frontier.collective,
@@ -150,8 +151,7 @@ def _frontiers_from_wire(wire: FrontierWire) -> tuple[Frontier, ...]:
     if any(part.name for part in classes):
         named = (part for part in classes if part.name)
         parts = tuple(_class_from_wire(part, wire.collective, covered) for part in named)
-        halves = tuple(_half_from_wire(half) for half in wire.halves or ())
-        return (replace(_frontier_from_wire(wire, parts), halves=halves),)
+        return (_frontier_from_wire(wire, parts, wire.halves or ()),)
     frontier = _half_from_wire(wire)
     return (
         frontier,
@@ -162,7 +162,7 @@ def _frontiers_from_wire(wire: FrontierWire) -> tuple[Frontier, ...]:
     )
 
 
-def _half_from_wire(wire: QuestionFrontierWire) -> Frontier:
+def _half_from_wire(wire: QuestionFrontierWire) -> SweepFrontier | StepLimitFrontier:
     """Return the frontier of a question that has one class."""
     covered = _covered_from_wire(wire)
     default = None if wire.every_k is True else covered
@@ -196,37 +196,33 @@ def _class_from_wire(wire: ClassWire, collective: str, covered: SweepRange | Non
     )
 
 
-def _frontier_from_wire(wire: QuestionFrontierWire, classes: tuple[ClassFrontier, ...]) -> Frontier:
+def _frontier_from_wire(
+    wire: QuestionFrontierWire,
+    classes: tuple[ClassFrontier, ...],
+    halves: Sequence[QuestionFrontierWire] = (),
+) -> SweepFrontier | StepLimitFrontier:
+    covered = _covered_from_wire(wire)
+    make: Callable[..., SweepFrontier | StepLimitFrontier] = StepLimitFrontier
+    if covered is not None:
+        sweeps = (_half_from_wire(half) for half in halves)
+        make = partial(
+            SweepFrontier,
+            covered=covered,
+            solver=wire.solver or "",
+            open=tuple(map(open_from_wire, wire.open or ())),
+            refuted=tuple(map(refuted_from_wire, wire.unsat or ())),
+            halves=tuple(half for half in sweeps if isinstance(half, SweepFrontier)),
+        )
     costs = None
     if wire.gb_per_s:
         costs = Costs(wire.alpha_us, wire.gb_per_s, wire.slowest_link is True)
-    return Frontier(
+    return make(
         topology=wire.topology,
         collective=wire.collective,
         root=wire.root,
         costs=costs,
         bounds=bounds_from_wire(wire.bounds),
         classes=classes,
-        covered=_covered_from_wire(wire),
-        solver=wire.solver or "",
-        open=tuple(
-            OpenCandidate(
-                candidate_from_wire(c),
-                StopReason.parse(c.reason or ""),
-                origin_from_text(c.origin) if c.origin else None,
-            )
-            for c in wire.open or ()
-        ),
-        refuted=tuple(
-            RefutedCandidate(
-                candidate_from_wire(c),
-                c.evidence or "",
-                seconds_from_wire(c.seconds),
-                origin_from_text(c.origin or Origin.THIS_PROCESS),
-                c.refuted_by or "",
-            )
-            for c in wire.unsat or ()
-        ),
         skipped=tuple(
             SkippedClass(entry.name, StopReason.parse(entry.why)) for entry in wire.unswept or ()
         ),
@@ -238,7 +234,8 @@ def _frontier_from_wire(wire: QuestionFrontierWire, classes: tuple[ClassFrontier
 
 def _covered_from_wire(wire: QuestionFrontierWire) -> SweepRange | None:
     """Return the range of a sweep; None for limits, which are over all k."""
-    if wire.k is UNSET and any(point.limit for point in wire.points):
+    is_sweep = wire.k is not UNSET or wire.solver is not UNSET
+    if not is_sweep and all(point.limit for point in wire.points):
         return None
     k = None if wire.k is UNSET else wire.k
     return SweepRange(k, wire.max_steps or None, wire.max_chunks or None)

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from sccl.core.bound import Bounds
-from sccl.core.frontier import ClassFrontier, Frontier
+from sccl.core.frontier import ClassFrontier, Frontier, StepLimitFrontier
 
 _EMPTY_CERTIFICATE = {
     "problem": "",
@@ -78,4 +78,5 @@ def legacy_class_frontier(part: ClassFrontier, frontier: Frontier) -> Frontier:
     bounds = Bounds(1, Fraction(0)) if part.collective else None
     collective = part.collective or frontier.collective
     part = replace(part, collective="", steps=first.steps if first and meets_latency else None)
-    return Frontier(frontier.topology, collective, frontier.root, frontier.costs, bounds, (part,))
+    kind = StepLimitFrontier if isinstance(frontier, StepLimitFrontier) else Frontier
+    return kind(frontier.topology, collective, frontier.root, frontier.costs, bounds, (part,))

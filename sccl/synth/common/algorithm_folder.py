@@ -12,7 +12,7 @@ from sccl.core.files.algorithms import algorithm_to_wire
 from sccl.core.files.disk import check_can_write, make_directory, slugify, write_atomically
 from sccl.core.files.frontiers import frontier_to_plain
 from sccl.core.files.json_text import to_text
-from sccl.core.frontier import Frontier
+from sccl.core.frontier import Frontier, StepLimitFrontier
 from sccl.core.symmetric import AnyAlgorithm
 
 
@@ -62,7 +62,8 @@ class AlgorithmFolder:
             InputError: the file cannot be written.
         """
         name = _question_slug(frontier.topology, frontier.collective, frontier.root)
-        path = self.path / f"{name}-{'limits' if frontier.covered is None else 'frontier'}.json"
+        kind = "limits" if isinstance(frontier, StepLimitFrontier) else "frontier"
+        path = self.path / f"{name}-{kind}.json"
         plain = {**head, **frontier_to_plain(frontier.without_transient)}
         write_atomically(path, json.dumps(plain, indent=1) + "\n")
         return path
