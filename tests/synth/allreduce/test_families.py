@@ -307,10 +307,12 @@ def test_composition_of_what_was_not_sought_says_why() -> None:
             ring, spec, lambda _: Unknown(StopReason.parse("not asked"), "nobody", 0.0)
         )
         (part,) = found.classes
+        missing = StopReason(StopKind.TIMEOUT)
         points = tuple(
-            LimitPoint(p.steps, p.cost, None, None, missing_reason=StopReason(StopKind.TIMEOUT))
+            LimitPoint(p.steps, p.cost, None, None, p.optimal, p.is_proved, seconds=p.seconds,
+                       missing_reason=missing)
             for p in part.points
-        )
+        )  # fmt: skip
         return replace(found, classes=(replace(part, points=points),))
 
     trees = partial(tree_frontier, ring, named_spec("allreduce", 5), seconds=1e-9)
