@@ -1,20 +1,34 @@
-"""The output of ``sccl pareto`` and ``sccl limits``: points, their proofs, and open candidates."""
+"""The output of ``sccl pareto`` and ``sccl limits``: files, the terminal, a certificate, a picture.
+
+The terminal shows points, their proofs, and open candidates.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
+import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from sccl.cli.report import single_line
+from sccl.cli import options
+from sccl.cli.report import err, out, print_json, single_line
+from sccl.cli.signals import exit_code
 from sccl.collectives import Spec, dual_of
 from sccl.core.bound import PriceProof
+from sccl.core.cost import Costs, fastest_by_size, format_bytes
+from sccl.core.files.disk import check_can_create
 from sccl.core.formatting import format_count
 from sccl.core.frontier import Frontier, LimitPoint, Point, SweepFrontier
 from sccl.core.step_limit import StepLimit
 from sccl.core.stop import StopKind
+from sccl.tasks.outputs import output_head, question_digests
+from sccl.tasks.subject import CollectiveProblem
 from sccl.view.completeness import (
     ABOVE_ALL_TEXT,
     above_all_text,
@@ -23,8 +37,29 @@ from sccl.view.completeness import (
     origin_notes,
     unswept_text,
 )
-from sccl.view.text.fastest_table import print_fastest
 from sccl.view.text.reasons import explain_bandwidth, explain_steps
+
+if TYPE_CHECKING:
+    from sccl.synth.common.algorithm_folder import AlgorithmFolder
+    from sccl.tasks.certify import WrittenCertificate
+
+OutDir = Annotated[Path | None, typer.Option("-o", "--out", help="Folder for the algorithms.")]
+CertifyDir = Annotated[
+    Path | None,
+    typer.Option(
+        "--certify",
+        help="Folder for a certificate: proofs that 'sccl verify-certificate' checks without a "
+        "solver. For allreduce they cover compositions (a reducescatter, then an allgather), "
+        "bounds for all algorithms, and with 'sccl limits' also trees.",
+    ),
+]
+Plot = Annotated[
+    Path | None,
+    typer.Option(
+        help="Picture of the frontier and of times by buffer size: .html, .svg, .png, .pdf "
+        "(more charts: 'sccl plot')."
+    ),
+]
 
 _MAX_OPEN = 10
 _TOO_LARGE = "too large to write down"
@@ -32,6 +67,120 @@ _NOT_SOUGHT = {
     StopKind.TIMEOUT: "not sought: time ran out, see --timeout",
     StopKind.INTERRUPTED: "not sought: interrupted",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class OutputOptions:
+    """The outputs of a frontier, and the costs by which its points are compared."""
+
+    out_dir: OutDir = None
+    certify_dir: CertifyDir = None
+    plot: Plot = None
+    alpha_us: options.AlphaUs = None
+    gb_per_s: options.GbPerS = None
+
+
+@dataclass(frozen=True, slots=True)
+class OutputTargets:
+    """The outputs of a search.
+
+    Attributes:
+        subject: the collective and machine.
+        folder: for the algorithms.
+        plot: the picture.
+        certificate: the folder of the proofs.
+        costs: the costs by which algorithms are compared.
+        json: whether only JSON is printed.
+    """
+
+    subject: CollectiveProblem
+    folder: AlgorithmFolder | None
+    plot: Path | None
+    certificate: Path | None
+    costs: Costs
+    json: bool
+
+    @classmethod
+    def from_options(
+        cls,
+        delivery: OutputOptions,
+        subject: CollectiveProblem,
+        max_steps: int | None,
+        *,
+        json: bool,
+    ) -> OutputTargets:
+        """Return the outputs, after a check that they can be written, before any work.
+
+        Raises:
+            InputError: a file or folder cannot be written, or nothing would be certified.
+        """
+        topology, spec = subject.topology, subject.spec
+        costs = Costs.from_topology(topology, delivery.alpha_us, delivery.gb_per_s)
+        if delivery.plot:
+            from sccl.view.charts import check_picture  # noqa: PLC0415 - few ask for a picture
+
+            check_picture(delivery.plot)
+        folder: AlgorithmFolder | None = None
+        if delivery.out_dir:
+            from sccl.synth.common.algorithm_folder import AlgorithmFolder  # noqa: PLC0415 - few keep algorithms
+
+            check_can_create(delivery.out_dir)
+            folder = AlgorithmFolder(delivery.out_dir)
+        if delivery.certify_dir:
+            from sccl.synth.common.claims import check_can_certify  # noqa: PLC0415
+            from sccl.tasks.certify import require_certifiable  # noqa: PLC0415 - few certify
+
+            require_certifiable(topology, spec, max_steps)
+            check_can_certify(delivery.certify_dir, topology, spec)
+        plot, certificate = delivery.plot, delivery.certify_dir
+        return cls(subject, folder, plot, certificate, costs, json)
+
+
+def write_outputs(
+    frontier: Frontier,
+    outputs: OutputTargets,
+    write: Callable[[Path, Callable[[str], None]], WrittenCertificate],
+) -> None:
+    """Save, print, certify and draw a frontier.
+
+    Args:
+        write: writes the certificate into a folder, and reports progress to its second argument.
+
+    Raises:
+        Exit: the search was interrupted. Then nothing is certified.
+        InputError: an output cannot be written.
+    """
+    priced_frontier = replace(frontier, costs=outputs.costs)
+    start = output_head(
+        "frontier", question_digests(outputs.subject.topology, outputs.subject.spec)
+    )
+    if outputs.folder:
+        outputs.folder.save_frontier(priced_frontier, start)
+    if outputs.json:
+        from sccl.core.files.frontiers import frontier_to_plain  # noqa: PLC0415 - tables need no shapes of files
+
+        print_json(start | frontier_to_plain(priced_frontier))
+    else:
+        print_frontier(out(), priced_frontier, outputs.subject.spec)
+    interrupted = priced_frontier.is_interrupted
+    if outputs.certificate and not interrupted:
+        from sccl.cli.certify import write_and_report  # noqa: PLC0415 - few certify
+
+        write_and_report(write, outputs.certificate, quiet=outputs.json)
+    if outputs.plot:
+        from sccl.cli.plot import draw_frontier  # noqa: PLC0415 - few ask for a picture
+        from sccl.tasks.time_bound import lower_bound_function  # noqa: PLC0415 - loads NumPy
+
+        subject = outputs.subject
+        lower_bound = lower_bound_function(subject.topology, subject.spec, outputs.costs)
+        draw_frontier(priced_frontier, outputs.plot, lower_bound, quiet=outputs.json)
+    if interrupted:
+        if outputs.certificate:
+            err().print("interrupted: no certificate is written")
+        raise typer.Exit(exit_code())
+
+
+# --- the terminal --------------------------------------------------------------------------------
 
 
 def print_frontier(console: Console, frontier: Frontier, spec: Spec) -> None:
@@ -250,14 +399,25 @@ def _file_text(point: Point) -> str:
 
 
 def _print_fastest(console: Console, frontier: Frontier) -> None:
-    """Print which points' algorithms are the fastest at which sizes, after a word on the store."""
+    """Print which points' algorithms are the fastest at which sizes, after a note on the store."""
     if any(point.from_store for point in frontier.points):
         console.print("* seconds of the first run; from the store (--no-store solves it again)")
     candidates = [(name, p.candidate) for name, p in frontier.non_dominated if p.chunks is not None]
-    if candidates:
-        assert frontier.costs is not None
-        names = [name for name, _ in candidates] if frontier.is_multiclass else ()
-        print_fastest(console, frontier.costs, [each for _, each in candidates], names)
+    if not candidates:
+        return
+    costs = frontier.costs
+    assert costs is not None
+    console.print(
+        f"Fastest by buffer size (alpha {costs.alpha_us:g} us per step, {costs.gb_per_s:g} GB/s "
+        "per lane; buffer = C chunks):"
+    )
+    if costs.note:
+        console.print(f"  {costs.note}", soft_wrap=True)
+    for won in fastest_by_size([(each.steps, each.cost) for _, each in candidates], costs):
+        until = "and more" if won.to_bytes is None else f"to {format_bytes(won.to_bytes)}"
+        name, candidate = candidates[won.index]
+        which = f"{candidate}, {name}" if frontier.is_multiclass else str(candidate)
+        console.print(f"  {format_bytes(won.from_bytes)} {until}: {which}")
 
 
 def _print_open(console: Console, frontier: Frontier) -> None:

@@ -20,9 +20,8 @@ from rich.console import Console, RenderableType
 from rich.markup import escape
 from rich.text import Text
 
-from sccl.cli.groups import flatten_options
-from sccl.cli.signals import exit_code, is_interrupted, run_interruptible
-from sccl.cli.streams import detach_stdout
+from sccl.cli.options import flatten_options
+from sccl.cli.signals import detach_stdout, exit_code, is_interrupted, run_interruptible
 from sccl.core.algorithm import Algorithm
 from sccl.core.collective import Collective
 from sccl.core.instance import Instance

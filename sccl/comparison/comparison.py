@@ -21,7 +21,7 @@ from sccl.core.files.disk import check_can_write, make_directory, slugify
 from sccl.core.stop import INTERRUPTED, NOT_STOPPED, StopReason
 from sccl.core.topology import Topology
 from sccl.errors import InputError, TopologyError
-from sccl.prove.bounds import CompletionTimeBound, completion_time_bound
+from sccl.prove.bounds.time_cuts import CompletionTimeBound, completion_time_bound
 from sccl.synth.packing.by_time.time_bound_curve import compute_bound_curve
 from sccl.tasks.files import write_plan
 from sccl.tasks.subject import CollectiveProblem, build_problem, build_spec

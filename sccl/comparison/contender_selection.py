@@ -21,8 +21,8 @@ from sccl.comparison.contenders import (
     cost_text,
 )
 from sccl.core.algorithm import Algorithm, KSynchronousPlan
-from sccl.core.candidate import SweepRange
 from sccl.core.frontier import Frontier
+from sccl.core.instance import SweepRange
 from sccl.core.schedule import Schedule
 from sccl.core.sweep_events import LimitStarted, QueryStarted
 from sccl.errors import InputError, ParameterError, TooLargeError, unknown_name

@@ -15,9 +15,9 @@ from typing import Literal, Self
 from sccl.core.answer import Origin
 from sccl.core.bound import Bounds
 from sccl.core.bound_consistency import require_at_least_bound
-from sccl.core.candidate import Candidate, SweepRange
 from sccl.core.cost import Costs
 from sccl.core.formatting import describe_proof_scope
+from sccl.core.instance import Candidate, SweepRange
 from sccl.core.step_limit import StepLimit
 from sccl.core.stop import NOT_STOPPED, StopKind, StopReason
 from sccl.core.symmetric import AnyAlgorithm

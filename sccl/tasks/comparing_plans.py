@@ -11,8 +11,8 @@ from msgspec import Meta
 
 from sccl.core.fabric import Fabric
 from sccl.core.files.fabrics import fabric_to_wire
-from sccl.core.files.fields import Count, FileText, Part, Seconds
 from sccl.core.files.json_text import digest
+from sccl.core.files.shapes import Count, FileText, Part, Seconds
 from sccl.core.files.workloads import workload_to_wire
 from sccl.core.stop import INTERRUPTED, NOT_STOPPED, StopReason
 from sccl.core.workload import Workload

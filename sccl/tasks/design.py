@@ -20,7 +20,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from sccl.collectives import named_spec
-from sccl.core.files.fields import Count, FileText, FractionText, Part
+from sccl.core.files.shapes import Count, FileText, FractionText, Part
 from sccl.core.frontier import COMPOSED, EXCHANGED, GATHERED
 from sccl.core.stop import INTERRUPTED, NOT_STOPPED
 from sccl.core.topology import MAX_RANKS, Topology

@@ -13,8 +13,8 @@ from msgspec import Meta
 from sccl.core.fabric import Fabric
 from sccl.core.files.disk import write_atomically
 from sccl.core.files.fabrics import fabric_to_wire
-from sccl.core.files.fields import Count, FileText, Seconds
 from sccl.core.files.json_text import digest, to_text
+from sccl.core.files.shapes import Count, FileText, Seconds
 from sccl.core.files.training_plans import training_plan_to_wire
 from sccl.core.files.workloads import workload_to_wire
 from sccl.core.merges import merged_id_rows

@@ -17,10 +17,10 @@ import msgspec
 from msgspec import Meta
 
 from sccl.collectives import Spec, collective_names, remove_rank
-from sccl.core.candidate import SweepRange
-from sccl.core.files.fields import Count, FileText, FractionText, Part, Seconds
+from sccl.core.files.shapes import Count, FileText, FractionText, Part, Seconds
 from sccl.core.frontier import Point
 from sccl.core.ids import Edge
+from sccl.core.instance import SweepRange
 from sccl.core.stop import INTERRUPTED, NOT_STOPPED
 from sccl.core.topology import Topology
 from sccl.errors import InputError, ParameterError, TopologyError
@@ -31,7 +31,7 @@ from sccl.tasks.subject import CollectiveProblem, build_problem
 from sccl.topo.degrade import remove_parts
 from sccl.topo.measures import unreachable_pair
 from sccl.topo.symmetry.automorphisms import automorphisms
-from sccl.topo.symmetry.orbits import Orbits
+from sccl.topo.symmetry.permutations import Orbits
 
 
 class FailingPart(StrEnum):

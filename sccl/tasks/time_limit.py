@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from sccl.core.cost import format_bytes
 from sccl.core.files.disk import check_can_create, check_can_write
-from sccl.core.files.fields import FileText, Part, Seconds
+from sccl.core.files.shapes import FileText, Part, Seconds
 from sccl.core.outcome import Inconclusive, Solution, best_plan
 from sccl.core.schedule import Schedule
 from sccl.core.stop import INTERRUPTED, StopKind, StopReason

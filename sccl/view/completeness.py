@@ -1,4 +1,4 @@
-"""How far a frontier is known, in sentences."""
+"""Lower bounds, and how far a frontier is known, in sentences."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from sccl.core.answer import Origin
-from sccl.core.candidate import SweepRange
 from sccl.core.formatting import format_count, format_gap
 from sccl.core.frontier import GATHERED, ClassFrontier, Frontier, SkippedClass
+from sccl.core.instance import SweepRange
 
 ABOVE_ALL_TEXT = (
     "above all: gap between R/C and a lower bound for all allreduces with as many steps; optimal: "
@@ -24,6 +24,25 @@ UNVERIFIED_HINT = (
     "accept the claim"
 )
 """How to settle an unsat that is not verified."""
+
+
+@dataclass(frozen=True, slots=True)
+class BoundSummary:
+    """Lower bounds for all algorithms for a collective on a machine.
+
+    Attributes:
+        steps: lower bound on S.
+        bandwidth: lower bound on R/C.
+        reasons: their proofs, in sentences.
+        scope: the class of algorithms that they hold for. Empty: all of them.
+        classes: bounds for single classes of algorithms.
+    """
+
+    steps: int
+    bandwidth: Fraction
+    reasons: tuple[str, ...]
+    scope: str = ""
+    classes: tuple[BoundSummary, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from fractions import Fraction
 from typing import Any
 
 from sccl.core.bound import Bounds
-from sccl.core.candidate import Candidate, SweepRange
 from sccl.core.frontier import ClassFrontier, OpenCandidate, Point, RefutedCandidate, SweepFrontier
+from sccl.core.instance import Candidate, SweepRange
 from sccl.core.step_limit import StepLimit
 from sccl.core.stop import StopReason
 

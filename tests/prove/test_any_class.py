@@ -16,7 +16,7 @@ from sccl.core.bound import Bounds
 from sccl.core.files.claims import EveryWire, LimitPointWire
 from sccl.core.step_limit import StepLimit
 from sccl.core.topology import Budget, Topology
-from sccl.prove.bounds import any_class_bounds
+from sccl.prove.bounds.any_class import any_class_bounds
 from sccl.prove.bounds.network_strength import strength_partition
 from sccl.prove.check.any_class_check import any_class_lower_bound, check_any_class
 from sccl.prove.check.case import Case, read_case

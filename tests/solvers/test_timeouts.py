@@ -13,9 +13,9 @@ from sccl.cli.main import app
 from sccl.collectives import named_spec
 from sccl.core.answer import Sat, Unknown
 from sccl.core.instance import Instance
+from sccl.core.symmetric import Group
 from sccl.synth.syncoll import solve, symmetric_search
 from sccl.topo import resolve_topology
-from sccl.topo.symmetry.group import Group
 from sccl.topo.symmetry.group_choice import candidate_groups
 
 

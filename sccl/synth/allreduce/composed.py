@@ -10,8 +10,8 @@ from sccl.collectives import Dual, Spec
 from sccl.core.algorithm import Algorithm
 from sccl.core.answer import Origin
 from sccl.core.bound import Bounds
-from sccl.core.candidate import SweepRange
 from sccl.core.frontier import COMPOSED, ClassFrontier, Frontier, LimitPoint, Point, SweepFrontier
+from sccl.core.instance import SweepRange
 from sccl.core.step_limit import StepLimit
 from sccl.core.stop import NOT_STOPPED, StopKind, StopReason
 from sccl.core.symmetric import AnyAlgorithm

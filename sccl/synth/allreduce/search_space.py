@@ -10,12 +10,12 @@ from typing import TypeVar
 
 from sccl.collectives import Dual, Spec, dual_of
 from sccl.core.bound import Bounds
-from sccl.core.candidate import SweepRange
 from sccl.core.cost import Costs
 from sccl.core.frontier import GATHERED, ClassFrontier, Frontier, SkippedClass
+from sccl.core.instance import SweepRange
 from sccl.core.stop import INTERRUPTED, NOT_STOPPED, StopKind, StopReason
 from sccl.core.topology import Topology
-from sccl.prove.bounds import any_class_bounds
+from sccl.prove.bounds.any_class import any_class_bounds
 from sccl.synth.allreduce.any_family_bound import any_family_bounds
 from sccl.synth.allreduce.composed import Compositions, HalfFrontier
 from sccl.synth.allreduce.families import exchange_family, gathered_family

@@ -26,9 +26,8 @@ from sccl.core.instance import Instance
 from sccl.core.stop import StopKind, StopReason
 from sccl.core.topology import Topology, distances
 from sccl.judge import require_valid
-from sccl.prove.bounds.latency import farthest_pair
-from sccl.prove.bounds.timed_cuts import timed_bound
-from sccl.prove.bounds.timed_program import TimedRelaxation
+from sccl.prove.bounds.lower_bounds import farthest_pair
+from sccl.prove.bounds.timed_cuts import TimedRelaxation, timed_bound
 
 NAME = "construction (trees)"
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from sccl.core.answer import Answer, Origin, Sat, Unknown, Unsat
-from sccl.core.candidate import Candidate
 from sccl.core.frontier import OpenCandidate, RefutedCandidate
+from sccl.core.instance import Candidate
 from sccl.core.step_limit import StepLimit
 from sccl.core.stop import StopKind, StopReason
 

@@ -24,8 +24,8 @@ from typing import Protocol
 
 from sccl.collectives import Dual
 from sccl.core.answer import Answer, Origin
-from sccl.core.candidate import Candidate, SweepRange
 from sccl.core.frontier import OpenCandidate, RefutedCandidate
+from sccl.core.instance import Candidate, SweepRange
 from sccl.core.step_limit import StepLimit
 from sccl.core.stop import NOT_STOPPED, StopKind, StopReason
 from sccl.synth.common.candidates import enumerate_candidates

@@ -15,21 +15,19 @@ from functools import lru_cache
 from typing import Protocol, cast
 
 from sccl.core.answer import Answer, Sat, Unknown, Unsat
-from sccl.core.collective import Collective
+from sccl.core.collective import Collective, single_flow_ends
 from sccl.core.instance import Instance
 from sccl.core.stop import NOT_STOPPED, StopKind, StopReason
-from sccl.core.symmetric import SymmetricAlgorithm
+from sccl.core.symmetric import Group, SymmetricAlgorithm
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError, SolverError, unknown_name
 from sccl.judge import require_valid
-from sccl.prove.bounds import bandwidth_bound, farthest_pair
-from sccl.prove.bounds.single_flow import single_flow_ends
+from sccl.prove.bounds.lower_bounds import bandwidth_bound, farthest_pair
 from sccl.solvers.effort import MAX_TIMEOUT_S, UNIT_S, Effort, EffortMeter
 from sccl.synth import constructions
 from sccl.synth.syncoll.encoding_time_indexed import MAX_TRANSFERS, count_variables
 from sccl.synth.syncoll.greedy import schedule_greedily
 from sccl.topo.symmetry.expansion import MAX_EXPANDED_SENDS, expand_algorithm
-from sccl.topo.symmetry.group import Group
 from sccl.transform import prune
 
 __all__ = [

@@ -20,7 +20,7 @@ from pathlib import Path
 import msgspec
 
 from sccl.core.answer import Answer, Sat, Unknown, Unsat, verdict
-from sccl.core.files.answers import instance_to_wire
+from sccl.core.files.algorithms import instance_to_wire
 from sccl.core.files.disk import write_atomically
 from sccl.core.files.json_text import to_text
 from sccl.core.instance import Instance

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from sccl.core.answer import Sat, Unknown
 from sccl.core.instance import Instance
 from sccl.core.stop import NOT_STOPPED, StopKind, StopReason
-from sccl.core.symmetric import SymmetricAlgorithm, Symmetry
+from sccl.core.symmetric import Group, SymmetricAlgorithm, Symmetry
 from sccl.errors import TooLargeError
 from sccl.solvers.cpsat import CpModel, IntVar, LinearExpr, Strategy, solve
 from sccl.solvers.effort import Effort, EffortMeter
@@ -35,7 +35,6 @@ from sccl.synth.syncoll.encoding_symmetric import (
     decode_orbits,
     encode_orbits,
 )
-from sccl.topo.symmetry.group import Group
 
 _UNITS_BY_PATHS = {
     PathRestriction.LAYERED: 4.0,

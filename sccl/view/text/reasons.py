@@ -6,7 +6,7 @@ from sccl.collectives import Dual, Spec, dual_of
 from sccl.core.answer import Answer, Origin, Sat, Unknown, Unsat, describe_solver
 from sccl.core.bound import Bounds, CountProof, PriceProof
 from sccl.core.formatting import format_count, format_runs
-from sccl.view.explorer_input import BoundSummary as Shown
+from sccl.view.completeness import BoundSummary as Shown
 
 _READABLE = 32  # maximum runs of ranks in text (--json has every rank)
 

@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sccl.core.bound import Bounds, CountProof, Cut, DistanceProof, PriceProof
-from sccl.core.candidate import Candidate, SweepRange
 from sccl.core.cost import Costs
 from sccl.core.files.frontiers import frontier_to_plain, frontiers_from_plain
 from sccl.core.frontier import (
@@ -29,6 +28,7 @@ from sccl.core.frontier import (
     StepLimitFrontier,
     SweepFrontier,
 )
+from sccl.core.instance import Candidate, SweepRange
 from sccl.core.step_limit import StepLimit
 from sccl.core.stop import StopKind, StopReason
 from sccl.errors import FormatError

@@ -12,8 +12,13 @@ from sccl.core.algorithm import Algorithm, make_send
 from sccl.core.answer import Sat, Unknown, describe_solver
 from sccl.core.clock import Clock
 from sccl.core.collective import ALL, SCATTERED, Collective
-from sccl.core.files.algorithms import algorithm_from_wire, algorithm_to_wire
-from sccl.core.files.answers import answer_from_wire, answer_to_wire, instance_to_wire
+from sccl.core.files.algorithms import (
+    algorithm_from_wire,
+    algorithm_to_wire,
+    answer_from_wire,
+    answer_to_wire,
+    instance_to_wire,
+)
 from sccl.core.files.collectives import collective_to_wire
 from sccl.core.files.fabrics import fabric_to_wire
 from sccl.core.files.json_text import detect_text_kind, digest, parse, text_with_digest, to_text

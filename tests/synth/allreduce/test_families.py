@@ -17,16 +17,15 @@ from sccl.cli.frontiers import print_frontier
 from sccl.cli.main import app
 from sccl.collectives import Spec, named_spec
 from sccl.core.answer import Answer, Unknown
-from sccl.core.candidate import SweepRange
 from sccl.core.files.algorithms import load_algorithm
 from sccl.core.files.frontiers import frontier_to_plain, frontiers_from_plain
 from sccl.core.frontier import ClassFrontier, Frontier, LimitPoint, StepLimitFrontier
-from sccl.core.instance import Instance
+from sccl.core.instance import Instance, SweepRange
 from sccl.core.stop import StopKind, StopReason
 from sccl.core.topology import Link, Topology
 from sccl.errors import ParameterError
 from sccl.judge import violations
-from sccl.prove.bounds import any_class_bounds
+from sccl.prove.bounds.any_class import any_class_bounds
 from sccl.synth.allreduce import composed, pairs
 from sccl.synth.allreduce.limit_frontier import allreduce_limit_frontier
 from sccl.synth.allreduce.pairs import Half, best_pairs, min_cost_sum
@@ -36,7 +35,7 @@ from sccl.synth.allreduce.tree_family import quick_tree_family
 from sccl.synth.common.algorithm_folder import AlgorithmFolder
 from sccl.synth.packing.by_steps.allreduce_trees import tree_bounds, tree_frontier
 from sccl.synth.packing.by_steps.limit_sweep import limit_frontier
-from sccl.synth.packing.by_steps.packing_limits import PackingLimits
+from sccl.synth.packing.by_steps.limits_by_steps import PackingLimits
 from sccl.synth.syncoll import solve
 from sccl.synth.syncoll.sweep import sweep
 from sccl.topo import resolve_topology

@@ -19,9 +19,8 @@ from typer.testing import CliRunner
 from sccl.cli.main import app
 from sccl.collectives import named_spec
 from sccl.core.answer import Answer, Origin, Sat, Unknown, Unsat
-from sccl.core.candidate import SweepRange
 from sccl.core.files.algorithms import load_algorithm
-from sccl.core.instance import Instance
+from sccl.core.instance import Instance, SweepRange
 from sccl.core.stop import StopReason
 from sccl.errors import InputError, ParameterError, ScclWarning
 from sccl.judge import violations

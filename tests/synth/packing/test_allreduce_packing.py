@@ -19,7 +19,7 @@ from sccl.core.outcome import Inconclusive, Solution
 from sccl.core.schedule import Schedule
 from sccl.core.topology import Link, Topology
 from sccl.judge import violations
-from sccl.prove.bounds import completion_time_bound
+from sccl.prove.bounds.time_cuts import completion_time_bound
 from sccl.solvers.effort import Effort
 from sccl.synth.common import registry
 from sccl.synth.common.contract import Request

@@ -20,7 +20,7 @@ from sccl.core.schedule import Schedule
 from sccl.core.topology import Budget, Link, Switch, Topology
 from sccl.errors import CollectiveError, ParameterError, TooLargeError, TopologyError
 from sccl.judge import violations
-from sccl.prove.bounds import completion_time_bound
+from sccl.prove.bounds.time_cuts import completion_time_bound
 from sccl.sim import replay
 from sccl.solvers.effort import Effort
 from sccl.synth.common import registry

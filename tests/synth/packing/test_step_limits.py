@@ -18,25 +18,23 @@ from hypothesis import strategies as st
 from sccl.collectives import collective_names, named_spec
 from sccl.core.answer import Answer, Sat, Unknown
 from sccl.core.bound import Bounds
-from sccl.core.candidate import SweepRange
 from sccl.core.collective import Collective
 from sccl.core.frontier import LimitPoint
-from sccl.core.instance import Instance
+from sccl.core.instance import Instance, SweepRange
 from sccl.core.step_limit import StepLimit
 from sccl.core.stop import StopKind, StopReason
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError, TooLargeError
 from sccl.judge import violations
-from sccl.prove.bounds import farthest_pair, lower_bounds
+from sccl.prove.bounds.lower_bounds import farthest_pair, lower_bounds
 from sccl.prove.check.constraint_prices import step_price_bound
 from sccl.prove.check.work import TooMuchError
 from sccl.synth.common.algorithm_folder import AlgorithmFolder
 from sccl.synth.common.settings import Settings
 from sccl.synth.packing.by_steps.allreduce_trees import tree_bounds, tree_frontier
 from sccl.synth.packing.by_steps.limit_sweep import PackingClass, compute_limits, limit_frontier
-from sccl.synth.packing.by_steps.limits_by_steps import LimitWithPacking, step_limit
+from sccl.synth.packing.by_steps.limits_by_steps import LimitWithPacking, PackingLimits, step_limit
 from sccl.synth.packing.by_steps.multiplication import multiply_out, round_to_multiple
-from sccl.synth.packing.by_steps.packing_limits import PackingLimits
 from sccl.synth.packing.by_steps.packing_problem import (
     build_allreduce_problem,
     build_packing_problem,

@@ -15,7 +15,7 @@ from sccl.core.clock import AlphaModel
 from sccl.core.outcome import best_plan
 from sccl.core.topology import Topology
 from sccl.errors import CollectiveError, InputError, TopologyError
-from sccl.prove.bounds import CompletionTimeBound, PriceLine, completion_time_bound
+from sccl.prove.bounds.time_cuts import CompletionTimeBound, PriceLine, completion_time_bound
 from sccl.solvers.effort import Effort
 from sccl.synth.common import registry
 from sccl.synth.common.contract import Request

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sccl.collectives import dual_of, named_spec
 from sccl.core.algorithm import Algorithm
 from sccl.core.answer import Answer, Origin, Sat, Unknown, Unsat
-from sccl.core.candidate import Candidate, SweepRange
+from sccl.core.instance import Candidate, SweepRange
 from sccl.core.step_limit import StepLimit
 from sccl.core.stop import INTERRUPTED, StopReason
 from sccl.synth.common.candidates import enumerate_candidates

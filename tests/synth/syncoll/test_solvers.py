@@ -138,7 +138,7 @@ def test_size_counts_the_variables() -> None:
 def test_a_contradiction_between_solvers_is_loud_and_keeps_the_instance(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from sccl.core.files.answers import instance_from_wire
+    from sccl.core.files.algorithms import instance_from_wire
     from sccl.core.files.json_text import parse
     from sccl.core.files.shapes import InstanceWire
     from sccl.synth.syncoll import solve_portfolio

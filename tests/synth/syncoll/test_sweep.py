@@ -14,19 +14,18 @@ from hypothesis import strategies as st
 
 from sccl.collectives import named_spec
 from sccl.core.answer import Answer, Unknown
-from sccl.core.candidate import SweepRange
 from sccl.core.cost import Costs, fastest_by_size
 from sccl.core.files.algorithms import load_algorithm
 from sccl.core.files.frontiers import frontier_to_plain, frontiers_from_plain
 from sccl.core.frontier import Frontier
-from sccl.core.instance import Instance
+from sccl.core.instance import Instance, SweepRange
 from sccl.core.stop import StopReason
 from sccl.core.sweep_events import PointDecided
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.errors import ParameterError, SolverError
 from sccl.judge import violations
 from sccl.synth.common.algorithm_folder import AlgorithmFolder
-from sccl.synth.packing.by_steps.packing_limits import PackingLimits
+from sccl.synth.packing.by_steps.limits_by_steps import PackingLimits
 from sccl.synth.syncoll import solve
 from sccl.synth.syncoll.sweep import sweep
 from sccl.topo import resolve_topology
@@ -376,8 +375,7 @@ def test_ranges_with_nothing_in_them_are_refused() -> None:
 def test_an_unsat_half_decides_though_the_other_is_unknown() -> None:
     from sccl.core.answer import Unsat
     from sccl.core.topology import Link, Topology
-    from sccl.synth.common.reduction import solve_question
-    from sccl.transform import build_question
+    from sccl.transform import build_question, solve_question
 
     one_way = Topology("r", 3, tuple(Link(i, (i + 1) % 3, 1, 1.0, 1.0) for i in range(3)), 1.0, 1.0)
     question = build_question(one_way, named_spec("allreduce", 3), 3, 4, 4)

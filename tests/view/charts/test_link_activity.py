@@ -11,7 +11,7 @@ import pytest
 from sccl.collectives import named_spec
 from sccl.core.outcome import best_plan
 from sccl.core.schedule import Schedule
-from sccl.prove.bounds import completion_time_bound
+from sccl.prove.bounds.time_cuts import completion_time_bound
 from sccl.solvers.effort import Effort
 from sccl.synth.common import registry
 from sccl.synth.common.contract import Request

@@ -7,7 +7,7 @@ from sccl.core.bound import Bound, Measure
 from sccl.core.outcome import DistanceRefutation, Inconclusive, Infeasible, Outcome, Solution
 from sccl.core.stop import StopKind, StopReason
 from sccl.errors import ParameterError
-from sccl.prove.bounds import lower_bounds
+from sccl.prove.bounds.lower_bounds import lower_bounds
 from sccl.solvers.effort import Effort
 from sccl.synth.common.contract import Notify, Request
 from sccl.synth.packing.by_steps.allreduce_trees import MAX_RANKS, tree_bounds

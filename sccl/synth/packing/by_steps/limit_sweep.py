@@ -16,10 +16,9 @@ from sccl.core.step_limit import StepLimit
 from sccl.core.stop import INTERRUPTED, StopKind, StopReason
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology
-from sccl.prove.bounds import lower_bounds
+from sccl.prove.bounds.lower_bounds import lower_bounds
 from sccl.synth.common.algorithm_folder import AlgorithmFolder
 from sccl.synth.common.candidates import last_step, scope_text
-from sccl.synth.common.reduction import InstanceSolver
 from sccl.synth.packing.by_steps.limits_by_steps import (
     LimitWithPacking,
     check_size,
@@ -28,7 +27,7 @@ from sccl.synth.packing.by_steps.limits_by_steps import (
 )
 from sccl.synth.packing.by_steps.options import MAX_STEPS
 from sccl.synth.packing.by_steps.rounding import round_to_algorithm
-from sccl.transform import build_question
+from sccl.transform import InstanceSolver, build_question
 
 NotifyLimit = Callable[[StepLimit | LimitPoint], None]
 """Called with every limit and every point, for progress."""

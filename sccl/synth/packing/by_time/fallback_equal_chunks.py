@@ -16,7 +16,7 @@ from sccl.core.bound import Bound, Measure
 from sccl.core.outcome import Inconclusive, Outcome, Solution
 from sccl.core.stop import INTERRUPTED, NOT_STOPPED, StopKind, StopReason
 from sccl.errors import TooLargeError
-from sccl.prove.bounds import completion_time_bound
+from sccl.prove.bounds.time_cuts import completion_time_bound
 from sccl.solvers.effort import Effort
 from sccl.synth.common import registry
 from sccl.synth.common.contract import Request

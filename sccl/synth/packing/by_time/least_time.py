@@ -13,7 +13,7 @@ from sccl.core.bound import Bound, Measure
 from sccl.core.outcome import Inconclusive, Outcome, Solution
 from sccl.core.stop import INTERRUPTED, NOT_STOPPED, StopKind, StopReason
 from sccl.errors import ParameterError, TooLargeError, TopologyError
-from sccl.prove.bounds import completion_time_bound
+from sccl.prove.bounds.time_cuts import completion_time_bound
 from sccl.solvers.effort import Effort
 from sccl.synth.common.contract import Notify, Request, SearchProgress
 from sccl.synth.packing.by_time.allreduce_packing import is_tree_allreduce, pack_allreduce
