@@ -48,11 +48,13 @@ class Solution:
         plan: The plan.
         objective: Its value in the measure of the bound.
         bound: Lower bound for all plans of a class.
+        found_by: Method that made the plan, where a synthesizer has several, such as ``"packing"``.
     """
 
     plan: Plan
     objective: Fraction
     bound: PlanBound
+    found_by: str = ""
 
     @property
     def is_optimal(self) -> bool:
