@@ -1,7 +1,9 @@
-"""Outcome: the result of a synthesiser for a request, for any method.
+"""Outcome: the result of a synthesizer for a request, for any method.
+
+It is a :class:`Solution`, :class:`Infeasible`, or :class:`Inconclusive`.
 
 :data:`sccl.core.answer.Answer` is narrower: it is about one SYNCOLL instance, i.e. whether an
-algorithm with given chunks, steps and rounds exists. A k-synchronous synthesiser solves many
+algorithm with given chunks, steps and rounds exists. A k-synchronous synthesizer solves many
 instances and makes one outcome of them. Others solve none. In both cases giving up proves nothing.
 """
 
@@ -42,7 +44,7 @@ were not kept.
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """A plan.
+    """A plan, its objective, and a lower bound on the objective.
 
     Attributes:
         plan: The plan.
@@ -133,7 +135,7 @@ class Inconclusive:
 
     @property
     def gap(self) -> Fraction | None:
-        """Return by which part of its bound the best is above it. None: that is not known."""
+        """Return the relative gap of the best solution to its bound. None: unknown."""
         return self.best.gap if self.best else None
 
 

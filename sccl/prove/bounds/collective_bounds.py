@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sccl.collectives import Spec, dual_of
-from sccl.core.bound import Bounds, DistanceProof, PriceProof
+from sccl.core.bound import AlgorithmBounds, DistanceProof, PriceProof
 from sccl.core.instance import check_direct
 from sccl.core.topology import Topology, constraint_name
 from sccl.errors import CollectiveError
@@ -11,7 +11,7 @@ from sccl.prove.bounds.bandwidth import bandwidth_bound
 from sccl.prove.bounds.latency import farthest_pair
 
 
-def lower_bounds(topology: Topology, spec: Spec) -> Bounds:
+def lower_bounds(topology: Topology, spec: Spec) -> AlgorithmBounds:
     """Return the lower bounds of a collective on a topology, with their proofs.
 
     For a combining collective they are bounds on its dual, if necessary on the reversed topology,
@@ -38,7 +38,7 @@ def lower_bounds(topology: Topology, spec: Spec) -> Bounds:
     tightest, on_reversed = max(proofs, key=lambda each: each[0].value)
     name = dual.spec.name
     prices = tuple((constraint_name(key), price) for key, price in tightest.prices)
-    return Bounds(
+    return AlgorithmBounds(
         pair.steps * dual.phases,
         dual.bandwidth(tightest.value / unit.chunks),
         dual.scope,

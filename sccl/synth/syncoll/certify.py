@@ -16,7 +16,7 @@ from pathlib import Path
 
 from sccl.collectives import Spec, dual_of
 from sccl.core.answer import Unsat
-from sccl.core.bound import Bounds
+from sccl.core.bound import AlgorithmBounds
 from sccl.core.files.claims import Claim, LimitPointWire, ParetoWire, UnsatWire, VectorWire
 from sccl.core.files.disk import write_atomically
 from sccl.core.frontier import Frontier
@@ -132,7 +132,7 @@ class _CertificateWriter:
             self.claims += limit_claims(step_limit, self.spec)
 
     @property
-    def bounds(self) -> Bounds:
+    def bounds(self) -> AlgorithmBounds:
         """Return the bounds of the frontier."""
         assert self.frontier.bounds is not None
         return self.frontier.bounds

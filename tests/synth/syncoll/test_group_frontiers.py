@@ -23,8 +23,8 @@ from sccl.core.topology import Link, Topology
 from sccl.errors import InputError
 from sccl.judge import violations
 from sccl.prove.bounds import any_class_bounds, lower_bounds
+from sccl.prove.check.allreduce import is_composition
 from sccl.prove.check.certificate import check_folder
-from sccl.prove.check.class_membership import is_composition
 from sccl.prove.check.coverage import enumerate_round_vectors
 from sccl.solvers.effort import Effort
 from sccl.synth.common.settings import Settings

@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from sccl.collectives import Spec, dual_of
-from sccl.core.bound import Bounds
+from sccl.core.bound import AlgorithmBounds
 from sccl.core.instance import Instance
 from sccl.core.step_limit import StepLimit, StepPrices
 from sccl.core.topology import Topology
@@ -34,7 +34,11 @@ class PackingLimits:
     """The limits of a collective on a machine, each starting from the result for a step less."""
 
     def __init__(
-        self, topology: Topology, spec: Spec, bounds: Bounds, units: float = SWEEP_LIMIT_UNITS
+        self,
+        topology: Topology,
+        spec: Spec,
+        bounds: AlgorithmBounds,
+        units: float = SWEEP_LIMIT_UNITS,
     ) -> None:
         self.topology, self.spec, self.bounds, self.units = topology, spec, bounds, units
         self.latest_limit: LimitWithPacking | None = None
