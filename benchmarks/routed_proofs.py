@@ -17,7 +17,8 @@ from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology
 from sccl.errors import InputError
 from sccl.judge import require_valid
-from sccl.prove.bounds import any_class_bounds, lower_bounds
+from sccl.prove.bounds.any_class import any_class_bounds
+from sccl.prove.bounds.lower_bounds import lower_bounds
 from sccl.synth.allreduce.any_family_bound import any_family_proof
 from sccl.synth.allreduce.pairs import Half, HalfPair, compose_pair
 from sccl.synth.baselines import make_pattern, to_algorithm

@@ -19,8 +19,8 @@ from sccl.core.bound import AlgorithmBounds, PriceProof
 from sccl.core.files.bounds import bounds_to_wire, proved_limit_to_wire
 from sccl.core.step_limit import LimitProof, StepLimit
 from sccl.core.topology import Topology, constraint_name
-from sccl.prove.bounds import any_class_bounds, lower_bounds
-from sccl.synth.allreduce.families import has_families
+from sccl.prove.bounds.any_class import any_class_bounds
+from sccl.prove.bounds.lower_bounds import lower_bounds
 from sccl.synth.common.settings import build_effort
 from sccl.synth.constructions import ConstructionCost
 from sccl.synth.packing.by_steps.limits_by_steps import check_size, step_limit
@@ -62,7 +62,7 @@ def bounds(
         check_size(topology, spec, steps)
     class_bounds = lower_bounds(topology, spec)
     attained = attained_cost(topology, spec)
-    overall_bounds = any_class_bounds(topology, spec) if has_families(spec) else None
+    overall_bounds = any_class_bounds(topology, spec) if dual_of(spec).phases == 2 else None
     limit = overall_limit = None
     if steps is not None:
         with err().status(escape(f"limit of {spec.name} on {topology.name} for S={steps}")):

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from sccl.core.bound import Bound, DistanceProof, Measure
 from sccl.core.bound_consistency import require_at_least_bound
-from sccl.core.candidate import Candidate
+from sccl.core.instance import Candidate
 from sccl.core.step_limit import LimitProof
+from sccl.core.stop import NOT_STOPPED, StopKind, StopReason
 
 if TYPE_CHECKING:
     from sccl.core.algorithm import Algorithm
@@ -126,11 +127,11 @@ class Inconclusive:
     """The search ended at a limit of effort or time. Nothing is proved.
 
     Attributes:
-        reason: reason, as text.
+        reason: why it ended.
         best: the best plan so far. None: there is none.
     """
 
-    reason: str
+    reason: StopReason
     best: Solution | None = None
 
     @property
@@ -140,3 +141,14 @@ class Inconclusive:
 
 
 Outcome = Solution | Infeasible | Inconclusive
+
+
+def best_plan(outcome: Outcome) -> tuple[Solution | None, StopReason]:
+    """Return the best plan, None if there is none, and why the search ended early, if it did."""
+    match outcome:
+        case Solution():
+            return outcome, NOT_STOPPED
+        case Inconclusive(reason=reason, best=best):
+            return best, reason
+        case Infeasible():
+            return None, StopReason(StopKind.INFEASIBLE)

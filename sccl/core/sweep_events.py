@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from sccl.core.answer import Answer
 from sccl.core.bound import AlgorithmBounds
-from sccl.core.candidate import Candidate
 from sccl.core.frontier import Point
+from sccl.core.instance import Candidate
 from sccl.core.step_limit import StepLimit
 
 

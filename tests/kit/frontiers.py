@@ -6,9 +6,10 @@ from fractions import Fraction
 from typing import Any
 
 from sccl.core.bound import AlgorithmBounds
-from sccl.core.candidate import Candidate
 from sccl.core.frontier import ClassFrontier, Frontier, OpenCandidate, Point, RefutedCandidate
+from sccl.core.instance import Candidate
 from sccl.core.step_limit import StepLimit
+from sccl.core.stop import StopReason
 
 Shape = tuple[int, int, int, str]
 """(C, S, R) of a candidate, and why it is refuted or open."""
@@ -40,7 +41,7 @@ def known(
         bounds=bounds,
         classes=(part,),
         refuted=tuple(RefutedCandidate(_candidate(one), one[3], 0.0) for one in refuted),
-        open=tuple(OpenCandidate(_candidate(one), one[3]) for one in open),
+        open=tuple(OpenCandidate(_candidate(one), StopReason.parse(one[3])) for one in open),
     )
 
 

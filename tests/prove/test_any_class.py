@@ -16,7 +16,7 @@ from sccl.core.bound import AlgorithmBounds
 from sccl.core.files.claims import AllreduceBoundWire, LimitPointWire
 from sccl.core.step_limit import StepLimit
 from sccl.core.topology import Budget, Topology
-from sccl.prove.bounds import any_class_bounds
+from sccl.prove.bounds.any_class import any_class_bounds
 from sccl.prove.bounds.network_strength import strength_partition
 from sccl.prove.check.allreduce import allreduce_lower_bound, check_allreduce_bound
 from sccl.prove.check.case import Case, read_case

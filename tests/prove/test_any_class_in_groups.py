@@ -19,9 +19,8 @@ from sccl.core.collective import Relation, RelationKind
 from sccl.core.files.claims import AllreduceBoundWire, LimitPointWire
 from sccl.core.topology import Topology, to_ranks
 from sccl.errors import CollectiveError
-from sccl.prove.bounds import any_class_bounds
-from sccl.prove.bounds.any_class import exchange_demand
-from sccl.prove.bounds.basic_proofs import max_carried
+from sccl.prove.bounds.any_class import any_class_bounds, exchange_demand
+from sccl.prove.bounds.bandwidth_proof import max_carried
 from sccl.prove.bounds.network_strength import merged_partition
 from sccl.prove.check.allreduce import check_allreduce_bound
 from sccl.prove.check.case import Case, read_case

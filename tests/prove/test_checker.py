@@ -26,7 +26,8 @@ from sccl.core.files.json_text import to_text
 from sccl.core.symmetric import SymmetricAlgorithm, Symmetry
 from sccl.core.topology import Topology
 from sccl.errors import FormatError, InputError
-from sccl.prove.bounds import bandwidth_bound, check_proof, farthest_pair, lower_bounds
+from sccl.prove.bounds.bandwidth_proof import check_proof
+from sccl.prove.bounds.lower_bounds import bandwidth_bound, farthest_pair, lower_bounds
 from sccl.prove.check import certificate as checker
 from sccl.prove.check.allreduce import is_member
 from sccl.prove.check.case import read_case

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from sccl.core.bound import AlgorithmBounds, CountProof, Cut, DistanceProof, PriceProof
-from sccl.core.files.fields import (
+from sccl.core.files.shapes import (
     Count,
     FractionText,
     Part,

@@ -12,6 +12,9 @@ from sccl.core.files.shapes import CollectiveWire, TopologyWire
 CLAIMS = "claims.json"
 """The file of a certificate's folder that lists its claims."""
 
+UNSAT_SOLVERS = ("cadical", "cpsat", "z3")
+"""The solvers whose agreement a claim of no algorithm may name."""
+
 ClaimFraction = Annotated[str, Meta(pattern=r"^[0-9]{1,4000}(/[1-9][0-9]{0,3999})?$")]
 FileName = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9.-]{0,200}$")]
 _Count = Annotated[int, Meta(ge=1, le=2**22)]

@@ -39,8 +39,8 @@ from sccl.core.bound import AlgorithmBounds, CountProof, DistanceProof
 from sccl.core.collective import Collective
 from sccl.core.ids import Edge
 from sccl.core.topology import Topology
-from sccl.prove.bounds.basic_proofs import common_cuts, cover_names, max_carried
-from sccl.prove.bounds.latency import farthest_pair
+from sccl.prove.bounds.bandwidth_proof import common_cuts, cover_names, max_carried
+from sccl.prove.bounds.lower_bounds import farthest_pair
 
 if TYPE_CHECKING:
     from sccl.prove.bounds.network_strength import Partition

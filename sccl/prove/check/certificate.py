@@ -11,7 +11,6 @@ from fractions import Fraction
 from pathlib import Path
 from typing import assert_never
 
-from sccl.core.candidate import MAX_K
 from sccl.core.files.algorithms import load_algorithm
 from sccl.core.files.claims import (
     AlgorithmClaimWire,
@@ -28,6 +27,7 @@ from sccl.core.files.claims import (
     UnsatWire,
 )
 from sccl.core.formatting import format_count
+from sccl.core.instance import MAX_K
 from sccl.core.symmetric import AnyAlgorithm, SymmetricAlgorithm
 from sccl.errors import InputError, TooLargeError
 from sccl.judge import violations

@@ -23,10 +23,10 @@ from sccl.collectives import Spec, embedded_broadcast
 from sccl.core.bound import AlgorithmBounds
 from sccl.core.step_limit import LimitProof, StepLimit
 from sccl.core.topology import Topology
-from sccl.prove.bounds import lower_bounds
+from sccl.prove.bounds.lower_bounds import lower_bounds
 from sccl.synth.packing.by_steps.limits_by_steps import step_limit
 from sccl.topo.symmetry.automorphisms import automorphisms
-from sccl.topo.symmetry.orbits import rank_orbits
+from sccl.topo.symmetry.permutations import rank_orbits
 
 _MAX_RANKS, _MAX_SYMMETRIC_RANKS = 11, 16
 """More are not broadcast to by trees, or no more that are all alike: that would take minutes."""

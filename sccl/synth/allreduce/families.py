@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
-from sccl.collectives import Spec, dual_of
+from sccl.collectives import Spec
 from sccl.core.bound import AlgorithmBounds
 from sccl.core.frontier import COMPOSED, EXCHANGED, GATHERED, TREES, ClassFrontier, Frontier, Point
 from sccl.core.topology import Topology
@@ -20,11 +20,6 @@ SCOPES = {
     EXCHANGED: SCOPE_OF_EXCHANGES,
     GATHERED: "allreduce by gathering all contributions and reducing locally",
 }
-
-
-def has_families(spec: Spec) -> bool:
-    """Return whether a collective is an allreduce, also in groups, which several classes do."""
-    return dual_of(spec).phases == 2
 
 
 def gathered_family(frontier: Frontier) -> ClassFrontier:

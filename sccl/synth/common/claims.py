@@ -41,8 +41,8 @@ from sccl.core.step_limit import LimitProof, StepLimit
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology, constraint_name
 from sccl.errors import InputError
-from sccl.prove.bounds import bandwidth_bound, farthest_pair
 from sccl.prove.bounds.any_class import covering_constraints
+from sccl.prove.bounds.lower_bounds import bandwidth_bound, farthest_pair
 from sccl.prove.check.coverage import Coverage
 from sccl.topo.symmetry.group_choice import translation_groups
 

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from sccl.core.answer import Answer, Origin, Sat, Unknown, Unsat
-from sccl.core.candidate import Candidate
 from sccl.core.frontier import OpenCandidate, RefutedCandidate
+from sccl.core.instance import Candidate
 from sccl.core.step_limit import StepLimit
+from sccl.core.stop import StopKind, StopReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,9 @@ class Level:
         The candidate, and all that would follow from it, stay open: they are not solved again, and
         no point that they may dominate is proved.
         """
-        reason = f"unsat according to {origin.description} (not verified here)"
+        reason = StopReason(
+            StopKind.UNVERIFIED, f"unsat according to {origin.description} (not verified here)"
+        )
         gone = [c for c in self.undecided if candidate.implies_unsat(c)]
         still = (OpenCandidate(c, reason, origin) for c in gone)
         left = tuple(c for c in self.undecided if c not in gone)
@@ -138,7 +141,8 @@ class Level:
 
     def open_candidates(self) -> tuple[OpenCandidate, ...]:
         """Return the undecided candidates that would be cheaper than the best."""
-        rest = (OpenCandidate(c, "not tried: interrupted") for c in self.undecided)
+        not_tried = StopReason(StopKind.INTERRUPTED, "not tried: interrupted")
+        rest = (OpenCandidate(c, not_tried) for c in self.undecided)
         open_candidates = sorted((*self.open, *rest), key=lambda o: o.candidate)
         return tuple(
             o for o in open_candidates if not self.best or o.candidate.cost < self.best.cost

@@ -24,9 +24,10 @@ from typing import Protocol
 
 from sccl.collectives import Dual
 from sccl.core.answer import Answer, Origin
-from sccl.core.candidate import Candidate, SweepRange
 from sccl.core.frontier import OpenCandidate, RefutedCandidate
+from sccl.core.instance import Candidate, SweepRange
 from sccl.core.step_limit import StepLimit
+from sccl.core.stop import NOT_STOPPED, StopKind, StopReason
 from sccl.synth.common.candidates import enumerate_candidates
 from sccl.synth.syncoll.level import Level
 
@@ -158,7 +159,7 @@ class ParetoSearch:
         refuted: Refuted candidates of earlier numbers of steps.
         open: Their undecided candidates that would improve R/C.
         limits: Limits of R/C, or lower bounds on it, by number of steps.
-        stop_reason: ``"bandwidth-bound"``, ``"max-steps"`` or ``"interrupted"``. Empty: it runs.
+        stop_reason: Bandwidth bound, largest S, or interrupt.
     """
 
     space: SearchSpace
@@ -167,7 +168,7 @@ class ParetoSearch:
     refuted: tuple[RefutedCandidate, ...] = ()
     open: tuple[OpenCandidate, ...] = ()
     limits: tuple[StepLimit, ...] = ()
-    stop_reason: str = ""
+    stop_reason: StopReason = NOT_STOPPED
 
     @property
     def best_cost(self) -> Fraction | None:
@@ -236,8 +237,10 @@ class ParetoSearch:
     def stop(self, *, interrupted: bool) -> ParetoSearch:
         """Return the search with the reason why it ended."""
         if self.best_cost == self.space.bandwidth:
-            return replace(self, stop_reason="bandwidth-bound")
-        return replace(self, stop_reason="interrupted" if interrupted else "max-steps")
+            kind = StopKind.BANDWIDTH_BOUND
+        else:
+            kind = StopKind.INTERRUPTED if interrupted else StopKind.MAX_STEPS
+        return replace(self, stop_reason=StopReason(kind))
 
     @property
     def is_complete_for_any_k(self) -> bool:

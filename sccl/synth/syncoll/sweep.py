@@ -8,15 +8,16 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import ceil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sccl.collectives import Dual, Spec, dual_of
 from sccl.core.answer import Answer, Sat, Unknown, Unsat, describe_solver
 from sccl.core.bound import AlgorithmBounds
-from sccl.core.candidate import Candidate, SweepRange
 from sccl.core.cost import Costs
 from sccl.core.frontier import ClassFrontier, Frontier, Point
-from sccl.core.instance import Instance
+from sccl.core.instance import Candidate, Instance, SweepRange
 from sccl.core.step_limit import StepLimit
+from sccl.core.stop import StopKind, StopReason
 from sccl.core.sweep_events import (
     BoundsComputed,
     LimitComputed,
@@ -29,11 +30,8 @@ from sccl.core.sweep_events import (
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError, SolverError, TooLargeError
-from sccl.prove.bounds import lower_bounds
-from sccl.synth.common.algorithm_folder import AlgorithmFolder
+from sccl.prove.bounds.lower_bounds import lower_bounds
 from sccl.synth.common.candidates import choose_k, last_step, scope_text
-from sccl.synth.common.prefetch import Prefetch
-from sccl.synth.common.reduction import InstanceSolver, solve_question
 from sccl.synth.common.step_limits import StepLimits, StepLimitsFactory
 from sccl.synth.constructions import (
     MAX_ALLTOALL_SEARCH_RANKS,
@@ -46,7 +44,11 @@ from sccl.synth.syncoll.pareto import (
     SearchSpace,
     pareto_synthesize,
 )
-from sccl.transform import Question, build_question
+from sccl.transform import InstanceSolver, Question, build_question, solve_question
+
+if TYPE_CHECKING:
+    from sccl.synth.common.algorithm_folder import AlgorithmFolder
+    from sccl.synth.common.prefetch import Prefetch
 
 _MAX_LIMIT_RANKS = 256  # beyond, a limit takes longer than it saves
 
@@ -150,7 +152,8 @@ class _SweepOracle:
         try:
             return solve_question(question, self.solve)
         except SolverError as error:  # it decides nothing and ends nothing
-            return Unknown(f"the solver broke: {error}", self.solver, 0.0)
+            reason = StopReason(StopKind.SOLVER_FAILED, f"the solver broke: {error}")
+            return Unknown(reason, self.solver, 0.0)
 
     def _refute_by_packing(self, question: Question, limit: StepLimit | None) -> Unsat | None:
         """Return that packing bounds refute a candidate for all its round vectors, if they do.
@@ -226,7 +229,7 @@ def _make_frontier(
 ) -> Frontier:
     """Return the frontier of a search that ended."""
     space, oracle = search.space, points.oracle
-    complete = search.stop_reason == "bandwidth-bound" and not search.open
+    complete = search.stop_reason.kind is StopKind.BANDWIDTH_BOUND and not search.open
     part = ClassFrontier(
         "",
         scope_text(space.covered, space.dual.scope),

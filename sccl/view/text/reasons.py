@@ -6,7 +6,7 @@ from sccl.collectives import Dual, Spec, dual_of
 from sccl.core.answer import Answer, Origin, Sat, Unknown, Unsat, describe_solver
 from sccl.core.bound import AlgorithmBounds, CountProof, PriceProof
 from sccl.core.formatting import format_count, format_runs
-from sccl.view.explorer_input import BoundSummary as Shown
+from sccl.view.completeness import BoundSummary as Shown
 
 _READABLE = 32  # maximum runs of ranks in text (--json has every rank)
 
@@ -129,7 +129,7 @@ def answer_reason(answer: Answer) -> str:
                 return f"{evidence} (on the word of {answer.origin.description}, not verified here)"
             return evidence
         case Unknown(reason):
-            return reason
+            return str(reason)
 
 
 def answer_solver(answer: Answer) -> str:

@@ -13,7 +13,7 @@ import pytest
 from sccl.codegen.project_writer import generate, write_project
 from sccl.codegen.targets.codegen_options import TRANSPORTS, CodegenOptions
 from sccl.core.algorithm import Algorithm
-from sccl.core.bus_ids import ASCENDING
+from sccl.core.topology import ASCENDING
 from tests.kit import once
 from tests.kit.easy_algorithms import frontier, hop
 from tests.kit.hard_algorithms import SHORT, load_all

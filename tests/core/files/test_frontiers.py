@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sccl.core.bound import AlgorithmBounds, CountProof, Cut, DistanceProof, PriceProof
-from sccl.core.candidate import Candidate, SweepRange
 from sccl.core.cost import Costs
 from sccl.core.files.frontiers import frontier_to_plain, frontiers_from_plain
 from sccl.core.frontier import (
@@ -25,7 +24,9 @@ from sccl.core.frontier import (
     RefutedCandidate,
     SkippedClass,
 )
+from sccl.core.instance import Candidate, SweepRange
 from sccl.core.step_limit import StepLimit
+from sccl.core.stop import StopKind, StopReason
 from sccl.errors import FormatError
 
 COSTS = st.fractions(Fraction(1, 99), 99, max_denominator=99)
@@ -55,6 +56,7 @@ GROUPS = st.lists(st.tuples(st.integers(0, 9)), max_size=3).map(tuple)
 COUNTED = st.builds(
     CountProof, TEXTS, STEPS, STEPS, st.tuples(st.integers(0, 9)), GROUPS, st.booleans()
 )
+REASONS = TEXTS.map(StopReason.parse)
 BOUNDS = st.builds(AlgorithmBounds, STEPS, COSTS, TEXTS, DISTANCES, PRICED | COUNTED)
 LIMITS = st.lists(st.builds(StepLimit, STEPS, COSTS, COSTS), max_size=3).map(tuple)
 LEAST = st.fractions(Fraction(1, 999), Fraction(1, 99), max_denominator=999)
@@ -113,12 +115,14 @@ def frontiers(draw: st.DrawFn, *, several: bool) -> Frontier:
         found["solver"] = draw(TEXTS)
     if covered is not None or several:
         found["open"] = tuple(
-            draw(st.lists(st.builds(OpenCandidate, CANDIDATES, TEXTS), max_size=2))
+            draw(st.lists(st.builds(OpenCandidate, CANDIDATES, REASONS), max_size=2))
         )
         refuted = st.builds(RefutedCandidate, CANDIDATES, TEXTS, SECONDS)
         found["refuted"] = tuple(draw(st.lists(refuted, max_size=2)))
     if several:
-        found["skipped"] = tuple(draw(st.lists(st.builds(SkippedClass, TEXTS, TEXTS), max_size=1)))
+        found["skipped"] = tuple(
+            draw(st.lists(st.builds(SkippedClass, TEXTS, REASONS), max_size=1))
+        )
         found["any_class_limits"] = draw(EVERY)
         found["halves"] = tuple(draw(st.lists(frontiers(several=False), max_size=1)))
     return Frontier(
@@ -135,7 +139,7 @@ def frontiers(draw: st.DrawFn, *, several: bool) -> Frontier:
             for part in parts
         ),
         covered=covered,
-        stop_reason=draw(st.sampled_from(["bandwidth-bound", "max-steps", "interrupted"])),
+        stop_reason=draw(st.sampled_from(StopKind).map(StopReason)),
         seconds=seconds,
         **found,
     )  # fmt: skip

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from sccl.collectives import dual_of, named_spec
 from sccl.core.algorithm import Algorithm
 from sccl.core.answer import Answer, Origin, Sat, Unknown, Unsat
-from sccl.core.candidate import Candidate, SweepRange
+from sccl.core.instance import Candidate, SweepRange
 from sccl.core.step_limit import StepLimit
+from sccl.core.stop import INTERRUPTED, StopReason
 from sccl.synth.common.candidates import enumerate_candidates
 from sccl.synth.syncoll.pareto import ParetoSearch, SearchSpace, pareto_synthesize
 
@@ -52,7 +53,7 @@ class World:
 
     def answer(self, c: Candidate) -> Answer:
         if (c.steps, c.rounds, c.chunks) in self.silent:
-            return Unknown("gives up", "invented", 0.0)
+            return Unknown(StopReason.parse("gives up"), "invented", 0.0)
         return Sat(_ALGORITHM, "invented", 0.0) if self.has(c) else Unsat("so", "invented", 0.0)
 
     def limit(self, steps: int, slack: dict[int, Fraction]) -> StepLimit | None:
@@ -162,7 +163,7 @@ def test_search_finds_the_frontier_of_all_candidates(world: World) -> None:
     assert all(best.proved for best in search.optima)
     assert search.open == ()
     met = bool(search.optima) and search.optima[-1].candidate.cost == world.space.bandwidth
-    assert search.stop_reason == ("bandwidth-bound" if met else "max-steps")
+    assert str(search.stop_reason) == ("bandwidth-bound" if met else "max-steps")
 
 
 @given(worlds(gives_up=True))
@@ -199,7 +200,7 @@ def test_interrupted_search_leaves_undecided_candidates_open(
     at = data.draw(st.integers(0, max(0, len(whole.queries) - 1)))
     recorder = Recorder(world, interrupt_at=at)
     search = recorder.search()
-    assert search.stop_reason == ("interrupted" if whole.queries else whole.search().stop_reason)
+    assert search.stop_reason == (INTERRUPTED if whole.queries else whole.search().stop_reason)
     refuted = {r.candidate for r in search.refuted}
     undecided = {o.candidate for o in search.open}
     assert not refuted & undecided

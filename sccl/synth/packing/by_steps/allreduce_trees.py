@@ -19,7 +19,7 @@ from sccl.core.cost import Costs
 from sccl.core.frontier import TREES, Frontier
 from sccl.core.step_limit import LimitProof, StepLimit
 from sccl.core.topology import UNREACHED, Topology
-from sccl.prove.bounds import any_class_bounds
+from sccl.prove.bounds.any_class import any_class_bounds
 from sccl.synth.common.algorithm_folder import AlgorithmFolder
 from sccl.synth.common.candidates import EXTRA_STEPS
 from sccl.synth.packing.by_steps.limit_sweep import NotifyLimit, PackingClass, compute_limits
