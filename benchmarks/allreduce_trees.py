@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from sccl.collectives import named_spec
-from sccl.prove.bounds import any_class_bounds
+from sccl.prove.bounds.any_class import any_class_bounds
 from sccl.solvers import lp
 from sccl.synth.allreduce.any_family_bound import any_family_proof
 from sccl.synth.packing.by_steps.allreduce_trees import tree_bounds, tree_frontier

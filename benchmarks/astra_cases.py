@@ -28,11 +28,10 @@ from sccl.synth import baselines
 from sccl.synth.baselines import Pattern
 from sccl.synth.common import registry
 from sccl.synth.common.contract import Request
-from sccl.synth.common.reduction import solve_question
 from sccl.synth.syncoll import solve as syncoll_solve
 from sccl.topo import resolve_topology
 from sccl.topo.symmetry.expansion import expand_algorithm
-from sccl.transform import build_question
+from sccl.transform import build_question, solve_question
 
 ALPHA_US, GB_PER_S = 0.5, 50.0
 GIB_PER_S = 53.6870912

@@ -12,7 +12,7 @@ from pathlib import Path
 from sccl.codegen.project_writer import generate, targets, write_project
 from sccl.collectives import named_spec
 from sccl.core.algorithm import Algorithm
-from sccl.core.candidate import SweepRange
+from sccl.core.instance import SweepRange
 from sccl.runtime import (
     Mpi,
     TimingTrial,
@@ -22,7 +22,7 @@ from sccl.runtime import (
     load_project,
     time_projects,
 )
-from sccl.synth.packing.by_steps.packing_limits import PackingLimits
+from sccl.synth.packing.by_steps.limits_by_steps import PackingLimits
 from sccl.synth.syncoll import solve as syncoll_solve
 from sccl.synth.syncoll.sweep import sweep
 from sccl.topo import resolve_topology

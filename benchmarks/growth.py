@@ -19,7 +19,8 @@ import numpy as np
 from benchmarks.process import measure
 from sccl.collectives import collective_names, dual_of, named_spec
 from sccl.errors import ScclError
-from sccl.prove.bounds import any_class_bounds, lower_bounds
+from sccl.prove.bounds.any_class import any_class_bounds
+from sccl.prove.bounds.lower_bounds import lower_bounds
 from sccl.topo import resolve_topology
 
 FAMILIES: dict[str, tuple[str, ...]] = {

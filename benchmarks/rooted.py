@@ -13,7 +13,7 @@ from fractions import Fraction
 
 from sccl.collectives import named_spec
 from sccl.errors import SolverError, TooLargeError
-from sccl.prove.bounds import lower_bounds
+from sccl.prove.bounds.lower_bounds import lower_bounds
 from sccl.prove.bounds.timed_cuts import timed_bound
 from sccl.solvers import lp
 from sccl.synth.packing.by_steps.limits_by_steps import step_limit

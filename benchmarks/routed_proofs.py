@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sccl.collectives import Spec, dual_of
 from sccl.core.algorithm import Algorithm
-from sccl.core.bound import Bounds
+from sccl.core.bound import AlgorithmBounds
 from sccl.core.files.claims import Claim, LimitPointWire
 from sccl.core.frontier import Frontier
 from sccl.core.step_limit import StepLimit
@@ -17,7 +17,8 @@ from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology
 from sccl.errors import InputError
 from sccl.judge import require_valid
-from sccl.prove.bounds import any_class_bounds, lower_bounds
+from sccl.prove.bounds.any_class import any_class_bounds
+from sccl.prove.bounds.lower_bounds import lower_bounds
 from sccl.synth.allreduce.any_family_bound import any_family_proof
 from sccl.synth.allreduce.pairs import Half, HalfPair, compose_pair
 from sccl.synth.baselines import make_pattern, to_algorithm
@@ -89,7 +90,7 @@ class FrontierProver:
                 continue  # the algorithm does not support this number of ranks or this collective
 
     @property
-    def bounds(self) -> Bounds:
+    def bounds(self) -> AlgorithmBounds:
         """Return the lower bounds for all algorithms of the collective and all S."""
         return lower_bounds(self.topology, self.spec)
 
@@ -104,7 +105,9 @@ class FrontierProver:
                     break
                 self.prove_limit(steps, cost, bounds, above=steps < algorithm.steps)
 
-    def prove_limit(self, steps: int, cost: Fraction, bounds: Bounds, *, above: bool) -> None:
+    def prove_limit(
+        self, steps: int, cost: Fraction, bounds: AlgorithmBounds, *, above: bool
+    ) -> None:
         """Bound R/C for a number of steps, by cuts if they suffice, else by trees.
 
         Args:
@@ -185,7 +188,7 @@ class AllreduceProver(FrontierProver):
     """Limits and algorithms of an allreduce, over all its families."""
 
     @property
-    def bounds(self) -> Bounds:
+    def bounds(self) -> AlgorithmBounds:
         """Return the lower bounds for all allreduces and all S."""
         return any_class_bounds(self.topology, self.spec)
 
@@ -202,7 +205,9 @@ class AllreduceProver(FrontierProver):
                 self.rivals.append(require_valid(routed_algorithm, "halving and doubling"))
         super().decide()
 
-    def prove_limit(self, steps: int, cost: Fraction, bounds: Bounds, *, above: bool) -> None:
+    def prove_limit(
+        self, steps: int, cost: Fraction, bounds: AlgorithmBounds, *, above: bool
+    ) -> None:
         """Search for a better composition of two halves, else bound every allreduce."""
         composed = self._compose(steps // 2)
         composed_cost = composed.bandwidth_cost if composed is not None else cost + 1

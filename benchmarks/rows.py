@@ -11,10 +11,9 @@ from benchmarks.paper import PaperRow
 from benchmarks.timing import Contender, Run
 from sccl.collectives import named_spec
 from sccl.core.answer import verdict
-from sccl.synth.common.reduction import solve_question
 from sccl.synth.syncoll import solve as syncoll_solve
 from sccl.topo import resolve_topology
-from sccl.transform import Question, build_question
+from sccl.transform import Question, build_question, solve_question
 
 _WARM_UP = PaperRow("line:2", "allgather", 1, 1, 1, "", 0.0)
 

@@ -14,7 +14,7 @@ from benchmarks.process import measure
 from benchmarks.timing import Verdict
 from sccl.collectives import named_spec
 from sccl.core.instance import Instance
-from sccl.prove.bounds import lower_bounds
+from sccl.prove.bounds.lower_bounds import lower_bounds
 from sccl.synth.syncoll.encoding_symmetric import PathRestriction, encode_orbits
 from sccl.synth.syncoll.encoding_time_indexed import count_variables
 from sccl.topo import resolve_topology

@@ -30,7 +30,7 @@ from sccl.core.sketch import Hyperedge, HyperedgePolicy, RelayPattern, RelayRule
 from sccl.core.topology import Topology
 from sccl.errors import InputError
 from sccl.sim import Messages, concatenate, simulate
-from sccl.sim.extra_chunks import NO_EXTRA_CHUNKS
+from sccl.sim.messages import NO_EXTRA_CHUNKS
 from sccl.solvers.effort import Effort
 from sccl.synth.common import registry
 from sccl.synth.common.contract import Request

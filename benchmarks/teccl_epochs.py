@@ -21,13 +21,12 @@ from msgspec import structs
 
 from benchmarks.teccl import FIFTEEN
 from sccl.collectives import named_spec
-from sccl.core.outcome import Solution
+from sccl.core.outcome import Solution, best_plan
 from sccl.core.topology import Topology
 from sccl.errors import InputError, ParameterError
 from sccl.solvers.effort import Effort
 from sccl.synth.common import registry
 from sccl.synth.common.contract import Request
-from sccl.tasks.planned import best_plan
 from sccl.topo import resolve_topology
 
 UNITS = 40.0
@@ -246,7 +245,8 @@ def _run_case(case: EpochCase) -> EpochResult:
                 options, epochs=_find_fewest_epochs(request, options, case.units)
             )
         outcome = registry.plan(teccl, request, options, Effort(units=case.units), events.append)
-        solution, why = best_plan(outcome)
+        solution, reason = best_plan(outcome)
+        why = str(reason)
     except InputError as error:
         why = str(error)
     last = [event for event in events if hasattr(event, "epochs")][-1:]

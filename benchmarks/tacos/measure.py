@@ -11,6 +11,7 @@ from benchmarks.tacos.cases import MB, NUMBERED, TACOS, Case
 from benchmarks.tacos.ideal import ideal_us, phased_us
 from sccl.collectives import Spec, named_spec
 from sccl.core.clock import AlphaModel, Clock
+from sccl.core.outcome import best_plan
 from sccl.core.packed_schedule import PackedSchedule
 from sccl.core.schedule import Schedule
 from sccl.core.topology import Topology
@@ -21,7 +22,7 @@ from sccl.solvers.effort import Effort
 from sccl.synth import baselines
 from sccl.synth.common import registry
 from sccl.synth.common.contract import Feature, Request
-from sccl.tasks.planned import best_plan, parse_options
+from sccl.tasks.planned import parse_options
 from sccl.tasks.tacos import NAME
 from sccl.topo import resolve_topology
 from sccl.topo.machine_model import machine_model

@@ -144,7 +144,7 @@ class Comparison:
     def _repr_html_(self) -> str:
         head = ("Size", "Fastest", "Time (us)", "GB/s", "Bound (us)", "Plan")
         rows = [self._row(size) for size in self.sizes]
-        ended = paragraph(self.value.end_reason) if self.value.end_reason else ""
+        ended = paragraph(str(self.value.end_reason)) if self.value.end_reason else ""
         return heading(self._name) + ended + table(head, rows)
 
     def _row(self, size: int) -> tuple[str, ...]:

@@ -28,13 +28,13 @@ from sccl.tasks.outputs import output_head, question_digests
 from sccl.tasks.subject import CollectiveProblem
 from sccl.view.completeness import (
     ABOVE_ALL_TEXT,
+    BoundSummary,
     above_all_text,
     class_summary,
     frontier_summary,
     origin_notes,
     unswept_text,
 )
-from sccl.view.explorer_input import BoundSummary
 from sccl.view.text.reasons import describe_bounds
 
 

@@ -18,9 +18,9 @@ from sccl.api.progress import Progress, progress_lines, progress_notes
 from sccl.api.schedule import Schedule
 from sccl.collectives import Spec
 from sccl.core.answer import Sat, Unsat, verdict
-from sccl.core.candidate import SweepRange
 from sccl.core.files.disk import read_text
 from sccl.core.files.kinds import ALGORITHM_KINDS, FRONTIER, SCHEDULE, TOPOLOGY
+from sccl.core.instance import SweepRange
 from sccl.synth.common.cluster import Cluster
 from sccl.synth.common.settings import DEFAULT_TIMEOUT_S, Settings, build_effort
 from sccl.synth.syncoll import solve as syncoll_solve
@@ -33,7 +33,7 @@ from sccl.tasks.solve import find_algorithm
 from sccl.tasks.subject import CollectiveProblem, build_problem
 from sccl.topo import resolve_topology
 from sccl.transform import build_question
-from sccl.view.explorer_input import BoundSummary
+from sccl.view.completeness import BoundSummary
 from sccl.view.text.progress_notes import limit_note
 from sccl.view.text.reasons import answer_reason
 

@@ -18,6 +18,7 @@ from sccl.core import schedule as core_schedule
 from sccl.core import topology as core
 from sccl.core.algorithm import KSynchronousPlan
 from sccl.core.clock import AlphaModel
+from sccl.core.outcome import best_plan
 from sccl.core.packed_schedule import PackedSchedule
 from sccl.core.schedule_filter import ScheduleFilter
 from sccl.core.step_alignment import StepAlignment
@@ -26,7 +27,6 @@ from sccl.synth.common.contract import Request
 from sccl.synth.common.settings import build_effort
 from sccl.tasks.baseline import place_baseline
 from sccl.tasks.planned import (
-    best_plan,
     load_sketch_chunks,
     no_result_reason,
     parse_options,
@@ -125,7 +125,7 @@ def tacos(  # noqa: PLR0913 - a question, and what decides how it is answered
         if isinstance(best.plan, PackedSchedule)
         else best.plan
     )
-    return Schedule(plan, float(best.bound.value), ended)
+    return Schedule(plan, float(best.bound.value), str(ended))
 
 
 @check_arguments
@@ -244,7 +244,7 @@ def teccl(  # noqa: PLR0913 - a question, and what decides how it is answered
     if best is None:
         raise TooLargeError(no_result_reason(ended))
     assert isinstance(best.plan, core_schedule.Schedule)
-    return Schedule(best.plan, None if priorities else float(best.bound.value), ended)
+    return Schedule(best.plan, None if priorities else float(best.bound.value), str(ended))
 
 
 @check_arguments
@@ -336,7 +336,7 @@ def taccl(  # noqa: PLR0913 - a question, and what decides how it is answered
     if best is None:
         raise TooLargeError(no_result_reason(ended))
     assert isinstance(best.plan, core_schedule.Schedule)
-    return Schedule(best.plan, float(best.bound.value), ended)
+    return Schedule(best.plan, float(best.bound.value), str(ended))
 
 
 @check_arguments

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from sccl.cli import complete, options
+from sccl.cli import options
 from sccl.cli.report import ExitCode, err, out, print_output, report_errors, single_line
 from sccl.core.algorithm import KSynchronousPlan
 from sccl.core.files.claims import CLAIMS
@@ -46,7 +46,7 @@ def check(
             help="Table of costs of training plans ('sccl plan --costs'); times are "
             "derived from it.",
             show_default="times are not verified",
-            autocompletion=complete.complete_file,
+            autocompletion=options.complete_file,
         ),
     ] = None,
     json: options.Json = False,

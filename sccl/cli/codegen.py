@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from sccl.cli import complete, options
+from sccl.cli import options
 from sccl.cli.report import next_command, out, print_output, report_errors, single_line
 from sccl.codegen.project_writer import targets
 from sccl.codegen.targets.codegen_options import MAX_PER_LINK, CodegenOptions
@@ -22,7 +22,7 @@ Target = Annotated[
     str,
     typer.Option(
         help=f"{', '.join(targets())}.",
-        autocompletion=complete.complete_words(targets(), "a target"),
+        autocompletion=options.complete_words(targets(), "a target"),
     ),
 ]
 Folder = Annotated[
@@ -40,7 +40,7 @@ Transport = Annotated[
     str,
     typer.Option(
         help="Transport: kernel, or dma with one copy per transfer (cuda, hip).",
-        autocompletion=complete.complete_words(("kernel", "dma"), "how chunks travel"),
+        autocompletion=options.complete_words(("kernel", "dma"), "how chunks travel"),
     ),
 ]
 Select = Annotated[
@@ -55,7 +55,7 @@ CostsOf = Annotated[
     typer.Option(
         "--topo",
         help="Machine whose costs set the switch points (default: each algorithm's own).",
-        autocompletion=complete.complete_topology,
+        autocompletion=options.complete_topology,
     ),
 ]
 

@@ -16,9 +16,9 @@ from sccl.core.files.disk import check_can_write, is_folder, write_atomically
 from sccl.core.formatting import format_count
 from sccl.errors import InputError, ParameterError
 from sccl.tasks.explore import ExploreOutput, explorer_algorithms, explorer_schedules
-from sccl.tasks.files import expand_paths, frontier_files, load_plans
+from sccl.tasks.files import expand_paths, file_digest, frontier_files, load_plans
 from sccl.tasks.frontiers import read_frontiers
-from sccl.tasks.outputs import file_digest, plan_digests
+from sccl.tasks.outputs import plan_digests
 from sccl.tasks.step_page import training_page
 from sccl.tasks.training_files import LoadedTraining, load_training_files, training_digests
 from sccl.view.explorer.page_html import render_page

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from sccl import formats
-from sccl.cli import complete, options
+from sccl.cli import options
 from sccl.cli.report import out, print_output, report_errors, single_line
 from sccl.core.cost import format_bytes
 from sccl.core.formatting import format_count
@@ -20,7 +20,7 @@ Name = Annotated[
     typer.Option(
         "--format",
         help=f"Format: {', '.join(formats.writable_names())}.",
-        autocompletion=complete.complete_words(formats.writable_names(), "a format"),
+        autocompletion=options.complete_words(formats.writable_names(), "a format"),
         show_default=False,
     ),
 ]

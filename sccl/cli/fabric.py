@@ -8,7 +8,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from sccl.cli import complete, options
+from sccl.cli import options
 from sccl.cli.report import out, print_file, print_output, report_errors, single_line
 from sccl.core.fabric import Channel, Fabric, SharedBudget
 from sccl.core.files.fabrics import fabric_to_wire
@@ -52,7 +52,7 @@ Name = Annotated[
     typer.Argument(
         metavar="NAME",
         help="A name of 'sccl fabric list' or a .json file.",
-        autocompletion=complete.complete_file,
+        autocompletion=options.complete_file,
     ),
 ]
 

@@ -1,19 +1,34 @@
-"""The output of ``sccl pareto`` and ``sccl limits``: points, their proofs, and open candidates."""
+"""The output of ``sccl pareto`` and ``sccl limits``: files, the terminal, a certificate, a picture.
+
+The terminal shows points, their proofs, and open candidates.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
+import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from sccl.cli.report import single_line
+from sccl.cli import options
+from sccl.cli.report import err, out, print_json, single_line
+from sccl.cli.signals import exit_code
 from sccl.collectives import Spec, dual_of
 from sccl.core.bound import PriceProof
+from sccl.core.cost import Costs, fastest_by_size, format_bytes
+from sccl.core.files.disk import check_can_create
 from sccl.core.formatting import format_count
 from sccl.core.frontier import Frontier, Point
 from sccl.core.step_limit import StepLimit
+from sccl.core.stop import StopKind
+from sccl.tasks.outputs import output_head, question_digests
+from sccl.tasks.subject import CollectiveProblem
 from sccl.view.completeness import (
     ABOVE_ALL_TEXT,
     above_all_text,
@@ -22,15 +37,150 @@ from sccl.view.completeness import (
     origin_notes,
     unswept_text,
 )
-from sccl.view.text.fastest_table import print_fastest
 from sccl.view.text.reasons import explain_bandwidth, explain_steps
 
+if TYPE_CHECKING:
+    from sccl.synth.common.algorithm_folder import AlgorithmFolder
+    from sccl.tasks.certify import WrittenCertificate
+
+OutDir = Annotated[Path | None, typer.Option("-o", "--out", help="Folder for the algorithms.")]
+CertifyDir = Annotated[
+    Path | None,
+    typer.Option(
+        "--certify",
+        help="Folder for a certificate: proofs that 'sccl verify-certificate' checks without a "
+        "solver. For allreduce they cover compositions (a reducescatter, then an allgather), "
+        "bounds for all algorithms, and with 'sccl limits' also trees.",
+    ),
+]
+Plot = Annotated[
+    Path | None,
+    typer.Option(
+        help="Picture of the frontier and of times by buffer size: .html, .svg, .png, .pdf "
+        "(more charts: 'sccl plot')."
+    ),
+]
+
 _MAX_OPEN = 10
-_MISSING = {
-    "": "too large to write down",
-    "timeout": "not sought: time ran out, see --timeout",
-    "interrupted": "not sought: interrupted",
+_TOO_LARGE = "too large to write down"
+_NOT_SOUGHT = {
+    StopKind.TIMEOUT: "not sought: time ran out, see --timeout",
+    StopKind.INTERRUPTED: "not sought: interrupted",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class OutputOptions:
+    """The outputs of a frontier, and the costs by which its points are compared."""
+
+    out_dir: OutDir = None
+    certify_dir: CertifyDir = None
+    plot: Plot = None
+    alpha_us: options.AlphaUs = None
+    gb_per_s: options.GbPerS = None
+
+
+@dataclass(frozen=True, slots=True)
+class OutputTargets:
+    """The outputs of a search.
+
+    Attributes:
+        subject: the collective and machine.
+        folder: for the algorithms.
+        plot: the picture.
+        certificate: the folder of the proofs.
+        costs: the costs by which algorithms are compared.
+        json: whether only JSON is printed.
+    """
+
+    subject: CollectiveProblem
+    folder: AlgorithmFolder | None
+    plot: Path | None
+    certificate: Path | None
+    costs: Costs
+    json: bool
+
+    @classmethod
+    def from_options(
+        cls,
+        delivery: OutputOptions,
+        subject: CollectiveProblem,
+        max_steps: int | None,
+        *,
+        json: bool,
+    ) -> OutputTargets:
+        """Return the outputs, after a check that they can be written, before any work.
+
+        Raises:
+            InputError: a file or folder cannot be written, or nothing would be certified.
+        """
+        topology, spec = subject.topology, subject.spec
+        costs = Costs.from_topology(topology, delivery.alpha_us, delivery.gb_per_s)
+        if delivery.plot:
+            from sccl.view.charts import check_picture  # noqa: PLC0415 - few ask for a picture
+
+            check_picture(delivery.plot)
+        folder: AlgorithmFolder | None = None
+        if delivery.out_dir:
+            from sccl.synth.common.algorithm_folder import AlgorithmFolder  # noqa: PLC0415 - few keep algorithms
+
+            check_can_create(delivery.out_dir)
+            folder = AlgorithmFolder(delivery.out_dir)
+        if delivery.certify_dir:
+            from sccl.synth.common.claims import check_can_certify  # noqa: PLC0415
+            from sccl.tasks.certify import require_certifiable  # noqa: PLC0415 - few certify
+
+            require_certifiable(topology, spec, max_steps)
+            check_can_certify(delivery.certify_dir, topology, spec)
+        plot, certificate = delivery.plot, delivery.certify_dir
+        return cls(subject, folder, plot, certificate, costs, json)
+
+
+def write_outputs(
+    frontier: Frontier,
+    outputs: OutputTargets,
+    write: Callable[[Path, Callable[[str], None]], WrittenCertificate],
+) -> None:
+    """Save, print, certify and draw a frontier.
+
+    Args:
+        write: writes the certificate into a folder, and reports progress to its second argument.
+
+    Raises:
+        Exit: the search was interrupted. Then nothing is certified.
+        InputError: an output cannot be written.
+    """
+    priced_frontier = replace(frontier, costs=outputs.costs)
+    start = output_head(
+        "frontier", question_digests(outputs.subject.topology, outputs.subject.spec)
+    )
+    if outputs.folder:
+        outputs.folder.save_frontier(priced_frontier, start)
+    if outputs.json:
+        from sccl.core.files.frontiers import frontier_to_plain  # noqa: PLC0415 - tables need no shapes of files
+
+        print_json(start | frontier_to_plain(priced_frontier))
+    else:
+        print_frontier(out(), priced_frontier, outputs.subject.spec)
+    interrupted = priced_frontier.is_interrupted
+    if outputs.certificate and not interrupted:
+        from sccl.cli.certify import write_and_report  # noqa: PLC0415 - few certify
+
+        write_and_report(write, outputs.certificate, quiet=outputs.json)
+    if outputs.plot:
+        from sccl.cli.plot import draw_frontier  # noqa: PLC0415 - few ask for a picture
+        from sccl.tasks.time_bound import lower_bound_function  # noqa: PLC0415 - loads NumPy
+
+        subject = outputs.subject
+        lower_bound = lower_bound_function(subject.topology, subject.spec, outputs.costs)
+        draw_frontier(priced_frontier, outputs.plot, lower_bound, quiet=outputs.json)
+    if interrupted:
+        if outputs.certificate:
+            err().print("interrupted: no certificate is written")
+        raise typer.Exit(exit_code())
+
+
+# --- the terminal --------------------------------------------------------------------------------
 
 
 def print_frontier(console: Console, frontier: Frontier, spec: Spec) -> None:
@@ -67,12 +217,12 @@ def _print_sweep(console: Console, frontier: Frontier, spec: Spec) -> None:
         f"{refuted} refuted{by}, {len(frontier.open)} open, {frontier.seconds:.1f} s. "
         f"Searched: {frontier.scope} (R <= S + {frontier.covered.k})"
     )
-    if frontier.stop_reason == "interrupted":
+    if frontier.is_interrupted:
         console.print("[yellow]Interrupted: these are partial results.[/]")
     elif frontier.is_complete:
         state = completeness(frontier.classes[0].within)
         console.print(f"[green]{state.head}:[/] {state.rest}.")
-    elif frontier.stop_reason == "max-steps":
+    elif frontier.stop_reason.kind is StopKind.MAX_STEPS:
         console.print("Not the end: more steps may give a smaller R/C (--max-steps).")
     _print_open(console, frontier)
 
@@ -116,11 +266,11 @@ def _print_limits(console: Console, frontier: Frontier, spec: Spec) -> None:
     console.print(_limits_table(frontier))
     _print_fastest(console, frontier)
     console.print(f"{frontier.seconds:.1f} s. Searched: {frontier.scope}, any k, any C")
-    if frontier.stop_reason == "interrupted":
+    if frontier.is_interrupted:
         console.print("[yellow]Interrupted: these are partial results.[/]")
     elif frontier.is_complete:
         console.print("[green]Complete:[/] no other S gives a smaller R/C, with any k and any C.")
-    elif frontier.stop_reason == "max-steps":
+    elif frontier.stop_reason.kind is StopKind.MAX_STEPS:
         console.print("Not the end: more steps may give a smaller R/C (--max-steps).")
     _print_open(console, frontier)
 
@@ -154,7 +304,7 @@ def _limit_text(limit: StepLimit) -> str:
 def _attained_text(point: Point) -> str:
     a = point.algorithm
     if a is None:
-        return _MISSING[point.missing_reason]
+        return _missing_text(point)
     costs = f"C={a.collective.chunks} R={a.rounds}"
     return (
         costs if point.is_attained else f"none; near it {costs} (R/C {float(a.bandwidth_cost):.5g})"
@@ -186,7 +336,7 @@ def _print_classes(console: Console, frontier: Frontier, spec: Spec) -> None:
         refuted = format_count(sum(len(half.refuted) for half in frontier.halves), "candidate")
         seconds = f"{refuted} of halves refuted, {len(frontier.open)} open, {seconds}"
     console.print(seconds)
-    if frontier.stop_reason == "interrupted":
+    if frontier.is_interrupted:
         console.print("[yellow]Interrupted: these are partial results.[/]")
     _print_open(console, frontier)
 
@@ -220,11 +370,16 @@ def _state_text(point: Point, frontier: Frontier) -> str:
     return point.state_text
 
 
+def _missing_text(point: Point) -> str:
+    """Return why a point has no algorithm."""
+    return _NOT_SOUGHT.get(point.missing_reason.kind, _TOO_LARGE)
+
+
 def _cost_text(point: Point) -> str:
     """Return R/C. For a limit that is not attained also the nearest attained value."""
     if point.is_attained:
         return str(point.cost)
-    near = _MISSING[point.missing_reason]
+    near = _missing_text(point)
     if point.chunks is not None:
         near = f"near it {float(point.candidate.cost):.5g}"
     return f"{float(point.cost):.5g} ({near})"
@@ -239,19 +394,30 @@ def _seconds_text(point: Point) -> str:
 
 def _file_text(point: Point) -> str:
     if point.is_attained and point.algorithm is None:
-        return _MISSING[""]
+        return _TOO_LARGE
     return escape(single_line(point.file)) if point.file else "-"
 
 
 def _print_fastest(console: Console, frontier: Frontier) -> None:
-    """Print which points' algorithms are the fastest at which sizes, after a word on the store."""
+    """Print which points' algorithms are the fastest at which sizes, after a note on the store."""
     if any(point.from_store for point in frontier.points):
         console.print("* seconds of the first run; from the store (--no-store solves it again)")
     candidates = [(name, p.candidate) for name, p in frontier.non_dominated if p.chunks is not None]
-    if candidates:
-        assert frontier.costs is not None
-        names = [name for name, _ in candidates] if frontier.is_multiclass else ()
-        print_fastest(console, frontier.costs, [each for _, each in candidates], names)
+    if not candidates:
+        return
+    costs = frontier.costs
+    assert costs is not None
+    console.print(
+        f"Fastest by buffer size (alpha {costs.alpha_us:g} us per step, {costs.gb_per_s:g} GB/s "
+        "per lane; buffer = C chunks):"
+    )
+    if costs.note:
+        console.print(f"  {costs.note}", soft_wrap=True)
+    for won in fastest_by_size([(each.steps, each.cost) for _, each in candidates], costs):
+        until = "and more" if won.to_bytes is None else f"to {format_bytes(won.to_bytes)}"
+        name, candidate = candidates[won.index]
+        which = f"{candidate}, {name}" if frontier.is_multiclass else str(candidate)
+        console.print(f"  {format_bytes(won.from_bytes)} {until}: {which}")
 
 
 def _print_open(console: Console, frontier: Frontier) -> None:

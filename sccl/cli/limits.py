@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from sccl.cli import options
-from sccl.cli.delivery import OutputOptions, OutputTargets, write_outputs
+from sccl.cli.frontiers import OutputOptions, OutputTargets, write_outputs
 from sccl.cli.report import ExitCode, err, report_errors
 from sccl.cli.searching import SearchOptions, solver_settings
 from sccl.cli.subject import ProblemOptions, load_problem

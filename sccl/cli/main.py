@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 import sccl
-from sccl.cli.streams import detach_stdout
+from sccl.cli.signals import detach_stdout
 from sccl.cli.verbs import VERBS, Verb
 
 _USAGE: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")

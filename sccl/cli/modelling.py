@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sccl.cli import complete
+from sccl.cli import options
 from sccl.core.dtypes import ITEM_BYTES
 from sccl.training.models import RECOMPUTE, parse_widths
 
@@ -87,7 +87,7 @@ class ModelParameters:
             "whole layers).",
             show_default="none",
             rich_help_panel=_MODEL,
-            autocompletion=complete.complete_words(RECOMPUTE, "recomputation"),
+            autocompletion=options.complete_words(RECOMPUTE, "recomputation"),
         ),
     ] = None
     split_backward: Annotated[
@@ -286,7 +286,7 @@ class ModelParameters:
             help="Type of parameters, gradients, and activations.",
             show_default="bfloat16; float32 of a dlrm or a net",
             rich_help_panel=_SPEED,
-            autocompletion=complete.complete_words(ITEM_BYTES, "a type of elements"),
+            autocompletion=options.complete_words(ITEM_BYTES, "a type of elements"),
         ),
     ] = None
     tflops: Annotated[

@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from sccl.cli import complete, options
+from sccl.cli import options
 from sccl.cli.report import out, print_output, report_errors
 from sccl.core.cost import format_bytes
 from sccl.core.formatting import format_count
@@ -23,7 +23,7 @@ def motif(
         typer.Argument(
             metavar="COLLECTIVE",
             help="Collective, such as allreduce.",
-            autocompletion=complete.complete_collective,
+            autocompletion=options.complete_collective,
         ),
     ],
     *,

@@ -11,7 +11,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from sccl.cli import complete, options
+from sccl.cli import options
 from sccl.cli.report import ExitCode, out, print_output, report_errors, single_line
 from sccl.core.cost import format_duration
 from sccl.core.files.disk import check_can_write
@@ -42,7 +42,7 @@ Commit = Annotated[
         "--commit",
         metavar="FILE",
         help="Plan to propose to all ranks; waits for the decision.",
-        autocompletion=complete.complete_file,
+        autocompletion=options.complete_file,
     ),
 ]
 Serve = Annotated[

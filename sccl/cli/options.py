@@ -1,10 +1,15 @@
-"""Options that several verbs share."""
+"""Options that several verbs share, groups of options, and completion of their values in shells."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import is_dataclass
+from functools import wraps
+from glob import escape
+from inspect import Parameter
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
@@ -86,6 +91,11 @@ GbPerS = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout, for scripts.")]
 Output = Annotated[Path | None, typer.Option("-o", "--output", help="File for the result.")]
 
+T = TypeVar("T")
+
+Completer = Callable[[str], list[tuple[str, str]]]
+"""From the start of a word to the words it can become, each with a line of help."""
+
 
 def check_writable(path: Path | None) -> Path | None:
     """Return ``path`` if a file can be written there, so that no work is lost for want of a folder.
@@ -111,3 +121,95 @@ def reject_options(values: Mapping[str, object], why: str) -> None:
     flags = [f"--{name}" for name, value in values.items() if value is not None]
     if flags:
         raise ParameterError(f"{flags[0]} is about measuring, and {why}: leave one of both out")
+
+
+# --- groups of options ---------------------------------------------------------------------------
+
+
+def flatten_options(verb: Callable[..., T]) -> Callable[..., T]:
+    """Return a verb that takes each field of its groups as a parameter, which Typer can read.
+
+    A group is a dataclass whose fields are options.
+    """
+    groups: dict[str, tuple[type, list[Parameter]]] = {}
+    parameters: list[Parameter] = []
+    for parameter in _parameters(verb):
+        kind = parameter.annotation
+        if is_dataclass(kind) and isinstance(kind, type):
+            groups[parameter.name] = kind, _parameters(kind)
+            parameters += groups[parameter.name][1]
+        else:
+            parameters.append(parameter)
+
+    @wraps(verb)
+    def call(**values: Any) -> T:
+        """Make the values of the groups, and call the verb with them."""
+        made = {
+            name: kind(**{field.name: values.pop(field.name) for field in fields})
+            for name, (kind, fields) in groups.items()
+        }
+        return verb(**made, **values)
+
+    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return call
+
+
+def _parameters(function: Callable[..., Any]) -> list[Parameter]:
+    """Return the parameters of a verb or a group of options, with resolved type hints."""
+    hints = get_type_hints(function, include_extras=True)
+    return [
+        parameter.replace(annotation=hints[name], kind=Parameter.KEYWORD_ONLY)
+        for name, parameter in inspect.signature(function).parameters.items()
+    ]
+
+
+# --- completion in shells ------------------------------------------------------------------------
+
+
+def complete_words(names: Iterable[str], description: str) -> Completer:
+    """Return a completer that offers ``names``, each described as ``description``."""
+    choices = tuple(names)
+    return lambda incomplete: _filter_by_prefix(
+        ((name, description) for name in choices), incomplete
+    )
+
+
+def complete_topology(incomplete: str) -> list[tuple[str, str]]:
+    """Return the machines, an example of each generator, and files that may be machines.
+
+    Shells whose words end at a colon (bash) complete the whole example, colon included.
+    """
+    from sccl.topo import catalogue_names, topology_makers  # noqa: PLC0415 - only shells ask
+
+    machines = [(name, "a machine of the catalogue") for name in catalogue_names()]
+    made = [(g.example, g.description) for g in topology_makers()]
+    return _filter_by_prefix([*machines, *made, *_matching_files(incomplete)], incomplete)
+
+
+def complete_collective(incomplete: str) -> list[tuple[str, str]]:
+    """Return the names of collectives."""
+    from sccl import collectives  # noqa: PLC0415 - only shells ask
+
+    return complete_words(collectives.collective_names(), "a collective")(incomplete)
+
+
+def complete_file(incomplete: str) -> list[tuple[str, str]]:
+    """Return folders and JSON files."""
+    return _filter_by_prefix(_matching_files(incomplete), incomplete)
+
+
+def _matching_files(incomplete: str) -> list[tuple[str, str]]:
+    """Return folders and JSON files: shells offer no files of their own beside words."""
+    typed = incomplete.rpartition("/")[2]
+    folder = incomplete.removesuffix(typed)
+    matches = sorted(Path(folder).glob(f"{escape(typed)}*"))
+    return [
+        (f"{folder}{path.name}{'/' if path.is_dir() else ''}", "a file")
+        for path in matches
+        if (path.is_dir() or path.suffix == ".json") and not path.name.startswith(".")
+    ]
+
+
+def _filter_by_prefix(offers: Iterable[tuple[str, str]], incomplete: str) -> list[tuple[str, str]]:
+    return [offer for offer in offers if offer[0].startswith(incomplete)]

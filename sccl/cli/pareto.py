@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sccl.cli import options
-from sccl.cli.delivery import OutputOptions, OutputTargets, write_outputs
+from sccl.cli.frontiers import OutputOptions, OutputTargets, write_outputs
 from sccl.cli.report import ExitCode, err, report_errors
 from sccl.cli.searching import SearchOptions, StoreOptions, WorkersOptions, solver_settings
 from sccl.cli.subject import StepProblemOptions, load_problem
-from sccl.core.candidate import SweepRange
+from sccl.core.instance import SweepRange
 from sccl.errors import ParameterError
 from sccl.synth.common.settings import DEFAULT_TIMEOUT_S
 from sccl.tasks.pareto import find_frontier

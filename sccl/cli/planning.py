@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sccl.cli import complete
+from sccl.cli import options
 from sccl.tasks.sizes import parse_size
 from sccl.tasks.training_files import load_cost_table
 
@@ -21,7 +21,7 @@ File = Annotated[
         metavar="FILE",
         help="Workload of 'sccl workload import' or 'sccl workload make'.",
         show_default=False,
-        autocompletion=complete.complete_file,
+        autocompletion=options.complete_file,
     ),
 ]
 FabricName = Annotated[
@@ -70,7 +70,7 @@ Costs = Annotated[
         help="Measured times as CSV: collective,option,ranks,bytes,us; an option is a "
         "channel and a carrier, such as 'gpu ring'.",
         show_default="reckoned",
-        autocompletion=complete.complete_file,
+        autocompletion=options.complete_file,
     ),
 ]
 OptionsOnly = Annotated[

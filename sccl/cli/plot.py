@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from sccl.cli import complete, options
+from sccl.cli import options
 from sccl.cli.report import err, out, print_output, report_errors, single_line
 from sccl.core.algorithm import Algorithm
 from sccl.core.files.disk import slugify
@@ -46,7 +46,7 @@ def plot(
             help="Algorithm and schedule files, the folder of 'sccl pareto --out', the "
             "output of 'sccl pareto --json', or machines.",
             show_default=False,
-            autocompletion=complete.complete_topology,
+            autocompletion=options.complete_topology,
         ),
     ],
     output: Annotated[

@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from sccl.cli import complete, options
+from sccl.cli import options
 from sccl.cli.report import err, out, print_output, report_errors, single_line
 from sccl.cli.run import MpiFolder
 from sccl.core.formatting import format_count
@@ -58,7 +58,7 @@ Machine = Annotated[
         "--topo",
         help="Machine whose links are measured and whose lanes and budgets stay: a name of "
         "'sccl topo list' or a .json file.",
-        autocompletion=complete.complete_topology,
+        autocompletion=options.complete_topology,
     ),
 ]
 MeasurementsFile = Annotated[

@@ -20,12 +20,12 @@ from rich.console import Console, RenderableType
 from rich.markup import escape
 from rich.text import Text
 
-from sccl.cli.groups import flatten_options
-from sccl.cli.signals import exit_code, is_interrupted, run_interruptible
-from sccl.cli.streams import detach_stdout
+from sccl.cli.options import flatten_options
+from sccl.cli.signals import detach_stdout, exit_code, is_interrupted, run_interruptible
 from sccl.core.algorithm import Algorithm
 from sccl.core.collective import Collective
 from sccl.core.instance import Instance
+from sccl.core.stop import StopKind, StopReason
 from sccl.core.topology import Topology
 from sccl.errors import InputError, ScclError, ScclWarning
 from sccl.tasks.outputs import ErrorOutput, Failure, Output, to_plain
@@ -59,6 +59,17 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130
     """By Ctrl-C. SIGTERM is 143 and SIGHUP 129: 128 and the signal (``signals.exit_code``)."""
     CLOSED_PIPE = 141
+
+
+def exit_if_stopped(reason: StopReason) -> None:
+    """Exit with the code of a search that ended early, if it did.
+
+    Raises:
+        Exit: It did.
+    """
+    if reason:
+        is_interrupted = reason.kind is StopKind.INTERRUPTED
+        raise typer.Exit(ExitCode.INTERRUPTED if is_interrupted else ExitCode.UNKNOWN)
 
 
 class _Console(Console):

@@ -15,8 +15,8 @@ from sccl.cli.report import ExitCode, err, out, print_output, report_errors, sin
 from sccl.cli.searching import SearchOptions, StoreOptions, WorkersOptions, solver_settings
 from sccl.cli.signals import exit_code
 from sccl.cli.subject import StepProblemOptions, load_problem
-from sccl.core.candidate import SweepRange
 from sccl.core.formatting import format_count
+from sccl.core.instance import SweepRange
 from sccl.synth.common.settings import DEFAULT_TIMEOUT_S
 from sccl.tasks.robust import (
     FailingPart,

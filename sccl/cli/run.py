@@ -14,7 +14,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from sccl.cli import complete, options
+from sccl.cli import options
 from sccl.cli.report import err, next_command, out, print_output, report_errors, single_line
 from sccl.codegen.selection import Selection
 from sccl.core.files.disk import check_can_write, write_atomically
@@ -66,7 +66,7 @@ Only = Annotated[
     typer.Option(
         "--collective",
         help="Collective to measure. Repeatable.",
-        autocompletion=complete.complete_collective,
+        autocompletion=options.complete_collective,
     ),
 ]
 MpiFolder = Annotated[
@@ -97,14 +97,14 @@ CostsOf = Annotated[
     typer.Option(
         "--topo",
         help="Machine whose costs set the switch points, without a measurement.",
-        autocompletion=complete.complete_topology,
+        autocompletion=options.complete_topology,
     ),
 ]
 Against = Annotated[
     str | None,
     typer.Option(
         help="'mpi' adds the collectives of the MPI library.",
-        autocompletion=complete.complete_words(("mpi",), "the MPI library"),
+        autocompletion=options.complete_words(("mpi",), "the MPI library"),
     ),
 ]
 

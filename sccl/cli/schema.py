@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from sccl.cli import complete, options
+from sccl.cli import options
 from sccl.cli.report import out, print_json, print_output, report_errors
 from sccl.core.files.kinds import SHAPE_NAMES, json_schema, published_shapes
 from sccl.errors import unknown_name
@@ -22,7 +22,7 @@ def schema(
         typer.Argument(
             help="Value of 'kind' in an output or a file.",
             show_default="list all kinds",
-            autocompletion=complete.complete_words([*OUTPUTS, *SHAPE_NAMES], "a kind"),
+            autocompletion=options.complete_words([*OUTPUTS, *SHAPE_NAMES], "a kind"),
         ),
     ] = None,
     json: options.Json = False,

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sccl.cli import complete, options
+from sccl.cli import options
 from sccl.errors import ParameterError
-from sccl.synth.common.cluster import Cluster
 from sccl.synth.common.settings import Settings, build_effort
 from sccl.synth.syncoll import solve
+
+if TYPE_CHECKING:
+    from sccl.synth.common.cluster import Cluster
 
 Solver = Annotated[
     str,
     typer.Option(
         help=f"Solver: {', '.join(solve.names())}. The portfolio runs the other three at the same "
         "time and takes the first answer, so its algorithms may differ from run to run.",
-        autocompletion=complete.complete_words(solve.names(), "a solver"),
+        autocompletion=options.complete_words(solve.names(), "a solver"),
     ),
 ]
 Seed = Annotated[int, typer.Option(help="Seed of the solver.")]
@@ -28,7 +30,7 @@ Symmetry = Annotated[
     typer.Option(
         help="Symmetry of the search: auto (from 12 ranks on), none, translations, or a "
         ".json file ('sccl schema symmetry').",
-        autocompletion=complete.complete_words(("auto", "none", "translations"), "symmetries"),
+        autocompletion=options.complete_words(("auto", "none", "translations"), "symmetries"),
     ),
 ]
 NoStore = Annotated[bool, typer.Option("--no-store", help="Neither read nor write the store.")]
@@ -120,4 +122,8 @@ def solver_settings(
 def _parse_cluster(address: str | None, *tls: Path | None) -> Cluster | None:
     if any(tls) and not address:
         raise ParameterError("TLS files are given, but no --cluster that they are for")
-    return Cluster(address, *tls) if address else None
+    if not address:
+        return None
+    from sccl.synth.common.cluster import Cluster  # noqa: PLC0415 - few searches ask a cluster
+
+    return Cluster(address, *tls)

@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and SIGHUP: handled from the first line on, at any point of a command.
+"""Ctrl-C, SIGTERM and SIGHUP, handled from the first line on, and output without a reader.
 
 While a verb works, a signal is a KeyboardInterrupt in it, and results so far are printed. Before
 and after that (imports, help, the end of the interpreter) nothing would be lost, and much code
@@ -206,3 +206,16 @@ def _ignore_signals() -> None:
     signal.set_wakeup_fd(-1)
     for number in (*_SIGNALS, signal.SIGALRM):
         signal.signal(number, signal.SIG_IGN)
+
+
+def detach_stdout() -> None:
+    """Discard the buffered output, so that Python does not report an error at exit.
+
+    Its reader has closed the pipe, or the disk is full.
+    """
+    try:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+    except (OSError, ValueError):  # that of a test is no file
+        pass

@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from sccl.cli import complete, options
+from sccl.cli import options
 from sccl.cli.report import err, out, print_output, report_errors, single_line
 from sccl.core.clock import AlphaModel
 from sccl.core.cost import format_bytes, format_us
@@ -44,7 +44,7 @@ Topo = Annotated[
     typer.Option(
         help="Machine of programs: a name or a .json file.",
         show_default="the one that they name",
-        autocompletion=complete.complete_topology,
+        autocompletion=options.complete_topology,
     ),
 ]
 Size = Annotated[

@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from sccl.cli import complete, options
+from sccl.cli import options
 from sccl.cli.report import out, print_file, print_output, report_errors, single_line
 from sccl.cli.subject import Root, TacclTopology, TopoOrProfile
 from sccl.core.files.json_text import to_text
@@ -40,7 +40,7 @@ File = Annotated[
     typer.Argument(
         metavar="FILE",
         help="Sketch file of TACCL or of sccl ('sccl schema sketch').",
-        autocompletion=complete.complete_file,
+        autocompletion=options.complete_file,
     ),
 ]
 Collective = Annotated[
@@ -48,7 +48,7 @@ Collective = Annotated[
     typer.Option(
         help="Collective that the sketch must suit, such as allgather.",
         show_default=False,
-        autocompletion=complete.complete_collective,
+        autocompletion=options.complete_collective,
     ),
 ]
 

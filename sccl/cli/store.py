@@ -12,8 +12,7 @@ from rich.table import Table
 from sccl.cli import options
 from sccl.cli.report import out, print_output, report_errors, single_line
 from sccl.core.answer import Sat
-from sccl.core.files.algorithms import algorithm_to_wire
-from sccl.core.files.answers import answer_to_wire, instance_to_wire
+from sccl.core.files.algorithms import algorithm_to_wire, answer_to_wire, instance_to_wire
 from sccl.core.files.disk import write_atomically
 from sccl.core.files.json_text import digest as digest_of
 from sccl.core.files.json_text import to_text

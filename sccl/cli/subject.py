@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sccl.cli import complete
+from sccl.cli import options
 from sccl.cli.report import err
-from sccl.collectives import COUNTED_COLLECTIVES, Spec, format_in_groups
-from sccl.core.sketch import Sketch
+from sccl.collectives import Spec, format_in_groups
+from sccl.core.files.shapes import COUNTED_COLLECTIVES
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
 from sccl.tasks.subject import CollectiveProblem, build_problem, counted_spec, required_machine
 from sccl.topo import resolve_topology
+
+if TYPE_CHECKING:
+    from sccl.core.sketch import Sketch
 
 Collective = Annotated[
     str | None,
@@ -25,14 +28,14 @@ Collective = Annotated[
         "--groups), allgather@0-3+alltoall@4-7 runs two at once. Required, unless --groups is a "
         "file with a collective for each group.",
         show_default=False,
-        autocompletion=complete.complete_collective,
+        autocompletion=options.complete_collective,
     ),
 ]
 Topo = Annotated[
     str,
     typer.Option(
         help="Machine: dgx1, z52, torus:4x4, ... (see 'sccl topo list') or a .json file.",
-        autocompletion=complete.complete_topology,
+        autocompletion=options.complete_topology,
     ),
 ]
 TopoOrProfile = Annotated[
@@ -41,7 +44,7 @@ TopoOrProfile = Annotated[
         "--topo",
         help="Machine: a name such as ndv2x2 ('sccl topo list') or a .json file.",
         show_default=False,
-        autocompletion=complete.complete_topology,
+        autocompletion=options.complete_topology,
     ),
 ]
 TacclTopology = Annotated[
@@ -51,7 +54,7 @@ TacclTopology = Annotated[
         metavar="FILE",
         help="TACCL machine profile instead of --topo, for as many nodes as the sketch has.",
         show_default=False,
-        autocompletion=complete.complete_file,
+        autocompletion=options.complete_file,
     ),
 ]
 Routed = Annotated[
@@ -61,7 +64,7 @@ Routed = Annotated[
         help="Routes of messages that cross several links in one step: xy (dimension by "
         "dimension), shortest, or a .json file.",
         show_default="each step is one link",
-        autocompletion=complete.complete_words(("xy", "shortest"), "how messages go"),
+        autocompletion=options.complete_words(("xy", "shortest"), "how messages go"),
     ),
 ]
 CountsFile = Annotated[
@@ -71,7 +74,7 @@ CountsFile = Annotated[
         help="File of element counts for allgatherv, alltoallv (one row per rank), "
         "gatherv, reducescatterv, scatterv. --size is then the size of one element.",
         show_default=False,
-        autocompletion=complete.complete_file,
+        autocompletion=options.complete_file,
     ),
 ]
 RefusedCounts = Annotated[
@@ -87,7 +90,7 @@ Groups = Annotated[
         help="Process groups that run the collective at the same time: 0-3,4-7, or 0,2,4/1,3,5, "
         "2x4 (of 4 ranks each), 2x4.strided, 0-3:2/4-7:5 (roots), or a .json file.",
         show_default="one, of all ranks",
-        autocompletion=complete.complete_file,
+        autocompletion=options.complete_file,
     ),
 ]
 Root = Annotated[
@@ -160,7 +163,8 @@ class SketchedProblemOptions:
         Raises:
             InputError: none is given, both are, or one is no machine.
         """
-        return required_machine(sketch, self.topo, self.taccl_topology)
+        nodes = 1 if sketch is None else sketch.nodes
+        return required_machine(self.topo, self.taccl_topology, nodes)
 
 
 def parse_collective(

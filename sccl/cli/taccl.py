@@ -13,6 +13,7 @@ from sccl.cli import options
 from sccl.cli.report import (
     ExitCode,
     err,
+    exit_if_stopped,
     notify_first_compile,
     out,
     print_output,
@@ -24,11 +25,12 @@ from sccl.core.clock import AlphaModel
 from sccl.core.cost import format_bytes, format_us
 from sccl.core.files.sketches import sketch_from_wire
 from sccl.core.formatting import format_count
+from sccl.core.outcome import best_plan
 from sccl.errors import ParameterError
 from sccl.synth.common.contract import Request
 from sccl.synth.common.settings import build_effort
 from sccl.tasks.files import write_plan
-from sccl.tasks.planned import best_plan, no_result_reason, parse_options, unmodified_problem
+from sccl.tasks.planned import no_result_reason, parse_options, unmodified_problem
 from sccl.tasks.sizes import check_divides, parse_size
 from sccl.tasks.taccl import (
     AUTO,
@@ -219,8 +221,7 @@ def taccl(
         print_output(shown)
     else:
         _print(shown)
-    if ended:
-        raise typer.Exit(ExitCode.INTERRUPTED if ended == "interrupted" else ExitCode.UNKNOWN)
+    exit_if_stopped(ended)
 
 
 def _print(shown: TacclOutput) -> None:

@@ -13,6 +13,7 @@ from sccl.cli import options
 from sccl.cli.report import (
     ExitCode,
     err,
+    exit_if_stopped,
     notify_first_compile,
     out,
     print_output,
@@ -23,11 +24,10 @@ from sccl.cli.subject import SketchedProblemOptions
 from sccl.core.clock import AlphaModel
 from sccl.core.cost import format_bytes, format_us
 from sccl.core.formatting import format_count
-from sccl.core.outcome import Solution
+from sccl.core.outcome import Solution, best_plan
 from sccl.synth.common.contract import Request
 from sccl.tasks.files import write_plan
 from sccl.tasks.planned import (
-    best_plan,
     load_sketch_chunks,
     no_result_reason,
     parse_options,
@@ -167,8 +167,7 @@ def tacos(
         print_output(shown)
     else:
         _print(shown, best)
-    if ended:
-        raise typer.Exit(ExitCode.INTERRUPTED if ended == "interrupted" else ExitCode.UNKNOWN)
+    exit_if_stopped(ended)
 
 
 def _print(shown: TacosOutput, best: Solution) -> None:

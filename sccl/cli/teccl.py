@@ -13,6 +13,7 @@ from sccl.cli import options
 from sccl.cli.report import (
     ExitCode,
     err,
+    exit_if_stopped,
     notify_first_compile,
     out,
     print_output,
@@ -24,11 +25,11 @@ from sccl.core.clock import AlphaModel
 from sccl.core.cost import format_bytes, format_us
 from sccl.core.files.bandwidths import bandwidth_to_wire, load_bandwidth
 from sccl.core.formatting import format_count
+from sccl.core.outcome import best_plan
 from sccl.synth.common.contract import Request
 from sccl.synth.common.settings import build_effort
 from sccl.tasks.files import write_plan
 from sccl.tasks.planned import (
-    best_plan,
     load_sketch_chunks,
     no_result_reason,
     parse_options,
@@ -250,8 +251,7 @@ def teccl(
         print_output(shown)
     else:
         _print(shown, "an element" if request.spec.counts else "a rank")
-    if ended:
-        raise typer.Exit(ExitCode.INTERRUPTED if ended == "interrupted" else ExitCode.UNKNOWN)
+    exit_if_stopped(ended)
 
 
 _COMBINATION_TEXT = {

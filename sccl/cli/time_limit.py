@@ -16,6 +16,7 @@ from sccl.cli.report import ExitCode, err, notify_first_compile, out, print_outp
 from sccl.cli.subject import ProblemOptions
 from sccl.core.cost import format_bytes, format_us
 from sccl.core.outcome import Solution
+from sccl.core.stop import StopKind
 from sccl.synth.common.claims import check_can_certify
 from sccl.synth.common.settings import build_effort
 from sccl.tasks.certify import certify_times
@@ -54,11 +55,12 @@ def run_time_limits(
         words = escape(f"{subject.spec.name} on {single_line(subject.topology.name)}")
         status.update(words)
         on_progress = (lambda _: None) if json else (lambda now: status.update(f"{words}, {now}"))
-        points = []
+        points, interrupted = [], False
         for point in task.compute_time_limits(
             subject, sizes, within, timeout, on_progress, notify_first_compile
         ):
             points.append(task.point_part(point, task.write_point(output, sizes, point)))
+            interrupted |= point.end_reason.kind is StopKind.INTERRUPTED
             if point.plan:
                 best_by_size[point.size_bytes] = point.plan
     shown = task.time_limit_output(subject, within, points)
@@ -66,7 +68,6 @@ def run_time_limits(
         print_output(shown)
     else:
         _print(out(), shown)
-    interrupted = any(point.ended == "interrupted" for point in shown.points)
     if certificate and best_by_size and not interrupted:
         write_and_report(
             lambda path, _: certify_times(subject, best_by_size, path), certificate, quiet=json
@@ -94,7 +95,7 @@ def _print(console: Console, shown: object) -> None:
         markup=False,
     )
     table = Table()
-    for name in ("Size", "Lower bound", "Found", "Gap", "C", "Transfers", "Seconds"):
+    for name in ("Size", "Lower bound", "Found", "Gap", "C", "Transfers", "Found by", "Seconds"):
         table.add_column(name, justify="right")
     for point in shown.points:
         is_found = point.finish_us is not None
@@ -105,6 +106,7 @@ def _print(console: Console, shown: object) -> None:
             f"{point.gap:.2%}" if point.gap is not None else "-",
             str(point.chunks) if is_found else "-",
             str(point.sends) if is_found else "-",
+            escape(point.found_by or "-"),
             f"{point.seconds:.2f}",
         )
     console.print(table)

@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from sccl.cli import complete, options
+from sccl.cli import options
 from sccl.cli.report import out, print_file, print_json, print_output, report_errors, single_line
 from sccl.core.files.disk import write_atomically
 from sccl.core.files.json_text import to_text
@@ -46,7 +46,7 @@ Name = Annotated[
     typer.Argument(
         metavar="NAME",
         help="A name of 'sccl topo list' or a .json file.",
-        autocompletion=complete.complete_topology,
+        autocompletion=options.complete_topology,
     ),
 ]
 
@@ -173,7 +173,7 @@ def import_(
         typer.Option(
             "--format",
             help=f"Format of the file: auto, {', '.join(importers.importer_names())}.",
-            autocompletion=complete.complete_words(
+            autocompletion=options.complete_words(
                 ("auto", *importers.importer_names()), "a format"
             ),
         ),
@@ -280,7 +280,7 @@ def infer(
             "--topo",
             help="Machine of these GPUs; also prints the GPU of each rank, with rank 0 "
             "next to the NIC.",
-            autocompletion=complete.complete_topology,
+            autocompletion=options.complete_topology,
         ),
     ] = None,
     json: options.Json = False,
@@ -332,7 +332,7 @@ def schema(
         typer.Option(
             metavar="KIND",
             help=f"Kind of file: {', '.join(SHAPE_NAMES)}.",
-            autocompletion=complete.complete_words(SHAPE_NAMES, "a kind of file"),
+            autocompletion=options.complete_words(SHAPE_NAMES, "a kind of file"),
         ),
     ] = "topology",
     json: options.Json = False,  # noqa: ARG001 - for its errors

@@ -9,9 +9,9 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from sccl.cli import complete, options
-from sccl.cli.groups import flatten_options
+from sccl.cli import options
 from sccl.cli.modelling import ModelParameters
+from sccl.cli.options import flatten_options
 from sccl.cli.report import out, print_output, report_errors, single_line
 from sccl.core.cost import format_bytes, format_us
 from sccl.core.formatting import format_count
@@ -52,7 +52,7 @@ def import_(
             metavar="TRACE",
             help="Traces of a job's ranks: .json, .gz, archives (.tar.gz), or folders.",
             show_default=False,
-            autocompletion=complete.complete_file,
+            autocompletion=options.complete_file,
         ),
     ],
     output: options.Output = None,
@@ -61,7 +61,7 @@ def import_(
         typer.Option(
             "--format",
             help=f"Format of the traces: auto, {', '.join(format_names())}.",
-            autocompletion=complete.complete_words(("auto", *format_names()), "a format"),
+            autocompletion=options.complete_words(("auto", *format_names()), "a format"),
         ),
     ] = "auto",
     rank: Annotated[
@@ -158,7 +158,7 @@ def make(
             metavar="FAMILY",
             help=f"Model family: {', '.join(FAMILIES)}.",
             show_default=False,
-            autocompletion=complete.complete_words(FAMILIES, "a family of models"),
+            autocompletion=options.complete_words(FAMILIES, "a family of models"),
         ),
     ],
     parameters: ModelParameters,
@@ -167,7 +167,7 @@ def make(
         typer.Option(
             help=f"Parameters of a known job, which others may change: {', '.join(PRESETS)}.",
             show_default="none",
-            autocompletion=complete.complete_words(PRESETS, "a preset"),
+            autocompletion=options.complete_words(PRESETS, "a preset"),
         ),
     ] = None,
     output: options.Output = None,
@@ -200,7 +200,7 @@ def show(
         typer.Argument(
             metavar="FILE",
             help="Workload of 'sccl workload import' or 'make'.",
-            autocompletion=complete.complete_file,
+            autocompletion=options.complete_file,
         ),
     ],
     json: options.Json = False,

@@ -17,10 +17,9 @@ from sccl.codegen.switch_points import (
 )
 from sccl.codegen.targets.codegen_options import gpu_slot_bytes
 from sccl.core.algorithm import Algorithm
-from sccl.core.bus_ids import ASCENDING, BusIds, is_ascending
 from sccl.core.cost import Costs
 from sccl.core.files.disk import shorten_name, slugify
-from sccl.core.topology import Topology
+from sccl.core.topology import ASCENDING, BusIds, Topology, is_ascending
 from sccl.errors import ParameterError
 
 ROOTED = ("broadcast", "gather", "reduce", "scatter")

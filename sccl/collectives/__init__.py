@@ -1,6 +1,5 @@
 """Collectives by name, from files, in groups and together. Their chunk counts and duals."""
 
-from sccl.collectives.counts import COUNTED_COLLECTIVES, counts_to_wire
 from sccl.collectives.duals import Dual, DualPhase, dual_of, embedded_broadcast, is_allreduce
 from sccl.collectives.groups import format_in_groups, group_specs, remove_rank, resolve_collective
 from sccl.collectives.names import (
@@ -13,12 +12,10 @@ from sccl.collectives.names import (
 )
 
 __all__ = [
-    "COUNTED_COLLECTIVES",
     "Dual",
     "DualPhase",
     "Spec",
     "collective_names",
-    "counts_to_wire",
     "custom_spec",
     "dual_of",
     "embedded_broadcast",

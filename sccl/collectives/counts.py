@@ -11,11 +11,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from sccl.core.files.json_text import parse
-from sccl.core.files.shapes import CustomCollectiveWire
+from sccl.core.files.shapes import COUNTED_COLLECTIVES, CustomCollectiveWire
 from sccl.errors import FormatError, ParameterError, unknown_name
 
-COUNTED_COLLECTIVES = ("allgatherv", "alltoallv", "gatherv", "reducescatterv", "scatterv")
-"""Fields of a file that replace pairs."""
 _ROOTED = ("gatherv", "scatterv")
 
 

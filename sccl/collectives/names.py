@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from sccl.collectives.counts import COUNTED_COLLECTIVES, expand_collective
 from sccl.core.collective import (
     ALL,
     SCATTERED,
@@ -19,7 +18,7 @@ from sccl.core.collective import (
     root_relation,
 )
 from sccl.core.files.collectives import pattern_from_pairs
-from sccl.core.files.shapes import CustomCollectiveWire
+from sccl.core.files.shapes import COUNTED_COLLECTIVES, CustomCollectiveWire
 from sccl.errors import CollectiveError, FormatError, ParameterError, unknown_name
 
 
@@ -178,6 +177,8 @@ def custom_spec(wire: CustomCollectiveWire, where: str) -> Spec:
             range, nothing has to be moved, a combining chunk is wanted on several ranks, or counts
             do not fit.
     """
+    from sccl.collectives.counts import expand_collective  # noqa: PLC0415 - few come from files
+
     contents = expand_collective(wire, where)
     if wire.name in _BUILDERS:
         raise FormatError(

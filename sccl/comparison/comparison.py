@@ -18,9 +18,10 @@ from sccl.comparison.contenders import (
 )
 from sccl.core.bound_consistency import require_at_least_bound
 from sccl.core.files.disk import check_can_write, make_directory, slugify
+from sccl.core.stop import INTERRUPTED, NOT_STOPPED, StopReason
 from sccl.core.topology import Topology
 from sccl.errors import InputError, TopologyError
-from sccl.prove.bounds import CompletionTimeBound, completion_time_bound
+from sccl.prove.bounds.time_cuts import CompletionTimeBound, completion_time_bound
 from sccl.synth.packing.by_time.time_bound_curve import compute_bound_curve
 from sccl.tasks.files import write_plan
 from sccl.tasks.subject import CollectiveProblem, build_problem, build_spec
@@ -71,7 +72,7 @@ class Comparison:
 
     Attributes:
         lower_bounds: Lower bound for every chunk count.
-        end_reason: Reason why the comparison ended early. Empty: it did not.
+        end_reason: Reason why the comparison ended early.
         plans: By size: the fastest plan and its contender.
     """
 
@@ -79,7 +80,7 @@ class Comparison:
     sizes: tuple[int, ...]
     lower_bounds: CompletionTimeBound
     systems: list[SystemResult] = field(default_factory=list)
-    end_reason: str = ""
+    end_reason: StopReason = NOT_STOPPED
     plans: dict[int, tuple[str, TimedPlan]] = field(default_factory=dict)
 
     def gap(self, row: Measurement) -> float | None:
@@ -150,7 +151,7 @@ def compare(
                 on_progress=partial(_report, on_progress, f"{done} of {len(entrants)} done"),
             )
     except KeyboardInterrupt:
-        comparison.end_reason = "interrupted"
+        comparison.end_reason = INTERRUPTED
     _require_consistent(comparison)
     return comparison
 
@@ -201,7 +202,7 @@ def _measure_system(
     except (InputError, DeadlineError) as error:
         system.reason = str(error)
     except KeyboardInterrupt:
-        system.reason = "interrupted"
+        system.reason = str(INTERRUPTED)
         raise
     finally:
         system.seconds = entrant.seconds

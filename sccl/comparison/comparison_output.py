@@ -10,8 +10,9 @@ from msgspec import Meta
 
 from sccl.comparison.comparison import Comparison, Measurement, SystemResult
 from sccl.comparison.contender_selection import FilePlan
-from sccl.core.files.fields import Count, FileText, Part, Seconds
-from sccl.tasks.outputs import Alpha, Output, plan_digests, question_digests
+from sccl.core.clock import AlphaText
+from sccl.core.files.shapes import Count, FileText, Part, Seconds
+from sccl.tasks.outputs import Output, plan_digests, question_digests
 from sccl.tasks.tuner import TunerPart
 from sccl.view.charts import SystemTimes
 
@@ -68,7 +69,7 @@ class CompareOutput(Output, frozen=True, kw_only=True):
     kind: Literal["compare"] = "compare"
     collective: str
     topology: str
-    alpha: Annotated[Alpha, Meta(description="Whether alpha occupies the link or travels.")]
+    alpha: Annotated[AlphaText, Meta(description="Whether alpha occupies the link or travels.")]
     seed: Annotated[int, Meta(ge=0)]
     sizes: tuple[ComparedSizePart, ...]
     systems: tuple[ComparedSystemPart, ...]
@@ -99,7 +100,7 @@ def compare_output(
         seed=contest.seed,
         sizes=tuple(_size_part(comparison, size, kept) for size in comparison.sizes),
         systems=tuple(_system_part(comparison, system) for system in comparison.systems),
-        ended=comparison.end_reason,
+        ended=str(comparison.end_reason),
         plot=str(plot) if plot else None,
         tuner=tuner,
     )

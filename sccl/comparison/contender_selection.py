@@ -21,8 +21,8 @@ from sccl.comparison.contenders import (
     cost_text,
 )
 from sccl.core.algorithm import Algorithm, KSynchronousPlan
-from sccl.core.candidate import SweepRange
 from sccl.core.frontier import Frontier
+from sccl.core.instance import SweepRange
 from sccl.core.schedule import Schedule
 from sccl.core.sweep_events import LimitStarted, QueryStarted
 from sccl.errors import InputError, ParameterError, TooLargeError, unknown_name
@@ -216,7 +216,7 @@ def sweep_algorithms(
     settings = _settings(contest, contest.timeout_s)
     covered = SweepRange(None, None, None)
     frontier = find_frontier(contest.topology, contest.spec, covered, settings, notify=notify)
-    if frontier.stop_reason == "interrupted" and not is_late:
+    if frontier.is_interrupted and not is_late:
         raise KeyboardInterrupt
     return frontier_algorithms(frontier)
 
@@ -235,7 +235,7 @@ def limit_algorithms(contest: ComparisonProblem) -> list[Algorithm]:
         )
     each = None if contest.timeout_s is None else contest.timeout_s / MAX_LIMITS
     frontier = find_limits(contest.topology, contest.spec, None, _settings(contest, each))
-    if frontier.stop_reason == "interrupted":
+    if frontier.is_interrupted:
         raise KeyboardInterrupt
     return frontier_algorithms(frontier)
 

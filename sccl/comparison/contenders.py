@@ -24,6 +24,7 @@ from sccl.core.packed_schedule import PackedSchedule
 from sccl.core.schedule import Schedule
 from sccl.core.schedule_filter import ScheduleFilter
 from sccl.core.step_alignment import StepAlignment
+from sccl.core.stop import StopKind, StopReason
 from sccl.core.topology import Topology
 from sccl.errors import CollectiveError, TooLargeError
 from sccl.judge import require_valid
@@ -294,7 +295,7 @@ class SynthesizerContender(Contender):
             left = self.spending.remaining()
             if left is None:
                 if best is None:
-                    raise DeadlineError(self.spending.effort.timeout_reason)
+                    raise DeadlineError(str(self.spending.effort.timeout_reason))
                 break
             try:
                 made = self._plan_once(request, options, left)
@@ -333,10 +334,10 @@ class SynthesizerContender(Contender):
         match outcome:
             case Solution(plan=plan):
                 return self._time_plan(plan, request)
-            case Inconclusive(reason="interrupted"):
+            case Inconclusive(reason=StopReason(kind=StopKind.INTERRUPTED)):
                 raise KeyboardInterrupt
             case Inconclusive(reason=reason, best=None):
-                raise DeadlineError(reason)
+                raise DeadlineError(str(reason))
             case Inconclusive(best=Solution(plan=plan)):
                 return self._time_plan(plan, request)
             case Infeasible():

@@ -7,6 +7,7 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import Literal
 
+from sccl.core.stop import StopReason
 from sccl.core.symmetric import AnyAlgorithm
 
 
@@ -89,12 +90,12 @@ class Unknown:
     """The solver gave up. Nothing follows from it.
 
     Attributes:
-        reason: why it gave up (``"timeout after 60 s"``).
+        reason: why it gave up, such as ``"timeout after 60 s"``.
         best: R/C of the best algorithm found meanwhile; queries for as many steps are useful only
             below it. None: unknown.
     """
 
-    reason: str
+    reason: StopReason
     solver: str
     seconds: float
     from_store: bool = False

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 from functools import partial
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from sccl.core.formatting import format_rounded
 from sccl.core.topology import Topology, link_name
@@ -36,6 +36,10 @@ _PS_PER_US = 10**6
 T = TypeVar("T", bound=Hashable)
 
 
+AlphaText = Literal["travels", "occupies"]
+"""A model of alpha in outputs."""
+
+
 class AlphaModel(StrEnum):
     """The state of a link during alpha.
 
@@ -46,6 +50,11 @@ class AlphaModel(StrEnum):
 
     TRAVELS = "travels"
     OCCUPIES = "occupies"
+
+    @property
+    def text(self) -> AlphaText:
+        """Return the name of the model in outputs."""
+        return "travels" if self is AlphaModel.TRAVELS else "occupies"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Literal
 
 from sccl.core.answer import Origin
-from sccl.core.bound import Bounds
+from sccl.core.bound import AlgorithmBounds
 from sccl.core.bound_consistency import require_at_least_bound
-from sccl.core.candidate import Candidate, SweepRange
 from sccl.core.cost import Costs
 from sccl.core.formatting import describe_proof_scope
+from sccl.core.instance import Candidate, SweepRange
 from sccl.core.step_limit import StepLimit
+from sccl.core.stop import NOT_STOPPED, StopKind, StopReason
 from sccl.core.symmetric import AnyAlgorithm
 
 COMPOSED, TREES, EXCHANGED, GATHERED = "composed", "trees", "exchanged", "gathered"
@@ -81,7 +82,7 @@ class OpenCandidate:
     """
 
     candidate: Candidate
-    reason: str
+    reason: StopReason
     origin: Origin | None = None
 
 
@@ -101,8 +102,7 @@ class Point:
         within: the k and C that the proof is restricted to. None: it holds for any.
         is_attained: whether the algorithm has this R/C. Otherwise it is near it.
         algorithm: None: it is too large to be written down, or was not read.
-        missing_reason: why there is none, unless it is too large: ``"timeout"`` or
-            ``"interrupted"``.
+        missing_reason: why there is none.
         file: its file name.
         rounds_per_step: rounds per step of the algorithm, if the frontier contains them.
         seconds: time to find it. None: not in its file.
@@ -123,7 +123,7 @@ class Point:
     within: SweepRange | None = None
     is_attained: bool = True
     algorithm: AnyAlgorithm | None = None
-    missing_reason: str = ""
+    missing_reason: StopReason = NOT_STOPPED
     file: Path | None = None
     rounds_per_step: tuple[int, ...] = ()
     seconds: float | None = None
@@ -145,7 +145,7 @@ class Point:
         )
 
     @classmethod
-    def from_limit(cls, limit: StepLimit, bounds: Bounds) -> Point:
+    def from_limit(cls, limit: StepLimit, bounds: AlgorithmBounds) -> Point:
         """Return the point of a limit of R/C, without an algorithm.
 
         Args:
@@ -268,7 +268,7 @@ class SkippedClass:
     """A class that was not looked at, and why."""
 
     name: str
-    reason: str
+    reason: StopReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,7 +290,7 @@ class Frontier:
         halves: the frontiers of which the algorithms of one class are composed.
         any_class_limits: for allreduce: lower bounds for all classes, by S of points and a step
             less.
-        stop_reason: ``"bandwidth-bound"``, ``"max-steps"`` or ``"interrupted"``.
+        stop_reason: why the search ended: bandwidth bound, largest S, or interrupt.
         seconds: total time. None: not in its file.
     """
 
@@ -298,7 +298,7 @@ class Frontier:
     collective: str
     root: int | None
     costs: Costs | None
-    bounds: Bounds | None
+    bounds: AlgorithmBounds | None
     classes: tuple[ClassFrontier, ...]
     covered: SweepRange | None = None
     solver: str = ""
@@ -307,7 +307,7 @@ class Frontier:
     skipped: tuple[SkippedClass, ...] = ()
     halves: tuple[Frontier, ...] = ()
     any_class_limits: tuple[StepLimit, ...] = ()
-    stop_reason: str = ""
+    stop_reason: StopReason = NOT_STOPPED
     seconds: float | None = None
 
     @property
@@ -315,6 +315,11 @@ class Frontier:
         """Return the question: ``"allgather on dgx1"``."""
         root = f" (root {self.root})" if self.root else ""
         return f"{self.collective}{root} on {self.topology}"
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Return whether the user interrupted the search."""
+        return self.stop_reason.kind is StopKind.INTERRUPTED
 
     @property
     def is_multiclass(self) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 from sccl.core.arrays import Int32Array, IntArray
 from sccl.core.symmetric import SymmetricAlgorithm, Symmetry
 from sccl.core.topology import Topology
-from sccl.topo.symmetry.orbits import Orbits
+from sccl.topo.symmetry.permutations import Orbits
 from sccl.topo.symmetry.regular_groups import (
     CayleyMachine,
     RegularGroup,

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sccl.codegen.targets.gpu_profiler import profiler_files
-from sccl.core.bus_ids import BusIds
 from sccl.core.files.disk import write_folder
 from sccl.core.formatting import format_count
 from sccl.core.measurements import LinkTiming
+from sccl.core.topology import BusIds
 from sccl.errors import InputError, ToolError
 from sccl.runtime.command_sessions import iterate_lines
 from sccl.runtime.link_profile import LinkTrial, run_profiler

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from operator import attrgetter
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,6 @@ from sccl.core.arrays import AnyIntArray
 from sccl.core.schedule import MAX_TIME, Schedule
 from sccl.core.step_alignment import StepAlignment
 from sccl.errors import ParameterError
-from sccl.sim.extra_chunks import NO_EXTRA_CHUNKS, ExtraChunks
 
 MAX_NODES = 2**31
 """Ranks and switches are numbers of 32 bits."""
@@ -48,6 +47,30 @@ _GATES = ("waits_for", "arrival_opens", "start_opens")
 _ONWARD = ("opened", "counted_at")
 
 Numbers: TypeAlias = AnyIntArray | Sequence[int]
+
+
+class ExtraChunks(NamedTuple):
+    """The additional chunks of messages, as columns of one length.
+
+    Attributes:
+        message: message numbers, ascending.
+        chunk: chunk number.
+        reduce: whether it is reduced into the value at the destination.
+    """
+
+    message: NDArray[np.int64]
+    chunk: NDArray[np.int32]
+    reduce: NDArray[np.bool_]
+
+    @classmethod
+    def from_columns(
+        cls, message: AnyIntArray, chunk: AnyIntArray, reduce: NDArray[np.bool_]
+    ) -> ExtraChunks:
+        """Return columns as those of messages are."""
+        return cls(message.astype(np.int64), chunk.astype(np.int32), reduce)
+
+
+NO_EXTRA_CHUNKS = ExtraChunks(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.bool_))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from sccl.errors import SolverError
-from sccl.solvers.effort import Effort
-from sccl.solvers.interrupt import run_interruptible
+from sccl.solvers.effort import Effort, run_interruptible
 from sccl.solvers.lazy_pandas import import_without_pandas
 
 import_without_pandas("ortools.sat.python.cp_model")

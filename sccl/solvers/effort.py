@@ -1,20 +1,27 @@
-"""The effort of a solver: its limits, and the part that is left."""
+"""The effort of a solver: its limits, the part that is left, and Ctrl-C.
+
+Solvers work in native code, where Python cannot deliver a signal. They run in a thread of their
+own. The main thread waits where it can be interrupted, and then asks the solver to stop.
+"""
 
 from __future__ import annotations
 
 import math
+import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
-from sccl.errors import ParameterError
+from sccl.core.stop import StopKind, StopReason
+from sccl.errors import ParameterError, ToolError
 
 MAX_TIMEOUT_S = 10_000_000
 
-TIMEOUT_REASON = "timeout"
-"""With which the reason of an Unknown begins whose time ran out, and no other's."""
-
 UNIT_S = 2.0
 """Approximate seconds of a unit of effort (one to five), to convert time limits of users."""
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +55,19 @@ class Effort:
         return math.inf if self.timeout_s is None else self.timeout_s
 
     @property
-    def timeout_reason(self) -> str:
-        """Return the reason of an Unknown whose time ran out."""
-        return f"{TIMEOUT_REASON} after {self.timeout_s:g} s"
+    def timeout_reason(self) -> StopReason:
+        """Return the reason of a search whose time ran out."""
+        return StopReason(StopKind.TIMEOUT, f"timeout after {self.timeout_s:g} s")
 
     @property
-    def exhausted_reason(self) -> str:
-        """Return the reason of an Unknown whose units are spent."""
-        return f"no schedule within a budget of {self.units:g}"
+    def exhausted_reason(self) -> StopReason:
+        """Return the reason of a search whose units are spent."""
+        return budget_reason(self.units or 0.0)
+
+
+def budget_reason(units: float) -> StopReason:
+    """Return the reason of a search whose units are spent, without a schedule."""
+    return StopReason(StopKind.BUDGET, f"no schedule within a budget of {units:g}")
 
 
 class EffortMeter:
@@ -92,3 +104,45 @@ class EffortMeter:
             if seconds <= 0:
                 return None
         return Effort(seconds, self.effort.seed, None if units == math.inf else units)
+
+
+def run_interruptible(work: Callable[[], T], stop: Callable[[], None] | None) -> T:
+    """Return ``work()``, computed in a thread.
+
+    Args:
+        work: Function to run.
+        stop: Function that makes ``work`` return soon. The waiting thread calls it on
+            KeyboardInterrupt. Without it, ``work`` continues to its end or that of the process.
+
+    Raises:
+        KeyboardInterrupt: The user interrupted, and ``work`` has ended.
+        ToolError: The system cannot start another thread.
+        Exception: Any exception that ``work`` raises.
+    """
+    results: list[T] = []
+    errors: list[BaseException] = []
+    done = threading.Event()  # Thread.join would do, but an interrupted join forgets the thread
+
+    def run() -> None:
+        """Run the work, and keep its result or exception."""
+        try:
+            results.append(work())
+        except BaseException as error:  # noqa: BLE001 - handed to the waiting thread
+            errors.append(error)
+        finally:
+            done.set()
+
+    thread = threading.Thread(target=run, name="sccl-solver", daemon=True)
+    try:
+        thread.start()
+        while not done.wait(timeout=0.2):  # a wait without end cannot be interrupted everywhere
+            pass
+    except RuntimeError as error:
+        raise ToolError(f"cannot start a solver ({error})") from error
+    except KeyboardInterrupt:
+        while stop is not None and thread.is_alive() and not done.wait(timeout=0.1):
+            stop()  # again and again: a solver that has not begun yet does not hear the first
+        raise
+    if errors:
+        raise errors[0]
+    return results[0]

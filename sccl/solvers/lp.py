@@ -27,8 +27,7 @@ from ortools.util.python.solve_interrupter import SolveInterrupter
 
 from sccl.core.arrays import FloatArray, IntArray
 from sccl.errors import SolverError
-from sccl.solvers.effort import Effort
-from sccl.solvers.interrupt import run_interruptible
+from sccl.solvers.effort import Effort, run_interruptible
 
 __all__ = [
     "BasisStatus",

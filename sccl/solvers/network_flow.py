@@ -2,11 +2,62 @@
 
 from __future__ import annotations
 
-import numpy as np
-from ortools.graph.python import max_flow, min_cost_flow
+from dataclasses import dataclass
 
-from sccl.core.arrays import IntArray
+import numpy as np
+from ortools.graph.python import min_cost_flow
+from ortools.graph.python.max_flow import SimpleMaxFlow
+
+from sccl.core.arrays import BoolArray, IntArray
 from sccl.errors import SolverError
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MaxFlow:
+    """A maximum flow.
+
+    Attributes:
+        value: its total.
+        source_side: by node, whether it is on the source's side of the minimum cut nearest the
+            source.
+        sink_side: by node, whether it is on the source's side of the minimum cut nearest the sink.
+        arc_flows: flow on each arc.
+    """
+
+    value: int
+    source_side: BoolArray
+    sink_side: BoolArray
+    arc_flows: IntArray
+
+
+class FlowNetwork:
+    """Arcs whose capacities may change from one flow to the next.
+
+    Args:
+        nodes: numbered from 0.
+        tails: of the arcs.
+        heads: of the arcs.
+    """
+
+    def __init__(self, nodes: int, tails: IntArray, heads: IntArray) -> None:
+        self.nodes, self._solver = nodes, SimpleMaxFlow()
+        zero = np.zeros(len(tails), np.int64)
+        self._arcs = self._solver.add_arcs_with_capacity(tails, heads, zero)
+
+    def max_flow(self, capacities: IntArray, source: int, sink: int) -> MaxFlow:
+        """Return a greatest flow from one node to another.
+
+        Raises:
+            SolverError: the capacities add up to more than 64 bits hold.
+        """
+        self._solver.set_arcs_capacity(self._arcs, capacities)
+        status = self._solver.solve(source, sink)
+        if status != SimpleMaxFlow.OPTIMAL:
+            raise SolverError(f"the solver returned no maximum flow ({status.name})")
+        near, far = np.zeros(self.nodes, np.bool_), np.ones(self.nodes, np.bool_)
+        near[self._solver.get_source_side_min_cut()] = True
+        far[self._solver.get_sink_side_min_cut()] = False
+        return MaxFlow(int(self._solver.optimal_flow()), near, far, self._solver.flows(self._arcs))
 
 
 def min_cost_max_flow(
@@ -37,40 +88,3 @@ def min_cost_max_flow(
             "OR-Tools returned no minimum-cost flow; this is a defect, please report it"
         )
     return np.asarray(solver.flows(numbers), np.int64)
-
-
-class MaxFlowSolver:
-    """The largest flows from one node, through arcs whose capacities change.
-
-    Args:
-        arcs: shape (arcs, 2): tail and head of each.
-    """
-
-    def __init__(self, arcs: IntArray) -> None:
-        self._solver = max_flow.SimpleMaxFlow()
-        ends = np.ascontiguousarray(arcs, np.int32)
-        self._numbers = self._solver.add_arcs_with_capacity(
-            np.ascontiguousarray(ends[:, 0]),
-            np.ascontiguousarray(ends[:, 1]),
-            np.zeros(len(arcs), dtype=np.int64),
-        )
-
-    def set_capacities(self, capacities: IntArray) -> None:
-        """Give the arcs these capacities."""
-        self._solver.set_arcs_capacity(self._numbers, capacities)
-
-    def max_flow_value(self, source: int, sink: int) -> int:
-        """Return the value of a largest flow.
-
-        Raises:
-            SolverError: the solver gave up.
-        """
-        if self._solver.solve(source, sink) != self._solver.OPTIMAL:
-            raise SolverError(
-                "OR-Tools returned no maximum flow; this is a defect, please report it"
-            )
-        return int(self._solver.optimal_flow())
-
-    def min_cut_source_side(self) -> list[int]:
-        """Return the nodes on the source's side of a minimum cut of the last flow."""
-        return [int(node) for node in self._solver.get_source_side_min_cut()]

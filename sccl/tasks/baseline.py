@@ -10,11 +10,11 @@ from msgspec import Meta
 
 from sccl.core.algorithm import Algorithm
 from sccl.core.bound_consistency import require_at_least_bound
-from sccl.core.clock import AlphaModel
-from sccl.core.files.fields import Count, FileText, FractionText, Part
+from sccl.core.clock import AlphaModel, AlphaText
+from sccl.core.files.shapes import Count, FileText, FractionText, Part
 from sccl.core.step_alignment import StepAlignment
 from sccl.synth.common.contract import Request
-from sccl.tasks.outputs import Alpha, Output, alpha_model, question_digests
+from sccl.tasks.outputs import Output, question_digests
 
 if TYPE_CHECKING:
     from sccl.core.schedule import Schedule
@@ -50,7 +50,7 @@ class BaselineResultPart(Part, frozen=True, kw_only=True):
     size_bytes: Annotated[
         int, Meta(ge=1, description="Size of a rank's buffer, which has C chunks.")
     ]
-    alpha: Annotated[Alpha, Meta(description="Whether alpha occupies the link or travels.")]
+    alpha: Annotated[AlphaText, Meta(description="Whether alpha occupies the link or travels.")]
     stepping: Annotated[Literal["pipelined", "barrier"], Meta(description="When steps start.")]
     finish_us: Annotated[float, Meta(description="When the last chunk arrives.")]
     algorithm_gb_per_s: Annotated[float, Meta(ge=0, description="Size / time, 10^9 bytes/s.")]
@@ -197,7 +197,7 @@ MAX_ROUTE = 64
 
 def _lower_bound_us(request: Request, model: AlphaModel) -> Fraction | None:
     from sccl.errors import InputError  # noqa: PLC0415
-    from sccl.prove.bounds import completion_time_bound  # noqa: PLC0415 - loads the LP solver
+    from sccl.prove.bounds.time_cuts import completion_time_bound  # noqa: PLC0415 - loads the LP solver
 
     try:
         return completion_time_bound(request.topology, request.spec, model).us(request.size_bytes)
@@ -228,7 +228,7 @@ def baseline_output(
             sends=made.sends,
             transfers=schedule.num_sends,
             size_bytes=request.size_bytes,
-            alpha=alpha_model(schedule),
+            alpha=schedule.model.text,
             stepping=stepping.value,
             finish_us=us,
             algorithm_gb_per_s=request.size_bytes / us / 1000 if us else 0.0,

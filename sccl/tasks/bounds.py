@@ -10,19 +10,20 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from sccl.collectives import Spec, dual_of
-from sccl.core.bound import Bounds
+from sccl.core.bound import AlgorithmBounds
 from sccl.core.files.bounds import BoundsCertificateWire, BoundsWire, ProvedLimitWire
-from sccl.core.files.fields import Count, FractionText, Part
+from sccl.core.files.shapes import Count, FractionText, Part
 from sccl.core.frontier import COMPOSED
 from sccl.core.step_limit import StepLimit
 from sccl.core.topology import Topology
-from sccl.prove.bounds import any_class_bounds, lower_bounds
+from sccl.prove.bounds.any_class import any_class_bounds
+from sccl.prove.bounds.lower_bounds import lower_bounds
 from sccl.synth.allreduce.any_family_bound import any_family_proof
-from sccl.synth.allreduce.families import SCOPES, has_families
+from sccl.synth.allreduce.families import SCOPES
 from sccl.synth.common.candidates import check_min_steps
 from sccl.synth.constructions import ConstructionCost, cost_without_search
 from sccl.tasks.outputs import Output
-from sccl.view.explorer_input import BoundSummary as Shown
+from sccl.view.completeness import BoundSummary as Shown
 from sccl.view.text.reasons import describe_bounds
 
 
@@ -93,7 +94,9 @@ def attained_part(result: ConstructionCost) -> AttainedPart:
     return AttainedPart(steps=result.steps, bandwidth=str(result.bandwidth), by=result.construction)
 
 
-def any_family_bound(topology: Topology, spec: Spec, bounds: Bounds, steps: int) -> StepLimit:
+def any_family_bound(
+    topology: Topology, spec: Spec, bounds: AlgorithmBounds, steps: int
+) -> StepLimit:
     """Return the lower bound for every allreduce of a number of steps, with its proof.
 
     Args:
@@ -113,7 +116,7 @@ def compute_bounds(topology: Topology, spec: Spec) -> Shown:
     Raises:
         InputError: The collective does not fit the topology, or some rank cannot be reached.
     """
-    if not has_families(spec):
+    if dual_of(spec).phases == 1:
         return describe_bounds(lower_bounds(topology, spec), spec)
     composed = Shown(*_composition_bounds(topology, spec), (), SCOPES[COMPOSED])
     return replace(describe_bounds(any_class_bounds(topology, spec), spec), classes=(composed,))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from msgspec import Meta
 
 from sccl.core.algorithm import Algorithm
-from sccl.core.files.fields import Count, FileText
+from sccl.core.files.shapes import Count, FileText
 from sccl.core.topology import Topology
 from sccl.errors import FormatError, InputError
 from sccl.formats.program_graph import StepProgram

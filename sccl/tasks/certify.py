@@ -7,19 +7,17 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
-from sccl.collectives import Spec
-from sccl.core.candidate import SweepRange
+from sccl.collectives import Spec, dual_of
 from sccl.core.cost import format_bytes, format_us
 from sccl.core.frontier import COMPOSED, TREES, Frontier
+from sccl.core.instance import SweepRange
 from sccl.core.outcome import Solution
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
-from sccl.prove.bounds import lower_bounds
-from sccl.synth.allreduce.families import has_families
+from sccl.prove.bounds.lower_bounds import lower_bounds
 from sccl.synth.common.settings import DEFAULT_TIMEOUT_S, Settings
-from sccl.synth.packing.by_steps.packing_limits import PackingLimits
-from sccl.tasks.limits import limits_of_equal_halves
+from sccl.synth.packing.by_steps.limits_by_steps import PackingLimits
 from sccl.tasks.pareto import sweep_equal_halves
 from sccl.tasks.subject import CollectiveProblem
 
@@ -47,7 +45,7 @@ def require_certifiable(topology: Topology, spec: Spec, max_steps: int | None) -
         ParameterError: of allreduce compositions are certified, and they take more steps than are
             asked for.
     """
-    if not has_families(spec) or max_steps is None:
+    if dual_of(spec).phases == 1 or max_steps is None:
         return
     min_steps = lower_bounds(topology, spec).steps
     if max_steps < min_steps:
@@ -114,6 +112,8 @@ def certify_limits(
     topology, spec = subject.topology, subject.spec
     parts, scope = frontier.classes, ""
     if frontier.is_multiclass:
+        from sccl.tasks.limits import limits_of_equal_halves  # noqa: PLC0415 - loads all families
+
         equal = limits_of_equal_halves(topology, spec, max_steps, settings)
         trees = tuple(part for part in frontier.classes if part.name == TREES)
         parts = equal.classes + trees

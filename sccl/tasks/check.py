@@ -12,8 +12,9 @@ from msgspec import Meta
 
 from sccl.collectives import misnaming_reason
 from sccl.core.algorithm import KSynchronousPlan
+from sccl.core.clock import AlphaText
 from sccl.core.files.disk import is_folder
-from sccl.core.files.fields import FileText, Part
+from sccl.core.files.shapes import FileText, Part
 from sccl.core.formatting import format_count
 from sccl.core.progress import ProgressCallback
 from sccl.errors import ParameterError
@@ -21,7 +22,7 @@ from sccl.judge import Violation, violations
 from sccl.tasks.files import LoadedPlan, UnreadFiles, is_pattern, load_plans
 from sccl.tasks.foreign import ForeignFault, ForeignFile, find_faults, load_foreign_files
 from sccl.tasks.offering import LoadedOptions, load_option_files, option_digests, option_faults
-from sccl.tasks.outputs import Alpha, Output, alpha_model, plan_digests
+from sccl.tasks.outputs import Output, plan_digests
 from sccl.tasks.training_files import (
     LoadedTraining,
     claim_text,
@@ -63,7 +64,7 @@ class CheckedFilePart(Part, frozen=True, kw_only=True):
         float | None, Meta(description="When the last chunk arrives, of schedules.")
     ]
     alpha: Annotated[
-        Alpha | None,
+        AlphaText | None,
         Meta(description="For schedules: whether alpha occupies the link or travels."),
     ]
     violations: tuple[ViolationPart, ...]
@@ -330,7 +331,7 @@ def _plan_part(judged: CheckedPlan) -> CheckedFilePart:
         collective=plan.collective.name,
         topology=plan.topology.name,
         finish_us=timed.clock.us(timed.finish) if timed else None,
-        alpha=alpha_model(timed) if timed else None,
+        alpha=timed.model.text if timed else None,
         violations=tuple(
             ViolationPart(
                 kind=v.kind,

@@ -14,7 +14,7 @@ from sccl.codegen.project_writer import generate, write_project
 from sccl.codegen.targets.codegen_options import CodegenOptions
 from sccl.core.algorithm import Algorithm
 from sccl.core.cost import Costs
-from sccl.core.files.fields import Count, FileText
+from sccl.core.files.shapes import Count, FileText
 from sccl.core.topology import Topology
 from sccl.errors import TooLargeError
 from sccl.tasks.judged import validated_steps

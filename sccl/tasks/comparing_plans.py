@@ -11,9 +11,10 @@ from msgspec import Meta
 
 from sccl.core.fabric import Fabric
 from sccl.core.files.fabrics import fabric_to_wire
-from sccl.core.files.fields import Count, FileText, Part, Seconds
 from sccl.core.files.json_text import digest
+from sccl.core.files.shapes import Count, FileText, Part, Seconds
 from sccl.core.files.workloads import workload_to_wire
+from sccl.core.stop import INTERRUPTED, NOT_STOPPED, StopReason
 from sccl.core.workload import Workload
 from sccl.errors import ParameterError, ScclError
 from sccl.tasks.outputs import Output
@@ -76,7 +77,7 @@ def compare_plans(  # noqa: PLR0913, PLR0917 - independent inputs
     from sccl.training.planner import SEARCHES, Planner  # noqa: PLC0415 - likewise
 
     planner = Planner(workload, fabric, settings, lambda doing, *_: on_progress(doing))
-    results, ended = list[ComparedSearchPart](), ""
+    results, ended = list[ComparedSearchPart](), NOT_STOPPED
     with compiling(first):
         planner.prepare()
         for name in SEARCHES:
@@ -88,7 +89,7 @@ def compare_plans(  # noqa: PLR0913, PLR0917 - independent inputs
             except KeyboardInterrupt:
                 if not results:
                     raise
-                ended = "interrupted"
+                ended = INTERRUPTED
                 break
             results.append(result)
             if ended:
@@ -104,13 +105,15 @@ def compare_plans(  # noqa: PLR0913, PLR0917 - independent inputs
         bound_us=planner.bound_ns / 1000,
         binding=planner.binding,
         searches=tuple(sorted(results, key=lambda result: result.period_us)),
-        ended=ended,
+        ended=str(ended),
         file=None if picture is None else str(picture),
     )
 
 
-def _search_result(planner: Planner, name: str, *, options: bool) -> tuple[ComparedSearchPart, str]:
-    """Return the result of a search, and the reason to stop. Empty: continue.
+def _search_result(
+    planner: Planner, name: str, *, options: bool
+) -> tuple[ComparedSearchPart, StopReason]:
+    """Return the result of a search, and the reason to stop, if there is one.
 
     If the user interrupts during verification, the plan is kept and its options are not derived
     again.
@@ -126,7 +129,7 @@ def _search_result(planner: Planner, name: str, *, options: bool) -> tuple[Compa
     from sccl.training.planner import SEARCH_DESCRIPTIONS  # noqa: PLC0415 - loads Numba
     from sccl.training.validate.plan_faults import find_faults  # noqa: PLC0415
 
-    began, ended, asked = time.perf_counter(), "", planner.settings
+    began, ended, asked = time.perf_counter(), NOT_STOPPED, planner.settings
     planner.best = None
     planner.search(name, asked.seconds)
     seconds = time.perf_counter() - began
@@ -134,7 +137,7 @@ def _search_result(planner: Planner, name: str, *, options: bool) -> tuple[Compa
     try:
         faults = find_faults(plan, asked.planner, asked.measured, options=options)
     except KeyboardInterrupt:
-        ended, faults = "interrupted", find_faults(plan, options=False)
+        ended, faults = INTERRUPTED, find_faults(plan, options=False)
     if faults:
         raise ScclError(
             f"a plan of {plan.workload.name} by {name} failed verification: {faults[0].message}; "

@@ -20,8 +20,9 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from sccl.collectives import named_spec
-from sccl.core.files.fields import Count, FileText, FractionText, Part
+from sccl.core.files.shapes import Count, FileText, FractionText, Part
 from sccl.core.frontier import COMPOSED, EXCHANGED, GATHERED
+from sccl.core.stop import INTERRUPTED, NOT_STOPPED
 from sccl.core.topology import MAX_RANKS, Topology
 from sccl.errors import InputError, ParameterError
 from sccl.synth.constructions import ConstructionCost
@@ -211,12 +212,12 @@ def search_designs(  # noqa: PLR0913 - a size, a question, and who is told
         ParameterError: There are no networks of that size, or the collective is not supported.
     """
     check_design(collective, ranks, degree)
-    wanted, ended = NetworkSize(ranks, degree), ""
+    wanted, ended = NetworkSize(ranks, degree), NOT_STOPPED
     designer = DesignSearch(collective, seed, on_progress)
     try:
         designer.search(wanted)
     except KeyboardInterrupt:
-        ended = "interrupted"
+        ended = INTERRUPTED
     networks = sorted(designer.designs.get(wanted, []))
     best = set(_non_dominated(networks))
     kept = [network for network in networks if steps is None or network.steps <= steps]
@@ -239,7 +240,7 @@ def search_designs(  # noqa: PLR0913 - a size, a question, and who is told
             for network in kept
         ),
         tried=len(designer.tried_names),
-        ended=ended,
+        ended=str(ended),
     )
 
 

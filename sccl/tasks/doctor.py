@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from sccl.core.files.fields import Part
+from sccl.core.files.shapes import Part
 from sccl.runtime import CheckResult, ToolCheck, ToolState, mpi_folder, try_all
 from sccl.tasks.outputs import Output
 

@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from sccl.core.files.disk import write_atomically
-from sccl.core.files.fields import FileText
+from sccl.core.files.shapes import FileText
 from sccl.core.files.workload_shapes import WorkloadWire
 from sccl.core.files.workloads import workload_to_wire
 from sccl.errors import InputError, ScclWarning, ToolError

@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from msgspec import Meta
 
 from sccl.collectives import Spec, recover_spec
-from sccl.core.files.fields import Count, FileText
+from sccl.core.files.shapes import Count, FileText
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology
 from sccl.errors import InputError
 from sccl.tasks.bounds import compute_bounds
 from sccl.tasks.judged import validated_algorithm, validated_schedule
 from sccl.tasks.outputs import Output
+from sccl.view.completeness import BoundSummary
 from sccl.view.explorer.page_html import check_fits
-from sccl.view.explorer_input import BoundSummary, ExplorerAlgorithm, ExplorerSchedule
+from sccl.view.explorer_input import ExplorerAlgorithm, ExplorerSchedule
 
 if TYPE_CHECKING:
     from sccl.core.packed_schedule import AnySchedule

@@ -21,8 +21,8 @@ from sccl.core.files.disk import (
     write_bytes_atomically,
     write_folder,
 )
-from sccl.core.files.fields import Count, FileText
 from sccl.core.files.json_text import describe_problem
+from sccl.core.files.shapes import Count, FileText
 from sccl.errors import InputError, ParameterError, unknown_name
 from sccl.formats import Format, FormatOptions, SizedPlan, VerifiedTrainingPlan, WrittenFiles
 from sccl.tasks.files import LoadedPlan, load_plans

@@ -8,8 +8,8 @@ from msgspec import Meta
 
 from sccl.core.fabric import Fabric
 from sccl.core.files.fabrics import fabric_to_wire
-from sccl.core.files.fields import Count, FileText, Part
 from sccl.core.files.json_text import digest
+from sccl.core.files.shapes import Count, FileText, Part
 from sccl.tasks.outputs import Output
 from sccl.topo.fabrics import FABRIC_NAMES as FABRICS
 from sccl.topo.fabrics import resolve_fabric

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,7 +21,7 @@ from sccl.core.files.disk import (
     write_atomically,
     write_pieces_atomically,
 )
-from sccl.core.files.json_text import detect_text_kind, to_text
+from sccl.core.files.json_text import detect_text_kind, digest, to_text
 from sccl.core.files.kinds import (
     ALGORITHM_KINDS,
     CERTIFICATE,
@@ -381,3 +382,23 @@ def load_plan(file: Path, on_progress: ProgressCallback) -> tuple[Plan, bool]:
     from sccl.core.files.schedules import load_schedule  # noqa: PLC0415 - NumPy is slow to load
 
     return load_schedule(file)
+
+
+def file_digest(path: Path) -> str:
+    """Return the sha256 of a file's text.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    return "sha256:" + hashlib.sha256(read_text(path).encode()).hexdigest()
+
+
+def algorithm_digest(file: Path) -> str:
+    """Return the digest of an algorithm's file, as it is in it; of others the sha256 of the text.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    if file_kind(file) in ALGORITHM_KINDS:
+        return digest(algorithm_to_wire(load_algorithm(file)[0]))
+    return file_digest(file)

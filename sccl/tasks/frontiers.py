@@ -5,15 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from operator import itemgetter
 from pathlib import Path
+from typing import Annotated, Literal
 
 import msgspec
+from msgspec import Meta
 
 from sccl.core.algorithm import Algorithm
 from sccl.core.cost import Costs
 from sccl.core.files.disk import read_text
+from sccl.core.files.frontier_shapes import FrontierWire
 from sccl.core.files.frontiers import frontiers_from_plain
 from sccl.core.frontier import ClassFrontier, Frontier, Point
 from sccl.errors import FormatError
+from sccl.tasks.outputs import Inputs
+
+
+class FrontierOutput(FrontierWire, frozen=True, kw_only=True):
+    """The JSON output of 'sccl pareto'."""
+
+    schema: Annotated[Literal[1], Meta(description="Version of this shape.")] = 1
+    kind: Literal["frontier"] = "frontier"
+    sccl: Annotated[str, Meta(description="The version of sccl.")]
+    inputs: Inputs
 
 
 def read_frontiers(file: Path) -> tuple[Frontier, ...]:

@@ -10,9 +10,8 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from sccl.core.files.disk import open_for_reading, read_nonblank, read_text, write_atomically
-from sccl.core.files.fields import Count, FileText
 from sccl.core.files.json_text import parse, to_text
-from sccl.core.files.shapes import NetworkWire, TopologyWire
+from sccl.core.files.shapes import Count, FileText, NetworkWire, TopologyWire
 from sccl.core.files.topologies import topology_to_wire
 from sccl.core.topology import check_cost
 from sccl.errors import FormatError, ParameterError, TooLargeError

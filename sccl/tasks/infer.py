@@ -9,11 +9,12 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from sccl.collectives import named_spec
-from sccl.core.files.fields import Count
 from sccl.core.files.measurements import load_pcie
+from sccl.core.files.shapes import Count
 from sccl.core.pcie import PcieHierarchy
 from sccl.core.topology import Topology
-from sccl.tasks.outputs import Output, file_digest, question_digests
+from sccl.tasks.files import file_digest
+from sccl.tasks.outputs import Output, question_digests
 
 
 class TopoInferOutput(Output, frozen=True, kw_only=True):

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 
-from sccl.collectives import Spec
+from sccl.collectives import Spec, dual_of
 from sccl.core.frontier import Frontier
 from sccl.core.topology import Topology
-from sccl.synth.allreduce.families import has_families
-from sccl.synth.allreduce.limit_frontier import allreduce_limit_frontier
 from sccl.synth.common.algorithm_folder import AlgorithmFolder
 from sccl.synth.common.settings import Settings
-from sccl.synth.packing.by_steps.allreduce_trees import tree_frontier
 from sccl.synth.packing.by_steps.limit_sweep import NotifyLimit, limit_frontier
 from sccl.synth.syncoll.oracle import few_chunk_solver
 
@@ -40,8 +37,11 @@ def find_limits(  # noqa: PLR0913 - a question, how to answer it, and where resu
     seconds = settings.effort.seconds
     solve = few_chunk_solver(topology, spec, settings)
     of = partial(limit_frontier, topology, solve=solve, seconds=seconds, notify=notify)
-    if not has_families(spec):
+    if dual_of(spec).phases == 1:
         return of(spec, max_steps=max_steps, folder=folder)
+    from sccl.synth.allreduce.limit_frontier import allreduce_limit_frontier  # noqa: PLC0415 - of allreduce alone
+    from sccl.synth.packing.by_steps.allreduce_trees import tree_frontier  # noqa: PLC0415
+
     trees = partial(tree_frontier, topology, spec, seconds=seconds, folder=folder, notify=notify)
     return allreduce_limit_frontier(topology, spec, of, trees, max_steps=max_steps, folder=folder)
 

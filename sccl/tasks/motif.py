@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from sccl.core.files.fields import Count, Part
 from sccl.core.files.json_text import digest
+from sccl.core.files.shapes import Count, Part
 from sccl.errors import ParameterError
 from sccl.tasks.outputs import Output
 from sccl.tasks.sizes import parse_size

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from sccl.collectives import Spec
 from sccl.core.outcome import Inconclusive, Solution
 from sccl.core.schedule import Schedule
+from sccl.core.stop import StopKind
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
 from sccl.solvers.effort import Effort
@@ -32,7 +33,7 @@ def build_motif_planner(synthesizer: str = "tacos", seed: int = 0) -> MotifPlann
         outcome = by.plan(request, by.Options(), Effort(seed=seed), lambda _: None)
         if isinstance(outcome, Solution) and isinstance(outcome.plan, Schedule):
             return outcome.plan
-        if isinstance(outcome, Inconclusive) and outcome.reason == "interrupted":
+        if isinstance(outcome, Inconclusive) and outcome.reason.kind is StopKind.INTERRUPTED:
             raise KeyboardInterrupt  # the partial result would depend on the time of the interrupt
         raise ParameterError(
             f"{synthesizer} finds no schedule of {spec.name} on {topology.name}: ask another one"

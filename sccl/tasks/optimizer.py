@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from sccl.core.files.fields import Count, Part
+from sccl.core.files.shapes import Count, Part
 from sccl.core.training_plan import TrainingPlan
 from sccl.errors import InputError
 from sccl.tasks.controlling import Controller

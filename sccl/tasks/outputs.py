@@ -6,9 +6,7 @@ verb is defined next to its task, in this package.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
@@ -17,32 +15,21 @@ from msgspec import Meta
 import sccl
 from sccl.collectives import Spec
 from sccl.core.algorithm import KSynchronousPlan
-from sccl.core.clock import AlphaModel
-from sccl.core.files.algorithms import algorithm_to_wire, load_algorithm
+from sccl.core.files.algorithms import algorithm_to_wire
 from sccl.core.files.collectives import collective_to_wire
-from sccl.core.files.disk import read_text
-from sccl.core.files.fields import Part
 from sccl.core.files.json_text import digest
-from sccl.core.files.kinds import ALGORITHM_KINDS, json_schema
+from sccl.core.files.kinds import json_schema
+from sccl.core.files.shapes import Part
 from sccl.core.files.topologies import topology_to_wire
 from sccl.core.topology import Topology
-from sccl.tasks.files import file_kind
 
 if TYPE_CHECKING:
     from sccl.core.outcome import Plan
-    from sccl.core.packed_schedule import AnySchedule
 
 Inputs = Annotated[
     dict[str, Annotated[str, Meta(pattern="^sha256:[0-9a-f]{64}$")]],
     Meta(description="The sha256 of each thing that was given: topology, collective, or file."),
 ]
-
-Alpha = Literal["travels", "occupies"]
-
-
-def alpha_model(schedule: AnySchedule) -> Alpha:
-    """Return the model of alpha of a schedule."""
-    return "travels" if schedule.model is AlphaModel.TRAVELS else "occupies"
 
 
 class Output(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,26 +88,6 @@ def _digest_of_plan(plan: Plan) -> str:
     if isinstance(plan, PackedSchedule):
         return packed_digest(plan)
     return schedule_digest(plan)
-
-
-def file_digest(path: Path) -> str:
-    """Return the sha256 of a file's text.
-
-    Raises:
-        InputError: it cannot be read.
-    """
-    return "sha256:" + hashlib.sha256(read_text(path).encode()).hexdigest()
-
-
-def algorithm_digest(file: Path) -> str:
-    """Return the digest of an algorithm's file, as it is in it; of others the sha256 of the text.
-
-    Raises:
-        InputError: it cannot be read.
-    """
-    if file_kind(file) in ALGORITHM_KINDS:
-        return digest(algorithm_to_wire(load_algorithm(file)[0]))
-    return file_digest(file)
 
 
 def output_head(kind: str, inputs: Mapping[str, str]) -> dict[str, Any]:

@@ -4,32 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Annotated, Literal
-
-from msgspec import Meta
+from typing import TYPE_CHECKING
 
 from sccl.collectives import Spec, dual_of
-from sccl.core.candidate import SweepRange
-from sccl.core.files.frontier_shapes import FrontierWire
 from sccl.core.frontier import Frontier
+from sccl.core.instance import SweepRange
 from sccl.core.sweep_events import SweepEvent
 from sccl.core.topology import Topology
-from sccl.synth.common.algorithm_folder import AlgorithmFolder
 from sccl.synth.common.settings import Settings
 from sccl.synth.common.step_limits import SWEEP_LIMIT_UNITS, StepLimitsFactory
-from sccl.synth.packing.by_steps.packing_limits import PackingLimits
+from sccl.synth.packing.by_steps.limits_by_steps import PackingLimits
 from sccl.synth.syncoll.oracle import open_query_oracle
 from sccl.synth.syncoll.sweep import sweep
-from sccl.tasks.outputs import Inputs
 
-
-class FrontierOutput(FrontierWire, frozen=True, kw_only=True):
-    """The JSON output of 'sccl pareto'."""
-
-    schema: Annotated[Literal[1], Meta(description="Version of this shape.")] = 1
-    kind: Literal["frontier"] = "frontier"
-    sccl: Annotated[str, Meta(description="The version of sccl.")]
-    inputs: Inputs
+if TYPE_CHECKING:
+    from sccl.synth.common.algorithm_folder import AlgorithmFolder
 
 
 def find_frontier(  # noqa: PLR0913 - a question, how to answer it, and where results go

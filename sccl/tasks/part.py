@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from msgspec import Meta
 
 from sccl.core.algorithm import KSynchronousPlan
-from sccl.core.files.fields import Count, FileText
+from sccl.core.files.shapes import Count, FileText
 from sccl.core.progress import ProgressCallback
 from sccl.errors import FormatError, ParameterError
 from sccl.tasks.files import load_plan, write_plan

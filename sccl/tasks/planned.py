@@ -8,11 +8,10 @@ import msgspec
 
 from sccl.collectives import Spec
 from sccl.core.files.sketches import load_sketch
-from sccl.core.outcome import Inconclusive, Outcome, Solution
 from sccl.core.sketch import Sketch
+from sccl.core.stop import StopKind, StopReason
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
-from sccl.solvers.effort import TIMEOUT_REASON
 from sccl.synth.common import registry
 from sccl.synth.common.contract import Options, Synthesizer
 from sccl.tasks.subject import CollectiveProblem, build_spec
@@ -78,23 +77,13 @@ def sketch_notes(sketch: Sketch | None) -> tuple[str, ...]:
     return (f"sketch {sketch.name}: {note}",)
 
 
-def best_plan(outcome: Outcome) -> tuple[Solution | None, str]:
-    """Return the best that was found, None if nothing was, and why it ended. Empty: it is done."""
-    match outcome:
-        case Solution():
-            return outcome, ""
-        case Inconclusive(reason=reason, best=best):
-            return best, reason
-    return None, "impossible"
-
-
-def no_result_reason(ended: str) -> str:
+def no_result_reason(ended: StopReason) -> str:
     """Return a message that there is no schedule, with the limit to raise.
 
     Args:
-        ended: Reason why the search ended, from :func:`best_plan`.
+        ended: Reason why the search ended, from :func:`~sccl.core.outcome.best_plan`.
     """
-    if ended in {"interrupted", "impossible"}:
+    if ended.kind in {StopKind.INTERRUPTED, StopKind.INFEASIBLE}:
         return f"{ended}, and no schedule by then"
-    more = "time" if ended.startswith(TIMEOUT_REASON) else "effort"
+    more = "time" if ended.kind is StopKind.TIMEOUT else "effort"
     return f"{ended}, and no schedule by then: give it more {more}"

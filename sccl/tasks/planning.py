@@ -13,11 +13,12 @@ from msgspec import Meta
 from sccl.core.fabric import Fabric
 from sccl.core.files.disk import write_atomically
 from sccl.core.files.fabrics import fabric_to_wire
-from sccl.core.files.fields import Count, FileText, Seconds
 from sccl.core.files.json_text import digest, to_text
+from sccl.core.files.shapes import Count, FileText, Seconds
 from sccl.core.files.training_plans import training_plan_to_wire
 from sccl.core.files.workloads import workload_to_wire
 from sccl.core.merges import merged_id_rows
+from sccl.core.stop import INTERRUPTED, NOT_STOPPED, StopReason
 from sccl.core.workload import Workload
 from sccl.errors import ScclError
 from sccl.tasks.outputs import Output
@@ -76,7 +77,7 @@ class PlannedTraining:
     Attributes:
         baseline_ns: Period if collectives are issued in the order of submission.
         two_iterations_ns: Time until the first two iterations have ended.
-        end_reason: Reason why the search ended early. Empty: it did not.
+        end_reason: Reason why the search ended early.
         compilation_seconds: Seconds of compilation, which are not part of the search.
     """
 
@@ -84,7 +85,7 @@ class PlannedTraining:
     baseline_ns: int
     two_iterations_ns: int
     seconds: float
-    end_reason: str
+    end_reason: StopReason
     compilation_seconds: float = 0.0
 
 
@@ -110,7 +111,7 @@ def plan_training(
     from sccl.training.scheduling.merge_search import MergingPlanner  # noqa: PLC0415 - loads NumPy and Numba
     from sccl.training.validate.plan_faults import verify_plan  # noqa: PLC0415
 
-    began, ended = time.perf_counter(), ""
+    began, ended = time.perf_counter(), NOT_STOPPED
 
     def tell(doing: str, period_ns: int | None, bound_ns: int | None) -> None:
         on_progress(doing, *(None if ns is None else ns / 1000 for ns in (period_ns, bound_ns)))
@@ -137,7 +138,7 @@ def plan_training(
     except KeyboardInterrupt:
         if planner.best is None:
             raise
-        ended = "interrupted"
+        ended = INTERRUPTED
         # An interrupt does not wait for new options, which 'sccl check' derives.
         plan, two = judged(options=False)
     seconds = time.perf_counter() - began
@@ -178,6 +179,6 @@ def planning_output(planned: PlannedTraining, file: Path | None) -> TrainingPlan
         seconds=round(planned.seconds, 3),
         compilation_seconds=round(planned.compilation_seconds, 3),
         seed=plan.seed,
-        ended=planned.end_reason,
+        ended=str(planned.end_reason),
         file=None if file is None else str(file),
     )

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from sccl.core.algorithm import Algorithm, KSynchronousPlan
 from sccl.core.files.algorithms import load_algorithm
 from sccl.core.files.disk import is_folder, is_packed, path_exists
-from sccl.core.files.fields import FileText
 from sccl.core.files.kinds import (
     ALGORITHM_KINDS,
     CERTIFICATE,
@@ -24,11 +23,13 @@ from sccl.core.files.kinds import (
     TRAINING_PLAN,
     Kind,
 )
+from sccl.core.files.shapes import FileText
 from sccl.core.frontier import Frontier
 from sccl.core.topology import Topology
 from sccl.errors import InputError, TooLargeError
 from sccl.tasks.files import (
     ALGORITHM_OR_FRONTIER,
+    algorithm_digest,
     expand_paths,
     files_of_kinds,
     frontier_files,
@@ -43,7 +44,7 @@ from sccl.tasks.frontiers import (
     read_frontiers,
 )
 from sccl.tasks.judged import validated_schedule
-from sccl.tasks.outputs import Output, algorithm_digest, question_digests
+from sccl.tasks.outputs import Output, question_digests
 from sccl.tasks.training_files import LoadedTraining, load_training_files
 from sccl.topo import resolve_topology
 from sccl.topo.symmetry.expansion import expand_algorithm

@@ -13,9 +13,9 @@ from msgspec import Meta
 import sccl
 from sccl.core.cost import format_bytes
 from sccl.core.files.disk import write_atomically
-from sccl.core.files.fields import Count, FileText, Part
 from sccl.core.files.json_text import digest, to_text
 from sccl.core.files.measurements import load_measurements, measurements_to_wire
+from sccl.core.files.shapes import Count, FileText, Part
 from sccl.core.files.topologies import topology_to_wire
 from sccl.core.measurements import MAX_PROFILED, Measurements, RepetitionStatistic
 from sccl.core.topology import Topology

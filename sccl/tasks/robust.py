@@ -17,10 +17,11 @@ import msgspec
 from msgspec import Meta
 
 from sccl.collectives import Spec, collective_names, remove_rank
-from sccl.core.candidate import SweepRange
-from sccl.core.files.fields import Count, FileText, FractionText, Part, Seconds
+from sccl.core.files.shapes import Count, FileText, FractionText, Part, Seconds
 from sccl.core.frontier import Point
 from sccl.core.ids import Edge
+from sccl.core.instance import SweepRange
+from sccl.core.stop import INTERRUPTED, NOT_STOPPED
 from sccl.core.topology import Topology
 from sccl.errors import InputError, ParameterError, TopologyError
 from sccl.synth.common.settings import Settings
@@ -30,7 +31,7 @@ from sccl.tasks.subject import CollectiveProblem, build_problem
 from sccl.topo.degrade import remove_parts
 from sccl.topo.measures import unreachable_pair
 from sccl.topo.symmetry.automorphisms import automorphisms
-from sccl.topo.symmetry.orbits import Orbits
+from sccl.topo.symmetry.permutations import Orbits
 
 
 class FailingPart(StrEnum):
@@ -220,7 +221,7 @@ def analyze_robustness(
         topology=machine.name,
         collective=subject.spec.name,
         cases=(intact, *sorted(cases, key=_severity)),
-        ended="interrupted" if stopped else "",
+        ended=str(INTERRUPTED if stopped else NOT_STOPPED),
     )
 
 
@@ -294,7 +295,7 @@ def _solve_case(
     time_per_byte = _time_per_byte(subject, part)
     if best and time_per_byte is not None:
         part = msgspec.structs.replace(part, slowdown=float(time_per_byte / best))
-    return part, frontier.stop_reason == "interrupted"
+    return part, frontier.is_interrupted
 
 
 def _time_per_byte(subject: CollectiveProblem, case: SurvivedPart) -> Fraction | None:

@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from sccl.codegen.program_file import PROGRAM_FILE
 from sccl.codegen.selection import Selection
-from sccl.core.files.fields import Count, FileText, Part
+from sccl.core.files.shapes import Count, FileText, Part
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
 from sccl.runtime import (
@@ -29,7 +29,8 @@ from sccl.runtime import (
     write_selection,
     write_selection_by_costs,
 )
-from sccl.tasks.outputs import Output, file_digest, question_digests
+from sccl.tasks.files import file_digest
+from sccl.tasks.outputs import Output, question_digests
 from sccl.tasks.sizes import parse_size
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pkgutil import resolve_name
 from typing import Literal, cast
 
-from sccl.core.files.fields import Part
+from sccl.core.files.shapes import Part
 from sccl.tasks.outputs import Output
 
 
@@ -25,7 +25,7 @@ class SchemaOutput(Output, frozen=True, kw_only=True):
 
 
 OUTPUTS = {
-    "frontier": "sccl.tasks.pareto:FrontierOutput",
+    "frontier": "sccl.tasks.frontiers:FrontierOutput",
     "solve": "sccl.tasks.solve:SolveOutput",
     "time-limit": "sccl.tasks.time_limit:TimeLimitOutput",
     "tacos": "sccl.tasks.tacos:TacosOutput",

@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from msgspec import Meta
 
 from sccl.core.algorithm import Algorithm, KSynchronousPlan
-from sccl.core.files.fields import Count, FileText, FractionText, Part
+from sccl.core.clock import AlphaText
 from sccl.core.files.offered_options import offered_options_to_wire
+from sccl.core.files.shapes import Count, FileText, FractionText, Part
 from sccl.core.files.training_plan_shapes import OfferedOptionsWire
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.errors import TooLargeError
 from sccl.judge import violations
 from sccl.tasks.files import LoadedPlan
 from sccl.tasks.offering import LoadedOptions, option_digests
-from sccl.tasks.outputs import Alpha, Output, alpha_model, plan_digests
+from sccl.tasks.outputs import Output, plan_digests
 from sccl.tasks.show_training import ShownTrainingPart, training_part
 from sccl.tasks.training_files import LoadedTraining, training_digests
 from sccl.topo.symmetry.expansion import expand_algorithm
@@ -85,7 +86,7 @@ class ShownSchedulePart(Part, frozen=True, kw_only=True):
     topology: str
     collective: str
     chunks: int
-    alpha: Alpha
+    alpha: AlphaText
     finish_us: Annotated[float, Meta(ge=0, description="When the last chunk arrives.")]
     transfers: Annotated[
         tuple[tuple[float, float, float, int, int, int, int], ...],
@@ -181,7 +182,7 @@ def _schedule_part(file: str, plan: AnySchedule, *, intact: bool) -> ShownSchedu
         topology=plan.topology.name,
         collective=plan.collective.name,
         chunks=plan.collective.chunks,
-        alpha=alpha_model(plan),
+        alpha=plan.model.text,
         finish_us=plan.clock.us(plan.finish),
         transfers=tuple((*row[:-1], int(row[-1])) for row in transfer_rows(plan)),
         links=tuple(

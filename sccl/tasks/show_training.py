@@ -9,7 +9,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from sccl.core.cost import format_duration
-from sccl.core.files.fields import Count, FileText, Part
+from sccl.core.files.shapes import Count, FileText, Part
 from sccl.core.step_timeline import StepTimeline
 from sccl.core.training_plan import Option, TrainingPlan
 from sccl.core.workload_ops import CommOp

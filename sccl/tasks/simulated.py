@@ -9,11 +9,12 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from sccl.codegen.ir import Program
-from sccl.core.clock import AlphaModel
-from sccl.core.files.fields import Count, FileText, Part
+from sccl.core.clock import AlphaText
+from sccl.core.files.shapes import Count, FileText, Part
 from sccl.core.outcome import Plan
 from sccl.sim import CriticalStep, Timeline
-from sccl.tasks.outputs import Alpha, Output, file_digest, plan_digests
+from sccl.tasks.files import file_digest
+from sccl.tasks.outputs import Output, plan_digests
 from sccl.tasks.simulate import SimulatedCollective, SimulationRun, SimulationSource
 from sccl.tasks.terms import SimulationSettings
 
@@ -83,7 +84,7 @@ class RunPart(Part, frozen=True, kw_only=True):
     collectives: Annotated[
         tuple[SimulatedPart, ...], Meta(description="Plans that ran at the same time.")
     ]
-    alpha: Annotated[Alpha, Meta(description="Whether alpha occupies the link or travels.")]
+    alpha: Annotated[AlphaText, Meta(description="Whether alpha occupies the link or travels.")]
     stepping: Annotated[
         Literal["pipelined", "barrier"] | None,
         Meta(
@@ -141,7 +142,7 @@ def build_run_part(run: SimulationRun) -> RunPart:
     capacity = made.finish * len(made.topology.links)
     return RunPart(
         collectives=tuple(_collective_part(run, part) for part in run.parts),
-        alpha="travels" if made.clock.model is AlphaModel.TRAVELS else "occupies",
+        alpha=made.clock.model.text,
         stepping=run.stepping.value if run.stepping else None,
         finish_us=made.finish_us,
         utilisation=int(made.busy().sum()) / capacity if capacity else 0.0,

@@ -15,7 +15,7 @@ from sccl.core.formatting import format_count
 from sccl.core.schedule import Schedule
 from sccl.core.topology import Topology
 from sccl.errors import InputError, ParameterError
-from sccl.prove.bounds import CompletionTimeBound
+from sccl.prove.bounds.time_cuts import CompletionTimeBound
 from sccl.sim import Timeline
 from sccl.tasks.simulate import SimulatedCollective, SimulationRun, SimulationSource, run_together
 from sccl.tasks.simulated import RunPart

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from sccl.core.files.fields import Count, FileText
 from sccl.core.files.json_text import digest
+from sccl.core.files.shapes import Count, FileText
 from sccl.core.files.sketches import load_sketch, sketch_to_wire
 from sccl.core.sketch import Sketch
 from sccl.errors import ParameterError
@@ -76,7 +76,7 @@ def load_fit(
         InputError: it is no sketch, or the machine contradicts it.
     """
     sketch = load_sketch(file)
-    machine = optional_machine(sketch, topo, profile)
+    machine = optional_machine(topo, profile, sketch.nodes)
     return sketch, None if machine is None else fit_sketch(sketch, machine)
 
 

@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from sccl.core.files.fields import FileText
+from sccl.core.files.shapes import FileText
 from sccl.errors import ParameterError
-from sccl.prove.bounds import require_reachable
+from sccl.prove.bounds.lower_bounds import require_reachable
 from sccl.tasks.outputs import Output
 from sccl.transform import Question
 

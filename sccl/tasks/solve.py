@@ -9,17 +9,17 @@ from msgspec import UNSET, Meta, UnsetType
 
 from sccl.collectives import Spec, is_allreduce
 from sccl.core.answer import Answer, Sat, Unknown, Unsat, verdict
-from sccl.core.files.fields import Count, FileText, Seconds
+from sccl.core.files.shapes import Count, FileText, Seconds
+from sccl.core.stop import StopKind, StopReason
 from sccl.errors import ParameterError
-from sccl.prove.bounds import require_reachable
-from sccl.synth.common.reduction import solve_question
+from sccl.prove.bounds.lower_bounds import require_reachable
 from sccl.synth.common.settings import Settings
 from sccl.synth.constructions.clique_exchange import find_clique_exchange
 from sccl.synth.syncoll.oracle import open_query_oracle
 from sccl.synth.syncoll.solve import is_asked_alone
 from sccl.tasks.outputs import Output, question_digests
 from sccl.topo.symmetry.group_choice import candidate_groups
-from sccl.transform import Question
+from sccl.transform import Question, solve_question
 from sccl.view.completeness import UNVERIFIED_HINT
 from sccl.view.text.reasons import answer_reason, answer_solver
 
@@ -53,7 +53,8 @@ def _downgrade_distrusted(answer: Answer) -> Answer:
     if not isinstance(answer, Unsat) or answer.is_accepted:
         return answer
     why = f"unsat according to {answer.origin.description} (not verified here): {UNVERIFIED_HINT}"
-    return Unknown(why, answer.solver, answer.seconds, answer.from_store)
+    reason = StopReason(StopKind.UNVERIFIED, why)
+    return Unknown(reason, answer.solver, answer.seconds, answer.from_store)
 
 
 def _constructed_answer(spec: Spec, question: Question) -> Sat | None:

@@ -7,8 +7,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from sccl.core.files.fields import Count, FileText, Part, Seconds
-from sccl.core.files.shapes import AnswerWire, InstanceWire
+from sccl.core.files.shapes import AnswerWire, Count, FileText, InstanceWire, Part, Seconds
 from sccl.synth.common.store import Row
 from sccl.tasks.outputs import Output
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from sccl.collectives import Spec, counts_to_wire, custom_spec, resolve_collective
+from sccl.collectives import Spec, custom_spec, resolve_collective
 from sccl.core.files.collectives import load_counts
 from sccl.core.files.disk import read_text
-from sccl.core.sketch import Sketch
 from sccl.core.topology import Topology
 from sccl.errors import InputError, ParameterError
 from sccl.topo import resolve_topology
 from sccl.topo.machine_model import machine_model
-from sccl.topo.node_names import parse_rank
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +59,9 @@ def counted_spec(machine: Topology, name: str, root: str | None, counts: Path) -
     Raises:
         InputError: there is no such collective, file or root, or counts are not for the machine.
     """
-    rank = None if root is None else parse_rank(machine, root)
+    from sccl.collectives.counts import counts_to_wire  # noqa: PLC0415 - few collectives have them
+
+    rank = _root_rank(machine, root)
     where = str(counts)
     return custom_spec(counts_to_wire(name, load_counts(counts), machine.ranks, rank, where), where)
 
@@ -76,7 +76,7 @@ def build_spec(machine: Topology, collective: str | Spec, root: str | int | None
     Raises:
         InputError: there is no such collective or root.
     """
-    rank = None if root is None else parse_rank(machine, root)
+    rank = _root_rank(machine, root)
     if isinstance(collective, str):
         return resolve_collective(collective, machine.ranks, rank)
     if rank not in (None, collective.root):
@@ -87,12 +87,22 @@ def build_spec(machine: Topology, collective: str | Spec, root: str | int | None
     return collective
 
 
-def optional_machine(sketch: Sketch, topo: str | None, profile: Path | None) -> Topology | None:
-    """Return the machine that is given for a sketch, if one is.
+def _root_rank(machine: Topology, root: str | int | None) -> int | None:
+    """Return the rank of a root. None: none is given."""
+    if root is None:
+        return None
+    from sccl.topo.node_names import parse_rank  # noqa: PLC0415 - few roots are given
+
+    return parse_rank(machine, root)
+
+
+def optional_machine(topo: str | None, profile: Path | None, nodes: int) -> Topology | None:
+    """Return the machine that is given, if one is.
 
     Args:
         topo: its name or file.
-        profile: of TACCL, for as many nodes as the sketch has.
+        profile: TACCL's profile of one node.
+        nodes: Number of nodes that the profile stands for.
 
     Raises:
         InputError: both are given, or one is no machine.
@@ -104,21 +114,21 @@ def optional_machine(sketch: Sketch, topo: str | None, profile: Path | None) -> 
     from sccl.topo.importers.taccl import machine_of_profile  # noqa: PLC0415 - where one is met
 
     try:
-        return machine_of_profile(read_text(profile), sketch.nodes, profile.stem)
+        return machine_of_profile(read_text(profile), nodes, profile.stem)
     except InputError as error:
         raise type(error)(f"{profile}: {error}") from error
 
 
-def required_machine(sketch: Sketch | None, topo: str | None, profile: Path | None) -> Topology:
+def required_machine(topo: str | None, profile: Path | None, nodes: int = 1) -> Topology:
     """Return the machine that is given to plan on, by its name or file, or by a profile of TACCL.
 
     Args:
-        sketch: for whose nodes a profile stands. None: for one.
+        nodes: Number of nodes that the profile stands for.
 
     Raises:
         InputError: none is given, both are, or one is no machine.
     """
-    machine = optional_machine(Sketch("none", 1) if sketch is None else sketch, topo, profile)
+    machine = optional_machine(topo, profile, nodes)
     if machine is None:
         raise ParameterError(
             "no machine is given: name one with --topo, or give a profile with --taccl-topology"

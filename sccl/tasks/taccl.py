@@ -11,16 +11,18 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 from msgspec import Meta
 
+from sccl.core.clock import AlphaText
 from sccl.core.files.disk import write_atomically
-from sccl.core.files.fields import Count, FileText, Part, Seconds
 from sccl.core.files.json_text import to_text
+from sccl.core.files.shapes import Count, FileText, Part, Seconds
 from sccl.core.files.sketch_shapes import SketchWire
 from sccl.core.files.sketches import load_sketch, sketch_to_wire
 from sccl.core.outcome import Outcome, Solution
+from sccl.core.stop import StopReason
 from sccl.solvers.effort import Effort
 from sccl.synth.common import registry
 from sccl.synth.common.contract import Options, Request, SearchProgress
-from sccl.tasks.outputs import Alpha, Output, alpha_model, question_digests
+from sccl.tasks.outputs import Output, question_digests
 
 if TYPE_CHECKING:
     from sccl.core.schedule import Schedule
@@ -79,7 +81,7 @@ class TacclOutput(Output, frozen=True, kw_only=True):
     ]
     chunks: Count
     sketch: Annotated[str, Meta(description="Sketch that the schedule obeys.")]
-    alpha: Annotated[Alpha, Meta(description="Whether alpha occupies the link or travels.")]
+    alpha: Annotated[AlphaText, Meta(description="Whether alpha occupies the link or travels.")]
     finish_us: Annotated[float, Meta(description="When the last chunk arrives.")]
     bound_us: Annotated[
         float, Meta(description="Lower bound for all schedules of these chunks, in any sketch.")
@@ -185,7 +187,7 @@ def taccl_output(  # noqa: PLR0913 - independent fields
     *,
     sketch: str,
     seed: int,
-    ended: str,
+    ended: StopReason,
     file: Path | None,
     sketch_file: Path | None,
 ) -> TacclOutput:
@@ -198,7 +200,7 @@ def taccl_output(  # noqa: PLR0913 - independent fields
         size_bytes=request.size_bytes,
         chunks=plan.collective.chunks,
         sketch=sketch if by.sketch is None else by.sketch.name,
-        alpha=alpha_model(plan),
+        alpha=plan.model.text,
         finish_us=plan.clock.us(plan.finish),
         bound_us=float(bound.value),
         bound_of=bound.scope,
@@ -207,7 +209,7 @@ def taccl_output(  # noqa: PLR0913 - independent fields
         sends=plan.num_sends,
         seconds=round(by.seconds, 3),
         seed=seed,
-        ended=ended,
+        ended=str(ended),
         file=str(file) if file else None,
         sketch_file=str(sketch_file) if sketch_file else None,
     )

@@ -14,15 +14,17 @@ import msgspec
 from msgspec import Meta
 
 from sccl.core.algorithm import KSynchronousPlan
+from sccl.core.clock import AlphaText
 from sccl.core.files.disk import write_atomically
-from sccl.core.files.fields import Count, FileText, Seconds
+from sccl.core.files.shapes import Count, FileText, Seconds
 from sccl.core.outcome import Outcome, Solution
 from sccl.core.progress import ProgressCallback
 from sccl.core.sketch import Sketch
+from sccl.core.stop import StopReason
 from sccl.solvers.effort import Effort
 from sccl.synth.common import registry
 from sccl.synth.common.contract import Options, Request, VerificationProgress
-from sccl.tasks.outputs import Alpha, Output, alpha_model, question_digests, to_plain
+from sccl.tasks.outputs import Output, question_digests, to_plain
 from sccl.tasks.planned import within_sketch
 
 NAME = "tacos"
@@ -38,7 +40,7 @@ class TacosOutput(Output, frozen=True, kw_only=True):
         int, Meta(ge=1, description="Size of a rank's buffer, which has C chunks.")
     ]
     chunks: Count
-    alpha: Annotated[Alpha, Meta(description="Whether alpha occupies the link or travels.")]
+    alpha: Annotated[AlphaText, Meta(description="Whether alpha occupies the link or travels.")]
     finish_us: Annotated[float, Meta(description="When the last chunk arrives.")]
     bound_us: Annotated[float, Meta(description="Lower bound for all schedules of these chunks.")]
     proved: Annotated[bool, Meta(description="The bound is met.")]
@@ -137,7 +139,7 @@ def tacos_output(  # noqa: PLR0913 - independent fields
     *,
     seconds: float,
     seed: int,
-    ended: str,
+    ended: StopReason,
     file: Path | None,
     again: str,
     recorded: bool,
@@ -152,7 +154,7 @@ def tacos_output(  # noqa: PLR0913 - independent fields
         topology=request.topology.name,
         size_bytes=request.size_bytes,
         chunks=plan.collective.chunks,
-        alpha=alpha_model(plan),
+        alpha=plan.model.text,
         finish_us=float(result.objective),
         bound_us=float(result.bound.value),
         proved=result.is_optimal,
@@ -160,7 +162,7 @@ def tacos_output(  # noqa: PLR0913 - independent fields
         sends=plan.num_sends,
         seconds=round(seconds, 3),
         seed=seed,
-        ended=ended,
+        ended=str(ended),
         recorded=recorded,
         again=again,
         file=str(file) if file else None,

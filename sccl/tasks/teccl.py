@@ -14,15 +14,17 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast
 from msgspec import Meta
 
 from sccl.core.bound_consistency import require_at_least_bound
-from sccl.core.files.fields import Count, FileText, Part, Seconds
+from sccl.core.clock import AlphaText
+from sccl.core.files.shapes import Count, FileText, Part, Seconds
 from sccl.core.outcome import Outcome, Solution
 from sccl.core.sketch import Sketch
+from sccl.core.stop import StopReason
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
 from sccl.solvers.effort import Effort
 from sccl.synth.common import registry
 from sccl.synth.common.contract import Options, Request, SearchProgress
-from sccl.tasks.outputs import Alpha, Output, alpha_model, question_digests
+from sccl.tasks.outputs import Output, question_digests
 from sccl.tasks.planned import within_sketch
 
 if TYPE_CHECKING:
@@ -59,7 +61,7 @@ class TecclOutput(Output, frozen=True, kw_only=True):
     switch: Annotated[str, Meta(description="Capability of switches.")]
     epoch_us: Annotated[float | None, Meta(description="How long an epoch of the model is.")]
     epochs: Annotated[int | None, Meta(description="Number of epochs of the schedule.")]
-    alpha: Annotated[Alpha, Meta(description="Whether alpha occupies the link or travels.")]
+    alpha: Annotated[AlphaText, Meta(description="Whether alpha occupies the link or travels.")]
     finish_us: Annotated[float, Meta(description="When the last chunk arrives.")]
     bound_us: Annotated[float, Meta(description="Lower bound for all schedules of these chunks.")]
     tenants: Annotated[
@@ -257,7 +259,7 @@ def teccl_output(  # noqa: PLR0913 - independent fields
     model: Model,
     switch: Switching,
     seed: int,
-    ended: str,
+    ended: StopReason,
     file: Path | None,
     priorities: tuple[int, ...] = (),
     bandwidth: Path | None = None,
@@ -285,7 +287,7 @@ def teccl_output(  # noqa: PLR0913 - independent fields
         switch=switch,
         epoch_us=by.epoch_us,
         epochs=by.epochs,
-        alpha=alpha_model(plan),
+        alpha=plan.model.text,
         finish_us=plan.clock.us(plan.finish),
         bound_us=float(lower_bound),
         tenants=_concurrent_parts(request, plan, priorities),
@@ -296,7 +298,7 @@ def teccl_output(  # noqa: PLR0913 - independent fields
         sends=plan.num_sends,
         seconds=round(by.seconds, 3),
         seed=seed,
-        ended=ended,
+        ended=str(ended),
         bandwidth=str(bandwidth) if bandwidth else None,
         sketch=None if sketch is None else sketch.name,
         file=str(file) if file else None,
@@ -321,7 +323,7 @@ def _concurrent_parts(
     Raises:
         ContradictionError: one finishes before its lower bound.
     """
-    from sccl.prove.bounds import completion_time_bound  # noqa: PLC0415 - loads solvers
+    from sccl.prove.bounds.time_cuts import completion_time_bound  # noqa: PLC0415 - loads solvers
 
     if not priorities:
         return ()

@@ -12,7 +12,7 @@ from sccl.core.collective import Collective
 from sccl.core.cost import Costs
 from sccl.core.topology import Topology
 from sccl.errors import TooLargeError, TopologyError
-from sccl.prove.bounds import CompletionTimeBound, completion_time_bound
+from sccl.prove.bounds.time_cuts import CompletionTimeBound, completion_time_bound
 from sccl.synth.network.arrays import build_arrays
 from sccl.synth.network.demand import build_demand
 from sccl.synth.network.routes import build_routes

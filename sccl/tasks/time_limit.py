@@ -12,15 +12,16 @@ from msgspec import Meta
 
 from sccl.core.cost import format_bytes
 from sccl.core.files.disk import check_can_create, check_can_write
-from sccl.core.files.fields import FileText, Part, Seconds
-from sccl.core.outcome import Inconclusive, Solution
+from sccl.core.files.shapes import FileText, Part, Seconds
+from sccl.core.outcome import Inconclusive, Solution, best_plan
 from sccl.core.schedule import Schedule
+from sccl.core.stop import INTERRUPTED, StopKind, StopReason
 from sccl.solvers.effort import Effort
 from sccl.synth.common import registry
 from sccl.synth.common.contract import Request, SearchProgress
 from sccl.tasks.files import write_plan
 from sccl.tasks.outputs import Output, question_digests
-from sccl.tasks.planned import best_plan, parse_options
+from sccl.tasks.planned import parse_options
 from sccl.tasks.subject import CollectiveProblem
 
 if TYPE_CHECKING:
@@ -45,6 +46,13 @@ class TimePointPart(Part, frozen=True, kw_only=True):
     gap: Annotated[float | None, Meta(description="finish_us / bound_us - 1.")]
     chunks: Annotated[int | None, Meta(description="C of the schedule.")]
     sends: Annotated[int | None, Meta(description="Transfers over links.")]
+    found_by: Annotated[
+        str,
+        Meta(
+            description="Method of the schedule: packing, matching, tree pairs, limit by steps, "
+            "teccl, or tacos; or empty: there is none."
+        ),
+    ]
     seconds: Seconds
     ended: Annotated[str, Meta(description="Reason why it ended early; or empty.")]
     file: FileText | None
@@ -65,13 +73,13 @@ class TimePoint:
     """The result at a size.
 
     Attributes:
-        end_reason: Reason why it ended early. Empty: it did not.
+        end_reason: Reason why it ended early.
     """
 
     size_bytes: int
     plan: Solution | None
     seconds: float
-    end_reason: str
+    end_reason: StopReason
 
 
 def compute_time_limits(  # noqa: PLR0913, PLR0917 - a question, how well, how long, and who is told
@@ -122,10 +130,10 @@ def compute_time_limits(  # noqa: PLR0913, PLR0917 - a question, how well, how l
                     notify=tell,
                 )
         except KeyboardInterrupt:
-            outcome = Inconclusive("interrupted")
+            outcome = Inconclusive(INTERRUPTED)
         result, ended = best_plan(outcome)
         yield TimePoint(size, result, time.perf_counter() - began, ended)
-        if ended == "interrupted":
+        if ended.kind is StopKind.INTERRUPTED:
             return
 
 
@@ -172,8 +180,9 @@ def point_part(point: TimePoint, file: Path | None) -> TimePointPart:
         gap=None if gap is None else float(gap),
         chunks=plan.collective.chunks if plan else None,
         sends=plan.num_sends if plan else None,
+        found_by=result.found_by if result else "",
         seconds=round(point.seconds, 3),
-        ended=point.end_reason,
+        ended=str(point.end_reason),
         file=str(file) if file else None,
     )
 

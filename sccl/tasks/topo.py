@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from sccl.core.files.fields import Count, FileText, Part
+from sccl.core.files.shapes import Count, FileText, Part
 from sccl.core.topology import Topology
 from sccl.tasks.outputs import Output, question_digests
 from sccl.topo import topology_makers

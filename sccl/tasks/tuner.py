@@ -17,7 +17,7 @@ from sccl.comparison.contenders import ComparisonProblem
 from sccl.core.clock import AlphaModel
 from sccl.core.cost import format_bytes
 from sccl.core.files.disk import write_bytes_atomically
-from sccl.core.files.fields import FileText, Part
+from sccl.core.files.shapes import FileText, Part
 from sccl.core.formatting import format_count
 from sccl.errors import CollectiveError, InputError
 from sccl.formats import SizedPlan, WrittenFiles

@@ -12,9 +12,9 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 
 from sccl.core.files.disk import write_atomically
-from sccl.core.files.fields import Count, FileText, Part
 from sccl.core.files.json_text import digest, to_text
 from sccl.core.files.kinds import WORKLOAD
+from sccl.core.files.shapes import Count, FileText, Part
 from sccl.core.files.workload_shapes import WorkloadWire
 from sccl.core.files.workloads import load_workload, workload_to_wire
 from sccl.core.workload import Workload

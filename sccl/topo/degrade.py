@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from sccl.core.bus_ids import ASCENDING, BusIds
 from sccl.core.formatting import format_count
 from sccl.core.ids import Edge
-from sccl.core.topology import Link, Topology, link_name
+from sccl.core.topology import ASCENDING, BusIds, Link, Topology, link_name
 from sccl.errors import ParameterError, TopologyError
 
 

@@ -54,7 +54,7 @@ class _Plane:
 def expand_switches(topology: Topology) -> tuple[Topology, str]:
     """Return the machine with links instead of switches, and a note (empty: no change).
 
-    All lanes are of one speed (:func:`sccl.topo.lane_speeds.unify_lane_speeds`). The latency of a
+    All lanes are of one speed (:func:`sccl.topo.machine_model.unify_lane_speeds`). The latency of a
     link is the sum of both links at the switch.
 
     Raises:

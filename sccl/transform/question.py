@@ -6,18 +6,22 @@ collective. Reductions are solved by their duals (SCCL section 3.5).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from sccl.collectives import Dual, Spec, dual_of
+from sccl.core.answer import Answer, Sat, Unknown, Unsat
 from sccl.core.collective import Collective
 from sccl.core.instance import Instance, check_steps_and_rounds
+from sccl.core.stop import StopKind, StopReason
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology
-from sccl.errors import CollectiveError, ParameterError
+from sccl.errors import CollectiveError, ParameterError, TooLargeError
 from sccl.judge import require_valid
 from sccl.topo.symmetry.expansion import expand_algorithm
 from sccl.transform.invert import compose, invert
+
+InstanceSolver = Callable[[Instance], Answer]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,3 +101,31 @@ def build_question(
         for phase in dual.phases_on(topology)
     )
     return Question(topology, collective, dual, steps, rounds, instances)
+
+
+def solve_question(question: Question, solve: InstanceSolver) -> Answer:
+    """Return the answer to a question, seconds added up. An algorithm has passed the judge.
+
+    Args:
+        solve: answers an instance (a solver of :mod:`sccl.synth.syncoll.solve` with its effort).
+    """
+    algorithms, seconds, gave_up = [], 0.0, None
+    for instance in question.instances:
+        answer = solve(instance)
+        seconds += answer.seconds
+        match answer:
+            case Unsat():
+                return replace(answer, seconds=seconds)
+            case Unknown():
+                gave_up = answer  # another instance may still be unsat, which decides
+            case Sat(algorithm):
+                algorithms.append(algorithm)
+    if gave_up is not None:
+        return replace(gave_up, seconds=seconds)
+    assert isinstance(answer, Sat)
+    try:
+        recovered = question.recover(algorithms)
+        return replace(answer, algorithm=recovered, seconds=seconds)
+    except TooLargeError as error:
+        why = f"its dual has an algorithm, which is too large to turn round: {error}"
+        return Unknown(StopReason(StopKind.TOO_LARGE, why), answer.solver, seconds)

@@ -1,4 +1,4 @@
-"""How far a frontier is known, in sentences."""
+"""Lower bounds, and how far a frontier is known, in sentences."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from sccl.core.answer import Origin
-from sccl.core.candidate import SweepRange
 from sccl.core.formatting import format_count, format_gap
 from sccl.core.frontier import GATHERED, ClassFrontier, Frontier, SkippedClass
+from sccl.core.instance import SweepRange
 
 ABOVE_ALL_TEXT = (
     "above all: gap between R/C and a lower bound for all allreduces with as many steps; optimal: "
@@ -24,6 +24,25 @@ UNVERIFIED_HINT = (
     "accept the claim"
 )
 """How to settle an unsat that is not verified."""
+
+
+@dataclass(frozen=True, slots=True)
+class BoundSummary:
+    """Lower bounds for all algorithms for a collective on a machine.
+
+    Attributes:
+        steps: lower bound on S.
+        bandwidth: lower bound on R/C.
+        reasons: their proofs, in sentences.
+        scope: the class of algorithms that they hold for. Empty: all of them.
+        classes: bounds for single classes of algorithms.
+    """
+
+    steps: int
+    bandwidth: Fraction
+    reasons: tuple[str, ...]
+    scope: str = ""
+    classes: tuple[BoundSummary, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +81,7 @@ def class_state(part: ClassFrontier) -> Completeness:
 
 def frontier_state(frontier: Frontier) -> Completeness:
     """Return how far a frontier of one class is known."""
-    if frontier.stop_reason == "interrupted":
+    if frontier.is_interrupted:
         return _INTERRUPTED
     if frontier.is_complete:
         return completeness(frontier.classes[0].within)
@@ -121,7 +140,7 @@ def origin_notes(frontier: Frontier) -> list[str]:
 
 def frontier_summary(frontier: Frontier) -> str:
     """Describe the completeness of a frontier in a sentence, one for each of several families."""
-    if frontier.stop_reason == "interrupted" or not frontier.is_multiclass:
+    if frontier.is_interrupted or not frontier.is_multiclass:
         return str(frontier_state(frontier))
     words = (f"{c.name.capitalize()}: {class_state(c).head.lower()}." for c in frontier.classes)
     unswept = unswept_text(frontier.skipped)

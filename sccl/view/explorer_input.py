@@ -3,32 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from sccl.core.algorithm import Algorithm
+from sccl.view.completeness import BoundSummary
 
 if TYPE_CHECKING:
     from sccl.core.schedule import Schedule
-
-
-@dataclass(frozen=True, slots=True)
-class BoundSummary:
-    """Lower bounds for all algorithms for a collective on a machine.
-
-    Attributes:
-        steps: lower bound on S.
-        bandwidth: lower bound on R/C.
-        reasons: their proofs, in sentences.
-        scope: the class of algorithms that they hold for. Empty: all of them.
-        classes: bounds for single classes of algorithms.
-    """
-
-    steps: int
-    bandwidth: Fraction
-    reasons: tuple[str, ...]
-    scope: str = ""
-    classes: tuple[BoundSummary, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ import pytest
 
 import sccl
 from sccl.core.outcome import Inconclusive, Outcome, Solution
+from sccl.core.stop import StopReason
 from sccl.errors import InputError, TooLargeError
 from sccl.synth.common import registry
 
@@ -64,13 +65,15 @@ def test_interrupted_search_returns_and_reports_the_best(monkeypatch: pytest.Mon
     def cut_off(*arguments: object) -> Outcome:
         found = plan(*arguments)  # type: ignore[arg-type]
         assert isinstance(found, Solution)
-        return Inconclusive("interrupted", found)
+        return Inconclusive(StopReason.parse("interrupted"), found)
 
     monkeypatch.setattr(registry, "plan", cut_off)
     found = sccl.tacos("allgather", "ring:4", size=1024)
     assert (found.ended, found.violations()) == ("interrupted", [])
     assert repr(found).endswith("; interrupted)")
-    monkeypatch.setattr(registry, "plan", lambda *_: Inconclusive("timeout after 1 s"))
+    monkeypatch.setattr(
+        registry, "plan", lambda *_: Inconclusive(StopReason.parse("timeout after 1 s"))
+    )
     with pytest.raises(TooLargeError, match="timeout after 1 s, and no schedule by then"):
         sccl.tacos("allgather", "ring:4", size=1024)
 

@@ -24,7 +24,7 @@ from sccl.core.files.algorithms import algorithm_to_wire
 from sccl.core.files.json_text import to_text
 from sccl.core.topology import Topology
 from sccl.judge import violations
-from sccl.prove.bounds import completion_time_bound
+from sccl.prove.bounds.time_cuts import completion_time_bound
 from sccl.synth import baselines
 from sccl.synth.common import registry
 from sccl.topo import resolve_topology

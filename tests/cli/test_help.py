@@ -78,7 +78,7 @@ def test_listing_verbs_loads_none_of_them() -> None:
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
-    loaded = [f"sccl.cli{name}" for name in ("", ".streams", ".verbs", ".main")]
+    loaded = [f"sccl.cli{name}" for name in ("", ".signals", ".verbs", ".main")]
     assert done.stderr.strip() == str(loaded)
 
 
@@ -95,6 +95,33 @@ def test_no_verb_loads_a_solver_before_it_works() -> None:
     loaded = {name.split(".")[0] for name in done.stdout.split() if "." in name}
     heavy = {"altair", "flint", "igraph", "jinja2", "numpy", "ortools", "pandas", "pysat", "z3"}
     assert not heavy & loaded  # lazily loaded modules have no submodules yet
+
+
+PROFILED = """
+import sys, threading
+files = set()
+def profile(frame, event, _):
+    code = frame.f_code
+    if event == "call" and code.co_name != "<module>" and "/sccl/" in code.co_filename:
+        files.add(code.co_filename)
+threading.setprofile(profile)
+sys.setprofile(profile)
+from sccl.cli.main import app
+app("pareto --collective allgather --topo dgx1 --no-store".split(), standalone_mode=False)
+sys.setprofile(None)
+modules = [name for name in sys.modules if name.partition(".")[0] == "sccl"]
+print(len(modules), len(files), file=sys.stderr)
+"""
+"""Counts the modules of sccl that the demo loads, and the files whose functions or classes run."""
+
+
+def test_demo_loads_few_modules_and_runs_few_files() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PROFILED], capture_output=True, text=True, check=True
+    )
+    modules, files = map(int, done.stderr.splitlines()[-1].split())
+    assert modules <= 105
+    assert files <= 80
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sccl.collectives import named_spec
 from sccl.core.files.topologies import load_topology
-from sccl.prove.bounds import lower_bounds
+from sccl.prove.bounds.lower_bounds import lower_bounds
 from sccl.tasks.design import bandwidth_lower_bound, search_designs
 from sccl.topo import resolve_topology
 from sccl.topo.designs import NetworkSize, basic_designs, composite_designs, moore_steps

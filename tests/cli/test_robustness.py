@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sccl.core.candidate import SweepRange
+from sccl.core.instance import SweepRange
 from sccl.solvers.effort import Effort
 from sccl.synth.common.settings import Settings
 from sccl.tasks.pareto import find_frontier

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sccl.cli import complete
+from sccl.cli import options
 from sccl.core.files.sketches import load_sketch
 from tests.kit.commands import sccl
 
@@ -217,7 +217,7 @@ def test_sketch_and_machine_arguments_are_distinguished(
 
 def test_files_are_offered(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(file.parent)
-    assert [name for name, _ in complete.complete_file("on")] == ["one.json"]
+    assert [name for name, _ in options.complete_file("on")] == ["one.json"]
 
 
 def test_schedule_and_a_sketch_need_a_file_each(tmp_path: Path) -> None:

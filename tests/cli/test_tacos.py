@@ -14,6 +14,7 @@ import pytest
 from sccl.compiled import compiling
 from sccl.core.files.disk import is_packed
 from sccl.core.outcome import Inconclusive, Outcome, Solution
+from sccl.core.stop import StopReason
 from sccl.errors import ParameterError
 from sccl.synth.common import registry
 from sccl.synth.tacos import matching_problem
@@ -134,13 +135,13 @@ def test_interrupted_run_keeps_its_results(
     def cut_off(*arguments: object) -> Outcome:
         found = plan(*arguments)  # type: ignore[arg-type]
         assert isinstance(found, Solution)
-        return Inconclusive(reason, found)
+        return Inconclusive(StopReason.parse(reason), found)
 
     monkeypatch.setattr(registry, "plan", cut_off)
     code, out, _ = sccl(*ASKED, "-o", tmp_path / "s.json")
     assert (code, f"{reason}: this is the best by then" in out) == (exit_code, True)
     assert sccl("check", tmp_path / "s.json")[0] == 0
-    monkeypatch.setattr(registry, "plan", lambda *_: Inconclusive(reason))
+    monkeypatch.setattr(registry, "plan", lambda *_: Inconclusive(StopReason.parse(reason)))
     code, out, err = sccl(*ASKED, "-o", tmp_path / "none.json")
     assert (code, out, (tmp_path / "none.json").exists()) == (3, "", False)
     assert f"unknown: {reason}, and no schedule by then" in err

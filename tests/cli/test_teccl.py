@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from sccl.core.outcome import Inconclusive, Outcome, Solution
+from sccl.core.stop import StopReason
 from sccl.synth.common import registry
 from sccl.tasks.planned import no_result_reason
 from tests.kit.commands import sccl
@@ -140,7 +141,11 @@ def test_interrupted_run_keeps_its_results(
     def cut_off(*arguments: object) -> Outcome:
         found = plan(*arguments)  # type: ignore[arg-type]
         assert isinstance(found, Solution)
-        return Inconclusive(reason, found) if arguments[0] is registry.load("teccl") else found
+        return (
+            Inconclusive(StopReason.parse(reason), found)
+            if arguments[0] is registry.load("teccl")
+            else found
+        )
 
     monkeypatch.setattr("sccl.tasks.teccl.registry.plan", cut_off)
     code, out, _ = sccl(*ASKED, "-o", tmp_path / "s.json")
@@ -158,7 +163,7 @@ def test_interrupted_run_keeps_its_results(
     ],
 )
 def test_message_names_the_exhausted_budget(ended: str, says: str) -> None:
-    assert no_result_reason(ended).endswith(says)
+    assert no_result_reason(StopReason.parse(ended)).endswith(says)
 
 
 def test_effort_that_is_spent_is_what_to_give_more_of() -> None:

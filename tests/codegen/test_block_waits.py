@@ -12,11 +12,10 @@ from sccl.codegen.passes import compile_program
 from sccl.collectives import named_spec
 from sccl.core.algorithm import Algorithm
 from sccl.core.answer import Sat
-from sccl.synth.common.reduction import solve_question
 from sccl.synth.syncoll import solve
 from sccl.topo import resolve_topology
 from sccl.topo.symmetry.expansion import expand_algorithm
-from sccl.transform import build_question
+from sccl.transform import build_question, solve_question
 from tests.kit.easy_algorithms import frontier
 from tests.kit.hard_algorithms import MATRIX, Hard, load
 

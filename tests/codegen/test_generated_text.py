@@ -24,9 +24,9 @@ from sccl.codegen.switch_points import longest_block
 from sccl.codegen.targets import rendering
 from sccl.codegen.targets.codegen_options import CodegenOptions
 from sccl.core.algorithm import Algorithm
-from sccl.core.bus_ids import ASCENDING, BusIds
 from sccl.core.files.algorithms import algorithm_to_wire
 from sccl.core.files.json_text import to_text
+from sccl.core.topology import ASCENDING, BusIds
 from sccl.errors import FormatError, InputError, ParameterError, UnknownNameError
 from sccl.runtime import (
     ContenderTiming,

@@ -42,11 +42,10 @@ from sccl.collectives import collective_names, named_spec
 from sccl.core.algorithm import Algorithm, make_send
 from sccl.core.answer import Sat
 from sccl.errors import JudgeError
-from sccl.synth.common.reduction import solve_question
 from sccl.synth.syncoll import solve
 from sccl.topo import resolve_topology
 from sccl.topo.symmetry.expansion import expand_algorithm
-from sccl.transform import build_question
+from sccl.transform import build_question, solve_question
 from tests.kit.easy_algorithms import frontier
 from tests.kit.hard_algorithms import EIGHT, FOUR, MATRIX, Hard, load, rows
 from tests.kit.nightly import times

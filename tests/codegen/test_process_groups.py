@@ -9,7 +9,7 @@ import pytest
 from sccl.codegen.project_writer import generate, write_project
 from sccl.collectives import resolve_collective
 from sccl.core.algorithm import Algorithm
-from sccl.core.candidate import SweepRange
+from sccl.core.instance import SweepRange
 from sccl.solvers.effort import Effort
 from sccl.synth.common.settings import Settings
 from sccl.tasks.pareto import find_frontier

@@ -15,10 +15,9 @@ from sccl.codegen.ir import Landing, Program
 from sccl.codegen.passes import compile_program
 from sccl.codegen.protocol import PROTOCOL, Mode, Protocol, SendStage, Stage, find_neighbors
 from sccl.core.answer import Sat
-from sccl.synth.common.reduction import solve_question
 from sccl.synth.syncoll import solve
 from sccl.topo.symmetry.expansion import expand_algorithm
-from sccl.transform import build_question
+from sccl.transform import build_question, solve_question
 from tests.kit.easy_algorithms import frontier
 from tests.kit.hard_algorithms import Hard, load
 from tests.kit.nightly import times

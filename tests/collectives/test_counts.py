@@ -20,7 +20,8 @@ from sccl.core.outcome import Solution
 from sccl.core.schedule import Schedule
 from sccl.errors import CollectiveError, InputError, TooLargeError
 from sccl.judge import violations
-from sccl.prove.bounds import completion_time_bound, lower_bounds
+from sccl.prove.bounds.lower_bounds import lower_bounds
+from sccl.prove.bounds.time_cuts import completion_time_bound
 from sccl.sim import replay
 from sccl.solvers.effort import Effort
 from sccl.synth.common import registry

@@ -16,10 +16,10 @@ from sccl.core.collective import ALL, Collective
 from sccl.core.ids import ChunkId, Rank, Step
 from sccl.errors import JudgeError
 from sccl.judge import require_valid, violations
-from sccl.synth.common.reduction import solve_question
 from sccl.synth.syncoll import solve
 from sccl.topo import resolve_topology
 from sccl.topo.symmetry.expansion import expand_algorithm
+from sccl.transform import solve_question
 from tests.kit.nightly import times
 from tests.kit.solver_cases import Case
 

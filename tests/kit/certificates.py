@@ -10,11 +10,11 @@ import pytest
 
 from sccl.collectives import named_spec
 from sccl.core.algorithm import Algorithm, make_send
-from sccl.core.candidate import SweepRange
 from sccl.core.files.algorithms import load_algorithm
 from sccl.core.frontier import Frontier
+from sccl.core.instance import SweepRange
 from sccl.core.symmetric import AnyAlgorithm
-from sccl.synth.packing.by_steps.packing_limits import PackingLimits
+from sccl.synth.packing.by_steps.limits_by_steps import PackingLimits
 from sccl.synth.syncoll import certify, solve
 from sccl.synth.syncoll.sweep import sweep
 from sccl.topo import resolve_topology

@@ -27,7 +27,7 @@ from sccl.core.outcome import Inconclusive, Solution
 from sccl.core.schedule import Schedule
 from sccl.errors import ContradictionError, InputError, JudgeError
 from sccl.judge import violations
-from sccl.prove.bounds import completion_time_bound
+from sccl.prove.bounds.time_cuts import completion_time_bound
 from sccl.prove.check.ingress_relay_check import ingress_relay_bound
 from sccl.prove.check.time_bounds import (
     LinearTimeBound,

@@ -7,16 +7,15 @@ from functools import lru_cache, partial
 from sccl.collectives import collective_names, custom_spec, named_spec
 from sccl.core.algorithm import Algorithm
 from sccl.core.answer import Sat
-from sccl.core.candidate import SweepRange
 from sccl.core.files.shapes import CustomCollectiveWire
-from sccl.prove.bounds import lower_bounds
-from sccl.synth.common.reduction import solve_question
-from sccl.synth.packing.by_steps.packing_limits import PackingLimits
+from sccl.core.instance import SweepRange
+from sccl.prove.bounds.lower_bounds import lower_bounds
+from sccl.synth.packing.by_steps.limits_by_steps import PackingLimits
 from sccl.synth.syncoll import solve as syncoll_solve
 from sccl.synth.syncoll.sweep import sweep
 from sccl.topo import resolve_topology
 from sccl.topo.symmetry.expansion import expand_algorithm
-from sccl.transform import build_question
+from sccl.transform import build_question, solve_question
 from tests.kit import once
 from tests.kit.hard_algorithms import EIGHT, FOUR, load_all
 

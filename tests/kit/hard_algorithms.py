@@ -23,14 +23,13 @@ from sccl.core.files.json_text import to_text
 from sccl.core.instance import Instance
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.judge import violations
-from sccl.synth.common.reduction import solve_question
 from sccl.synth.packing.by_steps.allreduce_trees import tree_frontier
 from sccl.synth.syncoll import solve as syncoll_solve
 from sccl.synth.syncoll import symmetric_search
 from sccl.topo import resolve_topology
 from sccl.topo.symmetry.expansion import expand_algorithm
 from sccl.topo.symmetry.group_choice import candidate_groups
-from sccl.transform import build_question, compose
+from sccl.transform import build_question, compose, solve_question
 from tests.kit.paths import GOLDEN
 
 MACHINES = GOLDEN / "machines"

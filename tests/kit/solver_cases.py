@@ -11,12 +11,11 @@ import msgspec
 
 from sccl.collectives import resolve_collective
 from sccl.core.answer import Answer, Sat, Unknown, Unsat, verdict
-from sccl.core.files.answers import answer_to_wire
+from sccl.core.files.algorithms import answer_to_wire
 from sccl.judge import violations
-from sccl.synth.common.reduction import solve_question
 from sccl.synth.syncoll import solve
 from sccl.topo import resolve_topology
-from sccl.transform import Question, build_question
+from sccl.transform import Question, build_question, solve_question
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from sccl.judge import violations
 from sccl.solvers.effort import Effort
 from sccl.synth.common import registry
 from sccl.synth.common.contract import Feature, Options, Request, Synthesizer
-from sccl.synth.packing.by_steps.packing_limits import PackingLimits
+from sccl.synth.packing.by_steps.limits_by_steps import PackingLimits
 from sccl.topo import resolve_topology
 from tests.kit.paths import ROOT
 from tests.kit.processes import PATIENCE_S

@@ -15,7 +15,8 @@ from sccl.core.bound import Cut
 from sccl.core.collective import Collective
 from sccl.core.topology import Link, Topology
 from sccl.errors import UnreachableError
-from sccl.prove.bounds import BandwidthProof, bandwidth_bound, check_proof, lower_bounds
+from sccl.prove.bounds.bandwidth_proof import BandwidthProof, check_proof
+from sccl.prove.bounds.lower_bounds import bandwidth_bound, lower_bounds
 from sccl.topo import resolve_topology
 from tests.kit.nightly import times
 from tests.kit.strategies import topologies

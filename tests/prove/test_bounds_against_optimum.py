@@ -18,7 +18,7 @@ from sccl.core.outcome import Solution
 from sccl.core.schedule import build_schedule
 from sccl.core.topology import Budget, Link, Switch, Topology
 from sccl.judge import violations
-from sccl.prove.bounds import completion_time_bound
+from sccl.prove.bounds.time_cuts import completion_time_bound
 from sccl.prove.check.certificate import check_folder
 from sccl.prove.check.time_bounds import group_time_bound
 from sccl.solvers.effort import Effort

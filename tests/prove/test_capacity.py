@@ -15,7 +15,7 @@ from sccl.collectives import named_spec
 from sccl.core.capacity import LinkWindow, capacity_changes, completion_time
 from sccl.core.clock import AlphaModel
 from sccl.core.topology import Budget, Link, Switch, Topology
-from sccl.prove.bounds import completion_time_bound
+from sccl.prove.bounds.time_cuts import completion_time_bound
 from sccl.prove.check.time_bounds import is_valid_for_both_alphas
 from tests.kit.commands import sccl
 

@@ -9,9 +9,10 @@ from hypothesis import given, settings
 
 from sccl.collectives import named_spec
 from sccl.core.topology import Topology, distances
-from sccl.prove.bounds import check_proof, lower_bounds
 from sccl.prove.bounds import flow_orbits as by_orbits
+from sccl.prove.bounds.bandwidth_proof import check_proof
 from sccl.prove.bounds.flow_lp import flow_proof
+from sccl.prove.bounds.lower_bounds import lower_bounds
 from sccl.topo import resolve_topology
 from tests.kit.nightly import times
 from tests.kit.strategies import topologies

@@ -14,11 +14,11 @@ from typer.testing import CliRunner
 from benchmarks import certificates
 from sccl.cli.main import app
 from sccl.collectives import named_spec
-from sccl.core.candidate import SweepRange
 from sccl.core.files.claims import CLAIMS
+from sccl.core.instance import SweepRange
 from sccl.errors import InputError, ParameterError
 from sccl.prove.check.certificate import check_folder
-from sccl.synth.packing.by_steps.packing_limits import PackingLimits
+from sccl.synth.packing.by_steps.limits_by_steps import PackingLimits
 from sccl.synth.syncoll import solve
 from sccl.synth.syncoll.certify import write_certificate
 from sccl.synth.syncoll.sweep import sweep

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 
 from sccl.collectives import named_spec
 from sccl.core.topology import Link, Topology, distances
-from sccl.prove.bounds import bandwidth_bound
-from sccl.prove.bounds.bandwidth_proof import check_proof
-from sccl.prove.bounds.basic_proofs import simple_proofs
+from sccl.prove.bounds.bandwidth_proof import check_proof, simple_proofs
 from sccl.prove.bounds.cut_lp import cut_proof
+from sccl.prove.bounds.lower_bounds import bandwidth_bound
 from sccl.prove.bounds.sink_cuts import fullest_cut
 from sccl.topo import resolve_topology
 from tests.kit.nightly import times

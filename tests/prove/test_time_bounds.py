@@ -23,7 +23,7 @@ from sccl.core.files.shapes import CustomCollectiveWire
 from sccl.core.ids import Edge
 from sccl.core.schedule import Schedule
 from sccl.errors import InputError
-from sccl.prove.bounds import completion_time_bound
+from sccl.prove.bounds.time_cuts import completion_time_bound
 from sccl.prove.check.case import read_case
 from sccl.prove.check.certificate import check_case, check_folder
 from sccl.prove.check.slot_trees import served_cost

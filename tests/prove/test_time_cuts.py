@@ -15,7 +15,7 @@ from sccl.core.schedule import Schedule
 from sccl.core.topology import Budget, Link, Switch, Topology
 from sccl.errors import InputError, TooLargeError, UnreachableError
 from sccl.judge import violations
-from sccl.prove.bounds import completion_time_bound
+from sccl.prove.bounds.time_cuts import completion_time_bound
 from sccl.prove.check.time_bounds import group_time_bound
 from sccl.synth import baselines
 from sccl.synth.common import registry

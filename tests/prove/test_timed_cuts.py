@@ -17,9 +17,9 @@ from sccl.core.collective import Collective
 from sccl.core.files.claims import CLAIMS
 from sccl.core.step_limit import StepLimit
 from sccl.core.topology import Budget, Topology
-from sccl.prove.bounds import farthest_pair, lower_bounds, timed_flow, timed_program
-from sccl.prove.bounds.timed_cuts import allreduce_bound, timed_bound
-from sccl.prove.bounds.timed_program import TimedRelaxation
+from sccl.prove.bounds import timed_cuts, timed_flow
+from sccl.prove.bounds.lower_bounds import farthest_pair, lower_bounds
+from sccl.prove.bounds.timed_cuts import TimedRelaxation, allreduce_bound, timed_bound
 from sccl.prove.check.certificate import check_folder
 from sccl.prove.check.timed_cut_bounds import timed_cut_bound
 from sccl.synth.common.claims import limit_claims, write_claims
@@ -241,7 +241,7 @@ def test_images_of_links_and_cuts_lose_nothing(
         return relaxation.bound.value
 
     by_images = found(5.0)
-    monkeypatch.setattr(timed_program, "_MAX_GROUP_FACTOR", 0)
+    monkeypatch.setattr(timed_cuts, "_MAX_GROUP_FACTOR", 0)
     assert found(6.0) == by_images
 
 

@@ -16,13 +16,12 @@ from hypothesis import strategies as st
 
 from sccl.collectives import named_spec
 from sccl.core.answer import Sat
-from sccl.core.candidate import SweepRange
 from sccl.core.ids import Rank, Step
-from sccl.core.instance import Instance
+from sccl.core.instance import Instance, SweepRange
 from sccl.core.symmetric import SymmetricAlgorithm
 from sccl.core.topology import Budget, Topology
 from sccl.judge import steps
-from sccl.prove.bounds import lower_bounds
+from sccl.prove.bounds.lower_bounds import lower_bounds
 from sccl.prove.check.certificate import check_folder
 from sccl.prove.check.constraint_prices import price_bound
 from sccl.prove.check.step_counts import farthest_chunk

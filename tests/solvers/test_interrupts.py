@@ -10,7 +10,7 @@ import threading
 
 import pytest
 
-from sccl.solvers.interrupt import run_interruptible
+from sccl.solvers.effort import run_interruptible
 from tests.kit.paths import ROOT
 from tests.kit.processes import PATIENCE_S
 

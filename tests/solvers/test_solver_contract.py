@@ -44,7 +44,7 @@ def test_time_that_has_run_out(monkeypatch: pytest.MonkeyPatch) -> None:
     assert spending.deadline_passed()
     assert spending.remaining() is None
     assert not spending.is_exhausted()
-    assert spending.effort.timeout_reason == "timeout after 60 s"
+    assert str(spending.effort.timeout_reason) == "timeout after 60 s"
 
 
 # --- CP-SAT --------------------------------------------------------------------------------------

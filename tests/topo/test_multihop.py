@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from sccl.collectives import named_spec
 from sccl.core.topology import UNREACHED, Budget, Link, Topology, distances
 from sccl.errors import InputError
-from sccl.prove.bounds import lower_bounds
+from sccl.prove.bounds.lower_bounds import lower_bounds
 from sccl.synth.packing.by_steps.limits_by_steps import step_limit
 from sccl.topo import resolve_topology
 from sccl.topo.degrade import remove_parts

@@ -12,11 +12,10 @@ from sccl.core.answer import Sat
 from sccl.core.topology import Link, Topology
 from sccl.errors import CollectiveError, JudgeError, NotInvertibleError, ParameterError
 from sccl.judge import violations
-from sccl.synth.common.reduction import solve_question
 from sccl.synth.syncoll import solve
 from sccl.topo import resolve_topology
 from sccl.topo.symmetry.expansion import expand_algorithm
-from sccl.transform import build_question, compose, invert, prune
+from sccl.transform import build_question, compose, invert, prune, solve_question
 from tests.kit.solver_cases import Case
 
 

@@ -12,6 +12,9 @@ from sccl.core.files.shapes import CollectiveWire, TopologyWire
 CLAIMS = "claims.json"
 """The file of a certificate's folder that lists its claims."""
 
+UNSAT_SOLVERS = ("cadical", "cpsat", "z3")
+"""The solvers whose agreement a claim of no algorithm may name."""
+
 ClaimFraction = Annotated[str, Meta(pattern=r"^[0-9]{1,4000}(/[1-9][0-9]{0,3999})?$")]
 FileName = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9.-]{0,200}$")]
 _Count = Annotated[int, Meta(ge=1, le=2**22)]
@@ -58,7 +61,7 @@ class LimitClaimWire(
     cuts: tuple[tuple[tuple[_Label, ...], ClaimFraction], ...] = ()
 
 
-class EveryWire(
+class AllreduceBoundWire(
     _Wire, frozen=True, kw_only=True, tag="every", tag_field="claim", omit_defaults=True
 ):
     """A lower bound on R/C for every allreduce, in up to a number of steps (null: in any).
@@ -237,7 +240,7 @@ StepClaim = (
     StepsWire
     | BandwidthWire
     | LimitClaimWire
-    | EveryWire
+    | AllreduceBoundWire
     | AlgorithmClaimWire
     | UnsatWire
     | ParetoWire

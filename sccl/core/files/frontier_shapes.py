@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from sccl.core.files.bounds import BoundsWire, LimitWire
-from sccl.core.files.fields import Count, FileText, FractionText, Part, Seconds
+from sccl.core.files.shapes import Count, FileText, FractionText, Part, Seconds
 
 Optimal = Annotated[
     tuple[str, ...],

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, replace
+from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import msgspec
 from msgspec import UNSET
 
 from sccl.core.answer import Origin
-from sccl.core.candidate import SweepRange
+from sccl.core.bound import AlgorithmBounds
 from sccl.core.cost import Costs
 from sccl.core.files.bounds import (
     bounds_from_wire,
@@ -22,30 +24,47 @@ from sccl.core.files.bounds import (
     limits_from_wire,
     limits_to_wire,
 )
-from sccl.core.files.fields import cost_from_text, seconds_from_wire, seconds_to_wire
-from sccl.core.files.frontier_points import (
-    candidate_from_wire,
-    open_to_wire,
-    origin_from_text,
-    point_from_wire,
-    point_to_wire,
-    refuted_to_wire,
-)
 from sccl.core.files.frontier_shapes import (
+    CandidateWire,
     ClassWire,
     FrontierWire,
+    PointWire,
     QuestionFrontierWire,
     UnsweptWire,
 )
-from sccl.core.files.legacy_frontiers import fill_missing_fields, legacy_class_frontier
+from sccl.core.files.shapes import check_steps, cost_from_text, seconds_from_wire, seconds_to_wire
 from sccl.core.frontier import (
     ClassFrontier,
     Frontier,
     OpenCandidate,
+    Point,
     RefutedCandidate,
     SkippedClass,
 )
+from sccl.core.instance import Candidate, SweepRange
+from sccl.core.stop import StopReason
 from sccl.errors import FormatError, ParameterError
+
+_EMPTY_CERTIFICATE = {
+    "problem": "",
+    "kind": "",
+    "steps": {"problem": "", "chunk": 0, "from": (), "to": 0, "distance": 0},
+}
+_FRONTIER_DEFAULTS = {
+    "root": None,
+    "alpha_us": 0.0,
+    "gb_per_s": 0.0,
+    "complete": False,
+    "stopped": "",
+}
+_POINT_DEFAULTS = {
+    "chunks": None,
+    "rounds": None,
+    "bandwidth_cost": None,
+    "optimal": (),
+    "file": None,
+}
+
 
 # --- writing -------------------------------------------------------------------------------------
 
@@ -73,7 +92,7 @@ def _frontier_to_wire(frontier: Frontier) -> FrontierWire:
         bounds=bounds_to_wire(f.bounds),
         complete=f.is_complete,
         every_k=UNSET if of_limits and not f.is_multiclass else f.covers_all_k,
-        stopped=f.stop_reason,
+        stopped=str(f.stop_reason),
         seconds=seconds_to_wire(f.seconds),
         points=tuple(
             point_to_wire(p, of_limits=of_limits, among=name, above=f.gap_to_any_class(p))
@@ -103,7 +122,7 @@ def _candidates_to_wire(frontier: Frontier) -> dict[str, Any]:
 
 
 def _unswept_to_wire(frontier: Frontier) -> tuple[UnsweptWire, ...]:
-    return tuple(UnsweptWire(name=entry.name, why=entry.reason) for entry in frontier.skipped)
+    return tuple(UnsweptWire(name=entry.name, why=str(entry.reason)) for entry in frontier.skipped)
 
 
 def _class_to_wire(part: ClassFrontier, frontier: Frontier) -> ClassWire:
@@ -211,7 +230,7 @@ def _frontier_from_wire(wire: QuestionFrontierWire, classes: tuple[ClassFrontier
         open=tuple(
             OpenCandidate(
                 candidate_from_wire(c),
-                c.reason or "",
+                StopReason.parse(c.reason or ""),
                 origin_from_text(c.origin) if c.origin else None,
             )
             for c in wire.open or ()
@@ -226,9 +245,11 @@ def _frontier_from_wire(wire: QuestionFrontierWire, classes: tuple[ClassFrontier
             )
             for c in wire.unsat or ()
         ),
-        skipped=tuple(SkippedClass(entry.name, entry.why) for entry in wire.unswept or ()),
+        skipped=tuple(
+            SkippedClass(entry.name, StopReason.parse(entry.why)) for entry in wire.unswept or ()
+        ),
         any_class_limits=limits_from_wire(wire.every or ()),
-        stop_reason=wire.stopped,
+        stop_reason=StopReason.parse(wire.stopped),
         seconds=seconds_from_wire(wire.seconds),
     )
 
@@ -239,3 +260,176 @@ def _covered_from_wire(wire: QuestionFrontierWire) -> SweepRange | None:
         return None
     k = None if wire.k is UNSET else wire.k
     return SweepRange(k, wire.max_steps or None, wire.max_chunks or None)
+
+
+# --- points and candidates -----------------------------------------------------------------------
+
+
+def point_to_wire(
+    point: Point, *, of_limits: bool, among: str = "", above: Fraction | None = None
+) -> PointWire:
+    """Return the shape of a point.
+
+    Args:
+        of_limits: whether it belongs to a limit frontier, whose points are for every k.
+        among: its class, if there are several.
+        above: its relative gap to a lower bound for all classes. None: unknown.
+    """
+    written = point.chunks is not None and point.rounds is not None
+    return PointWire(
+        among=among or UNSET,
+        above_every=UNSET if above is None else str(above),
+        steps=point.steps,
+        chunks=point.chunks,
+        rounds=point.rounds,
+        bandwidth_cost=str(point.candidate.cost) if written else None,
+        proved=point.is_proved,
+        every_k=UNSET if of_limits else point.is_proved and point.within is None,
+        optimal=point.optimal,
+        rounds_per_step=UNSET if of_limits else point.rounds_per_step,
+        limit=str(point.cost) if of_limits else UNSET,
+        attained=point.is_attained if of_limits else UNSET,
+        seconds=seconds_to_wire(point.seconds),
+        from_store=UNSET if of_limits or point.seconds is None else point.from_store,
+        rests_on=tuple(origin.value for origin in point.proof_origins) or UNSET,
+        found_by=point.found_by or UNSET,
+        file=str(point.file) if point.file else None,
+    )
+
+
+def point_from_wire(
+    wire: PointWire, covered: SweepRange | None, default: SweepRange | None
+) -> Point:
+    """Return a point.
+
+    Args:
+        covered: the range of its proof if it is not for every k.
+        default: the range of its proof if the file states none.
+
+    Raises:
+        ParameterError: a number is out of range.
+    """
+    cost = wire.limit or wire.bandwidth_cost
+    within = default if wire.every_k is UNSET else None if wire.every_k else covered
+    return Point(
+        steps=check_steps(wire.steps),
+        cost=cost_from_text(cost or ""),
+        chunks=wire.chunks,
+        rounds=wire.rounds,
+        optimal=wire.optimal,
+        is_proved=wire.proved,
+        within=None if wire.limit else within,
+        is_attained=wire.attained is not False,
+        file=Path(wire.file) if wire.file else None,
+        rounds_per_step=wire.rounds_per_step or (),
+        seconds=seconds_from_wire(wire.seconds),
+        from_store=wire.from_store is True,
+        proof_origins=tuple(map(origin_from_text, wire.rests_on or ())),
+        found_by=wire.found_by or "",
+    )
+
+
+def open_to_wire(row: OpenCandidate) -> CandidateWire:
+    """Return the shape of a candidate that is open."""
+    c = row.candidate
+    return CandidateWire(
+        chunks=c.chunks,
+        steps=c.steps,
+        rounds=c.rounds,
+        bandwidth_cost=str(c.cost),
+        reason=str(row.reason),
+        origin=UNSET if row.origin is None else row.origin.value,
+    )
+
+
+def refuted_to_wire(row: RefutedCandidate) -> CandidateWire:
+    """Return the shape of a candidate that is refuted."""
+    c = row.candidate
+    return CandidateWire(
+        chunks=c.chunks,
+        steps=c.steps,
+        rounds=c.rounds,
+        bandwidth_cost=str(c.cost),
+        evidence=row.evidence,
+        seconds=seconds_to_wire(row.seconds),
+        origin=UNSET if row.origin is Origin.THIS_PROCESS else row.origin.value,
+        refuted_by=row.refuted_by or UNSET,
+    )
+
+
+def origin_from_text(text: str) -> Origin:
+    """Return the origin of a refutation.
+
+    Raises:
+        ParameterError: there is no such origin.
+    """
+    try:
+        return Origin(text)
+    except ValueError as error:
+        raise ParameterError(
+            f"the origin of a refutation is {text!r}, expected one of {', '.join(Origin)}"
+        ) from error
+
+
+def candidate_from_wire(wire: CandidateWire) -> Candidate:
+    """Return the candidate of a row, open or refuted.
+
+    Raises:
+        ParameterError: a number is out of range.
+    """
+    return Candidate(
+        cost_from_text(wire.bandwidth_cost), wire.chunks, check_steps(wire.steps), wire.rounds
+    )
+
+
+# --- files of earlier versions -------------------------------------------------------------------
+
+
+def fill_missing_fields(plain: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a frontier with the fields that earlier versions did not write."""
+    bounds = plain.get("bounds")
+    if not isinstance(bounds, dict):
+        return plain
+    bounds = {"scope": "", "certificate": _EMPTY_CERTIFICATE} | bounds
+    classes = [{"complete": False} | row | _filled_lists(row) for row in _rows(plain, "classes")]
+    return (
+        _FRONTIER_DEFAULTS
+        | {"scope": bounds["scope"], "limits": ()}
+        | {name: value for name, value in plain.items() if (name, value) != ("k", None)}
+        | {"bounds": bounds}
+        | ({"classes": classes} if classes else {})
+        | _filled_lists(plain)
+    )
+
+
+def _filled_lists(plain: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the points and limits of a class, completed."""
+    lists = {
+        "points": [_POINT_DEFAULTS | point for point in _rows(plain, "points")],
+        "limits": [{"upper": limit.get("lower")} | limit for limit in _rows(plain, "limits")],
+    }
+    return {name: rows for name, rows in lists.items() if rows}
+
+
+def _rows(plain: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+    """Return the rows of a list. None where there is something else, which is complained of."""
+    rows = plain.get(name)
+    is_valid = isinstance(rows, list | tuple) and all(isinstance(row, dict) for row in rows)
+    return list(rows) if is_valid and rows is not None else []
+
+
+def legacy_class_frontier(part: ClassFrontier, frontier: Frontier) -> Frontier:
+    """Return another class of an older file as a separate frontier, without bounds.
+
+    If it runs the algorithms of another collective, nothing is beyond that one's bounds.
+
+    Args:
+        part: the class as it was read.
+        frontier: the main frontier of the file.
+    """
+    first = part.points[0] if part.points else None
+    meets_latency = first is not None and "latency" in first.optimal
+    bounds = AlgorithmBounds(1, Fraction(0)) if part.collective else None
+    collective = part.collective or frontier.collective
+    part = replace(part, collective="", steps=first.steps if first and meets_latency else None)
+    return Frontier(frontier.topology, collective, frontier.root, frontier.costs, bounds, (part,))

@@ -23,8 +23,7 @@ from sccl.prove.bounds.bandwidth_proof import BandwidthProof, nonzero_prices
 from sccl.solvers import lp
 from sccl.topo.symmetry.automorphisms import automorphisms
 from sccl.topo.symmetry.group_choice import MAX_BLISS_LINKS
-from sccl.topo.symmetry.orbits import Orbits, rank_orbits
-from sccl.topo.symmetry.permutations import Permutation
+from sccl.topo.symmetry.permutations import Orbits, Permutation, rank_orbits
 
 _MAX_PATH_WORK = (
     50_000  # orbits of ranks times ranks, of one look at all paths: mesh:16x16 has 9,216

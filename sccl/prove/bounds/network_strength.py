@@ -29,7 +29,7 @@ import numpy as np
 
 from sccl.core.collective import Collective
 from sccl.core.topology import Topology
-from sccl.solvers.max_flow import FlowNetwork
+from sccl.solvers.network_flow import FlowNetwork
 
 Partition = tuple[frozenset[int], ...]
 

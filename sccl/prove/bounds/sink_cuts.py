@@ -18,13 +18,13 @@ from fractions import Fraction
 
 import numpy as np
 
+from sccl.core.arrays import IntArray
 from sccl.core.collective import Collective
 from sccl.core.topology import Topology
-from sccl.prove.bounds.bandwidth_proof import BandwidthProof
-from sccl.prove.bounds.basic_proofs import price_cut
-from sccl.solvers.network_flow import MaxFlowSolver
+from sccl.prove.bounds.bandwidth_proof import BandwidthProof, price_cut
+from sccl.solvers.network_flow import FlowNetwork
 from sccl.topo.symmetry.group_choice import orbit_symmetries
-from sccl.topo.symmetry.orbits import rank_orbits
+from sccl.topo.symmetry.permutations import rank_orbits
 
 _MAX_WORK = 20_000_000  # sinks times links: beyond, flows take longer than half a minute
 
@@ -60,25 +60,25 @@ def fullest_cut(
     ranks = topology.ranks
     links = np.array([k.edge for k in topology.links], np.int64)
     lanes = np.array([k.lanes for k in topology.links], np.int64)
-    feeds = np.stack([np.full(ranks, ranks), np.arange(ranks)], axis=1)
-    flows = MaxFlowSolver(np.concatenate([links, feeds]))
+    tails = np.concatenate([links[:, 0], np.full(ranks, ranks)])
+    flows = FlowNetwork(ranks + 1, tails, np.concatenate([links[:, 1], np.arange(ranks)]))
 
-    def set_to(ratio: Fraction) -> None:
-        """Set the capacities of links for a guess."""
+    def capacities_at(ratio: Fraction) -> IntArray:
+        """Return the capacities for a guess: of links, then of what each rank sends."""
         rank_capacities = np.full(ranks, ratio.denominator, dtype=np.int64)
-        flows.set_capacities(np.concatenate([lanes * ratio.numerator, rank_capacities]))
+        return np.concatenate([lanes * ratio.numerator, rank_capacities])
 
     inside: frozenset[int] = frozenset()
     left = list(sinks)
-    set_to(guess)
+    capacities = capacities_at(guess)
     while left:
-        if flows.max_flow_value(ranks, left[-1]) == ranks * guess.denominator:
+        flow = flows.max_flow(capacities, ranks, left[-1])
+        if flow.value == ranks * guess.denominator:
             left.pop()
             continue
-        before = np.zeros(ranks + 1, dtype=bool)
-        before[flows.min_cut_source_side()] = True
+        before = flow.source_side
         leaving = int(lanes[before[links[:, 0]] & ~before[links[:, 1]]].sum())
         guess = Fraction(int(before[:ranks].sum()), leaving)
         inside = frozenset(np.flatnonzero(~before[:ranks]).tolist())
-        set_to(guess)
+        capacities = capacities_at(guess)
     return guess, inside

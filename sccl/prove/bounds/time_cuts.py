@@ -11,7 +11,7 @@ They hold for any movement of the data, in steps or not, in pieces of any size.
   (:mod:`sccl.prove.bounds.any_class`). If ranks reduce in groups, G counts the groups with their
   ranks.
 - *All links.* The lower bound on R/C also holds for bytes per link and time
-  (:mod:`sccl.prove.bounds.collective_bounds`), and no link is useful in the last alpha.
+  (:mod:`sccl.prove.bounds.lower_bounds`), and no link is useful in the last alpha.
 
 The cuts tried are those that are usually tight: all nodes within a distance from a rank, on either
 side. Each chassis. The components of links with at least some speed. The data of a cut may be
@@ -36,10 +36,10 @@ from sccl.core.topology import Topology
 from sccl.errors import TooLargeError, UnreachableError
 from sccl.prove.bounds.any_class import any_class_bandwidth, exchange_demand
 from sccl.prove.bounds.bandwidth_proof import shortest_paths
-from sccl.prove.bounds.collective_bounds import lower_bounds
+from sccl.prove.bounds.lower_bounds import lower_bounds
 from sccl.prove.bounds.switch_sides import narrowest_sides
 from sccl.topo.symmetry.automorphisms import automorphisms
-from sccl.topo.symmetry.orbits import rank_orbits
+from sccl.topo.symmetry.permutations import rank_orbits
 
 MAX_CENTERS = 32
 """Maximum number of ranks around which cuts are tried. Beyond, one of each orbit is tried."""

@@ -17,13 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sccl.core.arrays import FloatArray, IntArray
-from sccl.core.collective import Collective, RelationKind, root_relation
+from sccl.core.collective import Collective, FlowEnds, RelationKind, root_relation, single_flow_ends
 from sccl.core.topology import UNREACHED, Topology, distances
-from sccl.prove.bounds.single_flow import FlowEnds, single_flow_ends
-from sccl.solvers.max_flow import FlowNetwork
+from sccl.solvers.network_flow import FlowNetwork
 from sccl.topo.symmetry.automorphisms import automorphisms
-from sccl.topo.symmetry.orbits import rank_orbits
-from sccl.topo.symmetry.permutations import Permutation, closure
+from sccl.topo.symmetry.permutations import Permutation, closure, rank_orbits
 
 Labels = tuple[int, ...]
 IntegralFlow = tuple[tuple[int, int, int, int], ...]

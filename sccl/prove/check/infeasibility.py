@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from sccl.core.files.claims import UnsatWire, VectorWire
+from sccl.core.files.claims import UNSAT_SOLVERS, UnsatWire, VectorWire
 from sccl.core.formatting import format_count
 from sccl.core.instance import Instance
 from sccl.prove.check.case import Case, read_regular
@@ -15,9 +15,6 @@ from sccl.prove.check.drat import ProofError, check_refutation, parse_dimacs, pa
 from sccl.prove.check.drat_trim import run_drat_trim
 from sccl.prove.check.timed_trees import Spend
 from sccl.prove.check.work import ClaimState
-
-SOLVERS = ("cadical", "cpsat", "z3")
-"""Whose word counts, where there is no proof."""
 
 
 def check_unsat(case: Case, claim: UnsatWire, spend: Spend) -> tuple[ClaimState, str]:
@@ -68,8 +65,8 @@ def _solver_names(solvers: tuple[str, ...]) -> str:
     Raises:
         ValueError: they are not two different solvers of ours.
     """
-    if any(name not in SOLVERS for name in solvers):
-        raise ValueError(f"a solver is named that is none of {', '.join(SOLVERS)}")
+    if any(name not in UNSAT_SOLVERS for name in solvers):
+        raise ValueError(f"a solver is named that is none of {', '.join(UNSAT_SOLVERS)}")
     if len(set(solvers)) < 2:
         raise ValueError("only one solver is named, expected two different ones")
     names = " and ".join(sorted(set(solvers)))

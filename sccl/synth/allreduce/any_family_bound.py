@@ -20,13 +20,13 @@ from dataclasses import replace
 from fractions import Fraction
 
 from sccl.collectives import Spec, embedded_broadcast
-from sccl.core.bound import Bounds
+from sccl.core.bound import AlgorithmBounds
 from sccl.core.step_limit import LimitProof, StepLimit
 from sccl.core.topology import Topology
-from sccl.prove.bounds import lower_bounds
+from sccl.prove.bounds.lower_bounds import lower_bounds
 from sccl.synth.packing.by_steps.limits_by_steps import step_limit
 from sccl.topo.symmetry.automorphisms import automorphisms
-from sccl.topo.symmetry.orbits import rank_orbits
+from sccl.topo.symmetry.permutations import rank_orbits
 
 _MAX_RANKS, _MAX_SYMMETRIC_RANKS = 11, 16
 """More are not broadcast to by trees, or no more that are all alike: that would take minutes."""
@@ -35,7 +35,7 @@ _BROADCAST_UNITS = 2.0  # of effort, for the limit of a broadcast
 
 
 def any_family_bounds(
-    topology: Topology, spec: Spec, bounds: Bounds, points: Sequence[tuple[int, Fraction]]
+    topology: Topology, spec: Spec, bounds: AlgorithmBounds, points: Sequence[tuple[int, Fraction]]
 ) -> tuple[StepLimit, ...]:
     """Return lower bounds for every allreduce in the steps of each point, and in a step less.
 
@@ -60,7 +60,11 @@ def any_family_bounds(
 
 
 def any_family_proof(
-    topology: Topology, spec: Spec, bounds: Bounds, steps: int, target: Fraction | None = None
+    topology: Topology,
+    spec: Spec,
+    bounds: AlgorithmBounds,
+    steps: int,
+    target: Fraction | None = None,
 ) -> LimitProof:
     """Return the strongest proof for all allreduces of a number of steps, the simplest if equal.
 

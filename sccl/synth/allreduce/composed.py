@@ -9,10 +9,11 @@ from fractions import Fraction
 from sccl.collectives import Dual, Spec
 from sccl.core.algorithm import Algorithm
 from sccl.core.answer import Origin
-from sccl.core.bound import Bounds
-from sccl.core.candidate import SweepRange
+from sccl.core.bound import AlgorithmBounds
 from sccl.core.frontier import COMPOSED, ClassFrontier, Frontier, Point
+from sccl.core.instance import SweepRange
 from sccl.core.step_limit import StepLimit
+from sccl.core.stop import NOT_STOPPED, StopKind, StopReason
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology
 from sccl.synth.allreduce.families import SCOPES
@@ -29,6 +30,9 @@ from sccl.synth.allreduce.pairs import (
 from sccl.synth.common.algorithm_folder import AlgorithmFolder
 from sccl.synth.common.candidates import EXTRA_STEPS
 from sccl.topo.symmetry.expansion import expand_algorithm
+
+_NOT_SOUGHT = (StopKind.TIMEOUT, StopKind.INTERRUPTED)
+"""Why an algorithm of a half was not sought, in the order of preference for its composition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +60,7 @@ class HalfFrontier:
         return self.dual.chunk_factor if self.is_allgather else 1
 
     @property
-    def bounds(self) -> Bounds:
+    def bounds(self) -> AlgorithmBounds:
         """Return its bounds, in its C."""
         assert self.frontier.bounds is not None
         return self.frontier.bounds
@@ -84,17 +88,18 @@ class HalfFrontier:
             else expanded
         )
 
-    def missing_reason(self, half: Half) -> str:
-        """Return why an algorithm was not sought. Empty: it was, or it is there."""
+    def missing_kind(self, half: Half) -> StopKind:
+        """Return why an algorithm was not sought."""
         points = self.frontier.points
-        return next((point.missing_reason for point in points if point.steps == half.steps), "")
+        reasons = (point.missing_reason for point in points if point.steps == half.steps)
+        return next(reasons, NOT_STOPPED).kind
 
     def min_cost_in_range(self, steps: int) -> Fraction | None:
         """Return its lower bound on R/C within the k and C of a sweep."""
         frontier, bounds = self.frontier, self.bounds
         if steps < bounds.steps:
             return None
-        if steps > self._last_steps or frontier.stop_reason == "interrupted":
+        if steps > self._last_steps or frontier.is_interrupted:
             return self.bandwidth
         points = [*((p.steps, p.cost) for p in frontier.points)]
         points += [(o.candidate.steps, o.candidate.cost) for o in frontier.open]
@@ -132,11 +137,11 @@ class Compositions:
     folder: AlgorithmFolder | None
 
     @property
-    def bounds(self) -> Bounds:
+    def bounds(self) -> AlgorithmBounds:
         """Return the combined bounds of both sides."""
         first, then = self.first, self.second
         steps = first.bounds.steps + then.bounds.steps
-        return Bounds(steps, first.bandwidth + then.bandwidth)
+        return AlgorithmBounds(steps, first.bandwidth + then.bandwidth)
 
     @property
     def is_complete(self) -> bool:
@@ -262,11 +267,12 @@ class Compositions:
         point = replace(Point.from_limit(limit, self.bounds), seconds=0.0)
         algorithm = self._compose_first(pairs)
         if algorithm is None:
-            missing = (
-                self.first.missing_reason(pairs[0].first),
-                self.second.missing_reason(pairs[0].second),
+            kinds = (
+                self.first.missing_kind(pairs[0].first),
+                self.second.missing_kind(pairs[0].second),
             )
-            return replace(point, missing_reason=max(missing)), limit
+            kind = next((kind for kind in _NOT_SOUGHT if kind in kinds), StopKind.TOO_LARGE)
+            return replace(point, missing_reason=StopReason(kind)), limit
         best = self._is_undominated(steps, algorithm.bandwidth_cost)
         claims = (*point.optimal, "pareto") if best else ()
         algorithm = replace(algorithm, scope=_scope_text(None), proved=claims)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
-from sccl.collectives import Spec, dual_of
-from sccl.core.bound import Bounds
+from sccl.collectives import Spec
+from sccl.core.bound import AlgorithmBounds
 from sccl.core.frontier import COMPOSED, EXCHANGED, GATHERED, TREES, ClassFrontier, Frontier, Point
 from sccl.core.topology import Topology
 from sccl.synth.common.algorithm_folder import AlgorithmFolder
@@ -20,11 +20,6 @@ SCOPES = {
     EXCHANGED: SCOPE_OF_EXCHANGES,
     GATHERED: "allreduce by gathering all contributions and reducing locally",
 }
-
-
-def has_families(spec: Spec) -> bool:
-    """Return whether a collective is an allreduce, also in groups, which several classes do."""
-    return dual_of(spec).phases == 2
 
 
 def gathered_family(frontier: Frontier) -> ClassFrontier:
@@ -42,7 +37,7 @@ def gathered_family(frontier: Frontier) -> ClassFrontier:
 def exchange_family(  # noqa: PLR0913, PLR0917 - a question, its bounds, two ends, and where results go
     topology: Topology,
     spec: Spec,
-    bounds: Bounds,
+    bounds: AlgorithmBounds,
     last: int | None,
     most_chunks: int | None,
     folder: AlgorithmFolder | None,

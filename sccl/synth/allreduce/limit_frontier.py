@@ -9,8 +9,9 @@ from typing import Protocol
 
 from sccl.collectives import Spec
 from sccl.core.frontier import TREES, Frontier, SkippedClass
+from sccl.core.stop import INTERRUPTED
 from sccl.core.topology import Topology
-from sccl.synth.allreduce.search_space import INTERRUPTED, AllreduceSpace
+from sccl.synth.allreduce.search_space import AllreduceSpace
 from sccl.synth.common.algorithm_folder import AlgorithmFolder
 
 
@@ -60,11 +61,7 @@ def allreduce_limit_frontier(  # noqa: PLR0913 - a question, who answers it, and
         return space.frontier(classes, [SkippedClass(TREES, why), *unswept], begin)
     by_trees = trees(max_steps)
     frontier = space.frontier([classes[0], *by_trees.classes, *classes[1:]], unswept, begin)
-    return (
-        replace(frontier, stop_reason=INTERRUPTED)
-        if by_trees.stop_reason == INTERRUPTED
-        else frontier
-    )
+    return replace(frontier, stop_reason=INTERRUPTED) if by_trees.is_interrupted else frontier
 
 
 def _half_frontiers(

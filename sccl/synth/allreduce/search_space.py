@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from sccl.collectives import Dual, Spec, dual_of
-from sccl.core.bound import Bounds
-from sccl.core.candidate import SweepRange
+from sccl.core.bound import AlgorithmBounds
 from sccl.core.cost import Costs
 from sccl.core.frontier import GATHERED, ClassFrontier, Frontier, SkippedClass
+from sccl.core.instance import SweepRange
+from sccl.core.stop import INTERRUPTED, NOT_STOPPED, StopKind, StopReason
 from sccl.core.topology import Topology
-from sccl.prove.bounds import any_class_bounds
+from sccl.prove.bounds.any_class import any_class_bounds
 from sccl.synth.allreduce.any_family_bound import any_family_bounds
 from sccl.synth.allreduce.composed import Compositions, HalfFrontier
 from sccl.synth.allreduce.families import exchange_family, gathered_family
@@ -21,10 +22,9 @@ from sccl.synth.common.algorithm_folder import AlgorithmFolder
 from sccl.synth.common.candidates import EXTRA_STEPS, check_min_steps
 from sccl.synth.packing.by_steps.allreduce_trees import MAX_RANKS
 
-INTERRUPTED = "interrupted"
-CHUNKS_LIMITED = "--max-chunks is given"
+CHUNKS_LIMITED = StopReason(StopKind.OTHER, "--max-chunks is given")
 """Why a class is not looked at: its algorithms are not counted in the chunks of an allreduce."""
-UNEQUAL_GROUPS = "groups of different sizes, or with ranks in common"
+UNEQUAL_GROUPS = StopReason(StopKind.OTHER, "groups of different sizes, or with ranks in common")
 """Why gathering is not looked at: the allgathers of compositions have other chunks."""
 
 
@@ -41,7 +41,7 @@ class AllreduceSpace:
 
     topology: Topology
     spec: Spec
-    bounds: Bounds
+    bounds: AlgorithmBounds
     requested_steps: int | None
     is_reversible: bool
 
@@ -100,19 +100,22 @@ class AllreduceSpace:
     def needs_scatter(self, gather: Frontier) -> bool:
         """Return whether a reducescatter is looked for once the allgather is."""
         reaches = self.max_steps >= self.min_steps
-        return not self.is_reversible and reaches and gather.stop_reason != INTERRUPTED
+        return not self.is_reversible and reaches and not gather.is_interrupted
 
-    def tree_exclusion_reason(self, halves: Iterable[Frontier], covered: SweepRange | None) -> str:
-        """Return why trees are not looked at. Empty: they are.
+    def tree_exclusion_reason(
+        self, halves: Iterable[Frontier], covered: SweepRange | None
+    ) -> StopReason:
+        """Return why trees are not searched, if they are not.
 
         Args:
             covered: of a sweep. None: of limits.
         """
-        if any(half.stop_reason == INTERRUPTED for half in halves):
+        if any(half.is_interrupted for half in halves):
             return INTERRUPTED
         if self.topology.ranks > MAX_RANKS:
-            return f"more than {MAX_RANKS} ranks"
-        return CHUNKS_LIMITED if covered and covered.max_chunks is not None else ""
+            return StopReason(StopKind.TOO_LARGE, f"more than {MAX_RANKS} ranks")
+        is_limited = covered is not None and covered.max_chunks is not None
+        return CHUNKS_LIMITED if is_limited else NOT_STOPPED
 
     def compose_halves(
         self, halves: Sequence[Frontier], folder: AlgorithmFolder | None
@@ -139,10 +142,12 @@ class AllreduceSpace:
             begin: when its first half did, by ``time.perf_counter``.
         """
         left = tuple(unswept)
-        ended = all(entry.is_complete for entry in classes)
-        stopped = "bandwidth-bound" if ended else "max-steps"
-        if any(entry.reason == INTERRUPTED for entry in left):
-            stopped = INTERRUPTED
+        if any(entry.reason.kind is StopKind.INTERRUPTED for entry in left):
+            kind = StopKind.INTERRUPTED
+        elif all(entry.is_complete for entry in classes):
+            kind = StopKind.BANDWIDTH_BOUND
+        else:
+            kind = StopKind.MAX_STEPS
         frontier = Frontier(
             self.topology.name,
             self.spec.name,
@@ -151,9 +156,9 @@ class AllreduceSpace:
             self.bounds,
             tuple(map(self._with_bounds, classes)),
             skipped=left,
-            stop_reason=stopped,
+            stop_reason=StopReason(kind),
         )
-        if stopped != INTERRUPTED:
+        if not frontier.is_interrupted:
             points = [(point.steps, point.cost) for point in frontier.points]
             try:
                 limits = any_family_bounds(self.topology, self.spec, self.bounds, points)

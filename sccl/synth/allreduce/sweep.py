@@ -10,13 +10,14 @@ from math import lcm
 from typing import Protocol
 
 from sccl.collectives import Dual, Spec, dual_of
-from sccl.core.candidate import Candidate, SweepRange
 from sccl.core.frontier import GATHERED, TREES, ClassFrontier, Frontier, OpenCandidate, SkippedClass
+from sccl.core.instance import Candidate, SweepRange
+from sccl.core.stop import INTERRUPTED
 from sccl.core.sweep_events import PartStarted, SweepEvent
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
-from sccl.prove.bounds import lower_bounds
-from sccl.synth.allreduce.search_space import CHUNKS_LIMITED, INTERRUPTED, AllreduceSpace
+from sccl.prove.bounds.lower_bounds import lower_bounds
+from sccl.synth.allreduce.search_space import CHUNKS_LIMITED, AllreduceSpace
 from sccl.synth.allreduce.tree_family import quick_tree_family
 from sccl.synth.common.algorithm_folder import AlgorithmFolder
 from sccl.synth.common.candidates import EXTRA_STEPS, choose_k

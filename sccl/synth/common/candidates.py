@@ -8,8 +8,8 @@ from fractions import Fraction
 from math import ceil, floor
 
 from sccl.collectives import Dual, Spec, dual_of
-from sccl.core.bound import Bounds
-from sccl.core.candidate import Candidate, SweepRange
+from sccl.core.bound import AlgorithmBounds
+from sccl.core.instance import Candidate, Instance, SweepRange
 from sccl.errors import ParameterError
 
 MAX_CANDIDATES = 1_000_000
@@ -72,7 +72,7 @@ def enumerate_candidates(
             yield Candidate(Fraction(rounds, chunks), chunks, steps, rounds)
 
 
-def choose_k(covered: SweepRange, dual: Dual, bounds: Bounds) -> SweepRange:
+def choose_k(covered: SweepRange, dual: Dual, bounds: AlgorithmBounds) -> SweepRange:
     """Return ``covered`` with its k.
 
     If not given, it is 5, or enough to attain the bandwidth bound.
@@ -92,7 +92,7 @@ def choose_k(covered: SweepRange, dual: Dual, bounds: Bounds) -> SweepRange:
     return replace(covered, k=max(DEFAULT_K, rounds - bounds.steps // dual.phases))
 
 
-def last_step(spec: Spec, bounds: Bounds, asked: int | None) -> int:
+def last_step(spec: Spec, bounds: AlgorithmBounds, asked: int | None) -> int:
     """Return the last S to look at.
 
     Raises:
@@ -104,7 +104,9 @@ def last_step(spec: Spec, bounds: Bounds, asked: int | None) -> int:
     return asked
 
 
-def check_min_steps(steps: int, spec: Spec, bounds: Bounds, option: str = "max-steps") -> None:
+def check_min_steps(
+    steps: int, spec: Spec, bounds: AlgorithmBounds, option: str = "max-steps"
+) -> None:
     """Complain of fewer steps than the latency bound.
 
     Raises:
@@ -118,6 +120,47 @@ def check_min_steps(steps: int, spec: Spec, bounds: Bounds, option: str = "max-s
         )
 
 
-def collective_with_scope(spec: Spec, bounds: Bounds) -> str:
+def collective_with_scope(spec: Spec, bounds: AlgorithmBounds) -> str:
     """Return a collective and the class its bounds hold for, in words."""
     return f"{spec.name} by {bounds.scope}" if bounds.scope else spec.name
+
+
+# --- rounds of steps -----------------------------------------------------------------------------
+
+
+def round_vectors(instance: Instance) -> Iterator[tuple[int, ...]]:
+    """Yield (r_0, ..., r_{S-1}) with r_s >= 1 and sum R, one of each pair of equivalent vectors.
+
+    The only symmetry a sequence of steps can have is reversal in time. Turning every send round in
+    place and time maps algorithms to algorithms where each chunk has one source and one destination
+    and the machine and the demand are the same both ways (alltoall on two-way links). Then a vector
+    has a solution exactly if its mirror image has. Even vectors come first: they are the likeliest.
+    """
+    mirrored = _is_reversible(instance)
+    rounds, steps = instance.rounds, instance.steps
+    for peak in range(-(-rounds // steps), rounds - steps + 2):
+        for vector in _compositions(rounds, steps, peak):
+            if max(vector) == peak and not (mirrored and vector > vector[::-1]):
+                yield vector
+
+
+def _compositions(total: int, parts: int, peak: int) -> Iterator[tuple[int, ...]]:
+    """Yield the ways to write ``total`` as ``parts`` numbers from 1 to ``peak``."""
+    if parts == 1:
+        yield (total,)
+        return
+    lower_bound = max(1, total - (parts - 1) * peak)
+    for first in range(lower_bound, min(peak, total - parts + 1) + 1):
+        for rest in _compositions(total - first, parts - 1, peak):
+            yield (first, *rest)
+
+
+def _is_reversible(instance: Instance) -> bool:
+    classes = instance.collective.chunk_classes()
+    single = all(len(s) == 1 and len(w) == 1 for s, w in classes)
+    counts = {key: len(chunks) for key, chunks in classes.items()}
+    return (
+        single
+        and all(counts.get((w, s)) == n for (s, w), n in counts.items())
+        and instance.topology.reversed().same_capacities(instance.topology)
+    )

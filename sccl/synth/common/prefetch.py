@@ -14,7 +14,7 @@ from concurrent.futures import TimeoutError as NotYetError
 import msgspec
 
 from sccl.core.answer import Answer
-from sccl.core.files.answers import answer_from_wire, instance_to_wire
+from sccl.core.files.algorithms import answer_from_wire, instance_to_wire
 from sccl.core.files.json_text import parse
 from sccl.core.files.shapes import AnswerWire
 from sccl.core.instance import Instance

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 from sccl.core.algorithm import Algorithm
 from sccl.core.outcome import Inconclusive, Outcome, Solution
+from sccl.core.stop import StopKind, StopReason
 from sccl.core.symmetric import SymmetricAlgorithm
 from sccl.errors import JudgeError, UnreachableError, unknown_name
 from sccl.judge import require_valid
@@ -71,7 +72,7 @@ def plan(
     check_request(synthesizer, request)
     effort = effort or Effort()
     if effort.units is not None and effort.units <= 0:
-        return Inconclusive("no effort is allowed")
+        return Inconclusive(StopReason(StopKind.BUDGET, "no effort is allowed"))
     try:
         outcome = synthesizer.plan(request, options or synthesizer.Options(), effort, notify)
     except UnreachableError as error:  # of the machine, or of its part that an option leaves

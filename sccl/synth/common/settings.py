@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import platformdirs
 
@@ -14,8 +15,10 @@ import sccl
 from sccl.core.answer import Origin
 from sccl.errors import InputError, ParameterError, ScclWarning
 from sccl.solvers.effort import UNIT_S, Effort
-from sccl.synth.common.cluster import Cluster
 from sccl.synth.common.store import Store
+
+if TYPE_CHECKING:
+    from sccl.synth.common.cluster import Cluster
 
 DEFAULT_TIMEOUT_S = 60.0
 

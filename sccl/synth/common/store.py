@@ -20,7 +20,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from sccl.core.answer import Answer, Origin, Sat, Unknown, Unsat, verdict
-from sccl.core.files.answers import (
+from sccl.core.files.algorithms import (
     answer_from_wire,
     answer_to_wire,
     instance_from_wire,

@@ -3,8 +3,13 @@
 They are tried before any solver. An instance that they do not solve stays undecided.
 """
 
-from sccl.synth.constructions.answer import MAX_ALLTOALL_SEARCH_RANKS, answer, construct_algorithm
-from sccl.synth.constructions.costs import ConstructionCost, cost_without_search
+from sccl.synth.constructions.answer import (
+    MAX_ALLTOALL_SEARCH_RANKS,
+    ConstructionCost,
+    answer,
+    construct_algorithm,
+    cost_without_search,
+)
 
 __all__ = [
     "MAX_ALLTOALL_SEARCH_RANKS",

@@ -27,7 +27,7 @@ from sccl.core.collective import Collective, RelationKind
 from sccl.core.instance import Instance
 from sccl.core.topology import Topology
 from sccl.judge import require_valid
-from sccl.solvers.max_flow import FlowNetwork
+from sccl.solvers.network_flow import FlowNetwork
 from sccl.synth.constructions.rip_up_trees import MAX_TREE_SEARCH_RANKS
 
 NAME = "construction (disjoint trees)"

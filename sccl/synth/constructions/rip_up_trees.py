@@ -23,11 +23,11 @@ from sccl.core.answer import Sat, Unknown, Unsat
 from sccl.core.arrays import IntArray
 from sccl.core.collective import Collective, RelationKind
 from sccl.core.instance import Instance
+from sccl.core.stop import StopKind, StopReason
 from sccl.core.topology import Topology, distances
 from sccl.judge import require_valid
-from sccl.prove.bounds.latency import farthest_pair
-from sccl.prove.bounds.timed_cuts import timed_bound
-from sccl.prove.bounds.timed_program import TimedRelaxation
+from sccl.prove.bounds.lower_bounds import farthest_pair
+from sccl.prove.bounds.timed_cuts import TimedRelaxation, timed_bound
 
 NAME = "construction (trees)"
 
@@ -240,4 +240,4 @@ def answer(instance: Instance) -> Sat | Unsat | Unknown | None:
         return None
     best = Fraction(sum(grown.rounds), chunks)
     why = f"trees that give way to one another came to R/C {best}, and a search would take too long"
-    return Unknown(why, NAME, seconds, best=best)
+    return Unknown(StopReason(StopKind.OTHER, why), NAME, seconds, best=best)

@@ -26,20 +26,19 @@ import numpy as np
 
 from sccl.core.algorithm import Algorithm, Send, make_send
 from sccl.core.answer import Sat, Unsat
-from sccl.core.collective import Collective
+from sccl.core.collective import Collective, FlowEnds, single_flow_ends
 from sccl.core.instance import Instance
 from sccl.core.topology import Topology
 from sccl.judge import require_valid
-from sccl.prove.bounds.latency import farthest_pair
-from sccl.prove.bounds.single_flow import FlowEnds, single_flow_ends
+from sccl.prove.bounds.lower_bounds import farthest_pair
+from sccl.prove.bounds.timed_cuts import CutRow, CutRows
 from sccl.prove.bounds.timed_flow import IntegralFlow, TimedFlow, is_applicable
-from sccl.prove.bounds.timed_rows import CutRow, CutRows
 from sccl.solvers.cpsat import CpModel, Strategy, solve
 from sccl.solvers.effort import Effort
 from sccl.topo.symmetry.automorphisms import automorphisms
 
 if TYPE_CHECKING:
-    from sccl.prove.bounds.timed_program import TimedRelaxation
+    from sccl.prove.bounds.timed_cuts import TimedRelaxation
 
 NAME = "construction (flow)"
 
@@ -137,7 +136,7 @@ def is_attained_by_layers(
         collective: at its smallest C.
         cost: R/C.
     """
-    question = _build_problem(topology, collective, steps) if single_flow_ends(collective) else None
+    question = _build_problem(topology, collective, steps)
     if question is None or not is_applicable(topology, collective, steps):
         return False
     rounds = cost * collective.chunks

@@ -8,7 +8,7 @@ from itertools import combinations
 import numpy as np
 
 from sccl.core.ids import Edge
-from sccl.topo.symmetry.orbits import Orbits
+from sccl.topo.symmetry.permutations import Orbits
 
 Coordinates = tuple[tuple[int, ...], ...]
 """The coordinates of each rank."""

@@ -12,10 +12,15 @@ from dataclasses import astuple
 
 from sccl.core.collective import Collective
 from sccl.core.topology import Topology
-from sccl.topo.symmetry.automorphisms import automorphisms, map_ranks
-from sccl.topo.symmetry.orbits import ChunkClass
-from sccl.topo.symmetry.permutations import Permutation, closure, identity_permutation
-from sccl.topo.symmetry.sampled_groups import semiregular_groups
+from sccl.topo.symmetry.automorphisms import automorphisms
+from sccl.topo.symmetry.group_choice import semiregular_groups
+from sccl.topo.symmetry.permutations import (
+    ChunkClass,
+    Permutation,
+    closure,
+    identity_permutation,
+    map_ranks,
+)
 
 
 def free_symmetries(

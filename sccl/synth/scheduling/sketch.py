@@ -25,8 +25,7 @@ from sccl.synth.scheduling.sketch_symmetry import (
     sketch_violation,
     switch_violation,
 )
-from sccl.topo.symmetry.automorphisms import map_ranks
-from sccl.topo.symmetry.permutations import Permutation
+from sccl.topo.symmetry.permutations import Permutation, map_ranks
 
 MAX_GROUP = 65_536
 """Symmetries that a sketch's rotations make up together."""

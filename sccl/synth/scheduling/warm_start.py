@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from sccl.core.outcome import Inconclusive, Solution
+from sccl.core.outcome import best_plan
 from sccl.core.schedule import Schedule
+from sccl.core.stop import StopReason
 from sccl.solvers.effort import Effort
 from sccl.synth.common import registry
 from sccl.synth.common.contract import Request
@@ -11,12 +12,17 @@ from sccl.synth.scheduling.problem import ChunkSend, SchedulingProblem
 
 
 class NoScheduleError(Exception):
-    """There is no first schedule: its text says why."""
+    """There is no first schedule."""
+
+    def __init__(self, reason: StopReason) -> None:
+        """Keep the reason."""
+        super().__init__(str(reason))
+        self.reason = reason
 
 
 def warm_start_from_tacos(
     request: Request, chunks: int, alpha: str, effort: Effort, improve: float = 1.0
-) -> tuple[Schedule, str]:
+) -> tuple[Schedule, StopReason]:
     """Return the result of list scheduling, and why it ended before its effort was spent.
 
     Args:
@@ -29,11 +35,11 @@ def warm_start_from_tacos(
     listed = registry.load("tacos")
     options = listed.Options(chunks=chunks, alpha=alpha, improve=improve)
     outcome = registry.plan(listed, request, options, Effort(effort.timeout_s, effort.seed))
-    result = outcome.best if isinstance(outcome, Inconclusive) else outcome
-    if not isinstance(result, Solution):
-        raise NoScheduleError(getattr(outcome, "reason", "impossible"))
+    result, reason = best_plan(outcome)
+    if result is None:
+        raise NoScheduleError(reason)
     assert isinstance(result.plan, Schedule)
-    return result.plan, outcome.reason if isinstance(outcome, Inconclusive) else ""
+    return result.plan, reason
 
 
 def schedule_to_sends(problem: SchedulingProblem, schedule: Schedule) -> tuple[ChunkSend, ...]:

@@ -16,18 +16,22 @@ from pathlib import Path
 
 from sccl.collectives import Spec, dual_of
 from sccl.core.answer import Unsat
-from sccl.core.bound import Bounds
-from sccl.core.files.claims import Claim, LimitPointWire, ParetoWire, UnsatWire, VectorWire
+from sccl.core.bound import AlgorithmBounds
+from sccl.core.files.claims import (
+    UNSAT_SOLVERS,
+    Claim,
+    LimitPointWire,
+    ParetoWire,
+    UnsatWire,
+    VectorWire,
+)
 from sccl.core.files.disk import write_atomically
 from sccl.core.frontier import Frontier
 from sccl.core.instance import Instance
 from sccl.core.step_limit import StepLimit
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology, constraint_name
-from sccl.prove.check.cnf import dimacs
 from sccl.prove.check.coverage import Coverage, enumerate_round_vectors, undecided_candidates
-from sccl.prove.check.infeasibility import SOLVERS
-from sccl.solvers.sat import CONFLICTS_PER_UNIT, find_refutation
 from sccl.synth.common.claims import (
     algorithm_claim,
     any_family_bound_claims,
@@ -132,7 +136,7 @@ class _CertificateWriter:
             self.claims += limit_claims(step_limit, self.spec)
 
     @property
-    def bounds(self) -> Bounds:
+    def bounds(self) -> AlgorithmBounds:
         """Return the bounds of the frontier."""
         assert self.frontier.bounds is not None
         return self.frontier.bounds
@@ -233,6 +237,9 @@ class _CertificateWriter:
             or effort <= 0
         ):
             return None, 0.0
+        from sccl.prove.check.cnf import dimacs  # noqa: PLC0415 - few vectors need a formula
+        from sccl.solvers.sat import CONFLICTS_PER_UNIT, find_refutation  # noqa: PLC0415
+
         formula = dimacs(instance, rounds)
         result = find_refutation(formula, int(effort * CONFLICTS_PER_UNIT) + 1)
         spent = result.conflicts / CONFLICTS_PER_UNIT
@@ -249,7 +256,7 @@ class _CertificateWriter:
     def agreeing_solvers(self, instance: Instance) -> tuple[str, ...]:
         """Return two different solvers that find nothing. Nothing if they do not both say so."""
         agree = []
-        for solver in SOLVERS:
+        for solver in UNSAT_SOLVERS:
             if isinstance(solve_instance(instance, solver, Effort(units=self.effort_units)), Unsat):
                 agree.append(solver)
             if len(agree) == 2:

@@ -23,7 +23,7 @@ from sccl.core.symmetric import SymmetricAlgorithm, Symmetry
 from sccl.core.topology import UNREACHED, distances
 from sccl.errors import TooLargeError
 from sccl.topo.symmetry.chunk_orbits import ChunkOrbit, chunk_orbits
-from sccl.topo.symmetry.orbits import Orbits
+from sccl.topo.symmetry.permutations import Orbits
 
 
 class PathRestriction(Enum):

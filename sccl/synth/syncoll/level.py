@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from sccl.core.answer import Answer, Origin, Sat, Unknown, Unsat
-from sccl.core.candidate import Candidate
 from sccl.core.frontier import OpenCandidate, RefutedCandidate
+from sccl.core.instance import Candidate
 from sccl.core.step_limit import StepLimit
+from sccl.core.stop import StopKind, StopReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +22,8 @@ class Level:
         refuted: Those that have no algorithm.
         open: Those on which the solver gave up.
         best: The cheapest that has an algorithm.
-        has_query: Whether any has been asked for.
-        has_limit: Whether the limit of R/C has been asked for.
+        is_queried: Whether the oracle was asked about one of them.
+        is_limit_asked: Whether the oracle was asked for the limit of R/C.
     """
 
     steps: int = 0
@@ -30,16 +31,16 @@ class Level:
     refuted: tuple[RefutedCandidate, ...] = ()
     open: tuple[OpenCandidate, ...] = ()
     best: Candidate | None = None
-    has_query: bool = False
-    has_limit: bool = False
+    is_queried: bool = False
+    is_limit_asked: bool = False
 
     def next_candidate(self) -> Candidate:
         """Return the cheapest undecided candidate at first, then the middle one."""
-        return _choose_candidate(self.undecided, asked=self.has_query)
+        return _choose_candidate(self.undecided, asked=self.is_queried)
 
     def upcoming_candidates(self) -> Iterator[Candidate]:
         """Yield the next candidate, then those that come after it by any answers, breadth first."""
-        queue = [(self.has_query, self.undecided)]
+        queue = [(self.is_queried, self.undecided)]
         seen: set[Candidate] = set()
         for asked, undecided in queue:
             if not undecided:
@@ -54,7 +55,7 @@ class Level:
     def record(self, answer: Answer) -> Level:
         """Return the state after the answer of the next candidate, with all consequences."""
         candidate = self.next_candidate()
-        level = replace(self, has_query=True)
+        level = replace(self, is_queried=True)
         match answer:
             case Sat():
                 cheaper = tuple(c for c in self.undecided if c < candidate)
@@ -78,7 +79,7 @@ class Level:
                 left = tuple(c for c in self.undecided if c != candidate and c not in gone)
                 # what is known of the first is likely to be the cheapest that is left
                 asked = bool(self.open) or answer.best is None
-                return replace(level, has_query=asked, undecided=left, open=(*self.open, *still))
+                return replace(level, is_queried=asked, undecided=left, open=(*self.open, *still))
 
     def refute_below(self, limit: StepLimit, seconds: float) -> Level:
         """Return the state after a limit, which refutes all candidates below, for any k and C.
@@ -97,7 +98,9 @@ class Level:
         The candidate, and all that would follow from it, stay open: they are not solved again, and
         no point that they may dominate is proved.
         """
-        reason = f"unsat according to {origin.description} (not verified here)"
+        reason = StopReason(
+            StopKind.UNVERIFIED, f"unsat according to {origin.description} (not verified here)"
+        )
         gone = [c for c in self.undecided if candidate.implies_unsat(c)]
         still = (OpenCandidate(c, reason, origin) for c in gone)
         left = tuple(c for c in self.undecided if c not in gone)
@@ -138,7 +141,8 @@ class Level:
 
     def open_candidates(self) -> tuple[OpenCandidate, ...]:
         """Return the undecided candidates that would be cheaper than the best."""
-        rest = (OpenCandidate(c, "not tried: interrupted") for c in self.undecided)
+        not_tried = StopReason(StopKind.INTERRUPTED, "not tried: interrupted")
+        rest = (OpenCandidate(c, not_tried) for c in self.undecided)
         open_candidates = sorted((*self.open, *rest), key=lambda o: o.candidate)
         return tuple(
             o for o in open_candidates if not self.best or o.candidate.cost < self.best.cost

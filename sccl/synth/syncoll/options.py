@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from sccl.core.candidate import MAX_K
+from sccl.core.instance import MAX_K
 from sccl.synth.common import contract
 
 _Count = Annotated[int, Meta(ge=1)]

@@ -10,25 +10,29 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from sccl.collectives import Spec, dual_of
 from sccl.core.answer import Answer, Origin, Sat, Unknown, Unsat
-from sccl.core.files.answers import answer_to_wire, instance_from_wire
+from sccl.core.files.algorithms import answer_to_wire, instance_from_wire
 from sccl.core.files.json_text import parse
 from sccl.core.files.shapes import InstanceWire
 from sccl.core.instance import Instance
+from sccl.core.stop import StopKind, StopReason
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError, SolverError
 from sccl.solvers.effort import Effort
-from sccl.synth.common.cluster import Cluster, Connection, open_connection
-from sccl.synth.common.prefetch import Prefetcher
-from sccl.synth.common.reduction import InstanceSolver
 from sccl.synth.common.settings import Settings, open_writable_store
 from sccl.synth.common.store import Store, is_valid_answer
 from sccl.synth.syncoll import solve
 from sccl.topo.symmetry.group_choice import candidate_groups
+from sccl.transform import InstanceSolver
+
+if TYPE_CHECKING:
+    from sccl.synth.common.cluster import Cluster, Connection
+    from sccl.synth.common.prefetch import Prefetcher
 
 MAX_JOBS = 1024
 _MIN_SYMMETRIC_RANKS = 12  # below, the solvers need no help, and symmetric searches cost time
@@ -74,7 +78,8 @@ def answer_json(config: QueryConfig, text: str) -> str:
     try:
         result = answer_instance(config, instance)
     except SolverError as error:
-        result = Unknown(f"the solver broke: {error}", config.solver, 0.0)
+        reason = StopReason(StopKind.SOLVER_FAILED, f"the solver broke: {error}")
+        result = Unknown(reason, config.solver, 0.0)
     return msgspec.json.encode(answer_to_wire(result)).decode()
 
 
@@ -190,11 +195,15 @@ def open_oracle(
         ahead: Prefetcher | None = None
         connection: Connection | None = None
         if cluster is not None:
+            from sccl.synth.common.cluster import open_connection  # noqa: PLC0415 - few searches ask one
+            from sccl.synth.common.prefetch import Prefetcher  # noqa: PLC0415
+
             connection = stack.enter_context(open_connection(cluster))
             workers = max(jobs, connection.cores)
             ahead = Prefetcher(connection.executor, work, workers, connection.check_alive)
         elif jobs > 1:
             from sccl.solvers.workers import WorkerPool  # noqa: PLC0415 - loads what only processes need
+            from sccl.synth.common.prefetch import Prefetcher  # noqa: PLC0415
 
             ahead = Prefetcher(stack.enter_context(WorkerPool(jobs)), work, jobs)
         if ahead is not None:
@@ -263,7 +272,8 @@ def _solve_few_chunks(config: QueryConfig, instance: Instance) -> Answer:
     if size > _MAX_SIZE:
         groups = candidate_groups(instance.topology, instance.collective, config.symmetry)
         if size > _MAX_SYMMETRIC_SIZE or not groups:
-            return Unknown("too large to ask for", config.solver, 0.0)
+            reason = StopReason(StopKind.TOO_LARGE, "too large to ask for")
+            return Unknown(reason, config.solver, 0.0)
         little = replace(config.effort, units=min(_SYMMETRIC_UNITS, units))
         return solve.solve_symmetric(instance, groups, little)
     if config.solver != solve.DEFAULT_SOLVER:

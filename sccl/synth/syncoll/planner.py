@@ -11,10 +11,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from sccl.core.answer import Sat, Unsat
-from sccl.core.bound import Bound, Bounds, Measure
-from sccl.core.candidate import Candidate, SweepRange
+from sccl.core.bound import AlgorithmBounds, Bound, Measure
 from sccl.core.cost import Costs
 from sccl.core.frontier import Frontier
+from sccl.core.instance import Candidate, SweepRange
 from sccl.core.outcome import (
     Inconclusive,
     Infeasible,
@@ -24,15 +24,15 @@ from sccl.core.outcome import (
     SolverRefutation,
 )
 from sccl.core.step_limit import StepLimit
+from sccl.core.stop import StopKind, StopReason
 from sccl.errors import ParameterError
-from sccl.prove.bounds import lower_bounds, require_reachable
+from sccl.prove.bounds.lower_bounds import lower_bounds, require_reachable
 from sccl.solvers.effort import Effort
 from sccl.synth.common.contract import Notify, Request
-from sccl.synth.common.reduction import InstanceSolver, solve_question
 from sccl.synth.common.step_limits import SWEEP_LIMIT_UNITS
 from sccl.synth.syncoll.oracle import QueryConfig, answer_instance, resolve_symmetry
 from sccl.synth.syncoll.sweep import sweep
-from sccl.transform import build_question
+from sccl.transform import InstanceSolver, build_question, solve_question
 
 if TYPE_CHECKING:
     from sccl.synth.syncoll.options import Options
@@ -56,14 +56,15 @@ def find_fastest(request: Request, options: Options, effort: Effort, notify: Not
         notify=notify,
     )
     best = _fastest_point(request, frontier)
-    if frontier.stop_reason == "interrupted":
+    if frontier.is_interrupted:
         if best is None:
             raise KeyboardInterrupt
-        return Inconclusive("interrupted", best)
+        return Inconclusive(frontier.stop_reason, best)
     if best is not None:
         return best
-    why = frontier.open[0].reason if frontier.open else "no algorithm in the range that was swept"
-    return Inconclusive(why)
+    if frontier.open:
+        return Inconclusive(frontier.open[0].reason)
+    return Inconclusive(StopReason(StopKind.OTHER, "no algorithm in the range that was swept"))
 
 
 def solve_candidate(request: Request, options: Options, effort: Effort) -> Outcome:
@@ -112,7 +113,9 @@ def _fastest_point(request: Request, frontier: Frontier) -> Solution | None:
     return Solution(algorithm, times[best], bound)
 
 
-def _time_bound(request: Request, bounds: Bounds, limits: tuple[StepLimit, ...]) -> PlanBound:
+def _time_bound(
+    request: Request, bounds: AlgorithmBounds, limits: tuple[StepLimit, ...]
+) -> PlanBound:
     """Return a lower bound on time for every k and C.
 
     The limit of R/C for a number of steps holds for every smaller one, and the bandwidth bound for

@@ -15,20 +15,19 @@ from functools import lru_cache
 from typing import Protocol, cast
 
 from sccl.core.answer import Answer, Sat, Unknown, Unsat
-from sccl.core.collective import Collective
+from sccl.core.collective import Collective, single_flow_ends
 from sccl.core.instance import Instance
-from sccl.core.symmetric import SymmetricAlgorithm
+from sccl.core.stop import NOT_STOPPED, StopKind, StopReason
+from sccl.core.symmetric import Group, SymmetricAlgorithm
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError, SolverError, unknown_name
 from sccl.judge import require_valid
-from sccl.prove.bounds import bandwidth_bound, farthest_pair
-from sccl.prove.bounds.single_flow import single_flow_ends
+from sccl.prove.bounds.lower_bounds import bandwidth_bound, farthest_pair
 from sccl.solvers.effort import MAX_TIMEOUT_S, UNIT_S, Effort, EffortMeter
 from sccl.synth import constructions
 from sccl.synth.syncoll.encoding_time_indexed import MAX_TRANSFERS, count_variables
 from sccl.synth.syncoll.greedy import schedule_greedily
 from sccl.topo.symmetry.expansion import MAX_EXPANDED_SENDS, expand_algorithm
-from sccl.topo.symmetry.group import Group
 from sccl.transform import prune
 
 __all__ = [
@@ -164,10 +163,12 @@ def solve(
     # Only a search has used up time that counts: a solver gets all of a very short timeout.
     left = spending.remaining() if groups else spending.effort
     reason = _size_refusal(instance)
+    if reason and symmetric:
+        reason = StopReason(reason.kind, f"{symmetric.reason}; without symmetry {reason}")
     if reason or left is None:
-        why = f"{symmetric.reason}; without symmetry " if symmetric else ""
-        stopped = f"{why}{reason}" if reason else spending.effort.timeout_reason
-        return _answer_by_bounds(instance, solver, stopped, spending)
+        return _answer_by_bounds(
+            instance, solver, reason or spending.effort.timeout_reason, spending
+        )
     quick = _solve_without_model(instance, left) if solver in _AFTER_GREEDY else None
     if quick is not None:
         return _verify_answer(quick, "the greedy")
@@ -175,7 +176,7 @@ def solve(
 
 
 def _answer_by_bounds(
-    instance: Instance, solver: str, reason: str, spending: EffortMeter
+    instance: Instance, solver: str, reason: StopReason, spending: EffortMeter
 ) -> Answer:
     """Return what bounds say of an instance that no solver is asked about."""
     if (refuted := refute_by_bounds(instance)) is not None:
@@ -289,14 +290,17 @@ def _symmetric_effort(instance: Instance, effort: Effort) -> Effort:
     return replace(effort, units=min(units, _SYMMETRIC_UNITS))
 
 
-def _size_refusal(instance: Instance) -> str:
-    """Return why the model of an instance is not built; empty if it is."""
+def _size_refusal(instance: Instance) -> StopReason:
+    """Return why the model of an instance is not built, if it is not."""
     variables = instance.collective.num_chunks * len(instance.topology.links)
     if variables <= MAX_TRANSFERS:  # a link is useful for a chunk in about one step, or in more
         variables = count_variables(instance)
     if variables <= MAX_TRANSFERS:
-        return ""
-    return f"too large: {variables} variables, this version tries up to {MAX_TRANSFERS}"
+        return NOT_STOPPED
+    return StopReason(
+        StopKind.TOO_LARGE,
+        f"too large: {variables} variables, this version tries up to {MAX_TRANSFERS}",
+    )
 
 
 def _verify_answer(answer: Answer, made_by: str) -> Answer:

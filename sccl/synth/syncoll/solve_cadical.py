@@ -12,7 +12,7 @@ from sccl.core.answer import Answer, Sat, Unknown, Unsat
 from sccl.core.instance import Instance
 from sccl.solvers import sat
 from sccl.solvers.effort import Effort, EffortMeter
-from sccl.synth.common.round_vectors import round_vectors
+from sccl.synth.common.candidates import round_vectors
 from sccl.synth.syncoll.encoding_time_indexed import TransferModel, decode, encode
 from sccl.synth.syncoll.solver_process import SolverChild
 

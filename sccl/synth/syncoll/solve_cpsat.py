@@ -29,7 +29,7 @@ from itertools import count
 from sccl.core.answer import Answer, Sat, Unknown, Unsat
 from sccl.core.instance import Instance
 from sccl.errors import UnreachableError
-from sccl.prove.bounds.latency import farthest_pair
+from sccl.prove.bounds.lower_bounds import farthest_pair
 from sccl.solvers.cpsat import CpModel, IntVar, LinearExpr, Strategy, solve
 from sccl.solvers.effort import Effort, EffortMeter
 from sccl.synth.syncoll.encoding_time_indexed import TransferModel, decode, encode

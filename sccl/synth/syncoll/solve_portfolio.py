@@ -20,10 +20,11 @@ from pathlib import Path
 import msgspec
 
 from sccl.core.answer import Answer, Sat, Unknown, Unsat, verdict
-from sccl.core.files.answers import instance_to_wire
+from sccl.core.files.algorithms import instance_to_wire
 from sccl.core.files.disk import write_atomically
 from sccl.core.files.json_text import to_text
 from sccl.core.instance import Instance
+from sccl.core.stop import StopKind, StopReason
 from sccl.errors import SolverError, ToolError
 from sccl.judge import violations
 from sccl.solvers.effort import Effort, EffortMeter
@@ -72,7 +73,8 @@ def answer(instance: Instance, effort: Effort) -> Answer:
                 return result
     if len(broken) == len(MEMBERS):
         raise broken[0]
-    return Unknown("every solver gave up", "portfolio", spending.elapsed_seconds())
+    reason = StopReason(StopKind.OTHER, "every solver gave up")
+    return Unknown(reason, "portfolio", spending.elapsed_seconds())
 
 
 def available_cores() -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from sccl.core.answer import Answer, Sat, Unknown, Unsat
 from sccl.core.instance import Instance
+from sccl.core.stop import StopKind, StopReason
 from sccl.errors import TooLargeError
 from sccl.solvers import smt
 from sccl.solvers.effort import Effort, EffortMeter
@@ -28,7 +29,9 @@ def answer_in_process(instance: Instance, effort: Effort) -> Answer:
     try:
         encoding = encode(instance)
     except TooLargeError as error:
-        return Unknown(f"too large: {error}", NAME, spending.elapsed_seconds())
+        return Unknown(
+            StopReason(StopKind.TOO_LARGE, f"too large: {error}"), NAME, spending.elapsed_seconds()
+        )
     left = spending.remaining()
     if left is None:
         return Unknown(effort.timeout_reason, NAME, spending.elapsed_seconds())
@@ -38,4 +41,5 @@ def answer_in_process(instance: Instance, effort: Effort) -> Answer:
         return Sat(encoding.decode(result.true_names), NAME, seconds)
     if result.is_infeasible:
         return Unsat("Z3 refuted C1 to C6 of SCCL section 3.4 (QF_LIA)", NAME, seconds)
-    return Unknown(f"{result.reason} after {seconds:.0f} s", NAME, seconds)
+    reason = StopReason.parse(f"{result.reason} after {seconds:.0f} s")
+    return Unknown(reason, NAME, seconds)

@@ -7,7 +7,7 @@ import sys
 import msgspec
 
 from sccl.core.answer import Answer, Unknown
-from sccl.core.files.answers import (
+from sccl.core.files.algorithms import (
     answer_from_wire,
     answer_to_wire,
     instance_from_wire,

@@ -8,15 +8,16 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import ceil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sccl.collectives import Dual, Spec, dual_of
 from sccl.core.answer import Answer, Sat, Unknown, Unsat, describe_solver
-from sccl.core.bound import Bounds
-from sccl.core.candidate import Candidate, SweepRange
+from sccl.core.bound import AlgorithmBounds
 from sccl.core.cost import Costs
 from sccl.core.frontier import ClassFrontier, Frontier, Point
-from sccl.core.instance import Instance
+from sccl.core.instance import Candidate, Instance, SweepRange
 from sccl.core.step_limit import StepLimit
+from sccl.core.stop import StopKind, StopReason
 from sccl.core.sweep_events import (
     BoundsComputed,
     LimitComputed,
@@ -29,11 +30,8 @@ from sccl.core.sweep_events import (
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError, SolverError, TooLargeError
-from sccl.prove.bounds import lower_bounds
-from sccl.synth.common.algorithm_folder import AlgorithmFolder
+from sccl.prove.bounds.lower_bounds import lower_bounds
 from sccl.synth.common.candidates import choose_k, last_step, scope_text
-from sccl.synth.common.prefetch import Prefetch
-from sccl.synth.common.reduction import InstanceSolver, solve_question
 from sccl.synth.common.step_limits import StepLimits, StepLimitsFactory
 from sccl.synth.constructions import (
     MAX_ALLTOALL_SEARCH_RANKS,
@@ -46,7 +44,11 @@ from sccl.synth.syncoll.pareto import (
     SearchSpace,
     pareto_synthesize,
 )
-from sccl.transform import Question, build_question
+from sccl.transform import InstanceSolver, Question, build_question, solve_question
+
+if TYPE_CHECKING:
+    from sccl.synth.common.algorithm_folder import AlgorithmFolder
+    from sccl.synth.common.prefetch import Prefetch
 
 _MAX_LIMIT_RANKS = 256  # beyond, a limit takes longer than it saves
 
@@ -115,7 +117,7 @@ class _SweepOracle:
         self.notify(QueryAnswered(candidate, answer))
         return answer
 
-    def lower_bound(self, steps: int) -> tuple[StepLimit | None, float]:
+    def quick_bound(self, steps: int) -> tuple[StepLimit | None, float]:
         """Return a quick lower bound on R/C for a number of steps, and the seconds it took."""
         return self._time_limit(self.bounds.quick_bound if self.bounds else None, steps)
 
@@ -150,7 +152,8 @@ class _SweepOracle:
         try:
             return solve_question(question, self.solve)
         except SolverError as error:  # it decides nothing and ends nothing
-            return Unknown(f"the solver broke: {error}", self.solver, 0.0)
+            reason = StopReason(StopKind.SOLVER_FAILED, f"the solver broke: {error}")
+            return Unknown(reason, self.solver, 0.0)
 
     def _refute_by_packing(self, question: Question, limit: StepLimit | None) -> Unsat | None:
         """Return that packing bounds refute a candidate for all its round vectors, if they do.
@@ -202,7 +205,7 @@ class _SweepPoints:
         """
         answer = self.oracle.solutions[best.candidate]
         # A file of an algorithm does not name origins, so it claims what needs none of others.
-        is_verified = best.proved and all(origin.is_verified for origin in best.rests_on)
+        is_verified = best.proved and all(origin.is_verified for origin in best.proof_origins)
         algorithm = replace(
             answer.algorithm,
             scope=scope_text(best.within, composition),
@@ -216,17 +219,17 @@ class _SweepPoints:
             file=self.oracle.files.save_final(algorithm),
             seconds=answer.seconds,
             from_store=answer.from_store,
-            proof_origins=best.rests_on,
+            proof_origins=best.proof_origins,
             found_by=describe_solver(answer),
         )
 
 
 def _make_frontier(
-    search: ParetoSearch, points: _SweepPoints, bounds: Bounds, seconds: float
+    search: ParetoSearch, points: _SweepPoints, bounds: AlgorithmBounds, seconds: float
 ) -> Frontier:
     """Return the frontier of a search that ended."""
     space, oracle = search.space, points.oracle
-    complete = search.stop_reason == "bandwidth-bound" and not search.open
+    complete = search.stop_reason.kind is StopKind.BANDWIDTH_BOUND and not search.open
     part = ClassFrontier(
         "",
         scope_text(space.covered, space.dual.scope),
@@ -255,7 +258,7 @@ def _make_frontier(
 
 
 def _range_with_constructions(
-    covered: SweepRange, topology: Topology, dual: Dual, bounds: Bounds
+    covered: SweepRange, topology: Topology, dual: Dual, bounds: AlgorithmBounds
 ) -> SweepRange:
     """Return a range with its k. If not given, it is large enough to contain known constructions.
 

@@ -24,7 +24,8 @@ from dataclasses import dataclass, field
 
 from sccl.core.answer import Sat, Unknown
 from sccl.core.instance import Instance
-from sccl.core.symmetric import SymmetricAlgorithm, Symmetry
+from sccl.core.stop import NOT_STOPPED, StopKind, StopReason
+from sccl.core.symmetric import Group, SymmetricAlgorithm, Symmetry
 from sccl.errors import TooLargeError
 from sccl.solvers.cpsat import CpModel, IntVar, LinearExpr, Strategy, solve
 from sccl.solvers.effort import Effort, EffortMeter
@@ -34,7 +35,6 @@ from sccl.synth.syncoll.encoding_symmetric import (
     decode_orbits,
     encode_orbits,
 )
-from sccl.topo.symmetry.group import Group
 
 _UNITS_BY_PATHS = {
     PathRestriction.LAYERED: 4.0,
@@ -46,6 +46,10 @@ _UNITS_BY_PATHS = {
 NAME = "cp-sat"
 
 _STRATEGY = Strategy(workers=8, is_presolved=False)
+
+_TIMEOUT = StopReason(StopKind.TIMEOUT)
+_EXHAUSTED = StopReason(StopKind.BUDGET, "none within this budget")
+_REFUTED = StopReason(StopKind.INFEASIBLE, "none exists")
 
 
 def answer(instance: Instance, groups: Sequence[Group], effort: Effort) -> Sat | Unknown:
@@ -59,7 +63,7 @@ def answer(instance: Instance, groups: Sequence[Group], effort: Effort) -> Sat |
     search = _SymmetricSearch(instance, spending)
     reasons = []
     for group in groups:
-        reason = ""
+        reason = NOT_STOPPED
         for paths in (PathRestriction.SHORTEST, PathRestriction.ANY) if single else PathRestriction:
             if not search.has_budget():
                 reason = reason or search.stop_reason
@@ -69,12 +73,9 @@ def answer(instance: Instance, groups: Sequence[Group], effort: Effort) -> Sat |
                 return Sat(result, NAME, spending.elapsed_seconds(), group=group.name)
             reason = result
         reasons.append(f"{group.name}: {reason}")
-    return Unknown(
-        f"no symmetric algorithm is known ({'; '.join(reasons)}), which "
-        "proves nothing about others",
-        NAME,
-        spending.elapsed_seconds(),
-    )
+    text = f"no symmetric algorithm is known ({'; '.join(reasons)}), which "
+    text += "proves nothing about others"
+    return Unknown(StopReason(StopKind.OTHER, text), NAME, spending.elapsed_seconds())
 
 
 @dataclass(slots=True)
@@ -83,30 +84,30 @@ class _SymmetricSearch:
 
     instance: Instance
     spending: EffortMeter
-    stop_reason: str = field(default="", init=False)
+    stop_reason: StopReason = field(default=NOT_STOPPED, init=False)
 
     def has_budget(self) -> bool:
-        """Return whether time and effort are left. If not, ``ended`` says which is not."""
+        """Return whether time and effort are left. If not, :attr:`stop_reason` states which."""
         if self.spending.deadline_passed():
-            self.stop_reason = "timeout"
+            self.stop_reason = _TIMEOUT
         elif self.spending.is_exhausted():
-            self.stop_reason = "not tried"
+            self.stop_reason = StopReason(StopKind.BUDGET, "not tried")
         return not self.stop_reason
 
     def attempt(
         self, symmetries: tuple[Symmetry, ...], paths: PathRestriction
-    ) -> SymmetricAlgorithm | str:
-        """Return an algorithm with these symmetries, or in a word why there is none."""
+    ) -> SymmetricAlgorithm | StopReason:
+        """Return an algorithm with these symmetries, or why there is none."""
         try:
             model = encode_orbits(self.instance, symmetries, paths)
         except TooLargeError:
-            return "too large"
+            return StopReason(StopKind.TOO_LARGE)
         if model.infeasible_reason:
-            return "none exists"
+            return _REFUTED
         cp, chosen, rounds = _build_cp_model(model)
         left = self.spending.remaining(_UNITS_BY_PATHS[paths])
         if left is None:
-            return "timeout"
+            return _TIMEOUT
         result = solve(cp, left, _STRATEGY)
         self.spending.units += result.units
         if result.has_solution:
@@ -114,8 +115,8 @@ class _SymmetricSearch:
                 model, result.true_variables(chosen), [result.value(r) for r in rounds]
             )
         if result.is_infeasible:
-            return "none exists"
-        return "timeout" if self.spending.deadline_passed() else "none within this budget"
+            return _REFUTED
+        return _TIMEOUT if self.spending.deadline_passed() else _EXHAUSTED
 
 
 def _build_cp_model(model: OrbitModel) -> tuple[CpModel, list[IntVar], list[IntVar]]:

@@ -12,6 +12,7 @@ from sccl.core.files.sketch_shapes import SketchWire
 from sccl.core.files.sketches import sketch_from_wire, sketch_to_wire
 from sccl.core.outcome import Inconclusive, Outcome, Solution
 from sccl.core.sketch import Sketch
+from sccl.core.stop import INTERRUPTED, NOT_STOPPED, StopKind, StopReason
 from sccl.errors import ParameterError, TooLargeError
 from sccl.solvers.effort import Effort, EffortMeter
 from sccl.synth.common.contract import Notify, Request, SearchProgress
@@ -27,6 +28,8 @@ from sccl.synth.taccl.suggest import suggest_sketches
 
 DEFAULT_UNITS = 4.0
 """Default effort, in units."""
+
+_NO_ROUTES = StopReason(StopKind.BUDGET, "no routes within that budget")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +80,14 @@ _MAX_IMPROVED = 2
 def _plan_suggested(request: Request, options: Options, effort: Effort, notify: Notify) -> Outcome:
     """Return the best within sketches that the machine suggests."""
     search = _SketchSearch(request, options, effort, notify)
-    ended = ""
+    ended = NOT_STOPPED
     try:
         search.try_suggestions()
         search.improve_best()
     except KeyboardInterrupt:
         if search.best is None:
             raise
-        ended = "interrupted"
+        ended = INTERRUPTED
     best = search.best
     if best is None:
         return Inconclusive(search.failure_reason)
@@ -112,10 +115,10 @@ class _SketchSearch:
         return self.spending.deadline_passed() or (self.best is not None and self.best.is_done)
 
     @property
-    def failure_reason(self) -> str:
+    def failure_reason(self) -> StopReason:
         """Return why nothing was found."""
         is_late = self.spending.deadline_passed()
-        return self.spending.effort.timeout_reason if is_late else "no routes within that budget"
+        return self.spending.effort.timeout_reason if is_late else _NO_ROUTES
 
     def try_suggestions(self) -> None:
         """Evaluate the machine's suggestions quickly, one choice after the other."""
@@ -277,19 +280,19 @@ class SketchPlan:
         Raises:
             KeyboardInterrupt: the user interrupted, and there is nothing to give.
         """
-        ended = ""
+        ended = NOT_STOPPED
         try:
             if not spending.deadline_passed():
                 self.start()
             self.compute_bounds()
             self.improve(spending, units)
         except KeyboardInterrupt:
-            ended = "interrupted"
+            ended = INTERRUPTED
             if not self.has_schedule:
                 raise
         if not self.has_schedule:
-            reason = spending.effort.timeout_reason if spending.deadline_passed() else ""
-            return Inconclusive(reason or "no routes within that budget")
+            is_late = spending.deadline_passed()
+            return Inconclusive(spending.effort.timeout_reason if is_late else _NO_ROUTES)
         self.report()
         if (
             not ended

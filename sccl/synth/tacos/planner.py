@@ -10,6 +10,7 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from sccl.core.outcome import Inconclusive, Outcome, Solution
+from sccl.core.stop import INTERRUPTED, NOT_STOPPED, StopKind, StopReason
 from sccl.solvers.effort import Effort, EffortMeter
 from sccl.synth.common.contract import Notify, Request
 from sccl.synth.tacos.local_improvement import is_close
@@ -18,6 +19,7 @@ from sccl.synth.tacos.options import Options
 from sccl.synth.tacos.restarts import AttemptMeter, AttemptResult, run_attempt
 
 _POLL_S = 0.1
+_NOT_NEEDED = StopReason(StopKind.OTHER, "not needed any more")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
                 best.record(attempt)
             if best.result is None:
                 raise
-            return Inconclusive("interrupted", best.result)
+            return Inconclusive(INTERRUPTED, best.result)
     assert best.result is not None
     return best.result
 
@@ -91,20 +93,21 @@ class _AttemptQueue:
         self, task: MatchingProblem, options: Options, effort: Effort, notify: Notify
     ) -> None:
         self.task, self.options, self.effort, self.notify = task, options, effort, notify
-        self._spending, self._spent_units, self._stop_request = EffortMeter(effort), 0.0, ""
+        self._spending, self._spent_units = EffortMeter(effort), 0.0
+        self._stop_request = NOT_STOPPED
         self._reported_sends = 0
         self._jobs = min(options.jobs, options.restarts)
         self._pool = ThreadPoolExecutor(self._jobs) if self._jobs > 1 else None
         self._futures: deque[Future[AttemptResult]] = deque()
 
     def close(self) -> None:
-        self._stop_request = self._stop_request or "not needed any more"
+        self._stop_request = self._stop_request or _NOT_NEEDED
         if self._pool:
             self._pool.shutdown(cancel_futures=True)
 
     def interrupt(self) -> list[AttemptResult]:
         """End all attempts in progress after an interrupt. Return their results."""
-        self._stop_request = "interrupted"
+        self._stop_request = INTERRUPTED
         self.close()
         return [f.result() for f in self._futures if not f.cancelled() and not f.exception()]
 
@@ -144,15 +147,15 @@ class _AttemptQueue:
         meter = AttemptMeter(lambda units: self._stop_reason(spent + units), self._report_sends)
         return run_attempt(self.task, number, seed, self.options.improve, meter)
 
-    def _stop_reason(self, units: float) -> str:
-        """Return why an attempt is to end after so much has been spent. Empty: it is not."""
+    def _stop_reason(self, units: float) -> StopReason:
+        """Return why an attempt is to end after so much has been spent, if it is."""
         if self._stop_request:
             return self._stop_request
         if self._spending.deadline_passed():
             return self.effort.timeout_reason
         if self.effort.units is not None and units >= self.effort.units:
             return self.effort.exhausted_reason
-        return ""
+        return NOT_STOPPED
 
     def _report_sends(self, sends: int) -> None:
         total_sends = self.task.min_sends // max(len(self.task.passes), 1) * self.options.restarts

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from sccl.core.stop import INTERRUPTED, NOT_STOPPED, StopReason
 from sccl.synth.network.transfers import TimedSends
 from sccl.synth.tacos.local_improvement import SENDS_PER_UNIT, ScheduleImprover
 from sccl.synth.tacos.matching_problem import MatchingPhase, MatchingProblem, first_matching
@@ -12,7 +13,12 @@ from sccl.synth.tacos.matching_uniform import RoundLog
 
 
 class AttemptStopped(Exception):  # noqa: N818 - not an error
-    """Time or effort has run out. Its text says which."""
+    """Time or effort has run out."""
+
+    def __init__(self, reason: StopReason) -> None:
+        """Keep the reason."""
+        super().__init__(str(reason))
+        self.reason = reason
 
 
 class AttemptMeter:
@@ -22,11 +28,11 @@ class AttemptMeter:
         spent_units: units of effort.
     """
 
-    def __init__(self, why_end: Callable[[float], str], tell: Callable[[int], None]) -> None:
+    def __init__(self, why_end: Callable[[float], StopReason], tell: Callable[[int], None]) -> None:
         """Make one with no effort spent.
 
         Args:
-            why_end: returns, for the effort spent, why the attempt has to end. Empty: it continues.
+            why_end: returns, for the effort spent, why the attempt has to end, if it has to.
             tell: called with the number of transfers found.
         """
         self._stop_reason, self._on_progress = why_end, tell
@@ -61,7 +67,7 @@ class AttemptResult:
         schedules: for each half the earliest result. Empty: there is none.
         log: the finish and the log of rounds, instead of parts. None: there is none.
         lower_bounds: for each half a lower bound on the finish of matchings.
-        stop_reason: why it ended before all was tried. Empty: it did not.
+        stop_reason: why it ended before all was tried.
         spent_units: units of effort.
     """
 
@@ -69,7 +75,7 @@ class AttemptResult:
     schedules: list[TimedSends] = field(default_factory=list)
     log: tuple[int, RoundLog] | None = None
     lower_bounds: list[int] = field(default_factory=list)
-    stop_reason: str = ""
+    stop_reason: StopReason = NOT_STOPPED
     spent_units: float = 0.0
 
 
@@ -95,12 +101,12 @@ def run_attempt(
         attempt.schedules = [first_matching(half, seed, meter) for half in attempt.phases]
         for place, half in enumerate(attempt.phases):
             _improve_phase(task, attempt, place, ScheduleImprover(half, seed), units, meter)
-    except AttemptStopped as why:
-        attempt.stop_reason = str(why)
+    except AttemptStopped as stopped:
+        attempt.stop_reason = stopped.reason
     except KeyboardInterrupt:
         if not attempt.schedules:
             raise
-        attempt.stop_reason = "interrupted"
+        attempt.stop_reason = INTERRUPTED
     attempt.spent_units = meter.spent_units
     return attempt
 

@@ -18,6 +18,7 @@ from sccl.core.clock import AlphaModel, Clock
 from sccl.core.collective import Collective, RelationKind
 from sccl.core.outcome import PlanBound, Solution
 from sccl.core.schedule import MAX_TIME, Schedule
+from sccl.core.stop import INTERRUPTED, NOT_STOPPED, StopReason
 from sccl.core.topology import Topology
 from sccl.errors import TooLargeError
 from sccl.prove.bounds.time_cuts import MAX_RANKS, completion_time_bound
@@ -206,7 +207,7 @@ class CombiningRequest:
 
 def improve_combining(
     strict: CombinedSchedule, asked: CombiningRequest, spending: EffortMeter, units: float
-) -> tuple[CombinedSchedule, str]:
+) -> tuple[CombinedSchedule, StopReason]:
     """Return a combining schedule, improved as a whole, and why that ended early, if it did.
 
     Args:
@@ -216,14 +217,14 @@ def improve_combining(
     Raises:
         TooLargeError: it has to be direct, and that takes too many messages.
     """
-    best, how, ended = strict, CombiningMethod.REVERSAL, ""
+    best, how, ended = strict, CombiningMethod.REVERSAL, NOT_STOPPED
     try:
         if asked.method == "direct":
             best, how = _require_direct(strict, asked.last_phase)
         elif asked.method == "auto" and asked.last_phase.options.model not in EPOCH_MODELS:
             best, how = _try_direct(strict, how, asked.last_phase)
     except KeyboardInterrupt:
-        ended = "interrupted"
+        ended = INTERRUPTED
     chained = strict.allgather is not None and len(strict.crossings) == 1  # of chunks of one size
     if chained and asked.method != "direct" and not ended:
         best, how, ended = _try_chains(strict, (best, how), asked, spending, units)
@@ -281,10 +282,10 @@ def _try_chains(
     asked: CombiningRequest,
     spending: EffortMeter,
     units: float,
-) -> tuple[CombinedSchedule, CombiningMethod, str]:
+) -> tuple[CombinedSchedule, CombiningMethod, StopReason]:
     """Return the better of the known result and chains, its method, and why it ended early."""
     (best, how), last = incumbent, asked.last_phase
-    problem, ended = last.problem, ""
+    problem, ended = last.problem, NOT_STOPPED
     lower_bound = ceil(strict.lower_bound / problem.unit)
     chains = ChainSearch(
         problem, last.options, None, lower_bound, lower_bound, (lower_bound,), asked.listeners
@@ -307,7 +308,7 @@ def _try_chains(
         if left and everywhere and best.finish > chains.min_chain_time * problem.unit:
             chains.improve_before(min(ticks for _, ticks, _ in candidates) // problem.unit, left)
     except KeyboardInterrupt:
-        ended = "interrupted"
+        ended = INTERRUPTED
     candidates.append((CombiningMethod.CHAINS, chains.finish_ticks, chains.to_sends()))
     for by, ticks, sends in candidates:
         if (ticks, _PREFERENCE.index(by)) < (best.finish, _PREFERENCE.index(how)):

@@ -19,6 +19,7 @@ from sccl.core.bound import Bound, Measure
 from sccl.core.clock import AlphaModel, Clock
 from sccl.core.formatting import format_count
 from sccl.core.outcome import Inconclusive, Outcome, Solution
+from sccl.core.stop import INTERRUPTED, NOT_STOPPED, StopKind, StopReason
 from sccl.errors import ParameterError, TooLargeError
 from sccl.prove.bounds.time_cuts import completion_time_bound
 from sccl.solvers.effort import Effort, EffortMeter
@@ -55,6 +56,7 @@ _MAX_PROGRAM_UNITS = 30.0
 """Of a program, at most."""
 
 _PS_PER_US = 10**6
+_NOT_SOLVED = StopReason(StopKind.BUDGET, "no program was solved in its effort")
 
 
 @dataclass
@@ -167,7 +169,7 @@ def plan_flows(
     dual = dual_of(request.spec)
     problem = _build_problem(request, options, dual)
     floor = completion_time_bound(request.topology, dual.spec).us(request.size_bytes)
-    spending, ended = EffortMeter(effort), ""
+    spending, ended = EffortMeter(effort), NOT_STOPPED
     placing = ScheduleBuilder(
         problem, dual, forward_or_reversed(request.topology, dual), spending.deadline_passed
     )
@@ -198,13 +200,9 @@ def plan_flows(
     except KeyboardInterrupt:
         if placing.plan is None:
             raise
-        ended = "interrupted"
+        ended = INTERRUPTED
     if placing.plan is None:
-        return Inconclusive(
-            effort.timeout_reason
-            if spending.deadline_passed()
-            else "no program was solved in its effort"
-        )
+        return Inconclusive(effort.timeout_reason if spending.deadline_passed() else _NOT_SOLVED)
     if not ended and spending.deadline_passed() and best > target_us:
         ended = effort.timeout_reason
     result = _build_result(request, placing, floor)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from sccl.collectives import Spec
 from sccl.core.clock import AlphaModel, Clock
 from sccl.core.files.bandwidths import bandwidth_from_wire
+from sccl.core.stop import NOT_STOPPED, StopReason
 from sccl.core.topology import Topology
 from sccl.errors import TooLargeError
 from sccl.solvers import cpsat
@@ -100,7 +101,7 @@ class PhaseSearch:
         method: method that found the best: list scheduling, or a model. Empty: none yet.
         is_bound_by_search: whether the lower bound is a result of the solver.
         is_exhausted: whether the model of all chunks has nothing better.
-        stop_reason: why list scheduling ended before its effort was spent. Empty: it did not.
+        stop_reason: why list scheduling ended before its effort was spent.
     """
 
     problem: SchedulingProblem
@@ -110,7 +111,7 @@ class PhaseSearch:
     steady_lower_bound: int
     earliest_finishes: tuple[int, ...]
     listeners: ProgressListeners
-    stop_reason: str = ""
+    stop_reason: StopReason = NOT_STOPPED
     method: str = ""
     is_bound_by_search: bool = False
     is_exhausted: bool = False
@@ -350,7 +351,7 @@ def build_phase(  # noqa: PLR0913 - independent inputs
     sizes = chunk_sizes(collective, size_bytes)
     request = Request(machine, spec, size_bytes)
     model = AlphaModel(options.alpha)
-    first, ended = None, ""
+    first, ended = None, NOT_STOPPED
     alike = not collective.counts  # others TACOS does not take
     rounds = options.model == "astar"
     begins = options.buffers is None and (rounds or not options.epochs)

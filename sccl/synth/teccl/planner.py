@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from sccl.collectives import Dual, Spec, dual_of
 from sccl.core.formatting import format_count
 from sccl.core.outcome import Inconclusive, Outcome
+from sccl.core.stop import INTERRUPTED, NOT_STOPPED
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
-from sccl.solvers.effort import Effort, EffortMeter
+from sccl.solvers.effort import Effort, EffortMeter, budget_reason
 from sccl.synth.common.contract import Notify, Request, SearchProgress
 from sccl.synth.scheduling.warm_start import NoScheduleError
 from sccl.synth.teccl.combining import (
@@ -67,7 +68,7 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
     _check_priorities(request.spec, options)
     machines = _phase_machines(topology, dual)
     size_bytes = -(-request.size_bytes // dual.chunk_factor)
-    spending, ended = EffortMeter(effort), ""
+    spending, ended = EffortMeter(effort), NOT_STOPPED
     listeners = ProgressListeners(
         lambda us, least_us: notify(SearchProgress(us, least_us)),
         lambda us, count: notify(EpochProgress(us, count, options.model)),
@@ -86,8 +87,8 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
             )
             phases.append(phase)
             ended = ended or phase.stop_reason
-    except NoScheduleError as why:
-        return Inconclusive(str(why))
+    except NoScheduleError as error:
+        return Inconclusive(error.reason)
     units = DEFAULT_UNITS if effort.units is None else effort.units
     share = 1 if dual.phases == 1 else 2  # the other half is for both together
     is_direct = dual.on_reversed and options.combine == "direct"  # nothing comes of its phase
@@ -96,10 +97,10 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
             if left := spending.remaining(units / len(phases) / share):
                 phase.improve(left)
     except KeyboardInterrupt:
-        ended = "interrupted"
+        ended = INTERRUPTED
     if any(phase.sends is None for phase in phases):
-        reason = effort.timeout_reason if spending.deadline_passed() else ""
-        return Inconclusive(ended or reason or f"no schedule within a budget of {units:g}")
+        is_late = spending.deadline_passed()
+        return Inconclusive(ended or (effort.timeout_reason if is_late else budget_reason(units)))
     if (
         not ended
         and spending.deadline_passed()

@@ -22,9 +22,10 @@ from sccl.core.clock import Clock
 from sccl.core.files.bandwidths import bandwidth_from_wire
 from sccl.core.outcome import Inconclusive, Outcome, Solution
 from sccl.core.schedule import Schedule
+from sccl.core.stop import INTERRUPTED, NOT_STOPPED
 from sccl.core.topology import Topology
 from sccl.errors import TooLargeError, UnreachableError
-from sccl.solvers.effort import Effort, EffortMeter
+from sccl.solvers.effort import Effort, EffortMeter, budget_reason
 from sccl.synth.common.contract import Notify, Request
 from sccl.synth.network.shortest_paths import UNREACHABLE
 from sccl.synth.network.transfers import Sends
@@ -90,7 +91,7 @@ class VaryingBandwidthSearch:
             KeyboardInterrupt: the user interrupted before there was a schedule.
         """
         self._bandwidth.check_fits(self.request.topology)
-        spending, ended = EffortMeter(self.effort), ""
+        spending, ended = EffortMeter(self.effort), NOT_STOPPED
         units = DEFAULT_UNITS if self.effort.units is None else self.effort.units
         try:
             for outcome in self._candidate_plans(spending, units):
@@ -103,7 +104,7 @@ class VaryingBandwidthSearch:
         except KeyboardInterrupt:
             if self._result is None:
                 raise
-            ended = "interrupted"
+            ended = INTERRUPTED
         if not ended and spending.deadline_passed() and not self._is_near_optimal():
             ended = self.effort.timeout_reason
         if self._result is None and not ended and self._lower_bound:
@@ -113,7 +114,7 @@ class VaryingBandwidthSearch:
                 "without')"
             )
         if self._result is None:
-            return Inconclusive(ended or f"no schedule within a budget of {units:g}")
+            return Inconclusive(ended or budget_reason(units))
         bound = replace(self._result.bound, value=self._lower_bound, scope=self._scope)
         result = replace(self._result, bound=bound)
         return Inconclusive(ended, result) if ended else result

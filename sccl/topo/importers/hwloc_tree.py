@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, islice
 
-from sccl.core.bus_ids import normalize_bus_id
 from sccl.core.ids import Edge
+from sccl.core.topology import normalize_bus_id
 from sccl.errors import FormatError, TooLargeError
 from sccl.topo.chassis_network import Nic
 from sccl.topo.importers.gpu_pairs import (

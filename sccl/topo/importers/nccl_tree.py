@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import combinations
 
-from sccl.core.bus_ids import BusIds, normalize_bus_id
 from sccl.core.ids import Edge
+from sccl.core.topology import BusIds, normalize_bus_id
 from sccl.errors import FormatError
 from sccl.topo.chassis_network import Nic
 from sccl.topo.importers.gpu_pairs import (

@@ -10,9 +10,9 @@ from collections import Counter
 from dataclasses import replace
 from itertools import combinations
 
-from sccl.core.bus_ids import ASCENDING
 from sccl.core.formatting import format_count
 from sccl.core.ids import Edge
+from sccl.core.topology import ASCENDING
 from sccl.errors import FormatError, InputError
 from sccl.topo.chassis_network import Nic
 from sccl.topo.importers.contract import Hints, Imported

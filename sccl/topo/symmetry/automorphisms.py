@@ -8,16 +8,16 @@ for: k-synchronous synthesis sees lanes and budgets only.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import astuple
 from functools import lru_cache
 
 from sccl.core.collective import Collective, RelationKind
 from sccl.core.formatting import format_count
 from sccl.core.ids import Rank
-from sccl.core.topology import Topology, to_ranks
+from sccl.core.topology import Topology
 from sccl.errors import ParameterError
-from sccl.topo.symmetry.permutations import Permutation
+from sccl.topo.symmetry.permutations import Permutation, map_ranks
 
 
 def automorphisms(
@@ -170,11 +170,6 @@ def _sizes(collective: Collective, chunks: Sequence[int]) -> tuple[int, ...]:
     if not collective.counts:
         return (len(chunks),)
     return tuple(sorted(collective.amount([chunk]) for chunk in chunks))
-
-
-def map_ranks(ranks: Iterable[int], image: Sequence[int]) -> frozenset[Rank]:
-    """Return the images of a set of ranks."""
-    return to_ranks(image[r] for r in ranks)
 
 
 def _image_text(image: Sequence[int]) -> str:

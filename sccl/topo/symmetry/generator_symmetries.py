@@ -14,11 +14,10 @@ from itertools import product
 from math import prod
 
 from sccl.core.collective import Collective
-from sccl.core.symmetric import Symmetry
+from sccl.core.symmetric import Group, Symmetry
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
 from sccl.topo.symmetry.automorphisms import check_symmetry
-from sccl.topo.symmetry.group import Group
 from sccl.topo.symmetry.permutations import (
     Permutation,
     identity_permutation,

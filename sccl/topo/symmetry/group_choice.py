@@ -6,31 +6,55 @@ act freely on chunks: then one chunk's tree can be any tree. A rotation about a 
 also rotates the chunks of that rank (chunk j to chunk j+1).
 
 Generated machines have the groups that :mod:`~sccl.topo.symmetry.generator_symmetries` constructs.
-For others :mod:`~sccl.topo.symmetry.translation_search` finds translations from the links, and
-:mod:`~sccl.topo.symmetry.sampled_groups` draws semiregular subgroups of the group that BLISS finds.
+For others :mod:`~sccl.topo.symmetry.regular_groups` finds translations from the links, and
+semiregular subgroups of the group that BLISS finds are sampled. That group as a rule keeps some
+ranks while it moves others, and is then of no use. A random walk over products of its generators
+meets elements. For each element the largest cyclic group of its powers that moves every rank is
+kept, and the products of two of these groups. A group that is missed costs time and no truth. The
+walk has a fixed seed, so that the same machine has the same groups.
+
+A user may give a group in a file, as permutations or as offsets of TACCL's sketches.
 """
 
 from __future__ import annotations
 
+import random
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from math import gcd, lcm
 from pathlib import Path
 
 from sccl.core.collective import Collective
-from sccl.core.symmetric import Symmetry
+from sccl.core.files.disk import read_text
+from sccl.core.files.json_text import parse
+from sccl.core.files.shapes import SymmetryWire
+from sccl.core.symmetric import Group, Symmetry
 from sccl.core.topology import Topology
-from sccl.errors import ParameterError
+from sccl.errors import FormatError, ParameterError
 from sccl.topo.symmetry.automorphisms import automorphisms, check_symmetry
 from sccl.topo.symmetry.generator_symmetries import generator_groups
-from sccl.topo.symmetry.group import Group
-from sccl.topo.symmetry.permutations import Permutation
-from sccl.topo.symmetry.sampled_groups import sample_groups
-from sccl.topo.symmetry.symmetry_files import load_group
+from sccl.topo.symmetry.permutations import (
+    Permutation,
+    closure,
+    compose,
+    identity_permutation,
+    is_semiregular,
+    permutation_cycles,
+    permutation_order,
+    power,
+    small_generating_set,
+)
 
 MAX_BLISS_LINKS = 50_000
 """Number of links beyond which BLISS takes longer than symmetries save."""
 
 _SAMPLED_RANKS = 64
 """Beyond, sampling takes seconds: it is left out where translations are known."""
+
+_SAMPLES = 200
+_LONGEST_WALK = 4
+_MAX_PAIRED_GROUPS = 12
+"""Cyclic groups of which all pairs are tried: the largest."""
 
 
 def candidate_groups(topology: Topology, collective: Collective, choice: str) -> tuple[Group, ...]:
@@ -87,7 +111,7 @@ def translation_groups(topology: Topology, collective: Collective) -> tuple[Grou
 
 def _recognized_translations(topology: Topology, collective: Collective) -> tuple[Group, ...]:
     """Return the translations of a machine, if it has some and they preserve the demand."""
-    from sccl.topo.symmetry.translation_search import find_translations  # noqa: PLC0415 - NumPy is slow
+    from sccl.topo.symmetry.regular_groups import find_translations  # noqa: PLC0415 - NumPy is slow
 
     rooted = any(r.root is not None for r in (collective.pre, collective.post))
     images = () if rooted else find_translations(topology)
@@ -97,3 +121,108 @@ def _recognized_translations(topology: Topology, collective: Collective) -> tupl
     except ParameterError:  # its budgets, or the user's own demand, tell ranks apart
         return ()
     return (Group("translations", tuple(Symmetry(image) for image in images)),) if images else ()
+
+
+def load_group(path: Path, topology: Topology, collective: Collective) -> Group:
+    """Return the group of a file, whose symmetries preserve the machine and the demand.
+
+    Raises:
+        ParameterError: they do not.
+        FormatError: the file is none of symmetries, or they are for another number of ranks.
+    """
+    wire = parse(read_text(path), SymmetryWire, str(path))
+    group = []
+    for i, generator in enumerate(wire.generators):
+        if len(generator.ranks) != topology.ranks:
+            raise FormatError(
+                f"{path}, $.generators[{i}].ranks has {len(generator.ranks)} images, expected one "
+                f"for each of {topology.ranks} ranks"
+            )
+        group.append(Symmetry(generator.ranks, generator.turn % generator.period, generator.period))
+    for i, (offset, size) in enumerate(wire.offsets):
+        if not 1 <= size <= topology.ranks or topology.ranks % size:
+            raise FormatError(
+                f"{path}, $.offsets[{i}]: the size {size} does not divide {topology.ranks} ranks"
+            )
+        ranks = range(topology.ranks)
+        group.append(Symmetry(tuple((r % size + offset) % size + r // size * size for r in ranks)))
+    for symmetry in group:
+        check_symmetry(topology, collective, symmetry.ranks)
+    if not group:
+        raise FormatError(f"{path}: no symmetry is given, expected 'generators' or 'offsets'")
+    return Group(path.name, tuple(group))
+
+
+def sample_groups(topology: Topology, collective: Collective) -> Iterator[Group]:
+    """Yield groups of symmetries of a machine and its demand, the largest first.
+
+    With a root, which every symmetry keeps: the cyclic groups of the generators, each of which also
+    turns the chunks.
+    """
+    generators = automorphisms(topology, collective)
+    if not generators:
+        return
+    if any(r.root is not None for r in (collective.pre, collective.post)):
+        yield from _root_stabilizing_groups(generators, collective)
+        return
+    seen = set()
+    for group in semiregular_groups(generators, topology.ranks):
+        size = len(group)
+        if size not in seen:
+            seen.add(size)
+            few = small_generating_set(group)
+            yield Group(f"{size} symmetries that move every rank", tuple(Symmetry(g) for g in few))
+
+
+def _root_stabilizing_groups(
+    generators: Sequence[Permutation], collective: Collective
+) -> Iterator[Group]:
+    for image in sorted(generators, key=permutation_order, reverse=True):
+        order = permutation_order(image)
+        if collective.class_size_divisor % order == 0:
+            yield Group(f"a turn of order {order}", (Symmetry(image, 1, order),))
+
+
+def semiregular_groups(
+    generators: Sequence[Permutation], ranks: int
+) -> list[frozenset[Permutation]]:
+    """Return groups in which only the identity keeps a rank, the largest first.
+
+    These are cyclic groups, and groups that two of them generate.
+    """
+    cyclic = dict.fromkeys(_cyclic_groups(generators, ranks))  # in the order in which they were met
+    largest = sorted(cyclic, key=len, reverse=True)
+    groups = list(largest)
+    for a in largest[:_MAX_PAIRED_GROUPS]:
+        for b in largest[:_MAX_PAIRED_GROUPS]:
+            both = closure([*small_generating_set(a), *small_generating_set(b)], ranks)
+            if both and len(both) > max(len(a), len(b)) and is_semiregular(both):
+                groups.append(both)
+    return sorted(groups, key=len, reverse=True)
+
+
+def _cyclic_groups(
+    generators: Sequence[Permutation], ranks: int
+) -> Iterator[frozenset[Permutation]]:
+    """Yield, of each element that a random walk meets, the largest group of its powers that is."""
+    rng = random.Random(0)  # noqa: S311 - a sample, not a secret
+    element = identity_permutation(ranks)
+    for _ in range(_SAMPLES):
+        for _ in range(rng.randint(1, _LONGEST_WALK)):
+            element = compose(element, rng.choice(generators))
+        lengths = {len(cycle) for cycle in permutation_cycles(element)}
+        order = lcm(*lengths)
+        for divisor in range(1, order):
+            if order % divisor == 0 and _is_semiregular_power(lengths, divisor, order // divisor):
+                yield frozenset(power(element, times) for times in range(0, order, divisor))
+                break
+
+
+def _is_semiregular_power(lengths: set[int], exponent: int, order: int) -> bool:
+    """Return whether all powers of an element's power move every rank: its cycles are as long.
+
+    Args:
+        lengths: of the element's cycles.
+        order: of the power.
+    """
+    return all(length // gcd(length, exponent) == order for length in lengths)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import chain, count
 
-from sccl.core.candidate import Candidate
 from sccl.core.frontier import ClassFrontier, Frontier, Point
+from sccl.core.instance import Candidate
 
 Cost = tuple[int, Fraction]
 """(S, R/C)."""

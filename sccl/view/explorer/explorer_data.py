@@ -7,10 +7,10 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from sccl.core.algorithm import Algorithm
-from sccl.core.candidate import Candidate
 from sccl.core.collective import Collective
 from sccl.core.cost import Costs, fastest_by_size
 from sccl.core.frontier import ClassFrontier, Frontier
+from sccl.core.instance import Candidate
 from sccl.core.topology import Topology
 from sccl.view.completeness import class_state, frontier_summary
 from sccl.view.drawing.budget_text import binding_budgets, shared_links
@@ -286,7 +286,9 @@ def _frontier_data(
         "refuted": _candidate_rows(
             (x.candidate, x.evidence_text) for item in frontiers for x in item.refuted
         ),
-        "open": _candidate_rows((x.candidate, x.reason) for item in frontiers for x in item.open),
+        "open": _candidate_rows(
+            (x.candidate, str(x.reason)) for item in frontiers for x in item.open
+        ),
         "class": "" if classes else _claim_class(shown, members, said),
         "summary": " ".join(dict.fromkeys(map(frontier_summary, frontiers))),
     }

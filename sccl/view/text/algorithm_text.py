@@ -10,9 +10,8 @@ from rich.console import Console
 from rich.table import Table
 
 from sccl.core.algorithm import Algorithm
-from sccl.core.bus_ids import ASCENDING, BusIds
 from sccl.core.formatting import format_count
-from sccl.core.topology import Switch, Topology
+from sccl.core.topology import ASCENDING, BusIds, Switch, Topology
 from sccl.errors import InputError
 from sccl.judge import describe_send, violations
 from sccl.topo.machine_model import machine_model

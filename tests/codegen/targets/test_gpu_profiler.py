@@ -10,8 +10,8 @@ import pytest
 
 from sccl.codegen.project_writer import generate
 from sccl.codegen.targets.gpu_profiler import profiler_files
-from sccl.core.bus_ids import BusIds
 from sccl.core.measurements import Pacing
+from sccl.core.topology import BusIds
 from sccl.errors import ToolError
 from sccl.runtime import LinkTrial
 from sccl.runtime.gpu_profile import GpuProfiler

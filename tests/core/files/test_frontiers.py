@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sccl.core.bound import Bounds, CountProof, Cut, DistanceProof, PriceProof
-from sccl.core.candidate import Candidate, SweepRange
+from sccl.core.bound import AlgorithmBounds, CountProof, Cut, DistanceProof, PriceProof
 from sccl.core.cost import Costs
 from sccl.core.files.frontiers import frontier_to_plain, frontiers_from_plain
 from sccl.core.frontier import (
@@ -25,7 +24,9 @@ from sccl.core.frontier import (
     RefutedCandidate,
     SkippedClass,
 )
+from sccl.core.instance import Candidate, SweepRange
 from sccl.core.step_limit import StepLimit
+from sccl.core.stop import StopKind, StopReason
 from sccl.errors import FormatError
 
 COSTS = st.fractions(Fraction(1, 99), 99, max_denominator=99)
@@ -55,7 +56,8 @@ GROUPS = st.lists(st.tuples(st.integers(0, 9)), max_size=3).map(tuple)
 COUNTED = st.builds(
     CountProof, TEXTS, STEPS, STEPS, st.tuples(st.integers(0, 9)), GROUPS, st.booleans()
 )
-BOUNDS = st.builds(Bounds, STEPS, COSTS, TEXTS, DISTANCES, PRICED | COUNTED)
+REASONS = TEXTS.map(StopReason.parse)
+BOUNDS = st.builds(AlgorithmBounds, STEPS, COSTS, TEXTS, DISTANCES, PRICED | COUNTED)
 LIMITS = st.lists(st.builds(StepLimit, STEPS, COSTS, COSTS), max_size=3).map(tuple)
 LEAST = st.fractions(Fraction(1, 999), Fraction(1, 99), max_denominator=999)
 EVERY = st.lists(st.builds(StepLimit, STEPS, LEAST, st.none()), max_size=3).map(tuple)
@@ -113,12 +115,14 @@ def frontiers(draw: st.DrawFn, *, several: bool) -> Frontier:
         found["solver"] = draw(TEXTS)
     if covered is not None or several:
         found["open"] = tuple(
-            draw(st.lists(st.builds(OpenCandidate, CANDIDATES, TEXTS), max_size=2))
+            draw(st.lists(st.builds(OpenCandidate, CANDIDATES, REASONS), max_size=2))
         )
         refuted = st.builds(RefutedCandidate, CANDIDATES, TEXTS, SECONDS)
         found["refuted"] = tuple(draw(st.lists(refuted, max_size=2)))
     if several:
-        found["skipped"] = tuple(draw(st.lists(st.builds(SkippedClass, TEXTS, TEXTS), max_size=1)))
+        found["skipped"] = tuple(
+            draw(st.lists(st.builds(SkippedClass, TEXTS, REASONS), max_size=1))
+        )
         found["any_class_limits"] = draw(EVERY)
         found["halves"] = tuple(draw(st.lists(frontiers(several=False), max_size=1)))
     return Frontier(
@@ -135,7 +139,7 @@ def frontiers(draw: st.DrawFn, *, several: bool) -> Frontier:
             for part in parts
         ),
         covered=covered,
-        stop_reason=draw(st.sampled_from(["bandwidth-bound", "max-steps", "interrupted"])),
+        stop_reason=draw(st.sampled_from(StopKind).map(StopReason)),
         seconds=seconds,
         **found,
     )  # fmt: skip
@@ -203,7 +207,7 @@ OLDEST: dict[str, Any] = {
 
 def test_file_that_says_little_is_read() -> None:
     (read,) = frontiers_from_plain(OLDEST, "here")
-    assert read.bounds == Bounds(2, Fraction(1, 2))
+    assert read.bounds == AlgorithmBounds(2, Fraction(1, 2))
     assert read.costs is None
     assert not read.is_complete
     assert [point.state_text for point in read.points] == ["proved for the k searched"]
@@ -237,7 +241,7 @@ def test_equal_points_keep_the_first_family() -> None:
         return ClassFrontier(name, name, 1, Fraction(1), found)
 
     both = (of(COMPOSED, (2, 3), (4, 1)), of(TREES, (2, 3), (3, 2), (5, 1)))
-    found = Frontier("x", "allreduce", None, None, Bounds(2, Fraction(1)), both)
+    found = Frontier("x", "allreduce", None, None, AlgorithmBounds(2, Fraction(1)), both)
     assert [(name, p.steps, p.optimal) for name, p in found.non_dominated] == [
         (COMPOSED, 2, ("latency",)), (TREES, 3, ()), (COMPOSED, 4, ("bandwidth",)),
     ]  # fmt: skip

@@ -12,8 +12,13 @@ from sccl.core.algorithm import Algorithm, make_send
 from sccl.core.answer import Sat, Unknown, describe_solver
 from sccl.core.clock import Clock
 from sccl.core.collective import ALL, SCATTERED, Collective
-from sccl.core.files.algorithms import algorithm_from_wire, algorithm_to_wire
-from sccl.core.files.answers import answer_from_wire, answer_to_wire, instance_to_wire
+from sccl.core.files.algorithms import (
+    algorithm_from_wire,
+    algorithm_to_wire,
+    answer_from_wire,
+    answer_to_wire,
+    instance_to_wire,
+)
 from sccl.core.files.collectives import collective_to_wire
 from sccl.core.files.fabrics import fabric_to_wire
 from sccl.core.files.json_text import detect_text_kind, digest, parse, text_with_digest, to_text
@@ -45,6 +50,7 @@ from sccl.core.files.workloads import workload_to_wire
 from sccl.core.instance import Instance
 from sccl.core.schedule import build_schedule
 from sccl.core.sketch import RelayPattern, RelayRules, Sketch
+from sccl.core.stop import StopReason
 from sccl.core.symmetric import AnyAlgorithm, SymmetricAlgorithm, Symmetry
 from sccl.errors import FormatError
 from sccl.topo import resolve_topology
@@ -81,7 +87,7 @@ WIRES: list[AnyWire] = [
     algorithm_to_wire(SYMMETRIC),
     instance_to_wire(Instance(RING, GATHER, 2, 2)),
     sketch_to_wire(Sketch("sketch", 2, relays=RelayRules(RelayPattern.DIRECT_MAP))),
-    answer_to_wire(Unknown("timeout", "cpsat", 1.0)),
+    answer_to_wire(Unknown(StopReason.parse("timeout"), "cpsat", 1.0)),
     SymmetryWire(generators=(GeneratorWire(ranks=(1, 0)),)),
     measurements_to_wire(measured({(0, 1): (1.0, 50.0)}, 2, "kinds")),
     pcie_to_wire(pcie_of(((0, 1), (2,)), 0, 1, 2, "kinds", 0.1)),

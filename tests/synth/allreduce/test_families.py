@@ -18,15 +18,15 @@ from sccl.cli.frontiers import print_frontier
 from sccl.cli.main import app
 from sccl.collectives import Spec, named_spec
 from sccl.core.answer import Answer, Unknown
-from sccl.core.candidate import SweepRange
 from sccl.core.files.algorithms import load_algorithm
 from sccl.core.files.frontiers import frontier_to_plain, frontiers_from_plain
 from sccl.core.frontier import ClassFrontier, Frontier
-from sccl.core.instance import Instance
+from sccl.core.instance import Instance, SweepRange
+from sccl.core.stop import StopKind, StopReason
 from sccl.core.topology import Link, Topology
 from sccl.errors import ParameterError
 from sccl.judge import violations
-from sccl.prove.bounds import any_class_bounds
+from sccl.prove.bounds.any_class import any_class_bounds
 from sccl.synth.allreduce import composed, pairs
 from sccl.synth.allreduce.limit_frontier import allreduce_limit_frontier
 from sccl.synth.allreduce.pairs import Half, best_pairs, min_cost_sum
@@ -36,7 +36,7 @@ from sccl.synth.allreduce.tree_family import quick_tree_family
 from sccl.synth.common.algorithm_folder import AlgorithmFolder
 from sccl.synth.packing.by_steps.allreduce_trees import tree_bounds, tree_frontier
 from sccl.synth.packing.by_steps.limit_sweep import limit_frontier
-from sccl.synth.packing.by_steps.packing_limits import PackingLimits
+from sccl.synth.packing.by_steps.limits_by_steps import PackingLimits
 from sccl.synth.syncoll import solve
 from sccl.synth.syncoll.sweep import sweep
 from sccl.topo import resolve_topology
@@ -212,7 +212,7 @@ def test_equal_pairs_are_sorted_by_chunks() -> None:
 def test_open_half_leaves_its_pairs_unproved() -> None:
     def gives_up(instance: Instance) -> Answer:
         if instance.collective.chunks == 5:
-            return Unknown("asked not to", "test", 0.0)
+            return Unknown(StopReason.parse("asked not to"), "test", 0.0)
         return solve.solve(instance)
 
     machine = resolve_topology("dgx1")
@@ -227,7 +227,7 @@ def test_open_half_leaves_its_pairs_unproved() -> None:
     assert "Not the end" in class_summary(composed)
     assert not composed.is_complete
     assert found.open
-    assert {o.reason for o in found.open} == {"asked not to"}
+    assert {str(o.reason) for o in found.open} == {"asked not to"}
 
 
 # --- reports -------------------------------------------------------------------------------------
@@ -277,11 +277,8 @@ def test_trees_of_more_ranks_than_limits_look_at_are_not_looked_at() -> None:
     for ranks, why in ((64, ""), (65, "more than 64 ranks")):
         machine = resolve_topology(f"ring:{ranks}")
         space = AllreduceSpace.of(machine, named_spec("allreduce", ranks), None)
-        assert (
-            space.tree_exclusion_reason((), SweepRange(k=0))
-            == space.tree_exclusion_reason((), None)
-            == why
-        )
+        for covered in (SweepRange(k=0), None):
+            assert str(space.tree_exclusion_reason((), covered)) == why
 
 
 def test_tree_results_are_reported_without_a_terminal() -> None:
@@ -312,14 +309,18 @@ def test_composition_of_what_was_not_sought_says_why() -> None:
     }
 
     def late(spec: Spec, **_: object) -> Frontier:
-        found = limit_frontier(ring, spec, lambda _: Unknown("not asked", "nobody", 0.0))
+        found = limit_frontier(
+            ring, spec, lambda _: Unknown(StopReason.parse("not asked"), "nobody", 0.0)
+        )
         (part,) = found.classes
-        points = tuple(replace(p, **unsought, missing_reason="timeout") for p in part.points)
+        points = tuple(
+            replace(p, **unsought, missing_reason=StopReason(StopKind.TIMEOUT)) for p in part.points
+        )
         return replace(found, classes=(replace(part, points=points),))
 
     trees = partial(tree_frontier, ring, named_spec("allreduce", 5), seconds=1e-9)
     found = allreduce_limit_frontier(ring, named_spec("allreduce", 5), late, trees)
-    assert [point.missing_reason for point in found.classes[0].points] == ["timeout"]
+    assert [point.missing_reason.kind for point in found.classes[0].points] == [StopKind.TIMEOUT]
     printed = StringIO()
     print_frontier(Console(file=printed, width=200), found, named_spec("allreduce", 5))
     assert "0.8 (not sought: time ran out, see --timeout)" in printed.getvalue()

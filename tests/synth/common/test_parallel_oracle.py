@@ -26,12 +26,11 @@ from typer.testing import CliRunner
 from sccl.cli.main import app
 from sccl.collectives import named_spec
 from sccl.core.answer import Answer, Origin, Sat, Unsat
-from sccl.core.candidate import SweepRange
-from sccl.core.files.answers import answer_to_wire
+from sccl.core.files.algorithms import answer_to_wire
 from sccl.core.files.frontiers import frontier_to_plain
-from sccl.core.instance import Instance
+from sccl.core.instance import Instance, SweepRange
 from sccl.errors import ParameterError, ScclWarning, SolverError, ToolError
-from sccl.solvers.interrupt import run_interruptible
+from sccl.solvers.effort import run_interruptible
 from sccl.solvers.workers import WorkerPool
 from sccl.synth.common.cluster import Cluster, open_connection
 from sccl.synth.common.prefetch import Prefetcher
@@ -305,7 +304,7 @@ def answer_of_a_lying_cluster(
             address="tcp://nowhere:1",
         )
 
-    monkeypatch.setattr("sccl.synth.syncoll.oracle.open_connection", connected)
+    monkeypatch.setattr("sccl.synth.common.cluster.open_connection", connected)
     there = Cluster("tcp://nowhere:1")
     with open_oracle(HOW, 1, there, None, frozenset(trusted)) as oracle:
         return oracle.answer(asked)

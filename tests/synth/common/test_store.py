@@ -19,9 +19,9 @@ from typer.testing import CliRunner
 from sccl.cli.main import app
 from sccl.collectives import named_spec
 from sccl.core.answer import Answer, Origin, Sat, Unknown, Unsat
-from sccl.core.candidate import SweepRange
 from sccl.core.files.algorithms import load_algorithm
-from sccl.core.instance import Instance
+from sccl.core.instance import Instance, SweepRange
+from sccl.core.stop import StopReason
 from sccl.errors import InputError, ParameterError, ScclWarning
 from sccl.judge import violations
 from sccl.synth.common.store import SCHEMA_VERSION, Store
@@ -216,7 +216,7 @@ def test_bounds_verify_an_unsat_of_a_store_file(
 def test_unknown_counts_if_it_had_as_much_time_and_was_this_version(
     store: Store, path: Path
 ) -> None:
-    store.put(instance(), "cpsat", 10.0, Unknown("tired", "cpsat", 10.0))
+    store.put(instance(), "cpsat", 10.0, Unknown(StopReason.parse("tired"), "cpsat", 10.0))
     assert store.get(instance(), "cpsat", 5.0) is not None
     assert store.get(instance(), "cpsat", 10.0) is not None
     assert store.get(instance(), "cpsat", 11.0) is None

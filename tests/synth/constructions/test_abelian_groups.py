@@ -19,7 +19,7 @@ from sccl.core.symmetric import SymmetricAlgorithm
 from sccl.core.topology import Budget, Topology, distances
 from sccl.errors import UnreachableError
 from sccl.judge import steps, violations
-from sccl.prove.bounds import lower_bounds
+from sccl.prove.bounds.lower_bounds import lower_bounds
 from sccl.synth import constructions
 from sccl.synth.constructions import abelian_allgather, abelian_alltoall, bfb_costs
 from sccl.synth.syncoll import solve
@@ -27,7 +27,7 @@ from sccl.topo import resolve_topology
 from sccl.topo.symmetry.automorphisms import check_symmetry
 from sccl.topo.symmetry.expansion import expand_algorithm
 from sccl.topo.symmetry.group_choice import candidate_groups
-from sccl.topo.symmetry.translation_search import find_translations
+from sccl.topo.symmetry.regular_groups import find_translations
 from tests.kit.cayley import cayley_machines, graph_of, renamed
 from tests.kit.nightly import times
 from tests.kit.strategies import topologies

@@ -12,12 +12,11 @@ from hypothesis import strategies as st
 
 from sccl.collectives import dual_of, named_spec
 from sccl.core.answer import Answer, Sat, Unknown
-from sccl.core.candidate import SweepRange
-from sccl.core.instance import Instance
+from sccl.core.instance import Instance, SweepRange
 from sccl.core.symmetric import AnyAlgorithm, SymmetricAlgorithm
 from sccl.core.topology import Topology, distances
 from sccl.judge import steps, violations
-from sccl.prove.bounds import lower_bounds
+from sccl.prove.bounds.lower_bounds import lower_bounds
 from sccl.solvers.effort import Effort
 from sccl.synth import constructions
 from sccl.synth.common.candidates import choose_k

@@ -8,7 +8,7 @@ import pytest
 
 from sccl.collectives import named_spec
 from sccl.judge import violations
-from sccl.prove.bounds import lower_bounds
+from sccl.prove.bounds.lower_bounds import lower_bounds
 from sccl.prove.bounds.timed_cuts import timed_bound
 from sccl.synth.constructions.hypercube_tree import hypercube_broadcast
 from sccl.synth.packing.by_steps.limits_by_steps import step_limit

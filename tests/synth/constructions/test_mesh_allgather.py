@@ -13,9 +13,9 @@ from sccl.core.instance import Instance
 from sccl.core.symmetric import SymmetricAlgorithm
 from sccl.core.topology import Budget
 from sccl.judge import steps, violations
-from sccl.prove.bounds import lower_bounds
+from sccl.prove.bounds.lower_bounds import lower_bounds
 from sccl.synth import constructions
-from sccl.synth.constructions.costs import BREADTH_FIRST, BY_DIMENSIONS
+from sccl.synth.constructions.answer import BREADTH_FIRST, BY_DIMENSIONS
 from sccl.synth.constructions.mesh_allgather import find_mesh, mesh_of
 from sccl.topo import resolve_topology
 from sccl.topo.symmetry.expansion import expand_algorithm

@@ -15,7 +15,7 @@ from sccl.core.answer import Sat
 from sccl.core.instance import Instance
 from sccl.core.topology import Budget, Topology, distances
 from sccl.judge import steps, violations
-from sccl.prove.bounds import lower_bounds
+from sccl.prove.bounds.lower_bounds import lower_bounds
 from sccl.synth.constructions.pipelined_trees import answer, disjoint_trees, pipelined_broadcast
 from sccl.synth.packing.by_steps.limits_by_steps import extra_broadcast_steps, step_limit
 from sccl.topo import resolve_topology

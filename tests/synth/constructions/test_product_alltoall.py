@@ -14,7 +14,7 @@ from sccl.core.answer import Sat
 from sccl.core.instance import Instance
 from sccl.core.topology import Budget, Topology
 from sccl.judge import steps, violations
-from sccl.prove.bounds import lower_bounds
+from sccl.prove.bounds.lower_bounds import lower_bounds
 from sccl.synth import constructions
 from sccl.synth.constructions.product_alltoall import factorize, product_alltoall
 from sccl.topo import resolve_topology

@@ -11,13 +11,11 @@ from hypothesis import strategies as st
 
 from sccl.collectives import dual_of, named_spec
 from sccl.core.answer import Sat, Unknown, Unsat
-from sccl.core.candidate import Candidate
-from sccl.core.instance import Instance
+from sccl.core.instance import Candidate, Instance
 from sccl.core.topology import Budget, Topology
 from sccl.judge import violations
-from sccl.prove.bounds import farthest_pair, lower_bounds
-from sccl.prove.bounds.timed_cuts import timed_bound
-from sccl.prove.bounds.timed_program import TimedRelaxation
+from sccl.prove.bounds.lower_bounds import farthest_pair, lower_bounds
+from sccl.prove.bounds.timed_cuts import TimedRelaxation, timed_bound
 from sccl.synth.constructions import rip_up_trees, scatter_flow
 from sccl.synth.constructions.scatter_allgather import (
     breadth_first_allgather,

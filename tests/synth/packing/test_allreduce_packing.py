@@ -19,7 +19,7 @@ from sccl.core.outcome import Inconclusive, Solution
 from sccl.core.schedule import Schedule
 from sccl.core.topology import Link, Topology
 from sccl.judge import violations
-from sccl.prove.bounds import completion_time_bound
+from sccl.prove.bounds.time_cuts import completion_time_bound
 from sccl.solvers.effort import Effort
 from sccl.synth.common import registry
 from sccl.synth.common.contract import Request
@@ -184,7 +184,7 @@ def test_interrupt_keeps_phases(monkeypatch: pytest.MonkeyPatch) -> None:
         FLUID, asked("ring:4", 100_000), FLUID.Options(gap=0), Effort(units=0.1)
     )
     assert isinstance(outcome, Inconclusive)
-    assert outcome.reason == "interrupted"
+    assert str(outcome.reason) == "interrupted"
     assert isinstance(outcome.best, Solution)
 
 

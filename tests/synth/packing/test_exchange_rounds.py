@@ -14,7 +14,7 @@ import pytest
 from sccl.collectives import dual_of, named_spec
 from sccl.core.outcome import Inconclusive, Solution
 from sccl.core.schedule import Schedule
-from sccl.prove.bounds import completion_time_bound
+from sccl.prove.bounds.time_cuts import completion_time_bound
 from sccl.synth.common import registry
 from sccl.synth.common.contract import Request
 from sccl.synth.network.product_coordinates import find_coordinates

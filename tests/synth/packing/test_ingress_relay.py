@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sccl.collectives import dual_of, named_spec
 from sccl.core.outcome import Solution
 from sccl.core.topology import Link, Switch, Topology
-from sccl.prove.bounds import completion_time_bound
+from sccl.prove.bounds.time_cuts import completion_time_bound
 from sccl.prove.check.ingress_relay_check import ingress_relay_bound
 from sccl.solvers.effort import Effort
 from sccl.synth.common import registry

@@ -17,24 +17,23 @@ from hypothesis import strategies as st
 
 from sccl.collectives import collective_names, named_spec
 from sccl.core.answer import Answer, Sat, Unknown
-from sccl.core.bound import Bounds
-from sccl.core.candidate import SweepRange
+from sccl.core.bound import AlgorithmBounds
 from sccl.core.collective import Collective
-from sccl.core.instance import Instance
+from sccl.core.instance import Instance, SweepRange
 from sccl.core.step_limit import StepLimit
+from sccl.core.stop import StopKind, StopReason
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError, TooLargeError
 from sccl.judge import violations
-from sccl.prove.bounds import farthest_pair, lower_bounds
+from sccl.prove.bounds.lower_bounds import farthest_pair, lower_bounds
 from sccl.prove.check.constraint_prices import step_price_bound
 from sccl.prove.check.work import TooMuchError
 from sccl.synth.common.algorithm_folder import AlgorithmFolder
 from sccl.synth.common.settings import Settings
 from sccl.synth.packing.by_steps.allreduce_trees import tree_bounds, tree_frontier
 from sccl.synth.packing.by_steps.limit_sweep import PackingClass, compute_limits, limit_frontier
-from sccl.synth.packing.by_steps.limits_by_steps import LimitWithPacking, step_limit
+from sccl.synth.packing.by_steps.limits_by_steps import LimitWithPacking, PackingLimits, step_limit
 from sccl.synth.packing.by_steps.multiplication import multiply_out, round_to_multiple
-from sccl.synth.packing.by_steps.packing_limits import PackingLimits
 from sccl.synth.packing.by_steps.packing_problem import (
     build_allreduce_problem,
     build_packing_problem,
@@ -279,7 +278,7 @@ def test_so_many_steps_that_limits_end_lose_nothing(monkeypatch: pytest.MonkeyPa
     machine, spec = resolve_topology("ring:4"), named_spec("broadcast", 4)
     found = limit_frontier(machine, spec, solve.solve, max_steps=5)
     assert [limit.steps for limit in found.classes[0].limits] == [2, 3]
-    assert (len(found.points), found.stop_reason) == (2, "max-steps")
+    assert (len(found.points), str(found.stop_reason)) == (2, "max-steps")
     swept = sweep(
         machine,
         spec,
@@ -343,12 +342,14 @@ def test_nothing_is_written_of_a_packing_that_time_ended(tmp_path: Path) -> None
     machine, folder = resolve_topology("ring:4"), AlgorithmFolder(tmp_path)
 
     def gives_up(_: Instance) -> Answer:
-        return Unknown("tired", "test", 0.0)
+        return Unknown(StopReason.parse("tired"), "test", 0.0)
 
     ask = partial(limit_frontier, machine, named_spec("allgather", 4), gives_up)
     for find in (partial(tree_frontier, machine, named_spec("allreduce", machine.ranks)), ask):
         found = find(max_steps=4, seconds=1e-9, folder=folder)
-        assert {(p.algorithm, p.missing_reason) for p in found.points} == {(None, "timeout")}
+        assert {(p.algorithm, p.missing_reason.kind) for p in found.points} == {
+            (None, StopKind.TIMEOUT)
+        }
     assert list(tmp_path.iterdir()) == []
 
 
@@ -369,9 +370,11 @@ class Invented(PackingClass):
 
 @pytest.mark.parametrize("name", ["known", "not known"])
 def test_frontier_is_whole_if_the_limits_of_all_steps_are_known(name: str) -> None:
-    found = Invented(resolve_topology("ring:3"), Bounds(2, Fraction(1)), 1.0, name, "", 1, ())
+    found = Invented(
+        resolve_topology("ring:3"), AlgorithmBounds(2, Fraction(1)), 1.0, name, "", 1, ()
+    )
     stopped, part = compute_limits(4, found, None, lambda _: None, 0.0)
-    assert (stopped, part.is_complete) == ("bandwidth-bound", name == "known")
+    assert (str(stopped), part.is_complete) == ("bandwidth-bound", name == "known")
 
 
 def test_allreduce_that_is_the_same_backwards() -> None:

@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 from sccl.collectives import Spec, named_spec
 from sccl.comparison.contenders import ClassicalContender, ComparisonProblem
 from sccl.core.clock import AlphaModel
+from sccl.core.outcome import best_plan
 from sccl.core.topology import Topology
 from sccl.errors import CollectiveError, InputError, TopologyError
-from sccl.prove.bounds import CompletionTimeBound, PriceLine, completion_time_bound
+from sccl.prove.bounds.time_cuts import CompletionTimeBound, PriceLine, completion_time_bound
 from sccl.solvers.effort import Effort
 from sccl.synth.common import registry
 from sccl.synth.common.contract import Request
 from sccl.synth.packing.by_time.price_bounds import LowerBoundSearch
 from sccl.synth.packing.by_time.time_bound_curve import compute_bound_curve
-from sccl.tasks.planned import best_plan
 from sccl.topo import resolve_topology
 from tests.kit import once
 from tests.kit.nightly import times

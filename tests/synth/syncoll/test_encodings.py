@@ -13,7 +13,7 @@ import z3
 from ortools.sat.python import cp_model
 
 from sccl.core.instance import Instance
-from sccl.synth.common.round_vectors import round_vectors
+from sccl.synth.common.candidates import round_vectors
 from sccl.synth.syncoll import solve_cpsat
 from sccl.synth.syncoll.encoding_qflia import encode as encode_qflia
 from sccl.synth.syncoll.encoding_time_indexed import TransferModel, encode

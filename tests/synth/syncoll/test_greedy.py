@@ -12,7 +12,7 @@ from sccl.collectives import named_spec
 from sccl.core.answer import Sat, Unsat
 from sccl.core.instance import Instance
 from sccl.judge import violations
-from sccl.prove.bounds.latency import farthest_pair
+from sccl.prove.bounds.lower_bounds import farthest_pair
 from sccl.solvers.effort import Effort
 from sccl.synth.syncoll import solve_cpsat
 from sccl.synth.syncoll.greedy import schedule_greedily

@@ -15,16 +15,17 @@ from hypothesis import strategies as st
 
 from sccl.collectives import collective_names, dual_of, named_spec, resolve_collective
 from sccl.core.answer import Sat, Unsat
-from sccl.core.candidate import SweepRange
 from sccl.core.collective import Collective
 from sccl.core.files.claims import CLAIMS
 from sccl.core.frontier import COMPOSED, TREES, Frontier
+from sccl.core.instance import SweepRange
 from sccl.core.topology import Link, Topology
 from sccl.errors import InputError
 from sccl.judge import violations
-from sccl.prove.bounds import any_class_bounds, lower_bounds
+from sccl.prove.bounds.any_class import any_class_bounds
+from sccl.prove.bounds.lower_bounds import lower_bounds
+from sccl.prove.check.allreduce import is_composition
 from sccl.prove.check.certificate import check_folder
-from sccl.prove.check.class_membership import is_composition
 from sccl.prove.check.coverage import enumerate_round_vectors
 from sccl.solvers.effort import Effort
 from sccl.synth.common.settings import Settings

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from sccl.collectives import dual_of, named_spec
 from sccl.core.algorithm import Algorithm
 from sccl.core.answer import Answer, Origin, Sat, Unknown, Unsat
-from sccl.core.candidate import Candidate, SweepRange
+from sccl.core.instance import Candidate, SweepRange
 from sccl.core.step_limit import StepLimit
+from sccl.core.stop import INTERRUPTED, StopReason
 from sccl.synth.common.candidates import enumerate_candidates
 from sccl.synth.syncoll.pareto import ParetoSearch, SearchSpace, pareto_synthesize
 
@@ -52,7 +53,7 @@ class World:
 
     def answer(self, c: Candidate) -> Answer:
         if (c.steps, c.rounds, c.chunks) in self.silent:
-            return Unknown("gives up", "invented", 0.0)
+            return Unknown(StopReason.parse("gives up"), "invented", 0.0)
         return Sat(_ALGORITHM, "invented", 0.0) if self.has(c) else Unsat("so", "invented", 0.0)
 
     def limit(self, steps: int, slack: dict[int, Fraction]) -> StepLimit | None:
@@ -100,7 +101,7 @@ class Recorder:
         self.record(candidate, search)
         return self.change_answer(candidate, self.world.answer(candidate))
 
-    def lower_bound(self, steps: int) -> tuple[StepLimit | None, float]:
+    def quick_bound(self, steps: int) -> tuple[StepLimit | None, float]:
         self.record("bound")
         bound = self.world.limit(steps, self.world.bound_slack)
         return (replace(bound, upper=None) if bound else None), 0.0
@@ -162,7 +163,7 @@ def test_search_finds_the_frontier_of_all_candidates(world: World) -> None:
     assert all(best.proved for best in search.optima)
     assert search.open == ()
     met = bool(search.optima) and search.optima[-1].candidate.cost == world.space.bandwidth
-    assert search.stop_reason == ("bandwidth-bound" if met else "max-steps")
+    assert str(search.stop_reason) == ("bandwidth-bound" if met else "max-steps")
 
 
 @given(worlds(gives_up=True))
@@ -199,7 +200,7 @@ def test_interrupted_search_leaves_undecided_candidates_open(
     at = data.draw(st.integers(0, max(0, len(whole.queries) - 1)))
     recorder = Recorder(world, interrupt_at=at)
     search = recorder.search()
-    assert search.stop_reason == ("interrupted" if whole.queries else whole.search().stop_reason)
+    assert search.stop_reason == (INTERRUPTED if whole.queries else whole.search().stop_reason)
     refuted = {r.candidate for r in search.refuted}
     undecided = {o.candidate for o in search.open}
     assert not refuted & undecided
@@ -278,7 +279,7 @@ def test_search_proves_nothing_by_an_unverified_origin(world: World, data: st.Da
         if best.proved:
             assert not any(c.may_dominate(best.candidate) for c in true)
         else:
-            assert best.rests_on == (Origin.CLUSTER,)
+            assert best.proof_origins == (Origin.CLUSTER,)
     for entry in search.refuted:
         assert not world.has(entry.candidate)
     if not lies:
@@ -298,6 +299,6 @@ def test_search_names_the_origins_of_a_proof(world: World, data: st.DataObject) 
         assert best.proved
         needed = {r.origin for r in search.refuted if r.candidate.may_dominate(best.candidate)}
         if best.within is None:  # limits prove it, whatever the range
-            assert best.rests_on == ()
+            assert best.proof_origins == ()
         else:
-            assert best.rests_on == tuple(sorted(needed - {Origin.THIS_PROCESS}))
+            assert best.proof_origins == tuple(sorted(needed - {Origin.THIS_PROCESS}))

@@ -12,16 +12,15 @@ from hypothesis import strategies as st
 
 from sccl.collectives import Spec, dual_of
 from sccl.core.answer import Answer, Sat, verdict
-from sccl.core.candidate import SweepRange
-from sccl.core.instance import Instance
+from sccl.core.instance import Instance, SweepRange
 from sccl.core.topology import Topology
 from sccl.judge import violations
-from sccl.prove.bounds import bandwidth_bound, check_proof, lower_bounds
-from sccl.synth.common.reduction import solve_question
-from sccl.synth.packing.by_steps.packing_limits import PackingLimits
+from sccl.prove.bounds.bandwidth_proof import check_proof
+from sccl.prove.bounds.lower_bounds import bandwidth_bound, lower_bounds
+from sccl.synth.packing.by_steps.limits_by_steps import PackingLimits
 from sccl.synth.syncoll import solve
 from sccl.synth.syncoll.sweep import sweep
-from sccl.transform import build_question
+from sccl.transform import build_question, solve_question
 from tests.kit.nightly import times
 from tests.kit.strategies import diameter, specs, topologies
 

@@ -14,18 +14,18 @@ from hypothesis import strategies as st
 
 from sccl.collectives import named_spec
 from sccl.core.answer import Answer, Unknown
-from sccl.core.candidate import SweepRange
 from sccl.core.cost import Costs, fastest_by_size
 from sccl.core.files.algorithms import load_algorithm
 from sccl.core.files.frontiers import frontier_to_plain, frontiers_from_plain
 from sccl.core.frontier import Frontier
-from sccl.core.instance import Instance
+from sccl.core.instance import Instance, SweepRange
+from sccl.core.stop import StopReason
 from sccl.core.sweep_events import PointDecided
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.errors import ParameterError, SolverError
 from sccl.judge import violations
 from sccl.synth.common.algorithm_folder import AlgorithmFolder
-from sccl.synth.packing.by_steps.packing_limits import PackingLimits
+from sccl.synth.packing.by_steps.limits_by_steps import PackingLimits
 from sccl.synth.syncoll import solve
 from sccl.synth.syncoll.sweep import sweep
 from sccl.topo import resolve_topology
@@ -61,7 +61,7 @@ def test_the_frontier_of_allgather_on_dgx1() -> None:
     assert [p.optimal for p in frontier.points] == [("latency", "limit"), ("bandwidth",)]
     assert frontier.covers_all_k
     assert all(p.is_proved for p in frontier.points)
-    assert (frontier.is_complete, frontier.stop_reason) == (True, "bandwidth-bound")
+    assert (frontier.is_complete, str(frontier.stop_reason)) == (True, "bandwidth-bound")
     refuted = {(u.candidate.chunks, u.candidate.rounds) for u in frontier.refuted}
     assert refuted == {(6, 7), (5, 6), (4, 5), (3, 4), (5, 7)}  # all that is cheaper than 3/2
     assert len(frontier.refuted) == len(refuted)
@@ -88,7 +88,7 @@ def test_combining_collectives_sweep_their_dual() -> None:
 def test_an_undecided_candidate_leaves_the_point_unproved() -> None:
     def gives_up(instance: Instance) -> Answer:
         if instance.collective.chunks == 5:
-            return Unknown("asked not to", "test", 0.0)
+            return Unknown(StopReason.parse("asked not to"), "test", 0.0)
         return solve.solve(instance)
 
     machine = resolve_topology("dgx1")
@@ -114,14 +114,14 @@ def test_giving_up_everywhere_proves_nothing() -> None:
     frontier = sweep(
         machine,
         named_spec("allgather", 4),
-        lambda _: Unknown("tired", "test", 0.0),
+        lambda _: Unknown(StopReason.parse("tired"), "test", 0.0),
         solver="test",
         covered=SweepRange(max_steps=2, k=1),
         limits=PackingLimits,
     )
     assert frontier.points == ()
     assert frontier.refuted == ()
-    assert {o.reason for o in frontier.open} == {"tired"}
+    assert {str(o.reason) for o in frontier.open} == {"tired"}
     assert not frontier.is_complete
 
 
@@ -144,11 +144,11 @@ def test_an_interrupt_leaves_a_truthful_part(tmp_path: Path) -> None:
         covered=SweepRange(),
         folder=AlgorithmFolder(tmp_path),
     )
-    assert frontier.stop_reason == "interrupted"
+    assert str(frontier.stop_reason) == "interrupted"
     assert not frontier.is_complete
     assert len(frontier.points) == 1
     assert not frontier.points[0].is_proved
-    assert {o.reason for o in frontier.open} == {"not tried: interrupted"}
+    assert {str(o.reason) for o in frontier.open} == {"not tried: interrupted"}
     files = list(tmp_path.iterdir())
     assert files == [frontier.points[0].file]
     found, intact = load_algorithm(files[0])
@@ -198,7 +198,7 @@ def test_names_from_files_make_safe_file_names(name: str, tmp_path: Path) -> Non
 def test_limits_of_the_range() -> None:
     frontier = run("dgx1", "allgather", k=0, max_steps=4)
     assert costs(frontier) == [(1, 2, 2), (2, 3, 3), (3, 4, 4)]  # SCCL Table 4, R = S
-    assert frontier.stop_reason == "max-steps"
+    assert str(frontier.stop_reason) == "max-steps"
     limited = run("dgx1", "allgather", max_chunks=1, max_steps=2)
     assert costs(limited) == [(1, 2, 2)]
     assert "C <= 1" in limited.scope
@@ -219,7 +219,11 @@ def test_what_a_small_k_leaves_out_is_not_claimed() -> None:
     skipped = sweep(
         machine,
         named_spec("broadcast", 8),
-        lambda i: solve.solve(i) if i.steps != 3 else Unknown("asked not to", "test", 0.0),
+        lambda i: (
+            solve.solve(i)
+            if i.steps != 3
+            else Unknown(StopReason.parse("asked not to"), "test", 0.0)
+        ),
         solver="test",
         covered=SweepRange(k=0, max_steps=4),
         limits=PackingLimits,
@@ -304,7 +308,7 @@ def test_a_tie_that_is_not_decided_is_not_open() -> None:
 
     def gives_up(instance: Instance) -> Answer:
         if (instance.collective.chunks, instance.steps) == (2, 2):
-            return Unknown("asked not to", "test", 0.0)
+            return Unknown(StopReason.parse("asked not to"), "test", 0.0)
         return solve.solve(instance)
 
     frontier = sweep(
@@ -335,7 +339,7 @@ def test_a_broken_solver_loses_nothing_that_was_found() -> None:
         limits=PackingLimits,
     )
     assert costs(frontier) == [(2, 2, 3)]
-    assert all("killed" in o.reason for o in frontier.open)
+    assert all("killed" in str(o.reason) for o in frontier.open)
     assert not frontier.is_complete
 
 
@@ -371,12 +375,13 @@ def test_ranges_with_nothing_in_them_are_refused() -> None:
 def test_an_unsat_half_decides_though_the_other_is_unknown() -> None:
     from sccl.core.answer import Unsat
     from sccl.core.topology import Link, Topology
-    from sccl.synth.common.reduction import solve_question
-    from sccl.transform import build_question
+    from sccl.transform import build_question, solve_question
 
     one_way = Topology("r", 3, tuple(Link(i, (i + 1) % 3, 1, 1.0, 1.0) for i in range(3)), 1.0, 1.0)
     question = build_question(one_way, named_spec("allreduce", 3), 3, 4, 4)
-    answers: Iterator[Answer] = iter([Unknown("tired", "t", 1.0), Unsat("no", "t", 1.0)])
+    answers: Iterator[Answer] = iter(
+        [Unknown(StopReason.parse("tired"), "t", 1.0), Unsat("no", "t", 1.0)]
+    )
     found = solve_question(question, lambda _: next(answers))
     assert isinstance(found, Unsat)
     assert found.seconds == 2.0

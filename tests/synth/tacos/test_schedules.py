@@ -14,6 +14,7 @@ from sccl.collectives import collective_names, custom_spec, named_spec
 from sccl.core.clock import AlphaModel
 from sccl.core.files.shapes import CustomCollectiveWire
 from sccl.core.outcome import Inconclusive, Solution
+from sccl.core.stop import StopReason
 from sccl.core.topology import Budget, Link, Topology
 from sccl.errors import CollectiveError, InputError, UnreachableError
 from sccl.judge import violations
@@ -273,7 +274,7 @@ def test_jobs_change_no_byte(jobs: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "raised", [restarts.AttemptStopped("timeout after 1 s"), KeyboardInterrupt()]
+    "raised", [restarts.AttemptStopped(StopReason.parse("timeout after 1 s")), KeyboardInterrupt()]
 )
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_interrupted_search_returns_the_best_so_far(
@@ -310,7 +311,7 @@ def test_effort_ends_restarts_and_large_matchings_alike() -> None:
     assert outcome.best is not None
     large = Request(torus((8, 8, 8), (50, 25, 25)), named_spec("allgather", 512), 1 << 20)
     assert planner.plan(large, Options(), Effort(units=1e-9), lambda _: None) == Inconclusive(
-        "no schedule within a budget of 1e-09"
+        StopReason.parse("no schedule within a budget of 1e-09")
     )
 
 

@@ -149,7 +149,7 @@ def test_no_way_is_taken_that_is_later_than_phase_by_phase(data: st.DataObject) 
         whole, ended = improve_combining(strict, asked, EffortMeter(Effort(units=0.2)), 0.2)
         plan = whole.to_result().plan
         assert isinstance(plan, Schedule)
-        assert (ended, violations(plan), plan.finish) == ("", [], whole.finish)
+        assert (str(ended), violations(plan), plan.finish) == ("", [], whole.finish)
         finish[how] = whole.finish
     assert finish["auto"] <= finish["reversal"] <= finish["phases"]
 
@@ -344,4 +344,4 @@ def test_interrupt_keeps_the_best_by_then(at: str, monkeypatch: pytest.MonkeyPat
         TECCL, Request(dgx1, named_spec("allreduce", 8), 10**6), None, Effort(units=0.1)
     )
     assert isinstance(outcome, Inconclusive)
-    assert (outcome.reason, outcome.best is not None) == ("interrupted", True)
+    assert (str(outcome.reason), outcome.best is not None) == ("interrupted", True)

@@ -15,6 +15,7 @@ from sccl.collectives import named_spec
 from sccl.core.clock import AlphaModel, Clock
 from sccl.core.outcome import Inconclusive, Solution
 from sccl.core.schedule import Schedule
+from sccl.core.stop import StopReason
 from sccl.core.topology import Link, Switch, Topology
 from sccl.errors import ParameterError, TooLargeError
 from sccl.judge import violations
@@ -302,14 +303,14 @@ def test_missing_solution_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     request = Request(ring, named_spec("allgather", 4), 4000)
     told = TECCL.Options(model="milp", epochs=20)
     outcome = registry.plan(TECCL, request, told, Effort(units=1.0))
-    assert outcome == Inconclusive("no schedule within a budget of 1")
+    assert outcome == Inconclusive(StopReason.parse("no schedule within a budget of 1"))
 
 
 def test_effort_that_is_spent_between_symmetries_ends_the_search() -> None:
     request = Request(resolve_topology("teccl-ndv2x2"), named_spec("allgather", 16), 62_500)
     told = TECCL.Options(model="milp", epoch="slowest", epochs=14)
     outcome = registry.plan(TECCL, request, told, Effort(units=0.001))
-    assert outcome == Inconclusive("no schedule within a budget of 0.001")
+    assert outcome == Inconclusive(StopReason.parse("no schedule within a budget of 0.001"))
 
 
 def test_model_is_not_made_to_its_end_after_time_is_over() -> None:

@@ -13,7 +13,7 @@ from sccl.errors import FormatError, InputError
 from sccl.topo import resolve_topology
 from sccl.topo.importers import Hints, load_importer
 from sccl.topo.importers.taccl import machine_of_profile
-from sccl.topo.lane_speeds import unify_lane_speeds
+from sccl.topo.machine_model import unify_lane_speeds
 from tests.kit.samples import imported
 from tests.kit.strategies import topologies
 

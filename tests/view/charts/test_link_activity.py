@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from sccl.collectives import named_spec
+from sccl.core.outcome import best_plan
 from sccl.core.schedule import Schedule
-from sccl.prove.bounds import completion_time_bound
+from sccl.prove.bounds.time_cuts import completion_time_bound
 from sccl.solvers.effort import Effort
 from sccl.synth.common import registry
 from sccl.synth.common.contract import Request
-from sccl.tasks.planned import best_plan
 from sccl.tasks.simulate import SimulationRun, build_source, run_together
 from sccl.tasks.simulated import build_run_part
 from sccl.tasks.simulated_charts import chart_run, simulation_chart

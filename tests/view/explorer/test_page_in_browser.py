@@ -16,13 +16,14 @@ from playwright.sync_api import Page as Tab
 
 from sccl.collectives import named_spec
 from sccl.core.algorithm import Algorithm, Send, make_send
-from sccl.core.candidate import SweepRange
 from sccl.core.frontier import Point
 from sccl.core.ids import Edge
+from sccl.core.instance import SweepRange
 from sccl.judge import violations
 from sccl.topo import resolve_topology
+from sccl.view.completeness import BoundSummary
 from sccl.view.explorer.page_html import render_page
-from sccl.view.explorer_input import BoundSummary, ExplorerAlgorithm
+from sccl.view.explorer_input import ExplorerAlgorithm
 from tests.kit.easy_algorithms import frontier
 from tests.kit.frontiers import known
 

@@ -36,8 +36,7 @@ from sccl.synth.packing.by_steps.packing_problem import StepTree
 from sccl.synth.packing.by_steps.packing_solver import Packing
 from sccl.synth.packing.by_steps.pricing.pricers import make_pricer
 from sccl.synth.packing.by_steps.pricing.time_windows import max_price_scale
-from sccl.topo.symmetry.automorphisms import map_ranks
-from sccl.topo.symmetry.permutations import Permutation
+from sccl.topo.symmetry.permutations import Permutation, map_ranks
 
 _PERTURBATION_TRIES = ((100, (1, 2)), (300, (1, 2, 3, 4, 5)))
 """How often prices are disturbed, and C in multiples of the fewest chunks for which R is whole.

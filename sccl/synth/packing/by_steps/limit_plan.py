@@ -5,8 +5,9 @@ from __future__ import annotations
 from sccl.collectives import dual_of, is_allreduce
 from sccl.core.bound import Bound, Measure
 from sccl.core.outcome import DistanceRefutation, Inconclusive, Infeasible, Outcome, Solution
+from sccl.core.stop import StopKind, StopReason
 from sccl.errors import ParameterError
-from sccl.prove.bounds import lower_bounds
+from sccl.prove.bounds.lower_bounds import lower_bounds
 from sccl.solvers.effort import Effort
 from sccl.synth.common.contract import Notify, Request
 from sccl.synth.packing.by_steps.allreduce_trees import MAX_RANKS, tree_bounds
@@ -15,6 +16,11 @@ from sccl.synth.packing.by_steps.options import LIMIT_EFFORT_UNITS, Options
 from sccl.synth.packing.by_steps.rounding import round_approximately, round_to_algorithm
 
 _MAX_CHUNKS = 512  # of multiplied trees, beyond which their limit is approximated
+
+_TOO_MANY_CHUNKS = StopReason(
+    StopKind.TOO_LARGE, "the packing takes too many chunks to be written down"
+)
+_LIMIT_UNKNOWN = StopReason(StopKind.BUDGET, "effort ended before the limit was known")
 
 
 def plan_at_limit(request: Request, options: Options, effort: Effort, notify: Notify) -> Outcome:
@@ -40,18 +46,14 @@ def plan_at_limit(request: Request, options: Options, effort: Effort, notify: No
     limit = packed.limit
     notify(limit)
     if packed.is_timed_out:
-        return Inconclusive("timeout")
+        return Inconclusive(StopReason(StopKind.TIMEOUT))
     made = round_to_algorithm(packed, dual_of(spec), None)
     if made is None:
-        return Inconclusive("the packing takes too many chunks to be written down")
+        return Inconclusive(_TOO_MANY_CHUNKS)
     algorithm, _ = made
     cost = algorithm.bandwidth_cost
     result = Solution(algorithm, cost, Bound(Measure.COST, limit.lower, limit.proofs, bounds.scope))
-    return (
-        result
-        if limit.is_exact
-        else Inconclusive("effort ended before the limit was known", result)
-    )
+    return result if limit.is_exact else Inconclusive(_LIMIT_UNKNOWN, result)
 
 
 def _plan_by_trees(request: Request, options: Options, effort: Effort, notify: Notify) -> Outcome:
@@ -75,7 +77,8 @@ def _plan_by_trees(request: Request, options: Options, effort: Effort, notify: N
     notify(bounds)
     steps = options.steps or bounds.steps
     if steps < bounds.steps:
-        return Inconclusive(f"trees up and down take {bounds.steps} steps")
+        text = f"trees up and down take {bounds.steps} steps"
+        return Inconclusive(StopReason(StopKind.OTHER, text))
     units = LIMIT_EFFORT_UNITS if effort.units is None else effort.units
     problem = build_allreduce_problem(topology, spec.at(spec.unit), steps)
     packing = solve_packing(problem, bounds.bandwidth, effort.seconds, effort=units)
@@ -85,13 +88,9 @@ def _plan_by_trees(request: Request, options: Options, effort: Effort, notify: N
         else multiply_out(packing, _MAX_CHUNKS) or round_approximately(packing)
     )
     if algorithm is None:
-        reason = "the packing takes too many chunks to be written down"
-        return Inconclusive("timeout" if packing.is_timed_out else reason)
+        is_late = packing.is_timed_out
+        return Inconclusive(StopReason(StopKind.TIMEOUT) if is_late else _TOO_MANY_CHUNKS)
     result = Solution(
         algorithm, algorithm.bandwidth_cost, Bound(Measure.COST, packing.lower, (), bounds.scope)
     )
-    return (
-        result
-        if packing.is_exact
-        else Inconclusive("effort ended before the limit was known", result)
-    )
+    return result if packing.is_exact else Inconclusive(_LIMIT_UNKNOWN, result)

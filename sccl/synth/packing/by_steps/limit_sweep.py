@@ -9,16 +9,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from sccl.collectives import Spec, dual_of
-from sccl.core.bound import Bounds
+from sccl.core.bound import AlgorithmBounds
 from sccl.core.cost import Costs
 from sccl.core.frontier import ClassFrontier, Frontier, Point
 from sccl.core.step_limit import StepLimit
+from sccl.core.stop import INTERRUPTED, StopKind, StopReason
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology
-from sccl.prove.bounds import lower_bounds
+from sccl.prove.bounds.lower_bounds import lower_bounds
 from sccl.synth.common.algorithm_folder import AlgorithmFolder
 from sccl.synth.common.candidates import last_step, scope_text
-from sccl.synth.common.reduction import InstanceSolver
 from sccl.synth.packing.by_steps.limits_by_steps import (
     LimitWithPacking,
     check_size,
@@ -27,7 +27,7 @@ from sccl.synth.packing.by_steps.limits_by_steps import (
 )
 from sccl.synth.packing.by_steps.options import MAX_STEPS
 from sccl.synth.packing.by_steps.rounding import round_to_algorithm
-from sccl.transform import build_question
+from sccl.transform import InstanceSolver, build_question
 
 NotifyLimit = Callable[[StepLimit | Point], None]
 """Called with every limit and every point, for progress."""
@@ -102,7 +102,7 @@ class PackingClass(ABC):
     """
 
     topology: Topology
-    bounds: Bounds
+    bounds: AlgorithmBounds
     seconds: float
     name: str
     scope: str
@@ -129,7 +129,7 @@ class PackingClass(ABC):
 
 def compute_limits(
     last: int, of: PackingClass, folder: AlgorithmFolder | None, notify: NotifyLimit, begin: float
-) -> tuple[str, ClassFrontier]:
+) -> tuple[StopReason, ClassFrontier]:
     """Return why the limits of a class end before or at S = ``last``, and the limits.
 
     They end at :data:`~sccl.synth.packing.by_steps.options.MAX_STEPS` as well.
@@ -166,7 +166,7 @@ class _LimitSweep:
     def is_exact(self) -> bool:
         return all(packed.limit.is_exact for packed in self.packed)
 
-    def run_until(self, last: int) -> str:
+    def run_until(self, last: int) -> StopReason:
         """Look at numbers of steps until ``last``; return why it stopped."""
         bounds = self.algorithm_class.bounds
         try:
@@ -175,10 +175,10 @@ class _LimitSweep:
                 *self.algorithm_class.extra_steps,
             ):
                 if self.examine_steps(steps).upper == bounds.bandwidth:
-                    return "bandwidth-bound"
+                    return StopReason(StopKind.BANDWIDTH_BOUND)
         except KeyboardInterrupt:
-            return "interrupted"
-        return "max-steps"
+            return INTERRUPTED
+        return StopReason(StopKind.MAX_STEPS)
 
     def examine_steps(self, steps: int) -> StepLimit:
         """Return the limit of a number of steps, with its point if that improves on fewer steps."""
@@ -190,7 +190,7 @@ class _LimitSweep:
         if not self.points or limit.required_upper < self.points[-1].cost:
             point = Point.from_limit(limit, self.algorithm_class.bounds)
             seconds = time.perf_counter() - started
-            self.points.append(replace(point, missing_reason="interrupted", seconds=seconds))
+            self.points.append(replace(point, missing_reason=INTERRUPTED, seconds=seconds))
             point = self.with_algorithm(point)  # the user may interrupt, which leaves the other
             self.points[-1] = replace(point, seconds=time.perf_counter() - started)
             self.notify(self.points[-1])
@@ -201,7 +201,8 @@ class _LimitSweep:
         is_known, is_late = self.is_exact, self.is_timed_out
         made = self.algorithm_class.algorithm(self.packed[-1], is_known=is_known, is_late=is_late)
         if made is None:
-            return replace(point, missing_reason="timeout" if is_late else "")
+            kind = StopKind.TIMEOUT if is_late else StopKind.TOO_LARGE
+            return replace(point, missing_reason=StopReason(kind))
         algorithm, method = made
         if is_known and algorithm.bandwidth_cost == point.cost:
             claims = (*point.optimal, "pareto")
@@ -212,7 +213,7 @@ class _LimitSweep:
             method,
         )
 
-    def frontier(self, stopped: str, seconds: float) -> ClassFrontier:
+    def frontier(self, stopped: StopReason, seconds: float) -> ClassFrontier:
         return ClassFrontier(
             self.algorithm_class.name,
             self.algorithm_class.scope,
@@ -220,7 +221,7 @@ class _LimitSweep:
             self.algorithm_class.bounds.bandwidth,
             tuple(self.points),
             tuple(packed.limit for packed in self.packed),
-            is_complete=stopped == "bandwidth-bound" and self.is_exact,
+            is_complete=stopped.kind is StopKind.BANDWIDTH_BOUND and self.is_exact,
             seconds=seconds,
         )
 

@@ -1,4 +1,4 @@
-"""The limit of R/C for one number of steps, and the packings that it is known by."""
+"""The limits of R/C by number of steps, the packings they are known by, and limits for sweeps."""
 
 from __future__ import annotations
 
@@ -9,28 +9,40 @@ from typing import TYPE_CHECKING
 
 from sccl.collectives import Dual, DualPhase, Spec, dual_of
 from sccl.core.algorithm import Algorithm
-from sccl.core.bound import Bounds
-from sccl.core.collective import Collective
-from sccl.core.step_limit import LimitProof, StepLimit
+from sccl.core.bound import AlgorithmBounds
+from sccl.core.collective import Collective, single_flow_ends
+from sccl.core.instance import Instance
+from sccl.core.step_limit import LimitProof, StepLimit, StepPrices
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology
-from sccl.errors import ParameterError, TooLargeError
-from sccl.prove.bounds import farthest_pair
-from sccl.synth.common.candidates import check_min_steps
+from sccl.errors import ParameterError, SolverError, TooLargeError
+from sccl.prove.bounds.lower_bounds import farthest_pair
+from sccl.synth.common.candidates import check_min_steps, round_vectors
+from sccl.synth.common.step_limits import SWEEP_LIMIT_UNITS
 from sccl.synth.constructions import construct_algorithm
 from sccl.synth.packing.by_steps.options import LIMIT_EFFORT_UNITS, MAX_STEPS
+from sccl.synth.packing.by_steps.packing_problem import (
+    PackingProblem,
+    build_packing_problem,
+    is_priced_without_search,
+)
 from sccl.topo.symmetry.group_choice import orbit_symmetries
-from sccl.topo.symmetry.orbits import rank_orbits
+from sccl.topo.symmetry.permutations import rank_orbits
+from sccl.transform import Question
 
 if TYPE_CHECKING:
-    from sccl.prove.bounds.timed_program import TimedRelaxation
+    from sccl.prove.bounds.timed_cuts import TimedRelaxation
     from sccl.synth.packing.by_steps.packing_solver import Packing
-
 
 _MAX_SEARCHED_RANKS = 32  # ranks up to which packings are optimal
 _NEAR_RATIO = Fraction(9, 8)  # of a bound
 _MAX_TREE_WORK = 20_000_000  # ranks times links times steps: beyond, a single tree takes minutes
 _MAX_PAIRS_WORK = 5_000_000  # the same times orbits of ranks: mesh:8x8 has 2 and takes 15 s
+
+_MAX_ROUNDS = 2000
+"""Rounds of column generation, on the packing bounds of a candidate. Not seconds: the argument that
+refutes a candidate is part of the result, which must not depend on the load of a machine.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +81,9 @@ def packing_proof(
     )
 
 
-def step_bound(topology: Topology, spec: Spec, steps: int, bounds: Bounds) -> StepLimit | None:
+def step_bound(
+    topology: Topology, spec: Spec, steps: int, bounds: AlgorithmBounds
+) -> StepLimit | None:
     """Return a lower bound for algorithms of S = ``steps``, by cuts through time and bandwidth.
 
     None: cuts do not apply to such a collective.
@@ -93,18 +107,22 @@ def step_bound(topology: Topology, spec: Spec, steps: int, bounds: Bounds) -> St
     )
 
 
-def _cut_proof(phase: DualPhase, dual: Dual, bounds: Bounds, steps: int) -> LimitProof | None:
+def _cut_proof(
+    phase: DualPhase, dual: Dual, bounds: AlgorithmBounds, steps: int
+) -> LimitProof | None:
     """Return the proof by cuts through time on a phase's machine, or else by bandwidth.
 
     None: cuts do not apply to such a collective.
     """
     from sccl.prove.bounds.timed_cuts import timed_bound  # noqa: PLC0415 - loads the LP solver
-    from sccl.synth.constructions import scatter_flow  # noqa: PLC0415 - likewise
 
     unit, floor = dual.spec.at(dual.spec.unit), _dual_bandwidth_bound(dual, bounds, phase)
     of = (unit.name, phase.on_reversed, phase.topology.name, steps)
-    if scatter_flow.is_attained_by_layers(phase.topology, unit, steps, floor):
-        return LimitProof(*of, floor, ())
+    if single_flow_ends(unit) is not None:
+        from sccl.synth.constructions.scatter_flow import is_attained_by_layers  # noqa: PLC0415 - loads CP-SAT
+
+        if is_attained_by_layers(phase.topology, unit, steps, floor):
+            return LimitProof(*of, floor, ())
     relaxation = timed_bound(phase.topology, unit, steps)
     if relaxation is None:
         return None
@@ -145,7 +163,11 @@ def _limit_without_packing(
 
 
 def _limit_by_construction(
-    phase: DualPhase, dual: Dual, bounds: Bounds, steps: int, earlier: LimitWithPacking | None
+    phase: DualPhase,
+    dual: Dual,
+    bounds: AlgorithmBounds,
+    steps: int,
+    earlier: LimitWithPacking | None,
 ) -> LimitWithPacking | None:
     """Return bounds for an allgather or alltoall on many ranks. None: a packing gives more.
 
@@ -235,7 +257,7 @@ def extra_broadcast_steps(topology: Topology, spec: Spec, fewest: int) -> int | 
     return 2 * fewest if disjoint_trees(phase.topology, unit) else None
 
 
-def _dual_bandwidth_bound(dual: Dual, bounds: Bounds, phase: DualPhase) -> Fraction:
+def _dual_bandwidth_bound(dual: Dual, bounds: AlgorithmBounds, phase: DualPhase) -> Fraction:
     """Return the bandwidth bound of a phase, per C of the dual.
 
     On one-way links allreduce has two machines, and the bound may be that of the other one.
@@ -248,7 +270,7 @@ def step_limit(  # noqa: PLR0913, PLR0917 - a question, its bounds, its time, an
     topology: Topology,
     spec: Spec,
     steps: int,
-    bounds: Bounds,
+    bounds: AlgorithmBounds,
     seconds: float = math.inf,
     earlier: LimitWithPacking | None = None,
     effort: float = LIMIT_EFFORT_UNITS,
@@ -265,7 +287,6 @@ def step_limit(  # noqa: PLR0913, PLR0917 - a question, its bounds, its time, an
         ParameterError: fewer steps than the latency bound, or (allreduce) an odd number.
         TooLargeError: there are too many ranks, links and steps.
     """
-    from sccl.synth.packing.by_steps.packing_problem import build_packing_problem  # noqa: PLC0415 - loads the LP solver
     from sccl.synth.packing.by_steps.packing_solver import solve_packing  # noqa: PLC0415
 
     dual = dual_of(spec)
@@ -310,7 +331,7 @@ def has_packing_limits(topology: Topology, spec: Spec) -> bool:
     return not (many and has_single_class(dual.spec.at(dual.spec.unit)))
 
 
-def _check_steps(spec: Spec, steps: int, bounds: Bounds, phases: int) -> None:
+def _check_steps(spec: Spec, steps: int, bounds: AlgorithmBounds, phases: int) -> None:
     """Complain of a number of steps that no limit is computed for."""
     check_min_steps(steps, spec, bounds, "steps")
     if steps % phases:
@@ -336,8 +357,7 @@ def check_size(topology: Topology, spec: Spec, steps: int | None = None) -> None
         UnreachableError: a chunk cannot reach a rank that wants it.
         TooLargeError: so many ranks, links and steps that it cannot be computed.
     """
-    from sccl.synth.packing.by_steps.packing_problem import build_packing_problem  # noqa: PLC0415
-    from sccl.synth.packing.by_steps.pricing.pricers import is_priced_without_search, make_pricer  # noqa: PLC0415 - loads NumPy
+    from sccl.synth.packing.by_steps.pricing.pricers import make_pricer  # noqa: PLC0415 - loads NumPy
 
     dual = dual_of(spec)
     _check_max_steps(steps or 0)
@@ -349,3 +369,94 @@ def check_size(topology: Topology, spec: Spec, steps: int | None = None) -> None
             problem = build_packing_problem(phase.topology, unit, of_phase)
             for commodity in problem.commodities:
                 make_pricer(problem, commodity)
+
+
+class PackingLimits:
+    """The limits of a collective on a machine, each starting from the result for a step less."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        spec: Spec,
+        bounds: AlgorithmBounds,
+        units: float = SWEEP_LIMIT_UNITS,
+    ) -> None:
+        self.topology, self.spec, self.bounds, self.units = topology, spec, bounds, units
+        self.latest_limit: LimitWithPacking | None = None
+
+    def are_quick(self) -> bool:
+        """Return whether all trees are priced without a search."""
+        dual = dual_of(self.spec)
+        unit = dual.spec.at(dual.spec.unit)
+        phases = dual.phases_on(self.topology)
+        return all(is_priced_without_search(phase.topology, unit) for phase in phases)
+
+    def quick_bound(self, steps: int) -> StepLimit | None:
+        """Return a lower bound for algorithms of S = ``steps``, by cuts through time."""
+        return step_bound(self.topology, self.spec, steps, self.bounds)
+
+    def step_limit(self, steps: int) -> StepLimit:
+        """Return the limit of R/C for S = ``steps``, or bounds around it."""
+        if not has_packing_limits(self.topology, self.spec):
+            bound = self.quick_bound(steps)  # trees that are grown say nothing more of it
+            if bound is not None:
+                return bound
+        self.latest_limit = step_limit(
+            self.topology,
+            self.spec,
+            steps,
+            self.bounds,
+            earlier=self.latest_limit,
+            effort=self.units,
+        )
+        return self.latest_limit.limit
+
+    def count_refuted_vectors(self, question: Question) -> int:
+        """Return how many round vectors a packing bound refutes, if it refutes all of an instance.
+
+        With the rounds of each step given, the packing problem bounds C. If every way to spread R
+        over the steps packs fewer chunks, there is no algorithm. 0: it could not be shown so.
+        """
+        return next(
+            filter(None, (_count_refuted_vectors(question, i) for i in question.instances)), 0
+        )
+
+    def separating_prices(
+        self, instance: Instance, rounds: tuple[int, ...], units: float
+    ) -> tuple[StepPrices, float]:
+        """Return prices at which the trees of all chunks cost more than these rounds buy."""
+        from sccl.synth.packing.by_steps.packing_solver import solve_packing  # noqa: PLC0415
+
+        goal = Fraction(1, instance.collective.chunks)
+        problem = build_packing_problem(
+            instance.topology, instance.collective, instance.steps, rounds=rounds
+        )
+        limit = solve_packing(problem, target=goal, effort=units)
+        return (limit.prices if limit.lower > goal else ()), limit.effort
+
+
+def _count_refuted_vectors(question: Question, instance: Instance) -> int:
+    """Return how many round vectors of an instance bounds refute if it is all of them, else 0."""
+    if not is_priced_without_search(instance.topology, instance.collective):
+        return 0
+    unit = question.dual.spec.at(question.dual.spec.unit)
+    goal = Fraction(1, instance.collective.chunks)
+    refuted, left = 0, _MAX_ROUNDS
+    for number, rounds in enumerate(round_vectors(instance), 1):
+        packing = build_packing_problem(instance.topology, unit, instance.steps, rounds=rounds)
+        left -= _rounds_to_exceed(packing, goal, left) or left
+        if left <= 0:
+            return 0
+        refuted = number
+    return refuted
+
+
+def _rounds_to_exceed(packing: PackingProblem, goal: Fraction, most_rounds: int) -> int:
+    """Return the rounds that prove a packing problem's optimum larger than ``goal``. 0: none do."""
+    from sccl.synth.packing.by_steps.packing_solver import solve_packing  # noqa: PLC0415 - loads the LP solver
+
+    try:
+        result = solve_packing(packing, target=goal, most_rounds=most_rounds)
+    except SolverError:
+        return 0
+    return result.rounds if result.lower > goal else 0

@@ -12,8 +12,7 @@ from sccl.core.ids import ChunkId, Edge, Rank, Step
 from sccl.judge import require_valid
 from sccl.synth.packing.by_steps.packing_problem import PackingProblem
 from sccl.synth.packing.by_steps.packing_solver import Packing
-from sccl.topo.symmetry.automorphisms import map_ranks
-from sccl.topo.symmetry.permutations import Permutation
+from sccl.topo.symmetry.permutations import Permutation, map_ranks
 
 _MAX_GROUP = 512
 _MAX_SENDS = 200_000

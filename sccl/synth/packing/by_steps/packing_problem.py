@@ -24,8 +24,7 @@ from sccl.core.topology import UNREACHED, ConstraintKey, Topology, distances
 from sccl.topo.symmetry.automorphisms import automorphisms
 from sccl.topo.symmetry.generator_symmetries import generator_groups
 from sccl.topo.symmetry.group_choice import translation_groups
-from sccl.topo.symmetry.orbits import Orbits, class_orbits
-from sccl.topo.symmetry.permutations import Permutation
+from sccl.topo.symmetry.permutations import Orbits, Permutation, class_orbits
 
 LinkStep = tuple[int, int]
 """A (link, step): the index of an edge of :attr:`Problem.edges`, and a step from 0."""
@@ -265,3 +264,11 @@ def _resources(
         keys = tuple(constraint.key for constraint in alike)
         resources.append(Resource(keys, width, tuple(sorted(times.items()))))
     return tuple(resources)
+
+
+def is_priced_without_search(topology: Topology, collective: Collective) -> bool:
+    """Return whether all trees of a collective are priced without a search."""
+    return all(
+        len(wanted - holders) <= 1 or topology.ranks - len(holders) <= MAX_SUBSET_RANKS
+        for holders, wanted in collective.chunk_classes()
+    )

@@ -22,7 +22,7 @@ from sccl.solvers.cpsat import CpModel, IntVar, LinearExpr, Strategy, solve
 from sccl.solvers.effort import Effort
 from sccl.synth.packing.by_steps.packing_problem import PackingProblem
 from sccl.synth.packing.by_steps.packing_solver import Packing
-from sccl.topo.symmetry.orbits import rank_orbits
+from sccl.topo.symmetry.permutations import rank_orbits
 
 _CHUNK_MULTIPLES = (1, 2)
 _MAX_CHUNKS = 128  # of a model

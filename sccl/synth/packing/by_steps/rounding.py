@@ -13,11 +13,10 @@ from sccl.core.step_limit import StepLimit
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology
 from sccl.errors import TooLargeError
-from sccl.synth.common.reduction import InstanceSolver, solve_question
 from sccl.synth.constructions import construct_algorithm
 from sccl.synth.packing.by_steps.limits_by_steps import LimitWithPacking
 from sccl.topo.symmetry.expansion import MAX_EXPANDED_SENDS, expand_algorithm
-from sccl.transform import build_question
+from sccl.transform import InstanceSolver, build_question, solve_question
 
 if TYPE_CHECKING:
     from sccl.synth.packing.by_steps.packing_solver import Packing

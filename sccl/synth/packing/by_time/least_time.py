@@ -11,20 +11,22 @@ from math import inf
 from sccl.collectives import Dual, Spec, dual_of
 from sccl.core.bound import Bound, Measure
 from sccl.core.outcome import Inconclusive, Outcome, Solution
+from sccl.core.stop import INTERRUPTED, NOT_STOPPED, StopKind, StopReason
 from sccl.errors import ParameterError, TooLargeError, TopologyError
-from sccl.prove.bounds import completion_time_bound
+from sccl.prove.bounds.time_cuts import completion_time_bound
 from sccl.solvers.effort import Effort
 from sccl.synth.common.contract import Notify, Request, SearchProgress
 from sccl.synth.packing.by_time.allreduce_packing import is_tree_allreduce, pack_allreduce
-from sccl.synth.packing.by_time.fallback_equal_chunks import (
+from sccl.synth.packing.by_time.ingress_relay import ingress_relay_us
+from sccl.synth.packing.by_time.options import Options
+from sccl.synth.packing.by_time.packing_search import PackingSearch
+from sccl.synth.packing.by_time.portfolio import (
+    NO_SCHEDULE,
     improve_two_phases,
     plan_by_list_scheduling,
     plan_overlapping,
     refine_chunks,
 )
-from sccl.synth.packing.by_time.ingress_relay import ingress_relay_us
-from sccl.synth.packing.by_time.options import Options
-from sccl.synth.packing.by_time.packing_search import PackingSearch
 from sccl.synth.packing.by_time.price_bounds import restricted_search, select_engine
 from sccl.synth.packing.by_time.pricing.tree_pricing import TreePricing
 from sccl.synth.packing.schedules.flow_problem import build_flow_problem
@@ -52,8 +54,6 @@ trees of so many slots once takes so much effort."""
 _OVERLAP_EFFORT = 2.0
 """Effort for an allreduce that is not two phases."""
 
-_TIMEOUT, _INTERRUPTED = "late", "interrupted"
-
 
 @dataclass(frozen=True, slots=True)
 class SearchInterrupted:
@@ -77,12 +77,12 @@ class _PhaseResult:
 
     Attributes:
         lower_bound: lower bound, microseconds.
-        stop_reason: why it ended before its time. Empty: it did not.
+        stop_reason: why it ended before its time.
     """
 
     builder: ScheduleBuilder
     lower_bound: Fraction
-    stop_reason: str = ""
+    stop_reason: StopReason = NOT_STOPPED
 
     def match(self, gap: float, units: float, on_progress: Callable[[float, float], None]) -> None:
         """Make schedules of chunks of one size.
@@ -166,7 +166,7 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
     if request.spec.combining:
         _check_read_backwards(request)
     _check_size(request)
-    ended = ""
+    ended = NOT_STOPPED
     try:
         half = _plan_phase(request, dual, options, effort, notify, deadline)
         floor, ended = half.lower_bound, half.stop_reason
@@ -178,23 +178,19 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
         floor = completion_time_bound(topology, request.spec).us(request.size_bytes)
     if half is None or half.builder.plan is None:
         if ended or request.spec.counts:
-            return Inconclusive(
-                effort.timeout_reason if ended == _TIMEOUT else ended or "no schedule"
-            )
+            return Inconclusive(ended or NO_SCHEDULE)
         return plan_by_list_scheduling(request, floor, options.gap, effort, deadline)
-    if ended == _INTERRUPTED:
+    if ended.kind is StopKind.INTERRUPTED:
         notify(SearchInterrupted(len(half.builder.sends)))
     schedule = half.builder.schedule(topology, request.spec)
     attained = Fraction(schedule.finish * schedule.tick_ps, _PS_PER_US)
-    result = Solution(schedule, attained, Bound(Measure.TIME_US, floor, ()))
+    result = Solution(schedule, attained, Bound(Measure.TIME_US, floor, ()), half.builder.found_by)
     target_us = floor * (1 + Fraction(options.gap))
     if dual.phases > 1 and not ended and attained > target_us:
         result, ended = _improve_allreduce(request, result, options, effort, notify, deadline)
     elif not ended and _has_single_class(request.spec):
         result = refine_chunks(request, result, target_us, effort, deadline - time.perf_counter())
-    if ended:
-        return Inconclusive(effort.timeout_reason if ended == _TIMEOUT else ended, result)
-    return result
+    return Inconclusive(ended, result) if ended else result
 
 
 def _improve_allreduce(  # noqa: PLR0913, PLR0917 - a question, how well, how long, and who is told
@@ -204,7 +200,7 @@ def _improve_allreduce(  # noqa: PLR0913, PLR0917 - a question, how well, how lo
     effort: Effort,
     notify: Notify,
     deadline: float,
-) -> tuple[Solution, str]:
+) -> tuple[Solution, StopReason]:
     """Return the best of an allreduce of two phases and of others, and why it ended too soon."""
     floor = phases.bound.value
     result, interrupted = phases, False
@@ -215,7 +211,7 @@ def _improve_allreduce(  # noqa: PLR0913, PLR0917 - a question, how well, how lo
         result = trees or phases
     if not interrupted and result.objective > floor * (1 + Fraction(options.gap)):
         result = improve_two_phases(request, result, effort, deadline)
-    return result, _INTERRUPTED if interrupted else ""
+    return result, INTERRUPTED if interrupted else NOT_STOPPED
 
 
 def _plan_overlapping_allreduce(
@@ -229,7 +225,7 @@ def _plan_overlapping_allreduce(
             request, None, floor, options, effort, notify, deadline
         )
         if trees and interrupted:
-            return Inconclusive(_INTERRUPTED, trees)
+            return Inconclusive(INTERRUPTED, trees)
         if trees and trees.objective <= floor * (1 + Fraction(options.gap)):
             return trees
     seconds = deadline - time.perf_counter()
@@ -366,9 +362,9 @@ def _plan_phase(  # noqa: PLR0913, PLR0917 - a question, how well, how long, and
     except KeyboardInterrupt:
         if half.builder.plan is None:
             raise
-        half.stop_reason = _INTERRUPTED
+        half.stop_reason = INTERRUPTED
     if not half.stop_reason and time.perf_counter() > deadline:
-        half.stop_reason = _TIMEOUT
+        half.stop_reason = effort.timeout_reason
     return half
 
 

@@ -31,7 +31,7 @@ from sccl.collectives import Spec, dual_of
 from sccl.core.clock import AlphaModel
 from sccl.core.topology import Topology
 from sccl.errors import TooLargeError
-from sccl.prove.bounds import CompletionTimeBound, PriceLine
+from sccl.prove.bounds.time_cuts import CompletionTimeBound, PriceLine
 from sccl.prove.check.time_bounds import is_valid_for_both_alphas
 from sccl.synth.packing.by_time.price_bounds import (
     LowerBoundSearch,

@@ -30,8 +30,8 @@ from sccl.core.outcome import Solution
 from sccl.core.schedule import Schedule
 from sccl.core.topology import ConstraintKey, Topology, constraint_name
 from sccl.errors import TooLargeError
-from sccl.prove.bounds import CutSides, TimeCut, completion_time_bound
 from sccl.prove.bounds.any_class import exchange_demand
+from sccl.prove.bounds.time_cuts import CutSides, TimeCut, completion_time_bound
 from sccl.prove.check.ingress_relay_check import ingress_relay_bound
 from sccl.prove.check.time_bounds import LinearTimeBound, constraint_rates, price_time_bound
 from sccl.prove.check.time_claims import claimed_bound

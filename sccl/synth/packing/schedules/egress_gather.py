@@ -34,7 +34,7 @@ from sccl.synth.packing.schedules.port_matching import (
     pack_words,
 )
 from sccl.synth.packing.schedules.send_plans import PlannedSend, SendPlan
-from sccl.topo.symmetry.orbits import ChunkClass
+from sccl.topo.symmetry.permutations import ChunkClass
 
 _WORDS_PER_CALL = 50_000_000
 """Words that are looked at before a signal is heard."""

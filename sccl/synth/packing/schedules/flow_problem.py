@@ -23,8 +23,7 @@ from sccl.prove.bounds.bandwidth_proof import shortest_paths
 from sccl.synth.network.routes import build_routes
 from sccl.synth.network.switch_distances import has_detours
 from sccl.synth.network.symmetries import free_symmetries, image_class
-from sccl.topo.symmetry.orbits import ChunkClass, Orbits
-from sccl.topo.symmetry.permutations import Permutation
+from sccl.topo.symmetry.permutations import ChunkClass, Orbits, Permutation
 
 SlotTree = frozenset[tuple[int, int]]
 """(link, slot) pairs that carry data from its source to all destinations."""

@@ -14,8 +14,6 @@ import math
 from typing import Protocol
 
 from sccl.core.arrays import IntArray
-from sccl.core.collective import Collective
-from sccl.core.topology import Topology
 from sccl.synth.packing.by_steps.packing_problem import (
     MAX_SUBSET_RANKS,
     Commodity,
@@ -46,14 +44,6 @@ class Pricer(Protocol):
     def quick(self, prices: IntArray) -> tuple[int, StepTree]:
         """Return a tree and its cost, at little effort. Not always a cheapest."""
         ...
-
-
-def is_priced_without_search(topology: Topology, collective: Collective) -> bool:
-    """Return whether all trees of a collective are priced without a search."""
-    return all(
-        len(wanted - holders) <= 1 or topology.ranks - len(holders) <= MAX_SUBSET_RANKS
-        for holders, wanted in collective.chunk_classes()
-    )
 
 
 def make_pricer(

@@ -24,7 +24,7 @@ from sccl.synth.packing.by_steps.packing_problem import (
 from sccl.synth.packing.by_steps.pricing.time_windows import ELEMENT_EFFORT, PricedTimeWindow
 from sccl.synth.packing.by_steps.pricing.tree_search import TreeSearch
 from sccl.synth.packing.by_steps.roots import farthest_distance, root_choices
-from sccl.topo.symmetry.orbits import Orbits
+from sccl.topo.symmetry.permutations import Orbits
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
-"""Schedules of equal chunks, compared with the bound for any chunking, where packings are weak.
+"""The portfolio: other synthesizers, for schedules near the bound where packings are weak.
 
-An allreduce is more than two phases, one after the other, and on machines of many ranks without
-structure the cheapest trees cannot be computed. List scheduling comes near the bound there as soon
-as chunks are small.
+An allreduce is more than two phases, one after the other (TE-CCL, and limits by steps in process
+groups). On machines of many ranks without structure the cheapest trees cannot be computed, and list
+scheduling (TACOS) comes near the bound as soon as chunks are small.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from fractions import Fraction
 from sccl.core.algorithm import Algorithm
 from sccl.core.bound import Bound, Measure
 from sccl.core.outcome import Inconclusive, Outcome, Solution
+from sccl.core.stop import INTERRUPTED, NOT_STOPPED, StopKind, StopReason
 from sccl.errors import TooLargeError
-from sccl.prove.bounds import completion_time_bound
-from sccl.solvers.effort import TIMEOUT_REASON, Effort
+from sccl.prove.bounds.time_cuts import completion_time_bound
+from sccl.solvers.effort import Effort
 from sccl.synth.common import registry
 from sccl.synth.common.contract import Request
 
@@ -34,6 +35,8 @@ _MAX_SENDS = 200_000
 
 _OVERLAP_EFFORT = 0.2
 """Effort for an allreduce with overlapping phases, if there is one with two phases."""
+
+NO_SCHEDULE = StopReason(StopKind.BUDGET, "no schedule")
 
 _TREE_RANKS, _TREE_STEPS, _TREE_UNITS = 16, 3, 1.0
 """Ranks up to which an allreduce in groups is also looked for by trees, of how many numbers of
@@ -65,7 +68,9 @@ def plan_overlapping(request: Request, effort: Effort, units: float, seconds: fl
             else outcome
         )
     result = _with_bound(
-        best, completion_time_bound(request.topology, request.spec).us(request.size_bytes)
+        best,
+        completion_time_bound(request.topology, request.spec).us(request.size_bytes),
+        teccl.NAME,
     )
     return (
         Inconclusive(_stop_reason(outcome, effort), result)
@@ -124,7 +129,7 @@ def _tree_schedules(request: Request, effort: Effort, deadline: float) -> Iterat
         chunks, steps = best.plan.collective.chunks, best.plan.steps + 1
         made = schedule_algorithm(best.plan, -(-request.size_bytes // chunks))
         took = Fraction(made.finish * made.tick_ps, _PS_PER_US)
-        yield Solution(made, took, Bound(Measure.TIME_US, floor, ()))
+        yield Solution(made, took, Bound(Measure.TIME_US, floor, ()), "limit by steps")
 
 
 def refine_chunks(
@@ -152,7 +157,7 @@ def refine_chunks(
             break
         candidate = outcome.best if isinstance(outcome, Inconclusive) else outcome
         if isinstance(candidate, Solution) and candidate.objective < best.objective:
-            best = _with_bound(candidate, Fraction(packed.bound.value))
+            best = _with_bound(candidate, packed.bound.value, tacos.NAME)
     return best
 
 
@@ -170,13 +175,13 @@ def plan_by_list_scheduling(
         InputError: the machine or the collective is not supported.
         KeyboardInterrupt: the user interrupted before there was a schedule.
     """
-    tacos, best, ended = registry.load("tacos"), None, ""
+    tacos, best, ended = registry.load("tacos"), None, NOT_STOPPED
     classes = request.spec.at(request.spec.unit).chunk_classes().items()
     each = sum(len(class_chunks) * len(post - pre) for (pre, post), class_chunks in classes)
     for chunks in CHUNK_COUNTS:
         seconds = deadline - time.perf_counter()
         if best is not None and (each * chunks > _MAX_SENDS or seconds <= 0):
-            ended = effort.timeout_reason if seconds <= 0 else ""
+            ended = effort.timeout_reason if seconds <= 0 else NOT_STOPPED
             break
         options = tacos.Options(chunks=chunks, alpha="travels", improve=1.0)
         try:
@@ -186,18 +191,18 @@ def plan_by_list_scheduling(
         except KeyboardInterrupt:
             if best is None:
                 raise
-            ended = "interrupted"
+            ended = INTERRUPTED
             break
         candidate = outcome.best if isinstance(outcome, Inconclusive) else outcome
-        ended = _stop_reason(outcome, effort) if isinstance(outcome, Inconclusive) else ""
+        ended = _stop_reason(outcome, effort) if isinstance(outcome, Inconclusive) else NOT_STOPPED
         if isinstance(candidate, Solution) and (
             best is None or candidate.objective < best.objective
         ):
-            best = _with_bound(candidate, floor)
+            best = _with_bound(candidate, floor, tacos.NAME)
         if ended or (best is not None and best.objective <= floor * (1 + Fraction(gap))):
             break
     if ended or best is None:
-        return Inconclusive(ended or "no schedule", best)
+        return Inconclusive(ended or NO_SCHEDULE, best)
     return best
 
 
@@ -205,12 +210,12 @@ def _partial_effort(effort: Effort, units: float | None, seconds: float) -> Effo
     return Effort(None if effort.timeout_s is None else seconds, effort.seed, units)
 
 
-def _stop_reason(outcome: Inconclusive, effort: Effort) -> str:
+def _stop_reason(outcome: Inconclusive, effort: Effort) -> StopReason:
     """Return why it ended, in terms of the user's limit and not of the remaining time."""
-    is_late = outcome.reason.startswith(TIMEOUT_REASON)
+    is_late = outcome.reason.kind is StopKind.TIMEOUT
     return effort.timeout_reason if is_late else outcome.reason
 
 
-def _with_bound(result: Solution, floor: Fraction) -> Solution:
-    """Return a schedule with the bound of any chunks instead of its own."""
-    return Solution(result.plan, result.objective, Bound(Measure.TIME_US, floor, ()))
+def _with_bound(result: Solution, floor: Fraction, synthesizer: str) -> Solution:
+    """Return the schedule of a synthesizer with the bound of any chunks instead of its own."""
+    return Solution(result.plan, result.objective, Bound(Measure.TIME_US, floor, ()), synthesizer)
