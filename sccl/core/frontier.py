@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal, Self
 
 from sccl.core.answer import Origin
-from sccl.core.bound import Bounds
+from sccl.core.bound import AlgorithmBounds
 from sccl.core.bound_consistency import require_at_least_bound
 from sccl.core.cost import Costs
 from sccl.core.formatting import describe_proof_scope
@@ -207,7 +207,7 @@ class LimitPoint(Point):
     missing_reason: StopReason = NOT_STOPPED
 
     @classmethod
-    def from_limit(cls, limit: StepLimit, bounds: Bounds) -> LimitPoint:
+    def from_limit(cls, limit: StepLimit, bounds: AlgorithmBounds) -> LimitPoint:
         """Return the point of a limit of R/C, without an algorithm.
 
         Args:
@@ -312,7 +312,7 @@ class Frontier:
     collective: str
     root: int | None
     costs: Costs | None
-    bounds: Bounds | None
+    bounds: AlgorithmBounds | None
     classes: tuple[ClassFrontier, ...]
     skipped: tuple[SkippedClass, ...] = ()
     any_class_limits: tuple[StepLimit, ...] = ()

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TypeVar
 
 from sccl.collectives import Dual, Spec, dual_of
-from sccl.core.bound import Bounds
+from sccl.core.bound import AlgorithmBounds
 from sccl.core.cost import Costs
 from sccl.core.frontier import GATHERED, ClassFrontier, Frontier, SkippedClass
 from sccl.core.instance import SweepRange
@@ -45,7 +45,7 @@ class AllreduceSpace:
 
     topology: Topology
     spec: Spec
-    bounds: Bounds
+    bounds: AlgorithmBounds
     requested_steps: int | None
     is_reversible: bool
 
