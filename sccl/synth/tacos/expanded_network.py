@@ -1,9 +1,13 @@
-"""The transfers in progress on links of different costs: when links are free, and arrivals.
+"""Simulate the transfers on links of different costs, from event to event.
 
-Time goes from event to event. Transfers over links of one cost end in the order in which they
-began, so the log itself is a queue for each cost, with one head for links that become free, one for
-chunks that arrive and one for budgets that have room again. With few costs this is faster than a
-heap of all links.
+Source: TACOS (MICRO 2024), sections IV-B and IV-F, the time-expanded network (TEN). The network is
+not expanded in memory. The state is that of the current tick, and the log holds the matches of all
+earlier ticks. Ticks without an event are skipped.
+
+Transfers over links of one cost end in the order of their starts. So the log itself is a queue for
+each cost. A queue has three heads: the next transfer whose link becomes free, the next one that
+arrives, and the next one that releases its budgets. With few costs this is faster than a heap of
+all links.
 """
 
 from __future__ import annotations
@@ -22,36 +26,35 @@ TWO = np.uint64(2)
 NO_LIMIT = 2**62
 
 HEADS_PER_KIND = 4
-"""Number of heads of each kind, in ``Traffic.heads``."""
+"""Number of entries of each kind in ``NetworkState.queue_heads``: three heads and the tail."""
 
 BUSY, IDLE, READY, BLOCKED = 0, 1, 2, 3
-"""States of a link. An idle link wakes at an arrival at its source, a held one when its budget has
-room. A ready one is about to choose.
+"""States of a link. An idle link becomes ready at an arrival at its source. A blocked link becomes
+ready when its budget has room. A ready link chooses a chunk next.
 """
 
 
 class NetworkState(NamedTuple):
-    """The state of all links, and the transfers so far, which count from 1.
+    """The state of all links at one tick, and the log of transfers. References to it count from 1.
 
     Attributes:
-        link_status: of each link: :data:`BUSY`, :data:`IDLE`, :data:`READY` or :data:`BLOCKED`.
-        ready: links that are to choose, by kind and turn.
-        ready_first: of each kind and turn: where its part of ``ready`` begins.
-        ready_count: likewise: how many there are.
-        budget_room: of each budget: how much of it is not in use.
-        random: the state of the generator.
-        remaining: how many chunks have still to come to where they are wanted. How many transfers
-            began.
-        now: the tick.
-        limit: the tick after which nothing is to arrive over a link, where cheaper ones lead to the
-            same rank; :data:`NO_LIMIT`: there is none.
-        when: of each transfer: the tick at which it begins.
-        link: its link.
-        chunk: its chunk.
-        after: the next of its kind. 0: none.
-        queue_heads: of each kind: the next whose link becomes free. The next that arrives. The next
-            that
-            gives back what it takes of budgets. The last.
+        link_status: By link: :data:`BUSY`, :data:`IDLE`, :data:`READY`, or :data:`BLOCKED`.
+        ready: The ready links, by kind and turn.
+        ready_first: By kind and turn: index of its first entry in ``ready``.
+        ready_count: By kind and turn: number of its entries in ``ready``.
+        budget_room: By budget: its free capacity.
+        random: State of the random generator.
+        remaining: Number of missing arrivals of chunks at their destinations, and number of
+            transfers in the log.
+        now: The tick.
+        limit: Tick after which no chunk may arrive over a link if cheaper links lead to the same
+            rank. :data:`NO_LIMIT`: no such tick.
+        when: By transfer: its first tick.
+        link: By transfer: its link.
+        chunk: By transfer: its chunk.
+        after: By transfer: the next transfer of its kind. 0: none.
+        queue_heads: By kind: the next transfer whose link becomes free, the next that arrives, the
+            next that releases its budgets, and the last transfer. 0: none.
     """
 
     link_status: NDArray[np.uint8]
@@ -70,18 +73,27 @@ class NetworkState(NamedTuple):
     queue_heads: UInt64Array
 
     def with_log_capacity(self, sends: int) -> NetworkState:
-        """Return it with a log in which so many transfers have room."""
-        more = max(sends - len(self.when), 0)
-        logs = {n: getattr(self, n) for n in ("when", "link", "chunk", "after")}
-        return self._replace(**{n: np.r_[a, np.zeros(more, a.dtype)] for n, a in logs.items()})
+        """Return a copy whose log has room for a number of transfers."""
+        extra = max(sends - len(self.when), 0)
+        columns = {name: getattr(self, name) for name in ("when", "link", "chunk", "after")}
+        return self._replace(
+            **{
+                name: np.r_[column, np.zeros(extra, column.dtype)]
+                for name, column in columns.items()
+            }
+        )
 
 
-def initial_state(net: NetworkArrays, seed: int, left: int, sends: int) -> NetworkState:
-    """Return the state before anything has begun: all links are to choose.
+def initial_state(
+    net: NetworkArrays, seed: int, missing_arrivals: int, log_capacity: int
+) -> NetworkState:
+    """Return the state before the first transfer: all links are ready.
 
     Args:
-        left: chunks that have to come to where they are wanted.
-        sends: transfers that the log has room for.
+        net: The machine.
+        seed: Seed of the random generator.
+        missing_arrivals: Number of arrivals of chunks at their destinations.
+        log_capacity: Number of transfers for which the log has room.
     """
     queue = net.queue.astype(np.int64)
     sizes = np.bincount(queue, minlength=len(net.busy) * net.turns)
@@ -92,37 +104,41 @@ def initial_state(net: NetworkArrays, seed: int, left: int, sends: int) -> Netwo
         ready_count=sizes.astype(np.uint64),
         budget_room=net.room.copy(),
         random=random_state(seed),
-        remaining=np.array([left, 0], dtype=np.uint64),
+        remaining=np.array([missing_arrivals, 0], dtype=np.uint64),
         now=np.zeros(1, dtype=np.int64),
         limit=np.full(1, NO_LIMIT, dtype=np.int64),
-        when=np.zeros(sends, dtype=np.int64),
-        link=np.zeros(sends, dtype=np.uint32),
-        chunk=np.zeros(sends, dtype=np.uint32),
-        after=np.zeros(sends, dtype=np.uint64),
+        when=np.zeros(log_capacity, dtype=np.int64),
+        link=np.zeros(log_capacity, dtype=np.uint32),
+        chunk=np.zeros(log_capacity, dtype=np.uint32),
+        after=np.zeros(log_capacity, dtype=np.uint64),
         queue_heads=np.zeros(HEADS_PER_KIND * len(net.busy), dtype=np.uint64),
     )
 
 
 @compiled
 def start_sends(state: NetworkState, net: NetworkArrays, chosen: UInt64Array) -> None:
-    """Begin the transfers that were chosen."""
+    """Append the chosen transfers to the log and to the queues of their kinds.
+
+    Args:
+        chosen: Pairs of a link and a chunk. A link number that does not exist ends the list.
+    """
     after, heads, now = state.after, state.queue_heads, state.now[0]
-    when, links, chunks, left = state.when, state.link, state.chunk, state.remaining
+    when, links, chunks, remaining = state.when, state.link, state.chunk, state.remaining
     kinds = net.kind
-    amount = 0
-    while chosen[amount] < len(kinds):
-        link, at = chosen[amount], left[1]
-        when[at], links[at], chunks[at] = now, link, chosen[amount + 1]
-        left[1] = at + ONE
-        place = kinds[link] * np.uint64(HEADS_PER_KIND)
-        last = place + np.uint64(HEADS_PER_KIND - 1)
-        if heads[last]:
-            after[heads[last] - ONE] = at + ONE
-        heads[last] = at + ONE
-        for head in range(place, last):
+    index = 0
+    while chosen[index] < len(kinds):
+        link, transfer = chosen[index], remaining[1]
+        when[transfer], links[transfer], chunks[transfer] = now, link, chosen[index + 1]
+        remaining[1] = transfer + ONE
+        first_head = kinds[link] * np.uint64(HEADS_PER_KIND)
+        tail = first_head + np.uint64(HEADS_PER_KIND - 1)
+        if heads[tail]:
+            after[heads[tail] - ONE] = transfer + ONE
+        heads[tail] = transfer + ONE
+        for head in range(first_head, tail):
             if not heads[head]:
-                heads[head] = at + ONE
-        amount += 2
+                heads[head] = transfer + ONE
+        index += 2
 
 
 @compiled
@@ -138,49 +154,49 @@ def _next_tick(state: NetworkState, net: NetworkArrays) -> int:
     soonest = NO_LIMIT
     for kind in range(len(net.busy)):
         for head in range(HEADS_PER_KIND - 1):
-            at = heads[HEADS_PER_KIND * kind + head]
-            if at:
-                soonest = min(soonest, when[at - ONE] + _event_delay(net, kind, head))
+            transfer = heads[HEADS_PER_KIND * kind + head]
+            if transfer:
+                soonest = min(soonest, when[transfer - ONE] + _event_delay(net, kind, head))
     return soonest
 
 
 @compiled
 def wake_links(
-    links: UInt64Array, which: int, state: NetworkState, queues: UInt64Array, span: tuple[Any, Any]
+    links: UInt64Array, status: int, state: NetworkState, queues: UInt64Array, span: tuple[Any, Any]
 ) -> None:
-    """Make ready those of some links that wait for ``which``.
+    """Make those links ready that have a given status.
 
     Args:
-        span: from where to where in ``links``.
+        links: Links.
+        status: :data:`IDLE` or :data:`BLOCKED`.
+        state: The state to change.
+        queues: By link: its kind and turn.
+        span: The range of indices in ``links``.
     """
-    idle, ready, ready_first, ready_count = (
-        state.link_status,
-        state.ready,
-        state.ready_first,
-        state.ready_count,
-    )
-    for place in range(span[0], span[1]):
-        link = links[place]
-        if idle[link] == which:
+    link_status, ready = state.link_status, state.ready
+    ready_first, ready_count = state.ready_first, state.ready_count
+    for index in range(span[0], span[1]):
+        link = links[index]
+        if link_status[link] == status:
             queue = queues[link]
             ready[ready_first[queue] + ready_count[queue]] = link
             ready_count[queue] += ONE
-            idle[link] = READY
+            link_status[link] = READY
 
 
 @compiled
 def _release_budgets(state: NetworkState, net: NetworkArrays, link: Any) -> None:
-    """Return a link's share of its budgets, and wake links that wait for it."""
-    for place in range(net.pipes_first[link], net.pipes_first[link + ONE]):
-        budget = net.pipes[place]
-        state.budget_room[budget] += net.weight[place]
+    """Release a link's share of its budgets, and make the links ready that wait for it."""
+    for index in range(net.pipes_first[link], net.pipes_first[link + ONE]):
+        budget = net.pipes[index]
+        state.budget_room[budget] += net.weight[index]
         span = (net.members_first[budget], net.members_first[budget + ONE])
         wake_links(net.members, BLOCKED, state, net.queue, span)
 
 
 @compiled
 def _drop_limit(state: NetworkState, net: NetworkArrays) -> None:
-    """Forget the limit, and wake the links that may have kept to it."""
+    """Remove the limit, and make idle links ready, which may have waited because of it."""
     state.limit[0] = NO_LIMIT
     links = np.arange(len(net.src)).astype(np.uint64)
     wake_links(links, IDLE, state, net.queue, (ZERO, np.uint64(len(links))))
@@ -190,11 +206,14 @@ def _drop_limit(state: NetworkState, net: NetworkArrays) -> None:
 def advance_time(state: NetworkState, net: NetworkArrays, arrived: UInt64Array) -> bool:
     """Advance to the tick of the next event. Return whether there is one.
 
-    Links and budgets become free, and those that wait for them are ready. If the tick is after the
-    limit, the limit is removed first, at this tick.
+    Links and budgets become free, and links that wait for them become ready. If the next event is
+    after the limit, only the limit is removed, and time does not advance.
 
     Args:
-        arrived: receives the links with arrivals, each with its chunk.
+        state: The state to change.
+        net: The machine.
+        arrived: Output: pairs of a link and the chunk that arrives over it. A link number that does
+            not exist ends the list.
     """
     now = _next_tick(state, net)
     if now > state.limit[0]:
@@ -202,25 +221,25 @@ def advance_time(state: NetworkState, net: NetworkArrays, arrived: UInt64Array) 
         arrived[0] = np.uint64(len(net.kind))
         return True
     state.now[0] = now
-    idle, heads, when = state.link_status, state.queue_heads, state.when
+    link_status, heads, when = state.link_status, state.queue_heads, state.when
     links, chunks, after = state.link, state.chunk, state.after
-    kinds, woken, amount = net.kind, np.zeros(1, dtype=np.uint64), 0
+    kinds, freed_link, index = net.kind, np.zeros(1, dtype=np.uint64), 0
     for kind in range(len(net.busy) if now < NO_LIMIT else 0):
         for head in range(HEADS_PER_KIND - 1):
-            ends, at = _event_delay(net, kind, head), heads[HEADS_PER_KIND * kind + head]
-            while at and when[at - ONE] + ends == now:
-                link = np.uint64(links[at - ONE])
+            delay, transfer = _event_delay(net, kind, head), heads[HEADS_PER_KIND * kind + head]
+            while transfer and when[transfer - ONE] + delay == now:
+                link = np.uint64(links[transfer - ONE])
                 if head == 0:
-                    idle[link], woken[0] = IDLE, link
-                    wake_links(woken, IDLE, state, net.queue, (ZERO, ONE))
+                    link_status[link], freed_link[0] = IDLE, link
+                    wake_links(freed_link, IDLE, state, net.queue, (ZERO, ONE))
                 elif head == 1:
-                    arrived[amount], arrived[amount + 1] = link, chunks[at - ONE]
-                    amount += 2
+                    arrived[index], arrived[index + 1] = link, chunks[transfer - ONE]
+                    index += 2
                 else:
                     _release_budgets(state, net, link)
-                at = after[at - ONE]
-            heads[HEADS_PER_KIND * kind + head] = at
+                transfer = after[transfer - ONE]
+            heads[HEADS_PER_KIND * kind + head] = transfer
         if not heads[HEADS_PER_KIND * kind + 1]:
             heads[HEADS_PER_KIND * kind + HEADS_PER_KIND - 1] = ZERO
-    arrived[amount] = np.uint64(len(kinds))
+    arrived[index] = np.uint64(len(kinds))
     return bool(now < NO_LIMIT)

@@ -1,4 +1,8 @@
-"""The matching of links that cost unlike, from its arrays to transfers."""
+"""Set up the matching of links with different costs, and return its transfers.
+
+Source: TACOS (MICRO 2024), section IV-F. The choices of the links are in
+:mod:`sccl.synth.tacos.matching_heterogeneous_loops`.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +21,21 @@ from sccl.synth.tacos.matching_heterogeneous_loops import HeterogeneousState, ru
 from sccl.synth.tacos.partial_schedule import PartialSchedule, arrived_sends, resume_from
 
 _SENDS_PER_CALL = 100_000
-"""Transfers of one call: they cost more than those of rounds."""
+"""Transfers of one call. They take longer than transfers of rounds."""
 
 
 class ChoiceStyle(NamedTuple):
-    """How links choose.
+    """The parameters of a link's choice.
+
+    Let m be the number of chunks that the link's destination wants and neither holds nor receives.
+    Let s be the number of chunks that cheaper links bring there during one transfer over the link.
 
     Attributes:
-        sample: how many chunks a link chooses among.
+        sample: Number of chunks among which a link chooses.
+        last_level_factor: A link that finds no chunk at level 1 looks for any chunk if
+            last_level_factor * s < m.
+        middle_level_factor: A link that finds no chunk at a level L above 1 searches level L - 1 if
+            middle_level_factor * s < m.
     """
 
     sample: int
@@ -38,18 +49,19 @@ DEFAULT_STYLE = ChoiceStyle(16, 2, 0)
 class HeterogeneousMatching:
     """Matchings of one demand on one machine. The seed determines the layout of chunks.
 
-    Ranks on the path of a chunk want it, too, but a chunk may take another path in the end:
-    transfers that nobody wants or forwards are left out.
+    The ranks on a path of a chunk are added to its destinations. The chunk may take another path in
+    the end, so useless transfers are pruned.
     """
 
-    def __init__(self, net: NetworkArrays, asked: Demand, seed: int) -> None:
-        """Make one from a demand.
+    def __init__(self, net: NetworkArrays, requested_demand: Demand, seed: int) -> None:
+        """Add relays to the demand.
 
         Raises:
             UnreachableError: a rank has no path from any source of a chunk it wants.
         """
-        self.requested_demand, demand = asked, add_relays(asked, net)
-        if demand.wanted is not None:  # who is near may have no use for a chunk, nor pass it on
+        self.requested_demand = requested_demand
+        demand = add_relays(requested_demand, net)
+        if demand.wanted is not None:  # near nodes may neither need a chunk nor forward it
             net = net._replace(level=np.zeros_like(net.level))
         self.net, self.demand = net, demand
         self.chunk_position = shuffle_chunks(demand.chunks, seed)
@@ -61,27 +73,32 @@ class HeterogeneousMatching:
     def match(
         self, seed: int, pause: Pause, prior: PartialSchedule, style: ChoiceStyle
     ) -> TimedSends:
-        """Return the tick at which every rank holds all that it wants, and the transfers.
+        """Return the completion time in ticks, and the transfers.
 
         Args:
-            prior: the state to continue from.
+            seed: Seed of the links' choices.
+            pause: Called after each piece of work.
+            prior: The partial schedule to continue.
+            style: Parameters of the links' choices.
 
         Raises:
-            UnreachableError: that is impossible.
+            UnreachableError: Some rank cannot get a chunk that it wants.
         """
         state = self._initial_state(prior, style)
-        before = len(prior.sends.start)
-        coming = before - len(arrived_sends(self.net, prior))
-        left = int(state.missing.sum()) + coming
-        traffic = initial_state(self.net, seed, left, left + before - coming)
+        num_sends = len(prior.sends.start)
+        in_flight = num_sends - len(arrived_sends(self.net, prior))
+        missing_arrivals = int(state.missing.sum()) + in_flight
+        log_capacity = missing_arrivals + num_sends - in_flight
+        traffic = initial_state(self.net, seed, missing_arrivals, log_capacity)
         resume_from(traffic, self.net, prior, self.chunk_position)
-        done = not left
+        done = not missing_arrivals
         while not done:
             done = run_events(state, traffic, self.net, _SENDS_PER_CALL)
-            if not done and int(traffic.remaining[1]) == before:
+            new_sends = int(traffic.remaining[1]) - num_sends
+            if not done and not new_sends:
                 raise stalled_error()
-            pause(int(traffic.remaining[1]) - before, done)
-            before = int(traffic.remaining[1])
+            pause(new_sends, done)
+            num_sends += new_sends
         chunk_at = np.argsort(self.chunk_position).astype(np.int32)
         chunk, link = chunk_at[traffic.chunk], traffic.link.astype(np.int32)
         sends = Sends(traffic.when, chunk, link, np.zeros(len(link), dtype=np.bool_)).sorted_sends()
@@ -92,51 +109,51 @@ class HeterogeneousMatching:
         )
 
     def _prune_unneeded(self, sends: Sends, wanted: IntArray) -> TimedSends:
-        """Return the finish of the demand, and the transfers that serve it.
+        """Return the completion time and the transfers that serve the demand.
 
-        Read backwards, a rank that got a useless chunk would have to send a sum that it does not
-        have.
+        A rank with a useless chunk would have to send a sum that it does not have when time is
+        reversed for a reduction.
 
         Args:
-            wanted: chunk by chunk, of as many numbers each as there are nodes.
+            sends: All transfers.
+            wanted: chunk * nodes + rank for each chunk and each rank that wants it.
         """
         nodes = self.shape[0]
         chunk, link = sends.chunk.astype(np.int64), sends.link.astype(np.int64)
-        into, out = chunk * nodes + self.net.dst[link], chunk * nodes + self.net.src[link]
+        received = chunk * nodes + self.net.dst[link]
+        forwarded = chunk * nodes + self.net.src[link]
         kept = np.ones(len(link), dtype=np.bool_)
         while True:
-            serves = np.isin(into, np.concatenate([wanted, out[kept]])) & kept
-            if np.array_equal(serves, kept):
+            useful = np.isin(received, np.concatenate([wanted, forwarded[kept]])) & kept
+            if np.array_equal(useful, kept):
                 break
-            kept = serves
-        left = Sends(sends.start[kept], sends.chunk[kept], sends.link[kept], sends.reduce[kept])
-        return int((left.start + self.net.cost[left.link]).max(initial=0)), left
+            kept = useful
+        pruned = Sends(sends.start[kept], sends.chunk[kept], sends.link[kept], sends.reduce[kept])
+        return int((pruned.start + self.net.cost[pruned.link]).max(initial=0)), pruned
 
     def _initial_state(self, prior: PartialSchedule, style: ChoiceStyle) -> HeterogeneousState:
         net, demand, (nodes, chunks) = self.net, self.demand, self.shape
-        to, places = (
-            net.dst[prior.sends.link].astype(np.int64),
-            self.chunk_position[prior.sends.chunk],
-        )
-        arrived_rows = arrived_sends(net, prior)
-        have = bit_rows(
-            np.concatenate([demand.held_by, to[arrived_rows]]),
-            np.concatenate([self.chunk_position[demand.held], places[arrived_rows]]),
+        destinations = net.dst[prior.sends.link].astype(np.int64)
+        positions = self.chunk_position[prior.sends.chunk]
+        arrived = arrived_sends(net, prior)
+        held = bit_rows(
+            np.concatenate([demand.held_by, destinations[arrived]]),
+            np.concatenate([self.chunk_position[demand.held], positions[arrived]]),
             self.shape,
         )
-        sent = have | bit_rows(to, places, self.shape)
+        held_or_sent = held | bit_rows(destinations, positions, self.shape)
         holders = np.zeros(chunks, dtype=np.uint32)
-        everyone = np.concatenate([demand.held, prior.sends.chunk])
-        holders[self.chunk_position] = np.bincount(everyone, minlength=chunks)
+        copies = np.concatenate([demand.held, prior.sends.chunk])
+        holders[self.chunk_position] = np.bincount(copies, minlength=chunks)
         groups = int(net.near.max()) + 1
-        crossed = np.zeros((groups, len(have) // nodes), dtype=np.uint64)
-        for row in net.near.reshape(-1, nodes)[1:]:
-            np.bitwise_or.at(crossed, row, sent.reshape(nodes, -1))
+        group_held = np.zeros((groups, len(held) // nodes), dtype=np.uint64)
+        for group_of_node in net.near.reshape(-1, nodes)[1:]:
+            np.bitwise_or.at(group_held, group_of_node, held_or_sent.reshape(nodes, -1))
         return HeterogeneousState(
-            held=have,
-            held_or_pending=sent | ~self.wanted,
-            group_held=crossed.reshape(-1),
-            missing=_count_bits(self.wanted & ~sent, nodes, chunks),
+            held=held,
+            held_or_pending=held_or_sent | ~self.wanted,
+            group_held=group_held.reshape(-1),
+            missing=_count_bits(self.wanted & ~held_or_sent, nodes, chunks),
             holders=holders,
             sample=style.sample,
             last_level_factor=np.uint64(style.last_level_factor),
@@ -145,7 +162,7 @@ class HeterogeneousMatching:
 
 
 def _count_bits(rows: NDArray[np.uint64], nodes: int, chunks: int) -> NDArray[np.uint64]:
-    """Return how many of the chunks are set in each row."""
+    """Return the number of set bits in each row."""
     as_bytes = rows.view(np.uint8).reshape(nodes, -1)
     bits = np.unpackbits(as_bytes, axis=1, bitorder="little", count=chunks)
     counts: NDArray[np.uint64] = bits.sum(axis=1, dtype=np.uint64)

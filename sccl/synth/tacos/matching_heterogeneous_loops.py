@@ -1,13 +1,18 @@
-"""Matching on links of different costs, or with budgets: free links choose at each arrival.
+"""Match links of different costs, or with budgets, with chunks: free links choose at each event.
 
-Source: TACOS (MICRO 2024) section IV-F: cheaper links choose first.
+Source: TACOS (MICRO 2024), section IV-F: cheaper links choose first. As in Algorithm 1 each match
+is random among the possible ones, but a link chooses the chunk. In the paper an unsatisfied pair
+(destination, chunk) chooses the source. Three rules are added:
 
-A link takes, among four chunks, the one that fewest ranks hold. It looks first for one that no node
-near its destination has, i.e. no node with cheaper links there. Then for any other, unless cheaper
-links may well bring all missing chunks sooner. (Over 18 tori and dragonflies of two and three
-speeds, both models of alpha, and 1 and 4 chunks per rank, times are 6 % above the bound. Without
-any of the three rules 10 or 11 %. An additional search between the two for a chunk that no cheaper
-in-neighbour has gained 0.3 %.)
+- A link compares some random candidates and takes the one with the fewest holders.
+- It first considers only chunks that no node near its destination has. Near nodes are those with
+  cheaper links to it.
+- It then considers any chunk, unless cheaper links will probably bring all missing chunks sooner.
+
+(Over 18 tori and dragonflies of two and three speeds, both models of alpha, and 1 and 4 chunks per
+rank, completion times are 6 % above the lower bound. Without any one of the three rules they are 10
+or 11 % above it. An additional search between the two, for a chunk that no cheaper in-neighbor has,
+gained 0.3 %.)
 """
 
 from __future__ import annotations
@@ -42,16 +47,19 @@ from sccl.synth.tacos.expanded_network import (
 
 
 class HeterogeneousState(NamedTuple):
-    """A matching in progress. Chunks are indexed by places, which are independent of their numbers.
+    """The state of a matching. A chunk's number is its position in a random permutation of chunks.
 
     Attributes:
-        held: a row of bits per node: the chunks that it holds.
-        held_or_pending: a row of bits per node: the chunks that it holds, is being sent, or does
-            not want.
-        group_held: a row of bits per group of ``Net.near``: those that one of its nodes has got.
-        missing: by node: number of chunks that it wants and has not got.
-        holders: by chunk: number of nodes that have got it.
-        sample: number of chunks that a link chooses among.
+        held: By node: a row of bits, the chunks that it holds.
+        held_or_pending: By node: a row of bits, the chunks that it holds, receives, or does not
+            want.
+        group_held: By group of ``NetworkArrays.near``: a row of bits, the chunks that one of its
+            nodes holds or receives.
+        missing: By node: number of chunks that it wants, and neither holds nor receives.
+        holders: By chunk: number of nodes that hold or receive it.
+        sample: Number of chunks among which a link chooses.
+        last_level_factor: See :class:`~sccl.synth.tacos.matching_heterogeneous.ChoiceStyle`.
+        middle_level_factor: See the same.
     """
 
     held: UInt64Array
@@ -68,118 +76,126 @@ class HeterogeneousState(NamedTuple):
 def _choose_links(  # noqa: PLR0912, PLR0915
     state: HeterogeneousState, traffic: NetworkState, net: NetworkArrays, chosen: UInt64Array
 ) -> None:
-    """Let every link that is ready choose, the cheaper before the dearer, in turn, else at random.
+    """Match all ready links with chunks (Algorithm 1, with the links of section IV-F in order).
 
-    (One long function: handing the state on for every link takes several times as long as this.)
+    Cheaper links choose first. Links of one cost choose turn by turn from a random turn on, and at
+    random within a turn.
+
+    It stays one long function. Passing the state for every link takes several times as long as the
+    choice itself.
 
     Args:
-        chosen: becomes the links that begin, each with its chunk.
+        state: The chunks of all nodes.
+        traffic: The links.
+        net: The machine.
+        chosen: Output: pairs of a link and its chunk. A link number that does not exist ends the
+            list.
     """
-    have, got, crossed, holders = state.held, state.held_or_pending, state.group_held, state.holders
-    missing, idle, room, random = (
-        state.missing,
-        traffic.link_status,
-        traffic.budget_room,
-        traffic.random,
-    )
+    held, held_or_pending, group_held = state.held, state.held_or_pending, state.group_held
+    missing, holders = state.missing, state.holders
+    link_status, room, random = traffic.link_status, traffic.budget_room, traffic.random
     ready, ready_first, ready_count = traffic.ready, traffic.ready_first, traffic.ready_count
-    srcs, dsts, soon, near = net.src, net.dst, net.soon, net.near
+    sources, destinations, soon, near = net.src, net.dst, net.soon, net.near
     pipes_first, pipes, weight = net.pipes_first, net.pipes, net.weight
     chunks, nodes = np.uint64(len(holders)), np.uint64(len(missing))
-    words, amount = (chunks + IN_WORD) >> TO_WORD, 0
-    sample, last, between = state.sample, state.last_level_factor, state.middle_level_factor
+    words, index = (chunks + IN_WORD) >> TO_WORD, 0
+    sample = state.sample
+    last_factor, middle_factor = state.last_level_factor, state.middle_level_factor
     now, limit = traffic.now[0], traffic.limit[0]
     turns = np.uint64(net.turns)
-    for number in range(np.uint64(len(ready_first))):
+    for number in range(np.uint64(len(ready_first))):  # section IV-F: cheaper links first
         if number % turns == ZERO:
             shift = random_below(random, turns) if turns > ONE else ZERO
-            level = net.level[number // turns]
+            top_level = net.level[number // turns]
             is_late = now + net.busy[number // turns] + net.lag[number // turns] > limit
         queue = number - number % turns + (number + shift) % turns
         while ready_count[queue]:
-            place = ready_first[queue] + random_below(random, ready_count[queue])
-            link = ready[place]
+            entry = ready_first[queue] + random_below(random, ready_count[queue])
+            link = ready[entry]
             ready_count[queue] -= ONE
-            ready[place] = ready[ready_first[queue] + ready_count[queue]]
-            idle[link] = IDLE
-            node = dsts[link]
+            ready[entry] = ready[ready_first[queue] + ready_count[queue]]
+            link_status[link] = IDLE
+            node = destinations[link]
             if not missing[node] or (is_late and soon[link]):
                 continue
-            for at in range(pipes_first[link], pipes_first[link + ONE]):
-                if room[pipes[at]] < weight[at]:
-                    idle[link] = BLOCKED
-            if idle[link] == BLOCKED:
+            for use in range(pipes_first[link], pipes_first[link + ONE]):
+                if room[pipes[use]] < weight[use]:
+                    link_status[link] = BLOCKED
+            if link_status[link] == BLOCKED:
                 continue
-            theirs, mine, best, wide = srcs[link] * words, node * words, ZERO, level
-            while not best:
-                start, group = random_below(random, chunks), near[wide * nodes + node]
+            source_row, node_row = sources[link] * words, node * words
+            choice, level = ZERO, top_level  # the choice is 1 + the chunk
+            while not choice:
+                start, group = random_below(random, chunks), near[level * nodes + node]
                 word, mask, seen = start >> TO_WORD, ALL_BITS << (start & IN_WORD), 0
                 for _ in range(words + ONE):
-                    offered = have[theirs + word] & ~got[mine + word] & mask
-                    if offered and wide:
-                        offered &= ~crossed[group * words + word]
-                    while offered and seen < sample:
-                        chunk = word * WIDTH + lowest(offered)
-                        if not best or holders[chunk] < holders[best - ONE]:
-                            best = chunk + ONE
-                        offered &= offered - ONE
+                    candidates = held[source_row + word] & ~held_or_pending[node_row + word] & mask
+                    if candidates and level:
+                        candidates &= ~group_held[group * words + word]
+                    while candidates and seen < sample:
+                        chunk = word * WIDTH + lowest(candidates)
+                        if not choice or holders[chunk] < holders[choice - ONE]:
+                            choice = chunk + ONE
+                        candidates &= candidates - ONE
                         seen += 1
                     if seen == sample:
                         break
                     mask = ALL_BITS
                     word = word + ONE if word + ONE < words else ZERO
-                if not wide or (last if wide == ONE else between) * soon[link] >= missing[node]:
+                factor = last_factor if level == ONE else middle_factor
+                if not level or factor * soon[link] >= missing[node]:
                     break
-                wide -= ONE
-            if not best:
+                level -= ONE
+            if not choice:
                 continue
-            chunk = best - ONE
-            got[mine + (chunk >> TO_WORD)] |= chunk_bit(chunk)
+            chunk = choice - ONE
+            held_or_pending[node_row + (chunk >> TO_WORD)] |= chunk_bit(chunk)
             for row in range(nodes + node, np.uint64(len(near)), nodes):
-                crossed[near[row] * words + (chunk >> TO_WORD)] |= chunk_bit(chunk)
+                group_held[near[row] * words + (chunk >> TO_WORD)] |= chunk_bit(chunk)
             missing[node] -= ONE
             holders[chunk] += np.uint32(1)
-            idle[link] = BUSY
-            for at in range(pipes_first[link], pipes_first[link + ONE]):
-                room[pipes[at]] -= weight[at]
-            chosen[amount], chosen[amount + 1] = link, chunk
-            amount += 2
-    chosen[amount] = np.uint64(len(dsts))
+            link_status[link] = BUSY
+            for use in range(pipes_first[link], pipes_first[link + ONE]):
+                room[pipes[use]] -= weight[use]
+            chosen[index], chosen[index + 1] = link, chunk
+            index += 2
+    chosen[index] = np.uint64(len(destinations))
 
 
 @compiled
 def _deliver(
     state: HeterogeneousState, traffic: NetworkState, net: NetworkArrays, arrived: UInt64Array
 ) -> None:
-    """Let chunks be where they arrive, and wake links that may now have more to offer."""
-    have, left, dsts, kinds = state.held, traffic.remaining, net.dst, net.kind
+    """Add arrived chunks to their nodes, and make idle links that leave these nodes ready."""
+    held, remaining, destinations, kinds = state.held, traffic.remaining, net.dst, net.kind
     words = (np.uint64(len(state.holders)) + IN_WORD) >> TO_WORD
-    amount = 0
-    while arrived[amount] < len(kinds):
-        node, chunk = dsts[arrived[amount]], arrived[amount + 1]
-        have[node * words + (chunk >> TO_WORD)] |= chunk_bit(chunk)
-        left[0] -= ONE
+    index = 0
+    while arrived[index] < len(kinds):
+        node, chunk = destinations[arrived[index]], arrived[index + 1]
+        held[node * words + (chunk >> TO_WORD)] |= chunk_bit(chunk)
+        remaining[0] -= ONE
         wake_links(
             net.out, IDLE, traffic, net.queue, (net.out_first[node], net.out_first[node + ONE])
         )
-        amount += 2
+        index += 2
 
 
 @compiled
 def run_events(
-    state: HeterogeneousState, traffic: NetworkState, net: NetworkArrays, cap: Any
+    state: HeterogeneousState, traffic: NetworkState, net: NetworkArrays, max_sends: Any
 ) -> bool:
-    """Let things happen until all is done, or ``cap`` transfers began; return whether all is done.
+    """Simulate until all chunks have arrived, or at least ``max_sends`` transfers have begun.
 
-    It is not, either, where nothing more can happen.
+    Returns:
+        Whether all chunks have arrived. It is also false if no event is left.
     """
     pairs = np.empty(2 * len(net.src) + 1, dtype=np.uint64)
-    left = traffic.remaining
-    end = left[1] + cap
-    while left[0] and left[1] < end:
+    remaining = traffic.remaining
+    end = remaining[1] + max_sends
+    while remaining[0] and remaining[1] < end:  # Algorithm 2: expand the TEN to the next event
         _choose_links(state, traffic, net, pairs)
         start_sends(traffic, net, pairs)
         if not advance_time(traffic, net, pairs):
             return False
         _deliver(state, traffic, net, pairs)
-    return bool(left[0] == ZERO)
+    return bool(remaining[0] == ZERO)

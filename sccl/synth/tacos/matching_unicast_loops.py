@@ -1,13 +1,17 @@
-"""Matching of chunks with one holder and one destination: links bring chunks closer.
+"""Match links with chunks that have one holder and one destination: links bring chunks closer.
 
-The public code of TACOS has only allgather. Here a free link takes, among some chunks that wait at
-its source, one for which it is on a shortest path, in ticks. If there is none, it takes one that it
-brings closer, if the detour takes no longer than the chunks that wait there take to leave. Every
-transfer brings its chunk closer, so the process ends. Among several it takes the one with the
-longest remaining distance. If many ranks send to many, among those with the fewest usable links.
-(Alltoall on nine machines takes 1.27 times the bound with this rule, 1.37 by the farthest alone,
-1.52 at random. On tori 1.09, 1.28 and 1.40. Chunks that one rank sends or gets need the farthest
-first.)
+Not in TACOS (MICRO 2024), whose Algorithm 1 sends chunks only to ranks that want them. A free link
+compares some chunks that wait at its source:
+
+- It takes a chunk for which it is on a shortest path, in ticks. If there is none, it takes a chunk
+  that it brings closer, if the detour takes no longer than the waiting chunks take to leave. Every
+  transfer brings its chunk closer, so the process ends.
+- Among several it takes the chunk with the longest remaining distance. If several ranks send to
+  several, it first compares the numbers of usable links, and takes a chunk with the fewest.
+
+(An alltoall on nine machines takes 1.27 times the lower bound, 1.37 with the distance alone, and
+1.52 with random choices. On tori it takes 1.09, 1.28, and 1.40 times the bound. A scatter or gather
+needs the farthest chunk first.)
 """
 
 from __future__ import annotations
@@ -41,26 +45,26 @@ from sccl.synth.tacos.expanded_network import (
 )
 
 SAMPLE_SIZE = 16
-"""Destinations that a link chooses among."""
+"""Number of destinations among which a link chooses."""
 
 
 class UnicastState(NamedTuple):
     """The state of chunks on their paths.
 
     Attributes:
-        distance: by node and destination: ticks of the shortest path.
-        closer: a row of bits per link: the destinations for which it is on a shortest path. Then
-            another per link: those to which it leads closer.
-        cost: by link: ticks until a chunk arrives.
-        drain: by node: ticks in which a chunk leaves it, all its links together.
-        waiting: by node: number of chunks that wait there.
-        waiting_goals: a row of bits per node: the destinations that chunks wait for there.
-        first_waiting: by node and destination: the first chunk that waits. 0: none. Chunks count
-            from 1.
-        next_waiting: by chunk: the next that waits there.
-        goal: by chunk: its destination.
-        choices: by node and destination: number of links on shortest paths, if chunks with fewer go
-            first. Otherwise 0.
+        distance: By node and destination: ticks of the shortest path.
+        closer: By link: a row of bits, the destinations for which the link is on a shortest path.
+            Then by link: a row of bits, the destinations to which it leads closer.
+        cost: By link: ticks until a chunk arrives.
+        drain: By node: ticks per departing chunk, over all its links.
+        waiting: By node: number of chunks that wait there.
+        waiting_goals: By node: a row of bits, the destinations of the chunks that wait there.
+        first_waiting: By node and destination: 1 + the first chunk that waits there. 0: none.
+        next_waiting: By chunk: 1 + the next chunk that waits at the same node for the same
+            destination. 0: none.
+        goal: By chunk: its destination.
+        choices: By node and destination: number of links on shortest paths, if chunks with fewer
+            links go first. Otherwise 0.
     """
 
     distance: IntArray
@@ -79,74 +83,81 @@ class UnicastState(NamedTuple):
 def _choose_links(  # noqa: PLR0912, PLR0915
     state: UnicastState, traffic: NetworkState, net: NetworkArrays, chosen: UInt64Array
 ) -> None:
-    """Let every link that is ready choose, the cheaper before the dearer, in turn, else at random.
+    """Match all ready links with chunks.
+
+    Cheaper links choose first. Links of one cost choose turn by turn from a random turn on, and at
+    random within a turn.
 
     Args:
-        chosen: becomes the links that begin, each with its chunk.
+        state: The chunks of all nodes.
+        traffic: The links.
+        net: The machine.
+        chosen: Output: pairs of a link and its chunk. A link number that does not exist ends the
+            list.
     """
-    far, closer, cost, drain, waiting, waits, first, after = state[:8]
-    idle, ready, ready_first, ready_count, room, random = traffic[:6]
-    srcs, dsts, pipes_first, choices = net.src, net.dst, net.pipes_first, state.choices
-    pipes, weight = net.pipes, net.weight
+    distance, closer, cost, drain, waiting, waiting_goals, first, after = state[:8]
+    link_status, ready, ready_first, ready_count, room, random = traffic[:6]
+    sources, destinations, choices = net.src, net.dst, state.choices
+    pipes_first, pipes, weight = net.pipes_first, net.pipes, net.weight
     nodes = np.uint64(len(net.in_first) - 1)
-    words, amount = (nodes + IN_WORD) >> TO_WORD, 0
+    words, index = (nodes + IN_WORD) >> TO_WORD, 0
     turns = np.uint64(net.turns)
     for number in range(np.uint64(len(ready_first))):
         if number % turns == ZERO:
             shift = random_below(random, turns) if turns > ONE else ZERO
         queue = number - number % turns + (number + shift) % turns
         while ready_count[queue]:
-            place = ready_first[queue] + random_below(random, ready_count[queue])
-            link = ready[place]
+            entry = ready_first[queue] + random_below(random, ready_count[queue])
+            link = ready[entry]
             ready_count[queue] -= ONE
-            ready[place] = ready[ready_first[queue] + ready_count[queue]]
-            idle[link] = IDLE
-            for at in range(pipes_first[link], pipes_first[link + ONE]):
-                if room[pipes[at]] < weight[at]:
-                    idle[link] = BLOCKED
-            if idle[link] == BLOCKED:
+            ready[entry] = ready[ready_first[queue] + ready_count[queue]]
+            link_status[link] = IDLE
+            for use in range(pipes_first[link], pipes_first[link + ONE]):
+                if room[pipes[use]] < weight[use]:
+                    link_status[link] = BLOCKED
+            if link_status[link] == BLOCKED:
                 continue
-            node, start = srcs[link], random_below(random, nodes)
-            best, max_ticks, fewest, row = nodes, -1, len(srcs), link * words
-            spare = 0  # ticks that a way may be longer than the shortest
+            node, start = sources[link], random_below(random, nodes)
+            choice, max_ticks, fewest, row = nodes, -1, len(sources), link * words
+            max_detour = 0  # ticks that a path may be longer than the shortest one
             for _ in range(2):
                 word, mask, seen = start >> TO_WORD, ALL_BITS << (start & IN_WORD), 0
                 for _ in range(words + ONE):
-                    offered = waits[node * words + word] & closer[row + word] & mask
-                    while offered and seen < SAMPLE_SIZE:
-                        goal = word * WIDTH + lowest(offered)
-                        ticks = far[node * nodes + goal]
-                        over_link = cost[link] + far[dsts[link] * nodes + goal]
+                    candidates = waiting_goals[node * words + word] & closer[row + word] & mask
+                    while candidates and seen < SAMPLE_SIZE:
+                        goal = word * WIDTH + lowest(candidates)
+                        ticks = distance[node * nodes + goal]
+                        over_link = cost[link] + distance[destinations[link] * nodes + goal]
                         links = choices[node * nodes + goal]
-                        first_of = links < fewest or (links == fewest and ticks > max_ticks)
-                        if first_of and over_link <= ticks + spare:
-                            best, max_ticks, fewest = goal, ticks, links
-                        offered &= offered - ONE
+                        is_better = links < fewest or (links == fewest and ticks > max_ticks)
+                        if is_better and over_link <= ticks + max_detour:
+                            choice, max_ticks, fewest = goal, ticks, links
+                        candidates &= candidates - ONE
                         seen += 1
                     mask = ALL_BITS
                     word = word + ONE if word + ONE < words else ZERO
-                if best < nodes:
+                if choice < nodes:
                     break
-                row += np.uint64(len(srcs)) * words
-                spare = waiting[node] * drain[node]
-            if best == nodes:
+                row += np.uint64(len(sources)) * words
+                max_detour = waiting[node] * drain[node]
+            if choice == nodes:
                 continue
-            chunk = np.uint64(first[node * nodes + best])
-            first[node * nodes + best] = after[chunk - ONE]
+            chunk = np.uint64(first[node * nodes + choice])
+            first[node * nodes + choice] = after[chunk - ONE]
             if not after[chunk - ONE]:
-                waits[node * words + (best >> TO_WORD)] &= ~chunk_bit(best)
+                waiting_goals[node * words + (choice >> TO_WORD)] &= ~chunk_bit(choice)
             waiting[node] -= 1
-            idle[link] = BUSY
-            for at in range(pipes_first[link], pipes_first[link + ONE]):
-                room[pipes[at]] -= weight[at]
-            chosen[amount], chosen[amount + 1] = link, chunk - ONE
-            amount += 2
-    chosen[amount] = np.uint64(len(srcs))
+            link_status[link] = BUSY
+            for use in range(pipes_first[link], pipes_first[link + ONE]):
+                room[pipes[use]] -= weight[use]
+            chosen[index], chosen[index + 1] = link, chunk - ONE
+            index += 2
+    chosen[index] = np.uint64(len(sources))
 
 
 @compiled
 def enqueue_chunk(state: UnicastState, nodes: Any, node: Any, chunk: Any) -> None:
-    """Let a chunk wait at a node."""
+    """Add a chunk to those that wait at a node."""
     words, goal = (nodes + IN_WORD) >> TO_WORD, np.uint64(state.goal[chunk])
     state.waiting[node] += 1
     state.next_waiting[chunk] = state.first_waiting[node * nodes + goal]
@@ -156,7 +167,7 @@ def enqueue_chunk(state: UnicastState, nodes: Any, node: Any, chunk: Any) -> Non
 
 @compiled
 def enqueue_chunks(state: UnicastState, nodes: Any, source: Any, chunks: IntArray) -> None:
-    """Let chunks wait where they start, one after the other."""
+    """Add chunks to those that wait at their sources, one after the other."""
     for chunk in chunks:
         enqueue_chunk(state, nodes, np.uint64(source[chunk]), np.uint64(chunk))
 
@@ -165,35 +176,38 @@ def enqueue_chunks(state: UnicastState, nodes: Any, source: Any, chunks: IntArra
 def _deliver(
     state: UnicastState, traffic: NetworkState, net: NetworkArrays, arrived: UInt64Array
 ) -> None:
-    """Let chunks be where they arrive, and wake links that may now have more to offer."""
-    goal, left, dsts, kinds = state.goal, traffic.remaining, net.dst, net.kind
+    """Add arrived chunks to those that wait at their nodes, and make idle links there ready."""
+    goal, remaining, destinations, kinds = state.goal, traffic.remaining, net.dst, net.kind
     nodes = np.uint64(len(net.in_first) - 1)
-    amount = 0
-    while arrived[amount] < len(kinds):
-        node, chunk = dsts[arrived[amount]], arrived[amount + 1]
+    index = 0
+    while arrived[index] < len(kinds):
+        node, chunk = destinations[arrived[index]], arrived[index + 1]
         if goal[chunk] == node:
-            left[0] -= ONE
+            remaining[0] -= ONE
         else:
             enqueue_chunk(state, nodes, node, chunk)
             wake_links(
                 net.out, IDLE, traffic, net.queue, (net.out_first[node], net.out_first[node + ONE])
             )
-        amount += 2
+        index += 2
 
 
 @compiled
-def run_events(state: UnicastState, traffic: NetworkState, net: NetworkArrays, cap: Any) -> bool:
-    """Simulate until all is done, or ``cap`` transfers began. Return whether all is done.
+def run_events(
+    state: UnicastState, traffic: NetworkState, net: NetworkArrays, max_sends: Any
+) -> bool:
+    """Simulate until all chunks have arrived, or at least ``max_sends`` transfers have begun.
 
-    It is also not done if nothing more can happen, or the log is full.
+    Returns:
+        Whether all chunks have arrived. It is also false if no event is left, or the log is full.
     """
     pairs = np.empty(2 * len(net.src) + 1, dtype=np.uint64)
-    left, room = traffic.remaining, np.uint64(len(traffic.when))
-    end = left[1] + cap
-    while left[0] and left[1] < end and left[1] + np.uint64(len(net.src)) <= room:
+    remaining, links, capacity = traffic.remaining, np.uint64(len(net.src)), len(traffic.when)
+    end = remaining[1] + max_sends
+    while remaining[0] and remaining[1] < end and remaining[1] + links <= np.uint64(capacity):
         _choose_links(state, traffic, net, pairs)
         start_sends(traffic, net, pairs)
         if not advance_time(traffic, net, pairs):
             return False
         _deliver(state, traffic, net, pairs)
-    return bool(left[0] == ZERO)
+    return bool(remaining[0] == ZERO)

@@ -1,15 +1,21 @@
-"""Matching on equal links in step: in every round each link takes one chunk, or none.
+"""Match links with chunks round by round, on machines whose links all have the same cost.
 
-Source: TACOS (MICRO 2024) sections IV-C to IV-E. Destinations choose: each considers the chunks
-that its in-neighbours held as the round began, so that no link takes a chunk that its source is
-still being sent, and blocks of nodes may be processed by a thread each. Among two candidates the
-one with fewer holders is taken: on tori a single candidate loses 2 to 7 %.
+Source: TACOS (MICRO 2024), sections IV-D and IV-E. :func:`choose_chunks` is Algorithm 1 for the
+destinations of one block. :func:`run_rounds` is the loop of Algorithm 2. A round is one time span
+of the time-expanded network.
 
-Words of the bitsets are in groups, up to 64 of them, and a group of one node lies beside the same
-group of the next. All nodes begin a round at the same group, so that reads are local. Each link
-knows the groups in which its source may have a useful chunk: those with an arrival there since the
-link found nothing. (Measured on a mesh of 100x100, compared with rows of whole nodes and random
-starts: 47 ns a transfer instead of 60 to 90, most of it for words without a useful chunk.)
+The order of choices differs from Algorithm 1. The paper shuffles all unsatisfied pairs (destination
+d, chunk c), and each pair selects a source at random. The pairs are not shuffled here. The loop
+visits the destinations in order, and the incoming links of each from a random one on. Each link
+selects a chunk that its source held when the round began, so threads can process blocks of
+destinations in parallel. A link compares two candidates and takes the one with fewer holders. (With
+one candidate, allgathers take 1.5 % more rounds on a torus of 16x16, and 1 % more on one of 32x32.)
+
+Chunks are bits of 64-bit words. Consecutive words form up to 64 groups. The array of held chunks is
+ordered by group, then by node, then by word, and all nodes start a round at the same group, so that
+reads are local. Each link has a mask of the groups in which its source may have a useful chunk.
+(An allgather on a mesh of 100x100 then takes 47 ns a transfer. Rows of whole nodes with random
+starts took 60 to 90 ns, most of it for words without a useful chunk.)
 """
 
 from __future__ import annotations
@@ -21,60 +27,70 @@ from numpy.typing import NDArray
 
 from sccl.compiled import compiled, lowest, meet
 from sccl.core.arrays import UInt64Array
-from sccl.synth.tacos.bitsets import IN_WORD, ONE, TO_WORD, WIDTH, ZERO, chunk_bit, mix_bits
+from sccl.synth.tacos.bitsets import (
+    IN_WORD,
+    ONE,
+    TO_WORD,
+    WIDTH,
+    ZERO,
+    chunk_bit,
+    mix_bits,
+    rotate_right,
+)
 
 _HALF_BITS = np.uint64(32)
 _NODE_SALT, _ROUND_SALT = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD1342543DE82EF95)
 
+UNSATISFIED, ROUND, LOG_LENGTH = 0, 1, 2
+"""Indices of ``UniformState.progress``."""
+
 
 class LinkSlots(NamedTuple):
-    """Links by where they lead to: a slot is a place in that order.
+    """The links, ordered by destination. A slot is a link's index in this order.
 
     Attributes:
-        first_slot: of each node, and one more: its first slot.
-        src: of each slot.
-        max_degree: slots of a node at most.
+        first_slot: First slot of each node, and the number of slots at the end.
+        src: Source of each slot's link.
     """
 
     first_slot: NDArray[np.uint32]
     src: NDArray[np.uint32]
-    max_degree: np.uint64
 
 
 class UniformState(NamedTuple):
-    """A matching in progress. Chunks are indexed by places, which are independent of their numbers.
+    """The state of a matching. A chunk's position is its index in a random permutation of chunks.
 
     Attributes:
-        groups: number of groups of words, at most 64.
-        bits: a group has 2 ** bits words.
-        held: by group, node and word of the group: the chunks that the node holds, as bits.
-        missing: by node: number of chunks it still wants.
-        holders: by place: number of nodes that hold the chunk, or are being sent it. A row for each
-            block of nodes, which sees the choices of others when the round has ended.
-        may_offer: by slot a bit per group: whether its source may have a useful chunk there.
-        has_news: by node a bit per group: whether a chunk arrived there in the last round.
-        chosen: by slot: 1 plus the place of its chunk in this round. 0: none.
-        place: by chunk.
-        chunk: by place.
-        left: number of chunks that all nodes together still want, number of rounds, number of
-            chunks in ``log``, and the seed.
-        counts: by block of nodes: number of chunks it took in this round.
-        barrier_count: number of times that threads came to their barrier, in total.
-        fired: by round a bit per slot: whether it took a chunk.
-        log: the chunks taken, by round and slot.
+        groups: Number of groups of words, at most 64.
+        group_bits: A group has 2 ** group_bits words.
+        seed: Seed of the random choices.
+        held: By group, node, and word of the group: bits of the chunks that the node holds.
+        missing: By node: number of chunks that the node still lacks.
+        holders: By block and position: number of nodes that hold the chunk or receive it in this
+            round. A block learns the choices of other blocks at the end of the round.
+        may_offer: By slot: mask of the groups in which the source may have a useful chunk.
+        has_news: By node: mask of the groups in which a chunk arrived in the last round.
+        chosen: By slot: 1 + position of the chunk on the link in this round. 0: the link is idle.
+        chunk: By position: the chunk.
+        progress: Number of unsatisfied (destination, chunk) pairs, number of completed rounds, and
+            number of chunks in ``log``.
+        counts: By block: number of chunks that its nodes receive in this round.
+        barrier_count: Number of arrivals of threads at their barrier.
+        fired: By round: a bit per slot that is set if the link carried a chunk.
+        log: The chunks on the links, by round and slot.
     """
 
     groups: np.uint64
-    bits: np.uint64
+    group_bits: np.uint64
+    seed: np.uint64
     held: UInt64Array
     missing: NDArray[np.uint32]
     holders: NDArray[np.uint32]
     may_offer: UInt64Array
     has_news: UInt64Array
     chosen: NDArray[np.uint32]
-    place: NDArray[np.uint32]
     chunk: NDArray[np.uint32]
-    left: UInt64Array
+    progress: UInt64Array
     counts: UInt64Array
     barrier_count: UInt64Array
     fired: UInt64Array
@@ -82,145 +98,180 @@ class UniformState(NamedTuple):
 
 
 @compiled
-def choose_chunks(  # noqa: PLR0913, PLR0917 - a state, and a part of it
+def choose_chunks(  # noqa: PLR0913, PLR0915, PLR0917 - the state, and its part to process
     state: UniformState, slots: LinkSlots, block: Any, node: Any, end: Any, claimed: UInt64Array
 ) -> Any:
-    """Choose the chunks for links into a block of nodes in this round. Return their number.
+    """Match the links into some nodes with chunks in this round (Algorithm 1).
 
-    It takes the rarer of two chunks of one word. (It is one long function: passing the state at
-    every link would count references to all its arrays, which takes four times as long as the work
-    here.)
+    It stays one long function. Calls with the state for each link would count references to all its
+    arrays, which takes four times as long as the choice itself.
 
     Args:
-        claimed: a word for each of a node, all 0: the choices of its links in this round.
+        block: Index of the block of nodes.
+        node: First node.
+        end: Node after the last one.
+        claimed: Zeros, one word for each word of a node's chunks. During the choices of one node it
+            holds the chunks that the node's earlier links chose. It is zero again on return.
+
+    Returns:
+        The number of matched links.
     """
-    have, missing, holders, maybe = state.held, state.missing, state.holders[block], state.may_offer
-    news, taken, first, srcs = state.has_news, state.chosen, slots.first_slot, slots.src
-    width, groups = ONE << state.bits, state.groups
-    inside, stride = width - ONE, np.uint64(len(missing)) * width
-    salt, turn = mix_bits(state.left[3] + state.left[1] * _ROUND_SALT), state.left[1] % groups
-    back = (WIDTH - turn) & IN_WORD
-    total = ZERO
-    while node < end:
-        begin, degree = np.uint64(first[node]), np.uint64(first[node + ONE] - first[node])
+    held, missing, holders = state.held, state.missing, state.holders[block]
+    may_offer, has_news, chosen = state.may_offer, state.has_news, state.chosen
+    first_slot, sources = slots.first_slot, slots.src
+    group_words = ONE << state.group_bits
+    word_mask = group_words - ONE
+    group_stride = np.uint64(len(missing)) * group_words
+    round_number = state.progress[ROUND]
+    round_salt = mix_bits(state.seed + round_number * _ROUND_SALT)
+    first_group = round_number % state.groups
+    matches = ZERO
+    while node < end:  # Algorithm 1: for (d, c) in unsatisfied_postcond; here d, in order
+        node_slot = np.uint64(first_slot[node])
+        degree = np.uint64(first_slot[node + ONE]) - node_slot
         if not missing[node]:
-            for slot in range(begin, begin + degree):
-                taken[slot] = 0
+            for slot in range(node_slot, node_slot + degree):
+                chosen[slot] = 0
             node += ONE
             continue
-        luck = mix_bits(salt + node * _NODE_SALT)
-        lead, from_bit = ((luck >> _HALF_BITS) * degree) >> _HALF_BITS, luck & IN_WORD
-        to_bit, at_word = (WIDTH - from_bit) & IN_WORD, luck >> TO_WORD
-        for i in range(degree):
-            slot = begin + (lead + i if lead + i < degree else lead + i - degree)
-            src = np.uint64(srcs[slot])
-            open_ = maybe[slot] | news[src]
-            best, todo = ZERO, (open_ >> turn) | (open_ << back)
-            while todo:
-                group = (lowest(todo) + turn) & IN_WORD
-                theirs, mine = group * stride + src * width, group * stride + node * width
-                row, offered, word = group << state.bits, ZERO, ZERO
-                for j in range(width):
-                    word = (at_word + j) & inside
-                    offered = have[theirs + word] & ~(have[mine + word] | claimed[row + word])
-                    if offered:
+        node_random = mix_bits(round_salt + node * _NODE_SALT)
+        first_link = ((node_random >> _HALF_BITS) * degree) >> _HALF_BITS
+        first_word, first_bit = node_random >> TO_WORD, node_random & IN_WORD
+        for i in range(degree):  # Algorithm 1: backtrack(TEN[t][*][d]), from a random link on
+            slot = node_slot + (
+                first_link + i if first_link + i < degree else first_link + i - degree
+            )
+            src = np.uint64(sources[slot])
+            # The search starts at the round's first group, and within groups and words at the word
+            # and the bit that are random for each node.
+            useful_groups = may_offer[slot] | has_news[src]
+            choice, untried_groups = ZERO, rotate_right(useful_groups, first_group)
+            while untried_groups:
+                group = (lowest(untried_groups) + first_group) & IN_WORD
+                source_row = group * group_stride + src * group_words
+                node_row = group * group_stride + node * group_words
+                row, candidates, word = group << state.group_bits, ZERO, ZERO
+                # The candidates: precond[s][c], !precond[d][c], and on no other link into d.
+                for j in range(group_words):
+                    word = (first_word + j) & word_mask
+                    candidates = held[source_row + word] & ~(
+                        held[node_row + word] | claimed[row + word]
+                    )
+                    if candidates:
                         break
-                if offered:
+                if candidates:
                     row += word
-                    offered = (offered >> from_bit) | (offered << to_bit)
-                    best = row * WIDTH + ((lowest(offered) + from_bit) & IN_WORD)
-                    offered &= offered - ONE
-                    if offered:
-                        rival = row * WIDTH + ((lowest(offered) + from_bit) & IN_WORD)
-                        best = rival if holders[rival] < holders[best] else best
-                    holders[best] += np.uint32(1)
-                    claimed[row] |= chunk_bit(best)
-                    best += ONE
-                    total += ONE
+                    candidates = rotate_right(candidates, first_bit)
+                    choice = row * WIDTH + ((lowest(candidates) + first_bit) & IN_WORD)
+                    candidates &= candidates - ONE
+                    if candidates:  # the rarer one of two
+                        rival = row * WIDTH + ((lowest(candidates) + first_bit) & IN_WORD)
+                        choice = rival if holders[rival] < holders[choice] else choice
+                    # Algorithm 1: mark the link-chunk match. The chunk arrives in deliver().
+                    holders[choice] += np.uint32(1)
+                    claimed[row] |= chunk_bit(choice)
+                    choice += ONE  # 0 means an idle link
+                    matches += ONE
                     break
-                todo &= todo - ONE
-                open_ &= ~(ONE << group)
-            maybe[slot], taken[slot] = open_, best
-        for slot in range(begin, begin + degree):
-            if taken[slot]:
-                claimed[np.uint64(taken[slot] - np.uint32(1)) >> TO_WORD] = ZERO
+                untried_groups &= untried_groups - ONE  # clears the lowest bit
+                useful_groups &= ~(ONE << group)
+            may_offer[slot], chosen[slot] = useful_groups, choice
+        for slot in range(node_slot, node_slot + degree):
+            if chosen[slot]:
+                claimed[np.uint64(chosen[slot] - np.uint32(1)) >> TO_WORD] = ZERO
         node += ONE
-    return total
+    return matches
 
 
 @compiled
-def deliver(state: UniformState, slots: LinkSlots, node: Any, end: Any, at: Any) -> None:
-    """Deliver the chunks sent to some nodes in this round.
+def deliver(state: UniformState, slots: LinkSlots, node: Any, end: Any, log_index: Any) -> None:
+    """Deliver the chunks that were sent to some nodes in this round, and log them.
 
     Args:
-        at: where their chunks begin in the log.
+        node: First node.
+        end: Node after the last one.
+        log_index: Index of the first of these chunks in the log.
     """
-    have, missing, news, taken = state.held, state.missing, state.has_news, state.chosen
-    fired, log, first, chunks = state.fired, state.log, slots.first_slot, state.chunk
-    number, bits = state.left[1], state.bits
-    inside, nodes = (ONE << bits) - ONE, np.uint64(len(missing))
+    held, missing, has_news, chosen = state.held, state.missing, state.has_news, state.chosen
+    fired, log, first_slot, chunks = state.fired, state.log, slots.first_slot, state.chunk
+    round_number, group_bits = state.progress[ROUND], state.group_bits
+    word_mask, nodes = (ONE << group_bits) - ONE, np.uint64(len(missing))
     while node < end:
-        came, amount = ZERO, ZERO
+        changed_groups, arrivals = ZERO, ZERO
         if missing[node]:
-            for slot in range(np.uint64(first[node]), np.uint64(first[node + ONE])):
-                if taken[slot]:
-                    place = np.uint64(taken[slot]) - ONE
-                    word = place >> TO_WORD
-                    group = word >> bits
-                    have[(group * nodes + node << bits) + (word & inside)] |= chunk_bit(place)
-                    came |= ONE << group
-                    fired[number, slot >> TO_WORD] |= chunk_bit(slot)
-                    log[at + amount] = chunks[place]
-                    amount += ONE
-            missing[node] -= amount
-            at += amount
-        news[node] = came
+            for slot in range(np.uint64(first_slot[node]), np.uint64(first_slot[node + ONE])):
+                if chosen[slot]:
+                    position = np.uint64(chosen[slot]) - ONE
+                    word = position >> TO_WORD
+                    group = word >> group_bits
+                    # Algorithm 1: precond[d][c] <- True, TEN[t][s][d] <- c
+                    held[(group * nodes + node << group_bits) + (word & word_mask)] |= chunk_bit(
+                        position
+                    )
+                    changed_groups |= ONE << group
+                    fired[round_number, slot >> TO_WORD] |= chunk_bit(slot)
+                    log[log_index + arrivals] = chunks[position]
+                    arrivals += ONE
+            missing[node] -= arrivals
+            log_index += arrivals
+        has_news[node] = changed_groups
         node += ONE
 
 
 @compiled
 def merge_counts(state: UniformState, block: Any, slot: Any, end: Any) -> None:
-    """Update a block with the choices of another block's links in this round."""
-    holders, taken = state.holders[block], state.chosen
+    """Add the choices of another block's links in this round to a block's numbers of holders."""
+    holders, chosen = state.holders[block], state.chosen
     while slot < end:
-        if taken[slot]:
-            holders[taken[slot] - np.uint32(1)] += np.uint32(1)
+        if chosen[slot]:
+            holders[chosen[slot] - np.uint32(1)] += np.uint32(1)
         slot += ONE
 
 
 @compiled
 def run_rounds(
-    state: UniformState, slots: LinkSlots, blocks: UInt64Array, me: Any, max_links: Any
+    state: UniformState, slots: LinkSlots, blocks: UInt64Array, block: Any, max_links: Any
 ) -> Any:
-    """Make rounds until all is done, nothing moves, or ``max_links`` links were looked at.
+    """Run rounds until all pairs are satisfied or no link carries a chunk (Algorithm 2).
 
-    No more than ``fired`` has rows for. Return how many chunks were taken in the last one. Each
-    thread calls it for its block, with a copy of ``left`` that it changes.
+    It also stops after ``max_links`` visits of links, and when ``fired`` has no more rows. Each
+    thread calls it for its block, with a copy of ``progress`` that it updates.
 
     Args:
-        blocks: where each block of nodes begins, and where the last one ends.
-        me: which block is meant.
+        blocks: First node of each block, and the number of nodes at the end.
+        block: Index of the block to process.
+        max_links: Limit on the number of visited links.
+
+    Returns:
+        The number of matched links of the last round, over all blocks.
     """
-    left, counts, threads = state.left, state.counts, np.uint64(len(blocks)) - ONE
-    first, looked, taken, met = slots.first_slot, ZERO, ONE, ZERO
-    claimed = np.zeros(state.groups << state.bits, dtype=np.uint64)
-    while left[0] and taken and looked < max_links and left[1] < len(state.fired):
-        counts[me] = choose_chunks(state, slots, me, blocks[me], blocks[me + ONE], claimed)
-        met += threads
-        meet(state.barrier_count, met)
-        at, taken = left[2], ZERO
+    progress, counts, threads = state.progress, state.counts, np.uint64(len(blocks)) - ONE
+    first_slot, visited_links, matches, barrier_target = slots.first_slot, ZERO, ONE, ZERO
+    claimed = np.zeros(state.groups << state.group_bits, dtype=np.uint64)
+    while (  # Algorithm 2: while unsatisfied_postconds remain, expand the TEN by one time span
+        progress[UNSATISFIED]
+        and matches
+        and visited_links < max_links
+        and progress[ROUND] < len(state.fired)
+    ):
+        counts[block] = choose_chunks(
+            state, slots, block, blocks[block], blocks[block + ONE], claimed
+        )
+        barrier_target += threads
+        meet(state.barrier_count, barrier_target)
+        log_index, matches = progress[LOG_LENGTH], ZERO
         for thread in range(threads):
-            at += counts[thread] if thread < me else ZERO
-            taken += counts[thread]
-        deliver(state, slots, blocks[me], blocks[me + ONE], at)
+            log_index += counts[thread] if thread < block else ZERO
+            matches += counts[thread]
+        deliver(state, slots, blocks[block], blocks[block + ONE], log_index)
         for thread in range(threads):
-            if thread != me:
-                begin, end = first[blocks[thread]], first[blocks[thread + ONE]]
-                merge_counts(state, me, np.uint64(begin), np.uint64(end))
-        met += threads
-        meet(state.barrier_count, met)
-        left[0] -= taken
-        left[1] += ONE
-        left[2] += taken
-        looked += np.uint64(len(slots.src))
-    return taken
+            if thread != block:
+                begin, end = first_slot[blocks[thread]], first_slot[blocks[thread + ONE]]
+                merge_counts(state, block, np.uint64(begin), np.uint64(end))
+        barrier_target += threads
+        meet(state.barrier_count, barrier_target)
+        progress[UNSATISFIED] -= matches
+        progress[ROUND] += ONE
+        progress[LOG_LENGTH] += matches
+        visited_links += np.uint64(len(slots.src))
+    return matches

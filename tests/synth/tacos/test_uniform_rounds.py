@@ -79,10 +79,10 @@ class OneByOne(thread_pair.WorkerThreads):
         (state, slots, blocks, *_), (other, *_) = parts
         edges = slots.first_slot[blocks.astype(np.int64)].astype(np.uint64)
         nodes, taken = list(pairwise(blocks)), 1
-        own = np.zeros(int(state.groups) << int(state.bits), dtype=np.uint64)
-        left = state.left
-        while left[0] and taken and left[1] < len(state.fired):
-            other.left[:] = left
+        own = np.zeros(int(state.groups) << int(state.group_bits), dtype=np.uint64)
+        progress = state.progress
+        while progress[0] and taken and progress[1] < len(state.fired):
+            other.progress[:] = progress
             part = [
                 matching_uniform_loops.choose_chunks(state, slots, np.uint64(i), *nodes[i], own)
                 for i in (1, 0)
@@ -91,10 +91,10 @@ class OneByOne(thread_pair.WorkerThreads):
             for i in (1, 0):
                 matching_uniform_loops.merge_counts(state, np.uint64(i), edges[1 - i], edges[2 - i])
                 matching_uniform_loops.deliver(
-                    state, slots, *nodes[i], left[2] + np.uint64(i * part[0])
+                    state, slots, *nodes[i], progress[2] + np.uint64(i * part[0])
                 )
             taken = int(sum(part))
-            left += np.array([-taken, 1, taken, 0]).astype(np.uint64)
+            progress += np.array([-taken, 1, taken]).astype(np.uint64)
         return [taken, taken]
 
 
