@@ -113,7 +113,7 @@ def _print_attained(console: Console, attained: ConstructionCost, bounds: Algori
 def _print_limit(console: Console, limit: StepLimit, scope: str) -> None:
     of_class = " in that class" if scope else ""
     if limit.upper is None:
-        console.print(f"S = {limit.steps}: R/C >= {limit.lower} for every k, C and class")
+        console.print(f"S = {limit.steps}: R/C >= {limit.lower} for every k, C, and family")
     elif limit.lower == limit.upper:
         console.print(
             f"S = {limit.steps}: R/C >= {limit.lower} for every k and C{of_class}; this bound is "
@@ -196,7 +196,7 @@ def _print(console: Console, class_bounds: AlgorithmBounds, topology: Topology, 
     if not dual_of(spec).is_identity:
         console.print(f"certified on its dual, {priced.problem}")
     if class_bounds.scope:
-        console.print(f"these bounds are of a class: {class_bounds.scope}")
+        console.print(f"these bounds hold for one family: {class_bounds.scope}")
     console.print(f"S >= {class_bounds.steps}: {explain_steps(class_bounds, spec)}")
     console.print(
         f"R/C >= {class_bounds.bandwidth}: {explain_bandwidth(class_bounds, spec)}", soft_wrap=True

@@ -23,7 +23,7 @@ def describe_bounds(bounds: AlgorithmBounds, spec: Spec) -> Shown:
     ]
     match bounds.evidence:
         case CountProof():
-            reasons.append("They hold for every class of algorithms.")
+            reasons.append("They hold for every family of algorithms.")
         case PriceProof(problem=problem) if not dual_of(spec).is_identity:
             reasons.append(
                 f"Both follow from its dual, {problem}, to which chunks and rounds refer."
