@@ -344,7 +344,7 @@ class SavedFrontier(FrontierBase):
                 )
                 for name, p in frontiers[0].non_dominated
             ]
-            columns = ("C", "S", "R", "R/C", "Class", "Above all", "State")
+            columns = ("C", "S", "R", "R/C", "Family", "Above all", "State")
             words = [ABOVE_ALL_TEXT] if frontiers[0].any_class_limits else []
             notes = "".join(map(paragraph, [*words, self.summary]))
             return html + table(columns, rows) + notes

@@ -323,7 +323,7 @@ def _print_classes(console: Console, frontier: Frontier, spec: Spec) -> None:
     )
     if frontier.non_dominated:
         console.print(_classes_table(frontier))
-        console.print("proved: no algorithm of its class dominates the point")
+        console.print("proved: no algorithm of its family dominates the point")
         if frontier.any_class_limits:
             console.print(ABOVE_ALL_TEXT, soft_wrap=True)
         _print_fastest(console, frontier)
@@ -343,7 +343,7 @@ def _print_classes(console: Console, frontier: Frontier, spec: Spec) -> None:
 
 def _classes_table(frontier: Frontier) -> Table:
     table = Table(
-        *("C", "S", "R", "R/C", "Class", "Above all", "Optimal in", "State", "Found by"),
+        *("C", "S", "R", "R/C", "Family", "Above all", "Optimal in", "State", "Found by"),
         *("Seconds", "File"),
     )
     for name, point in frontier.non_dominated:

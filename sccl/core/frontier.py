@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from sccl.core.answer import Origin
-from sccl.core.bound import Bounds
+from sccl.core.bound import AlgorithmBounds
 from sccl.core.bound_consistency import require_at_least_bound
 from sccl.core.cost import Costs
 from sccl.core.formatting import describe_proof_scope
@@ -145,7 +145,7 @@ class Point:
         )
 
     @classmethod
-    def from_limit(cls, limit: StepLimit, bounds: Bounds) -> Point:
+    def from_limit(cls, limit: StepLimit, bounds: AlgorithmBounds) -> Point:
         """Return the point of a limit of R/C, without an algorithm.
 
         Args:
@@ -298,7 +298,7 @@ class Frontier:
     collective: str
     root: int | None
     costs: Costs | None
-    bounds: Bounds | None
+    bounds: AlgorithmBounds | None
     classes: tuple[ClassFrontier, ...]
     covered: SweepRange | None = None
     solver: str = ""

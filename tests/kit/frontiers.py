@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from sccl.core.bound import Bounds
+from sccl.core.bound import AlgorithmBounds
 from sccl.core.frontier import ClassFrontier, Frontier, OpenCandidate, Point, RefutedCandidate
 from sccl.core.instance import Candidate
 from sccl.core.step_limit import StepLimit
@@ -14,7 +14,7 @@ from sccl.core.stop import StopReason
 Shape = tuple[int, int, int, str]
 """(C, S, R) of a candidate, and why it is refuted or open."""
 
-TRIVIAL = Bounds(1, Fraction(0))
+TRIVIAL = AlgorithmBounds(1, Fraction(0))
 
 
 def known(
@@ -24,7 +24,7 @@ def known(
     open: tuple[Shape, ...] = (),  # noqa: A002 - as the field is called
     limits: tuple[tuple[int, Fraction], ...] = (),
     points: tuple[Point, ...] = (),
-    bounds: Bounds | None = TRIVIAL,
+    bounds: AlgorithmBounds | None = TRIVIAL,
     **of_class: Any,
 ) -> Frontier:
     """Return the known frontier of (topology, collective, root)."""

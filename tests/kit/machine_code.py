@@ -334,7 +334,23 @@ def amd_violations(functions: Functions) -> Iterator[str]:
             yield f"{method} does not flush its data and its packets"
         if ["flush_host_path", "store_flag"] not in map(list, pairwise(primitives)):
             yield f"{method} does not flush its data before store_flag"
+    yield from _unflushed_offers(functions)
     yield from _narrow_loops(functions, r"(?:flat|global)_load_dwordx4$")
+
+
+def _unflushed_offers(functions: Functions) -> Iterator[str]:
+    """Yield violations in the flush of the words that a rank writes before it enters a call."""
+    (blocks,) = (b for n, b in functions.items() if re.search(r"Machine\d+nextE", n))
+    code = [each for block in blocks for each in block]
+    flushes = [
+        place
+        for place, each in enumerate(code)
+        if each.primitive == "flush_host_path" and "store" in each.opcode
+    ]
+    if not flushes:
+        yield "next does not flush its offers"
+    if not all(_is_awaited(code[:place], "fence_for_barrier") for place in flushes):
+        yield "next does not await its offers before flush_host_path"
 
 
 def amd_stream_violations(functions: Functions) -> Iterator[str]:

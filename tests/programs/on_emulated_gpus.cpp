@@ -1,6 +1,8 @@
 // Programs of users on emulated GPUs, by name: linked with a project's emulated library before MPI's.
 #include <dlfcn.h>
 #include <mpi.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -28,6 +30,8 @@ int exchanges;  // of the library, on hosts
 std::atomic<int> probes;  // while it waits for streams
 std::chrono::steady_clock::time_point alone_until;  // so long this rank is alone where hosts meet: it sends nothing
 std::function<int(MPI_Request *)> deferred;         // until then
+int alone_from;                                     // its exchange of this number is the first of which it is alone; 0: none
+std::atomic<bool> no_memory{false};                 // the next allocation fails
 
 void failed(const char *what, int line) {
   std::fprintf(stderr, "rank %d, line %d: %s; %s\n", rank, line, what, gpu_error());
@@ -504,6 +508,21 @@ void default_streams() {
       for (int r = 0; r < ranks; ++r)
         for (std::size_t i = 0; i < n; ++i) check(recv.at[r * n + i] == value(r * ranks + rank, call, i), "a call overtakes a default stream");
     }
+  std::deque<Numbers> inputs, outputs;  // all ranks in one process have no streams of the program
+  std::vector<const void *> from;
+  std::vector<void *> to;
+  for (int r = 0; r < ranks; ++r) from.push_back(inputs.emplace_back(n).at), to.push_back(outputs.emplace_back(n * ranks).at);
+  for (const Stream standard : DEFAULT_STREAMS) {
+    ++call;
+    for (int r = 0; r < ranks; ++r) {
+      std::vector<int> host(n);
+      for (std::size_t i = 0; i < n; ++i) host[i] = value(r, call, i);
+      check(gpu_copy(inputs[r].at, host.data(), n * sizeof(int), standard), "the copy fails");
+    }
+    check(sccl_loopback("allgather", from.data(), to.data(), n, SCCL_INT32, SCCL_SUM, 0, 1) == SCCL_SUCCESS, sccl_explain());
+    for (int r = 0; r < ranks; ++r)
+      for (std::size_t i = 0; i < n; ++i) check(outputs[0].at[r * n + i] == value(r, call, i), "ranks in one process overtake a default stream");
+  }
   Graph graph;
   emulated_stream(DEFAULT_STREAMS[1]).capture(&graph);
   check(sccl_allreduce(send.at, recv.at, n, SCCL_INT32, SCCL_SUM, MPI_COMM_WORLD, nullptr) == SCCL_UNSUPPORTED, "it is captured");
@@ -833,6 +852,23 @@ void refused_by_one() {
   }
 }
 
+// A rank refuses two calls before others wait where hosts meet for the first of them: they hear of it, without a deadline.
+void refused_twice() {
+  const int n = 100;
+  Numbers send(n), recv(n * ranks);
+  int on_host[1] = {};
+  Stream stream = nullptr;
+  check(gpu_stream(&stream), "no stream");
+  const auto gather = [&](const void *from, Stream on) { return sccl_allgather(from, recv.at, n, SCCL_INT32, MPI_COMM_WORLD, on); };
+  check(gather(send.at, nullptr) == SCCL_SUCCESS, sccl_explain());
+  MPI_Barrier(MPI_COMM_WORLD);  // it has ended everywhere
+  for (int call = 0; call < 2 && rank == 1; ++call) check(gather(on_host, stream) == SCCL_UNSUPPORTED, "memory of the host is taken");
+  MPI_Barrier(MPI_COMM_WORLD);
+  int code = SCCL_SUCCESS;  // of rank 1 until it has heard of the end
+  while (code != SCCL_FAILED) code = gather(rank == 1 ? on_host : send.at, stream);
+  check(std::strstr(sccl_explain(), "rank 1 refused a call that others make"), sccl_explain());
+}
+
 // Ranks whose hosts meet for different calls hear of it: none takes what another one says for an answer to its own.
 void meetings_differ() {
   Numbers send(ranks), recv(ranks);
@@ -848,6 +884,72 @@ void meetings_differ() {
                      : which == 1 ? sccl_register(comm, send.at, ranks * sizeof(int), &handle)
                                   : sccl_deregister(comm, handle);
     check(code == SCCL_FAILED && std::strstr(sccl_explain(), "ranks have to make the same calls"), sccl_explain());
+  }
+  MPI_Comm comm;  // hosts meet for direct calls alone
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  const auto gather = [&] { return sccl_allgather(send.at, recv.at, 1, SCCL_INT32, comm, nullptr); };
+  check(gather() == SCCL_SUCCESS, sccl_explain());
+  MPI_Barrier(MPI_COMM_WORLD);
+  check(sccl_select(rank == 1 ? "allgather:0=0e" : "allgather:0=0d") == SCCL_SUCCESS, sccl_explain());
+  check(gather() == SCCL_FAILED && std::strstr(sccl_explain(), "ranks have to make the same calls"), sccl_explain());
+}
+
+// A rank is late when communicators are made: what its peers may have mapped stays when the communicator is freed.
+void made_too_late() {
+  MPI_Comm comm;
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  Numbers send(1), recv(ranks);
+  if (rank == 1) alone_from = exchanges + 2;  // when all have mapped windows
+  check(sccl_allgather(send.at, recv.at, 1, SCCL_INT32, comm, nullptr) != SCCL_SUCCESS, "no rank is late");
+  const auto count_own = [] {
+    const std::lock_guard<std::mutex> lock(emulation().mutex);
+    const auto &memory = emulation().memory;
+    return std::count_if(memory.begin(), memory.end(), [](const auto &one) { return one.second.fd >= 0; });
+  };
+  check(count_own() == 3, "a rank has no window");
+  MPI_Comm_free(&comm);
+  check(count_own() == 3, "a window is freed that peers have mapped");
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank == 0) std::printf("made_too_late is done\n");
+  std::fflush(stdout);
+  std::_Exit(0);  // a meeting has not ended
+}
+
+// A call in place needs more room for its input than the one before, which has not begun: it waits for that only where there
+// is no more memory.
+void grows_in_place() {
+  Stream late = nullptr, stream = nullptr;
+  check(gpu_stream(&late) && gpu_stream(&stream), "no streams");
+  const auto count_own = [] {
+    const std::lock_guard<std::mutex> lock(emulation().mutex);
+    return emulation().memory.size();
+  };
+  for (const bool scarce : {false, true}) {
+    const std::size_t few = scarce ? 1000 : 10;
+    Numbers first(few * ranks), then(10 * few * ranks);
+    const auto block = [&](int from, int to) { return value(from * ranks + to, scarce, 0); };
+    for (Numbers *buffer : {&first, &then})
+      for (std::size_t i = 0, n = buffer->count / ranks; i < buffer->count; ++i) buffer->at[i] = block(rank, static_cast<int>(i / n));
+    std::atomic<bool> begin{false}, over{false};
+    late->put([&] { while (!begin) sched_yield(); });
+    const auto exchange_blocks = [&](Numbers &buffer, Stream on) {
+      check(sccl_alltoall(SCCL_IN_PLACE, buffer.at, buffer.count / ranks, SCCL_INT32, MPI_COMM_WORLD, on) == SCCL_SUCCESS, sccl_explain());
+    };
+    exchange_blocks(first, late);
+    const auto before = count_own();
+    probes = 0, no_memory = scarce;
+    std::thread watch([&] {
+      while (!over && !probes) sched_yield();
+      begin = true;
+    });
+    exchange_blocks(then, stream);
+    check((probes > 0) == scarce, scarce ? "memory is released that a call uses" : "a call waits for the one before");
+    check(count_own() == (scarce ? before - 2 : before + 1), "room that no call uses is not released");  // three of them
+    over = true;
+    watch.join();
+    check(gpu_sync(late) && gpu_sync(stream), "a call fails");
+    for (const Numbers *buffer : {&first, &then})
+      for (std::size_t i = 0, n = buffer->count / ranks; i < buffer->count; ++i) check(buffer->at[i] == block(static_cast<int>(i / n), rank), "alltoall is wrong");
   }
 }
 
@@ -1131,7 +1233,10 @@ const struct {
     {"refused_in_place", refused_in_place},
     {"refused_by_one", refused_by_one},
     {"registered_by_one", registered_by_one},
+    {"refused_twice", refused_twice},
     {"meetings_differ", meetings_differ},
+    {"made_too_late", made_too_late},
+    {"grows_in_place", grows_in_place},
     {"one_way", one_way},
     {"two_gpus", two_gpus},
     {"outputs_come_and_go", outputs_come_and_go},
@@ -1162,7 +1267,7 @@ const struct {
 // Stands before MPI's own, since the program is linked with -rdynamic.
 extern "C" int PMPI_Iallgather(const void *from, int n, MPI_Datatype type, void *to, int m, MPI_Datatype other, MPI_Comm comm, MPI_Request *request) {
   static const auto next = reinterpret_cast<decltype(&PMPI_Iallgather)>(dlsym(RTLD_NEXT, "PMPI_Iallgather"));
-  ++exchanges;
+  if (++exchanges == alone_from) alone_until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   const auto begin = [=](MPI_Request *into) { return next(from, n, type, to, m, other, comm, into); };
   if (std::chrono::steady_clock::now() >= alone_until) return begin(request);
   deferred = begin;
@@ -1174,6 +1279,11 @@ extern "C" int PMPI_Test(MPI_Request *request, int *done, MPI_Status *status) {
   if (deferred && std::chrono::steady_clock::now() < alone_until) return *done = 0, MPI_SUCCESS;
   if (deferred) std::exchange(deferred, nullptr)(request);
   return next(request, done, status);
+}
+
+extern "C" int memfd_create(const char *name, unsigned flags) noexcept {
+  if (no_memory.exchange(false)) return -1;
+  return static_cast<int>(syscall(SYS_memfd_create, name, flags));
 }
 
 extern "C" int PMPI_Iprobe(int source, int tag, MPI_Comm comm, int *found, MPI_Status *status) {

@@ -36,14 +36,13 @@ and a flag. This is an estimate."""
 MEMORY_CONTRACT = """\
  *  - Buffers are memory of the calling rank's GPU, the one that was current at the communicator's
  *    first call. `stream` is a {stream}; the call returns when it is under way there. Before that
- *    it may wait: for all ranks to make it, if its program is direct and its output is not
- *    registered; for the call before it, if it is in place with more bytes than any other. With a
- *    NULL stream the call waits for all work that its thread put on the GPU's default streams (the
- *    legacy one and the thread's own), and returns when it is done. Calls belong on one
- *    communicator at a time, in all threads and streams, where their thread blocks do not all fit
- *    on the GPU together. SCCL_TIMEOUT counts from when a kernel starts, so that calls, refused
- *    ones too, take longer behind those of another communicator. A stream that runs fewer thread
- *    blocks at the same time than a call has is SCCL_UNSUPPORTED.
+ *    it may wait for all ranks to make it, if its program is direct and its output is not
+ *    registered. With a NULL stream the call waits for all work that its thread put on the GPU's
+ *    default streams (the legacy one and the thread's own), and returns when it is done. Calls
+ *    belong on one communicator at a time, in all threads and streams, where their thread blocks do
+ *    not all fit on the GPU together. SCCL_TIMEOUT counts from when a kernel starts, so that calls,
+ *    refused ones too, take longer behind those of another communicator. A stream that runs fewer
+ *    thread blocks at the same time than a call has is SCCL_UNSUPPORTED.
 {captures}
  *  - A peer that is missing for longer than SCCL_TIMEOUT seconds of the environment (600; 0: for
  *    ever) is an error on every rank: SCCL_FAILED, of calls on a stream at the next call. What such
@@ -51,7 +50,8 @@ MEMORY_CONTRACT = """\
  *    type or op, is the same error, noticed nearly always, and mostly at once.
  *  - A call that all ranks refuse (SCCL_UNSUPPORTED, SCCL_INVALID) leaves the communicator as it
  *    was. If others make it, it is SCCL_FAILED on all: at the next call for a rank that refused it
- *    on a stream or with SCCL_INVALID."""
+ *    on a stream or with SCCL_INVALID. The launch shows that a stream is too
+ *    small, after ranks have met for a direct call. A refusal before that is the error then."""
 
 CAPTURES_CONTRACT = """\
  *  - A stream may be captured, on every rank alike: then the graph repeats the call, with the same
@@ -66,8 +66,8 @@ MACHINES = {"kernel": "gpu/machine.hpp.jinja", "dma": "gpu/dma.hpp.jinja"}
 COUNTED_CONTRACT = """\
  * Arrays lie in memory of the host or of a GPU. An algorithm of the bundle carries the blocks, by
  * way of scratch, whether it is direct or passes them on: hosts tell one another all counts before.
- * So a call meets all ranks, no stream may capture it (SCCL_UNSUPPORTED), and counts that do not
- * fit together are SCCL_INVALID on every rank."""
+ * So a call meets all ranks, and waits until the one before it begins. No stream may capture it
+ * (SCCL_UNSUPPORTED), and counts that do not fit together are SCCL_INVALID on every rank."""
 
 GPU_FILES = (
     "gpu.hpp",

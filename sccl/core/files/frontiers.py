@@ -16,7 +16,7 @@ import msgspec
 from msgspec import UNSET
 
 from sccl.core.answer import Origin
-from sccl.core.bound import Bounds
+from sccl.core.bound import AlgorithmBounds
 from sccl.core.cost import Costs
 from sccl.core.files.bounds import (
     bounds_from_wire,
@@ -429,7 +429,7 @@ def legacy_class_frontier(part: ClassFrontier, frontier: Frontier) -> Frontier:
     """
     first = part.points[0] if part.points else None
     meets_latency = first is not None and "latency" in first.optimal
-    bounds = Bounds(1, Fraction(0)) if part.collective else None
+    bounds = AlgorithmBounds(1, Fraction(0)) if part.collective else None
     collective = part.collective or frontier.collective
     part = replace(part, collective="", steps=first.steps if first and meets_latency else None)
     return Frontier(frontier.topology, collective, frontier.root, frontier.costs, bounds, (part,))

@@ -9,7 +9,7 @@ from fractions import Fraction
 from sccl.collectives import Dual, Spec
 from sccl.core.algorithm import Algorithm
 from sccl.core.answer import Origin
-from sccl.core.bound import Bounds
+from sccl.core.bound import AlgorithmBounds
 from sccl.core.frontier import COMPOSED, ClassFrontier, Frontier, Point
 from sccl.core.instance import SweepRange
 from sccl.core.step_limit import StepLimit
@@ -60,7 +60,7 @@ class HalfFrontier:
         return self.dual.chunk_factor if self.is_allgather else 1
 
     @property
-    def bounds(self) -> Bounds:
+    def bounds(self) -> AlgorithmBounds:
         """Return its bounds, in its C."""
         assert self.frontier.bounds is not None
         return self.frontier.bounds
@@ -137,11 +137,11 @@ class Compositions:
     folder: AlgorithmFolder | None
 
     @property
-    def bounds(self) -> Bounds:
+    def bounds(self) -> AlgorithmBounds:
         """Return the combined bounds of both sides."""
         first, then = self.first, self.second
         steps = first.bounds.steps + then.bounds.steps
-        return Bounds(steps, first.bandwidth + then.bandwidth)
+        return AlgorithmBounds(steps, first.bandwidth + then.bandwidth)
 
     @property
     def is_complete(self) -> bool:

@@ -6,7 +6,7 @@ import time
 from dataclasses import replace
 
 from sccl.collectives import Spec
-from sccl.core.bound import Bounds
+from sccl.core.bound import AlgorithmBounds
 from sccl.core.frontier import COMPOSED, EXCHANGED, GATHERED, TREES, ClassFrontier, Frontier, Point
 from sccl.core.topology import Topology
 from sccl.synth.common.algorithm_folder import AlgorithmFolder
@@ -37,7 +37,7 @@ def gathered_family(frontier: Frontier) -> ClassFrontier:
 def exchange_family(  # noqa: PLR0913, PLR0917 - a question, its bounds, two ends, and where results go
     topology: Topology,
     spec: Spec,
-    bounds: Bounds,
+    bounds: AlgorithmBounds,
     last: int | None,
     most_chunks: int | None,
     folder: AlgorithmFolder | None,

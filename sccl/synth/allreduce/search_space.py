@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from sccl.collectives import Dual, Spec, dual_of
-from sccl.core.bound import Bounds
+from sccl.core.bound import AlgorithmBounds
 from sccl.core.cost import Costs
 from sccl.core.frontier import GATHERED, ClassFrontier, Frontier, SkippedClass
 from sccl.core.instance import SweepRange
@@ -41,7 +41,7 @@ class AllreduceSpace:
 
     topology: Topology
     spec: Spec
-    bounds: Bounds
+    bounds: AlgorithmBounds
     requested_steps: int | None
     is_reversible: bool
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from sccl.collectives import Spec
-from sccl.core.bound import Bounds
+from sccl.core.bound import AlgorithmBounds
 from sccl.core.instance import Instance
 from sccl.core.step_limit import StepLimit, StepPrices
 from sccl.core.topology import Topology
@@ -65,7 +65,11 @@ class StepLimitsFactory(Protocol):
     """
 
     def __call__(
-        self, topology: Topology, spec: Spec, bounds: Bounds, units: float = SWEEP_LIMIT_UNITS
+        self,
+        topology: Topology,
+        spec: Spec,
+        bounds: AlgorithmBounds,
+        units: float = SWEEP_LIMIT_UNITS,
     ) -> StepLimits:
         """Return the limits of a collective.
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from sccl.collectives import Spec, dual_of
 from sccl.core.answer import Unsat
-from sccl.core.bound import Bounds
+from sccl.core.bound import AlgorithmBounds
 from sccl.core.files.claims import (
     UNSAT_SOLVERS,
     Claim,
@@ -136,7 +136,7 @@ class _CertificateWriter:
             self.claims += limit_claims(step_limit, self.spec)
 
     @property
-    def bounds(self) -> Bounds:
+    def bounds(self) -> AlgorithmBounds:
         """Return the bounds of the frontier."""
         assert self.frontier.bounds is not None
         return self.frontier.bounds

@@ -29,7 +29,8 @@ class Options(contract.Options, frozen=True, kw_only=True):
         _Count | None, Meta(description="Last S of the sweep; default: 3 above the latency bound.")
     ] = None
     max_chunks: Annotated[
-        _Count | None, Meta(description="Largest C; default: all that R and the bound allow.")
+        _Count | None,
+        Meta(description="Largest C; default: all that the bandwidth bound allows for R."),
     ] = None
     chunks: Annotated[
         _Count | None, Meta(description="C of one algorithm to look for, with steps and rounds.")

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from sccl.core.answer import Sat, Unsat
-from sccl.core.bound import Bound, Bounds, Measure
+from sccl.core.bound import AlgorithmBounds, Bound, Measure
 from sccl.core.cost import Costs
 from sccl.core.frontier import Frontier
 from sccl.core.instance import Candidate, SweepRange
@@ -113,7 +113,9 @@ def _fastest_point(request: Request, frontier: Frontier) -> Solution | None:
     return Solution(algorithm, times[best], bound)
 
 
-def _time_bound(request: Request, bounds: Bounds, limits: tuple[StepLimit, ...]) -> PlanBound:
+def _time_bound(
+    request: Request, bounds: AlgorithmBounds, limits: tuple[StepLimit, ...]
+) -> PlanBound:
     """Return a lower bound on time for every k and C.
 
     The limit of R/C for a number of steps holds for every smaller one, and the bandwidth bound for

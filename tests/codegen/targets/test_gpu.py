@@ -23,7 +23,7 @@ from tests.kit.easy_algorithms import frontier, hop
 from tests.kit.hard_algorithms import FOUR, SHORT, Hard, load, load_all
 from tests.kit.litmus import primitives
 from tests.kit.nightly import is_night, times
-from tests.kit.paths import PROGRAMS
+from tests.kit.paths import PROGRAMS, ROOT
 from tests.kit.projects import (
     COMBINING,
     FLOATS,
@@ -238,6 +238,13 @@ def test_makefile_picks_a_toolkit_for_a_v100(
         needs = "note: this nvcc has no sm_70; a V100 needs CUDA 12.9 or older, and a driver"
         lacks = compiler == "nvcc" and not {"ARCHS=90", "ARCHS=120"} & set(chosen)
         assert (needs in printed) == lacks, chosen
+
+
+def test_pages_name_the_toolkit_of_a_v100() -> None:
+    project_readme = generate(load_all(COMPILED), "cuda")["README.md"]
+    pages = [(ROOT / name).read_text() for name in ("README.md", "docs/how-to/gpus.md")]
+    for page in (*pages, project_readme):
+        assert re.search(r"(DGX-1|V100)\W.*needs\W+CUDA 12\.9 or older", page, re.DOTALL)
 
 
 def reloads(assembly: str) -> dict[str, int]:

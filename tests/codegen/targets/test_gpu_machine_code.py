@@ -197,6 +197,22 @@ AMD_FAULTS = {
         *("machine.hpp", r"if \(flushes\(peer\)\) fence_for_barrier\(\);", ""),
         r"send.* does not await the writes of all waves before flush_host_path",
     ),
+    "offers that are not flushed": (
+        *(
+            "machine.hpp",
+            r" +if \(flushes\(peer\)\) fence_for_barrier\(\), flush_host_path.*\n",
+            "",
+        ),
+        r"next does not flush its offers$",
+    ),
+    "offers that are not awaited": (
+        *("machine.hpp", r"fence_for_barrier\(\), flush_host_path", "flush_host_path"),
+        r"next does not await its offers before flush_host_path",
+    ),
+    "packets of a sum that no wave awaits": (
+        *("machine.hpp", r" +if \(flush\) fence_for_barrier\(\);\n", ""),
+        r"recv_reduce_send.* does not await the writes of all waves before flush_host_path",
+    ),
     "flag that not all waves await": (
         *("machine.hpp", r"(void announce\(.*\n) +fence_for_barrier\(\);\n", r"\1"),
         r"credit.* does not await the writes of all waves before store_flag",

@@ -336,6 +336,24 @@ def test_ranks_that_meet_on_hosts_hear_of_a_refusal(landing: str, transport: str
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
+def test_ranks_that_meet_on_hosts_hear_of_any_earlier_refusal(transport: str) -> None:
+    done = user("refused_twice", transport, SCCL_SELECT="allgather:0=0d")
+    assert done.returncode == 0, done.stderr
+
+
+def test_windows_of_a_communicator_that_failed_stay() -> None:
+    done = user("made_too_late", SCCL_TIMEOUT="0.5")
+    assert done.returncode == 0, done.stderr
+    assert "made_too_late is done" in done.stdout
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_call_in_place_does_not_wait_for_the_one_before(transport: str) -> None:
+    done = user("grows_in_place", transport, SCCL_SELECT="alltoall:0=0e")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
 def test_ranks_register_the_same_buffers_or_none(transport: str) -> None:
     done = user("registered_by_one", transport)
     assert done.returncode == 0, done.stderr

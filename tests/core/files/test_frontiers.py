@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sccl.core.bound import Bounds, CountProof, Cut, DistanceProof, PriceProof
+from sccl.core.bound import AlgorithmBounds, CountProof, Cut, DistanceProof, PriceProof
 from sccl.core.cost import Costs
 from sccl.core.files.frontiers import frontier_to_plain, frontiers_from_plain
 from sccl.core.frontier import (
@@ -57,7 +57,7 @@ COUNTED = st.builds(
     CountProof, TEXTS, STEPS, STEPS, st.tuples(st.integers(0, 9)), GROUPS, st.booleans()
 )
 REASONS = TEXTS.map(StopReason.parse)
-BOUNDS = st.builds(Bounds, STEPS, COSTS, TEXTS, DISTANCES, PRICED | COUNTED)
+BOUNDS = st.builds(AlgorithmBounds, STEPS, COSTS, TEXTS, DISTANCES, PRICED | COUNTED)
 LIMITS = st.lists(st.builds(StepLimit, STEPS, COSTS, COSTS), max_size=3).map(tuple)
 LEAST = st.fractions(Fraction(1, 999), Fraction(1, 99), max_denominator=999)
 EVERY = st.lists(st.builds(StepLimit, STEPS, LEAST, st.none()), max_size=3).map(tuple)
@@ -207,7 +207,7 @@ OLDEST: dict[str, Any] = {
 
 def test_file_that_says_little_is_read() -> None:
     (read,) = frontiers_from_plain(OLDEST, "here")
-    assert read.bounds == Bounds(2, Fraction(1, 2))
+    assert read.bounds == AlgorithmBounds(2, Fraction(1, 2))
     assert read.costs is None
     assert not read.is_complete
     assert [point.state_text for point in read.points] == ["proved for the k searched"]
@@ -241,7 +241,7 @@ def test_equal_points_keep_the_first_family() -> None:
         return ClassFrontier(name, name, 1, Fraction(1), found)
 
     both = (of(COMPOSED, (2, 3), (4, 1)), of(TREES, (2, 3), (3, 2), (5, 1)))
-    found = Frontier("x", "allreduce", None, None, Bounds(2, Fraction(1)), both)
+    found = Frontier("x", "allreduce", None, None, AlgorithmBounds(2, Fraction(1)), both)
     assert [(name, p.steps, p.optimal) for name, p in found.non_dominated] == [
         (COMPOSED, 2, ("latency",)), (TREES, 3, ()), (COMPOSED, 4, ("bandwidth",)),
     ]  # fmt: skip

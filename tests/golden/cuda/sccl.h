@@ -8,17 +8,16 @@
  *    allreduce, reduce and broadcast.
  *  - SCCL_IN_PLACE in place of the send buffer (scatter: of the receive buffer), where MPI
  *    allows MPI_IN_PLACE, takes the data from the other buffer. Custom collectives have no such
- *    form: with them it is SCCL_INVALID.
+ *    form: with them it is SCCL_INVALID. Otherwise the two buffers do not overlap.
  *  - Buffers are memory of the calling rank's GPU, the one that was current at the communicator's
  *    first call. `stream` is a cudaStream_t; the call returns when it is under way there. Before that
- *    it may wait: for all ranks to make it, if its program is direct and its output is not
- *    registered; for the call before it, if it is in place with more bytes than any other. With a
- *    NULL stream the call waits for all work that its thread put on the GPU's default streams (the
- *    legacy one and the thread's own), and returns when it is done. Calls belong on one
- *    communicator at a time, in all threads and streams, where their thread blocks do not all fit
- *    on the GPU together. SCCL_TIMEOUT counts from when a kernel starts, so that calls, refused
- *    ones too, take longer behind those of another communicator. A stream that runs fewer thread
- *    blocks at the same time than a call has is SCCL_UNSUPPORTED.
+ *    it may wait for all ranks to make it, if its program is direct and its output is not
+ *    registered. With a NULL stream the call waits for all work that its thread put on the GPU's
+ *    default streams (the legacy one and the thread's own), and returns when it is done. Calls
+ *    belong on one communicator at a time, in all threads and streams, where their thread blocks do
+ *    not all fit on the GPU together. SCCL_TIMEOUT counts from when a kernel starts, so that calls,
+ *    refused ones too, take longer behind those of another communicator. A stream that runs fewer
+ *    thread blocks at the same time than a call has is SCCL_UNSUPPORTED.
  *  - A stream may be captured, on every rank alike: then the graph repeats the call, with the same
  *    buffers, as often as all ranks replay it. Replays and calls of one communicator follow one
  *    another, on one stream or by events. With the dma transport it is SCCL_UNSUPPORTED.
@@ -28,7 +27,8 @@
  *    type or op, is the same error, noticed nearly always, and mostly at once.
  *  - A call that all ranks refuse (SCCL_UNSUPPORTED, SCCL_INVALID) leaves the communicator as it
  *    was. If others make it, it is SCCL_FAILED on all: at the next call for a rank that refused it
- *    on a stream or with SCCL_INVALID.
+ *    on a stream or with SCCL_INVALID. The launch shows that a stream is too
+ *    small, after ranks have met for a direct call. A refusal before that is the error then.
  *  - Returns SCCL_SUCCESS, or another code and then nothing has been moved; sccl_explain() says
  *    why in one sentence.
  */

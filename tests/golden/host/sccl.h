@@ -8,7 +8,7 @@
  *    allreduce, reduce and broadcast.
  *  - SCCL_IN_PLACE in place of the send buffer (scatter: of the receive buffer), where MPI
  *    allows MPI_IN_PLACE, takes the data from the other buffer. Custom collectives have no such
- *    form: with them it is SCCL_INVALID.
+ *    form: with them it is SCCL_INVALID. Otherwise the two buffers do not overlap.
  *  - Buffers are ordinary memory of the process. The call returns when the buffers may be used
  *    again. Several threads may call at once on different communicators.
  *  - Returns SCCL_SUCCESS, or another code and then nothing has been moved; sccl_explain() says

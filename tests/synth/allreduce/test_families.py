@@ -247,7 +247,7 @@ def test_classes_that_are_not_looked_at_are_named() -> None:
     found = swept(resolve_topology("ring:3"), max_chunks=3)
     assert [one.name for one in found.classes] == ["composed", "exchanged"]
     text = unswept_text(found.skipped)
-    assert text.startswith("Other classes may do better: gathered")
+    assert text.startswith("Other families may do better: gathered")
     assert "trees" in text
     assert not found.is_complete
     with pytest.raises(ParameterError, match="multiples of 3"):

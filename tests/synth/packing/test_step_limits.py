@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from sccl.collectives import collective_names, named_spec
 from sccl.core.answer import Answer, Sat, Unknown
-from sccl.core.bound import Bounds
+from sccl.core.bound import AlgorithmBounds
 from sccl.core.collective import Collective
 from sccl.core.instance import Instance, SweepRange
 from sccl.core.step_limit import StepLimit
@@ -370,7 +370,9 @@ class Invented(PackingClass):
 
 @pytest.mark.parametrize("name", ["known", "not known"])
 def test_frontier_is_whole_if_the_limits_of_all_steps_are_known(name: str) -> None:
-    found = Invented(resolve_topology("ring:3"), Bounds(2, Fraction(1)), 1.0, name, "", 1, ())
+    found = Invented(
+        resolve_topology("ring:3"), AlgorithmBounds(2, Fraction(1)), 1.0, name, "", 1, ()
+    )
     stopped, part = compute_limits(4, found, None, lambda _: None, 0.0)
     assert (str(stopped), part.is_complete) == ("bandwidth-bound", name == "known")
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from sccl.collectives import Spec
 from sccl.core.algorithm import Algorithm
-from sccl.core.bound import Bounds
+from sccl.core.bound import AlgorithmBounds
 from sccl.core.cost import Costs
 from sccl.core.frontier import TREES, Frontier
 from sccl.core.step_limit import LimitProof, StepLimit
@@ -43,7 +43,7 @@ _FEW_CHUNKS_SEARCHED = (
 )
 
 
-def tree_bounds(topology: Topology, spec: Spec) -> Bounds:
+def tree_bounds(topology: Topology, spec: Spec) -> AlgorithmBounds:
     """Return lower bounds for every allreduce by trees.
 
     S: trees go up to some rank, or two that exchange, and down from there. R/C: the bound for every
@@ -61,7 +61,7 @@ def tree_bounds(topology: Topology, spec: Spec) -> Bounds:
             [t.steps, *(farthest_distance(m, t.ranks, group) for m in machines)] for t in turns
         )
         steps = max(steps, min(sum(legs) for legs in turn_legs if UNREACHED not in legs))
-    return Bounds(steps, any_class_bounds(topology, spec).bandwidth, TREE_SCOPE)
+    return AlgorithmBounds(steps, any_class_bounds(topology, spec).bandwidth, TREE_SCOPE)
 
 
 def tree_frontier(  # noqa: PLR0913 - a question, how long, and where results go
@@ -166,7 +166,7 @@ class _TreeClass(PackingClass):
 
 
 def any_class_proof(
-    topology: Topology, spec: Spec, steps: int, bounds: Bounds
+    topology: Topology, spec: Spec, steps: int, bounds: AlgorithmBounds
 ) -> LimitProof | None:
     """Return a proof by cuts through time for all allreduces. None: it is no better than bounds.
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from sccl.collectives import Spec, dual_of
-from sccl.core.bound import Bounds
+from sccl.core.bound import AlgorithmBounds
 from sccl.core.cost import Costs
 from sccl.core.frontier import ClassFrontier, Frontier, Point
 from sccl.core.step_limit import StepLimit
@@ -102,7 +102,7 @@ class PackingClass(ABC):
     """
 
     topology: Topology
-    bounds: Bounds
+    bounds: AlgorithmBounds
     seconds: float
     name: str
     scope: str
