@@ -1,6 +1,6 @@
 """Lower bounds for every allreduce of a number of steps, of any class.
 
-* *Sends*, for any S (:func:`sccl.prove.bounds.any_class_bounds`).
+* *Sends*, for any S (:func:`sccl.prove.bounds.any_class.any_class_bounds`).
 * *Cuts through time*: all contributions must arrive everywhere
   (:func:`sccl.prove.bounds.timed_cuts.allreduce_bound`).
 * *A broadcast in it.* Follow one rank's contribution to a chunk: the sends that bring it to each

@@ -1,4 +1,4 @@
-"""The options of a k-synchronous synthesiser."""
+"""The name, source, features, and options of the k-synchronous synthesizer."""
 
 from __future__ import annotations
 
@@ -8,6 +8,13 @@ from msgspec import Meta
 
 from sccl.core.instance import MAX_K
 from sccl.synth.common import contract
+from sccl.synth.common.contract import Feature
+
+NAME = "ksync"
+SOURCE = "Cai et al., Synthesizing Optimal Collective Algorithms, PPoPP 2021, section 3"
+FEATURES = (
+    Feature.COMBINES | Feature.CUSTOM | Feature.ANYTIME | Feature.PROVES | Feature.STEPS
+)  # fmt: skip
 
 _Count = Annotated[int, Meta(ge=1)]
 

@@ -38,6 +38,18 @@ if TYPE_CHECKING:
     from sccl.synth.syncoll.options import Options
 
 
+def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> Outcome:
+    """Return the fastest algorithm that is found for the size, or that of (C, S, R).
+
+    Raises:
+        InputError: the options do not fit the request.
+        KeyboardInterrupt: the user interrupted before anything was found.
+    """
+    if (options.chunks, options.steps, options.rounds) == (None, None, None):
+        return find_fastest(request, options, effort, notify)
+    return solve_candidate(request, options, effort)
+
+
 def find_fastest(request: Request, options: Options, effort: Effort, notify: Notify) -> Outcome:
     """Return the point of a sweep that takes the least time for the request's size.
 

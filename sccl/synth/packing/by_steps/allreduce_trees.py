@@ -22,9 +22,9 @@ from sccl.core.topology import UNREACHED, Topology
 from sccl.prove.bounds.any_class import any_class_bounds
 from sccl.synth.common.algorithm_folder import AlgorithmFolder
 from sccl.synth.common.candidates import EXTRA_STEPS
+from sccl.synth.common.step_limits import LIMIT_EFFORT_UNITS
 from sccl.synth.packing.by_steps.limit_sweep import NotifyLimit, PackingClass, compute_limits
 from sccl.synth.packing.by_steps.limits_by_steps import LimitWithPacking, packing_proof
-from sccl.synth.packing.by_steps.options import LIMIT_EFFORT_UNITS
 from sccl.synth.packing.by_steps.roots import farthest_distance, root_choices
 from sccl.synth.packing.by_steps.rounding import round_approximately
 

@@ -19,13 +19,13 @@ from sccl.core.topology import Topology
 from sccl.prove.bounds.lower_bounds import lower_bounds
 from sccl.synth.common.algorithm_folder import AlgorithmFolder
 from sccl.synth.common.candidates import last_step, scope_text
+from sccl.synth.common.step_limits import MAX_STEPS
 from sccl.synth.packing.by_steps.limits_by_steps import (
     LimitWithPacking,
     check_size,
     extra_broadcast_steps,
     step_limit,
 )
-from sccl.synth.packing.by_steps.options import MAX_STEPS
 from sccl.synth.packing.by_steps.rounding import round_to_algorithm
 from sccl.transform import InstanceSolver, build_question
 
@@ -132,7 +132,7 @@ def compute_limits(
 ) -> tuple[StopReason, ClassFrontier]:
     """Return why the limits of a class end before or at S = ``last``, and the limits.
 
-    They end at :data:`~sccl.synth.packing.by_steps.options.MAX_STEPS` as well.
+    They end at :data:`~sccl.synth.common.step_limits.MAX_STEPS` as well.
 
     Args:
         begin: start time, by ``time.perf_counter``.

@@ -18,9 +18,8 @@ from sccl.core.topology import Topology
 from sccl.errors import ParameterError, SolverError, TooLargeError
 from sccl.prove.bounds.lower_bounds import farthest_pair
 from sccl.synth.common.candidates import check_min_steps, round_vectors
-from sccl.synth.common.step_limits import SWEEP_LIMIT_UNITS
+from sccl.synth.common.step_limits import LIMIT_EFFORT_UNITS, MAX_STEPS, SWEEP_LIMIT_UNITS
 from sccl.synth.constructions import construct_algorithm
-from sccl.synth.packing.by_steps.options import LIMIT_EFFORT_UNITS, MAX_STEPS
 from sccl.synth.packing.by_steps.packing_problem import (
     PackingProblem,
     build_packing_problem,
