@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sccl.collectives import Spec, dual_of
 from sccl.core.algorithm import Algorithm
-from sccl.core.bound import Bounds
+from sccl.core.bound import AlgorithmBounds
 from sccl.core.files.claims import Claim, LimitPointWire
 from sccl.core.frontier import Frontier
 from sccl.core.step_limit import StepLimit
@@ -90,7 +90,7 @@ class FrontierProver:
                 continue  # the algorithm does not support this number of ranks or this collective
 
     @property
-    def bounds(self) -> Bounds:
+    def bounds(self) -> AlgorithmBounds:
         """Return the lower bounds for all algorithms of the collective and all S."""
         return lower_bounds(self.topology, self.spec)
 
@@ -105,7 +105,9 @@ class FrontierProver:
                     break
                 self.prove_limit(steps, cost, bounds, above=steps < algorithm.steps)
 
-    def prove_limit(self, steps: int, cost: Fraction, bounds: Bounds, *, above: bool) -> None:
+    def prove_limit(
+        self, steps: int, cost: Fraction, bounds: AlgorithmBounds, *, above: bool
+    ) -> None:
         """Bound R/C for a number of steps, by cuts if they suffice, else by trees.
 
         Args:
@@ -186,7 +188,7 @@ class AllreduceProver(FrontierProver):
     """Limits and algorithms of an allreduce, over all its families."""
 
     @property
-    def bounds(self) -> Bounds:
+    def bounds(self) -> AlgorithmBounds:
         """Return the lower bounds for all allreduces and all S."""
         return any_class_bounds(self.topology, self.spec)
 
@@ -203,7 +205,9 @@ class AllreduceProver(FrontierProver):
                 self.rivals.append(require_valid(routed_algorithm, "halving and doubling"))
         super().decide()
 
-    def prove_limit(self, steps: int, cost: Fraction, bounds: Bounds, *, above: bool) -> None:
+    def prove_limit(
+        self, steps: int, cost: Fraction, bounds: AlgorithmBounds, *, above: bool
+    ) -> None:
         """Search for a better composition of two halves, else bound every allreduce."""
         composed = self._compose(steps // 2)
         composed_cost = composed.bandwidth_cost if composed is not None else cost + 1

@@ -34,13 +34,23 @@ MACHINES = {
     "dgx1": "NVIDIA DGX-1, 8 GPUs on NVLinks.",
     "z52": "Gigabyte Z52, 8 GPUs as a ring.",
     "ndv2x2": "Two Azure NDv2, 16 GPUs. The links between the two are slower than the others.",
+    "dgx2": "NVIDIA DGX-2, 16 GPUs around NVSwitches.",
+    "dragonfly:4x5": "Dragonfly, 4 groups of 5 ranks.",
+    "rail:4x4": "4 nodes of 4 GPUs, with a switch for each rail.",
+    "torus:4x4x4": "3D torus, 64 ranks.",
 }
-"""Machines that two cores compare in 20 minutes. An allreduce on rail:4x4 takes over ten."""
+NOT_WITHIN_BUDGET = {
+    "dgx2": ("fluid", "teccl"),
+    "rail:4x4": ("ksync",),
+    "torus:4x4x4": ("taccl", "teccl"),
+}
+"""Contenders that take over 140 processor seconds for the sizes of one collective."""
 SIZES = "1KB,16KB,64KB,1MB,16MB,1GB"
 COLLECTIVES = ("allreduce", "allgather")
 
 _MADE = "<!-- docs/compared.py writes everything below. -->\n"
 _SUMMARY = "Fastest contender by size, and its gap to the lower bound:\n"
+_MISSING = "Contenders without a result on a machine:\n"
 
 Comparison = dict[str, Any]
 """The output of ``sccl compare --json``."""
@@ -54,7 +64,7 @@ def main(folder: Path) -> None:
         results = dict(zip(pairs, pool.map(partial(_comparison, folder), pairs), strict=True))
     by_machine = {m: {c: results[c, m] for c in COLLECTIVES} for m in MACHINES}
     head = PAGE.read_text(encoding="utf-8").partition(_MADE)[0]
-    parts = [head + _MADE, _SUMMARY, _summary(by_machine)]
+    parts = [head + _MADE, _SUMMARY, _summary(by_machine), _MISSING, _missing(by_machine)]
     for machine, about in MACHINES.items():
         picture = DOCS / "pictures" / f"compare-{slugify(machine)}.svg"
         drawings = [_chart(comparison) for comparison in by_machine[machine].values()]
@@ -73,7 +83,9 @@ def _comparison(folder: Path, pair: tuple[str, str]) -> Comparison:
         wall, busy = time.perf_counter(), time.process_time()
         subject = comparison_subject(resolve_topology(machine), collective, None)
         problem = ComparisonProblem(subject.topology, subject.spec, AlphaModel.TRAVELS)
-        contenders = build_contenders(problem, contender_names(), {}, lambda _: None)
+        left_out = NOT_WITHIN_BUDGET.get(machine, ())
+        names = (name for name in contender_names() if name not in left_out)
+        contenders = build_contenders(problem, names, {}, lambda _: None)
         compared = compare(problem, contenders, parse_sizes(SIZES))
         if compared.end_reason:
             raise KeyboardInterrupt
@@ -124,6 +136,20 @@ def _summary(by_machine: dict[str, dict[str, Comparison]]) -> str:
         for collective, comparison in by_collective.items():
             cells = [_cell(size) for size in comparison["sizes"]]
             rows.append(f"| {collective}, {machine} | {' | '.join(cells)} |")
+    return "\n".join(rows) + "\n"
+
+
+def _missing(by_machine: dict[str, dict[str, Comparison]]) -> str:
+    """Return a table of the contenders that have no time on a machine, by reason."""
+    rows = ["| machine | not within budget | not defined there |", "|---|---|---|"]
+    for machine, by_collective in by_machine.items():
+        systems = [system for compared in by_collective.values() for system in compared["systems"]]
+        timed = {system["name"] for system in systems if system["times"]}
+        synthesizers = [system["name"] for system in systems if system["what"] == "synthesiser"]
+        late = {*NOT_WITHIN_BUDGET.get(machine, ()), *synthesizers} - timed
+        undefined = {system["name"] for system in systems} - timed - late
+        cells = [", ".join(sorted(names)) or "-" for names in (late, undefined)]
+        rows.append(f"| {machine} | {' | '.join(cells)} |")
     return "\n".join(rows) + "\n"
 
 

@@ -275,5 +275,5 @@ class Algorithm:
         """Return the head and the rows of a table of steps."""
         if self.value.num_sends > _MAX_SENDS:
             return ("Step", "Rounds"), list(enumerate(self.rounds_per_step))
-        head = ("Step", "Rounds", "Sends", "Link utilisation")
+        head = ("Step", "Rounds", "Sends", "Link utilization")
         return head, utilization_rows(expand_algorithm(self.value))

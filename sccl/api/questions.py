@@ -189,7 +189,7 @@ def pareto(  # noqa: PLR0913 - a question, and what decides how it is answered
         seed: Seed of the solver's random choices.
         timeout_s: Seconds per query (default 60), after which a candidate stays open.
         symmetry: ``"auto"``, ``"none"``, ``"translations"``, or a file with generators.
-        jobs: Number of queries at a time, each in its own process.
+        jobs: Number of queries solved at once, each in its own process.
         cluster: Address of a Dask scheduler.
         store: Whether verdicts are stored in the user's cache folder, or a file for them.
         trust_store: Whether to accept an unsat of a store file, or of another version, without

@@ -140,7 +140,7 @@ class Point:
 
 
 COLUMNS = ("C", "S", "R", "R/C", "Optimal in", "State")
-CLASS_COLUMNS = (*COLUMNS, "Class", "Above all")
+CLASS_COLUMNS = (*COLUMNS, "Family", "Above all")
 
 
 class FrontierBase(ABC):

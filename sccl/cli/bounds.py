@@ -15,7 +15,7 @@ from sccl.cli import options
 from sccl.cli.report import ExitCode, err, out, print_json, report_errors
 from sccl.cli.subject import StepProblemOptions, load_problem
 from sccl.collectives import Spec, dual_of
-from sccl.core.bound import Bounds, PriceProof
+from sccl.core.bound import AlgorithmBounds, PriceProof
 from sccl.core.files.bounds import bounds_to_wire, proved_limit_to_wire
 from sccl.core.step_limit import LimitProof, StepLimit
 from sccl.core.topology import Topology, constraint_name
@@ -100,7 +100,7 @@ def bounds(
     raise typer.Exit(ExitCode.UNKNOWN if unknown else ExitCode.OK)
 
 
-def _print_attained(console: Console, attained: ConstructionCost, bounds: Bounds) -> None:
+def _print_attained(console: Console, attained: ConstructionCost, bounds: AlgorithmBounds) -> None:
     best = (attained.steps, attained.bandwidth) == (bounds.steps, bounds.bandwidth)
     met = ", which meets both bounds" if best else ""
     console.print(
@@ -113,7 +113,7 @@ def _print_attained(console: Console, attained: ConstructionCost, bounds: Bounds
 def _print_limit(console: Console, limit: StepLimit, scope: str) -> None:
     of_class = " in that class" if scope else ""
     if limit.upper is None:
-        console.print(f"S = {limit.steps}: R/C >= {limit.lower} for every k, C and class")
+        console.print(f"S = {limit.steps}: R/C >= {limit.lower} for every k, C, and family")
     elif limit.lower == limit.upper:
         console.print(
             f"S = {limit.steps}: R/C >= {limit.lower} for every k and C{of_class}; this bound is "
@@ -171,7 +171,7 @@ def _print_cuts(console: Console, proof: LimitProof) -> None:
 
 def _print_any_family(
     console: Console,
-    overall_bounds: Bounds,
+    overall_bounds: AlgorithmBounds,
     topology: Topology,
     spec: Spec,
     overall_limit: StepLimit | None,
@@ -187,7 +187,7 @@ def _print_any_family(
     console.print()
 
 
-def _print(console: Console, class_bounds: Bounds, topology: Topology, spec: Spec) -> None:
+def _print(console: Console, class_bounds: AlgorithmBounds, topology: Topology, spec: Spec) -> None:
     priced = class_bounds.evidence
     assert isinstance(priced, PriceProof)
     of_class = f", {_EQUAL_HALVES}" if class_bounds.scope else ""
@@ -196,7 +196,7 @@ def _print(console: Console, class_bounds: Bounds, topology: Topology, spec: Spe
     if not dual_of(spec).is_identity:
         console.print(f"certified on its dual, {priced.problem}")
     if class_bounds.scope:
-        console.print(f"these bounds are of a class: {class_bounds.scope}")
+        console.print(f"these bounds hold for one family: {class_bounds.scope}")
     console.print(f"S >= {class_bounds.steps}: {explain_steps(class_bounds, spec)}")
     console.print(
         f"R/C >= {class_bounds.bandwidth}: {explain_bandwidth(class_bounds, spec)}", soft_wrap=True

@@ -98,7 +98,7 @@ def lab(
     fabric: FabricFile = None,
     json: options.Json = False,
 ) -> None:
-    """Run a command on ranks with an emulated network, and set the rate of each channel.
+    """Run a command on several ranks with an emulated network of the rates you set.
 
     Ranks are network namespaces on this machine, as root or through user namespaces. COMMAND gets
     RANK, WORLD_SIZE, MASTER_ADDR, and MASTER_PORT as from torchrun, and in SCCL_CHANNELS the

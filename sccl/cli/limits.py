@@ -60,7 +60,7 @@ def limits(
     delivery: OutputOptions,
     json: options.Json = False,
 ) -> None:
-    """Compute the lowest R/C possible for each number of steps, and search for its algorithms.
+    """Compute the lowest R/C for each number of steps, and algorithms that reach it.
 
     An allreduce has limits for each family of algorithms. With --time the command prints a lower
     bound on the completion time that holds for every schedule, and a schedule close to it. -o names

@@ -78,7 +78,7 @@ def optimizer(
     log: Log = None,
     json: options.Json = False,
 ) -> None:
-    """Propose plans to a running job, monitor it, and plan again when that pays off.
+    """Monitor a running job, and propose a new plan when it is faster.
 
     The job never waits for this command and does not end with it. Another one can take over. With
     SCCL_PLAN_KEY in the environment, plans, votes, and decisions are signed, and ranks with the key

@@ -40,7 +40,7 @@ def pareto(
         int | None,
         typer.Option(
             help="Largest C. For allreduce, the sweep then covers only compositions.",
-            show_default="all that R and the bound allow",
+            show_default="all that the bandwidth bound allows for R",
         ),
     ] = None,
     search: SearchOptions,
@@ -53,9 +53,9 @@ def pareto(
 ) -> None:
     """Find the Pareto frontier of steps (latency) and R/C (bandwidth), with proofs.
 
-    The sweep covers algorithms with at most k extra rounds, R <= S + k. Points that meet a lower
-    bound for all k are proved for all k. A reduce, reducescatter, or allreduce is built from its
-    dual (a broadcast or an allgather), and k then bounds the extra rounds of the dual.
+    The sweep covers algorithms with at most k extra rounds, R <= S + k. If a point meets a lower
+    bound that holds for every k, so does its proof. A reduce, reducescatter, or allreduce is built
+    from its dual (a broadcast or an allgather), and k then bounds the extra rounds of the dual.
 
     Exit code 0: done, 2: bad input, 3: some candidate stayed undecided, 130: interrupted.
     """

@@ -60,7 +60,7 @@ def plan(
     output: options.Output = None,
     json: options.Json = False,
 ) -> None:
-    """Plan a training step: split, carrier, and order of all its collectives (SYNDICATE).
+    """Plan a training step: how its collectives are split, routed, and ordered (SYNDICATE).
 
     The plan is verified and printed with a lower bound on the period over all plans with the same
     options.

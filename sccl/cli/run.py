@@ -190,7 +190,7 @@ def tune(
     mpi: MpiFolder = None,
     json: options.Json = False,
 ) -> None:
-    """Measure every program of a project and set its switch points.
+    """Measure every program of a project, and set the buffer size from which each is used.
 
     With --topo nothing is built or run: the cost model sets the switch points, as for a newly
     generated project.

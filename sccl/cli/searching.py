@@ -48,7 +48,8 @@ TrustCluster = Annotated[
     ),
 ]
 Jobs = Annotated[
-    int, typer.Option("--jobs", help="Number of queries at a time, each in its own process.")
+    int,
+    typer.Option("--jobs", help="Number of queries solved at once, each in its own process."),
 ]
 ClusterAddress = Annotated[
     str | None,

@@ -61,7 +61,7 @@ def show(
     offers, others = load_option_files(files)
     training, rest = load_training_files(others)
     if timeline is not None and (len(training) != 1 or rest or offers):
-        raise ParameterError(f"--timeline {timeline} is of one training plan: give it alone")
+        raise ParameterError(f"--timeline {timeline} needs a single training plan: give one file")
     options.check_writable(timeline)
     loaded = load_plans(rest) if rest else []
     if timeline is not None:

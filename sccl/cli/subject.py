@@ -24,9 +24,9 @@ Collective = Annotated[
     str | None,
     typer.Option(
         help="allgather, allreduce, alltoall, broadcast, gather, reduce, reducescatter, scatter, "
-        "or a .json file that defines yours; in groups of ranks (see --groups): "
-        "alltoall@0-3/4-7; several at once: allgather@0-3+alltoall@4-7. Required, unless --groups "
-        "is a file with a collective for each group.",
+        "or a .json file that defines yours. alltoall@0-3/4-7 runs it in groups of ranks (see "
+        "--groups), allgather@0-3+alltoall@4-7 runs two at once. Required, unless --groups is a "
+        "file with a collective for each group.",
         show_default=False,
         autocompletion=options.complete_collective,
     ),
@@ -187,7 +187,7 @@ def parse_collective(
         )
     if groups is not None:
         if counts is not None:
-            raise ParameterError("--counts are of all ranks, and --groups of some: leave one out")
+            raise ParameterError("--counts apply to all ranks and --groups to some: leave one out")
         return format_in_groups(collective, groups), root
     assert collective is not None
     if counts is not None:

@@ -146,7 +146,7 @@ def taccl(
     keep_sketch: SketchFile = None,
     json: options.Json = False,
 ) -> None:
-    """Find a schedule within a communication sketch: routes, order on links, exact times (TACCL).
+    """Find a schedule within a communication sketch, which restricts links and chunks (TACCL).
 
     A sketch restricts links, senders of a node, symmetries, and the number of chunks, so that
     clusters are planned in seconds. The schedule is verified and printed with a lower bound for

@@ -101,7 +101,7 @@ def tacos(
     output: options.Output = None,
     json: options.Json = False,
 ) -> None:
-    """Schedule thousands of ranks in seconds with TACOS's greedy matching of links and chunks.
+    """Schedule thousands of ranks in seconds: match free links with chunks greedily (TACOS).
 
     The schedule is verified and printed with a lower bound for schedules of such chunks. With
     links of equal cost and millions of transfers the file is packed instead of JSON, with little

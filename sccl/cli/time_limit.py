@@ -95,7 +95,7 @@ def _print(console: Console, shown: object) -> None:
         markup=False,
     )
     table = Table()
-    for name in ("Size", "Lower bound", "Found", "Gap", "C", "Transfers", "Seconds"):
+    for name in ("Size", "Lower bound", "Found", "Gap", "C", "Transfers", "Found by", "Seconds"):
         table.add_column(name, justify="right")
     for point in shown.points:
         is_found = point.finish_us is not None
@@ -106,6 +106,7 @@ def _print(console: Console, shown: object) -> None:
             f"{point.gap:.2%}" if point.gap is not None else "-",
             str(point.chunks) if is_found else "-",
             str(point.sends) if is_found else "-",
+            escape(point.found_by or "-"),
             f"{point.seconds:.2f}",
         )
     console.print(table)

@@ -31,7 +31,7 @@ VERBS = (
         FIND,
         "limits",
         "limits",
-        "Compute the lowest R/C possible for each number of steps, and search for its algorithms.",
+        "Compute the lowest R/C for each number of steps, and algorithms that reach it.",
         "sccl limits --collective broadcast --topo dgx1 --max-steps 4",
     ),
     Verb(
@@ -45,7 +45,7 @@ VERBS = (
         FIND,
         "tacos",
         "tacos",
-        "Schedule thousands of ranks in seconds with TACOS's greedy matching of links and chunks.",
+        "Schedule thousands of ranks in seconds: match free links with chunks greedily (TACOS).",
         "sccl tacos --collective allgather --topo torus:10x10x10 --size 1GB",
     ),
     Verb(
@@ -59,8 +59,7 @@ VERBS = (
         FIND,
         "taccl",
         "taccl",
-        "Find a schedule within a communication sketch: routes, order on links, exact "
-        "times (TACCL).",
+        "Find a schedule within a communication sketch, which restricts links and chunks (TACCL).",
         "sccl taccl --collective allgather --topo ndv2x2 --size 1MB",
     ),
     Verb(
@@ -102,14 +101,14 @@ VERBS = (
         FIND,
         "plan",
         "plan",
-        "Plan a training step: split, carrier, and order of all its collectives (SYNDICATE).",
+        "Plan a training step: how its collectives are split, routed, and ordered (SYNDICATE).",
         "sccl plan w.json --fabric hgx2x4 -o plan.json",
     ),
     Verb(
         FIND,
         "compare-plans",
         "compare_plans",
-        "Compare plans of a training step: all searches of 'sccl plan', frameworks' strategies.",
+        "Compare the plans of all searches, and of common frameworks, for a training step.",
         "sccl compare-plans w.json --fabric hgx2x4 -o compared.svg",
     ),
     Verb(
@@ -193,7 +192,7 @@ VERBS = (
         RUN,
         "tune",
         "run",
-        "Measure every program of a project and set its switch points.",
+        "Measure every program of a project, and set the buffer size from which each is used.",
         "sccl tune project --sizes 1..4K",
     ),
     Verb(
@@ -214,14 +213,14 @@ VERBS = (
         RUN,
         "lab",
         "lab",
-        "Run a command on ranks with an emulated network, and set the rate of each channel.",
+        "Run a command on several ranks with an emulated network of the rates you set.",
         "sccl lab --channels fast=100Mb,slow=50Mb --ranks 4 -- python job.py",
     ),
     Verb(
         RUN,
         "optimizer",
         "optimizer",
-        "Propose plans to a running job, monitor it, and plan again when that pays off.",
+        "Monitor a running job, and propose a new plan when it is faster.",
         "sccl optimizer --store localhost:29500 --commit plan.json",
     ),
     Verb(

@@ -79,7 +79,7 @@ def select_names(only: Iterable[str], without: Iterable[str]) -> tuple[str, ...]
     names = tuple(n for n in all_names if n not in unwanted and (n in wanted or not wanted))
     if not names:
         raise ParameterError(
-            "nobody is left to be compared: --only and --without name the same; name others"
+            "no contender is left: --only and --without name the same ones; name others"
         )
     return names
 

@@ -1,4 +1,10 @@
-"""Lower bounds with their proofs, as values."""
+"""Lower bounds with their proofs, as values.
+
+:class:`Bound` is one bound on one measure. :class:`AlgorithmBounds` is the pair on S and R/C with
+which a sweep begins. Two more values contain lower bounds: :class:`sccl.core.step_limit.StepLimit`,
+the interval of the least R/C for S steps, and
+:class:`sccl.prove.bounds.time_cuts.CompletionTimeBound`, the bound on time by size.
+"""
 
 from __future__ import annotations
 
@@ -90,8 +96,8 @@ class PriceProof:
     Attributes:
         collective: the bounded collective: the requested one, or its dual.
         on_reversed: whether the bound is on the reversed topology.
-        chunks: the C at which chunks are counted.
-        rounds: R is at least this for that C.
+        chunks: C for which the bound is stated.
+        rounds: Lower bound on R for this C.
         prices: (name of a constraint, price), where there is a price.
         cuts: cuts that bound the cost of the demand. Empty: by shortest paths.
     """
@@ -121,8 +127,8 @@ class CountProof:
     Attributes:
         sends: minimum for each chunk, into ``ranks``, or between ``groups``.
         chunks_per_round: maximum number of such sends in a round.
-        ranks: the ranks of a cut. Empty: the bound is by groups.
-        groups: groups that contain all ranks; also empty: each rank is one, and all sends count.
+        ranks: Ranks of a cut. Empty: the bound is by groups.
+        groups: Groups that together contain all ranks. Empty too: each rank is a group by itself.
         is_asymptotic: whether allreduces of more and more steps come arbitrarily close to the
             bound.
     """
@@ -146,15 +152,15 @@ class CountProof:
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class AlgorithmBounds:
     """Lower bounds for all algorithms of a class.
 
     Attributes:
-        steps: S is at least this.
-        bandwidth: R/C is at least this.
-        scope: the class, as text. Empty: all algorithms.
-        distance: proof of the bound on S. None: not in an older file.
-        evidence: proof of the bound on R/C. None: not in an older file.
+        steps: Lower bound on S.
+        bandwidth: Lower bound on R/C.
+        scope: The class, as text. Empty: all algorithms.
+        distance: Proof of the bound on S. None: not in an older file.
+        evidence: Proof of the bound on R/C. None: not in an older file.
     """
 
     steps: int

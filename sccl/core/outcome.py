@@ -1,7 +1,9 @@
-"""Outcome: the result of a synthesiser for a request, for any method.
+"""Outcome: the result of a synthesizer for a request, for any method.
+
+It is a :class:`Solution`, :class:`Infeasible`, or :class:`Inconclusive`.
 
 :data:`sccl.core.answer.Answer` is narrower: it is about one SYNCOLL instance, i.e. whether an
-algorithm with given chunks, steps and rounds exists. A k-synchronous synthesiser solves many
+algorithm with given chunks, steps and rounds exists. A k-synchronous synthesizer solves many
 instances and makes one outcome of them. Others solve none. In both cases giving up proves nothing.
 """
 
@@ -43,17 +45,19 @@ were not kept.
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """A plan.
+    """A plan, its objective, and a lower bound on the objective.
 
     Attributes:
         plan: The plan.
         objective: Its value in the measure of the bound.
         bound: Lower bound for all plans of a class.
+        found_by: Method that made the plan, where a synthesizer has several, such as ``"packing"``.
     """
 
     plan: Plan
     objective: Fraction
     bound: PlanBound
+    found_by: str = ""
 
     @property
     def is_optimal(self) -> bool:
@@ -132,7 +136,7 @@ class Inconclusive:
 
     @property
     def gap(self) -> Fraction | None:
-        """Return by which part of its bound the best is above it. None: that is not known."""
+        """Return the relative gap of the best solution to its bound. None: unknown."""
         return self.best.gap if self.best else None
 
 

@@ -1,4 +1,4 @@
-"""The limit of R/C for a number of steps: the lower bound for every k and C, and its proof."""
+"""The limit of R/C for S steps: the least R/C over all k and C, as an interval with proofs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class TimedCut:
     """Ranks that are inside from a time on; data inside at first and wanted outside must cross.
 
     Attributes:
-        labels: by rank, the time from 0 from which on it is inside; S+1: never.
+        labels: By rank, the step, from 0, from which on the rank is inside. S + 1: never.
         weight: its share in the proof.
     """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sccl.core.answer import Answer
-from sccl.core.bound import Bounds
+from sccl.core.bound import AlgorithmBounds
 from sccl.core.frontier import Point
 from sccl.core.instance import Candidate
 from sccl.core.step_limit import StepLimit
@@ -22,7 +22,7 @@ class PartStarted:
 class BoundsComputed:
     """The bounds are known, and with them where the sweep starts."""
 
-    bounds: Bounds
+    bounds: AlgorithmBounds
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,9 +59,7 @@ def write(plans: Sequence[SizedPlan], options: MessageOptions) -> WrittenFiles:
     command = "chakra_visualizer --input_filename {path}/" + f"{plans[0].name}.0.et"
     size = plans[0].size_bytes
     of = "the schedule" if size is None else f"{size} bytes a rank, the C chunks"
-    return WrittenFiles(
-        files, command + " --output_filename trace.pdf", (f"bytes are those of {of}",)
-    )
+    return WrittenFiles(files, command + " --output_filename trace.pdf", (f"sizes are for {of}",))
 
 
 sniff, read = write_only("a trace has the number of bytes of each transfer, not their chunks")

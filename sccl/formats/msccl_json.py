@@ -105,7 +105,7 @@ def write(plans: Sequence[SizedPlan], options: FormatOptions) -> WrittenFiles:  
         InputError: A send stores instead of adding, or the algorithm is too large.
     """
     files: dict[str, bytes] = {}
-    notes = ["the format has no costs and no sizes: those of the plan are left out"]
+    notes = ["the format has no costs and no sizes, so they are not written"]
     for plan in plans:
         algorithm = plan.plan
         assert isinstance(algorithm, Algorithm)

@@ -132,7 +132,7 @@ def write(plans: Sequence[SizedPlan], options: MscclOptions) -> WrittenFiles:
             files[f"{plan.name}{name}.xml"] = _checked_file(program, runtime)
         notes += _notes(plan, algorithm, runtime, scratch)
     if runtime.name != "msccl":
-        notes.append("every file in MSCCL_ALGO_DIR has to be a program: keep others out of it")
+        notes.append("every file in MSCCL_ALGO_DIR must be a program: keep other files elsewhere")
     return WrittenFiles(files, _command(runtime, sorted(files)), tuple(dict.fromkeys(notes)))
 
 
@@ -313,10 +313,13 @@ def _find_deadlocks(program: MscclProgram) -> list[str]:
 def _notes(plan: SizedPlan, algorithm: Algorithm, runtime: Runtime, scratch: int) -> list[str]:
     chunks = _chunk_count(algorithm)
     notes = [
-        f"calls are served whose buffers divide into {chunks} chunks; others go elsewhere, unsaid"
+        (
+            f"buffers must divide into {chunks} equal chunks; for other sizes the runtime silently "
+            "uses its own algorithm"
+        )
     ]
     if runtime.name == "rccl":
-        notes.append("RCCL took MSCCL out in ROCm 7.13; older ones run it")
+        notes.append("RCCL removed MSCCL in ROCm 7.13. ROCm 6.0 to 7.12 run it")
     if not runtime.last_byte and plan.max_bytes is None and scratch:
         notes.append(f"up to {MAX_BYTES_WITH_SCRATCH} bytes, for its scratch is as large")
     if algorithm.collective.root is not None:

@@ -231,7 +231,7 @@ class _Execution:
 
     def _read(self, number: int, step: GraphStep, place: Place) -> None:
         if place not in self.contents:
-            text = f"{step.name} reads {_format_place(place)}, which nobody has written"
+            text = f"{step.name} reads {_format_place(place)}, which no step has written"
             self.faults.append(_fault("unwritten", step, text))
             self.contents[place] = _PlaceContent(frozenset())
         if place in self.writer:
@@ -283,7 +283,7 @@ class _Execution:
             if got is not None and got.content == wanted:
                 continue
             step = self.graph.steps[self.writer[place]] if place in self.writer else None
-            by = f", written last by {step.name}" if step else ", which nobody has written"
+            by = f", written last by {step.name}" if step else ", which no step has written"
             kind, outcome = _describe_difference(
                 wanted, frozenset() if got is None else got.content
             )

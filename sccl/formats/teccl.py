@@ -85,7 +85,7 @@ def read(content: bytes, where: str) -> ForeignPlan:
     collective, chunk_of = _collective(demands, rank, where)
     for _, chunk, src, *_ends in flows:
         if (chunk, src) not in chunk_of:
-            raise FormatError(f"{where}: chunk {chunk} of {src} is sent, and nobody demands it")
+            raise FormatError(f"{where}: chunk {chunk} of {src} is sent, but no rank demands it")
     ordered = sorted((epoch, chunk_of[c, s], rank[a], rank[b]) for epoch, c, s, a, b in flows)
     machine = machine_of_edges(f"teccl-{len(nodes)}", len(nodes), [(a, b) for *_, a, b in ordered])
     algorithm = algorithm_of_flows(machine, collective, [row[1:] for row in ordered])

@@ -88,7 +88,7 @@ def write(plans: Sequence[SizedPlan], options: FormatOptions) -> WrittenFiles:  
     Raises:
         FormatError: always.
     """
-    raise FormatError("tuner-csv: rules come of a comparison: 'sccl export' makes one")
+    raise FormatError("tuner-csv: rules need a comparison of NCCL's algorithms: use 'sccl export'")
 
 
 def sniff(content: bytes) -> bool:

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from sccl.collectives import Spec, dual_of
-from sccl.core.bound import Bounds
+from sccl.core.bound import AlgorithmBounds
 from sccl.core.files.bounds import BoundsCertificateWire, BoundsWire, ProvedLimitWire
 from sccl.core.files.shapes import Count, FractionText, Part
 from sccl.core.frontier import COMPOSED
@@ -94,7 +94,9 @@ def attained_part(result: ConstructionCost) -> AttainedPart:
     return AttainedPart(steps=result.steps, bandwidth=str(result.bandwidth), by=result.construction)
 
 
-def any_family_bound(topology: Topology, spec: Spec, bounds: Bounds, steps: int) -> StepLimit:
+def any_family_bound(
+    topology: Topology, spec: Spec, bounds: AlgorithmBounds, steps: int
+) -> StepLimit:
     """Return the lower bound for every allreduce of a number of steps, with its proof.
 
     Args:

@@ -128,7 +128,7 @@ class CheckedOptions:
         """Return sentences on values that are trusted without verification."""
         if not self.loaded.offered.costs or not self.has_unknown_costs:
             return ()
-        return ("times are not verified: they come from a table of costs; pass it with --costs",)
+        return ("times come from a table of costs and are not verified; pass it with --costs",)
 
 
 @dataclass(frozen=True, slots=True)

@@ -177,7 +177,7 @@ def raise_unrecognized(path: Path) -> NoReturn:
             f"{path}: it holds {kind} of sccl's own, expected a file of {format_names}"
         )
     raise FormatError(
-        f"{path}: it is of none of the formats of plans that are read: {format_names}"
+        f"{path}: its format is none of the plan formats that sccl reads: {format_names}"
     )
 
 

@@ -79,7 +79,8 @@ class ShownTrainingPart(Part, frozen=True, kw_only=True):
     gap: float | None
     binding: str
     proved: Annotated[
-        bool, Meta(description="Not where times are of a table of costs: see sccl check --costs.")
+        bool,
+        Meta(description="False if times come from a table of costs: see sccl check --costs."),
     ]
     costs: Annotated[
         str, Meta(description="Digest of the table of costs that times are of; or empty.")

@@ -46,6 +46,13 @@ class TimePointPart(Part, frozen=True, kw_only=True):
     gap: Annotated[float | None, Meta(description="finish_us / bound_us - 1.")]
     chunks: Annotated[int | None, Meta(description="C of the schedule.")]
     sends: Annotated[int | None, Meta(description="Transfers over links.")]
+    found_by: Annotated[
+        str,
+        Meta(
+            description="Method of the schedule: packing, matching, tree pairs, limit by steps, "
+            "teccl, or tacos; or empty: there is none."
+        ),
+    ]
     seconds: Seconds
     ended: Annotated[str, Meta(description="Reason why it ended early; or empty.")]
     file: FileText | None
@@ -173,6 +180,7 @@ def point_part(point: TimePoint, file: Path | None) -> TimePointPart:
         gap=None if gap is None else float(gap),
         chunks=plan.collective.chunks if plan else None,
         sends=plan.num_sends if plan else None,
+        found_by=result.found_by if result else "",
         seconds=round(point.seconds, 3),
         ended=str(point.end_reason),
         file=str(file) if file else None,

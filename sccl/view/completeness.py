@@ -110,7 +110,7 @@ def unswept_text(unswept: Sequence[SkippedClass]) -> str:
     if not unswept:
         return ""
     named = ", ".join(f"{entry.name} (not looked at: {entry.reason})" for entry in unswept)
-    return f"Other classes may do better: {named}."
+    return f"Other families may do better: {named}."
 
 
 def origin_notes(frontier: Frontier) -> list[str]:

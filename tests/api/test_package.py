@@ -320,7 +320,7 @@ def test_text_is_printed(capsys: pytest.CaptureFixture[str], frontier: sccl.Fron
     algorithm.show()
     frontier.topology.show()
     said = capsys.readouterr().out
-    assert "Link utilisation" in said
+    assert "Link utilization" in said
     assert "dgx1: 8 ranks, 32 links" in said
 
 

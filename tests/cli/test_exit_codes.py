@@ -86,7 +86,7 @@ def test_solve_sat_writes_what_check_accepts(tmp_path: Path) -> None:
     code, out, _ = sccl("show", path)
     assert code == 0
     assert re.search(r"^send \d from \d to \d at step 0$", out, re.MULTILINE)
-    assert "Link utilisation" in out
+    assert "Link utilization" in out
 
 
 def test_solve_the_command_of_the_help(tmp_path: Path) -> None:
@@ -389,7 +389,7 @@ def test_allreduce_bounds_name_their_class() -> None:
     assert code == 0
     assert "every algorithm" in out
     assert "S >= 1: rank 1 needs the contribution of rank 0, 1 link away" in out
-    assert "these bounds are of a class: reducescatter-then-allgather compositions" in out
+    assert "these bounds hold for one family: reducescatter-then-allgather compositions" in out
     code, out, _ = sccl("bounds", "--collective", "allreduce", "--topo", "full:4", "--json")
     found = json.loads(out)
     assert (found["scope"], found["steps"], found["bandwidth"]) == ("", 1, "1/2")

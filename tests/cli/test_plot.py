@@ -70,7 +70,7 @@ def test_other_classes_of_allreduce_are_overlaid(tmp_path: Path) -> None:
         ("limits.json", "frontier", "latency against bandwidth"),
         ("sweep.json limits.json", "time", "Time by buffer size"),
         ("found", None, "latency against bandwidth"),
-        ("found/allgather-ring-4-c1-s2-r2.json", None, "link utilisation"),
+        ("found/allgather-ring-4-c1-s2-r2.json", None, "link utilization"),
         ("found/allgather-ring-4-c1-s2-r2.json", "arrival", "arrival of chunks"),
         ("found/allgather-ring-4-c1-s2-r2.json", "topology", "4 ranks, 8 links"),
         ("found/allgather-ring-4-c1-s2-r2.json", "time", "time by buffer size"),

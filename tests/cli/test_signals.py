@@ -36,8 +36,8 @@ def signalled(number: int, moment: int | str, command: str) -> subprocess.Comple
         (2, "pareto"),
         (200, "codegen"),
         (600, "limits"),
-        (600, "bounds"),
-        (800, "pareto"),
+        (500, "bounds"),
+        (700, "pareto"),
     ],
 )
 def test_signals_while_modules_are_loaded(number: int, moment: int, command: str) -> None:

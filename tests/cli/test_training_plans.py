@@ -32,7 +32,7 @@ def test_right_plan_passes(file: Path) -> None:
     assert code == 0
     said = " ".join(out.split())
     assert "prefetching on hgx2, 14.5 us an iteration (at least 9.5 us, not verified)" in said
-    assert "note: times are not verified: they come from a table of costs" in said
+    assert "note: times come from a table of costs and are not verified" in said
     code, out, _ = sccl("check", file, "--json")
     told = json.loads(out)
     (found,) = told["files"]
@@ -228,7 +228,7 @@ def test_timeline_is_written_and_taken_as_its_plan_is(file: Path, tmp_path: Path
     code, out, _ = sccl("check", timeline, "--json")
     assert (code, json.loads(out)["inputs"]) == (0, {str(timeline): told["digest"]})
     code, _, err = sccl("show", file, timeline, "--timeline", tmp_path / "two.json")
-    assert (code, "is of one training plan" in err) == (2, True)
+    assert (code, "needs a single training plan" in err) == (2, True)
     again = tmp_path / "again.json"
     assert sccl("show", timeline, "--timeline", again)[0] == 0
     assert again.read_bytes() == timeline.read_bytes()
@@ -328,7 +328,7 @@ def test_options_are_offered_again(tmp_path: Path) -> None:
     assert sccl(*words, "--costs", table)[0] == 0
     assert sccl("check", file, "--costs", table)[0] == 0
     code, out, _ = sccl("check", file)
-    assert (code, "note: times are not verified" in out) == (0, True)
+    assert (code, "are not verified" in out) == (0, True)
     told = json.loads(file.read_text())
     told["digest"] = None
     told["options"][0]["recipe"] = "ring"
@@ -341,7 +341,7 @@ def test_options_are_offered_again(tmp_path: Path) -> None:
     assert (code, "takes channel 'air', which the fabric does not" in out) == (1, True)
     table.write_text(table.read_text().replace(",100", ",99"))
     code, out, _ = sccl("check", file, "--costs", table)
-    assert (code, "cost: times are of a table of costs with the digest" in out) == (1, True)
+    assert (code, "cost: times come from a table of costs with the digest" in out) == (1, True)
 
 
 def test_long_steps_are_drawn_in_milliseconds_and_markup_stays_text(tmp_path: Path) -> None:
@@ -394,14 +394,14 @@ def _checked_with_and_without(plan: Path, table: Path, other: Path) -> None:
     assert (code, "told" in out) == (0, False)
     other.write_text(table.read_text().replace(",100", ",99"))
     code, out, _ = sccl("check", plan, "--costs", other)
-    assert (code, "cost: its times are of a table of costs with the digest" in out) == (1, True)
+    assert (code, "cost: its times come from a table of costs with the digest" in out) == (1, True)
     plain = json.loads(plan.read_text())
     forged = {**plain, "costs": "sha256:" + 64 * "1", "bound_ns": plain["period_ns"]}
     plan.write_text(json.dumps(forged))
     told = " ".join(sccl("check", plan)[1].split())
     assert ("not verified): valid" in told, "(proved)" in told) == (True, False)
     told = " ".join(sccl("show", plan)[1].split())
-    assert ("times are of a table of costs" in told, "proved" in told) == (True, False)
+    assert ("times come from a table of costs" in told, "proved" in told) == (True, False)
     (part,) = json.loads(sccl("show", plan, "--json")[1])["training"]
     assert (part["proved"], part["costs"]) == (False, forged["costs"])
     plan.write_text(json.dumps({**forged, "costs": plain["costs"]}))
@@ -421,7 +421,7 @@ def test_table_of_costs_is_of_training_plans(file: Path, tmp_path: Path) -> None
     del plain["costs"]
     file.write_text(json.dumps(plain))
     code, out, _ = sccl("check", file, "--costs", table)
-    assert (code, "cost: its times are of no table of costs" in out) == (1, True)
+    assert (code, "cost: its times come from no table of costs" in out) == (1, True)
     table.write_text("no table\n")
     code, _, err = sccl("check", file, "--costs", table)
     assert (code, "c.csv, line 1: columns are" in err) == (2, True)
@@ -432,7 +432,7 @@ def test_three_models_and_the_prologue_are_shown(tmp_path: Path) -> None:
     (told,) = json.loads(_shown(prefetching_plan(), tmp_path))["training"]
     assert (told["links_us"], told["links_note"]) == (
         None,
-        "times are of a table of costs, and not of links",
+        "times come from a table of costs, not from links",
     )
     (told,) = json.loads(_shown(prefetching_plan(costs=""), tmp_path))["training"]
     assert (told["fluid_us"], told["links_note"]) == (14.5, "")

@@ -182,7 +182,7 @@ def test_file_of_unknown_format_is_not_imported(tmp_path: Path) -> None:
     path.write_text("hello")
     code, out, err = sccl("import", path, "-o", tmp_path / "b.json")
     assert (code, out, (tmp_path / "b.json").exists()) == (2, "", False)
-    assert "it is of none of the formats of plans that are read: forestcoll, msccl-json" in err
+    assert "its format is none of the plan formats that sccl reads: forestcoll, msccl-json" in err
 
 
 NCCL = importers.load_importer("nccl-xml").EXAMPLE
@@ -196,7 +196,7 @@ NCCL = importers.load_importer("nccl-xml").EXAMPLE
             NCCL,
             "it describes a machine \\(nccl-xml\\), and no plan: 'sccl topo import .*' reads it",
         ),
-        ("rank 0 {", "of none of the formats of plans that are read: forestcoll"),
+        ("rank 0 {", "is none of the plan formats that sccl reads: forestcoll"),
     ],
 )
 @pytest.mark.parametrize("verb", ["check", "import"])
@@ -239,7 +239,7 @@ def test_sent_chunks_are_the_demand(tmp_path: Path) -> None:
     )
     code, _, err = sccl("import", path, "-o", tmp_path / "a.json")
     assert code == 2
-    assert "chunk 0 of 0 is sent, and nobody demands it" in err
+    assert "chunk 0 of 0 is sent, but no rank demands it" in err
 
 
 @pytest.mark.parametrize(

@@ -5,16 +5,16 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from sccl.core.bound import Bounds
-from sccl.core.frontier import ClassFrontier, Frontier, OpenCandidate, Point, RefutedCandidate
-from sccl.core.instance import Candidate
+from sccl.core.bound import AlgorithmBounds
+from sccl.core.frontier import ClassFrontier, OpenCandidate, Point, RefutedCandidate, SweepFrontier
+from sccl.core.instance import Candidate, SweepRange
 from sccl.core.step_limit import StepLimit
 from sccl.core.stop import StopReason
 
 Shape = tuple[int, int, int, str]
 """(C, S, R) of a candidate, and why it is refuted or open."""
 
-TRIVIAL = Bounds(1, Fraction(0))
+TRIVIAL = AlgorithmBounds(1, Fraction(0))
 
 
 def known(
@@ -24,9 +24,9 @@ def known(
     open: tuple[Shape, ...] = (),  # noqa: A002 - as the field is called
     limits: tuple[tuple[int, Fraction], ...] = (),
     points: tuple[Point, ...] = (),
-    bounds: Bounds | None = TRIVIAL,
+    bounds: AlgorithmBounds | None = TRIVIAL,
     **of_class: Any,
-) -> Frontier:
+) -> SweepFrontier:
     """Return the known frontier of (topology, collective, root)."""
     given: dict[str, Any] = {"scope": "", "steps": None, "bandwidth": None, "is_complete": True}
     part = ClassFrontier(
@@ -35,11 +35,12 @@ def known(
         limits=tuple(StepLimit(steps, cost, cost) for steps, cost in limits),
         **given | of_class,
     )
-    return Frontier(
+    return SweepFrontier(
         *question,
         costs=None,
         bounds=bounds,
         classes=(part,),
+        covered=SweepRange(),
         refuted=tuple(RefutedCandidate(_candidate(one), one[3], 0.0) for one in refuted),
         open=tuple(OpenCandidate(_candidate(one), StopReason.parse(one[3])) for one in open),
     )

@@ -17,7 +17,8 @@ from sccl.core.topology import Topology
 from sccl.errors import ParameterError
 from sccl.solvers.effort import Effort
 from sccl.synth.common.contract import Request
-from sccl.synth.tacos import Options, matching_problem, planner
+from sccl.synth.tacos import matching_problem, planner
+from sccl.synth.tacos.options import Options
 from sccl.topo import resolve_topology
 
 MACHINES = ("ring:4", "torus:3x3", "mesh:3x4", "full:4", "hypercube:3", "mesh:5x5")

@@ -8,7 +8,8 @@ from sccl.core.schedule import Schedule
 from sccl.core.topology import Topology
 from sccl.solvers.effort import Effort
 from sccl.synth.common.contract import Request
-from sccl.synth.tacos import Options, planner
+from sccl.synth.tacos import planner
+from sccl.synth.tacos.options import Options
 
 
 def found(topology: Topology, spec: Spec, size: int = 1 << 20, **told: object) -> Solution:

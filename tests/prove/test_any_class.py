@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from msgspec.structs import replace as changed
 
 from sccl.collectives import Spec, dual_of, named_spec
-from sccl.core.bound import Bounds
-from sccl.core.files.claims import EveryWire, LimitPointWire
+from sccl.core.bound import AlgorithmBounds
+from sccl.core.files.claims import AllreduceBoundWire, LimitPointWire
 from sccl.core.step_limit import StepLimit
 from sccl.core.topology import Budget, Topology
 from sccl.prove.bounds.any_class import any_class_bounds
 from sccl.prove.bounds.network_strength import strength_partition
-from sccl.prove.check.any_class_check import any_class_lower_bound, check_any_class
+from sccl.prove.check.allreduce import allreduce_lower_bound, check_allreduce_bound
 from sccl.prove.check.case import Case, read_case
 from sccl.prove.check.certificate import check_case
 from sccl.solvers import lp
@@ -43,7 +43,7 @@ def whole(topology: Topology) -> Spec:
     return named_spec("allreduce", topology.ranks)
 
 
-def bounded(topology: Topology) -> Bounds:
+def bounded(topology: Topology) -> AlgorithmBounds:
     """Return the lower bound for every allreduce over all ranks."""
     return any_class_bounds(topology, whole(topology))
 
@@ -269,14 +269,14 @@ def test_claims_of_all_kinds_are_proved_and_no_more_than_that(name: str, full_4:
     claims = list(any_family_bound_claims(topology, over))
     assert claims
     for claim in claims:
-        assert isinstance(claim, EveryWire)
-        assert check_any_class(case, claim, free)
+        assert isinstance(claim, AllreduceBoundWire)
+        assert check_allreduce_bound(case, claim, free)
         more = str(Fraction(claim.at_least) * Fraction(1001, 1000))
         with pytest.raises(ValueError, match="that proves only"):
-            check_any_class(case, changed(claim, at_least=more), free)
-    known = any_class_lower_bound(case, claims, bounds.steps, free)
+            check_allreduce_bound(case, changed(claim, at_least=more), free)
+    known = allreduce_lower_bound(case, claims, bounds.steps, free)
     assert known == max(proof.bound for proof in proofs)
-    assert any_class_lower_bound(case, claims, bounds.steps - 1, free) is None
+    assert allreduce_lower_bound(case, claims, bounds.steps - 1, free) is None
 
 
 FORGED: list[tuple[dict[str, object], str]] = [
@@ -298,20 +298,20 @@ FORGED: list[tuple[dict[str, object], str]] = [
 
 @pytest.mark.parametrize(("changes", "why"), FORGED)
 def test_forged_claims_are_not_believed(changes: dict[str, object], why: str, full_4: Case) -> None:
-    claim = next(c for c in full_4.claims if isinstance(c, EveryWire))
+    claim = next(c for c in full_4.claims if isinstance(c, AllreduceBoundWire))
     with pytest.raises(ValueError, match=why):
-        check_any_class(full_4, changed(claim, **changes), free)
+        check_allreduce_bound(full_4, changed(claim, **changes), free)
 
 
 def test_claim_is_of_allreduce_alone(full_4: Case) -> None:
-    claim = next(c for c in full_4.claims if isinstance(c, EveryWire))
+    claim = next(c for c in full_4.claims if isinstance(c, AllreduceBoundWire))
     other = replace(full_4, spec=named_spec("reduce", 4))
     with pytest.raises(ValueError, match="is another"):
-        check_any_class(other, claim, free)
+        check_allreduce_bound(other, claim, free)
 
 
 def test_point_is_optimal_among_all_only_with_claims_that_say_so(full_4: Case) -> None:
-    kept = tuple(c for c in full_4.claims if not isinstance(c, EveryWire))
+    kept = tuple(c for c in full_4.claims if not isinstance(c, AllreduceBoundWire))
     verdicts = list(check_case(replace(full_4, claims=kept)))
     failed = [v for v in verdicts if v.state == "failed"]
     assert ["all allreduces" in v.claim for v in failed] == [True, True]

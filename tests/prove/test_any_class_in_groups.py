@@ -16,13 +16,13 @@ from sccl.collectives import Spec, embedded_broadcast, named_spec
 from sccl.collectives import resolve_collective as collective
 from sccl.core.bound import CountProof
 from sccl.core.collective import Relation, RelationKind
-from sccl.core.files.claims import EveryWire, LimitPointWire
+from sccl.core.files.claims import AllreduceBoundWire, LimitPointWire
 from sccl.core.topology import Topology, to_ranks
 from sccl.errors import CollectiveError
 from sccl.prove.bounds.any_class import any_class_bounds, exchange_demand
 from sccl.prove.bounds.bandwidth_proof import max_carried
 from sccl.prove.bounds.network_strength import merged_partition
-from sccl.prove.check.any_class_check import check_any_class
+from sccl.prove.check.allreduce import check_allreduce_bound
 from sccl.prove.check.case import Case, read_case
 from sccl.prove.check.certificate import check_case
 from sccl.solvers.effort import Effort
@@ -152,21 +152,21 @@ def claimed(machine_name: str, text: str, steps: int, folder: Path) -> Case:
 def test_claims_of_every_class_hold_of_groups_and_no_more_than_they_say(tmp_path: Path) -> None:
     case = claimed("dgx1", "allreduce@0-3/4-7", 3, tmp_path / "proofs")
     assert {verdict.state for verdict in check_case(case)} == {"ok"}
-    found = [claim for claim in case.claims if isinstance(claim, EveryWire)]
+    found = [claim for claim in case.claims if isinstance(claim, AllreduceBoundWire)]
     assert {(c.steps, c.at_least) for c in found} >= {(None, "1/3"), (1, "1"), (2, "1/2")}
     best = [c for c in case.claims if isinstance(c, LimitPointWire) and c.every]
     assert [(c.chunks, c.steps, c.rounds) for c in best] == [(4, 2, 2), (44, 3, 16)]
     for claim in found:
         more = changed(claim, at_least=str(Fraction(claim.at_least) * Fraction(101, 100)))
         with pytest.raises(ValueError, match="proves only"):
-            check_any_class(case, more, lambda _: None)
+            check_allreduce_bound(case, more, lambda _: None)
 
 
 def test_cuts_of_fewer_steps_than_ranks_are_far_have_labels_that_are_times(tmp_path: Path) -> None:
     """Ranks that a group's chunks cannot reach in time are never inside."""
     case = claimed("torus:4x4", "allreduce@4x4", 4, tmp_path / "proofs")
     assert {verdict.state for verdict in check_case(case)} == {"ok"}
-    cuts = [c for c in case.claims if isinstance(c, EveryWire) and c.cuts]
+    cuts = [c for c in case.claims if isinstance(c, AllreduceBoundWire) and c.cuts]
     assert [(c.steps, c.at_least) for c in cuts] == [(2, "1")]
 
 

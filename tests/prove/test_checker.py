@@ -29,9 +29,9 @@ from sccl.errors import FormatError, InputError
 from sccl.prove.bounds.bandwidth_proof import check_proof
 from sccl.prove.bounds.lower_bounds import bandwidth_bound, farthest_pair, lower_bounds
 from sccl.prove.check import certificate as checker
+from sccl.prove.check.allreduce import is_member
 from sccl.prove.check.case import read_case
 from sccl.prove.check.certificate import Verdict, check_case, check_folder
-from sccl.prove.check.class_membership import is_member
 from sccl.prove.check.constraint_prices import price_bound, rank_bits, step_price_bound
 from sccl.prove.check.coverage import Coverage, PhaseExclusions
 from sccl.prove.check.messages import class_texts

@@ -18,9 +18,9 @@ from sccl.core.files.algorithms import algorithm_to_wire, load_algorithm
 from sccl.core.files.claims import (
     CLAIMS,
     AlgorithmClaimWire,
+    AllreduceBoundWire,
     BandwidthWire,
     Claim,
-    EveryWire,
     LimitClaimWire,
     ScheduleClaimWire,
     StepsWire,
@@ -142,7 +142,7 @@ def test_allreduce_contradicts_bounds_of_its_own_class_alone() -> None:
     (halves,) = [c for c in plans if (c.chunks, c.steps) == (16, 4)]
     trees = LimitClaimWire(steps=3, at_least="9", machine=0, prices=(), trees=True)
     composed = StepsWire(at_least=6)
-    every = EveryWire(steps=4, at_least="9")
+    every = AllreduceBoundWire(steps=4, at_least="9")
     known: dict[tuple[int, int, int], list[Any]] = {}
     for claim in (tree, halves):
         made, _ = load_algorithm(case.folder / claim.file)

@@ -15,9 +15,9 @@ import pytest
 from sccl.core.files.claims import (
     CLAIMS,
     AlgorithmClaimWire,
+    AllreduceBoundWire,
     BandwidthWire,
     Claim,
-    EveryWire,
     LimitClaimWire,
     LimitPointWire,
     ParetoWire,
@@ -79,15 +79,17 @@ class Truth:
                 known = [v for s, v, t in self.limits if s <= claim.steps and t == claim.trees]
                 least = Fraction(claim.at_least)
                 return least > min(known, default=least) and least > self.bandwidth
-            case EveryWire() | UnsatWire():
+            case AllreduceBoundWire() | UnsatWire():
                 return any(self._refutes(other, claim) for other in self.algorithms)
             case ParetoWire() | LimitPointWire():
                 return any(self._beats(case, other, claim) for other in self.algorithms)
         return False
 
-    def _refutes(self, other: tuple[int, int, int, bool], claim: EveryWire | UnsatWire) -> bool:
+    def _refutes(
+        self, other: tuple[int, int, int, bool], claim: AllreduceBoundWire | UnsatWire
+    ) -> bool:
         c, s, r, trees = other
-        if isinstance(claim, EveryWire):
+        if isinstance(claim, AllreduceBoundWire):
             within = claim.steps is None or s <= claim.steps
             return within and Fraction(r, c) < Fraction(claim.at_least)
         fits = c >= claim.chunks and s <= claim.steps

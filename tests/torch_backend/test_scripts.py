@@ -158,8 +158,10 @@ def test_job_that_calls_something_else_is_told_so_and_goes_on(tmp_path: Path) ->
     of_another = compile_plan(build_plan(build_ops(2)[:1], 2))
     calls = "[d.all_reduce(torch.ones(5)) for _ in range(50)]"
     told = kept_to(of_another, tmp_path, "newest", 2, calls)
-    why = "sccl: the plan is of another job: it expects allreduce of 24 float32 of 2 ranks, which "
-    why += "is none of the last 36 calls: calls go as they are made until a step is as planned"
+    why = (
+        "sccl: the plan belongs to another job: it expects allreduce of 24 float32 of 2 ranks, "
+        "which is none of the last 36 calls: calls go as they are made until a step is as planned"
+    )
     assert told.count(why) == 1
 
 

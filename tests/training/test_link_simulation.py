@@ -366,7 +366,7 @@ def test_unsimulated_plan_is_reported() -> None:
     timeline = simulate_timeline(plan)
     with pytest.raises(TooLargeError, match="more than 9 messages over links are on the way in 7"):
         simulate_on_links(plan, timeline, most_sent=9)
-    with pytest.raises(ParameterError, match="times are of a table of costs"):
+    with pytest.raises(ParameterError, match="times come from a table of costs"):
         simulate_on_links(replace(plan, costs=TABLE), timeline)
     ((name, option),) = plan.options
     strange = replace(option, motifs=tuple(replace(m, carrier="tacos") for m in option.motifs))

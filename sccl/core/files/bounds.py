@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from sccl.core.bound import Bounds, CountProof, Cut, DistanceProof, PriceProof
+from sccl.core.bound import AlgorithmBounds, CountProof, Cut, DistanceProof, PriceProof
 from sccl.core.files.shapes import (
     Count,
     FractionText,
@@ -94,7 +94,7 @@ class BoundsWire(Part, frozen=True, kw_only=True):
     certificate: BoundsCertificateWire
 
 
-def bounds_to_wire(bounds: Bounds) -> BoundsWire:
+def bounds_to_wire(bounds: AlgorithmBounds) -> BoundsWire:
     """Return the file shape of bounds, which must have their proofs."""
     assert bounds.evidence is not None
     return BoundsWire(
@@ -146,7 +146,7 @@ def _distance_to_wire(distance: DistanceProof | None) -> DistanceWire:
     )
 
 
-def bounds_from_wire(wire: BoundsWire) -> Bounds:
+def bounds_from_wire(wire: BoundsWire) -> AlgorithmBounds:
     """Return the bounds of a file, without proofs if it has none.
 
     Raises:
@@ -156,7 +156,7 @@ def bounds_from_wire(wire: BoundsWire) -> Bounds:
     distance = DistanceProof(
         *_parse_problem(steps.problem), steps.chunk, steps.sources, steps.rank, steps.distance
     )
-    return Bounds(
+    return AlgorithmBounds(
         check_steps(wire.steps),
         cost_from_text(wire.bandwidth),
         wire.scope,

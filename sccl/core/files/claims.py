@@ -61,7 +61,7 @@ class LimitClaimWire(
     cuts: tuple[tuple[tuple[_Label, ...], ClaimFraction], ...] = ()
 
 
-class EveryWire(
+class AllreduceBoundWire(
     _Wire, frozen=True, kw_only=True, tag="every", tag_field="claim", omit_defaults=True
 ):
     """A lower bound on R/C for every allreduce, in up to a number of steps (null: in any).
@@ -240,7 +240,7 @@ StepClaim = (
     StepsWire
     | BandwidthWire
     | LimitClaimWire
-    | EveryWire
+    | AllreduceBoundWire
     | AlgorithmClaimWire
     | UnsatWire
     | ParetoWire

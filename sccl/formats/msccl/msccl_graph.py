@@ -259,7 +259,7 @@ class _GraphBuilder:
         after: list[int] = []
         if step.type in RECEIVES:
             if arrives is None:
-                return (), "receives, and its thread block has nobody to receive from"
+                return (), "receives, but its thread block has no source"
             (src, _, channel), k = arrives
             queue = self.queues[arrives[0]]
             if k >= len(queue.sends):
@@ -268,7 +268,7 @@ class _GraphBuilder:
             after.append(queue.sends[k])
         if step.type in SENDS:
             if leaves is None:
-                return (), "sends, and its thread block has nobody to send to"
+                return (), "sends, but its thread block has no destination"
             queue, k = self.queues[leaves[0]], leaves[1]
             if k >= self.slots:
                 if k - self.slots >= len(queue.receives):
@@ -292,7 +292,7 @@ class _GraphBuilder:
                 return (*after, self.number[rank, block, s]), ""
         return (
             (),
-            f"waits for thread block {block}, step {index}, which signals nobody (hasdep is 0)",
+            f"waits for thread block {block}, step {index}, which sends no signal (hasdep is 0)",
         )
 
     def _step_moves(

@@ -189,7 +189,7 @@ def _size_violations(program: MscclProgram, runtime: Runtime) -> Iterator[str]:
         bounds.append(int(text))
     min_bytes, max_bytes = bounds
     if not runtime.last_byte and max_bytes <= min_bytes:
-        yield f"maxBytes is {max_bytes}, which is not served itself, so that no call uses it"
+        yield f"maxBytes is {max_bytes}, which is exclusive, so it matches no size"
     if runtime.last_byte and 0 < max_bytes < min_bytes:
         yield f"maxBytes is {max_bytes}, below minBytes, so that no call uses it"
     if runtime.last_byte:

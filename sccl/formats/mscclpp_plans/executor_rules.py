@@ -73,7 +73,7 @@ def find_crashes(plan: PlanPart) -> Iterator[str]:
     """Yield why the executor would end before it does anything."""
     for rank, gpu in enumerate(plan.gpus):
         if not gpu.input_chunks or not gpu.output_chunks:
-            yield f"rank {rank}: a buffer of no chunks, by which the executor divides"
+            yield f"rank {rank}: a buffer without chunks makes the executor divide by zero"
 
 
 def _plan_rules(plan: PlanPart) -> Iterator[str]:

@@ -292,8 +292,8 @@ class _GraphBuilder:
                     line.after.append(gives[need - 1])
             for number in gives[max(0, len(takes) - begin) :] if counter[0] == "signal" else ():
                 text = (
-                    f"signals {_describe_counter(counter)}, and nobody waits for it: the next call "
-                    f"would"
+                    f"signals {_describe_counter(counter)}, but no instruction waits for it: the "
+                    "next call would"
                 )
                 self._fault("unawaited", number, text)
 

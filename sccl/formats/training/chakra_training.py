@@ -230,6 +230,6 @@ def _notes(stepped: VerifiedTrainingPlan, groups: Mapping[tuple[int, ...], int])
     if ahead := sum(wait.lag > 0 for wait in stepped.waits):
         yield f"waits for earlier iterations are left out: {ahead}"
     if any(op.splits for op in stepped.plan.workload.collectives()):
-        yield "uneven alltoalls are of the bytes that the rank which gives the most gives"
+        yield "uneven alltoalls have the size of the rank that sends most"
     if groups:
         yield f"groups of some ranks are numbers in {_GROUPS}"

@@ -35,7 +35,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from sccl.collectives import Spec, dual_of, named_spec
-from sccl.core.bound import Bounds, CountProof, DistanceProof
+from sccl.core.bound import AlgorithmBounds, CountProof, DistanceProof
 from sccl.core.collective import Collective
 from sccl.core.ids import Edge
 from sccl.core.topology import Topology
@@ -78,7 +78,7 @@ def any_class_bandwidth(topology: Topology, spec: Spec) -> Fraction:
     return exchange_demand(spec.at(spec.unit), singletons) / max_carried(topology, topology.edges)
 
 
-def any_class_bounds(topology: Topology, spec: Spec) -> Bounds:
+def any_class_bounds(topology: Topology, spec: Spec) -> AlgorithmBounds:
     """Return lower bounds for every allreduce on a topology, of all ranks or in groups.
 
     Raises:
@@ -89,7 +89,7 @@ def any_class_bounds(topology: Topology, spec: Spec) -> Bounds:
     pair = farthest_pair(topology, gathered)
     best = max(_count_proofs(topology, spec, gathered), key=lambda bound: bound.bandwidth)
     far = DistanceProof(dual.name, False, pair.chunk, pair.sources, pair.rank, pair.steps)  # noqa: FBT003
-    return Bounds(pair.steps, best.bandwidth, distance=far, evidence=best)
+    return AlgorithmBounds(pair.steps, best.bandwidth, distance=far, evidence=best)
 
 
 def _count_proofs(topology: Topology, spec: Spec, gathered: Collective) -> Iterator[CountProof]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from sccl.collectives import Spec, dual_of
-from sccl.core.bound import Bounds, DistanceProof, PriceProof
+from sccl.core.bound import AlgorithmBounds, DistanceProof, PriceProof
 from sccl.core.collective import Collective
 from sccl.core.ids import Rank
 from sccl.core.instance import Instance, check_direct
@@ -175,7 +175,7 @@ def _best_proof(
     return replace(best, cuts=tuple(cuts))
 
 
-def lower_bounds(topology: Topology, spec: Spec) -> Bounds:
+def lower_bounds(topology: Topology, spec: Spec) -> AlgorithmBounds:
     """Return the lower bounds of a collective on a topology, with their proofs.
 
     For a combining collective they are bounds on its dual, if necessary on the reversed topology,
@@ -202,7 +202,7 @@ def lower_bounds(topology: Topology, spec: Spec) -> Bounds:
     tightest, on_reversed = max(proofs, key=lambda each: each[0].value)
     name = dual.spec.name
     prices = tuple((constraint_name(key), price) for key, price in tightest.prices)
-    return Bounds(
+    return AlgorithmBounds(
         pair.steps * dual.phases,
         dual.bandwidth(tightest.value / unit.chunks),
         dual.scope,

@@ -14,9 +14,9 @@ from typing import assert_never
 from sccl.core.files.algorithms import load_algorithm
 from sccl.core.files.claims import (
     AlgorithmClaimWire,
+    AllreduceBoundWire,
     BandwidthWire,
     Claim,
-    EveryWire,
     LimitClaimWire,
     LimitPointWire,
     ParetoWire,
@@ -31,9 +31,8 @@ from sccl.core.instance import MAX_K
 from sccl.core.symmetric import AnyAlgorithm, SymmetricAlgorithm
 from sccl.errors import InputError, TooLargeError
 from sccl.judge import violations
-from sccl.prove.check.any_class_check import any_class_lower_bound, check_any_class
+from sccl.prove.check.allreduce import allreduce_lower_bound, check_allreduce_bound, is_member
 from sccl.prove.check.case import Case, read_case, read_regular
-from sccl.prove.check.class_membership import is_member
 from sccl.prove.check.constraint_prices import (
     constraint_finder,
     fraction_text,
@@ -57,11 +56,16 @@ _SUPPORT: dict[ClaimState, str] = {
     "searched": "follows from the claims above, of which some are the word of solvers alone",
     "unchecked": "would follow from the claims above, of which some were not checked",
 }
-"""How good a claim is that others follow from, the best first."""
+"""The state of a claim that follows from others, the best first, with the text for it."""
 
 
 _ProvedClaim = (
-    StepsWire | BandwidthWire | LimitClaimWire | EveryWire | AlgorithmClaimWire | ScheduleClaimWire
+    StepsWire
+    | BandwidthWire
+    | LimitClaimWire
+    | AllreduceBoundWire
+    | AlgorithmClaimWire
+    | ScheduleClaimWire
 )
 
 
@@ -140,7 +144,7 @@ def _require_consistent(case: Case, claim: Claim, held: _CheckedClaims, work: Wo
 def _check_claim(
     case: Case, claim: Claim, held: _CheckedClaims, work: Work
 ) -> tuple[ClaimState, str]:
-    """Return the state and how it was checked.
+    """Check a claim. Return its state and the method of the check.
 
     Raises:
         ValueError: the claim is not proved.
@@ -159,10 +163,10 @@ def _check_claim(
 
 
 def _check_proved(case: Case, claim: _ProvedClaim, held: _CheckedClaims, work: Work) -> str:
-    """Return how a claim was checked that holds by itself.
+    """Check a claim that needs no other claims. Return the method of the check.
 
     Raises:
-        ValueError: it is not proved.
+        ValueError: The claim is not proved.
         InputError: a file is missing or cannot be read.
         TooMuchError: it takes too much work to say.
     """
@@ -173,8 +177,8 @@ def _check_proved(case: Case, claim: _ProvedClaim, held: _CheckedClaims, work: W
             return _check_bandwidth(case, claim, work)
         case LimitClaimWire():
             return _check_limit(case, claim, work)
-        case EveryWire():
-            return check_any_class(case, claim, work.spend)
+        case AllreduceBoundWire():
+            return check_allreduce_bound(case, claim, work.spend)
         case AlgorithmClaimWire():
             return _check_algorithm(case, claim, held, work)
         case ScheduleClaimWire():
@@ -262,7 +266,7 @@ def _check_algorithm(
 def _check_derived(
     case: Case, claim: ParetoWire | LimitPointWire | TimePointWire, held: _CheckedClaims, work: Work
 ) -> tuple[ClaimState, str]:
-    """Return how good the claims are that a claim of optimality follows from.
+    """Check that a claim of optimality follows from claims above. Return their weakest state.
 
     Raises:
         ValueError: it follows from no claims above.
@@ -297,7 +301,7 @@ def _check_optimal(
         ValueError: it does not follow.
     """
     if claim.halves != "equal" and (case.dual.phases == 1 or getattr(claim, "trees", False)):
-        raise ValueError("it speaks of halves, of which there are none here")
+        raise ValueError("it names halves, but the algorithms of its class have none")
     _require_algorithm(case, claim, claims, held, work)
     if isinstance(claim, LimitPointWire) and claim.every:
         _check_best_of_any_class(case, claim, claims, work)
@@ -318,9 +322,9 @@ def _check_best_of_any_class(
         ValueError: it does not follow.
     """
     if claim.trees or claim.halves != "equal":
-        raise ValueError("it speaks of every allreduce, of no class and of no halves")
+        raise ValueError("it is about every allreduce, so it names no class and no halves")
     bound, fewer = (
-        any_class_lower_bound(case, claims, steps, work.spend)
+        allreduce_lower_bound(case, claims, steps, work.spend)
         for steps in (claim.steps, claim.steps - 1)
     )
     _require_undominated(claim, bound, claim.steps - 1, fewer)
@@ -333,10 +337,10 @@ def _require_algorithm(
     held: _CheckedClaims,
     work: Work,
 ) -> None:
-    """Check that there is such an algorithm, and that it is in the class that is spoken of.
+    """Check that there is such an algorithm, and that it is of the claimed class.
 
     Raises:
-        ValueError: it is not so.
+        ValueError: There is none, or it is of another class.
     """
     triple = (claim.chunks, claim.steps, claim.rounds)
     if not any(

@@ -12,9 +12,9 @@ from fractions import Fraction
 from sccl.core.algorithm import Algorithm
 from sccl.core.files.claims import (
     AlgorithmClaimWire,
+    AllreduceBoundWire,
     BandwidthWire,
     Claim,
-    EveryWire,
     LimitClaimWire,
     ScheduleClaimWire,
     StepsWire,
@@ -23,14 +23,14 @@ from sccl.core.files.claims import (
     UnsatWire,
 )
 from sccl.core.symmetric import AnyAlgorithm
+from sccl.prove.check.allreduce import is_composition, is_tree_allreduce
 from sccl.prove.check.case import Case
-from sccl.prove.check.class_membership import is_composition, is_tree_allreduce
 from sccl.prove.check.coverage import CandidateTriple, Coverage
 from sccl.prove.check.orbit_expansion import SEND_OPERATIONS
 from sccl.prove.check.time_claims import claimed_bound
 from sccl.prove.check.timed_trees import Spend
 
-_StepBound = StepsWire | BandwidthWire | LimitClaimWire | EveryWire | UnsatWire
+_StepBound = StepsWire | BandwidthWire | LimitClaimWire | AllreduceBoundWire | UnsatWire
 _TimeBound = TimeWire | TimePointWire
 
 
@@ -85,11 +85,11 @@ def _is_beaten(
     """Return whether an algorithm is of the class of a bound, and below it."""
     triple = (plan.chunks, plan.steps, plan.rounds)
     spend(10 * (1 + plan.steps))
-    if isinstance(bound, EveryWire) or (isinstance(bound, LimitClaimWire) and bound.trees):
+    if isinstance(bound, AllreduceBoundWire) or (isinstance(bound, LimitClaimWire) and bound.trees):
         cost, max_steps = Fraction(plan.rounds, plan.chunks), bound.steps
         if cost >= Fraction(bound.at_least) or (max_steps is not None and plan.steps > max_steps):
             return False
-        return isinstance(bound, EveryWire) or any(
+        return isinstance(bound, AllreduceBoundWire) or any(
             is_tree_allreduce(algorithm)
             for algorithm in _expanded_algorithms(algorithms.get(triple, ()), spend)
         )

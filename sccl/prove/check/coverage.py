@@ -14,9 +14,9 @@ from itertools import combinations, islice, pairwise, product
 
 from sccl.collectives import DualPhase, Spec, dual_of
 from sccl.core.files.claims import (
+    AllreduceBoundWire,
     BandwidthWire,
     Claim,
-    EveryWire,
     LimitClaimWire,
     ParetoWire,
     StepsWire,
@@ -99,7 +99,7 @@ class Coverage:
         for claim in claims:
             if isinstance(claim, LimitClaimWire) and claim.trees:
                 trees.append((claim.steps, Fraction(claim.at_least)))
-            elif isinstance(claim, EveryWire):
+            elif isinstance(claim, AllreduceBoundWire):
                 trees.append((claim.steps or _UNLIMITED_STEPS, Fraction(claim.at_least)))
             elif isinstance(claim, StepsWire):
                 for phase in ruled_out.values():

@@ -7,9 +7,9 @@ from typing import assert_never
 
 from sccl.core.files.claims import (
     AlgorithmClaimWire,
+    AllreduceBoundWire,
     BandwidthWire,
     Claim,
-    EveryWire,
     LimitClaimWire,
     LimitPointWire,
     ParetoWire,
@@ -73,7 +73,7 @@ def _describe_steps(case: Case, claim: StepClaim) -> str:
             return f"S >= {claim.at_least}{_scope_text(case, _COMPOSITIONS)}"
         case BandwidthWire():
             return _describe_bandwidth(case, claim)
-        case LimitClaimWire() | EveryWire():
+        case LimitClaimWire() | AllreduceBoundWire():
             return _describe_limit(case, claim)
         case AlgorithmClaimWire():
             return f"an algorithm of {_format_triple(claim)}"
@@ -95,7 +95,7 @@ def _describe_bandwidth(case: Case, claim: BandwidthWire) -> str:
     return f"R/C >= {lower_bound}{_scope_text(case, compositions)}"
 
 
-def _describe_limit(case: Case, claim: LimitClaimWire | EveryWire) -> str:
+def _describe_limit(case: Case, claim: LimitClaimWire | AllreduceBoundWire) -> str:
     match claim:
         case LimitClaimWire():
             scope = (
@@ -105,7 +105,7 @@ def _describe_limit(case: Case, claim: LimitClaimWire | EveryWire) -> str:
             )
             lower_bound = _format_number(claim.at_least)
             return f"R/C >= {lower_bound} with S={claim.steps}{scope}, for every k and C"
-        case EveryWire():
+        case AllreduceBoundWire():
             within = "" if claim.steps is None else f" with S={claim.steps}"
             return (
                 f"R/C >= {_format_number(claim.at_least)}{within} for {_ALL_ALLREDUCES}, for every "

@@ -1,6 +1,6 @@
 """Lower bounds for every allreduce of a number of steps, of any class.
 
-* *Sends*, for any S (:func:`sccl.prove.bounds.any_class_bounds`).
+* *Sends*, for any S (:func:`sccl.prove.bounds.any_class.any_class_bounds`).
 * *Cuts through time*: all contributions must arrive everywhere
   (:func:`sccl.prove.bounds.timed_cuts.allreduce_bound`).
 * *A broadcast in it.* Follow one rank's contribution to a chunk: the sends that bring it to each
@@ -20,7 +20,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from sccl.collectives import Spec, embedded_broadcast
-from sccl.core.bound import Bounds
+from sccl.core.bound import AlgorithmBounds
 from sccl.core.step_limit import LimitProof, StepLimit
 from sccl.core.topology import Topology
 from sccl.prove.bounds.lower_bounds import lower_bounds
@@ -35,7 +35,7 @@ _BROADCAST_UNITS = 2.0  # of effort, for the limit of a broadcast
 
 
 def any_family_bounds(
-    topology: Topology, spec: Spec, bounds: Bounds, points: Sequence[tuple[int, Fraction]]
+    topology: Topology, spec: Spec, bounds: AlgorithmBounds, points: Sequence[tuple[int, Fraction]]
 ) -> tuple[StepLimit, ...]:
     """Return lower bounds for every allreduce in the steps of each point, and in a step less.
 
@@ -60,7 +60,11 @@ def any_family_bounds(
 
 
 def any_family_proof(
-    topology: Topology, spec: Spec, bounds: Bounds, steps: int, target: Fraction | None = None
+    topology: Topology,
+    spec: Spec,
+    bounds: AlgorithmBounds,
+    steps: int,
+    target: Fraction | None = None,
 ) -> LimitProof:
     """Return the strongest proof for all allreduces of a number of steps, the simplest if equal.
 

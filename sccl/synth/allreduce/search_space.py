@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TypeVar
 
 from sccl.collectives import Dual, Spec, dual_of
-from sccl.core.bound import Bounds
+from sccl.core.bound import AlgorithmBounds
 from sccl.core.cost import Costs
 from sccl.core.frontier import GATHERED, ClassFrontier, Frontier, SkippedClass
 from sccl.core.instance import SweepRange
@@ -28,6 +29,9 @@ UNEQUAL_GROUPS = StopReason(StopKind.OTHER, "groups of different sizes, or with 
 """Why gathering is not looked at: the allgathers of compositions have other chunks."""
 
 
+FrontierT = TypeVar("FrontierT", bound=Frontier)
+
+
 @dataclass(frozen=True, slots=True)
 class AllreduceSpace:
     """The halves to search on a machine, and their numbers of steps.
@@ -41,7 +45,7 @@ class AllreduceSpace:
 
     topology: Topology
     spec: Spec
-    bounds: Bounds
+    bounds: AlgorithmBounds
     requested_steps: int | None
     is_reversible: bool
 
@@ -134,12 +138,17 @@ class AllreduceSpace:
         return Compositions(self.spec, first, then, self.max_steps, folder)
 
     def frontier(
-        self, classes: Sequence[ClassFrontier], unswept: Iterable[SkippedClass], begin: float
-    ) -> Frontier:
-        """Return the frontier over classes, as one of limits.
+        self,
+        make: Callable[..., FrontierT],
+        classes: Sequence[ClassFrontier],
+        unswept: Iterable[SkippedClass],
+        begin: float,
+    ) -> FrontierT:
+        """Return the frontier over classes.
 
         Args:
-            begin: when its first half did, by ``time.perf_counter``.
+            make: the kind of frontier, with the fields that only this kind has.
+            begin: start of the first half, by ``time.perf_counter``.
         """
         left = tuple(unswept)
         if any(entry.reason.kind is StopKind.INTERRUPTED for entry in left):
@@ -148,7 +157,7 @@ class AllreduceSpace:
             kind = StopKind.BANDWIDTH_BOUND
         else:
             kind = StopKind.MAX_STEPS
-        frontier = Frontier(
+        frontier = make(
             self.topology.name,
             self.spec.name,
             self.spec.root,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from sccl.collectives import Spec
 from sccl.core.algorithm import Algorithm
-from sccl.core.bound import Bounds
+from sccl.core.bound import AlgorithmBounds
 from sccl.core.frontier import TREES, ClassFrontier, Point
 from sccl.core.step_limit import StepLimit
 from sccl.core.sweep_events import (
@@ -108,7 +108,11 @@ def quick_tree_family(  # noqa: PLR0913, PLR0917 - independent inputs
 
 
 def _packings_by_steps(
-    topology: Topology, spec: Spec, bounds: Bounds, last: int, notify: Callable[[SweepEvent], None]
+    topology: Topology,
+    spec: Spec,
+    bounds: AlgorithmBounds,
+    last: int,
+    notify: Callable[[SweepEvent], None],
 ) -> Iterator[Packing]:
     """Yield the packings at the limits of as many numbers of steps as the work allows."""
     from sccl.synth.packing.by_steps.packing_problem import build_allreduce_problem  # noqa: PLC0415 - loads the LP solver
@@ -153,7 +157,7 @@ def _algorithm_near_limit(packing: Packing, *, search: bool) -> Algorithm | None
 
 
 def _make_point(
-    algorithm: Algorithm, bounds: Bounds, folder: AlgorithmFolder | None, *, proved: bool
+    algorithm: Algorithm, bounds: AlgorithmBounds, folder: AlgorithmFolder | None, *, proved: bool
 ) -> Point:
     """Return the point of an algorithm.
 

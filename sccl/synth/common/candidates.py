@@ -8,7 +8,7 @@ from fractions import Fraction
 from math import ceil, floor
 
 from sccl.collectives import Dual, Spec, dual_of
-from sccl.core.bound import Bounds
+from sccl.core.bound import AlgorithmBounds
 from sccl.core.instance import Candidate, Instance, SweepRange
 from sccl.errors import ParameterError
 
@@ -72,7 +72,7 @@ def enumerate_candidates(
             yield Candidate(Fraction(rounds, chunks), chunks, steps, rounds)
 
 
-def choose_k(covered: SweepRange, dual: Dual, bounds: Bounds) -> SweepRange:
+def choose_k(covered: SweepRange, dual: Dual, bounds: AlgorithmBounds) -> SweepRange:
     """Return ``covered`` with its k.
 
     If not given, it is 5, or enough to attain the bandwidth bound.
@@ -92,7 +92,7 @@ def choose_k(covered: SweepRange, dual: Dual, bounds: Bounds) -> SweepRange:
     return replace(covered, k=max(DEFAULT_K, rounds - bounds.steps // dual.phases))
 
 
-def last_step(spec: Spec, bounds: Bounds, asked: int | None) -> int:
+def last_step(spec: Spec, bounds: AlgorithmBounds, asked: int | None) -> int:
     """Return the last S to look at.
 
     Raises:
@@ -104,7 +104,9 @@ def last_step(spec: Spec, bounds: Bounds, asked: int | None) -> int:
     return asked
 
 
-def check_min_steps(steps: int, spec: Spec, bounds: Bounds, option: str = "max-steps") -> None:
+def check_min_steps(
+    steps: int, spec: Spec, bounds: AlgorithmBounds, option: str = "max-steps"
+) -> None:
     """Complain of fewer steps than the latency bound.
 
     Raises:
@@ -118,7 +120,7 @@ def check_min_steps(steps: int, spec: Spec, bounds: Bounds, option: str = "max-s
         )
 
 
-def collective_with_scope(spec: Spec, bounds: Bounds) -> str:
+def collective_with_scope(spec: Spec, bounds: AlgorithmBounds) -> str:
     """Return a collective and the class its bounds hold for, in words."""
     return f"{spec.name} by {bounds.scope}" if bounds.scope else spec.name
 

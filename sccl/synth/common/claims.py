@@ -15,10 +15,10 @@ from sccl.core.files.algorithms import algorithm_to_wire
 from sccl.core.files.claims import (
     CLAIMS,
     AlgorithmClaimWire,
+    AllreduceBoundWire,
     BandwidthWire,
     CertificateWire,
     Claim,
-    EveryWire,
     LimitClaimWire,
     LimitPointWire,
     ScheduleClaimWire,
@@ -71,9 +71,9 @@ def bound_claims(topology: Topology, spec: Spec) -> Iterator[Claim]:
         )
 
 
-def any_family_claim(proof: LimitProof) -> EveryWire:
+def any_family_claim(proof: LimitProof) -> AllreduceBoundWire:
     """Return a lower bound for every allreduce of any class with S steps, as a claim."""
-    return EveryWire(
+    return AllreduceBoundWire(
         steps=proof.steps,
         at_least=str(proof.bound),
         prices=tuple((constraint_name(key), s, str(price)) for key, s, price in proof.prices),
@@ -86,7 +86,7 @@ def any_family_claim(proof: LimitProof) -> EveryWire:
 
 def limit_claims(
     limit: StepLimit, spec: Spec, *, trees: bool = False
-) -> Iterator[LimitClaimWire | EveryWire]:
+) -> Iterator[LimitClaimWire | AllreduceBoundWire]:
     """Yield a limit of R/C, for each machine. None if the bandwidth bound is as strong.
 
     If cuts bound trees up and down, they bound every allreduce, and the claim states so.
@@ -157,7 +157,7 @@ def any_family_bound_claims(topology: Topology, over: Frontier) -> Iterator[Clai
     assert isinstance(sends, CountProof)
     singletons = tuple((rank,) for rank in range(topology.ranks))
     groups = (sends.ranks,) if sends.ranks else sends.groups or singletons
-    yield EveryWire(
+    yield AllreduceBoundWire(
         steps=None,
         at_least=str(over.bounds.bandwidth),
         groups=groups,

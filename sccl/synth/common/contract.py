@@ -1,4 +1,4 @@
-"""The interface of a synthesiser: a folder here whose ``__init__.py`` offers the names below.
+"""The interface of a synthesizer: a folder whose ``options.py`` and planner offer the names below.
 
 :func:`sccl.synth.common.registry.plan` is the only way to call one: it rejects requests that the
 synthesiser does not take, and verifies every result.
@@ -111,7 +111,7 @@ Notify = Callable[[object], None]
 
 
 class Synthesizer(Protocol):
-    """The interface of a synthesiser's ``__init__.py``. Loading it loads no solver.
+    """The interface of a synthesizer. Its ``options.py`` has the attributes and loads no solver.
 
     Attributes:
         NAME: name in user input: that of the folder.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import importlib
-from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from sccl.core.algorithm import Algorithm
 from sccl.core.outcome import Inconclusive, Outcome, Solution
@@ -14,6 +15,7 @@ from sccl.errors import JudgeError, UnreachableError, unknown_name
 from sccl.judge import require_valid
 from sccl.solvers.effort import Effort
 from sccl.synth.common.contract import (
+    Feature,
     Notify,
     Options,
     Request,
@@ -26,22 +28,39 @@ from sccl.synth.common.reachability import unreachable_error
 if TYPE_CHECKING:
     from sccl.core.packed_schedule import AnySchedule
 
-_PACKAGES = {
-    "fluid": "sccl.synth.packing.by_time",
-    "ksync": "sccl.synth.syncoll",
-    "limit": "sccl.synth.packing.by_steps",
-    "taccl": "sccl.synth.taccl",
-    "tacos": "sccl.synth.tacos",
-    "teccl": "sccl.synth.teccl",
+_PLANNERS = {
+    "fluid": "sccl.synth.packing.by_time.least_time",
+    "ksync": "sccl.synth.syncoll.planner",
+    "limit": "sccl.synth.packing.by_steps.planner",
+    "taccl": "sccl.synth.taccl.planner",
+    "tacos": "sccl.synth.tacos.planner",
+    "teccl": "sccl.synth.teccl.planner",
 }
-"""Packages of the synthesizers, by name."""
+"""Modules with the function ``plan`` of each synthesizer. Its ``options.py`` lies next to it."""
+
+
+@dataclass(slots=True)
+class _Member:
+    """A synthesizer of this package, whose planner is loaded when something is planned."""
+
+    NAME: str
+    SOURCE: str
+    FEATURES: Feature
+    Options: type[Options]
+
+    def plan(self, request: Request, options: Any, effort: Effort, notify: Notify) -> Outcome:
+        """Return the outcome of its planner (see :class:`Synthesizer`)."""
+        planner = importlib.import_module(_PLANNERS[self.NAME])
+        outcome: Outcome = planner.plan(request, options, effort, notify)
+        return outcome
 
 
 def names() -> tuple[str, ...]:
     """Return the names of the synthesizers; none is loaded."""
-    return tuple(_PACKAGES)
+    return tuple(_PLANNERS)
 
 
+@cache
 def load(name: str) -> Synthesizer:
     """Return a synthesiser.
 
@@ -51,7 +70,9 @@ def load(name: str) -> Synthesizer:
     if name not in names():
         hint = f"the synthesisers are {', '.join(names())}"
         raise unknown_name("synthesiser", name, names(), hint)
-    return cast("Synthesizer", importlib.import_module(_PACKAGES[name]))
+    package = _PLANNERS[name].rpartition(".")[0]
+    options = importlib.import_module(f"{package}.options")
+    return _Member(options.NAME, options.SOURCE, options.FEATURES, options.Options)
 
 
 def plan(

@@ -22,8 +22,8 @@ class Level:
         refuted: Those that have no algorithm.
         open: Those on which the solver gave up.
         best: The cheapest that has an algorithm.
-        has_query: Whether any has been asked for.
-        has_limit: Whether the limit of R/C has been asked for.
+        is_queried: Whether the oracle was asked about one of them.
+        is_limit_asked: Whether the oracle was asked for the limit of R/C.
     """
 
     steps: int = 0
@@ -31,16 +31,16 @@ class Level:
     refuted: tuple[RefutedCandidate, ...] = ()
     open: tuple[OpenCandidate, ...] = ()
     best: Candidate | None = None
-    has_query: bool = False
-    has_limit: bool = False
+    is_queried: bool = False
+    is_limit_asked: bool = False
 
     def next_candidate(self) -> Candidate:
         """Return the cheapest undecided candidate at first, then the middle one."""
-        return _choose_candidate(self.undecided, asked=self.has_query)
+        return _choose_candidate(self.undecided, asked=self.is_queried)
 
     def upcoming_candidates(self) -> Iterator[Candidate]:
         """Yield the next candidate, then those that come after it by any answers, breadth first."""
-        queue = [(self.has_query, self.undecided)]
+        queue = [(self.is_queried, self.undecided)]
         seen: set[Candidate] = set()
         for asked, undecided in queue:
             if not undecided:
@@ -55,7 +55,7 @@ class Level:
     def record(self, answer: Answer) -> Level:
         """Return the state after the answer of the next candidate, with all consequences."""
         candidate = self.next_candidate()
-        level = replace(self, has_query=True)
+        level = replace(self, is_queried=True)
         match answer:
             case Sat():
                 cheaper = tuple(c for c in self.undecided if c < candidate)
@@ -79,7 +79,7 @@ class Level:
                 left = tuple(c for c in self.undecided if c != candidate and c not in gone)
                 # what is known of the first is likely to be the cheapest that is left
                 asked = bool(self.open) or answer.best is None
-                return replace(level, has_query=asked, undecided=left, open=(*self.open, *still))
+                return replace(level, is_queried=asked, undecided=left, open=(*self.open, *still))
 
     def refute_below(self, limit: StepLimit, seconds: float) -> Level:
         """Return the state after a limit, which refutes all candidates below, for any k and C.

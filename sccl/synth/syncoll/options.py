@@ -1,4 +1,4 @@
-"""The options of a k-synchronous synthesiser."""
+"""The name, source, features, and options of the k-synchronous synthesizer."""
 
 from __future__ import annotations
 
@@ -8,6 +8,13 @@ from msgspec import Meta
 
 from sccl.core.instance import MAX_K
 from sccl.synth.common import contract
+from sccl.synth.common.contract import Feature
+
+NAME = "ksync"
+SOURCE = "Cai et al., Synthesizing Optimal Collective Algorithms, PPoPP 2021, section 3"
+FEATURES = (
+    Feature.COMBINES | Feature.CUSTOM | Feature.ANYTIME | Feature.PROVES | Feature.STEPS
+)  # fmt: skip
 
 _Count = Annotated[int, Meta(ge=1)]
 
@@ -29,7 +36,8 @@ class Options(contract.Options, frozen=True, kw_only=True):
         _Count | None, Meta(description="Last S of the sweep; default: 3 above the latency bound.")
     ] = None
     max_chunks: Annotated[
-        _Count | None, Meta(description="Largest C; default: all that R and the bound allow.")
+        _Count | None,
+        Meta(description="Largest C; default: all that the bandwidth bound allows for R."),
     ] = None
     chunks: Annotated[
         _Count | None, Meta(description="C of one algorithm to look for, with steps and rounds.")

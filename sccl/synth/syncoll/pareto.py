@@ -41,7 +41,7 @@ class SearchSpace:
         min_steps: Lower bound on S, where the sweep starts (a_l in the paper).
         bandwidth: Lower bound on R/C, where the sweep ends (b_l in the paper).
         last_steps: The last S.
-        covered: k and the largest C.
+        covered: The range of R and C: k, with R <= S + k (line 6), and the largest C.
     """
 
     dual: Dual
@@ -73,12 +73,12 @@ class CandidateOracle(Protocol):
         """Return whether a candidate has an algorithm. ``search`` names the likely next ones."""
         ...
 
-    def lower_bound(self, steps: int) -> tuple[StepLimit | None, float]:
-        """Return a quick lower bound on R/C for S steps, or None, and the seconds it took."""
+    def quick_bound(self, steps: int) -> tuple[StepLimit | None, float]:
+        """Return a lower bound on R/C for S steps, or None, and the seconds it took."""
         ...
 
     def step_limit(self, steps: int) -> tuple[StepLimit | None, float]:
-        """Return the limit of R/C for S steps, or None, and the seconds it took."""
+        """Return the largest known lower bound on R/C for S steps, or None, and the seconds."""
         ...
 
 
@@ -87,7 +87,9 @@ def pareto_synthesize(
 ) -> ParetoSearch:
     """Return the Pareto-optimal candidates of a search space (SCCL Algorithm 1).
 
-    A keyboard interrupt ends the search. All that is undecided is then open.
+    Comments name the lines of Algorithm 1. Its lines 2 to 4 are the attributes of the search space,
+    and lines 8 and 9 are the oracle: the instance, and the solver. A keyboard interrupt ends the
+    search. All that is undecided is then open.
 
     Args:
         space: The candidates.
@@ -98,27 +100,28 @@ def pareto_synthesize(
     try:
         for steps in space.step_counts:  # line 5 of Algorithm 1
             search = search.start_level(steps)  # line 6: the set A
-            search = _refute_by_limits(search, oracle)
+            search = _refute_by_bounds(search, oracle)
             while search.level.undecided:  # line 7
-                if search.level.has_query and not search.level.has_limit:
+                if search.level.is_queried and not search.level.is_limit_asked:
                     search = search.record_limit(*oracle.step_limit(steps))
-                    continue
-                candidate = search.level.next_candidate()
-                search = search.record(oracle.answer(candidate, search))  # lines 8 and 9
+                else:
+                    candidate = search.level.next_candidate()
+                    answer = oracle.answer(candidate, search)  # line 9, SMT
+                    search = search.record(answer)  # line 13: SAT leaves only cheaper ones
             search = search.finish_level()
-            report(search)  # line 10
+            report(search)  # line 10, if there is an algorithm
             if search.best_cost == space.bandwidth:  # line 11
-                break
+                break  # line 12: return
     except KeyboardInterrupt:
         search, interrupted = search.finish_level(), True
     return search.stop(interrupted=interrupted)
 
 
-def _refute_by_limits(search: ParetoSearch, oracle: CandidateOracle) -> ParetoSearch:
-    """Return the search after the lower bound on R/C, or the limit, of a new level."""
+def _refute_by_bounds(search: ParetoSearch, oracle: CandidateOracle) -> ParetoSearch:
+    """Return the search at a new level after the quick bound on R/C, or else the limit."""
     steps = search.level.steps
     if search.level.undecided:
-        search = search.record_bound(*oracle.lower_bound(steps))
+        search = search.record_bound(*oracle.quick_bound(steps))
     if search.level.undecided and oracle.asks_limit_first and search.current_limit is None:
         search = search.record_limit(*oracle.step_limit(steps))
     return search
@@ -134,15 +137,15 @@ class LevelOptimum:
             Otherwise perhaps ``"limit"``, on R/C for its S.
         proved: Whether every candidate in ``within`` that would dominate it has been refuted.
         within: Range of the proof. None: all k and C.
-        rests_on: Origins other than this process of the refutations that the proof needs, or, if it
-            is not proved, that would prove it if they were verified.
+        proof_origins: Origins, other than this process, of refutations in the proof. If it is not
+            proved, the origins whose verification would prove it.
     """
 
     candidate: Candidate
     optimal: tuple[str, ...]
     proved: bool
     within: SweepRange | None
-    rests_on: tuple[Origin, ...] = ()
+    proof_origins: tuple[Origin, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +205,7 @@ class ParetoSearch:
 
     def record_limit(self, limit: StepLimit | None, seconds: float) -> ParetoSearch:
         """Return the search after the limit of this level. None: it cannot be computed."""
-        level = replace(self.level, has_limit=True)
+        level = replace(self.level, is_limit_asked=True)
         if limit is None:
             return replace(self, level=level)
         others = (x for x in self.limits if x.steps != limit.steps)
@@ -220,7 +223,7 @@ class ParetoSearch:
         if level.best is not None:
             optimum = _level_optimum(search, level.best)
             search = replace(search, optima=(*search.optima, optimum))
-        # A point of more steps says nothing about the limits of fewer steps.
+        # The best R/C so far is an upper bound on the limit of this level, but of no earlier level.
         return replace(
             search,
             limits=tuple(
@@ -241,9 +244,10 @@ class ParetoSearch:
 
     @property
     def is_complete_for_any_k(self) -> bool:
-        """Return whether no k gives more: every number of steps has its limit met, up to the last.
+        """Return whether a larger k would add no point.
 
-        By a point of as many steps or fewer: also where k left no candidate that would improve.
+        That is so if for each S before the last point, some point of at most S steps attains the
+        lower bound on R/C for S steps.
         """
         lower = {limit.steps: limit.lower for limit in self.limits}
         points = [best.candidate for best in self.optima]
@@ -258,12 +262,15 @@ def _level_optimum(search: ParetoSearch, candidate: Candidate) -> LevelOptimum:
     proved = not any(o.candidate.may_dominate(candidate) for o in search.open)
     beats_every_k = _is_optimal_for_any_k(search, candidate)
     within = None if beats_every_k else search.space.covered
-    rests_on = () if beats_every_k else _unverified_origins(search, candidate)
-    return LevelOptimum(candidate, _met_bounds(search, candidate), proved, within, rests_on)
+    origins = () if beats_every_k else _proof_origins(search, candidate)
+    return LevelOptimum(candidate, _met_bounds(search, candidate), proved, within, origins)
 
 
-def _unverified_origins(search: ParetoSearch, candidate: Candidate) -> tuple[Origin, ...]:
-    """Return the origins, other than this process, of all that keeps a level's best from proof."""
+def _proof_origins(search: ParetoSearch, candidate: Candidate) -> tuple[Origin, ...]:
+    """Return the origins, other than this process, of refutations of dominating candidates.
+
+    Empty also if a dominating candidate is open and nobody claims that it has no algorithm.
+    """
     origins: set[Origin] = set()
     for entry in search.open:
         if entry.candidate.may_dominate(candidate):
@@ -286,8 +293,8 @@ def _met_bounds(search: ParetoSearch, candidate: Candidate) -> tuple[str, ...]:
 def _is_optimal_for_any_k(search: ParetoSearch, candidate: Candidate) -> bool:
     """Return whether no candidate of any k and C dominates a candidate.
 
-    With as many steps its limit or the bandwidth bound proves it. With fewer, limits do: the limit
-    of a number of steps holds for every smaller one, too.
+    For as many steps, the limit or the bandwidth bound proves this. For fewer steps, the limit of
+    the previous level proves it: a lower bound for S steps holds for every smaller S.
     """
     lower = {limit.steps: limit.lower for limit in search.limits}
     bandwidth = search.space.bandwidth

@@ -11,9 +11,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from sccl.core.answer import Sat, Unsat
-from sccl.core.bound import Bound, Bounds, Measure
+from sccl.core.bound import AlgorithmBounds, Bound, Measure
 from sccl.core.cost import Costs
-from sccl.core.frontier import Frontier
+from sccl.core.frontier import SweepFrontier
 from sccl.core.instance import Candidate, SweepRange
 from sccl.core.outcome import (
     Inconclusive,
@@ -36,6 +36,18 @@ from sccl.transform import InstanceSolver, build_question, solve_question
 
 if TYPE_CHECKING:
     from sccl.synth.syncoll.options import Options
+
+
+def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> Outcome:
+    """Return the fastest algorithm that is found for the size, or that of (C, S, R).
+
+    Raises:
+        InputError: the options do not fit the request.
+        KeyboardInterrupt: the user interrupted before anything was found.
+    """
+    if (options.chunks, options.steps, options.rounds) == (None, None, None):
+        return find_fastest(request, options, effort, notify)
+    return solve_candidate(request, options, effort)
 
 
 def find_fastest(request: Request, options: Options, effort: Effort, notify: Notify) -> Outcome:
@@ -100,7 +112,7 @@ def _instance_solver(request: Request, options: Options, effort: Effort) -> Inst
     return partial(answer_instance, QueryConfig(options.solver, symmetry, effort))
 
 
-def _fastest_point(request: Request, frontier: Frontier) -> Solution | None:
+def _fastest_point(request: Request, frontier: SweepFrontier) -> Solution | None:
     """Return the fastest point, the one of fewest steps of several. None: there is no point."""
     if not frontier.points:
         return None
@@ -113,7 +125,9 @@ def _fastest_point(request: Request, frontier: Frontier) -> Solution | None:
     return Solution(algorithm, times[best], bound)
 
 
-def _time_bound(request: Request, bounds: Bounds, limits: tuple[StepLimit, ...]) -> PlanBound:
+def _time_bound(
+    request: Request, bounds: AlgorithmBounds, limits: tuple[StepLimit, ...]
+) -> PlanBound:
     """Return a lower bound on time for every k and C.
 
     The limit of R/C for a number of steps holds for every smaller one, and the bandwidth bound for

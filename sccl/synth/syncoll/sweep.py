@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from sccl.collectives import Dual, Spec, dual_of
 from sccl.core.answer import Answer, Sat, Unknown, Unsat, describe_solver
-from sccl.core.bound import Bounds
+from sccl.core.bound import AlgorithmBounds
 from sccl.core.cost import Costs
-from sccl.core.frontier import ClassFrontier, Frontier, Point
+from sccl.core.frontier import ClassFrontier, Point, SweepFrontier
 from sccl.core.instance import Candidate, Instance, SweepRange
 from sccl.core.step_limit import StepLimit
 from sccl.core.stop import StopKind, StopReason
@@ -79,7 +79,7 @@ class _SweepFiles:
 
 @dataclass(slots=True)
 class _SweepOracle:
-    """Bounds, limits, and a solver, with progress and provisional files.
+    """AlgorithmBounds, limits, and a solver, with progress and provisional files.
 
     Attributes:
         topology: The machine.
@@ -117,7 +117,7 @@ class _SweepOracle:
         self.notify(QueryAnswered(candidate, answer))
         return answer
 
-    def lower_bound(self, steps: int) -> tuple[StepLimit | None, float]:
+    def quick_bound(self, steps: int) -> tuple[StepLimit | None, float]:
         """Return a quick lower bound on R/C for a number of steps, and the seconds it took."""
         return self._time_limit(self.bounds.quick_bound if self.bounds else None, steps)
 
@@ -205,7 +205,7 @@ class _SweepPoints:
         """
         answer = self.oracle.solutions[best.candidate]
         # A file of an algorithm does not name origins, so it claims what needs none of others.
-        is_verified = best.proved and all(origin.is_verified for origin in best.rests_on)
+        is_verified = best.proved and all(origin.is_verified for origin in best.proof_origins)
         algorithm = replace(
             answer.algorithm,
             scope=scope_text(best.within, composition),
@@ -219,14 +219,14 @@ class _SweepPoints:
             file=self.oracle.files.save_final(algorithm),
             seconds=answer.seconds,
             from_store=answer.from_store,
-            proof_origins=best.rests_on,
+            proof_origins=best.proof_origins,
             found_by=describe_solver(answer),
         )
 
 
 def _make_frontier(
-    search: ParetoSearch, points: _SweepPoints, bounds: Bounds, seconds: float
-) -> Frontier:
+    search: ParetoSearch, points: _SweepPoints, bounds: AlgorithmBounds, seconds: float
+) -> SweepFrontier:
     """Return the frontier of a search that ended."""
     space, oracle = search.space, points.oracle
     complete = search.stop_reason.kind is StopKind.BANDWIDTH_BOUND and not search.open
@@ -241,7 +241,7 @@ def _make_frontier(
         None if complete and search.is_complete_for_any_k else space.covered,
         seconds=seconds,
     )
-    return Frontier(
+    return SweepFrontier(
         oracle.topology.name,
         oracle.spec.name,
         oracle.spec.root,
@@ -258,7 +258,7 @@ def _make_frontier(
 
 
 def _range_with_constructions(
-    covered: SweepRange, topology: Topology, dual: Dual, bounds: Bounds
+    covered: SweepRange, topology: Topology, dual: Dual, bounds: AlgorithmBounds
 ) -> SweepRange:
     """Return a range with its k. If not given, it is large enough to contain known constructions.
 
@@ -309,7 +309,7 @@ def sweep(  # noqa: PLR0913 - what a sweep is given, and how it reports
     folder: AlgorithmFolder | None = None,
     notify: Callable[[SweepEvent], None] = lambda _: None,
     prefetch: Prefetch = lambda _: None,
-) -> Frontier:
+) -> SweepFrontier:
     """Return the frontier of a collective on a topology, as far as it was found.
 
     Args:

@@ -1,4 +1,4 @@
-"""The options of TACCL. The seed is that of the effort."""
+"""The name, source, features, and options of TACCL. The seed is that of the effort."""
 
 from __future__ import annotations
 
@@ -8,6 +8,19 @@ from msgspec import Meta
 
 from sccl.core.files.sketch_shapes import SketchWire
 from sccl.synth.common import contract
+from sccl.synth.common.contract import Feature
+
+NAME = "taccl"
+SOURCE = "Shah et al., TACCL, NSDI 2023, section 5 and appendix B"
+FEATURES = (
+    Feature.SWITCHES
+    | Feature.UNEQUAL_LINKS
+    | Feature.COMBINES
+    | Feature.CUSTOM
+    | Feature.ANYTIME
+    | Feature.PROVES
+    | Feature.TIMES
+)
 
 
 class Options(contract.Options, frozen=True, kw_only=True):

@@ -1,11 +1,14 @@
-"""Step 2, ordering: which chunk goes first on each link, by the remaining distance.
+"""Step 2, heuristic ordering: the order of the chunks on each link.
 
-TACCL (NSDI 2023), section 5.1 and appendix B.2: chunks are put on links one way after the other,
-each as soon as its chunk is there and its links are free. Among the next candidates, *farthest*
-takes the one with the longest remaining distance, and among these the one that has come the
-shortest distance. *soonest* follows time, and fills each link as it becomes free with the chunk
-that has waited longest, and among these the farthest. Both work from the start, or backwards from
-the end, last transfers first, which suits other machines better.
+Source: Shah et al., TACCL (NSDI 2023), section 5.1 and appendix B.2. A candidate is a transfer
+whose predecessors on the chunk's path are scheduled. The heuristic selects a candidate again and
+again, and starts it as soon as its chunk has arrived and its links are free.
+
+The priority *farthest* is the paper's: the candidate with the longest remaining path comes first,
+and among equals the one with the shortest path so far. The priority *soonest* is not in the paper:
+each link, as it becomes free, takes the chunk that has waited longest, and among equals the
+farthest one. Both directions of the paper exist: from the start of the paths, or from their end,
+with time reversed. Which one is better depends on the machine.
 """
 
 from __future__ import annotations
@@ -32,7 +35,7 @@ __all__ = ["LINK_ORDERS", "order_transfers"]
 LINK_ORDERS = tuple(
     LinkOrder(direction, priority) for priority in Priority for direction in Direction
 )
-"""All four."""
+"""All combinations of a direction and a priority."""
 
 
 def order_transfers(
@@ -41,17 +44,19 @@ def order_transfers(
     order: LinkOrder,
     pause: Callable[[], None] = lambda: None,
 ) -> tuple[ChunkSend, ...]:
-    """Return the times of chunks on their ways, by a heuristic.
+    """Schedule the transfers of all chunks by a heuristic.
 
     Args:
-        routes: (chunk, way), for each chunk a tree from its holder.
-        pause: called periodically. It may raise to stop.
+        problem: The problem.
+        routes: Pairs (chunk, route). Those of a chunk form a tree from its holder.
+        order: The heuristic.
+        pause: Called periodically. It may raise to stop.
     """
     if order.priority is Priority.SOONEST:
         sends = list(batch_sends(schedule_in_parallel(problem, routes, order, 1, pause)))
     else:
         sends = list(_schedule_by_distance(problem, routes, order, pause))
-        if order.direction is Direction.END:
+        if order.direction is Direction.END:  # reverse time
             finish = problem.finish(sends)
             sends = [ChunkSend(finish - problem.arrival(s), s.chunk, s.route) for s in sends]
             sends.sort(key=lambda s: (s.start, s.chunk, s.route))
@@ -59,14 +64,14 @@ def order_transfers(
 
 
 def _left_shift(problem: SchedulingProblem, sends: list[ChunkSend]) -> tuple[ChunkSend, ...]:
-    """Return sends in their order, each as soon as can be."""
-    held = [ResourceTimeline(room) for room in problem.capacity]
+    """Return sends in their order, each as early as possible."""
+    timelines = [ResourceTimeline(capacity) for capacity in problem.capacity]
     ready = {(c, r): 0 for c, holders in enumerate(problem.holders) for r in holders}
     placed_sends = []
     for _, chunk, paths in group_multicasts(problem, sends):
         hops = _multicast_uses(problem, chunk, paths)
-        start = earliest_common_fit(held, hops, ready[chunk, problem.src[paths[0]]])
-        _reserve_uses(held, hops, start)
+        start = earliest_common_fit(timelines, hops, ready[chunk, problem.src[paths[0]]])
+        _reserve_uses(timelines, hops, start)
         for path in paths:
             send = ChunkSend(start, chunk, path)
             placed_sends.append(send)
@@ -75,13 +80,13 @@ def _left_shift(problem: SchedulingProblem, sends: list[ChunkSend]) -> tuple[Chu
 
 
 def _multicast_uses(problem: SchedulingProblem, chunk: int, paths: list[int]) -> list[ResourceUse]:
-    of_chunk = problem.uses_of_chunk(chunk)
-    return list({hop.multicast_group: hop for path in paths for hop in of_chunk[path]}.values())
+    uses = problem.uses_of_chunk(chunk)
+    return list({hop.multicast_group: hop for path in paths for hop in uses[path]}.values())
 
 
-def _reserve_uses(held: list[ResourceTimeline], hops: list[ResourceUse], start: int) -> None:
-    for h in hops:
-        held[h.resource].reserve(start + h.offset, h.busy, h.demand)
+def _reserve_uses(timelines: list[ResourceTimeline], hops: list[ResourceUse], start: int) -> None:
+    for hop in hops:
+        timelines[hop.resource].reserve(start + hop.offset, hop.busy, hop.demand)
 
 
 def _schedule_by_distance(
@@ -90,28 +95,35 @@ def _schedule_by_distance(
     order: LinkOrder,
     pause: Callable[[], None],
 ) -> tuple[ChunkSend, ...]:
-    """Return sends, put on links one after the other; backwards: with the last ones first."""
+    """Return the sends by the priority *farthest* (appendix B.2), with time reversed from the end.
+
+    ``timelines`` has the paper's running estimates of link time, and ``ready`` those of chunk time.
+    """
     backwards = order.direction is Direction.END
-    trees, holds = RouteTrees.of(problem, routes), DirectedUses(problem, backwards=backwards)
-    held = [ResourceTimeline(room) for room in problem.capacity]
-    waits, after = trees.dependencies(problem, backwards=backwards)
-    ready = {key: 0 for key in trees.remaining_time if key not in waits}
+    trees, directed_uses = (
+        RouteTrees.of(problem, routes),
+        DirectedUses(problem, backwards=backwards),
+    )
+    timelines = [ResourceTimeline(capacity) for capacity in problem.capacity]
+    num_predecessors, successors = trees.dependencies(problem, backwards=backwards)
+    ready = {key: 0 for key in trees.remaining_time if key not in num_predecessors}
     heap = [(priority_key(problem, trees, order, key, 0), key) for key in sorted(ready)]
     heapq.heapify(heap)
     sends: list[ChunkSend] = []
     while heap:
         _, key = heapq.heappop(heap)
         chunk, path = key
-        hops = holds.of_route(chunk, path)
-        start = earliest_common_fit(held, hops, ready[key])
-        _reserve_uses(held, hops, start)
+        hops = directed_uses.of_route(chunk, path)
+        start = earliest_common_fit(timelines, hops, ready[key])
+        _reserve_uses(timelines, hops, start)
         sends.append(ChunkSend(start, chunk, path))
-        arrives = start + problem.costs_of_chunk(chunk)[path]
-        for then in after.get(key, ()):
-            ready[then] = max(ready.get(then, 0), arrives)
-            waits[then] -= 1
-            if not waits[then]:
-                heapq.heappush(heap, (priority_key(problem, trees, order, then, ready[then]), then))
+        arrival = start + problem.costs_of_chunk(chunk)[path]
+        for successor in successors.get(key, ()):
+            ready[successor] = max(ready.get(successor, 0), arrival)
+            num_predecessors[successor] -= 1
+            if not num_predecessors[successor]:
+                priority = priority_key(problem, trees, order, successor, ready[successor])
+                heapq.heappush(heap, (priority, successor))
         if not len(sends) % 1024:
             pause()
     return tuple(sorted(sends, key=lambda s: (s.start, s.chunk, s.route)))

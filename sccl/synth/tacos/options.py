@@ -1,4 +1,4 @@
-"""The options of TACOS. The seed is that of the effort."""
+"""The name, source, features, and options of TACOS. The seed is that of the effort."""
 
 from __future__ import annotations
 
@@ -7,6 +7,19 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from sccl.synth.common import contract
+from sccl.synth.common.contract import Feature
+
+NAME = "tacos"
+SOURCE = "Won et al., TACOS, MICRO 2024, section IV"
+FEATURES = (
+    Feature.SWITCHES
+    | Feature.UNEQUAL_LINKS
+    | Feature.COMBINES
+    | Feature.CUSTOM
+    | Feature.ANYTIME
+    | Feature.PROVES
+    | Feature.TIMES
+)
 
 
 class Options(contract.Options, frozen=True, kw_only=True):

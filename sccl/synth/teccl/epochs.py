@@ -1,11 +1,16 @@
-"""Time in epochs: the delay of a chunk, and its use of resources by epoch (TE-CCL, section 3).
+"""Divide time into epochs: delays of chunks, and their use of resources by epoch.
 
-A chunk that is sent in an epoch starts within it. It may be forwarded from the first epoch that
-begins no earlier than its arrival, wherever in the epoch it started. If a chunk takes a link longer
-than an epoch, it uses the link for several epochs (appendix F). Otherwise a link carries in an
-epoch as many chunks as pass it one after the other. Less than a tenth of an additional epoch is not
-counted, as in the paper's code: a short alpha would otherwise cost a long epoch. So schedules are
-placed again in exact time (:mod:`sccl.synth.scheduling.serial`).
+Source: Liu et al., TE-CCL (SIGCOMM 2024), sections 3.1 and 5, appendices C and F.
+
+A chunk that is sent in an epoch starts within it, at any time. It can be forwarded in the first
+epoch that begins no earlier than its latest possible arrival. ``Epochs.delay`` is the number of
+epochs between the two (the paper's delta, rounded up, plus 1). A transfer that takes longer than an
+epoch uses its link in several epochs (appendix F). Otherwise the capacity of a link is the number
+of chunks that pass it one after the other in an epoch.
+
+A remainder of less than a tenth of an epoch does not count, as in the paper's code. Otherwise a
+short alpha would cost a whole epoch. So the times of a schedule in epochs are not exact, and
+:mod:`sccl.synth.scheduling.serial` assigns exact times to its sends.
 """
 
 from __future__ import annotations
@@ -27,21 +32,23 @@ from sccl.synth.scheduling.resource_uses import ResourceUse
 AUTO, FASTEST, SLOWEST = "auto", "fastest", "slowest"
 
 _TOLERANCE_DIVISOR = 10
-"""The part of an epoch that is let go is one of so many."""
+"""A remainder of at most 1 / _TOLERANCE_DIVISOR of an epoch does not count as an epoch."""
 
 MAX_EPOCHS = 4096
-"""Epochs of a horizon."""
+"""Maximum number of epochs of a model."""
 
 
 @dataclass(frozen=True, slots=True)
 class EpochSpan:
-    """The use of a resource by a chunk on a way: the epochs, and the amount.
+    """The use of a resource by a chunk on a route.
 
     Attributes:
-        first_epoch: first epoch, relative to the start.
-        last_epoch: last epoch, relative to the start, inclusive.
-        load: amount in each of these, out of the resource's capacity in an epoch.
-        multicast_group: ways with one stem use it once for a chunk that starts on them together.
+        resource: A link, a budget, or a switch port.
+        first_epoch: First epoch of use, relative to the epoch of the send.
+        last_epoch: Last epoch of use, relative to the epoch of the send.
+        load: Used part of the resource's capacity in each of these epochs.
+        multicast_group: Routes of one group use the resource once for a chunk that starts on them
+            in the same epoch, because a switch copies it.
     """
 
     resource: int
@@ -53,16 +60,18 @@ class EpochSpan:
 
 @dataclass(frozen=True)
 class Epochs:
-    """A problem's epochs.
+    """A problem whose time is divided into epochs.
 
     Attributes:
-        length: units.
-        delay: by way: epochs from that of the send to that from which the chunk is there.
-        spans: by way.
-        distance: epochs from each rank to each other, without conflicts.
-        first_epoch: number of epochs before the first one considered.
-        sizes: for chunks of several sizes, the epochs of each. Delays here are those of the
-            smallest.
+        problem: The problem.
+        length: Length of an epoch, units.
+        delay: By route: number of epochs between a send and the first epoch in which the chunk can
+            be forwarded.
+        spans: By route: the uses of resources, hop by hop.
+        distance: By source and destination rank: fewest epochs of a path, without contention.
+        first_epoch: Number of epochs before epoch 0 of the model, in earlier rounds of A*.
+        sizes: By chunk size: its epochs, if there are several sizes. The other attributes are those
+            of the smallest size.
     """
 
     problem: SchedulingProblem
@@ -74,7 +83,7 @@ class Epochs:
     sizes: tuple[Epochs, ...] = ()
 
     def for_chunk(self, chunk: int) -> Epochs:
-        """Return these as a chunk has them, by its size."""
+        """Return the epochs for the size of a chunk."""
         if not self.sizes:
             return self
         size_epochs = self.sizes[self.problem.size[chunk]]
@@ -86,28 +95,28 @@ class Epochs:
 
     @property
     def max_delay(self) -> int:
-        """Return the longest delay of all."""
+        """Return the longest delay of all routes and sizes."""
         return max(max(size_epochs.delay) for size_epochs in self.sizes or (self,))
 
     @property
     def length_us(self) -> float:
-        """Return how long one is, microseconds."""
+        """Return the length of an epoch in microseconds."""
         return self.length * self.problem.unit * self.problem.clock.tick_ps / 10**6
 
-    def capacity(self, thing: int, epoch: int) -> int:  # noqa: ARG002 - others vary
+    def capacity(self, resource: int, epoch: int) -> int:  # noqa: ARG002 - for varying bandwidth
         """Return the capacity of a resource in an epoch."""
-        return self.problem.capacity[thing] * self.length
+        return self.problem.capacity[resource] * self.length
 
-    def delay_at(self, route: int, epoch: int) -> int | None:  # noqa: ARG002 - others vary
-        """Return the delay of a chunk that sets out in an epoch. None: it never arrives."""
+    def delay_at(self, route: int, epoch: int) -> int | None:  # noqa: ARG002 - as above
+        """Return the delay of a chunk that starts in an epoch. None: it never arrives."""
         return self.delay[route]
 
-    def spans_at(self, route: int, epoch: int) -> tuple[EpochSpan, ...]:  # noqa: ARG002 - others vary
+    def spans_at(self, route: int, epoch: int) -> tuple[EpochSpan, ...]:  # noqa: ARG002 - as above
         """Return the uses of resources by a chunk that starts in an epoch."""
         return self.spans[route]
 
     def earliest(self, chunk: int) -> list[int]:
-        """Return of each rank the first epoch from which a chunk can be there."""
+        """Return, for each rank, the first epoch in which a chunk can be there."""
         return [
             int(k)
             for k in self.for_chunk(chunk).distance[sorted(self.problem.holders[chunk])].min(axis=0)
@@ -115,27 +124,28 @@ class Epochs:
 
     @property
     def min_epochs(self) -> int:
-        """Return the fewest epochs after which all can be where it is wanted."""
+        """Return a lower bound on the number of epochs: the latest of the earliest arrivals."""
         problem = self.problem
         needed = [self.earliest(c)[r] for c in range(problem.chunks) for r in problem.wanted[c]]
         return max(needed, default=0)
 
     def lower_bound(self, lower_bound: int) -> int:
-        """Return a number of epochs that no schedule takes fewer than.
+        """Return a lower bound on the number of epochs of a schedule.
 
-        A part of an epoch is let go at every hop, so that a schedule may be over in fewer than
-        bounds of exact time fill. Were epochs so long that nothing had to be let go, all would be
-        in time as it is: so long they are, each, in the time that a schedule takes in fact.
+        Remainders do not count (see the module), so a schedule may need fewer epochs than its exact
+        time fills. With epochs of ``_effective_length`` there are no remainders: a schedule of n
+        epochs can be executed in n * _effective_length units. So n is at least the bound on exact
+        time divided by that length.
 
         Args:
-            lower_bound: units that no schedule takes less than in exact time.
+            lower_bound: Lower bound on the completion time in exact time, units.
         """
         return max(self.min_epochs, -(-lower_bound // self._effective_length))
 
     @cached_property
     def _effective_length(self) -> int:
-        """Return how many units an epoch would have to have for all that is said to fit in it."""
-        units = self.length
+        """Return the shortest epoch length at which no delay or span has a remainder."""
+        effective_length = self.length
         for size_epochs in self.sizes or (self,):
             rows = zip(
                 size_epochs.problem.route_costs,
@@ -145,41 +155,49 @@ class Epochs:
                 strict=True,
             )
             for cost, hops, spans, delay in rows:
-                last = _latest_departure(hops, spans, self.length)
-                if last and self.sizes:  # behind others of another size
-                    last = max(self.length - hop.busy for hop in hops)
-                units = max(units, -(-(cost + last) // delay))
+                wait = _max_wait(hops, spans, self.length)
+                if wait and self.sizes:  # behind chunks of another size
+                    wait = max(self.length - hop.busy for hop in hops)
+                effective_length = max(effective_length, -(-(cost + wait) // delay))
                 for hop, span in zip(hops, spans, strict=True):
-                    units = max(units, -(-hop.busy // (span.last_epoch - span.first_epoch + 1)))
-        return units
+                    span_epochs = span.last_epoch - span.first_epoch + 1
+                    effective_length = max(effective_length, -(-hop.busy // span_epochs))
+        return effective_length
 
 
 def epoch_length(problem: SchedulingProblem, epoch: str, multiplier: int) -> int:
-    """Return the units of an epoch, at least as long as it is asked for.
+    """Return the length of an epoch in units, rounded up.
+
+    Args:
+        problem: The problem.
+        epoch: See :func:`epoch_length_us`.
+        multiplier: See :func:`epoch_length_us`.
 
     Raises:
-        ParameterError: as :func:`epoch_length_us` says.
+        ParameterError: See :func:`epoch_length_us`.
     """
     return ceil(epoch_length_us(problem, epoch, multiplier) / _unit_us(problem))
 
 
 def epoch_length_us(problem: SchedulingProblem, epoch: str, multiplier: int) -> Fraction:
-    """Return how long an epoch is, microseconds.
+    """Return the length of an epoch in microseconds.
 
     Args:
-        epoch: how long a chunk takes the fastest (auto is that) or the slowest link, of several
-            sizes one of the largest, or microseconds.
-        multiplier: so many times as long (the paper's EM).
+        problem: The problem.
+        epoch: "fastest" or "slowest": time of a chunk of the largest size on the fastest or the
+            slowest link. "auto": the same as "fastest". Otherwise a number of microseconds.
+        multiplier: Factor of that time (the paper's EM).
 
     Raises:
-        ParameterError: it is neither, or so short that no chunk passes a link in many of them.
+        ParameterError: ``epoch`` is none of these, or no chunk passes a link within
+            :data:`MAX_EPOCHS` epochs.
     """
     links = len(problem.topology.links)
-    largest = (hop for hops in problem.uses[-1] for hop in hops if hop.resource < links)
-    busy = [hop.busy for hop in largest if hop.busy]
-    unit_us, quickest = _unit_us(problem), min(busy, default=1)
+    link_uses = (hop for hops in problem.uses[-1] for hop in hops if hop.resource < links)
+    busy = [hop.busy for hop in link_uses if hop.busy]
+    unit_us, fastest = _unit_us(problem), min(busy, default=1)
     if epoch in {AUTO, FASTEST, SLOWEST}:
-        return unit_us * multiplier * (max(busy, default=1) if epoch == SLOWEST else quickest)
+        return unit_us * multiplier * (max(busy, default=1) if epoch == SLOWEST else fastest)
     try:
         length = Fraction(epoch) * multiplier
     except (ValueError, ZeroDivisionError):
@@ -188,11 +206,11 @@ def epoch_length_us(problem: SchedulingProblem, epoch: str, multiplier: int) -> 
         raise ParameterError(
             f"epoch is {epoch!r}, expected {FASTEST!r}, {SLOWEST!r} or microseconds above 0"
         )
-    if quickest * unit_us > MAX_EPOCHS * length:
+    if fastest * unit_us > MAX_EPOCHS * length:
         raise ParameterError(
             f"epoch is {epoch} us: no link of topology {problem.topology.name!r} passes a chunk in "
             f"{format_count(MAX_EPOCHS, 'epoch')}, the most that are modelled; the fastest takes "
-            f"{float(quickest * unit_us):g} us: give that, or 'fastest'"
+            f"{float(fastest * unit_us):g} us: give that, or 'fastest'"
         )
     return length
 
@@ -206,26 +224,31 @@ def build_epochs(
     length: int,
     *,
     ports: bool = False,
-    begins: dict[int, int] | None = None,
+    offsets: dict[int, int] | None = None,
 ) -> Epochs:
-    """Return a problem's epochs of a length, in units, of chunks of one size.
+    """Divide the time of a problem with chunks of one size into epochs.
 
     Args:
-        ports: whether a link to or from a switch carries at most one chunk in an epoch, however
-            many it could (hyper-edges, appendix C).
-        begins: as :func:`resource_offsets` has them. None: of these chunks.
+        problem: The problem.
+        length: Length of an epoch, units.
+        ports: Whether a link to or from a switch carries at most one chunk in an epoch (the limit
+            on hyper-edges, appendix C).
+        offsets: Start of the epochs of each resource, units (see :func:`resource_offsets`). None:
+            those of this problem.
     """
-    begins = resource_offsets(problem) if begins is None else begins
-    at_switch = switch_links(problem) if ports else frozenset()
+    offsets = resource_offsets(problem) if offsets is None else offsets
+    exclusive_links = switch_links(problem) if ports else frozenset()
     spans = tuple(
         tuple(
-            resource_span(h, length, begins[h.resource], is_exclusive=h.resource in at_switch)
-            for h in hops
+            resource_span(
+                hop, length, offsets[hop.resource], is_exclusive=hop.resource in exclusive_links
+            )
+            for hop in hops
         )
         for hops in problem.route_uses
     )
     delay = tuple(
-        count_epochs(cost + _latest_departure(hops, route_spans, length), length)
+        count_epochs(cost + _max_wait(hops, route_spans, length), length)
         for cost, hops, route_spans in zip(
             problem.route_costs, problem.route_uses, spans, strict=True
         )
@@ -240,23 +263,34 @@ def switch_links(problem: SchedulingProblem) -> frozenset[int]:
 
 
 def resource_offsets(problem: SchedulingProblem) -> dict[int, int]:
-    """Return of each thing how much later than the others' its epochs begin, units."""
-    begins: dict[int, int] = {}
-    for hop in (hop for holds in problem.uses for hops in holds for hop in hops):
-        begins[hop.resource] = min(hop.offset, begins.get(hop.resource, hop.offset))
-    return begins
+    """Return, for each resource, the smallest offset of its use within a route, in units.
+
+    The epochs of the resource begin that much later. So the use of a later hop falls into as few
+    epochs as the use of the first one.
+    """
+    offsets: dict[int, int] = {}
+    for hop in (hop for uses in problem.uses for hops in uses for hop in hops):
+        offsets[hop.resource] = min(hop.offset, offsets.get(hop.resource, hop.offset))
+    return offsets
 
 
 def count_epochs(units: int, length: int) -> int:
-    """Return in how many epochs that is, at least one, but for a small part of one."""
+    """Return the number of epochs of a time, at least 1. A small remainder does not count."""
     return max(1, -(-(units - length // _TOLERANCE_DIVISOR) // length))
 
 
-def resource_span(hop: ResourceUse, length: int, begin: int, *, is_exclusive: bool) -> EpochSpan:
-    """Return the use of a resource whose epochs begin later than others by an offset."""
-    first, within = divmod(hop.offset - begin, length)
+def resource_span(hop: ResourceUse, length: int, offset: int, *, is_exclusive: bool) -> EpochSpan:
+    """Return the epochs in which a transfer uses a resource (appendix F), and the load.
+
+    Args:
+        hop: The use in exact time.
+        length: Length of an epoch, units.
+        offset: Start of the resource's epochs, units.
+        is_exclusive: Whether the resource carries at most one chunk in an epoch.
+    """
+    first, within = divmod(hop.offset - offset, length)
     last = first + count_epochs(within + hop.busy, length) - 1
-    is_whole = is_exclusive or 2 * hop.busy > length
+    is_whole = is_exclusive or 2 * hop.busy > length  # no second chunk fits
     return EpochSpan(
         hop.resource,
         first,
@@ -266,19 +300,18 @@ def resource_span(hop: ResourceUse, length: int, begin: int, *, is_exclusive: bo
     )
 
 
-def _latest_departure(
-    hops: tuple[ResourceUse, ...], spans: tuple[EpochSpan, ...], length: int
-) -> int:
-    """Return the last unit of an epoch at which a chunk may set out, others before it."""
+def _max_wait(hops: tuple[ResourceUse, ...], spans: tuple[EpochSpan, ...], length: int) -> int:
+    """Return the longest wait of a chunk for other chunks of its epoch, units."""
     if any(span.load >= hop.demand * length for hop, span in zip(hops, spans, strict=True)):
         return 0
     return max((length // hop.busy - 1) * hop.busy for hop in hops if hop.busy)
 
 
 def _epoch_distances(problem: SchedulingProblem, delay: tuple[int, ...]) -> IntArray:
-    far = np.full((problem.ranks, problem.ranks), UNREACHABLE, dtype=np.int64)
-    np.fill_diagonal(far, 0)
-    np.minimum.at(far, (np.array(problem.src), np.array(problem.dst)), np.array(delay))
-    for middle in range(problem.ranks):  # Floyd and Warshall
-        np.minimum(far, far[:, [middle]] + far[[middle], :], out=far)
-    return far
+    """Return the distances between ranks in epochs (Floyd and Warshall, as in appendix D)."""
+    distance = np.full((problem.ranks, problem.ranks), UNREACHABLE, dtype=np.int64)
+    np.fill_diagonal(distance, 0)
+    np.minimum.at(distance, (np.array(problem.src), np.array(problem.dst)), np.array(delay))
+    for middle in range(problem.ranks):
+        np.minimum(distance, distance[:, [middle]] + distance[[middle], :], out=distance)
+    return distance

@@ -1,12 +1,17 @@
-"""TE-CCL's general model: the way and epoch of each send (section 3, appendices A to D).
+"""TE-CCL's general model: the route and epoch of each send (section 3.1, appendices A to D and F).
 
-Variables are Boolean: chunks are not split. A chunk comes once to a rank. So a rank's buffer is the
-set of arrivals so far, and flow conservation means that a chunk leaves after its arrival. The
-number of epochs is given. All chunks have to arrive by then, without another objective, which is
-fastest for solvers. In a round of A*, as many as possible have to come as near as possible to their
-destinations.
+Source: Liu et al., TE-CCL (SIGCOMM 2024). The variable ``x[chunk, route, epoch]`` is the paper's F:
+whether a chunk starts on a route in an epoch. Chunks are not split, so all variables are Boolean. A
+chunk arrives at a rank at most once. So the paper's buffer B is the set of arrivals so far, and
+flow conservation means that a chunk leaves after its arrival.
 
-Images of a chunk by a symmetry of machine and collective share its variables.
+There are two modes. In the complete one, all chunks must arrive within the given epochs (the
+destination constraints), and there is no objective. Solvers are faster this way than with the
+paper's objective, which prefers early arrivals. In a round of A*
+(:mod:`sccl.synth.teccl.astar`) the destination constraints are dropped, and the distance objective
+of appendix D (:meth:`EpochMilp._add_distance_objective`) rewards progress.
+
+Images of a chunk under a symmetry of machine and collective share its variables.
 """
 
 from __future__ import annotations
@@ -30,30 +35,30 @@ STRATEGY = cpsat.Strategy(is_presolved=False)
 """NDv2 of two chassis in 35 and 39 epochs: 0.8 s, instead of 2.4 with probing."""
 
 _ROUNDING = 0.5
-"""Solvers of programs are off by a little from 0 and 1."""
+"""Threshold for values of MIP solvers, which are only approximately 0 or 1."""
 
 _CAPACITY_BITS = 40
-"""Bits for the capacity of a resource: solvers use 64 for sums."""
+"""Maximum number of bits of a capacity in the model. Solvers use 64 bits for sums."""
 
 _REWARD = 10_000
-"""Reward of a chunk at a destination, in the first epoch."""
+"""Reward for a chunk at its destination, and again for its arrival in the first epoch."""
 
 _DISTANCE_WEIGHT = 0.5
-"""Maximum reward for being near, relative to that (the paper's gamma, below 1)."""
+"""Maximum reward for a chunk near its destination, as a fraction of ``_REWARD`` (gamma)."""
 
 
 class OutOfTimeError(Exception):
-    """Time was over before a model was made."""
+    """The deadline passed before a model was built."""
 
 
 @dataclass(frozen=True)
 class EpochState:
-    """The state when a model begins.
+    """The state at the start of a model: the Q of appendix D, and the use of resources.
 
     Attributes:
-        available_from: the epoch from which a chunk is at a rank, by (chunk, rank). For holders it
-            is 0.
-        reservations: amounts still in use, by (resource, epoch).
+        available_from: By (chunk, rank): first epoch in which the chunk is at the rank. 0 for
+            holders.
+        reservations: By (resource, epoch): capacity that sends of earlier rounds use.
     """
 
     available_from: dict[tuple[int, int], int]
@@ -61,34 +66,44 @@ class EpochState:
 
     @classmethod
     def initial(cls, epochs: Epochs) -> EpochState:
-        """Return that of the begin."""
+        """Return the state before the first epoch: holders have their chunks (appendix A)."""
         holders = epochs.problem.holders
         return cls({(c, r): 0 for c, ranks in enumerate(holders) for r in ranks})
 
     def advance(self, epochs: Epochs, sends: Iterable[ChunkSend], count: int) -> EpochState:
-        """Return the state some epochs later, after some sends, by epoch."""
+        """Return the state of the next round (the look-ahead constraints of appendix D).
+
+        Args:
+            epochs: Epochs of this round.
+            sends: Sends of this round, by epoch.
+            count: Number of epochs of this round.
+        """
         problem = epochs.problem
-        arrival_epochs = {key: max(0, epoch - count) for key, epoch in self.available_from.items()}
-        held = {(t, k - count): load for (t, k), load in self.reservations.items() if k >= count}
-        done: set[tuple[int, int, int]] = set()
+        available_from = {key: max(0, epoch - count) for key, epoch in self.available_from.items()}
+        reservations = {
+            (resource, epoch - count): load
+            for (resource, epoch), load in self.reservations.items()
+            if epoch >= count
+        }
+        counted_groups: set[tuple[int, int, int]] = set()
         for send in sends:
             key = send.chunk, problem.dst[send.route]
-            its = epochs.for_chunk(send.chunk)
-            delay = its.delay_at(send.route, send.start)
+            chunk_epochs = epochs.for_chunk(send.chunk)
+            delay = chunk_epochs.delay_at(send.route, send.start)
             assert delay is not None
-            comes = max(0, send.start + delay - count)
-            arrival_epochs[key] = min(comes, arrival_epochs.get(key, comes))
-            for span in its.spans_at(send.route, send.start):
-                if (send.chunk, send.start, span.multicast_group) in done:
+            arrival = max(0, send.start + delay - count)
+            available_from[key] = min(arrival, available_from.get(key, arrival))
+            for span in chunk_epochs.spans_at(send.route, send.start):
+                group = send.chunk, send.start, span.multicast_group
+                if group in counted_groups:
                     continue
-                done.add((send.chunk, send.start, span.multicast_group))
-                for k in range(send.start + span.first_epoch, send.start + span.last_epoch + 1):
-                    if k >= count:
-                        at = span.resource, k - count
-                        held[at] = held.get(at, 0) + min(
-                            span.load, epochs.capacity(span.resource, k)
-                        )
-        return EpochState(arrival_epochs, held)
+                counted_groups.add(group)
+                last_epoch = send.start + span.last_epoch
+                for epoch in range(max(count, send.start + span.first_epoch), last_epoch + 1):
+                    use = span.resource, epoch - count
+                    load = min(span.load, epochs.capacity(span.resource, epoch))
+                    reservations[use] = reservations.get(use, 0) + load
+        return EpochState(available_from, reservations)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +111,9 @@ class MilpResult:
     """The result of a model.
 
     Attributes:
-        sends: sends of all chunks, by the epoch in which they start. None: it found none.
-        refuted: whether it is proved that there are none, among symmetric ones.
-        effort_units: effort spent.
+        sends: Sends of all chunks, sorted, with starts in epochs. None: the solver has no solution.
+        refuted: Whether the solver proved that the model, with its symmetry, has no solution.
+        effort_units: Effort spent.
     """
 
     sends: tuple[ChunkSend, ...] | None
@@ -106,11 +121,11 @@ class MilpResult:
     effort_units: float
 
 
-def _while_in_time(items: Iterable[T], deadline_passed: Callable[[], bool]) -> Iterator[T]:
-    """Yield things, each while there is time: making a model takes as long as solving some.
+def _until_deadline(items: Iterable[T], deadline_passed: Callable[[], bool]) -> Iterator[T]:
+    """Yield items until the deadline. Building a large model takes as long as solving a small one.
 
     Raises:
-        OutOfTimeError: there is none.
+        OutOfTimeError: The deadline passed before the last item.
     """
     for item in items:
         if deadline_passed():
@@ -119,7 +134,7 @@ def _while_in_time(items: Iterable[T], deadline_passed: Callable[[], bool]) -> I
 
 
 class EpochMilp:
-    """The model of so many epochs."""
+    """The model of a given number of epochs."""
 
     def __init__(  # noqa: PLR0913 - independent inputs
         self,
@@ -127,27 +142,32 @@ class EpochMilp:
         action: SymmetryAction,
         count: int,
         *,
-        standing: EpochState | None = None,
+        initial_state: EpochState | None = None,
         buffers: int | None = None,
-        complete: bool = True,
+        is_complete: bool = True,
         deadline_passed: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Make the model.
+        """Build the model.
 
         Args:
-            count: epochs.
-            standing: the initial state. None: that of the collective.
-            buffers: limit on chunks of others that a rank keeps to forward later. None: no limit.
-                Only with the action of the identity.
-            complete: whether all chunks have to arrive. Otherwise as many as possible come near.
-            deadline_passed: whether time is over.
+            epochs: Epochs of the problem.
+            action: Symmetries of the schedule.
+            count: Number of epochs.
+            initial_state: The state before the first epoch. None: only holders have their chunks.
+            buffers: Limit on the chunks of others that a rank stores to forward later (appendix B).
+                None: no limit. A limit requires the identity as ``action``.
+            is_complete: Whether all chunks must arrive. Otherwise the model maximizes progress, as
+                in a round of A* (appendix D).
+            deadline_passed: Whether the deadline has passed.
 
         Raises:
-            OutOfTimeError: it is.
+            OutOfTimeError: The deadline passed before the model was built.
         """
         self.epochs, self.action, self.count = epochs, action, count
-        self.problem, self.is_complete, self.buffers = epochs.problem, complete, buffers
-        self.initial_state = EpochState.initial(epochs) if standing is None else standing
+        self.problem, self.is_complete, self.buffers = epochs.problem, is_complete, buffers
+        if initial_state is None:
+            initial_state = EpochState.initial(epochs)
+        self.initial_state = initial_state
         self.model = CpModel()
         self.x: dict[tuple[int, int, int], IntVar] = {}
         self.arrivals: dict[tuple[int, int], dict[int, list[IntVar]]] = {}
@@ -158,46 +178,40 @@ class EpochMilp:
             (c, r)
             for c in action.representatives
             for r in self.problem.wanted[c]
-            if (c, r) not in self.initial_state.available_from
+            if (c, r) not in initial_state.available_from
         }
         for add in (self._add_variables, self._add_conservation):
-            for chunk in _while_in_time(action.representatives, deadline_passed):
+            for chunk in _until_deadline(action.representatives, deadline_passed):
                 add(chunk)
         self._add_capacities(deadline_passed)
-        for kept in self._buffered_chunks.values():
-            if buffers is not None and len(kept) > buffers:
-                self.model.add(sum(kept) <= buffers)
-        if not complete:
+        for buffered in self._buffered_chunks.values():
+            if buffers is not None and len(buffered) > buffers:
+                self.model.add(sum(buffered) <= buffers)  # appendix B: the limit L
+        if not is_complete:
             self._add_distance_objective(deadline_passed)
 
     def _add_variables(self, chunk: int) -> None:
-        """Add which way a chunk may go, and when."""
-        epochs, problem, arrival_epochs = (
-            self.epochs.for_chunk(chunk),
-            self.problem,
-            self.initial_state.available_from,
-        )
-        goals = sorted(r for c, r in self.wanted if c == chunk)
-        if not goals:
+        """Add the variables F of a chunk: each route and epoch on which it can be useful."""
+        epochs, problem = self.epochs.for_chunk(chunk), self.problem
+        available_from = self.initial_state.available_from
+        destinations = sorted(r for c, r in self.wanted if c == chunk)
+        if not destinations:
             return
-        starts = {
-            r: arrival_epochs[chunk, r]
-            for r in range(problem.ranks)
-            if (chunk, r) in arrival_epochs
-        }
-        soonest = [
-            min(k + int(epochs.distance[r, v]) for r, k in starts.items()) for v in self._ranks
+        sources = {r: available_from[chunk, r] for r in self._ranks if (chunk, r) in available_from}
+        earliest_arrival = [
+            min(epoch + int(epochs.distance[source, rank]) for source, epoch in sources.items())
+            for rank in self._ranks
         ]
-        ahead = epochs.distance[:, goals].min(axis=1)
+        to_destination = epochs.distance[:, destinations].min(axis=1)
         for path, (src, dst) in enumerate(zip(problem.src, problem.dst, strict=True)):
-            if dst in starts:
+            if dst in sources:
                 continue
-            end = self.count
+            end, remaining = self.count, int(to_destination[dst])
             if self.is_complete:
-                end = self.count - epochs.delay[path] - int(ahead[dst]) + 1
-            for k in range(starts.get(src, soonest[src]), end):
+                end = self.count - epochs.delay[path] - remaining + 1
+            for k in range(sources.get(src, earliest_arrival[src]), end):
                 delay = epochs.delay_at(path, k)
-                if delay is None or (self.is_complete and k + delay + int(ahead[dst]) > self.count):
+                if delay is None or (self.is_complete and k + delay + remaining > self.count):
                     continue
                 x = self.x[chunk, path, k] = self.model.new_bool_var("")
                 self.departures.setdefault((chunk, src), []).append((k, x))
@@ -208,198 +222,213 @@ class EpochMilp:
         return range(self.problem.ranks)
 
     def _add_conservation(self, chunk: int) -> None:
-        """Add that a chunk comes once to a rank, and leaves it after that."""
-        model, arrival_epochs, holders = (
-            self.model,
-            self.initial_state.available_from,
-            self.problem.holders[chunk],
-        )
+        """Add the constraints of a chunk on destinations, flow conservation, and buffers."""
+        model, available_from = self.model, self.initial_state.available_from
         for rank in self._ranks:
-            come = self.arrivals.get((chunk, rank), {})
-            arrivals = [x for k in sorted(come) for x in come[k]]
-            if self.is_complete and (chunk, rank) in self.wanted:
+            by_epoch = self.arrivals.get((chunk, rank), {})
+            arrivals = [x for k in sorted(by_epoch) for x in by_epoch[k]]
+            if self.is_complete and (chunk, rank) in self.wanted:  # destination constraints
                 model.add_exactly_one(arrivals)
             elif len(arrivals) > 1:
                 model.add_at_most_one(arrivals)
-            leave = self.departures.get((chunk, rank), [])
-            if self.buffers is not None and rank not in holders:
-                self._add_buffering(rank, come, arrival_epochs.get((chunk, rank)), leave)
-            elif (chunk, rank) not in arrival_epochs:
-                self._require_arrival(come, leave)
+            departures = self.departures.get((chunk, rank), [])
+            if self.buffers is not None and rank not in self.problem.holders[chunk]:
+                first_epoch = available_from.get((chunk, rank))
+                self._add_limited_buffer(rank, by_epoch, first_epoch, departures)
+            elif (chunk, rank) not in available_from:
+                self._add_buffer(by_epoch, departures)
 
-    def _require_arrival(
-        self, come: dict[int, list[IntVar]], leave: list[tuple[int, IntVar]]
+    def _add_buffer(
+        self, arrivals: dict[int, list[IntVar]], departures: list[tuple[int, IntVar]]
     ) -> None:
-        """Add that a rank sends only chunks that have arrived."""
-        model, times = self.model, sorted(come)
-        have: dict[int, IntVar] = {}
-        for before, k in zip([None, *times], times, strict=False):
-            have[k] = model.new_bool_var("")
-            model.add(sum(come[k]) + (0 if before is None else have[before]) == have[k])
-        for k, x in leave:
-            if by_then := bisect_right(times, k):
-                model.add_implication(x, have[times[by_then - 1]])
+        """Add buffer variables B of a chunk on a rank, and flow conservation: F <= B.
+
+        Args:
+            arrivals: By epoch: the sends that arrive.
+            departures: The sends from this rank, with their epochs.
+        """
+        model, epochs = self.model, sorted(arrivals)
+        is_buffered: dict[int, IntVar] = {}
+        for previous, k in zip([None, *epochs], epochs, strict=False):
+            is_buffered[k] = model.new_bool_var("")
+            before = 0 if previous is None else is_buffered[previous]
+            model.add(sum(arrivals[k]) + before == is_buffered[k])
+        for k, x in departures:
+            if earlier_arrivals := bisect_right(epochs, k):
+                model.add_implication(x, is_buffered[epochs[earlier_arrivals - 1]])
             else:
                 model.add(x == 0)
 
-    def _add_buffering(
+    def _add_limited_buffer(
         self,
         rank: int,
-        come: dict[int, list[IntVar]],
-        came: int | None,
-        leave: list[tuple[int, IntVar]],
+        arrivals: dict[int, list[IntVar]],
+        first_epoch: int | None,
+        departures: list[tuple[int, IntVar]],
     ) -> None:
-        """Add that a rank forwards a chunk at its arrival, or from its buffer.
+        """Add that a rank forwards a chunk at its arrival or from its limited buffer (appendix B).
+
+        A chunk may leave the buffer at any epoch, as by the paper's variable X.
 
         Args:
-            came: the epoch from which it is there, if known.
+            rank: The rank.
+            arrivals: By epoch: the sends that arrive.
+            first_epoch: Epoch of the chunk's arrival by a send of an earlier round. None: no such
+                send.
+            departures: The sends from this rank, with their epochs.
         """
         model = self.model
-        kept: IntVar | int = 0
-        last = max((k for k, _ in leave), default=-1)
-        by_epoch: dict[int, list[IntVar]] = {}
-        for k, x in leave:
-            by_epoch.setdefault(k, []).append(x)
-        for k in range(min([*come, *([] if came is None else [came])], default=last), last + 1):
-            comes = sum(come.get(k, [])) + (1 if k == came else 0)
-            for x in by_epoch.get(k, []):
-                model.add(x <= comes + kept)
-            more = model.new_bool_var("")
-            model.add(more <= comes + kept)
-            self._buffered_chunks.setdefault((rank, k + 1), []).append(more)
-            kept = more
-        for k, x in leave:
-            if k < min([*come, *([] if came is None else [came])], default=last + 1):
+        arrival_epochs = [*arrivals, *([] if first_epoch is None else [first_epoch])]
+        buffered: IntVar | int = 0
+        last = max((k for k, _ in departures), default=-1)
+        departures_by_epoch: dict[int, list[IntVar]] = {}
+        for k, x in departures:
+            departures_by_epoch.setdefault(k, []).append(x)
+        for k in range(min(arrival_epochs, default=last), last + 1):
+            arriving = sum(arrivals.get(k, [])) + (1 if k == first_epoch else 0)
+            for x in departures_by_epoch.get(k, []):
+                model.add(x <= arriving + buffered)
+            next_buffered = model.new_bool_var("")
+            model.add(next_buffered <= arriving + buffered)
+            self._buffered_chunks.setdefault((rank, k + 1), []).append(next_buffered)
+            buffered = next_buffered
+        for k, x in departures:
+            if k < min(arrival_epochs, default=last + 1):
                 model.add(x == 0)
 
     def _add_capacities(self, deadline_passed: Callable[[], bool]) -> None:
-        """Add the capacities of resources.
+        """Add the capacity constraints, for uses of one or more epochs (appendix F).
+
+        Links of one orbit under the symmetries have the same loads, so the first one suffices.
 
         Raises:
-            OutOfTimeError: time is over before that.
+            OutOfTimeError: The deadline passed.
         """
-        held: dict[tuple[int, int], list[tuple[int, IntVar]]] = {}
+        uses: dict[tuple[int, int], list[tuple[int, IntVar]]] = {}
         action, links = self.action, len(self.problem.topology.links)
-        firsts = {min(images) for images in zip(*action.links, strict=True)}
-        taken: set[tuple[int, int, int]] = set()
-        by_way: dict[int, list[tuple[int, int, IntVar]]] = {}
+        first_links = {min(images) for images in zip(*action.links, strict=True)}
+        counted_groups: set[tuple[int, int, int]] = set()
+        sends_by_route: dict[int, list[tuple[int, int, IntVar]]] = {}
         for (chunk, path, k), x in self.x.items():
-            by_way.setdefault(path, []).append((chunk, k, x))
-        for path, spans in enumerate(_while_in_time(self.epochs.spans, deadline_passed)):
-            for place, span in enumerate(spans):
-                if span.resource < links and span.resource not in firsts:
+            sends_by_route.setdefault(path, []).append((chunk, k, x))
+        for path, spans in enumerate(_until_deadline(self.epochs.spans, deadline_passed)):
+            for hop, span in enumerate(spans):
+                if span.resource < links and span.resource not in first_links:
                     continue
-                for which, path_images in enumerate(action.inverse_routes):
-                    image_span = self.epochs.spans[path_images[path]][place]
-                    if (span.resource, which, image_span.multicast_group) in taken:
+                for image, path_images in enumerate(action.inverse_routes):
+                    image_span = self.epochs.spans[path_images[path]][hop]
+                    group = span.resource, image, image_span.multicast_group
+                    if group in counted_groups:
                         continue
-                    taken.add((span.resource, which, image_span.multicast_group))
-                    for chunk, k, x in self._group_departures(image_span, by_way):
-                        now = self.epochs.for_chunk(chunk).spans_at(path_images[path], k)[place]
-                        for at in range(k + now.first_epoch, k + now.last_epoch + 1):
-                            load = min(now.load, self.epochs.capacity(span.resource, at))
-                            held.setdefault((span.resource, at), []).append((load, x))
-        for (thing, at), rows in held.items():
-            room = self.epochs.capacity(thing, at) - self.initial_state.reservations.get(
-                (thing, at), 0
-            )
-            if all(2 * load > room >= load for load, _ in rows):
-                if len(rows) > 1:
-                    self.model.add_at_most_one(x for _, x in rows)
-            else:  # rounded so that infeasibility stays valid, and solutions are placed exactly
-                unit = gcd(room, *(load for load, _ in rows))
-                unit *= max(1, room // unit >> _CAPACITY_BITS)
-                self.model.add(sum(load // unit * x for load, x in rows) <= -(-room // unit))
+                    counted_groups.add(group)
+                    for chunk, k, x in self._group_departures(image_span, sends_by_route):
+                        chunk_epochs = self.epochs.for_chunk(chunk)
+                        use = chunk_epochs.spans_at(path_images[path], k)[hop]
+                        for epoch in range(k + use.first_epoch, k + use.last_epoch + 1):
+                            load = min(use.load, self.epochs.capacity(span.resource, epoch))
+                            uses.setdefault((span.resource, epoch), []).append((load, x))
+        for (resource, epoch), loads in uses.items():
+            reserved = self.initial_state.reservations.get((resource, epoch), 0)
+            capacity = self.epochs.capacity(resource, epoch) - reserved
+            if all(2 * load > capacity >= load for load, _ in loads):
+                if len(loads) > 1:
+                    self.model.add_at_most_one(x for _, x in loads)
+            else:  # rounded down, so that a refutation is valid: exact time is assigned later
+                unit = gcd(capacity, *(load for load, _ in loads))
+                unit *= max(1, capacity // unit >> _CAPACITY_BITS)
+                self.model.add(sum(load // unit * x for load, x in loads) <= -(-capacity // unit))
 
     def _group_departures(
-        self, span: EpochSpan, by_way: dict[int, list[tuple[int, int, IntVar]]]
+        self, span: EpochSpan, sends_by_route: dict[int, list[tuple[int, int, IntVar]]]
     ) -> list[tuple[int, int, IntVar]]:
-        """Return first chunks, when they set out on ways of a stem, and whether they do."""
+        """Return (chunk, epoch, variable) of all departures on the routes of a multicast group.
+
+        The variable is true if the chunk starts in the epoch on at least one of these routes. The
+        switch copies it, so it uses the common links once.
+        """
         if span.multicast_group in self._group_uses:
             return self._group_uses[span.multicast_group]
-        together: dict[tuple[int, int], list[IntVar]] = {}
+        sends: dict[tuple[int, int], list[IntVar]] = {}
         for path, _ in self.problem.multicast_groups[span.multicast_group]:
-            for chunk, k, x in by_way.get(path, ()):
-                together.setdefault((chunk, k), []).append(x)
-        uses = []
-        for (chunk, k), variables in together.items():
-            any_of = variables[0]
+            for chunk, k, x in sends_by_route.get(path, ()):
+                sends.setdefault((chunk, k), []).append(x)
+        departures = []
+        for (chunk, k), variables in sends.items():
+            is_sent = variables[0]
             if len(variables) > 1:
-                any_of = self.model.new_bool_var("")
+                is_sent = self.model.new_bool_var("")
                 for x in variables:
-                    self.model.add_implication(x, any_of)
-            uses.append((chunk, k, any_of))
-        self._group_uses[span.multicast_group] = uses
-        return uses
+                    self.model.add_implication(x, is_sent)
+            departures.append((chunk, k, is_sent))
+        self._group_uses[span.multicast_group] = departures
+        return departures
 
     def _add_distance_objective(self, deadline_passed: Callable[[], bool]) -> None:
-        """Maximise what is there, the sooner the better, and how near the rest comes.
+        """Maximize arrivals, early ones first, and the approach of other chunks (appendix D).
+
+        The paper rewards the chunks P that are at each distance FW from their destination after the
+        round. Here each (chunk, destination) is rewarded once, at the destination or at the nearest
+        rank, and only for a smaller distance than before the round. The distance term has no
+        factor 1 / (k' + 1) for late arrivals.
 
         Raises:
-            OutOfTimeError: time is over before that.
+            OutOfTimeError: The deadline passed.
         """
-        arrival_epochs, terms = self.initial_state.available_from, []
-        for chunk, goal in _while_in_time(sorted(self.wanted), deadline_passed):
-            far = self.epochs.for_chunk(chunk).distance
-            come = self.arrivals.get((chunk, goal), {})
-            for k, variables in come.items():
+        available_from, terms = self.initial_state.available_from, []
+        for chunk, destination in _until_deadline(sorted(self.wanted), deadline_passed):
+            distance = self.epochs.for_chunk(chunk).distance[:, destination]
+            arrivals = self.arrivals.get((chunk, destination), {})
+            for k, variables in arrivals.items():  # the term of P at its destination
                 terms += [(_REWARD + _REWARD // (k + 1), x) for x in variables]
-            near = max(
-                (
-                    self._distance_reward(int(far[v, goal]))
-                    for v in self._ranks
-                    if (chunk, v) in arrival_epochs
-                ),
-                default=0,
-            )
-            places = [x for variables in come.values() for x in variables]
-            for rank in self._ranks:
-                worth = self._distance_reward(int(far[rank, goal])) - near
-                passing = [
-                    x
-                    for variables in self.arrivals.get((chunk, rank), {}).values()
-                    for x in variables
-                ]
-                if rank != goal and worth > 0 and passing:
-                    place = self.model.new_bool_var("")
-                    self.model.add(place <= sum(passing))
-                    terms.append((worth, place))
-                    places.append(place)
-            if places:
-                self.model.add_at_most_one(places)
-        self.model.maximize(sum(worth * x for worth, x in terms))
+            sources = [rank for rank in self._ranks if (chunk, rank) in available_from]
+            source_rewards = [self._distance_reward(int(distance[rank])) for rank in sources]
+            initial_reward = max(source_rewards, default=0)
+            rewarded = [x for variables in arrivals.values() for x in variables]
+            for rank in self._ranks:  # the term of P elsewhere: gamma / (1 + FW)
+                reward = self._distance_reward(int(distance[rank])) - initial_reward
+                by_epoch = self.arrivals.get((chunk, rank), {})
+                rank_arrivals = [x for variables in by_epoch.values() for x in variables]
+                if rank != destination and reward > 0 and rank_arrivals:
+                    is_rewarded = self.model.new_bool_var("")
+                    self.model.add(is_rewarded <= sum(rank_arrivals))
+                    terms.append((reward, is_rewarded))
+                    rewarded.append(is_rewarded)
+            if rewarded:
+                self.model.add_at_most_one(rewarded)
+        self.model.maximize(sum(reward * x for reward, x in terms))
 
     @staticmethod
-    def _distance_reward(epochs: int) -> int:
-        return int(_REWARD * _DISTANCE_WEIGHT / (1 + epochs))
+    def _distance_reward(distance: int) -> int:
+        return int(_REWARD * _DISTANCE_WEIGHT / (1 + distance))
 
     def solve(self, effort: Effort, solver: str = "auto") -> MilpResult:
-        """Return what a solver finds.
+        """Solve the model, and return its sends.
 
         Args:
-            solver: CP-SAT, if it is not one of :class:`sccl.solvers.milp.Engine`.
+            effort: Limits of the solver.
+            solver: A name of :class:`sccl.solvers.milp.Engine`, otherwise CP-SAT.
 
         Raises:
-            SolverError: it cannot be used.
-            KeyboardInterrupt: the user interrupted.
+            SolverError: The solver is not available.
+            KeyboardInterrupt: The user interrupted.
         """
         result: cpsat.Result | milp.Result
         if solver in set(milp.Engine):
             model, engine = milp.from_cpsat(self.model), milp.Engine(solver)
-            result = by_nodes = milp.solve(model, effort, engine=engine)
-            taken = [
-                key for key, x in self.x.items() if by_nodes.value_by_index(x.index) > _ROUNDING
+            result = milp_result = milp.solve(model, effort, engine=engine)
+            selected = [
+                key for key, x in self.x.items() if milp_result.value_by_index(x.index) > _ROUNDING
             ]
         else:
-            result = by_clauses = cpsat.solve(self.model, effort, STRATEGY)
-            taken = [
-                key for key, x in self.x.items() if result.has_solution and by_clauses.value(x)
+            result = cpsat_result = cpsat.solve(self.model, effort, STRATEGY)
+            selected = [
+                key for key, x in self.x.items() if result.has_solution and cpsat_result.value(x)
             ]
         if not result.has_solution:
             return MilpResult(None, result.is_infeasible, result.units)
         sends = [
             ChunkSend(k, chunks[chunk], paths[path])
-            for chunk, path, k in taken
+            for chunk, path, k in selected
             for chunks, paths in zip(self.action.chunks, self.action.routes, strict=True)
         ]
         return MilpResult(

@@ -1,4 +1,4 @@
-"""The options of TE-CCL. The seed is that of the effort."""
+"""The name, source, features, and options of TE-CCL. The seed is that of the effort."""
 
 from __future__ import annotations
 
@@ -8,6 +8,20 @@ from msgspec import Meta
 
 from sccl.core.files.schedule_shapes import VariableBandwidthWire
 from sccl.synth.common import contract
+from sccl.synth.common.contract import Feature
+
+NAME = "teccl"
+SOURCE = "Liu et al., TE-CCL, SIGCOMM 2024, sections 3 and 4.2; also without epochs"
+FEATURES = (
+    Feature.SWITCHES
+    | Feature.UNEQUAL_LINKS
+    | Feature.COMBINES
+    | Feature.CUSTOM
+    | Feature.UNEQUAL_CHUNKS
+    | Feature.ANYTIME
+    | Feature.PROVES
+    | Feature.TIMES
+)
 
 
 class Options(contract.Options, frozen=True, kw_only=True):

@@ -38,7 +38,8 @@ from sccl.synth.scheduling.warm_start import (
     schedule_to_sends,
     warm_start_from_tacos,
 )
-from sccl.synth.teccl.astar import EpochSearch
+from sccl.synth.teccl.astar import solve_rounds
+from sccl.synth.teccl.epoch_search import EpochSearch
 from sccl.synth.teccl.epochs import epoch_length
 from sccl.synth.teccl.options import Options
 from sccl.synth.teccl.time_varying_bounds import varying_lower_bound
@@ -237,17 +238,17 @@ class PhaseSearch:
             search.find_min_epochs(spending, target, None if self.sends is None else self.finish)
 
     def _improve_in_rounds(self, search: EpochSearch, spending: EffortMeter, count: int) -> None:
-        """Take the result of rounds, even if it is slower.
-
-        If they do not end, keep the earlier one.
+        """Take the schedule of A*, even if it is slower. Keep the earlier one if rounds do not end.
 
         Args:
-            count: epochs of a round.
+            search: The search, with epochs and symmetries.
+            spending: The budget.
+            count: Number of epochs of a round.
         """
         before = self.sends, self.method
         self.sends, self.method = None, ""
         try:
-            search.solve_rounds(spending, count)
+            solve_rounds(search, spending, count)
         finally:
             if self.sends is None:
                 self.sends, self.method = before

@@ -1,10 +1,10 @@
-"""Epochs with varying bandwidth: capacities and delays by epoch (TE-CCL, section 3).
+"""Divide time with varying bandwidth into epochs: capacities and delays by epoch.
 
-The paper takes a matrix of capacities per epoch, with changes only between epochs. Here the
-capacity of an epoch is the data that pass a link within it, rounded down. A chunk that passes a
-link within an epoch, as one of several, does so. Otherwise it uses the link alone, for as many
-epochs as its bytes take from the epoch's begin on. So no chunk passes a link in an outage, however
-long that is, and a transfer that began before it ends after it.
+Source: Liu et al., TE-CCL (SIGCOMM 2024), section 3. In the paper capacities change only between
+epochs. Here the capacity of an epoch is the amount of data that pass a link within it, rounded
+down. A chunk that shares an epoch with others passes its link within that epoch. Otherwise it uses
+the link alone, for as many epochs as its bytes take from the start of the epoch. So no chunk passes
+a link in an outage of any length, and a transfer that begins before the outage ends after it.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _Departure = tuple[int | None, tuple[EpochSpan, ...]]
 
 @dataclass(frozen=True)
 class VaryingEpochs(Epochs):
-    """A problem's epochs, whose bandwidth varies.
+    """A problem with varying bandwidth whose time is divided into epochs.
 
     Attributes:
-        varying_routes: how much longer ways take.
-        offsets: of each thing how much later than the others' its epochs begin.
-        single_chunk_links: links that carry one chunk in an epoch, however many they could.
+        varying_routes: Additional time of routes, by their start.
+        offsets: By resource: start of its epochs, units.
+        single_chunk_links: Links that carry at most one chunk in an epoch.
     """
 
     varying_routes: VaryingRoutes = field(kw_only=True)
@@ -45,20 +45,20 @@ class VaryingEpochs(Epochs):
     _capacities: dict[tuple[int, int], int] = field(default_factory=dict, kw_only=True)
     _departures: dict[tuple[int, int], _Departure] = field(default_factory=dict, kw_only=True)
 
-    def capacity(self, thing: int, epoch: int) -> int:
+    def capacity(self, resource: int, epoch: int) -> int:
         """Return the capacity of a resource in an epoch, at least 1: a single chunk may use it."""
-        if thing >= len(self.problem.topology.links):
-            return super().capacity(thing, epoch)
-        key = thing, self.first_epoch + epoch
+        if resource >= len(self.problem.topology.links):
+            return super().capacity(resource, epoch)
+        key = resource, self.first_epoch + epoch
         if key not in self._capacities:
-            begin = key[1] * self.length + self.offsets.get(thing, 0)
+            begin = key[1] * self.length + self.offsets.get(resource, 0)
             self._capacities[key] = max(
-                1, self.varying_routes.capacity(thing, begin, begin + self.length)
+                1, self.varying_routes.capacity(resource, begin, begin + self.length)
             )
         return self._capacities[key]
 
     def delay_at(self, path: int, epoch: int) -> int | None:
-        """Return the delay of a chunk that sets out in an epoch. None: it never arrives."""
+        """Return the delay of a chunk that starts in an epoch. None: it never arrives."""
         return self._departure(path, epoch)[0]
 
     def spans_at(self, path: int, epoch: int) -> tuple[EpochSpan, ...]:
@@ -66,18 +66,17 @@ class VaryingEpochs(Epochs):
         return self._departure(path, epoch)[1]
 
     def lower_bound(self, lower_bound: int) -> int:
-        """Return a number of epochs that no schedule takes fewer than.
+        """Return a lower bound on the number of epochs of a schedule.
 
         Args:
-            lower_bound: units that no schedule takes less than at full bandwidth, in exact time.
+            lower_bound: Lower bound on the completion time at full bandwidth in exact time, units.
         """
 
-        def arrives(chunk: int, path: int, epoch: int) -> int:
-            """Return the epoch from which a chunk is there that sets out in one."""
+        def arrival_epoch(chunk: int, path: int, epoch: int) -> int:
             delay = self.for_chunk(chunk).delay_at(path, epoch)
             return UNREACHABLE if delay is None else epoch + delay
 
-        return max(super().lower_bound(lower_bound), latest_arrival(self.problem, arrives))
+        return max(super().lower_bound(lower_bound), latest_arrival(self.problem, arrival_epoch))
 
     def _departure(self, path: int, epoch: int) -> _Departure:
         key = path, self.first_epoch + epoch
@@ -87,13 +86,10 @@ class VaryingEpochs(Epochs):
 
     def _compute_departure(self, path: int, epoch: int) -> _Departure:
         problem, length = self.problem, self.length
-        at, cost, delay = (
-            (self.first_epoch + epoch) * length,
-            problem.route_costs[path],
-            self.delay[path],
-        )
+        start = (self.first_epoch + epoch) * length
+        cost, delay = problem.route_costs[path], self.delay[path]
         if all(
-            self.varying_routes.arrival_delay(path, tick) == 0 for tick in (at, at + length)
+            self.varying_routes.arrival_delay(path, unit) == 0 for unit in (start, start + length)
         ) and all(
             self.capacity(span.resource, epoch + k) == problem.capacity[span.resource] * length
             for span in self.spans[path]
@@ -103,13 +99,14 @@ class VaryingEpochs(Epochs):
         links = len(problem.topology.links)
         pairs = zip(problem.route_uses[path], self.spans[path], strict=True)
         link_spans = [(hop, span) for hop, span in pairs if hop.resource < links]
-        lag = self.varying_routes.arrival_delay(path, at)
+        lag = self.varying_routes.arrival_delay(path, start)
         if all(
             span.load == hop.busy <= self.capacity(span.resource, epoch + span.first_epoch)
             for hop, span in link_spans
         ):
-            last = length - min(hop.busy for hop, _ in link_spans)  # it sets out at the latest
-            return max(delay, count_epochs(cost + max(lag, last), length)), self.spans[path]
+            latest_start = length - min(hop.busy for hop, _ in link_spans)
+            wait = max(lag, latest_start)
+            return max(delay, count_epochs(cost + wait, length)), self.spans[path]
         if lag >= UNREACHABLE // 2:
             return None, self.spans[path]
         spans = tuple(
@@ -119,16 +116,18 @@ class VaryingEpochs(Epochs):
                 self.offsets[hop.resource],
                 is_exclusive=hop.resource in self.single_chunk_links,
             )
-            for hop in problem.uses_at(0, path, at)  # as any chunk does
+            for hop in problem.uses_at(0, path, start)  # the same for any chunk of this size
         )
         return max(delay, count_epochs(cost + lag, length)), spans
 
 
 def build_varying_epochs(problem: SchedulingProblem, length: int, *, ports: bool = False) -> Epochs:
-    """Return a problem's epochs of a length, in units, whether its bandwidth varies or not.
+    """Divide the time of a problem into epochs. Its bandwidth may vary.
 
     Args:
-        ports: as :func:`sccl.synth.teccl.epochs.build_epochs` has it.
+        problem: The problem, with chunks of any sizes.
+        length: Length of an epoch, units.
+        ports: See :func:`sccl.synth.teccl.epochs.build_epochs`.
     """
     if not problem.has_uniform_chunks:
         sizes = tuple(
@@ -140,18 +139,18 @@ def build_varying_epochs(problem: SchedulingProblem, length: int, *, ports: bool
 
 
 def _epochs_of_size(
-    problem: SchedulingProblem, length: int, begins: dict[int, int], ports: bool
+    problem: SchedulingProblem, length: int, offsets: dict[int, int], ports: bool
 ) -> Epochs:
-    plain = build_epochs(problem, length, ports=ports, begins=begins)
+    steady = build_epochs(problem, length, ports=ports, offsets=offsets)
     if not problem.varying_routes:
-        return plain
+        return steady
     return VaryingEpochs(
         problem,
         length,
-        plain.delay,
-        plain.spans,
-        plain.distance,
+        steady.delay,
+        steady.spans,
+        steady.distance,
         varying_routes=problem.varying_routes[0],
-        offsets=begins,
+        offsets=offsets,
         single_chunk_links=switch_links(problem) if ports else frozenset(),
     )

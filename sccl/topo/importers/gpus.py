@@ -140,7 +140,7 @@ ALPHA_US = {NVLINK: 0.7, XGMI: 0.7, METAX: 0.7, PCIE: 1.0}
 """Latency of a transfer by kind of link, microseconds."""
 
 _ALPHA_SOURCES = {
-    NVLINK: "as TACCL (NSDI 2023) Table 1 has it for NVLink on NDv2 and DGX-2",
+    NVLINK: "NVLink on NDv2 and DGX-2, TACCL (NSDI 2023) Table 1",
     XGMI: "no figure is published, taken as NVLink's",
     METAX: "no figure is published, taken as NVLink's",
     PCIE: "NCCL's model of a step over PCIe, LL protocol (src/graph/tuning.cc)",

@@ -239,9 +239,7 @@ def _row_notes(matrix: Matrix, filled: tuple[Edge, ...]) -> list[str]:
         )
         lines.append(f"no row for {gpus_text(matrix.missing)}: {said}")
     if not _is_metax(matrix):
-        lines.append(
-            "rank i is the GPU with the i-th lowest PCI bus id: so nvidia-smi numbers them"
-        )
+        lines.append("rank i is the GPU with the i-th lowest PCI bus id, the order of nvidia-smi")
     return lines
 
 
@@ -259,7 +257,7 @@ def _gpu_notes(kind: Gpu | None, matrix: Matrix, pairs: GpuPairs, hints: Hints) 
     if hints.gpu is not None:
         return [describe_speed(kind)]
     shown = (
-        f"as one shows "
+        f"because a GPU shows "
         f"{format_count(_seen_gpu_links(pairs, _max_gpu_links(pairs, None)), 'NVLink')}"
     )
     return [

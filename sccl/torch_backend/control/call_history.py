@@ -47,9 +47,8 @@ def find_iterations(
     missing = [key for key in program if key not in called]
     if missing and len(keys) >= 2 * size:
         raise InputError(
-            f"the plan is of another job: it expects {_format_key(missing[0])}, which is none of "
-            "the "
-            f"last {len(keys)} calls"
+            f"the plan belongs to another job: it expects {_format_key(missing[0])}, which is none "
+            f"of the last {len(keys)} calls"
         )
     starts: list[RecordedCall] = []
     place = 0
@@ -59,8 +58,8 @@ def find_iterations(
         place += size if is_match else 1
     if not starts and len(keys) >= min(4 * size, MAX_RECORDED_CALLS):
         raise InputError(
-            f"the plan is of another job: of the last {len(keys)} calls no {size} in a row are "
-            "those that it expects"
+            f"the plan belongs to another job: the last {len(keys)} calls never contain its {size} "
+            "in a row"
         )
     return starts
 

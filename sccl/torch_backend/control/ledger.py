@@ -79,7 +79,7 @@ def current_ledger(store: JobStore) -> Ledger:
     text = store.get(CURRENT_JOB_KEY)
     if text is None:
         raise StoreError(
-            "the store is of a job that takes no plans: call init_process_group('sccl') in it"
+            "the job of this store accepts no plans: call init_process_group('sccl') in it"
         )
     try:
         job = msgspec.json.decode(text, type=JobWire)

@@ -118,7 +118,7 @@ def _plan_tasks(plan: TrainingPlan, timeline: StepTimeline, iterations: int) -> 
         ParameterError: Its times come from a table instead of links.
     """
     if plan.costs:
-        raise ParameterError("times are of a table of costs, and not of links")
+        raise ParameterError("times come from a table of costs, not from links")
     tasks = build_tasks(plan, timeline, iterations)
     if not has_interference(plan.fabric):
         return tasks

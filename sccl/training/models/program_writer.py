@@ -73,7 +73,7 @@ class WorkloadWriter:
         """
         if not self.calls:
             raise InputError(
-                "no collectives come of these parameters: give several ranks to share tensors, "
+                "these parameters need no collectives: give several ranks to share tensors, "
                 "stages or data"
             )
         for role in self.roles:

@@ -175,8 +175,8 @@ def list_unverified_claims(*, as_told: bool) -> Iterator[str]:
     """
     if as_told:
         yield (
-            "times are not verified: they come from a table of costs, so nothing is proved about "
-            "the period; pass the table with --costs"
+            "times come from a table of costs and are not verified, so nothing is proved about the "
+            "period; pass the table with --costs"
         )
 
 

@@ -85,9 +85,9 @@ def verify_plan(
         return PlanVerdict((PlanFault("waits", str(error)),))
     faults = _find_claim_faults(plan, timeline)
     if measured is not None and measured.digest != plan.costs:
-        message = f"its times are of a table of costs with the digest {plan.costs}"
+        message = f"its times come from a table of costs with the digest {plan.costs}"
         if not plan.costs:
-            message = "its times are of no table of costs"
+            message = "its times come from no table of costs"
         faults.append(PlanFault("cost", f"{message}, and {measured.source} has {measured.digest}"))
     elif options:
         anew = recompute_costs(plan, planner, measured)

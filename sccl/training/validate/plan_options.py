@@ -30,7 +30,7 @@ def find_option_faults(
     """
     if measured is not None and measured.digest != offered.costs:
         text = f"a table of costs with the digest {offered.costs}" if offered.costs else "no table"
-        yield "cost", f"times are of {text}, and {measured.source} has {measured.digest}"
+        yield "cost", f"times come from {text}, and {measured.source} has {measured.digest}"
         return
     if offered.costs and measured is None:
         channels = {channel.name for channel in offered.fabric.channels}

@@ -51,7 +51,7 @@ def frontier_chart(frontiers: Sequence[FrontierData]) -> ChartType:
     name = single.name if single else "Pareto frontiers"
     title = alt.Title(f"{name}: latency against bandwidth")
     if single and single.scope:
-        title.subtitle = f"Class: {single.scope}"
+        title.subtitle = f"Algorithms: {single.scope}"
     drawn = alt.layer(*layers).properties(
         width=frame.width, height=frame.height, title=title
     )  # fmt: skip

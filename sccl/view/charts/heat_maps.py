@@ -61,7 +61,7 @@ def utilization_chart(algorithm: Algorithm) -> ChartType:
     down = (title, list(shares))
     across = ("Step", range(algorithm.steps))
     drawn = _heat_map(cells, across, down, _contrast_color("datum.value === 0", colour), full / 2)
-    return _add_title(drawn, algorithm, "link utilisation")
+    return _add_title(drawn, algorithm, "link utilization")
 
 
 def _rows(topology: Topology) -> tuple[str, list[tuple[str, tuple[Edge, ...], int]]]:

@@ -148,7 +148,7 @@ def _claim_rows(shown: ExplorerAlgorithm) -> list[list[str]]:
         return [["edited", text]]
     bounds = shown.bounds
     of_class = (a.steps != bounds.steps, a.bandwidth_cost != bounds.bandwidth)
-    narrow = [" of its class" if differs else "" for differs in of_class]
+    narrow = [" of its family" if differs else "" for differs in of_class]
     sentences = {
         "latency": f"S = {a.steps} meets the lower bound on steps{narrow[0]}.",
         "bandwidth": f"R/C = {a.bandwidth_cost} meets the lower bound on R/C{narrow[1]}.",

@@ -19,7 +19,7 @@ from sccl.topo.measures import measure_topology
 
 
 def print_algorithm(console: Console, algorithm: Algorithm, *, intact: bool) -> None:
-    """Print the sends, the topology matrix and the link utilisation of an algorithm.
+    """Print the sends, the topology matrix and the link utilization of an algorithm.
 
     Args:
         intact: whether its file is unchanged since sccl wrote it. If not, its claims are not
@@ -68,7 +68,7 @@ def print_algorithm(console: Console, algorithm: Algorithm, *, intact: bool) -> 
 
 
 def _utilization_table(algorithm: Algorithm) -> Table:
-    table = Table("Step", "Rounds", "Sends", "Link utilisation", title="Utilisation")
+    table = Table("Step", "Rounds", "Sends", "Link utilization", title="Utilization")
     for row in utilization_rows(algorithm):
         table.add_row(*map(str, row), style="bold" if row[0] == "all" else None)
     return table

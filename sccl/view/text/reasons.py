@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from sccl.collectives import Dual, Spec, dual_of
 from sccl.core.answer import Answer, Origin, Sat, Unknown, Unsat, describe_solver
-from sccl.core.bound import Bounds, CountProof, PriceProof
+from sccl.core.bound import AlgorithmBounds, CountProof, PriceProof
 from sccl.core.formatting import format_count, format_runs
 from sccl.view.completeness import BoundSummary as Shown
 
 _READABLE = 32  # maximum runs of ranks in text (--json has every rank)
 
 
-def describe_bounds(bounds: Bounds, spec: Spec) -> Shown:
+def describe_bounds(bounds: AlgorithmBounds, spec: Spec) -> Shown:
     """Return bounds as people read them.
 
     Args:
@@ -23,7 +23,7 @@ def describe_bounds(bounds: Bounds, spec: Spec) -> Shown:
     ]
     match bounds.evidence:
         case CountProof():
-            reasons.append("They hold for every class of algorithms.")
+            reasons.append("They hold for every family of algorithms.")
         case PriceProof(problem=problem) if not dual_of(spec).is_identity:
             reasons.append(
                 f"Both follow from its dual, {problem}, to which chunks and rounds refer."
@@ -33,7 +33,7 @@ def describe_bounds(bounds: Bounds, spec: Spec) -> Shown:
     return Shown(bounds.steps, bounds.bandwidth, tuple(reasons), bounds.scope)
 
 
-def explain_steps(bounds: Bounds, spec: Spec) -> str:
+def explain_steps(bounds: AlgorithmBounds, spec: Spec) -> str:
     """Return why no algorithm has fewer steps, as a sentence."""
     far = bounds.distance
     assert far is not None
@@ -44,7 +44,7 @@ def explain_steps(bounds: Bounds, spec: Spec) -> str:
     return f"chunk {far.chunk} starts on rank {sources} and rank {far.rank} is {away} away{twice}"
 
 
-def explain_bandwidth(bounds: Bounds, spec: Spec) -> str:
+def explain_bandwidth(bounds: AlgorithmBounds, spec: Spec) -> str:
     """Return why no algorithm has a smaller R/C, as a sentence."""
     match bounds.evidence:
         case CountProof() as sends:

@@ -129,8 +129,8 @@ def test_at_its_edge_a_limit_is_kept_and_one_beyond_it_is_not(
     ("runtime", "least", "most", "says"),
     [
         ("msccl", "7", "8", ""),
-        ("msccl", "8", "8", "maxBytes is 8, which is not served itself"),
-        ("msccl", "0", "0", "maxBytes is 0, which is not served itself"),
+        ("msccl", "8", "8", "maxBytes is 8, which is exclusive"),
+        ("msccl", "0", "0", "maxBytes is 0, which is exclusive"),
         ("azure", "8", "8", ""),
         ("azure", "9", "8", "maxBytes is 8, below minBytes"),
         ("azure", "9", "0", ""),
@@ -151,7 +151,7 @@ def test_sizes_that_no_call_has_are_reported(
 
 
 @pytest.mark.parametrize(
-    ("least", "says"), [(2**27 - 1, ""), (2**27, "maxBytes is 134217728, which is not served")]
+    ("least", "says"), [(2**27 - 1, ""), (2**27, "maxBytes is 134217728, which is exclusive")]
 )
 def test_without_most_bytes_msccl_serves_128_mib(least: int, says: str) -> None:
     found = program(minBytes=str(least))

@@ -196,7 +196,7 @@ def test_rules_at_their_edge() -> None:
     assert changed(found) == ""
     assert changed(found, name="n" * 254) == ""
     assert "a value has over 254 characters" in changed(found, name="n" * 255)
-    assert "maxBytes is 0, which is not served itself" in changed(found, maxBytes="0")
+    assert "maxBytes is 0, which is exclusive" in changed(found, maxBytes="0")
     assert "coll is 'reducescatter'" in changed(found, coll="reducescatter")
     assert "nchannels is '2', and thread blocks use 1" in changed(found, nchannels="2")
     (block,) = found.gpus[0].blocks

@@ -267,7 +267,7 @@ def test_buffers_have_chunks() -> None:
     changed = plan()
     changed["gpus"][0].update(input_chunks=0)
     refused = mscclpp.read(json.dumps(changed).encode(), "it").refused
-    assert refused == ("rank 0: a buffer of no chunks, by which the executor divides",)
+    assert refused == ("rank 0: a buffer without chunks makes the executor divide by zero",)
 
 
 def test_rank_has_as_many_semaphores_as_its_plan_lists() -> None:

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from fractions import Fraction
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -23,20 +23,15 @@ from sccl.core.outcome import (
 )
 from sccl.errors import CollectiveError, InputError, JudgeError, ParameterError, UnknownNameError
 from sccl.solvers.effort import Effort
-from sccl.synth import syncoll
 from sccl.synth.common import registry
 from sccl.synth.common.contract import Request, Synthesizer
-from sccl.synth.packing import by_steps
+from sccl.synth.packing.by_steps import options as by_steps
+from sccl.synth.syncoll import options as syncoll
 from sccl.topo import resolve_topology
 from tests.kit.small_budgets import small_limit_budget
 from tests.kit.synthesizers import CASES, ENOUGH, check_synthesizer
 
-
-def synthesizer(module: ModuleType) -> Synthesizer:
-    return cast("Synthesizer", module)
-
-
-KSYNC, LIMIT = synthesizer(syncoll), synthesizer(by_steps)
+KSYNC, LIMIT = registry.load("ksync"), registry.load("limit")
 DGX1 = CASES[0].request
 
 

@@ -26,17 +26,17 @@ from sccl.solvers.effort import Effort
 from sccl.synth.common import registry
 from sccl.synth.common.contract import Request
 from sccl.synth.network import symmetries
-from sccl.synth.packing.by_time import fallback_equal_chunks
+from sccl.synth.packing.by_time import portfolio
 from sccl.synth.packing.by_time.column_generation import RoutePrices, SlotColumnGeneration
 from sccl.synth.packing.by_time.critical_targets import (
     ExtendedTrees,
     find_critical_targets,
     restrict_targets,
 )
-from sccl.synth.packing.by_time.fallback_equal_chunks import refine_chunks
 from sccl.synth.packing.by_time.least_time import SearchInterrupted
 from sccl.synth.packing.by_time.orbit_reduction import reduce_by_orbits
 from sccl.synth.packing.by_time.packing_search import shift_trees
+from sccl.synth.packing.by_time.portfolio import refine_chunks
 from sccl.synth.packing.by_time.price_bounds import (
     LowerBoundSearch,
     build_no_schedules,
@@ -278,7 +278,7 @@ def test_gather_is_a_reversed_scatter() -> None:
 def test_broadcast_is_scheduled_in_many_chunks(
     collective: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fallback_equal_chunks, "FINE_CHUNK_COUNTS", (16, 64))
+    monkeypatch.setattr(portfolio, "FINE_CHUNK_COUNTS", (16, 64))
     machine = resolve_topology("hypercube:3")
     request = Request(machine, named_spec(collective, 8), 1_000_000)
     first = registry.plan(registry.load("tacos"), request)

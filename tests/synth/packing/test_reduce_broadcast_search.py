@@ -15,7 +15,7 @@ from sccl.core.algorithm import Algorithm
 from sccl.core.topology import Topology
 from sccl.judge import violations
 from sccl.prove.bounds.any_class import any_class_bounds
-from sccl.prove.check.class_membership import is_tree_allreduce
+from sccl.prove.check.allreduce import is_tree_allreduce
 from sccl.synth.allreduce.any_family_bound import any_family_proof
 from sccl.synth.packing.by_steps.allreduce_trees import MAX_RANKS, tree_bounds, tree_frontier
 from sccl.synth.packing.by_steps.packing_problem import PackingProblem, build_allreduce_problem

@@ -24,8 +24,8 @@ from sccl.errors import InputError
 from sccl.judge import violations
 from sccl.prove.bounds.any_class import any_class_bounds
 from sccl.prove.bounds.lower_bounds import lower_bounds
+from sccl.prove.check.allreduce import is_composition
 from sccl.prove.check.certificate import check_folder
-from sccl.prove.check.class_membership import is_composition
 from sccl.prove.check.coverage import enumerate_round_vectors
 from sccl.solvers.effort import Effort
 from sccl.synth.common.settings import Settings

@@ -101,7 +101,7 @@ class Recorder:
         self.record(candidate, search)
         return self.change_answer(candidate, self.world.answer(candidate))
 
-    def lower_bound(self, steps: int) -> tuple[StepLimit | None, float]:
+    def quick_bound(self, steps: int) -> tuple[StepLimit | None, float]:
         self.record("bound")
         bound = self.world.limit(steps, self.world.bound_slack)
         return (replace(bound, upper=None) if bound else None), 0.0
@@ -279,7 +279,7 @@ def test_search_proves_nothing_by_an_unverified_origin(world: World, data: st.Da
         if best.proved:
             assert not any(c.may_dominate(best.candidate) for c in true)
         else:
-            assert best.rests_on == (Origin.CLUSTER,)
+            assert best.proof_origins == (Origin.CLUSTER,)
     for entry in search.refuted:
         assert not world.has(entry.candidate)
     if not lies:
@@ -299,6 +299,6 @@ def test_search_names_the_origins_of_a_proof(world: World, data: st.DataObject) 
         assert best.proved
         needed = {r.origin for r in search.refuted if r.candidate.may_dominate(best.candidate)}
         if best.within is None:  # limits prove it, whatever the range
-            assert best.rests_on == ()
+            assert best.proof_origins == ()
         else:
-            assert best.rests_on == tuple(sorted(needed - {Origin.THIS_PROCESS}))
+            assert best.proof_origins == tuple(sorted(needed - {Origin.THIS_PROCESS}))

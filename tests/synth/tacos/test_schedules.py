@@ -21,7 +21,8 @@ from sccl.judge import violations
 from sccl.solvers.effort import Effort
 from sccl.synth.common import registry
 from sccl.synth.common.contract import Request
-from sccl.synth.tacos import Options, planner, restarts
+from sccl.synth.tacos import planner, restarts
+from sccl.synth.tacos.options import Options
 from sccl.topo import resolve_topology
 from tests.kit.nightly import times
 from tests.kit.schedule_executor import executes_correctly

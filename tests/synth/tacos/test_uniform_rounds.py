@@ -18,16 +18,11 @@ from sccl.core.topology import Topology
 from sccl.judge import violations
 from sccl.synth.common.contract import Request
 from sccl.synth.network.transfers import Sends
-from sccl.synth.tacos import (
-    Options,
-    matching_uniform,
-    matching_uniform_loops,
-    tail_rematching,
-    thread_pair,
-)
+from sccl.synth.tacos import matching_uniform, matching_uniform_loops, tail_rematching, thread_pair
 from sccl.synth.tacos.bitsets import random_state
 from sccl.synth.tacos.matching_problem import MatchingProblem, build_problem
 from sccl.synth.tacos.matching_uniform import match_uniform
+from sccl.synth.tacos.options import Options
 from sccl.synth.tacos.round_log import log_to_sends
 from sccl.synth.tacos.tail_rematching import rematch_tail
 from sccl.synth.tacos.transversal_matching import NOT_HELD, TransversalState, match_rounds

@@ -17,8 +17,9 @@ from sccl.synth.common import registry
 from sccl.synth.common.contract import Request
 from sccl.synth.scheduling.intervals_cpsat import SymmetryAction
 from sccl.synth.scheduling.problem import ChunkSend, SchedulingProblem, build_problem
-from sccl.synth.teccl import astar
-from sccl.synth.teccl.astar import EpochSearch
+from sccl.synth.teccl import epoch_search
+from sccl.synth.teccl.astar import solve_rounds
+from sccl.synth.teccl.epoch_search import EpochSearch
 from sccl.synth.teccl.epochs import build_epochs, epoch_length
 from sccl.synth.teccl.milp import EpochMilp, EpochState, MilpResult, OutOfTimeError
 from sccl.topo import resolve_topology
@@ -62,7 +63,7 @@ def test_rounds_that_bring_nothing_end() -> None:
     search = EpochSearch(
         epochs, [SymmetryAction.identity(posed)], 0, None, lambda *_: told.append(1)
     )
-    assert not search.solve_rounds(EffortMeter(Effort(units=0.0)), 4)
+    assert not solve_rounds(search, EffortMeter(Effort(units=0.0)), 4)
     assert not told
 
 
@@ -76,7 +77,7 @@ def test_rounds_that_do_not_end_leave_what_list_scheduling_found(
     plan, by = rounds_of(ring)
     assert executes_correctly(plan)
     assert by == ["list scheduling"]
-    monkeypatch.setattr(astar, "MAX_VARIABLES", 200)  # of twice as many epochs it is more
+    monkeypatch.setattr(epoch_search, "MAX_VARIABLES", 200)  # of twice as many epochs it is more
     assert rounds_of(ring)[0] == plan
 
 
@@ -97,7 +98,7 @@ def test_round_leaves_time_to_others_and_to_the_end_of_presolve(
     epochs = build_epochs(posed, epoch_length(posed, "slowest", 1))
     search = EpochSearch(epochs, [SymmetryAction.identity(posed)], 0, None, lambda *_: None)
     spending = EffortMeter(Effort(timeout_s=1000))
-    assert not search.solve_rounds(spending, 2)
+    assert not solve_rounds(search, spending, 2)
     assert len(given) == 3
     assert all(300 < seconds < 500 for seconds in given)
     assert given == sorted(given, reverse=True)
@@ -108,6 +109,6 @@ def test_round_leaves_time_to_others_and_to_the_end_of_presolve(
 def test_deadline_is_heard_while_a_model_is_made(part: str) -> None:
     posed = posed_of(resolve_topology("ring:3"), 1000)
     epochs = build_epochs(posed, epoch_length(posed, "slowest", 1))
-    model = EpochMilp(epochs, SymmetryAction.identity(posed), 3, complete=False)
+    model = EpochMilp(epochs, SymmetryAction.identity(posed), 3, is_complete=False)
     with pytest.raises(OutOfTimeError):
         getattr(model, part)(lambda: True)

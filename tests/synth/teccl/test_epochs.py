@@ -29,8 +29,8 @@ from sccl.synth.scheduling.bounds import compute_lower_bound
 from sccl.synth.scheduling.intervals_cpsat import SymmetryAction
 from sccl.synth.scheduling.problem import ChunkSend, SchedulingProblem, build_problem
 from sccl.synth.scheduling.serial import prune_sends, serial_schedule
-from sccl.synth.teccl import astar
-from sccl.synth.teccl.astar import EpochSearch
+from sccl.synth.teccl import epoch_search
+from sccl.synth.teccl.epoch_search import EpochSearch
 from sccl.synth.teccl.epochs import Epochs, build_epochs, epoch_length
 from sccl.synth.teccl.milp import EpochMilp, MilpResult, OutOfTimeError
 from sccl.topo import resolve_topology
@@ -291,7 +291,7 @@ def test_impossible_request_is_rejected(told: dict[str, Any], says: str) -> None
 
 
 def test_models_that_are_too_large_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(astar, "MAX_VARIABLES", 10)
+    monkeypatch.setattr(epoch_search, "MAX_VARIABLES", 10)
     with pytest.raises(TooLargeError, match="give longer epochs, fewer chunks"):
         planned(resolve_topology("ring:4"), "alltoall", 1 << 20, model="milp", buffers=0)
 

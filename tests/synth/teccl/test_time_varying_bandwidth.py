@@ -29,7 +29,7 @@ from sccl.synth.common.contract import Request
 from sccl.synth.network.shortest_paths import UNREACHABLE
 from sccl.synth.scheduling.intervals_cpsat import SymmetryAction
 from sccl.synth.scheduling.problem import ChunkSend, SchedulingProblem, build_problem
-from sccl.synth.teccl import astar
+from sccl.synth.teccl import epoch_search
 from sccl.synth.teccl.epochs import epoch_length
 from sccl.synth.teccl.milp import EpochMilp
 from sccl.synth.teccl.time_varying_epochs import build_varying_epochs
@@ -317,7 +317,7 @@ def test_symmetries_are_those_of_the_bandwidth_too() -> None:
 
 
 def test_models_that_are_too_large_leave_what_was_placed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(astar, "MAX_VARIABLES", 1)
+    monkeypatch.setattr(epoch_search, "MAX_VARIABLES", 1)
     schedule, _ = found(resolve_topology("ring:4"), "alltoall", 4 * 10_000, less(0.5, 2), 0.1)
     check_bytes(schedule, less(0.5, 2))
 

@@ -41,7 +41,7 @@ def test_iterations_are_found_where_they_begin() -> None:
     ("calls", "why"),
     [
         ("ababab", "it expects c of 8 float32 of 2 ranks, which is none of the last 6 calls"),
-        ("acbacbacbacb", "of the last 12 calls no 3 in a row are those that it expects"),
+        ("acbacbacbacb", "the last 12 calls never contain its 3 in a row"),
     ],
 )
 def test_plan_of_something_else_is_rejected(calls: str, why: str) -> None:
@@ -56,7 +56,7 @@ def test_job_that_a_plan_is_not_of_is_told_so_after_some_steps() -> None:
         return mismatch_reason([KEYS[name] for name in calls], program)
 
     assert told("ab" * 21) == ""  # its steps may not have begun
-    why = "the plan is of another job: it expects c of 8 float32 of 2 ranks, which is none"
+    why = "the plan belongs to another job: it expects c of 8 float32 of 2 ranks, which is none"
     assert told("ab" * 22).startswith(why)
     assert told("d" * 40 + "abcabc") == ""
 

@@ -116,7 +116,7 @@ def test_job_switches_between_plans_without_a_stop(tmp_path: Path) -> None:
     for line, why in zip(
         rest[1:],
         (
-            "2 aborted: .*: the plan is of another job: it expects allreduce of 50 float32",
+            "2 aborted: .*: the plan belongs to another job: it expects allreduce of 50 float32",
             "3 aborted: .*: the plan is for 4 ranks, and the job has 2",
             "4 aborted: .*: plan 4: no script of a plan",
         ),

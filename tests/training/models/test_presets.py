@@ -98,7 +98,7 @@ ASKED = {"layers": 2, "hidden": 8, "heads": 2, "sequence": 4}
         ("transformer", {**ASKED, "tp": 2, "ranks": 5}, r"ranks is 5, which is not tp \* pp \* dp"),
         ("transformer", {**ASKED, "dp": 2, "ranks": 4}, r"= 1 \* 1 \* 2: change one of them"),
         ("transformer", {**ASKED, "tp": 0, "ranks": 4}, r"ranks is 4, which is not"),
-        ("transformer", ASKED, "no collectives come of these parameters: give several ranks"),
+        ("transformer", ASKED, "these parameters need no collectives: give several ranks"),
         ("transformer", {**ASKED, "dp": 0}, "dp is 0, expected 1 to"),
         ("transformer", {**ASKED, "dp": 2**21}, "2097152 ranks, up to"),
         ("transformer", {**ASKED, "layers": 2**40}, "there are 1099511627776 layers, of all mic"),

@@ -14,17 +14,17 @@ from dataclasses import dataclass, replace
 
 from sccl.collectives import Spec
 from sccl.core.algorithm import Algorithm
-from sccl.core.bound import Bounds
+from sccl.core.bound import AlgorithmBounds
 from sccl.core.cost import Costs
-from sccl.core.frontier import TREES, Frontier
+from sccl.core.frontier import TREES, StepLimitFrontier
 from sccl.core.step_limit import LimitProof, StepLimit
 from sccl.core.topology import UNREACHED, Topology
 from sccl.prove.bounds.any_class import any_class_bounds
 from sccl.synth.common.algorithm_folder import AlgorithmFolder
 from sccl.synth.common.candidates import EXTRA_STEPS
+from sccl.synth.common.step_limits import LIMIT_EFFORT_UNITS
 from sccl.synth.packing.by_steps.limit_sweep import NotifyLimit, PackingClass, compute_limits
 from sccl.synth.packing.by_steps.limits_by_steps import LimitWithPacking, packing_proof
-from sccl.synth.packing.by_steps.options import LIMIT_EFFORT_UNITS
 from sccl.synth.packing.by_steps.roots import farthest_distance, root_choices
 from sccl.synth.packing.by_steps.rounding import round_approximately
 
@@ -43,7 +43,7 @@ _FEW_CHUNKS_SEARCHED = (
 )
 
 
-def tree_bounds(topology: Topology, spec: Spec) -> Bounds:
+def tree_bounds(topology: Topology, spec: Spec) -> AlgorithmBounds:
     """Return lower bounds for every allreduce by trees.
 
     S: trees go up to some rank, or two that exchange, and down from there. R/C: the bound for every
@@ -61,7 +61,7 @@ def tree_bounds(topology: Topology, spec: Spec) -> Bounds:
             [t.steps, *(farthest_distance(m, t.ranks, group) for m in machines)] for t in turns
         )
         steps = max(steps, min(sum(legs) for legs in turn_legs if UNREACHED not in legs))
-    return Bounds(steps, any_class_bounds(topology, spec).bandwidth, TREE_SCOPE)
+    return AlgorithmBounds(steps, any_class_bounds(topology, spec).bandwidth, TREE_SCOPE)
 
 
 def tree_frontier(  # noqa: PLR0913 - a question, how long, and where results go
@@ -72,7 +72,7 @@ def tree_frontier(  # noqa: PLR0913 - a question, how long, and where results go
     seconds: float = math.inf,
     folder: AlgorithmFolder | None = None,
     notify: NotifyLimit = lambda _: None,
-) -> Frontier:
+) -> StepLimitFrontier:
     """Return the limit frontier of allreduce by trees, of its one class.
 
     Args:
@@ -88,7 +88,7 @@ def tree_frontier(  # noqa: PLR0913 - a question, how long, and where results go
     )
     last = max_steps or trees.bounds.steps + 2 * EXTRA_STEPS
     stopped, part = compute_limits(last, trees, folder, notify, begin)
-    return Frontier(
+    return StepLimitFrontier(
         topology.name,
         spec.name,
         None,
@@ -166,7 +166,7 @@ class _TreeClass(PackingClass):
 
 
 def any_class_proof(
-    topology: Topology, spec: Spec, steps: int, bounds: Bounds
+    topology: Topology, spec: Spec, steps: int, bounds: AlgorithmBounds
 ) -> LimitProof | None:
     """Return a proof by cuts through time for all allreduces. None: it is no better than bounds.
 

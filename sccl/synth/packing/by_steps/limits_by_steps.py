@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from sccl.collectives import Dual, DualPhase, Spec, dual_of
 from sccl.core.algorithm import Algorithm
-from sccl.core.bound import Bounds
+from sccl.core.bound import AlgorithmBounds
 from sccl.core.collective import Collective, single_flow_ends
 from sccl.core.instance import Instance
 from sccl.core.step_limit import LimitProof, StepLimit, StepPrices
@@ -18,9 +18,8 @@ from sccl.core.topology import Topology
 from sccl.errors import ParameterError, SolverError, TooLargeError
 from sccl.prove.bounds.lower_bounds import farthest_pair
 from sccl.synth.common.candidates import check_min_steps, round_vectors
-from sccl.synth.common.step_limits import SWEEP_LIMIT_UNITS
+from sccl.synth.common.step_limits import LIMIT_EFFORT_UNITS, MAX_STEPS, SWEEP_LIMIT_UNITS
 from sccl.synth.constructions import construct_algorithm
-from sccl.synth.packing.by_steps.options import LIMIT_EFFORT_UNITS, MAX_STEPS
 from sccl.synth.packing.by_steps.packing_problem import (
     PackingProblem,
     build_packing_problem,
@@ -81,7 +80,9 @@ def packing_proof(
     )
 
 
-def step_bound(topology: Topology, spec: Spec, steps: int, bounds: Bounds) -> StepLimit | None:
+def step_bound(
+    topology: Topology, spec: Spec, steps: int, bounds: AlgorithmBounds
+) -> StepLimit | None:
     """Return a lower bound for algorithms of S = ``steps``, by cuts through time and bandwidth.
 
     None: cuts do not apply to such a collective.
@@ -105,7 +106,9 @@ def step_bound(topology: Topology, spec: Spec, steps: int, bounds: Bounds) -> St
     )
 
 
-def _cut_proof(phase: DualPhase, dual: Dual, bounds: Bounds, steps: int) -> LimitProof | None:
+def _cut_proof(
+    phase: DualPhase, dual: Dual, bounds: AlgorithmBounds, steps: int
+) -> LimitProof | None:
     """Return the proof by cuts through time on a phase's machine, or else by bandwidth.
 
     None: cuts do not apply to such a collective.
@@ -159,7 +162,11 @@ def _limit_without_packing(
 
 
 def _limit_by_construction(
-    phase: DualPhase, dual: Dual, bounds: Bounds, steps: int, earlier: LimitWithPacking | None
+    phase: DualPhase,
+    dual: Dual,
+    bounds: AlgorithmBounds,
+    steps: int,
+    earlier: LimitWithPacking | None,
 ) -> LimitWithPacking | None:
     """Return bounds for an allgather or alltoall on many ranks. None: a packing gives more.
 
@@ -249,7 +256,7 @@ def extra_broadcast_steps(topology: Topology, spec: Spec, fewest: int) -> int | 
     return 2 * fewest if disjoint_trees(phase.topology, unit) else None
 
 
-def _dual_bandwidth_bound(dual: Dual, bounds: Bounds, phase: DualPhase) -> Fraction:
+def _dual_bandwidth_bound(dual: Dual, bounds: AlgorithmBounds, phase: DualPhase) -> Fraction:
     """Return the bandwidth bound of a phase, per C of the dual.
 
     On one-way links allreduce has two machines, and the bound may be that of the other one.
@@ -262,7 +269,7 @@ def step_limit(  # noqa: PLR0913, PLR0917 - a question, its bounds, its time, an
     topology: Topology,
     spec: Spec,
     steps: int,
-    bounds: Bounds,
+    bounds: AlgorithmBounds,
     seconds: float = math.inf,
     earlier: LimitWithPacking | None = None,
     effort: float = LIMIT_EFFORT_UNITS,
@@ -323,7 +330,7 @@ def has_packing_limits(topology: Topology, spec: Spec) -> bool:
     return not (many and has_single_class(dual.spec.at(dual.spec.unit)))
 
 
-def _check_steps(spec: Spec, steps: int, bounds: Bounds, phases: int) -> None:
+def _check_steps(spec: Spec, steps: int, bounds: AlgorithmBounds, phases: int) -> None:
     """Complain of a number of steps that no limit is computed for."""
     check_min_steps(steps, spec, bounds, "steps")
     if steps % phases:
@@ -367,7 +374,11 @@ class PackingLimits:
     """The limits of a collective on a machine, each starting from the result for a step less."""
 
     def __init__(
-        self, topology: Topology, spec: Spec, bounds: Bounds, units: float = SWEEP_LIMIT_UNITS
+        self,
+        topology: Topology,
+        spec: Spec,
+        bounds: AlgorithmBounds,
+        units: float = SWEEP_LIMIT_UNITS,
     ) -> None:
         self.topology, self.spec, self.bounds, self.units = topology, spec, bounds, units
         self.latest_limit: LimitWithPacking | None = None

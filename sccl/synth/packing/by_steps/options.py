@@ -1,4 +1,4 @@
-"""The options of the limit's synthesiser, and its default effort."""
+"""The name, source, features, and options of the limit by steps."""
 
 from __future__ import annotations
 
@@ -7,15 +7,12 @@ from typing import Annotated
 from msgspec import Meta
 
 from sccl.synth.common import contract
+from sccl.synth.common.contract import Feature
+from sccl.synth.common.step_limits import MAX_STEPS
 
-LIMIT_EFFORT_UNITS = 30.0
-"""Effort for a limit. No clock is used, but a unit takes one to five seconds.
-
-Measured: 1.9 from nothing for allgather on ndv2x2 with S = 7, in 9.4 s.
-"""
-
-MAX_STEPS = 512
-"""Maximum number of steps of a limit, also in certificates."""
+NAME = "limit"
+SOURCE = "Cai et al., PPoPP 2021, section 3, with Edmonds 1973 and Wentges 1997 for the packing"
+FEATURES = Feature.COMBINES | Feature.CUSTOM | Feature.PROVES | Feature.STEPS
 
 
 class Options(contract.Options, frozen=True, kw_only=True):

@@ -39,9 +39,9 @@ from fractions import Fraction
 
 from sccl.core.step_limit import StepPrices
 from sccl.core.topology import constraint_name
+from sccl.synth.common.step_limits import LIMIT_EFFORT_UNITS
 from sccl.synth.packing.by_steps.columns import ColumnGeneration, TreeShare
 from sccl.synth.packing.by_steps.master import MasterSolution
-from sccl.synth.packing.by_steps.options import LIMIT_EFFORT_UNITS
 from sccl.synth.packing.by_steps.packing_problem import PackingProblem, StepTree
 
 _TOLERANCE = 1e-6

@@ -249,7 +249,7 @@ def pack_allreduce(  # noqa: PLR0913, PLR0917 - independent inputs
     schedule = placing.schedule(request.topology, request.spec)
     attained = Fraction(schedule.finish * schedule.tick_ps, _PS_PER_US)
     candidates = [
-        Solution(schedule, attained, Bound(Measure.TIME_US, floor, ())),
+        Solution(schedule, attained, Bound(Measure.TIME_US, floor, ()), "tree pairs"),
         *([phases] if phases else []),
     ]
     return min(candidates, key=lambda candidate: candidate.objective), interrupted

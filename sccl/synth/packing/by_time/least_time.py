@@ -17,16 +17,16 @@ from sccl.prove.bounds.time_cuts import completion_time_bound
 from sccl.solvers.effort import Effort
 from sccl.synth.common.contract import Notify, Request, SearchProgress
 from sccl.synth.packing.by_time.allreduce_packing import is_tree_allreduce, pack_allreduce
-from sccl.synth.packing.by_time.fallback_equal_chunks import (
+from sccl.synth.packing.by_time.ingress_relay import ingress_relay_us
+from sccl.synth.packing.by_time.options import Options
+from sccl.synth.packing.by_time.packing_search import PackingSearch
+from sccl.synth.packing.by_time.portfolio import (
     NO_SCHEDULE,
     improve_two_phases,
     plan_by_list_scheduling,
     plan_overlapping,
     refine_chunks,
 )
-from sccl.synth.packing.by_time.ingress_relay import ingress_relay_us
-from sccl.synth.packing.by_time.options import Options
-from sccl.synth.packing.by_time.packing_search import PackingSearch
 from sccl.synth.packing.by_time.price_bounds import restricted_search, select_engine
 from sccl.synth.packing.by_time.pricing.tree_pricing import TreePricing
 from sccl.synth.packing.schedules.flow_problem import build_flow_problem
@@ -184,7 +184,7 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
         notify(SearchInterrupted(len(half.builder.sends)))
     schedule = half.builder.schedule(topology, request.spec)
     attained = Fraction(schedule.finish * schedule.tick_ps, _PS_PER_US)
-    result = Solution(schedule, attained, Bound(Measure.TIME_US, floor, ()))
+    result = Solution(schedule, attained, Bound(Measure.TIME_US, floor, ()), half.builder.found_by)
     target_us = floor * (1 + Fraction(options.gap))
     if dual.phases > 1 and not ended and attained > target_us:
         result, ended = _improve_allreduce(request, result, options, effort, notify, deadline)

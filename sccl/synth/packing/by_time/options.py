@@ -1,4 +1,4 @@
-"""The options of the fluid packing."""
+"""The name, source, features, and options of the fluid packing."""
 
 from __future__ import annotations
 
@@ -7,6 +7,20 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from sccl.synth.common import contract
+from sccl.synth.common.contract import Feature
+
+NAME = "fluid"
+SOURCE = "Edmonds 1973, Fleischer and Tardos 1998, Wentges 1997: trees packed into time"
+FEATURES = (
+    Feature.SWITCHES
+    | Feature.UNEQUAL_LINKS
+    | Feature.COMBINES
+    | Feature.CUSTOM
+    | Feature.UNEQUAL_CHUNKS
+    | Feature.ANYTIME
+    | Feature.PROVES
+    | Feature.TIMES
+)
 
 
 class Options(contract.Options, frozen=True, kw_only=True):

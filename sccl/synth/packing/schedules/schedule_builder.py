@@ -110,6 +110,8 @@ class ScheduleBuilder:
         ticks: Time of the best schedule, picoseconds. Without one, a maximum.
         plan: Plan of the best schedule. None: there is none yet.
         effort: Budget used.
+        method: Method in use, ``"packing"`` or ``"matching"``.
+        found_by: Method of the best schedule.
     """
 
     problem: FlowProblem
@@ -121,6 +123,8 @@ class ScheduleBuilder:
     plan: SendPlan | None = None
     sends: list[PlacedSend] = field(default_factory=list)
     effort: float = 0.0
+    method: str = "packing"
+    found_by: str = "packing"
 
     @property
     def us(self) -> float:
@@ -129,6 +133,7 @@ class ScheduleBuilder:
 
     def schedule_packing(self, packing: TimedPacking, target_us: float, thorough: bool) -> float:
         """Make schedules of a packing, until one is fast enough; return the best's microseconds."""
+        self.method = "packing"
         flows = STEADY_FACTOR if packing.slots.offset else 1
         if thorough and self._refine_chunks(packing, flows, target_us):
             return self.us
@@ -203,6 +208,7 @@ class ScheduleBuilder:
             spare_us: see :func:`.matched.matched`.
             effort: after which nothing is cut smaller, planned from either end.
         """
+        self.method = "matching"
         deadline_passed, target_us, near = (
             self.deadline_passed,
             floor * (1 + gap),
@@ -279,6 +285,7 @@ class ScheduleBuilder:
         ticks = max(send.arrival for send in sent)
         if ticks < self.ticks and not self._has_mixed_exchange(sent):
             self.ticks, self.plan, self.sends = ticks, plan, sent
+            self.found_by = self.method
         return ticks
 
     def schedule(self, topology: Topology, spec: Spec) -> Schedule:

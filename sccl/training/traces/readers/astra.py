@@ -143,7 +143,7 @@ def read(content: bytes, where: str, wanted: StepSelection) -> RankTrace:
     assumed = [_UNITS]
     if header.mode.startswith("HYBRID_") and header.mode not in _DLRM and not header.model_ranks:
         assumed.append(
-            "collectives are of all ranks: the file does not divide ranks between models"
+            "every collective has all ranks: the file does not divide ranks between models"
         )
     return RankTrace(
         source=where,

@@ -18,7 +18,7 @@ function fastest(frontier, index) {
 
 function pointTable(frontier, points) {
   const several = frontier.classes.length > 0;
-  const met = several ? ["Class", "Optimal in its class"] : ["Optimal in"];
+  const met = several ? ["Family", "Optimal in its family"] : ["Optimal in"];
   const methods = new Map(frontier.found_by);
   const by = methods.size ? ["Found by"] : [];
   const names = ["S", "R", "C", "R/C", ...met, "State", ...by, "Fastest for"];
@@ -136,7 +136,7 @@ function showFrontiers() {
       "article",
       { class: "card frontier" },
       html("h2", {}, `${frontier.collective} on ${frontier.topology}${root}`),
-      frontier.class ? html("p", {}, `Class: ${frontier.class}`) : null,
+      frontier.class ? html("p", {}, `Algorithms: ${frontier.class}`) : null,
       frontier.summary ? html("p", { class: "muted" }, frontier.summary) : null,
       html("div", { class: "plot", "data-frontier": number }),
       html(

@@ -15,7 +15,7 @@ const fact = (figure, name, note, met = false) =>
 /** Return what a bound says of a cost, and whether it is met. */
 function bound(least, mine) {
   return value(String(least)) === value(String(mine))
-    ? ["the least possible", true]
+    ? ["meets the lower bound", true]
     : [`at least ${least}`];
 }
 
@@ -63,10 +63,10 @@ function showProofs(model) {
 
 function showTerms(model) {
   const terms = [
-    ["step", "all sends of a step start together; a chunk that arrives goes on in the next."],
+    ["step", "all sends of a step start together; a chunk can be forwarded in the next step."],
     ["round", "the time in which each lane carries one chunk; a step has one or more."],
     ["chunk", "a piece of a buffer that travels as a whole; C of them make up a buffer."],
-    ["lane", "what carries one chunk per round; a link is one or more lanes, in one direction."],
+    ["lane", "one direction of a link has one or more lanes; each carries one chunk per round."],
   ];
   if (model.combining) {
     const total = model.total(0);
@@ -96,7 +96,7 @@ function showLegend(model) {
     key("k-gets", "gets it now"),
   ];
   const part = model.combining ? [key("k-part", "part of the sum")] : [];
-  const arc = key("k-arc", "share of what a rank wants");
+  const arc = key("k-arc", "share of its demand that a rank holds");
   const shown =
     app.chunk === null ? [model.timed ? busy : ramp, arc] : [...tree, ...ranks.slice(0, 1), ...part, ranks[1]];
   const shared = model.topology.links.some((link) => link.shared);

@@ -74,8 +74,8 @@ function useRow(name, loads, lanes, model) {
 
 function showUtilisation(model) {
   byId("utilisation-note").textContent = model.topology.budgets.length
-    ? "Chunks that each shared budget and each link carries in each step, of what it allows."
-    : "Chunks that each link carries in each step, of what its lanes allow.";
+    ? "Chunks on each shared budget and link in each step. Color: share of its capacity."
+    : "Chunks on each link in each step. Color: share of the capacity of its lanes.";
   const some = model.topology.budgets.length > 0;
   const first = some ? "Budget or link" : "Link";
   const names = [first, "Lanes", ...model.rounds.map((_, step) => String(step))];

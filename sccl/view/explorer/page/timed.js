@@ -170,7 +170,7 @@ function showTimedFacts(model) {
   const bytes = model.chunk_bytes;
   const least = model.least_us;
   const met = least !== null && least >= model.last;
-  const bound = least === null ? "no bound is known" : met ? "the least possible" : `at least ${us(least)}`;
+  const bound = least === null ? "no bound is known" : met ? "meets the lower bound" : `at least ${us(least)}`;
   byId("title").textContent = `${model.collective} on ${model.topology.name}`;
   byId("subtitle").textContent = [
     plural(model.topology.ranks, "rank"),
@@ -299,7 +299,7 @@ function spansPath(model, rows) {
 }
 
 function showTimedUtilisation(model) {
-  byId("utilisation-note").textContent = "When each link is busy, and for which part of the time.";
+  byId("utilisation-note").textContent = "When each link is busy, and for how much of the time.";
   const ofLink = grouped(model.transfers, (row) => row.link);
   const lines = model.topology.links.map((link, number) => {
     const rows = ofLink.get(number) ?? [];

@@ -1,8 +1,8 @@
-"""Schedules of equal chunks, compared with the bound for any chunking, where packings are weak.
+"""The portfolio: other synthesizers, for schedules near the bound where packings are weak.
 
-An allreduce is more than two phases, one after the other, and on machines of many ranks without
-structure the cheapest trees cannot be computed. List scheduling comes near the bound there as soon
-as chunks are small.
+An allreduce is more than two phases, one after the other (TE-CCL, and limits by steps in process
+groups). On machines of many ranks without structure the cheapest trees cannot be computed, and list
+scheduling (TACOS) comes near the bound as soon as chunks are small.
 """
 
 from __future__ import annotations
@@ -68,7 +68,9 @@ def plan_overlapping(request: Request, effort: Effort, units: float, seconds: fl
             else outcome
         )
     result = _with_bound(
-        best, completion_time_bound(request.topology, request.spec).us(request.size_bytes)
+        best,
+        completion_time_bound(request.topology, request.spec).us(request.size_bytes),
+        teccl.NAME,
     )
     return (
         Inconclusive(_stop_reason(outcome, effort), result)
@@ -127,7 +129,7 @@ def _tree_schedules(request: Request, effort: Effort, deadline: float) -> Iterat
         chunks, steps = best.plan.collective.chunks, best.plan.steps + 1
         made = schedule_algorithm(best.plan, -(-request.size_bytes // chunks))
         took = Fraction(made.finish * made.tick_ps, _PS_PER_US)
-        yield Solution(made, took, Bound(Measure.TIME_US, floor, ()))
+        yield Solution(made, took, Bound(Measure.TIME_US, floor, ()), "limit by steps")
 
 
 def refine_chunks(
@@ -155,7 +157,7 @@ def refine_chunks(
             break
         candidate = outcome.best if isinstance(outcome, Inconclusive) else outcome
         if isinstance(candidate, Solution) and candidate.objective < best.objective:
-            best = _with_bound(candidate, Fraction(packed.bound.value))
+            best = _with_bound(candidate, packed.bound.value, tacos.NAME)
     return best
 
 
@@ -196,7 +198,7 @@ def plan_by_list_scheduling(
         if isinstance(candidate, Solution) and (
             best is None or candidate.objective < best.objective
         ):
-            best = _with_bound(candidate, floor)
+            best = _with_bound(candidate, floor, tacos.NAME)
         if ended or (best is not None and best.objective <= floor * (1 + Fraction(gap))):
             break
     if ended or best is None:
@@ -214,6 +216,6 @@ def _stop_reason(outcome: Inconclusive, effort: Effort) -> StopReason:
     return effort.timeout_reason if is_late else outcome.reason
 
 
-def _with_bound(result: Solution, floor: Fraction) -> Solution:
-    """Return a schedule with the bound of any chunks instead of its own."""
-    return Solution(result.plan, result.objective, Bound(Measure.TIME_US, floor, ()))
+def _with_bound(result: Solution, floor: Fraction, synthesizer: str) -> Solution:
+    """Return the schedule of a synthesizer with the bound of any chunks instead of its own."""
+    return Solution(result.plan, result.objective, Bound(Measure.TIME_US, floor, ()), synthesizer)

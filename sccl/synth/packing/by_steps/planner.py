@@ -10,9 +10,10 @@ from sccl.errors import ParameterError
 from sccl.prove.bounds.lower_bounds import lower_bounds
 from sccl.solvers.effort import Effort
 from sccl.synth.common.contract import Notify, Request
+from sccl.synth.common.step_limits import LIMIT_EFFORT_UNITS
 from sccl.synth.packing.by_steps.allreduce_trees import MAX_RANKS, tree_bounds
 from sccl.synth.packing.by_steps.limits_by_steps import step_limit
-from sccl.synth.packing.by_steps.options import LIMIT_EFFORT_UNITS, Options
+from sccl.synth.packing.by_steps.options import Options
 from sccl.synth.packing.by_steps.rounding import round_approximately, round_to_algorithm
 
 _MAX_CHUNKS = 512  # of multiplied trees, beyond which their limit is approximated
@@ -23,7 +24,7 @@ _TOO_MANY_CHUNKS = StopReason(
 _LIMIT_UNKNOWN = StopReason(StopKind.BUDGET, "effort ended before the limit was known")
 
 
-def plan_at_limit(request: Request, options: Options, effort: Effort, notify: Notify) -> Outcome:
+def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> Outcome:
     """Return an algorithm of S steps that no other of as many has a smaller R/C than, or nearly.
 
     It is made of a packing alone, without a search for few chunks.
