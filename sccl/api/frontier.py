@@ -16,7 +16,15 @@ from sccl.api.shared import CLASS_COLUMNS, COLUMNS, FrontierBase, Point
 from sccl.core.files.algorithms import load_algorithm
 from sccl.core.files.frontiers import frontier_to_plain, frontiers_from_plain
 from sccl.core.formatting import format_count
-from sccl.core.frontier import EXCHANGED, TREES, ClassFrontier, OpenCandidate, RefutedCandidate
+from sccl.core.frontier import (
+    EXCHANGED,
+    TREES,
+    ClassFrontier,
+    OpenCandidate,
+    RefutedCandidate,
+    StepLimitFrontier,
+    SweepFrontier,
+)
 from sccl.core.frontier import Frontier as Known
 from sccl.core.frontier import Point as KnownPoint
 from sccl.core.step_limit import StepLimit
@@ -56,9 +64,10 @@ class ComputedFrontier(FrontierBase):
     value: Known
     subject: CollectiveProblem
     source_function: ClassVar[str]
+    value_type: ClassVar[type[Known]]
 
     def __post_init__(self) -> None:
-        check_wrapped_kind(self, Known, self.source_function)
+        check_wrapped_kind(self, self.value_type, self.source_function)
 
     @property
     def topology(self) -> Topology:
@@ -146,7 +155,7 @@ class Frontier(ComputedFrontier):
     """The Pareto frontier of a collective on a machine, as a sweep computed it.
 
     Attributes:
-        value: Frontier of :mod:`sccl.core.frontier`.
+        value: SweepFrontier of :mod:`sccl.core.frontier`.
         subject: Machine and collective.
 
     Examples:
@@ -158,7 +167,9 @@ class Frontier(ComputedFrontier):
         (True, 0)
     """
 
+    value: SweepFrontier
     source_function = "sccl.pareto"
+    value_type = SweepFrontier
 
     @property
     def open(self) -> tuple[OpenCandidate, ...]:
@@ -226,7 +237,7 @@ class LimitFrontier(ComputedFrontier):
     """The infimum of R/C for every S, over all k and all C.
 
     Attributes:
-        value: Frontier of :mod:`sccl.core.frontier`.
+        value: StepLimitFrontier of :mod:`sccl.core.frontier`.
         subject: Machine and collective.
 
     Examples:
@@ -238,7 +249,9 @@ class LimitFrontier(ComputedFrontier):
         [(2, '3/2')]
     """
 
+    value: StepLimitFrontier
     source_function = "sccl.limits"
+    value_type = StepLimitFrontier
 
     @property
     def limits(self) -> tuple[StepLimit, ...]:

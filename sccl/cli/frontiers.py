@@ -24,7 +24,7 @@ from sccl.core.bound import PriceProof
 from sccl.core.cost import Costs, fastest_by_size, format_bytes
 from sccl.core.files.disk import check_can_create
 from sccl.core.formatting import format_count
-from sccl.core.frontier import Frontier, Point
+from sccl.core.frontier import Frontier, LimitPoint, Point, SweepFrontier
 from sccl.core.step_limit import StepLimit
 from sccl.core.stop import StopKind
 from sccl.tasks.outputs import output_head, question_digests
@@ -191,22 +191,21 @@ def print_frontier(console: Console, frontier: Frontier, spec: Spec) -> None:
         spec: its collective.
     """
     root = "" if frontier.root is None else f" (root {frontier.root})"
-    more = ", limits over all k and C" if frontier.covered is None else ""
+    more = "" if isinstance(frontier, SweepFrontier) else ", limits over all k and C"
     title = f"\n{frontier.collective}{root} on {frontier.topology}{more}"
     console.print(title, style="bold", markup=False)
     if frontier.is_multiclass:
         _print_classes(console, frontier, spec)
-    elif frontier.covered is None:
-        _print_limits(console, frontier, spec)
-    else:
+    elif isinstance(frontier, SweepFrontier):
         _print_sweep(console, frontier, spec)
+    else:
+        _print_limits(console, frontier, spec)
 
 
 # --- one class, as a sweep or as its limits ------------------------------------------------------
 
 
-def _print_sweep(console: Console, frontier: Frontier, spec: Spec) -> None:
-    assert frontier.covered is not None
+def _print_sweep(console: Console, frontier: SweepFrontier, spec: Spec) -> None:
     _print_bounds(console, frontier, spec)
     if frontier.points:
         console.print(_points_table(frontier.points))
@@ -239,7 +238,7 @@ def _print_bounds(console: Console, frontier: Frontier, spec: Spec) -> None:
     assert bounds is not None
     why = explain_bandwidth(bounds, spec)
     console.print(f"bounds: S >= {bounds.steps}; R/C >= {bounds.bandwidth}: {why}")
-    swept, proof = frontier.covered is not None, bounds.evidence
+    swept, proof = isinstance(frontier, SweepFrontier), bounds.evidence
     if swept and isinstance(proof, PriceProof) and not dual_of(spec).is_identity:
         console.print(f"bounds and proofs are those of its dual: {proof.problem}")
 
@@ -332,7 +331,7 @@ def _print_classes(console: Console, frontier: Frontier, spec: Spec) -> None:
     if text := unswept_text(frontier.skipped):
         console.print(text, markup=False)
     seconds = f"{frontier.seconds:.1f} s"
-    if frontier.covered is not None:
+    if isinstance(frontier, SweepFrontier):
         refuted = format_count(sum(len(half.refuted) for half in frontier.halves), "candidate")
         seconds = f"{refuted} of halves refuted, {len(frontier.open)} open, {seconds}"
     console.print(seconds)
@@ -365,14 +364,15 @@ def _classes_table(frontier: Frontier) -> Table:
 
 def _state_text(point: Point, frontier: Frontier) -> str:
     """Return the state of a point's proof. For a limit, whether it is attained."""
-    if frontier.covered is None:
-        return "proved" if point.is_proved else "open"
-    return point.state_text
+    if isinstance(frontier, SweepFrontier):
+        return point.state_text
+    return "proved" if point.is_proved else "open"
 
 
 def _missing_text(point: Point) -> str:
     """Return why a point has no algorithm."""
-    return _NOT_SOUGHT.get(point.missing_reason.kind, _TOO_LARGE)
+    kind = point.missing_reason.kind if isinstance(point, LimitPoint) else StopKind.TOO_LARGE
+    return _NOT_SOUGHT.get(kind, _TOO_LARGE)
 
 
 def _cost_text(point: Point) -> str:

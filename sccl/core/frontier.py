@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
 from sccl.core.answer import Origin
 from sccl.core.bound import AlgorithmBounds
@@ -88,28 +88,24 @@ class OpenCandidate:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A point of a frontier.
+    """A point of a frontier: (S, R/C) of an algorithm.
 
     Attributes:
         steps: S.
-        cost: R/C. On a limit frontier, the limit.
-        chunks: C of its algorithm. None: there is none.
-        rounds: R of its algorithm. None: there is none.
+        cost: R/C.
+        chunks: C of the algorithm. None: its file does not say.
+        rounds: R of the algorithm. None: its file does not say.
         optimal: the lower bounds that it attains: ``"latency"``, ``"bandwidth"``, ``"limit"``.
-        is_proved: whether it is proved that nothing of its class dominates it. If not, it is the
-            best
-            found.
+        is_proved: whether it is proved that nothing of its class dominates it. Otherwise it is the
+            best found.
         within: the k and C that the proof is restricted to. None: it holds for any.
-        is_attained: whether the algorithm has this R/C. Otherwise it is near it.
-        algorithm: None: it is too large to be written down, or was not read.
-        missing_reason: why there is none.
-        file: its file name.
+        algorithm: None: it is too large to write, or it is only in its file.
+        file: its file name. None: it was not written.
         rounds_per_step: rounds per step of the algorithm, if the frontier contains them.
         seconds: time to find it. None: not in its file.
         from_store: whether these are the seconds of an earlier search, from the store.
         proof_origins: origins other than this process of the refutations that the proof needs. For
-            a
-            point that is not proved, those that would prove it if they were verified.
+            a point that is not proved, those that would prove it if they were verified.
         found_by: method that made its algorithm: ``"greedy"``, ``"construction"``, ``"packing"``,
             ``"composition"``, or a solver, such as ``"cp-sat"``. Empty: its file does not say.
     """
@@ -121,9 +117,7 @@ class Point:
     optimal: tuple[str, ...] = ()
     is_proved: bool = False
     within: SweepRange | None = None
-    is_attained: bool = True
     algorithm: AnyAlgorithm | None = None
-    missing_reason: StopReason = NOT_STOPPED
     file: Path | None = None
     rounds_per_step: tuple[int, ...] = ()
     seconds: float | None = None
@@ -144,37 +138,23 @@ class Point:
             rounds_per_step=a.rounds_per_step,
         )
 
-    @classmethod
-    def from_limit(cls, limit: StepLimit, bounds: AlgorithmBounds) -> Point:
-        """Return the point of a limit of R/C, without an algorithm.
-
-        Args:
-            bounds: bounds of its class.
-        """
-        optimal = bounds.bounds_met(limit.steps, limit.required_upper)
-        return cls(
-            limit.steps,
-            limit.required_upper,
-            None,
-            None,
-            optimal,
-            is_proved=limit.is_exact,
-            is_attained=False,
-        )
-
     def with_algorithm(
         self, algorithm: AnyAlgorithm, file: Path | None, found_by: str = ""
-    ) -> Point:
-        """Return it with an algorithm that attains it, or is near it."""
+    ) -> Self:
+        """Return it with its algorithm."""
         return replace(
             self,
             chunks=algorithm.collective.chunks,
             rounds=algorithm.rounds,
-            is_attained=algorithm.bandwidth_cost == self.cost,
             algorithm=algorithm,
             file=file,
             found_by=found_by,
         )
+
+    @property
+    def is_attained(self) -> bool:
+        """Return whether an algorithm has this R/C."""
+        return True
 
     @property
     def costs(self) -> tuple[Fraction, ...]:
@@ -209,6 +189,42 @@ class Point:
         if self.chunks is None or not self.is_attained:
             return f"S={self.steps} R/C={self.cost}"
         return f"C={self.chunks} S={self.steps} R={self.rounds}"
+
+
+@dataclass(frozen=True, slots=True)
+class LimitPoint(Point):
+    """A point of a limit frontier: a limit of R/C, with an algorithm at it or near it, if any.
+
+    Attributes:
+        cost: the limit of R/C.
+        chunks: C of the algorithm. None: there is no algorithm.
+        rounds: R of the algorithm. None: there is no algorithm.
+        is_attained: whether the algorithm has this R/C. Otherwise its R/C is larger.
+        missing_reason: why there is no algorithm. Unknown for points from files.
+    """
+
+    is_attained: bool = False
+    missing_reason: StopReason = NOT_STOPPED
+
+    @classmethod
+    def from_limit(cls, limit: StepLimit, bounds: AlgorithmBounds) -> LimitPoint:
+        """Return the point of a limit of R/C, without an algorithm.
+
+        Args:
+            bounds: bounds of its class.
+        """
+        optimal = bounds.bounds_met(limit.steps, limit.required_upper)
+        return cls(limit.steps, limit.required_upper, None, None, optimal, is_proved=limit.is_exact)
+
+    def with_algorithm(
+        self, algorithm: AnyAlgorithm, file: Path | None, found_by: str = ""
+    ) -> LimitPoint:
+        """Return it with an algorithm that attains it, or is near it."""
+        return replace(
+            Point.with_algorithm(self, algorithm, file, found_by),
+            is_attained=algorithm.bandwidth_cost == self.cost,
+            missing_reason=NOT_STOPPED,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,6 +291,9 @@ class SkippedClass:
 class Frontier:
     """The best known algorithms for a collective on a machine.
 
+    A search returns a :class:`SweepFrontier` or a :class:`StepLimitFrontier`. Algorithms whose
+    search is unknown form a frontier that is neither.
+
     Attributes:
         topology: the machine's name.
         collective: its name.
@@ -282,12 +301,7 @@ class Frontier:
         costs: the costs by which points are compared. None: unknown.
         bounds: lower bounds for all of its classes. None: unknown.
         classes: the frontier of each class. If there are several, each has a name.
-        covered: range of a sweep. None: these are limits, over all k and all C.
-        solver: the solver used.
-        open: candidates that may contain a better algorithm.
-        refuted: candidates that have no algorithm.
         skipped: classes that were not searched.
-        halves: the frontiers of which the algorithms of one class are composed.
         any_class_limits: for allreduce: lower bounds for all classes, by S of points and a step
             less.
         stop_reason: why the search ended: bandwidth bound, largest S, or interrupt.
@@ -300,12 +314,7 @@ class Frontier:
     costs: Costs | None
     bounds: AlgorithmBounds | None
     classes: tuple[ClassFrontier, ...]
-    covered: SweepRange | None = None
-    solver: str = ""
-    open: tuple[OpenCandidate, ...] = ()
-    refuted: tuple[RefutedCandidate, ...] = ()
     skipped: tuple[SkippedClass, ...] = ()
-    halves: tuple[Frontier, ...] = ()
     any_class_limits: tuple[StepLimit, ...] = ()
     stop_reason: StopReason = NOT_STOPPED
     seconds: float | None = None
@@ -315,6 +324,21 @@ class Frontier:
         """Return the question: ``"allgather on dgx1"``."""
         root = f" (root {self.root})" if self.root else ""
         return f"{self.collective}{root} on {self.topology}"
+
+    @property
+    def open(self) -> tuple[OpenCandidate, ...]:
+        """Return the undecided candidates, which only a sweep has."""
+        return ()
+
+    @property
+    def refuted(self) -> tuple[RefutedCandidate, ...]:
+        """Return the refuted candidates, which only a sweep has."""
+        return ()
+
+    @property
+    def halves(self) -> tuple[SweepFrontier, ...]:
+        """Return the frontiers of the halves of compositions, which only a sweep has."""
+        return ()
 
     @property
     def is_interrupted(self) -> bool:
@@ -356,7 +380,7 @@ class Frontier:
                 stairs.append((name, replace(point, optimal=self._optimal_bounds(point))))
         return tuple(stairs)
 
-    def require_consistent(self) -> Frontier:
+    def require_consistent(self) -> Self:
         """Return it, if no point of it is below a bound or a limit that it states.
 
         Raises:
@@ -425,7 +449,32 @@ class Frontier:
         return self.is_complete and all(part.within is None for part in self.classes)
 
     @property
-    def without_transient(self) -> Frontier:
+    def without_transient(self) -> Self:
+        """Return the frontier without times and folders: the reproducible part of a search."""
+        classes = tuple(entry.without_transient for entry in self.classes)
+        return replace(self, classes=classes, seconds=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepFrontier(Frontier):
+    """The frontier of a sweep over candidates (S, R, C) within a range of k and C.
+
+    Attributes:
+        covered: the range.
+        solver: the solver used.
+        open: candidates that may contain a better algorithm.
+        refuted: candidates that have no algorithm.
+        halves: the frontiers of which the algorithms of one class are composed.
+    """
+
+    covered: SweepRange
+    solver: str = ""
+    open: tuple[OpenCandidate, ...] = ()
+    refuted: tuple[RefutedCandidate, ...] = ()
+    halves: tuple[SweepFrontier, ...] = ()
+
+    @property
+    def without_transient(self) -> Self:
         """Return the frontier without times and folders: the reproducible part of a search."""
         return replace(
             self,
@@ -434,3 +483,8 @@ class Frontier:
             halves=tuple(half.without_transient for half in self.halves),
             seconds=None,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class StepLimitFrontier(Frontier):
+    """The frontier of limits of R/C by S, over all k and C. Its points are limit points."""

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from sccl.collectives import Spec, dual_of
 from sccl.core.cost import format_bytes, format_us
-from sccl.core.frontier import COMPOSED, TREES, Frontier
-from sccl.core.instance import SweepRange
+from sccl.core.frontier import COMPOSED, TREES, Frontier, StepLimitFrontier, SweepFrontier
 from sccl.core.outcome import Solution
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology
@@ -58,7 +57,7 @@ def require_certifiable(topology: Topology, spec: Spec, max_steps: int | None) -
 
 def certify_frontier(
     subject: CollectiveProblem,
-    frontier: Frontier,
+    frontier: SweepFrontier,
     settings: Settings,
     folder: Path,
     notify: Callable[[str], None] = lambda _: None,
@@ -78,7 +77,7 @@ def certify_frontier(
     seconds = settings.effort.timeout_s or DEFAULT_TIMEOUT_S
     certified, scope = frontier, ""
     if frontier.is_multiclass:
-        certified = sweep_equal_halves(topology, spec, frontier.covered or SweepRange(), settings)
+        certified = sweep_equal_halves(topology, spec, frontier.covered, settings)
         scope = f"{certified.scope}; for any two halves, and every family, the claims proved by S"
     file = write_certificate(
         topology,
@@ -96,7 +95,7 @@ def certify_frontier(
 
 def certify_limits(
     subject: CollectiveProblem,
-    frontier: Frontier,
+    frontier: StepLimitFrontier,
     max_steps: int | None,
     settings: Settings,
     folder: Path,

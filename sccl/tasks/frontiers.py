@@ -15,7 +15,7 @@ from sccl.core.cost import Costs
 from sccl.core.files.disk import read_text
 from sccl.core.files.frontier_shapes import FrontierWire
 from sccl.core.files.frontiers import frontiers_from_plain
-from sccl.core.frontier import ClassFrontier, Frontier, Point
+from sccl.core.frontier import ClassFrontier, Frontier, Point, StepLimitFrontier
 from sccl.errors import FormatError
 from sccl.tasks.outputs import Inputs
 
@@ -64,7 +64,7 @@ def frontiers_of_folder(files: Iterable[Path], algorithms: Iterable[Algorithm]) 
     """
     by_name: dict[str, tuple[Frontier, ...]] = {}
     all_frontiers = [read_frontiers(file) for file in sorted(files)]
-    for read in sorted(all_frontiers, key=lambda read: read[0].covered is None):
+    for read in sorted(all_frontiers, key=lambda read: isinstance(read[0], StepLimitFrontier)):
         by_name.setdefault(read[0].name, read)
     also = question_ids([frontier for read in by_name.values() for frontier in read])
     for frontier in frontiers_of_algorithms(list(algorithms)):

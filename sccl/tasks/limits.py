@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from sccl.collectives import Spec, dual_of
-from sccl.core.frontier import Frontier
+from sccl.core.frontier import StepLimitFrontier
 from sccl.core.topology import Topology
 from sccl.synth.common.algorithm_folder import AlgorithmFolder
 from sccl.synth.common.settings import Settings
@@ -21,7 +21,7 @@ def find_limits(  # noqa: PLR0913 - a question, how to answer it, and where resu
     *,
     folder: AlgorithmFolder | None = None,
     notify: NotifyLimit = lambda _: None,
-) -> Frontier:
+) -> StepLimitFrontier:
     """Return the limit frontier of a collective on a topology, as far as it is known in time.
 
     Args:
@@ -48,7 +48,7 @@ def find_limits(  # noqa: PLR0913 - a question, how to answer it, and where resu
 
 def limits_of_equal_halves(
     topology: Topology, spec: Spec, max_steps: int | None, settings: Settings
-) -> Frontier:
+) -> StepLimitFrontier:
     """Return the limits of compositions of equal halves, for a certificate.
 
     Args:

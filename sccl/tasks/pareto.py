@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from sccl.collectives import Spec, dual_of
-from sccl.core.frontier import Frontier
+from sccl.core.frontier import SweepFrontier
 from sccl.core.instance import SweepRange
 from sccl.core.sweep_events import SweepEvent
 from sccl.core.topology import Topology
@@ -29,7 +29,7 @@ def find_frontier(  # noqa: PLR0913 - a question, how to answer it, and where re
     *,
     folder: AlgorithmFolder | None = None,
     notify: Callable[[SweepEvent], None] = lambda _: None,
-) -> Frontier:
+) -> SweepFrontier:
     """Return the frontier of a collective on a topology, as far as it was found.
 
     That of allreduce is over several classes of algorithms.
@@ -63,7 +63,7 @@ def find_frontier(  # noqa: PLR0913 - a question, how to answer it, and where re
 
 def sweep_equal_halves(
     topology: Topology, spec: Spec, covered: SweepRange, settings: Settings
-) -> Frontier:
+) -> SweepFrontier:
     """Return the sweep of compositions of equal halves, for a certificate.
 
     Args:

@@ -11,7 +11,7 @@ import pytest
 from sccl.collectives import named_spec
 from sccl.core.algorithm import Algorithm, make_send
 from sccl.core.files.algorithms import load_algorithm
-from sccl.core.frontier import Frontier
+from sccl.core.frontier import SweepFrontier
 from sccl.core.instance import SweepRange
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.synth.packing.by_steps.limits_by_steps import PackingLimits
@@ -23,7 +23,7 @@ from tests.kit import once
 from tests.kit.paths import PUBLISHED
 
 
-def swept_frontier(machine: str, collective: str, **covered: int) -> Frontier:
+def swept_frontier(machine: str, collective: str, **covered: int) -> SweepFrontier:
     """Return a sweep by the default solver, made once in a run."""
     topology = resolve_topology(machine)
     spec = named_spec(collective, topology.ranks)

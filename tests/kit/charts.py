@@ -7,7 +7,7 @@ from typing import Any
 
 from sccl.collectives import named_spec
 from sccl.core.algorithm import Algorithm, make_send
-from sccl.core.frontier import Point
+from sccl.core.frontier import LimitPoint, Point
 from sccl.core.topology import Topology
 from sccl.view.charts import FrontierData
 
@@ -17,7 +17,7 @@ BROADCAST = FrontierData(
         Point(2, Fraction(1), 2, 2, is_proved=True),
         Point(3, Fraction(9, 22), 22, 9, is_proved=True),
         Point(4, Fraction(4, 13), 13, 4),
-        Point(5, Fraction(5, 19), None, None, is_proved=True, is_attained=False),
+        LimitPoint(5, Fraction(5, 19), None, None, is_proved=True),
     ),
     min_steps=2,
     bandwidth=Fraction(1, 6),

@@ -6,8 +6,8 @@ from fractions import Fraction
 from typing import Any
 
 from sccl.core.bound import AlgorithmBounds
-from sccl.core.frontier import ClassFrontier, Frontier, OpenCandidate, Point, RefutedCandidate
-from sccl.core.instance import Candidate
+from sccl.core.frontier import ClassFrontier, OpenCandidate, Point, RefutedCandidate, SweepFrontier
+from sccl.core.instance import Candidate, SweepRange
 from sccl.core.step_limit import StepLimit
 from sccl.core.stop import StopReason
 
@@ -26,7 +26,7 @@ def known(
     points: tuple[Point, ...] = (),
     bounds: AlgorithmBounds | None = TRIVIAL,
     **of_class: Any,
-) -> Frontier:
+) -> SweepFrontier:
     """Return the known frontier of (topology, collective, root)."""
     given: dict[str, Any] = {"scope": "", "steps": None, "bandwidth": None, "is_complete": True}
     part = ClassFrontier(
@@ -35,11 +35,12 @@ def known(
         limits=tuple(StepLimit(steps, cost, cost) for steps, cost in limits),
         **given | of_class,
     )
-    return Frontier(
+    return SweepFrontier(
         *question,
         costs=None,
         bounds=bounds,
         classes=(part,),
+        covered=SweepRange(),
         refuted=tuple(RefutedCandidate(_candidate(one), one[3], 0.0) for one in refuted),
         open=tuple(OpenCandidate(_candidate(one), StopReason.parse(one[3])) for one in open),
     )

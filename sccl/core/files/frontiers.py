@@ -6,9 +6,10 @@ as the published shape has it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,10 +37,13 @@ from sccl.core.files.shapes import check_steps, cost_from_text, seconds_from_wir
 from sccl.core.frontier import (
     ClassFrontier,
     Frontier,
+    LimitPoint,
     OpenCandidate,
     Point,
     RefutedCandidate,
     SkippedClass,
+    StepLimitFrontier,
+    SweepFrontier,
 )
 from sccl.core.instance import Candidate, SweepRange
 from sccl.core.stop import StopReason
@@ -79,7 +83,7 @@ def frontier_to_plain(frontier: Frontier) -> dict[str, Any]:
 
 def _frontier_to_wire(frontier: Frontier) -> FrontierWire:
     """Return the shape of a frontier without its halves."""
-    f, of_limits = frontier, frontier.covered is None
+    f, of_limits = frontier, not isinstance(frontier, SweepFrontier)
     assert f.costs is not None
     assert f.bounds is not None
     return FrontierWire(
@@ -107,13 +111,14 @@ def _frontier_to_wire(frontier: Frontier) -> FrontierWire:
 
 
 def _covered_to_wire(frontier: Frontier) -> dict[str, Any]:
-    covered = frontier.covered
-    return {} if covered is None else asdict(covered) | {"solver": frontier.solver}
+    if not isinstance(frontier, SweepFrontier):
+        return {}
+    return asdict(frontier.covered) | {"solver": frontier.solver}
 
 
 def _candidates_to_wire(frontier: Frontier) -> dict[str, Any]:
     """Return open and refuted candidates; limits of one class have none."""
-    if frontier.covered is None and not frontier.is_multiclass:
+    if not isinstance(frontier, SweepFrontier) and not frontier.is_multiclass:
         return {}
     return {
         "open": tuple(map(open_to_wire, frontier.open)),
@@ -126,7 +131,7 @@ def _unswept_to_wire(frontier: Frontier) -> tuple[UnsweptWire, ...]:
 
 
 def _class_to_wire(part: ClassFrontier, frontier: Frontier) -> ClassWire:
-    of_limits = frontier.covered is None
+    of_limits = not isinstance(frontier, SweepFrontier)
     return ClassWire(
         name=part.name,
         collective=part.collective or frontier.collective,
@@ -168,8 +173,7 @@ def _frontiers_from_wire(wire: FrontierWire) -> tuple[Frontier, ...]:
     if any(part.name for part in classes):
         named = (part for part in classes if part.name)
         parts = tuple(_class_from_wire(part, wire.collective, covered) for part in named)
-        halves = tuple(_half_from_wire(half) for half in wire.halves or ())
-        return (replace(_frontier_from_wire(wire, parts), halves=halves),)
+        return (_frontier_from_wire(wire, parts, wire.halves or ()),)
     frontier = _half_from_wire(wire)
     return (
         frontier,
@@ -180,7 +184,7 @@ def _frontiers_from_wire(wire: FrontierWire) -> tuple[Frontier, ...]:
     )
 
 
-def _half_from_wire(wire: QuestionFrontierWire) -> Frontier:
+def _half_from_wire(wire: QuestionFrontierWire) -> SweepFrontier | StepLimitFrontier:
     """Return the frontier of a question that has one class."""
     covered = _covered_from_wire(wire)
     default = None if wire.every_k is True else covered
@@ -214,37 +218,33 @@ def _class_from_wire(wire: ClassWire, collective: str, covered: SweepRange | Non
     )
 
 
-def _frontier_from_wire(wire: QuestionFrontierWire, classes: tuple[ClassFrontier, ...]) -> Frontier:
+def _frontier_from_wire(
+    wire: QuestionFrontierWire,
+    classes: tuple[ClassFrontier, ...],
+    halves: Sequence[QuestionFrontierWire] = (),
+) -> SweepFrontier | StepLimitFrontier:
+    covered = _covered_from_wire(wire)
+    make: Callable[..., SweepFrontier | StepLimitFrontier] = StepLimitFrontier
+    if covered is not None:
+        sweeps = (_half_from_wire(half) for half in halves)
+        make = partial(
+            SweepFrontier,
+            covered=covered,
+            solver=wire.solver or "",
+            open=tuple(map(open_from_wire, wire.open or ())),
+            refuted=tuple(map(refuted_from_wire, wire.unsat or ())),
+            halves=tuple(half for half in sweeps if isinstance(half, SweepFrontier)),
+        )
     costs = None
     if wire.gb_per_s:
         costs = Costs(wire.alpha_us, wire.gb_per_s, wire.slowest_link is True)
-    return Frontier(
+    return make(
         topology=wire.topology,
         collective=wire.collective,
         root=wire.root,
         costs=costs,
         bounds=bounds_from_wire(wire.bounds),
         classes=classes,
-        covered=_covered_from_wire(wire),
-        solver=wire.solver or "",
-        open=tuple(
-            OpenCandidate(
-                candidate_from_wire(c),
-                StopReason.parse(c.reason or ""),
-                origin_from_text(c.origin) if c.origin else None,
-            )
-            for c in wire.open or ()
-        ),
-        refuted=tuple(
-            RefutedCandidate(
-                candidate_from_wire(c),
-                c.evidence or "",
-                seconds_from_wire(c.seconds),
-                origin_from_text(c.origin or Origin.THIS_PROCESS),
-                c.refuted_by or "",
-            )
-            for c in wire.unsat or ()
-        ),
         skipped=tuple(
             SkippedClass(entry.name, StopReason.parse(entry.why)) for entry in wire.unswept or ()
         ),
@@ -256,7 +256,8 @@ def _frontier_from_wire(wire: QuestionFrontierWire, classes: tuple[ClassFrontier
 
 def _covered_from_wire(wire: QuestionFrontierWire) -> SweepRange | None:
     """Return the range of a sweep; None for limits, which are over all k."""
-    if wire.k is UNSET and any(point.limit for point in wire.points):
+    is_sweep = wire.k is not UNSET or wire.solver is not UNSET
+    if not is_sweep and all(point.limit for point in wire.points):
         return None
     k = None if wire.k is UNSET else wire.k
     return SweepRange(k, wire.max_steps or None, wire.max_chunks or None)
@@ -275,26 +276,33 @@ def point_to_wire(
         among: its class, if there are several.
         above: its relative gap to a lower bound for all classes. None: unknown.
     """
-    written = point.chunks is not None and point.rounds is not None
+    is_limit = of_limits or (isinstance(point, LimitPoint) and point.chunks is None)
     return PointWire(
         among=among or UNSET,
         above_every=UNSET if above is None else str(above),
         steps=point.steps,
         chunks=point.chunks,
         rounds=point.rounds,
-        bandwidth_cost=str(point.candidate.cost) if written else None,
+        bandwidth_cost=_bandwidth_cost(point),
         proved=point.is_proved,
         every_k=UNSET if of_limits else point.is_proved and point.within is None,
         optimal=point.optimal,
         rounds_per_step=UNSET if of_limits else point.rounds_per_step,
-        limit=str(point.cost) if of_limits else UNSET,
-        attained=point.is_attained if of_limits else UNSET,
+        limit=str(point.cost) if is_limit else UNSET,
+        attained=point.is_attained if is_limit else UNSET,
         seconds=seconds_to_wire(point.seconds),
         from_store=UNSET if of_limits or point.seconds is None else point.from_store,
         rests_on=tuple(origin.value for origin in point.proof_origins) or UNSET,
         found_by=point.found_by or UNSET,
         file=str(point.file) if point.file else None,
     )
+
+
+def _bandwidth_cost(point: Point) -> str | None:
+    """Return R/C of the algorithm of a point. None: a limit has no algorithm."""
+    if not isinstance(point, LimitPoint):
+        return str(point.cost)
+    return None if point.chunks is None else str(point.candidate.cost)
 
 
 def point_from_wire(
@@ -311,7 +319,10 @@ def point_from_wire(
     """
     cost = wire.limit or wire.bandwidth_cost
     within = default if wire.every_k is UNSET else None if wire.every_k else covered
-    return Point(
+    make: Callable[..., Point] = Point
+    if wire.limit:
+        make = partial(LimitPoint, is_attained=wire.attained is not False)
+    return make(
         steps=check_steps(wire.steps),
         cost=cost_from_text(cost or ""),
         chunks=wire.chunks,
@@ -319,7 +330,6 @@ def point_from_wire(
         optimal=wire.optimal,
         is_proved=wire.proved,
         within=None if wire.limit else within,
-        is_attained=wire.attained is not False,
         file=Path(wire.file) if wire.file else None,
         rounds_per_step=wire.rounds_per_step or (),
         seconds=seconds_from_wire(wire.seconds),
@@ -342,6 +352,19 @@ def open_to_wire(row: OpenCandidate) -> CandidateWire:
     )
 
 
+def open_from_wire(wire: CandidateWire) -> OpenCandidate:
+    """Return a candidate that is open.
+
+    Raises:
+        ParameterError: a number is out of range, or there is no such origin.
+    """
+    return OpenCandidate(
+        candidate_from_wire(wire),
+        StopReason.parse(wire.reason or ""),
+        origin_from_text(wire.origin) if wire.origin else None,
+    )
+
+
 def refuted_to_wire(row: RefutedCandidate) -> CandidateWire:
     """Return the shape of a candidate that is refuted."""
     c = row.candidate
@@ -354,6 +377,21 @@ def refuted_to_wire(row: RefutedCandidate) -> CandidateWire:
         seconds=seconds_to_wire(row.seconds),
         origin=UNSET if row.origin is Origin.THIS_PROCESS else row.origin.value,
         refuted_by=row.refuted_by or UNSET,
+    )
+
+
+def refuted_from_wire(wire: CandidateWire) -> RefutedCandidate:
+    """Return a candidate that is refuted.
+
+    Raises:
+        ParameterError: a number is out of range, or there is no such origin.
+    """
+    return RefutedCandidate(
+        candidate_from_wire(wire),
+        wire.evidence or "",
+        seconds_from_wire(wire.seconds),
+        origin_from_text(wire.origin or Origin.THIS_PROCESS),
+        wire.refuted_by or "",
     )
 
 
@@ -432,4 +470,5 @@ def legacy_class_frontier(part: ClassFrontier, frontier: Frontier) -> Frontier:
     bounds = AlgorithmBounds(1, Fraction(0)) if part.collective else None
     collective = part.collective or frontier.collective
     part = replace(part, collective="", steps=first.steps if first and meets_latency else None)
-    return Frontier(frontier.topology, collective, frontier.root, frontier.costs, bounds, (part,))
+    kind = StepLimitFrontier if isinstance(frontier, StepLimitFrontier) else Frontier
+    return kind(frontier.topology, collective, frontier.root, frontier.costs, bounds, (part,))

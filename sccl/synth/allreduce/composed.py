@@ -10,7 +10,7 @@ from sccl.collectives import Dual, Spec
 from sccl.core.algorithm import Algorithm
 from sccl.core.answer import Origin
 from sccl.core.bound import AlgorithmBounds
-from sccl.core.frontier import COMPOSED, ClassFrontier, Frontier, Point
+from sccl.core.frontier import COMPOSED, ClassFrontier, Frontier, LimitPoint, Point, SweepFrontier
 from sccl.core.instance import SweepRange
 from sccl.core.step_limit import StepLimit
 from sccl.core.stop import NOT_STOPPED, StopKind, StopReason
@@ -91,7 +91,8 @@ class HalfFrontier:
     def missing_kind(self, half: Half) -> StopKind:
         """Return why an algorithm was not sought."""
         points = self.frontier.points
-        reasons = (point.missing_reason for point in points if point.steps == half.steps)
+        limit_points = (point for point in points if isinstance(point, LimitPoint))
+        reasons = (point.missing_reason for point in limit_points if point.steps == half.steps)
         return next(reasons, NOT_STOPPED).kind
 
     def min_cost_in_range(self, steps: int) -> Fraction | None:
@@ -108,8 +109,9 @@ class HalfFrontier:
 
     @property
     def _last_steps(self) -> int:
-        asked = self.frontier.covered.max_steps if self.frontier.covered else None
-        return self.bounds.steps + EXTRA_STEPS if asked is None else asked
+        frontier = self.frontier
+        max_steps = frontier.covered.max_steps if isinstance(frontier, SweepFrontier) else None
+        return self.bounds.steps + EXTRA_STEPS if max_steps is None else max_steps
 
     def min_cost(self, steps: int) -> Fraction | None:
         """Return its lower bound on R/C for every k and C."""
@@ -264,7 +266,7 @@ class Compositions:
         steps, cost = pairs[0].steps, pairs[0].cost
         lower = self._min_cost(steps)
         limit = StepLimit(steps, self.bounds.bandwidth if lower is None else lower, cost)
-        point = replace(Point.from_limit(limit, self.bounds), seconds=0.0)
+        point = replace(LimitPoint.from_limit(limit, self.bounds), seconds=0.0)
         algorithm = self._compose_first(pairs)
         if algorithm is None:
             kinds = (

@@ -7,7 +7,15 @@ from dataclasses import replace
 
 from sccl.collectives import Spec
 from sccl.core.bound import AlgorithmBounds
-from sccl.core.frontier import COMPOSED, EXCHANGED, GATHERED, TREES, ClassFrontier, Frontier, Point
+from sccl.core.frontier import (
+    COMPOSED,
+    EXCHANGED,
+    GATHERED,
+    TREES,
+    ClassFrontier,
+    Frontier,
+    LimitPoint,
+)
 from sccl.core.topology import Topology
 from sccl.synth.common.algorithm_folder import AlgorithmFolder
 from sccl.synth.constructions.clique_exchange import SCOPE as SCOPE_OF_EXCHANGES
@@ -60,7 +68,7 @@ def exchange_family(  # noqa: PLR0913, PLR0917 - a question, its bounds, two end
         made = clique_power.algorithm(spec, halved)
         if most_chunks is not None and (made is None or made.collective.chunks > most_chunks):
             continue
-        point = Point(steps, cost, None, None, bounds.bounds_met(steps, cost), is_attained=False)
+        point = LimitPoint(steps, cost, None, None, bounds.bounds_met(steps, cost))
         if made is not None:
             file = folder.save(made, EXCHANGED) if folder else None
             point = point.with_algorithm(made, file, "construction")

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from sccl.collectives import Spec
-from sccl.core.frontier import TREES, Frontier, SkippedClass
+from sccl.core.frontier import TREES, SkippedClass, StepLimitFrontier
 from sccl.core.stop import INTERRUPTED
 from sccl.core.topology import Topology
 from sccl.synth.allreduce.search_space import AllreduceSpace
@@ -20,7 +20,7 @@ class HalfLimitSolver(Protocol):
 
     def __call__(
         self, spec: Spec, *, max_steps: int | None, folder: AlgorithmFolder | None
-    ) -> Frontier:
+    ) -> StepLimitFrontier:
         """Return its limit frontier, as far as it was found."""
         ...
 
@@ -29,11 +29,11 @@ def allreduce_limit_frontier(  # noqa: PLR0913 - a question, who answers it, and
     topology: Topology,
     spec: Spec,
     limits: HalfLimitSolver,
-    trees: Callable[[int | None], Frontier],
+    trees: Callable[[int | None], StepLimitFrontier],
     *,
     max_steps: int | None = None,
     folder: AlgorithmFolder | None = None,
-) -> Frontier:
+) -> StepLimitFrontier:
     """Return the limit frontier of allreduce over its classes.
 
     Args:
@@ -58,15 +58,18 @@ def allreduce_limit_frontier(  # noqa: PLR0913 - a question, who answers it, and
     unswept = space.gathered_exclusions()
     why = space.tree_exclusion_reason(halves, None)
     if why:
-        return space.frontier(classes, [SkippedClass(TREES, why), *unswept], begin)
+        return space.frontier(
+            StepLimitFrontier, classes, [SkippedClass(TREES, why), *unswept], begin
+        )
     by_trees = trees(max_steps)
-    frontier = space.frontier([classes[0], *by_trees.classes, *classes[1:]], unswept, begin)
+    classes = [classes[0], *by_trees.classes, *classes[1:]]
+    frontier = space.frontier(StepLimitFrontier, classes, unswept, begin)
     return replace(frontier, stop_reason=INTERRUPTED) if by_trees.is_interrupted else frontier
 
 
 def _half_frontiers(
     space: AllreduceSpace, limits: HalfLimitSolver, folder: AlgorithmFolder | None
-) -> tuple[Frontier, ...]:
+) -> tuple[StepLimitFrontier, ...]:
     """Return the limits of the halves; where links carry alike, of the allgather alone."""
     dual = space.dual
     allgather = limits(dual.spec, max_steps=space.requested_steps, folder=folder)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TypeVar
 
 from sccl.collectives import Dual, Spec, dual_of
 from sccl.core.bound import AlgorithmBounds
@@ -26,6 +27,9 @@ CHUNKS_LIMITED = StopReason(StopKind.OTHER, "--max-chunks is given")
 """Why a class is not looked at: its algorithms are not counted in the chunks of an allreduce."""
 UNEQUAL_GROUPS = StopReason(StopKind.OTHER, "groups of different sizes, or with ranks in common")
 """Why gathering is not looked at: the allgathers of compositions have other chunks."""
+
+
+FrontierT = TypeVar("FrontierT", bound=Frontier)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,12 +138,17 @@ class AllreduceSpace:
         return Compositions(self.spec, first, then, self.max_steps, folder)
 
     def frontier(
-        self, classes: Sequence[ClassFrontier], unswept: Iterable[SkippedClass], begin: float
-    ) -> Frontier:
-        """Return the frontier over classes, as one of limits.
+        self,
+        make: Callable[..., FrontierT],
+        classes: Sequence[ClassFrontier],
+        unswept: Iterable[SkippedClass],
+        begin: float,
+    ) -> FrontierT:
+        """Return the frontier over classes.
 
         Args:
-            begin: when its first half did, by ``time.perf_counter``.
+            make: the kind of frontier, with the fields that only this kind has.
+            begin: start of the first half, by ``time.perf_counter``.
         """
         left = tuple(unswept)
         if any(entry.reason.kind is StopKind.INTERRUPTED for entry in left):
@@ -148,7 +157,7 @@ class AllreduceSpace:
             kind = StopKind.BANDWIDTH_BOUND
         else:
             kind = StopKind.MAX_STEPS
-        frontier = Frontier(
+        frontier = make(
             self.topology.name,
             self.spec.name,
             self.spec.root,

@@ -6,11 +6,20 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from math import lcm
 from typing import Protocol
 
 from sccl.collectives import Dual, Spec, dual_of
-from sccl.core.frontier import GATHERED, TREES, ClassFrontier, Frontier, OpenCandidate, SkippedClass
+from sccl.core.frontier import (
+    GATHERED,
+    TREES,
+    ClassFrontier,
+    Frontier,
+    OpenCandidate,
+    SkippedClass,
+    SweepFrontier,
+)
 from sccl.core.instance import Candidate, SweepRange
 from sccl.core.stop import INTERRUPTED
 from sccl.core.sweep_events import PartStarted, SweepEvent
@@ -28,7 +37,7 @@ class HalfSweeper(Protocol):
 
     def __call__(
         self, spec: Spec, *, covered: SweepRange, folder: AlgorithmFolder | None
-    ) -> Frontier:
+    ) -> SweepFrontier:
         """Return its frontier, as far as it was found."""
         ...
 
@@ -41,7 +50,7 @@ def sweep_allreduce(  # noqa: PLR0913 - a question, who answers it, and how it r
     covered: SweepRange,
     folder: AlgorithmFolder | None = None,
     notify: Callable[[SweepEvent], None] = lambda _: None,
-) -> Frontier:
+) -> SweepFrontier:
     """Return the frontier of allreduce over its classes, as far as it is found.
 
     Args:
@@ -79,7 +88,7 @@ class _AllreduceSweep:
         """
         return self.covered.max_chunks is None
 
-    def sweep_halves(self) -> tuple[Frontier, ...]:
+    def sweep_halves(self) -> tuple[SweepFrontier, ...]:
         """Return the sweeps of the halves; where links carry alike, that of the allgather alone."""
         covered = self.covered
         k = covered.k if self.space.is_reversible else _common_k(self.space, covered)
@@ -97,17 +106,16 @@ class _AllreduceSweep:
 
     def sweep_half(
         self, spec: Spec, covered: SweepRange, folder: AlgorithmFolder | None
-    ) -> Frontier:
+    ) -> SweepFrontier:
         return self.sweep(spec, covered=covered, folder=folder)
 
-    def frontier(self, halves: tuple[Frontier, ...], begin: float) -> Frontier:
+    def frontier(self, halves: tuple[SweepFrontier, ...], begin: float) -> SweepFrontier:
         """Return the frontier over the classes that halves make, and trees.
 
         Args:
             begin: when the first sweep did, by ``time.perf_counter``.
         """
-        covered = halves[-1].covered and replace(self.covered, k=halves[-1].covered.k)
-        assert covered is not None
+        covered = replace(self.covered, k=halves[-1].covered.k)
         both = self.space.compose_halves(halves, self.folder)
         classes = [both.frontier_of_sweeps(covered)] if both else []
         classes += self.space.exchange_families(self.folder, covered.max_chunks)
@@ -120,13 +128,14 @@ class _AllreduceSweep:
         except KeyboardInterrupt:
             trees, why = [], INTERRUPTED
         unswept += [SkippedClass(TREES, why)] if why else []
-        return replace(
-            self.space.frontier([*classes[:1], *trees, *classes[1:]], unswept, begin),
+        make = partial(
+            SweepFrontier,
             covered=covered,
             solver=halves[-1].solver,
             open=_open_candidates(halves, self.space.dual),
             halves=halves,
         )
+        return self.space.frontier(make, [*classes[:1], *trees, *classes[1:]], unswept, begin)
 
     def tree_family(self, others: Sequence[ClassFrontier]) -> ClassFrontier:
         """Return the class of trees, where it improves on others.

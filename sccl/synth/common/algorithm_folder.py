@@ -11,7 +11,7 @@ from typing import Any
 from sccl.core.files.algorithms import algorithm_to_wire
 from sccl.core.files.disk import check_can_write, make_directory, slugify, write_atomically
 from sccl.core.files.json_text import to_text
-from sccl.core.frontier import Frontier
+from sccl.core.frontier import Frontier, StepLimitFrontier
 from sccl.core.symmetric import AnyAlgorithm
 
 
@@ -63,7 +63,8 @@ class AlgorithmFolder:
         from sccl.core.files.frontiers import frontier_to_plain  # noqa: PLC0415 - few sweeps are saved
 
         name = _question_slug(frontier.topology, frontier.collective, frontier.root)
-        path = self.path / f"{name}-{'limits' if frontier.covered is None else 'frontier'}.json"
+        kind = "limits" if isinstance(frontier, StepLimitFrontier) else "frontier"
+        path = self.path / f"{name}-{kind}.json"
         plain = {**head, **frontier_to_plain(frontier.without_transient)}
         write_atomically(path, json.dumps(plain, indent=1) + "\n")
         return path

@@ -26,7 +26,7 @@ from sccl.core.files.claims import (
     VectorWire,
 )
 from sccl.core.files.disk import write_atomically
-from sccl.core.frontier import Frontier
+from sccl.core.frontier import Frontier, SweepFrontier
 from sccl.core.instance import Instance
 from sccl.core.step_limit import StepLimit
 from sccl.core.symmetric import AnyAlgorithm
@@ -57,7 +57,7 @@ _MAX_VECTORS = 500
 class _CertificateWriter:
     topology: Topology
     spec: Spec
-    frontier: Frontier
+    frontier: SweepFrontier
     folder: Path
     limits: StepLimitsFactory
     effort_units: float
@@ -93,7 +93,6 @@ class _CertificateWriter:
     def pareto_claims(self) -> list[ParetoWire]:
         """Return the claims that points are optimal, each in the class that was searched."""
         covered, unit = self.frontier.covered, self.spec.unit
-        assert covered is not None
         assert covered.k is not None
         k, max_chunks = covered.k, covered.max_chunks
         max_chunks = None if max_chunks is None else max_chunks // unit * unit
@@ -267,7 +266,7 @@ class _CertificateWriter:
 def write_certificate(  # noqa: PLR0913, PLR0917 - a frontier, and what is spent on its proofs
     topology: Topology,
     spec: Spec,
-    frontier: Frontier,
+    frontier: SweepFrontier,
     folder: Path,
     seconds: float = 60.0,
     notify: Callable[[str], None] = lambda _: None,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from sccl.core.answer import Sat, Unsat
 from sccl.core.bound import AlgorithmBounds, Bound, Measure
 from sccl.core.cost import Costs
-from sccl.core.frontier import Frontier
+from sccl.core.frontier import SweepFrontier
 from sccl.core.instance import Candidate, SweepRange
 from sccl.core.outcome import (
     Inconclusive,
@@ -112,7 +112,7 @@ def _instance_solver(request: Request, options: Options, effort: Effort) -> Inst
     return partial(answer_instance, QueryConfig(options.solver, symmetry, effort))
 
 
-def _fastest_point(request: Request, frontier: Frontier) -> Solution | None:
+def _fastest_point(request: Request, frontier: SweepFrontier) -> Solution | None:
     """Return the fastest point, the one of fewest steps of several. None: there is no point."""
     if not frontier.points:
         return None

@@ -14,7 +14,7 @@ from sccl.collectives import Dual, Spec, dual_of
 from sccl.core.answer import Answer, Sat, Unknown, Unsat, describe_solver
 from sccl.core.bound import AlgorithmBounds
 from sccl.core.cost import Costs
-from sccl.core.frontier import ClassFrontier, Frontier, Point
+from sccl.core.frontier import ClassFrontier, Point, SweepFrontier
 from sccl.core.instance import Candidate, Instance, SweepRange
 from sccl.core.step_limit import StepLimit
 from sccl.core.stop import StopKind, StopReason
@@ -79,7 +79,7 @@ class _SweepFiles:
 
 @dataclass(slots=True)
 class _SweepOracle:
-    """Bounds, limits, and a solver, with progress and provisional files.
+    """AlgorithmBounds, limits, and a solver, with progress and provisional files.
 
     Attributes:
         topology: The machine.
@@ -226,7 +226,7 @@ class _SweepPoints:
 
 def _make_frontier(
     search: ParetoSearch, points: _SweepPoints, bounds: AlgorithmBounds, seconds: float
-) -> Frontier:
+) -> SweepFrontier:
     """Return the frontier of a search that ended."""
     space, oracle = search.space, points.oracle
     complete = search.stop_reason.kind is StopKind.BANDWIDTH_BOUND and not search.open
@@ -241,7 +241,7 @@ def _make_frontier(
         None if complete and search.is_complete_for_any_k else space.covered,
         seconds=seconds,
     )
-    return Frontier(
+    return SweepFrontier(
         oracle.topology.name,
         oracle.spec.name,
         oracle.spec.root,
@@ -309,7 +309,7 @@ def sweep(  # noqa: PLR0913 - what a sweep is given, and how it reports
     folder: AlgorithmFolder | None = None,
     notify: Callable[[SweepEvent], None] = lambda _: None,
     prefetch: Prefetch = lambda _: None,
-) -> Frontier:
+) -> SweepFrontier:
     """Return the frontier of a collective on a topology, as far as it was found.
 
     Args:

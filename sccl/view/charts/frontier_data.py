@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import chain, count
 
-from sccl.core.frontier import ClassFrontier, Frontier, Point
+from sccl.core.frontier import ClassFrontier, Frontier, Point, StepLimitFrontier
 from sccl.core.instance import Candidate
 
 Cost = tuple[int, Fraction]
@@ -78,8 +78,8 @@ def _line_name(frontier: Frontier, part: ClassFrontier) -> str:
     """Return the name of a line, which distinguishes limits from a sweep."""
     if frontier.is_multiclass or frontier.class_without_bounds:
         return f"{frontier.name}, {part.name or part.scope}"
-    limits = frontier.covered is None and frontier.bounds is not None
-    return f"{frontier.name}, limits" if limits else frontier.name
+    is_limits = isinstance(frontier, StepLimitFrontier)
+    return f"{frontier.name}, limits" if is_limits else frontier.name
 
 
 def _costs(candidates: Iterable[Candidate]) -> tuple[Cost, ...]:

@@ -8,7 +8,6 @@ from functools import partial
 from io import StringIO
 from itertools import combinations, permutations, product
 from pathlib import Path
-from typing import Any
 
 import pytest
 from rich.console import Console
@@ -20,7 +19,7 @@ from sccl.collectives import Spec, named_spec
 from sccl.core.answer import Answer, Unknown
 from sccl.core.files.algorithms import load_algorithm
 from sccl.core.files.frontiers import frontier_to_plain, frontiers_from_plain
-from sccl.core.frontier import ClassFrontier, Frontier
+from sccl.core.frontier import ClassFrontier, Frontier, LimitPoint, StepLimitFrontier
 from sccl.core.instance import Instance, SweepRange
 from sccl.core.stop import StopKind, StopReason
 from sccl.core.topology import Link, Topology
@@ -301,26 +300,25 @@ def test_fewer_steps_than_a_composition_takes_leave_trees_and_the_gathering() ->
 
 def test_composition_of_what_was_not_sought_says_why() -> None:
     ring = resolve_topology("ring:5")
-    unsought: dict[str, Any] = {
-        "chunks": None,
-        "rounds": None,
-        "is_attained": False,
-        "algorithm": None,
-    }
 
-    def late(spec: Spec, **_: object) -> Frontier:
+    def late(spec: Spec, **_: object) -> StepLimitFrontier:
         found = limit_frontier(
             ring, spec, lambda _: Unknown(StopReason.parse("not asked"), "nobody", 0.0)
         )
         (part,) = found.classes
+        missing = StopReason(StopKind.TIMEOUT)
         points = tuple(
-            replace(p, **unsought, missing_reason=StopReason(StopKind.TIMEOUT)) for p in part.points
-        )
+            LimitPoint(p.steps, p.cost, None, None, p.optimal, p.is_proved, seconds=p.seconds,
+                       missing_reason=missing)
+            for p in part.points
+        )  # fmt: skip
         return replace(found, classes=(replace(part, points=points),))
 
     trees = partial(tree_frontier, ring, named_spec("allreduce", 5), seconds=1e-9)
     found = allreduce_limit_frontier(ring, named_spec("allreduce", 5), late, trees)
-    assert [point.missing_reason.kind for point in found.classes[0].points] == [StopKind.TIMEOUT]
+    (point,) = found.classes[0].points
+    assert isinstance(point, LimitPoint)
+    assert point.missing_reason.kind is StopKind.TIMEOUT
     printed = StringIO()
     print_frontier(Console(file=printed, width=200), found, named_spec("allreduce", 5))
     assert "0.8 (not sought: time ran out, see --timeout)" in printed.getvalue()

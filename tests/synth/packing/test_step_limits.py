@@ -19,6 +19,7 @@ from sccl.collectives import collective_names, named_spec
 from sccl.core.answer import Answer, Sat, Unknown
 from sccl.core.bound import AlgorithmBounds
 from sccl.core.collective import Collective
+from sccl.core.frontier import LimitPoint
 from sccl.core.instance import Instance, SweepRange
 from sccl.core.step_limit import StepLimit
 from sccl.core.stop import StopKind, StopReason
@@ -347,9 +348,9 @@ def test_nothing_is_written_of_a_packing_that_time_ended(tmp_path: Path) -> None
     ask = partial(limit_frontier, machine, named_spec("allgather", 4), gives_up)
     for find in (partial(tree_frontier, machine, named_spec("allreduce", machine.ranks)), ask):
         found = find(max_steps=4, seconds=1e-9, folder=folder)
-        assert {(p.algorithm, p.missing_reason.kind) for p in found.points} == {
-            (None, StopKind.TIMEOUT)
-        }
+        for point in found.points:
+            assert isinstance(point, LimitPoint)
+            assert (point.algorithm, point.missing_reason.kind) == (None, StopKind.TIMEOUT)
     assert list(tmp_path.iterdir()) == []
 
 

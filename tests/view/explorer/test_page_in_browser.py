@@ -16,7 +16,7 @@ from playwright.sync_api import Page as Tab
 
 from sccl.collectives import named_spec
 from sccl.core.algorithm import Algorithm, Send, make_send
-from sccl.core.frontier import Point
+from sccl.core.frontier import LimitPoint, Point
 from sccl.core.ids import Edge
 from sccl.core.instance import SweepRange
 from sccl.judge import violations
@@ -440,7 +440,7 @@ def test_marks_are_those_of_the_static_charts(opened: Open) -> None:
         refuted=tuple((c, 5, r, "no") for c in range(20, 90) for r in range(10, 40)),
         open=((3, 6, 4, "time"),),
         limits=tuple((steps, Fraction(cost)) for steps, cost in limits),
-        points=(Point(5, Fraction(8, 10), None, None, is_proved=True, is_attained=False),),
+        points=(LimitPoint(5, Fraction(8, 10), None, None, is_proved=True),),
         is_complete=False,
     )
     bounds = BoundSummary(3, Fraction(1, 2), ())

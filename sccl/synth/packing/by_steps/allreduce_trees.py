@@ -16,7 +16,7 @@ from sccl.collectives import Spec
 from sccl.core.algorithm import Algorithm
 from sccl.core.bound import AlgorithmBounds
 from sccl.core.cost import Costs
-from sccl.core.frontier import TREES, Frontier
+from sccl.core.frontier import TREES, StepLimitFrontier
 from sccl.core.step_limit import LimitProof, StepLimit
 from sccl.core.topology import UNREACHED, Topology
 from sccl.prove.bounds.any_class import any_class_bounds
@@ -72,7 +72,7 @@ def tree_frontier(  # noqa: PLR0913 - a question, how long, and where results go
     seconds: float = math.inf,
     folder: AlgorithmFolder | None = None,
     notify: NotifyLimit = lambda _: None,
-) -> Frontier:
+) -> StepLimitFrontier:
     """Return the limit frontier of allreduce by trees, of its one class.
 
     Args:
@@ -88,7 +88,7 @@ def tree_frontier(  # noqa: PLR0913 - a question, how long, and where results go
     )
     last = max_steps or trees.bounds.steps + 2 * EXTRA_STEPS
     stopped, part = compute_limits(last, trees, folder, notify, begin)
-    return Frontier(
+    return StepLimitFrontier(
         topology.name,
         spec.name,
         None,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from sccl.collectives import Spec, dual_of
 from sccl.core.bound import AlgorithmBounds
 from sccl.core.cost import Costs
-from sccl.core.frontier import ClassFrontier, Frontier, Point
+from sccl.core.frontier import ClassFrontier, LimitPoint, StepLimitFrontier
 from sccl.core.step_limit import StepLimit
 from sccl.core.stop import INTERRUPTED, StopKind, StopReason
 from sccl.core.symmetric import AnyAlgorithm
@@ -29,7 +29,7 @@ from sccl.synth.packing.by_steps.limits_by_steps import (
 from sccl.synth.packing.by_steps.rounding import round_to_algorithm
 from sccl.transform import InstanceSolver, build_question
 
-NotifyLimit = Callable[[StepLimit | Point], None]
+NotifyLimit = Callable[[StepLimit | LimitPoint], None]
 """Called with every limit and every point, for progress."""
 
 
@@ -42,7 +42,7 @@ def limit_frontier(  # noqa: PLR0913 - the inputs and callbacks of a sweep
     seconds: float = math.inf,
     folder: AlgorithmFolder | None = None,
     notify: NotifyLimit = lambda _: None,
-) -> Frontier:
+) -> StepLimitFrontier:
     """Return the limit frontier of a collective on a topology.
 
     Args:
@@ -75,7 +75,7 @@ def limit_frontier(  # noqa: PLR0913 - the inputs and callbacks of a sweep
         topology, bounds, seconds, "", scope, dual.phases, beyond, spec, solve
     )
     stopped, part = compute_limits(last, packed_class, folder, notify, begin)
-    return Frontier(
+    return StepLimitFrontier(
         topology.name,
         spec.name,
         spec.root,
@@ -155,7 +155,7 @@ class _LimitSweep:
     folder: AlgorithmFolder | None
     notify: NotifyLimit
     packed: list[LimitWithPacking] = field(default_factory=list)
-    points: list[Point] = field(default_factory=list)
+    points: list[LimitPoint] = field(default_factory=list)
 
     @property
     def is_timed_out(self) -> bool:
@@ -188,7 +188,7 @@ class _LimitSweep:
         limit = self.packed[-1].limit
         self.notify(limit)
         if not self.points or limit.required_upper < self.points[-1].cost:
-            point = Point.from_limit(limit, self.algorithm_class.bounds)
+            point = LimitPoint.from_limit(limit, self.algorithm_class.bounds)
             seconds = time.perf_counter() - started
             self.points.append(replace(point, missing_reason=INTERRUPTED, seconds=seconds))
             point = self.with_algorithm(point)  # the user may interrupt, which leaves the other
@@ -196,7 +196,7 @@ class _LimitSweep:
             self.notify(self.points[-1])
         return limit
 
-    def with_algorithm(self, point: Point) -> Point:
+    def with_algorithm(self, point: LimitPoint) -> LimitPoint:
         """Return the latest point with its algorithm, or why there is none."""
         is_known, is_late = self.is_exact, self.is_timed_out
         made = self.algorithm_class.algorithm(self.packed[-1], is_known=is_known, is_late=is_late)
