@@ -14,9 +14,8 @@ from benchmarks.timing import Verdict
 from sccl import formats
 from sccl.collectives import named_spec
 from sccl.core.algorithm import Algorithm, make_send
-from sccl.core.clock import Clock
+from sccl.core.clock import Clock, StepAlignment
 from sccl.core.schedule import Schedule
-from sccl.core.step_alignment import StepAlignment
 from sccl.formats import SizedPlan
 from sccl.judge import require_valid
 from sccl.sim import Messages, simulate

@@ -12,9 +12,8 @@ from sccl.api.arguments import check_arguments, check_wrapped_kind
 from sccl.api.chart import Chart
 from sccl.api.html import heading, paragraph, table
 from sccl.api.schedule import Schedule
-from sccl.core.clock import AlphaModel
+from sccl.core.clock import AlphaModel, StepAlignment
 from sccl.core.cost import format_bytes, format_us
-from sccl.core.step_alignment import StepAlignment
 from sccl.errors import ParameterError
 from sccl.tasks.simulate import (
     SimulatedCollective,

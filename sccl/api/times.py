@@ -17,11 +17,10 @@ from sccl.collectives import Spec
 from sccl.core import schedule as core_schedule
 from sccl.core import topology as core
 from sccl.core.algorithm import KSynchronousPlan
-from sccl.core.clock import AlphaModel
+from sccl.core.clock import AlphaModel, StepAlignment
 from sccl.core.outcome import best_plan
 from sccl.core.packed_schedule import PackedSchedule
 from sccl.core.schedule_filter import ScheduleFilter
-from sccl.core.step_alignment import StepAlignment
 from sccl.errors import TooLargeError
 from sccl.synth.common.contract import Request
 from sccl.synth.common.settings import build_effort

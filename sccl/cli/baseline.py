@@ -12,10 +12,9 @@ from rich.table import Table
 from sccl.cli import options
 from sccl.cli.report import err, out, print_output, report_errors, single_line
 from sccl.cli.subject import Collective, Groups, Root, Topo, parse_collective
-from sccl.core.clock import AlphaModel
+from sccl.core.clock import AlphaModel, StepAlignment
 from sccl.core.cost import format_bytes, format_us
 from sccl.core.formatting import format_count
-from sccl.core.step_alignment import StepAlignment
 from sccl.errors import ParameterError
 from sccl.synth.common.contract import Request
 from sccl.tasks.baseline import (

@@ -31,7 +31,7 @@ from sccl.cli.report import (
 )
 from sccl.core.cost import format_duration
 from sccl.core.files.json_text import to_text
-from sccl.core.files.offered_options import offered_options_to_wire
+from sccl.core.files.training_plans import offered_options_to_wire
 from sccl.core.files.workloads import load_workload
 from sccl.core.formatting import format_count, format_gap
 from sccl.errors import ParameterError

@@ -1,8 +1,8 @@
-"""Clock: the cost of a chunk on each link and budget in whole ticks, rounded up only here.
+"""Clock: the cost of a chunk on each link and budget in whole ticks, and models of alpha and steps.
 
-All code that computes with times uses a clock, so that a time proved by one module is the time that
-another one replays. Costs are taken as the decimals that a machine states, without floats: the
-ticks are the same on every computer.
+Costs are rounded up only here. All code that computes with times uses a clock, so that a time
+proved by one module is the time that another one replays. Costs are taken as the decimals that a
+machine states, without floats: the ticks are the same on every computer.
 
 n lanes are one pipe of n times the rate, and so is a budget: rounds are a matter of algorithms.
 """
@@ -38,6 +38,17 @@ T = TypeVar("T", bound=Hashable)
 
 AlphaText = Literal["travels", "occupies"]
 """A model of alpha in outputs."""
+
+
+class StepAlignment(StrEnum):
+    """When the messages of a step start.
+
+    ``BARRIER``: when all of the step before have arrived, wherever. ``PIPELINED``: each as soon as
+    the data that it sends are there. Every link keeps the order of steps, as a thread block does.
+    """
+
+    BARRIER = "barrier"
+    PIPELINED = "pipelined"
 
 
 class AlphaModel(StrEnum):

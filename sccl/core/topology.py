@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
@@ -387,7 +387,7 @@ def per_rank_budgets(edges: Iterable[Edge], egress: int, ingress: int) -> list[B
 UNREACHED = -1
 
 
-def distances(successors: tuple[tuple[int, ...], ...], sources: Iterable[int]) -> list[int]:
+def distances(successors: Sequence[Sequence[int]], sources: Iterable[int]) -> list[int]:
     """Return the fewest links from any of ``sources`` to each node, :data:`UNREACHED` if none.
 
     Args:

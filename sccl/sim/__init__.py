@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sccl.core.step_alignment import StepAlignment
+from sccl.core.clock import StepAlignment
 from sccl.sim.fair_sharing import FluidSpan, FluidTask, fair_speeds, run_fair_sharing
 from sccl.sim.message_routes import MessageRoutes
 from sccl.sim.messages import Messages, concatenate

@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 
 from sccl.core.algorithm import Algorithm
 from sccl.core.arrays import AnyIntArray
+from sccl.core.clock import StepAlignment
 from sccl.core.schedule import MAX_TIME, Schedule
-from sccl.core.step_alignment import StepAlignment
 from sccl.errors import ParameterError
 
 MAX_NODES = 2**31

@@ -10,9 +10,8 @@ from msgspec import Meta
 
 from sccl.core.algorithm import Algorithm
 from sccl.core.bound_consistency import require_at_least_bound
-from sccl.core.clock import AlphaModel, AlphaText
+from sccl.core.clock import AlphaModel, AlphaText, StepAlignment
 from sccl.core.files.shapes import Count, FileText, FractionText, Part
-from sccl.core.step_alignment import StepAlignment
 from sccl.synth.common.contract import Request
 from sccl.tasks.outputs import Output, question_digests
 

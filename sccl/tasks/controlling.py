@@ -170,7 +170,11 @@ class Controller:
         self.ledger = ledger
         settings = self._settings
         self._coordinator = Coordinator(
-            ledger, self._now, log=settings.log, key=settings.key, deadline_s=settings.deadline_s
+            ledger,
+            self._now,
+            audit_file=settings.log,
+            key=settings.key,
+            deadline_s=settings.deadline_s,
         )
         self._reader, self._policy = FeedbackReader(ledger), ReplanPolicy()
         self._active_plan: bytes | None = None

@@ -12,7 +12,7 @@ from sccl.core.fabric import Fabric
 from sccl.core.files.disk import write_atomically
 from sccl.core.files.json_text import digest, to_text
 from sccl.core.files.kinds import OPTION
-from sccl.core.files.offered_options import load_offered_options, offered_options_to_wire
+from sccl.core.files.training_plans import load_offered_options, offered_options_to_wire
 from sccl.core.training_plan import OfferedOptions, Option, RefusedRecipe
 from sccl.core.workload import Workload
 from sccl.core.workload_ops import CommOp

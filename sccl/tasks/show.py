@@ -9,9 +9,9 @@ from msgspec import Meta
 
 from sccl.core.algorithm import Algorithm, KSynchronousPlan
 from sccl.core.clock import AlphaText
-from sccl.core.files.offered_options import offered_options_to_wire
 from sccl.core.files.shapes import Count, FileText, FractionText, Part
 from sccl.core.files.training_plan_shapes import OfferedOptionsWire
+from sccl.core.files.training_plans import offered_options_to_wire
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.errors import TooLargeError
 from sccl.judge import violations

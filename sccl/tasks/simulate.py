@@ -12,11 +12,10 @@ from sccl.codegen.program_messages import build_messages
 from sccl.collectives import recover_spec
 from sccl.core.algorithm import Algorithm, KSynchronousPlan
 from sccl.core.bound_consistency import require_at_least_bound
-from sccl.core.clock import AlphaModel, Clock
+from sccl.core.clock import AlphaModel, Clock, StepAlignment
 from sccl.core.collective import Collective
 from sccl.core.outcome import Plan
 from sccl.core.schedule import Schedule
-from sccl.core.step_alignment import StepAlignment
 from sccl.core.topology import Topology
 from sccl.errors import InputError, ParameterError
 from sccl.sim import Messages, Timeline, concatenate, simulate

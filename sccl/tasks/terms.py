@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from sccl.core.clock import MAX_TICK_PS, MAX_TICKS, AlphaModel
+from sccl.core.clock import MAX_TICK_PS, MAX_TICKS, AlphaModel, StepAlignment
 from sccl.core.formatting import format_rounded
 from sccl.core.schedule import MAX_TIME
-from sccl.core.step_alignment import StepAlignment
 from sccl.core.topology import Topology, check_cost
 from sccl.errors import ParameterError
 

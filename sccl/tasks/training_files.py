@@ -12,8 +12,12 @@ from sccl.core.cost import format_duration
 from sccl.core.files.disk import read_text, write_atomically
 from sccl.core.files.json_text import digest, to_text
 from sccl.core.files.kinds import TIMELINE, TRAINING_KINDS
-from sccl.core.files.timelines import load_timeline, timeline_to_wire
-from sccl.core.files.training_plans import load_training_plan, training_plan_to_wire
+from sccl.core.files.training_plans import (
+    load_timeline,
+    load_training_plan,
+    timeline_to_wire,
+    training_plan_to_wire,
+)
 from sccl.errors import InputError
 from sccl.tasks.files import UnreadFiles, file_kind, select_files, skip_unreadable
 from sccl.topo import resolve_topology

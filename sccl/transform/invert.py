@@ -1,4 +1,9 @@
-"""Inversion and composition of algorithms (SCCL section 3.5)."""
+"""Inversion and composition of algorithms.
+
+Source: Cai et al., SCCL (PPoPP 2021), section 3.5: combining collectives from non-combining ones.
+Superfluous sends are pruned before an inversion, so that each chunk follows a tree, and its
+reduction counts every contribution once.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +23,17 @@ def prune(algorithm: Algorithm) -> Algorithm:
     it in a kept send. The sends of each chunk then form trees from its sources, which inversion
     requires.
     """
-    first: dict[tuple[int, int], Send] = {}
-    for send in algorithm.sends:  # by step, so that the first arrival comes first
-        if send.src != send.dst and send.dst not in algorithm.collective.holders(send.chunk):
-            first.setdefault((send.chunk, send.dst), send)
-    needed = {place for place in first if place[1] in algorithm.collective.destinations(place[0])}
+    collective = algorithm.collective
+    first_arrivals: dict[tuple[int, int], Send] = {}
+    for send in algorithm.sends:  # in the order of steps
+        if send.src != send.dst and send.dst not in collective.holders(send.chunk):
+            first_arrivals.setdefault((send.chunk, send.dst), send)
+    needed = {
+        (chunk, rank) for chunk, rank in first_arrivals if rank in collective.destinations(chunk)
+    }
     kept = []
-    for send in sorted(first.values(), reverse=True):  # users of a chunk before its arrival
+    # In reverse order of steps: a rank's sends of a chunk come before the send that brought it.
+    for send in sorted(first_arrivals.values(), reverse=True):
         if (send.chunk, send.dst) in needed:
             kept.append(send)
             needed.add((send.chunk, send.src))
@@ -58,17 +67,17 @@ def invert(algorithm: Algorithm, collective: Collective) -> Algorithm:
                 f"chunk {chunk} of {algorithm.collective.name} ends on several ranks, so its "
                 f"inverse reduces and cannot be {collective.name}, which does not reduce"
             )
-    last = algorithm.steps - 1
+    last_step = algorithm.steps - 1
     inverse = replace(
         algorithm,
         topology=algorithm.topology.reversed(),
         collective=collective,
         rounds_per_step=algorithm.rounds_per_step[::-1],
         sends=tuple(
-            Send(Step(last - s.step), s.chunk, s.dst, s.src, collective.combining)
+            Send(Step(last_step - s.step), s.chunk, s.dst, s.src, collective.combining)
             for s in prune(algorithm).sends
         ),
-        scope="",  # claims are about the algorithm they were made for
+        scope="",  # claims hold only for the original algorithm
         proved=(),
     )
     return require_valid(inverse, "inversion")
@@ -95,13 +104,13 @@ def compose(first: Algorithm, then: Algorithm, collective: Collective) -> Algori
             f"the two algorithms and {collective.name} number {sorted(chunks)} chunks; "
             "compose algorithms with the same global number of chunks"
         )
-    later = (replace(s, step=Step(s.step + first.steps)) for s in then.sends)
+    shifted_sends = (replace(s, step=Step(s.step + first.steps)) for s in then.sends)
     return require_valid(
         replace(
             first,
             collective=collective,
             rounds_per_step=first.rounds_per_step + then.rounds_per_step,
-            sends=(*first.sends, *later),
+            sends=(*first.sends, *shifted_sends),
             scope="",
             proved=(),
         ),

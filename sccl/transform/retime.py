@@ -9,10 +9,9 @@ from numpy.typing import NDArray
 
 from sccl.core.algorithm import Algorithm
 from sccl.core.arrays import AnyIntArray, IntArray
-from sccl.core.clock import AlphaModel, Clock
+from sccl.core.clock import AlphaModel, Clock, StepAlignment
 from sccl.core.collective import Collective
 from sccl.core.schedule import Schedule
-from sccl.core.step_alignment import StepAlignment
 from sccl.core.topology import Topology
 from sccl.errors import TooLargeError
 from sccl.judge import require_valid

@@ -13,13 +13,12 @@ from hypothesis import given, settings
 
 from sccl.collectives import named_spec, recover_spec
 from sccl.core.algorithm import Algorithm
-from sccl.core.clock import AlphaModel, Clock
+from sccl.core.clock import AlphaModel, Clock, StepAlignment
 from sccl.core.files.algorithms import algorithm_to_wire
 from sccl.core.files.json_text import to_text
 from sccl.core.files.schedules import text_pieces
 from sccl.core.schedule import Schedule
 from sccl.core.schedule import build_schedule as of_rows
-from sccl.core.step_alignment import StepAlignment
 from sccl.errors import InputError
 from sccl.judge import violations
 from sccl.tasks.simulate import build_source, run_together

@@ -155,7 +155,11 @@ class Model:
 
     def _find(self, words: UInt64Array, c: int, v: int) -> UInt64Array:
         events = np.array(
-            [CoordinatorEvent.FOUND, CoordinatorEvent.FOUND_COMMIT, CoordinatorEvent.FOUND_ABORT]
+            [
+                CoordinatorEvent.RECOVER,
+                CoordinatorEvent.RECOVER_COMMIT,
+                CoordinatorEvent.RECOVER_ABORT,
+            ]
         )[AT.log[v].of(words)]
         return AT.mind[c][v].put(words, MIND[CoordinatorState.IDLE, events])
 

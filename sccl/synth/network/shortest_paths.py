@@ -2,14 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
 from sccl.compiled import compiled
+from sccl.core.arrays import IntArray
 from sccl.synth.network.arrays import NetworkArrays
 
 UNREACHABLE = 2**61
 """Distance if no path exists."""
+
+
+def all_pairs(nodes: int, src: Sequence[int], dst: Sequence[int], cost: Sequence[int]) -> IntArray:
+    """Return the length of a shortest path from each node to each other (Floyd and Warshall).
+
+    Args:
+        nodes: Number of nodes.
+        src: Node at which each link starts.
+        dst: Node at which each link ends.
+        cost: Length of each link.
+
+    Returns:
+        Shape (nodes, nodes), :data:`UNREACHABLE` where no path leads.
+    """
+    far = np.full((nodes, nodes), UNREACHABLE, dtype=np.int64)
+    np.fill_diagonal(far, 0)
+    np.minimum.at(far, (np.array(src), np.array(dst)), np.array(cost))
+    for middle in range(nodes):
+        np.minimum(far, far[:, [middle]] + far[[middle], :], out=far)
+    return far
 
 
 @compiled

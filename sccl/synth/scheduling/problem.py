@@ -22,7 +22,7 @@ from sccl.core.collective import Collective
 from sccl.core.topology import Topology
 from sccl.errors import UnreachableError
 from sccl.synth.network.routes import Routes, build_routes
-from sccl.synth.network.shortest_paths import UNREACHABLE
+from sccl.synth.network.shortest_paths import UNREACHABLE, all_pairs
 from sccl.synth.scheduling.resource_uses import ResourceUse, common_capacities, find_route_uses
 from sccl.synth.scheduling.sketch import MachineSketch
 from sccl.synth.scheduling.time_varying_bandwidth import VaryingRoutes
@@ -220,15 +220,7 @@ class SchedulingProblem:
 
     @cached_property
     def _distances(self) -> tuple[IntArray, ...]:
-        distances = []
-        for cost in self.costs:
-            far = np.full((self.ranks, self.ranks), UNREACHABLE, dtype=np.int64)
-            np.fill_diagonal(far, 0)
-            np.minimum.at(far, (np.array(self.src), np.array(self.dst)), np.array(cost))
-            for middle in range(self.ranks):  # Floyd and Warshall
-                np.minimum(far, far[:, [middle]] + far[[middle], :], out=far)
-            distances.append(far)
-        return tuple(distances)
+        return tuple(all_pairs(self.ranks, self.src, self.dst, cost) for cost in self.costs)
 
     def distances_of(self, chunk: int) -> IntArray:
         """Return the units of a chunk from each rank to each other, if nothing is in the way."""

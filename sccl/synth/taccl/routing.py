@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sccl.core.sketch import HyperedgePolicy
+from sccl.core.topology import UNREACHED, distances
 from sccl.errors import UnreachableError
 from sccl.solvers import cpsat
 from sccl.solvers.cpsat import CpModel, IntVar
@@ -119,22 +120,9 @@ def _source_distances(problem: SchedulingProblem, chunk: int) -> list[int]:
     return _bfs_distances(successors, sorted(problem.holders[chunk]), problem.ranks)
 
 
-def _bfs_distances(
-    successors: dict[int, list[int]], sources: Iterable[int], ranks: int
-) -> list[int]:
-    distance = [int(UNREACHABLE)] * ranks
-    frontier = list(sources)
-    for rank in frontier:
-        distance[rank] = 0
-    while frontier:
-        next_frontier = []
-        for rank in frontier:
-            for successor in successors.get(rank, ()):
-                if distance[successor] > distance[rank] + 1:
-                    distance[successor] = distance[rank] + 1
-                    next_frontier.append(successor)
-        frontier = next_frontier
-    return distance
+def _bfs_distances(onward: dict[int, list[int]], begin: Iterable[int], ranks: int) -> list[int]:
+    far = distances([onward.get(rank, ()) for rank in range(ranks)], begin)
+    return [UNREACHABLE if links == UNREACHED else links for links in far]
 
 
 def check_reachable(problem: SchedulingProblem, where: str) -> None:

@@ -20,12 +20,10 @@ from fractions import Fraction
 from functools import cached_property
 from math import ceil
 
-import numpy as np
-
 from sccl.core.arrays import IntArray
 from sccl.core.formatting import format_count
 from sccl.errors import ParameterError
-from sccl.synth.network.shortest_paths import UNREACHABLE
+from sccl.synth.network.shortest_paths import all_pairs
 from sccl.synth.scheduling.problem import SchedulingProblem
 from sccl.synth.scheduling.resource_uses import ResourceUse
 
@@ -253,7 +251,8 @@ def build_epochs(
             problem.route_costs, problem.route_uses, spans, strict=True
         )
     )
-    return Epochs(problem, length, delay, spans, _epoch_distances(problem, delay))
+    distance = all_pairs(problem.ranks, problem.src, problem.dst, delay)  # appendix D
+    return Epochs(problem, length, delay, spans, distance)
 
 
 def switch_links(problem: SchedulingProblem) -> frozenset[int]:
@@ -305,13 +304,3 @@ def _max_wait(hops: tuple[ResourceUse, ...], spans: tuple[EpochSpan, ...], lengt
     if any(span.load >= hop.demand * length for hop, span in zip(hops, spans, strict=True)):
         return 0
     return max((length // hop.busy - 1) * hop.busy for hop in hops if hop.busy)
-
-
-def _epoch_distances(problem: SchedulingProblem, delay: tuple[int, ...]) -> IntArray:
-    """Return the distances between ranks in epochs (Floyd and Warshall, as in appendix D)."""
-    distance = np.full((problem.ranks, problem.ranks), UNREACHABLE, dtype=np.int64)
-    np.fill_diagonal(distance, 0)
-    np.minimum.at(distance, (np.array(problem.src), np.array(problem.dst)), np.array(delay))
-    for middle in range(problem.ranks):
-        np.minimum(distance, distance[:, [middle]] + distance[[middle], :], out=distance)
-    return distance

@@ -1,7 +1,14 @@
-"""Coordinate plans: write them, count votes, log decisions, and announce them.
+"""Coordinate the two-phase commit of plans: write them, count votes, log and announce decisions.
 
-A coordinator keeps no private state. Another one, or the same one after a restart, continues from
-the store.
+Source: SYNDICATE (NSDI 2023), section 5, with a different protocol. In the paper all ranks switch
+in the iteration after the commit. Here a commit only allows a plan, and the ranks agree by a MIN
+all-reduce in which iteration all of them switch
+(:mod:`sccl.torch_backend.control.transitions` explains why).
+
+A coordinator makes a *choice* from the votes and writes it to the log in the store. The first
+choice in the log is the *decision*, even if another coordinator wrote it, and is then announced. A
+coordinator keeps no private state. Another one, or the same one after a restart, continues from the
+store.
 """
 
 from __future__ import annotations
@@ -21,10 +28,10 @@ from sccl.torch_backend.control.transitions import (
 )
 
 DEADLINE_S = 60.0
-"""For all ranks to vote."""
+"""Time for all ranks to vote."""
 
 _CHOICE_OF_STATE = {CoordinatorState.CHOSE_COMMIT: COMMIT, CoordinatorState.CHOSE_ABORT: ABORT}
-_LOGGED_DECISIONS = {CoordinatorState.COMMIT_LOGGED: COMMIT, CoordinatorState.ABORT_LOGGED: ABORT}
+_DECISION_OF_STATE = {CoordinatorState.COMMIT_LOGGED: COMMIT, CoordinatorState.ABORT_LOGGED: ABORT}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +39,9 @@ class Decision:
     """An announced decision on a plan.
 
     Attributes:
-        why: For an abort: the rank that refuses it, or that some have not voted in time.
+        version: Version of the plan.
+        committed: Whether the ranks may switch to it.
+        why: Reason of an abort: the rank that refuses the plan, or ranks without a vote in time.
     """
 
     version: int
@@ -41,12 +50,14 @@ class Decision:
 
 
 class Coordinator:
-    """Looks after the plans of one job.
+    """Coordinator of the plans of one job.
 
     Args:
-        now: seconds of a clock that never goes back.
-        log: a file to which each decision is appended before it is told. None: none.
-        key: with which plans, votes and decisions are signed.
+        ledger: Plans, votes, and decisions in the job's store.
+        now: Function that returns the seconds of a monotonic clock.
+        audit_file: File to which each decision is appended before its announcement. None: no file.
+        key: Key of the signatures of plans, votes, and decisions. None: no signatures.
+        deadline_s: Time for all ranks to vote, seconds.
     """
 
     def __init__(
@@ -54,12 +65,12 @@ class Coordinator:
         ledger: Ledger,
         now: Callable[[], float],
         *,
-        log: Path | None = None,
+        audit_file: Path | None = None,
         key: bytes | None = None,
         deadline_s: float = DEADLINE_S,
     ) -> None:
-        self._ledger, self._now, self._log, self._key = ledger, now, log, key
-        self._deadline_s = deadline_s
+        self._ledger, self._now, self._audit_file = ledger, now, audit_file
+        self._key, self._deadline_s = key, deadline_s
         self._states: dict[int, CoordinatorState] = {}
         self._deadlines: dict[int, float] = {}
         self._reasons: dict[int, str] = {}
@@ -67,11 +78,11 @@ class Coordinator:
         self._abandoned: set[int] = set()
 
     def propose(self, content: bytes) -> int:
-        """Write a plan down for the ranks to vote, and return its version.
+        """Write a plan to the store for the vote of the ranks (PREPARE). Return its version.
 
         Raises:
-            ParameterError: it is too large.
-            StoreError: the store cannot be reached.
+            ParameterError: The plan is too large.
+            StoreError: The store cannot be reached.
         """
         version = self._ledger.write_plan(content, self._key)
         self._transition(version, CoordinatorEvent.PROPOSE)
@@ -80,8 +91,8 @@ class Coordinator:
     def advance(self) -> list[Decision]:
         """Take all possible steps for all plans, and return the announced decisions.
 
-        A plan with a decision that no coordinator wrote is given up. No rank switches to it unless
-        all have received a commit that a coordinator wrote.
+        A plan whose logged decision is invalid, for example not signed, is abandoned. No rank
+        switches to it unless all ranks have received a valid commit.
 
         Raises:
             StoreError: The store cannot be reached.
@@ -102,71 +113,73 @@ class Coordinator:
     def _advance_version(self, version: int) -> Decision | None:
         state = self._states.get(version, CoordinatorState.IDLE)
         if state is CoordinatorState.IDLE:
-            state = self._find_state(version)
+            state = self._recover_state(version)
         if state is CoordinatorState.PROPOSED:
             state = self._count_votes(version)
         if state in _CHOICE_OF_STATE:
-            state = self._write_choice(version, _CHOICE_OF_STATE[state])
-        return (
-            self._announce(version, _LOGGED_DECISIONS[state])
-            if state in _LOGGED_DECISIONS
-            else None
-        )
+            state = self._log_choice(version, _CHOICE_OF_STATE[state])
+        if state in _DECISION_OF_STATE:
+            return self._announce(version, _DECISION_OF_STATE[state])
+        return None
 
     def open_versions(self) -> list[int]:
-        """Return the versions that are not decided, as far as this coordinator knows."""
-        over = {CoordinatorState.COMMIT_ANNOUNCED, CoordinatorState.ABORT_ANNOUNCED}
+        """Return the versions without an announced decision, as far as this coordinator knows."""
+        announced = {CoordinatorState.COMMIT_ANNOUNCED, CoordinatorState.ABORT_ANNOUNCED}
         return [
             version
             for version, state in self._states.items()
-            if state not in over and version not in self._abandoned
+            if state not in announced and version not in self._abandoned
         ]
 
-    def _find_state(self, version: int) -> CoordinatorState:
-        logged = self._ledger.logged_decision(version, self._key)
-        if logged is not None:
-            decided = self._ledger.announced_decision(version, self._key) is not None
-            commit = logged == COMMIT
-            event = CoordinatorEvent.FOUND_COMMIT if commit else CoordinatorEvent.FOUND_ABORT
-            state = self._transition(version, event)
-            return self._transition(version, CoordinatorEvent.ANNOUNCE) if decided else state
-        # A plan may never come, because its owner died, so a time limit ends that, too.
-        return self._transition(version, CoordinatorEvent.FOUND)
+    def _recover_state(self, version: int) -> CoordinatorState:
+        """Return the state of a version that another coordinator wrote, from the store."""
+        decision = self._ledger.logged_decision(version, self._key)
+        if decision is None:
+            # The vote's deadline also ends a plan whose owner died before it was written.
+            return self._transition(version, CoordinatorEvent.RECOVER)
+        is_announced = self._ledger.announced_decision(version, self._key) is not None
+        is_commit = decision == COMMIT
+        state = self._transition(
+            version,
+            CoordinatorEvent.RECOVER_COMMIT if is_commit else CoordinatorEvent.RECOVER_ABORT,
+        )
+        return self._transition(version, CoordinatorEvent.ANNOUNCE) if is_announced else state
 
     def _count_votes(self, version: int) -> CoordinatorState:
+        """Choose to commit if all ranks vote yes, and to abort on a no or at the deadline."""
         votes = self._ledger.votes(version, self._key, self._digest(version))
-        against = [f"rank {rank}: {vote.why}" for rank, vote in votes.items() if not vote.yes]
-        if against:
-            self._reasons[version] = against[0]
+        refusals = [f"rank {rank}: {vote.why}" for rank, vote in votes.items() if not vote.yes]
+        if refusals:
+            self._reasons[version] = refusals[0]
         elif len(votes) == self._ledger.ranks:
             return self._transition(version, CoordinatorEvent.ALL_YES)
         elif self._now() >= self._deadlines[version]:
             missing = [str(rank) for rank in range(self._ledger.ranks) if rank not in votes]
-            shown = ", ".join(missing[:8]) + (", ..." if len(missing) > 8 else "")
-            self._reasons[version] = f"no vote within {self._deadline_s:g} s of rank {shown}"
+            ranks = ", ".join(missing[:8]) + (", ..." if len(missing) > 8 else "")
+            self._reasons[version] = f"no vote within {self._deadline_s:g} s of rank {ranks}"
         else:
             return self._states[version]
         return self._transition(version, CoordinatorEvent.NOT_ALL_YES)
 
-    def _write_choice(self, version: int, choice: bytes) -> CoordinatorState:
-        commit = (
-            self._ledger.log_decision(version, choice, self._digest(version), self._key) == COMMIT
-        )
-        has, hasnt = CoordinatorEvent.LOG_HAS_COMMIT, CoordinatorEvent.LOG_HAS_ABORT
-        return self._transition(version, has if commit else hasnt)
+    def _log_choice(self, version: int, choice: bytes) -> CoordinatorState:
+        """Write a choice to the log, and read the decision: the first choice in the log."""
+        decision = self._ledger.log_decision(version, choice, self._digest(version), self._key)
+        has_commit, has_abort = CoordinatorEvent.LOG_HAS_COMMIT, CoordinatorEvent.LOG_HAS_ABORT
+        return self._transition(version, has_commit if decision == COMMIT else has_abort)
 
-    def _announce(self, version: int, logged: bytes) -> Decision:
-        decision = Decision(version, logged == COMMIT, self._reasons.get(version, ""))
-        if decision.committed:
-            decision = Decision(version, committed=True)
-        if self._log is not None:
-            append_decision(self._log, decision, self._ledger)
-        self._ledger.announce_decision(version, logged, self._digest(version), self._key)
+    def _announce(self, version: int, decision: bytes) -> Decision:
+        """Announce a logged decision to the ranks (COMMIT or ABORT)."""
+        committed = decision == COMMIT
+        why = "" if committed else self._reasons.get(version, "")
+        announcement = Decision(version, committed, why)
+        if self._audit_file is not None:
+            append_decision(self._audit_file, announcement, self._ledger)
+        self._ledger.announce_decision(version, decision, self._digest(version), self._key)
         self._transition(version, CoordinatorEvent.ANNOUNCE)
-        return decision
+        return announcement
 
     def _digest(self, version: int) -> str:
-        """Return the digest of a plan as it was when this coordinator first saw it."""
+        """Return the digest of a plan at this coordinator's first read."""
         if not self._digests.get(version):
             self._digests[version] = self._ledger.plan_digest(version, self._key)
         return self._digests[version]
@@ -179,8 +192,8 @@ class Coordinator:
         return state
 
 
-def append_decision(log: Path, decision: Decision, ledger: Ledger) -> None:
-    """Append a decision to a file, as a line of JSON that is on the disk when this returns."""
+def append_decision(audit_file: Path, decision: Decision, ledger: Ledger) -> None:
+    """Append a decision to a file as a line of JSON, and flush it to the disk."""
     line = {
         "run": ledger.job.run,
         "generation": ledger.job.generation,
@@ -188,7 +201,7 @@ def append_decision(log: Path, decision: Decision, ledger: Ledger) -> None:
         "decision": "commit" if decision.committed else "abort",
         "why": decision.why,
     }
-    with log.open("a", encoding="utf-8") as file:
+    with audit_file.open("a", encoding="utf-8") as file:
         file.write(json.dumps(line) + "\n")
         file.flush()
         os.fsync(file.fileno())

@@ -1,4 +1,9 @@
-"""Represent a rank in the change to another plan: vote, receive decisions, and switch."""
+"""Follow the plans of a job on one rank: vote, receive decisions, and switch.
+
+The rank's side of the protocol in :mod:`sccl.torch_backend.control.transitions`. It replaces the
+switch of SYNDICATE (NSDI 2023, section 5) "from the subsequent training iteration" by an agreement
+of the ranks (:meth:`Follower.contribution` and :meth:`Follower.adopt_agreed`).
+"""
 
 from __future__ import annotations
 
@@ -21,44 +26,49 @@ from sccl.torch_backend.control.transitions import (
 
 P = TypeVar("P")
 
-_SELDOM_S, _LAST_S = 30.0, 5.0
+_MAX_INTERVAL_S, _JOIN_TIMEOUT_S = 30.0, 5.0
 
 _FINAL = frozenset({RankState.REFUSED, RankState.ABORTED, RankState.ACTIVE, RankState.PAST})
 _DECIDED = _FINAL | {RankState.COMMITTED}
 
 _SLOTS = 8
-"""Versions that a rank contributes at a time, by their remainders: the highest of each."""
+"""Number of versions in a contribution: the highest for each remainder modulo this number."""
 
 CONTRIBUTION_SIZE = 2 * _SLOTS
-"""Numbers that a rank contributes to an agreement."""
+"""Number of integers that a rank contributes to an agreement."""
 
 
 class Follower(Generic[P]):
-    """The plans that a rank knows. A thread listens, and the job's thread asks at boundaries.
+    """The plans of a rank. One thread reads the store. The job's thread agrees at boundaries.
 
     Args:
-        fit: Function that reads a plan with its version, and decides whether this rank can run it.
-            An InputError has the reason if not. None: not known yet, ask again.
-        key: Key of signatures of plans, decisions, and votes. None: no signatures.
-        drop: Function that receives each plan that is no longer kept.
+        ledger: Plans, votes, and decisions in the job's store.
+        rank: The rank.
+        prepare: Function that returns a plan from its content and version if this rank can run it.
+            None: not known yet, to be called again. An InputError has the reason of a refusal.
+        key: Key of the signatures of plans, decisions, and votes. None: no signatures.
+        discard: Function that receives each plan that is no longer kept.
+
+    Attributes:
+        active: Version of the active plan. 0: none of these.
     """
 
     def __init__(
         self,
         ledger: Ledger,
         rank: int,
-        fit: Callable[[bytes, int], P | None],
+        prepare: Callable[[bytes, int], P | None],
         key: bytes | None = None,
-        drop: Callable[[P], None] = lambda _: None,
+        discard: Callable[[P], None] = lambda _: None,
     ) -> None:
-        self._ledger, self._rank, self._prepare_plan, self._key = ledger, rank, fit, key
-        self._discard_plan = drop
+        self._ledger, self._rank, self._prepare_plan, self._key = ledger, rank, prepare, key
+        self._discard_plan = discard
         self._lock = threading.Lock()
         self._states: dict[int, RankState] = {}
         self._plans: dict[int, P] = {}
-        self._read: dict[int, bytes] = {}  # of which it is not known yet
+        self._undecided_contents: dict[int, bytes] = {}  # plans to be prepared again
         self._digests: dict[int, str] = {}
-        self._unsent: dict[int, RankVote] = {}
+        self._unsent_votes: dict[int, RankVote] = {}
         self._settled = 0
         self.active = 0
 
@@ -68,21 +78,21 @@ class Follower(Generic[P]):
         A vote that cannot be written is written the next time.
 
         Raises:
-            StoreError: The store cannot be reached, or has invalid content. Then this rank
-                continues under its plan, and so do all others, because it contributes no other.
+            StoreError: The store cannot be reached, or has invalid content. This rank then
+                contributes no new plan, so all ranks stay under their plan.
         """
         self._send_votes()
-        wrong: StoreError | None = None
+        first_error: StoreError | None = None
         for version in range(self._settled + 1, self._ledger.latest_version() + 1):
             try:
                 self._follow(version)
-            except StoreError as error:  # other versions may be in order
-                wrong = wrong or error
+            except StoreError as error:  # other versions may be valid
+                first_error = first_error or error
         with self._lock:
             while self._states.get(self._settled + 1) in _FINAL:
                 self._settled += 1
-        if wrong is not None:
-            raise wrong
+        if first_error is not None:
+            raise first_error
 
     def _follow(self, version: int) -> None:
         state = self._states.get(version, RankState.UNKNOWN)
@@ -97,14 +107,14 @@ class Follower(Generic[P]):
             event = RankEvent.COMMIT if decision == COMMIT else RankEvent.ABORT
             with self._lock:
                 self._apply_event(version, event)
-            self._read.pop(version, None)
+            self._undecided_contents.pop(version, None)
 
     def contribution(self) -> tuple[int, ...]:
-        """Return the plans that this rank can run and knows to be committed, as numbers.
+        """Return the plans that this rank can run and knows to be committed, as integers.
 
-        The ranks agree by the least of each number. A plan has a number of its own, which stands
-        once as it is and once negated: the least of both belong together only where all ranks have
-        contributed the same plan.
+        Each plan has an integer of its own. The contribution has each integer twice, the second
+        time negated. So the minima over all ranks are negatives of each other only if all ranks
+        have contributed the same plan.
         """
         numbers = [0] * _SLOTS
         with self._lock:
@@ -113,23 +123,23 @@ class Follower(Generic[P]):
         return (*numbers, *(-number for number in numbers))
 
     def adopt_agreed(self, minima: Sequence[int]) -> P | None:
-        """Switch to the highest version that all ranks can run and know to be committed.
+        """Switch to the highest version that all ranks can run and know to be committed (ACTIVATE).
 
         Args:
-            minima: the least of each number that the ranks have contributed.
+            minima: The MIN all-reduce of the contributions of all ranks.
 
         Returns:
-            Its plan. None: it is the one that is active, or none is.
+            The plan of that version. None: it is already active, or there is no such version.
         """
         pairs = zip(minima[:_SLOTS], minima[_SLOTS:], strict=True)
         common = {number for number, negated in pairs if number and number == -negated}
         with self._lock:
-            both = [
+            agreed_versions = [
                 candidate
                 for candidate in self._runnable_versions()
                 if self._plan_number(candidate) in common
             ]
-            version = max(both, default=0)
+            version = max(agreed_versions, default=0)
             if version <= self.active:
                 return None
             for state_version in list(self._states):
@@ -148,7 +158,7 @@ class Follower(Generic[P]):
         ]
 
     def _plan_number(self, version: int) -> int:
-        """Return the number of a plan, which differs between versions and between contents."""
+        """Return the integer of a plan, a hash of its version and content."""
         text = f"{version} {self._digests.get(version, '')}"
         return 1 + int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")
 
@@ -158,7 +168,7 @@ class Follower(Generic[P]):
             return dict(self._states)
 
     def close(self) -> None:
-        """Let go of all plans."""
+        """Discard all plans."""
         with self._lock:
             for plan in self._plans.values():
                 self._discard_plan(plan)
@@ -167,37 +177,39 @@ class Follower(Generic[P]):
     def _prepare(self, version: int) -> None:
         plan, why = None, ""
         try:
-            content = self._read.get(version) or self._ledger.read_plan(version, self._key)
+            content = self._undecided_contents.get(version) or self._ledger.read_plan(
+                version, self._key
+            )
             if content is None:
-                return  # its version is taken, and it is still being written
+                return  # a coordinator is writing it
             self._digests[version] = hashlib.sha256(content).hexdigest()
             plan = self._prepare_plan(content, version)
             if plan is None:
-                self._read[version] = content
+                self._undecided_contents[version] = content
                 return
-        except StoreError:  # no fault of the plan: it is read again the next time
+        except StoreError:  # not a fault of the plan, which is read again the next time
             raise
         except InputError as error:
             why = str(error)
         except Exception as error:  # noqa: BLE001 - the job continues after any error
             why = f"it cannot be verified here ({type(error).__name__}: {error})"
-        self._read.pop(version, None)
+        self._undecided_contents.pop(version, None)
         with self._lock:
-            fits = RankEvent.PREPARE_FIT if plan is not None else RankEvent.PREPARE_UNFIT
+            event = RankEvent.PREPARE_FIT if plan is not None else RankEvent.PREPARE_UNFIT
             if plan is not None and self._states.get(version, RankState.UNKNOWN) not in _FINAL:
                 self._plans[version] = plan
             elif plan is not None:
                 self._discard_plan(plan)
-            vote = self._apply_event(version, fits)
+            vote = self._apply_event(version, event)
         if vote is not Vote.NONE:
-            self._unsent[version] = RankVote(vote is Vote.YES, why)
+            self._unsent_votes[version] = RankVote(vote is Vote.YES, why)
             self._send_votes()
 
     def _send_votes(self) -> None:
-        for version, vote in list(self._unsent.items()):
+        for version, vote in list(self._unsent_votes.items()):
             digest = self._digests.get(version, "")
             self._ledger.write_vote(version, self._rank, vote, digest, self._key)
-            del self._unsent[version]
+            del self._unsent_votes[version]
 
     def _apply_event(self, version: int, event: RankEvent) -> Vote:
         state = self._states.get(version, RankState.UNKNOWN)
@@ -208,37 +220,37 @@ class Follower(Generic[P]):
 
 
 class Listener:
-    """The thread that listens; where that fails, it tries again, ever more seldom.
+    """A thread that reads the store periodically, at growing intervals while that fails.
 
     Args:
-        look: looks once, as :meth:`Follower.listen` does.
-        failed: is told why it could not, the first time. The job goes on under its plan.
-        every_s: seconds from a look to the next.
+        listen: Function that reads the store once, such as :meth:`Follower.listen`.
+        on_error: Function that receives the first error. The job continues under its plan.
+        interval_s: Seconds between two reads.
     """
 
     def __init__(
         self,
-        look: Callable[[], None],
-        failed: Callable[[ScclError], None],
-        every_s: float = 0.2,
+        listen: Callable[[], None],
+        on_error: Callable[[ScclError], None],
+        interval_s: float = 0.2,
     ) -> None:
-        self._look, self._failed, self._every_s = look, failed, every_s
+        self._listen, self._on_error, self._interval_s = listen, on_error, interval_s
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, name="sccl-plans", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
-        """End it, at the latest after a few seconds."""
+        """End the thread, or leave it after a few seconds."""
         self._end.set()
-        self._thread.join(_LAST_S)
+        self._thread.join(_JOIN_TIMEOUT_S)
 
     def _run(self) -> None:
-        is_reported, wait_s = False, self._every_s
+        is_reported, wait_s = False, self._interval_s
         while not self._end.wait(wait_s):
             try:
-                self._look()
-                wait_s = self._every_s
+                self._listen()
+                wait_s = self._interval_s
             except StoreError as error:
                 if not is_reported and not self._end.is_set():
-                    self._failed(error)
-                is_reported, wait_s = True, min(2 * wait_s, _SELDOM_S)
+                    self._on_error(error)
+                is_reported, wait_s = True, min(2 * wait_s, _MAX_INTERVAL_S)

@@ -1,23 +1,27 @@
 """Define how all ranks switch to another plan in the same iteration, as tables for code and model.
 
-A plan has a *version*, a growing number. A coordinator writes it for all to read (PREPARE). Each
-rank tests whether it can run it, and votes. The decision is logged, and then announced (COMMIT or
-ABORT). So far the job is unchanged, and none of its ranks has waited. Ranks switch by their own
-agreements (ACTIVATE). At some boundaries between iterations each contributes the versions that it
-can run and knows to be committed, to a MIN all-reduce. At the next such boundary all switch to the
-highest version that all contributed. The next boundary is part of the agreement, so it is the same
-for all. There a rank waits only for ranks that have not reached the previous one.
+The protocol has four phases:
 
-The published protocol (SYNDICATE, NSDI 2023, section 5: two-phase commit, then "switch ... from the
-subsequent training iteration") is not used: ranks receive a commit at different times, so one may
-start the next iteration under the new plan while another one still uses the old plan. A commit that
-names an iteration only shifts this problem to ranks that receive it later. A test explores every
-interleaving of this table, and of both alternatives
+- PREPARE: a plan has a *version*, an increasing number. A coordinator writes it to the store.
+- Vote: each rank checks whether it can run the plan, and votes.
+- COMMIT or ABORT: the coordinator logs the decision, and then announces it. So far the job is
+  unchanged, and no rank has waited.
+- ACTIVATE: at some boundaries between iterations, each rank contributes to a MIN all-reduce the
+  versions that it can run and knows to be committed. At the next such boundary all ranks switch to
+  the highest version that all of them contributed. The next boundary is part of the agreement, so
+  it is the same for all. There a rank waits only for ranks that have not reached the previous one.
+
+The protocol of the paper (SYNDICATE, NSDI 2023, section 5: two-phase commit, then "switch ... from
+the subsequent training iteration") has no ACTIVATE phase. It is not used, because ranks receive a
+commit at different times: one may start the next iteration under the new plan while another one
+still uses the old plan. A commit that names an iteration only shifts this problem to ranks that
+receive it later. A test explores every interleaving of this table, and of both alternatives
 (``tests/torch_backend/control/test_transitions.py``).
 
 The protocol is safe: a rank contributes only versions that it can run, and keeps them until a later
-one is active. So each rank can run the result, and all get the same result. This holds for any
-content of the store: a forged decision can delay a switch, but not make ranks run different plans.
+one is active. So each rank can run the agreed version, and all ranks get the same one. This holds
+for any content of the store. A forged decision can delay a switch, but it cannot make ranks run
+different plans.
 """
 
 from __future__ import annotations
@@ -30,13 +34,15 @@ class RankState(IntEnum):
 
     UNKNOWN = 0
     READY = 1
-    """It can be run, and was voted for: it is kept until it is aborted or past."""
+    """The rank can run it and voted yes. It keeps the plan until it is aborted or past."""
     REFUSED = 2
-    """It is not run here, and was not voted for."""
+    """The rank cannot run it and voted no, or received an abort before the plan."""
     COMMITTED = 3
+    """The rank voted yes and received a commit."""
     ABORTED = 4
-    """It was voted for, and is not kept any more."""
+    """The rank voted yes and received an abort. It has dropped the plan."""
     ACTIVE = 5
+    """The rank runs under this version."""
     PAST = 6
     """A later version is active."""
 
@@ -45,15 +51,15 @@ class RankEvent(IntEnum):
     """An event of a version on a rank."""
 
     PREPARE_FIT = 0
-    """The plan, which this rank can run."""
+    """The rank reads the plan and can run it."""
     PREPARE_UNFIT = 1
-    """The plan, which is damaged, or of another job."""
+    """The rank reads the plan and cannot run it: it is damaged, or of another job."""
     COMMIT = 2
     ABORT = 3
     AGREED = 4
     """All ranks have agreed on this version."""
     AGREED_LATER = 5
-    """All ranks have agreed on a later one."""
+    """All ranks have agreed on a later version."""
 
 
 class Vote(IntEnum):
@@ -70,7 +76,8 @@ _FIT, _UNFIT, _COMMIT, _ABORT, _AGREED, _LATER = RankEvent
 RANK_TRANSITIONS: dict[tuple[RankState, RankEvent], tuple[RankState, Vote]] = {
     (_U, _FIT): (_R, Vote.YES),
     (_U, _UNFIT): (_N, Vote.NO),
-    # A decision that cannot be is not the ranks' own: whoever wrote it, nothing changes by it.
+    # No coordinator commits without this rank's yes, or changes a decision. Such a message is
+    # forged, and the state does not change.
     (_U, _COMMIT): (_U, Vote.NONE),
     (_N, _COMMIT): (_N, Vote.NONE),
     (_A, _COMMIT): (_A, Vote.NONE),
@@ -78,7 +85,7 @@ RANK_TRANSITIONS: dict[tuple[RankState, RankEvent], tuple[RankState, Vote]] = {
     (_X, _ABORT): (_X, Vote.NONE),
     (_U, _ABORT): (_N, Vote.NONE),  # later messages about its plan are ignored
     (_U, _LATER): (_P, Vote.NONE),
-    # A repeated message gets the same answer again. A late message gets none.
+    # A repeated message gets the same vote again. A late message gets none.
     (_R, _FIT): (_R, Vote.YES),
     (_R, _UNFIT): (_R, Vote.YES),
     (_R, _COMMIT): (_C, Vote.NONE),
@@ -108,17 +115,20 @@ RANK_TRANSITIONS: dict[tuple[RankState, RankEvent], tuple[RankState, Vote]] = {
     (_P, _ABORT): (_P, Vote.NONE),
     (_P, _LATER): (_P, Vote.NONE),
 }
-"""The next state of a version, and the answer. Missing entries cannot occur."""
+"""The next state of a version, and the vote. Missing entries cannot occur."""
 
 CONTRIBUTED_STATES = frozenset({RankState.COMMITTED, RankState.ACTIVE})
-"""Versions in these states are known to be committed: a rank contributes the highest of them."""
+"""Versions in these states are committed. A rank contributes those whose plan it has."""
 
 RETAINED_STATES = frozenset({RankState.READY, RankState.COMMITTED, RankState.ACTIVE})
-"""Versions in these states can be run: their plans are kept."""
+"""A rank keeps the plans of versions in these states."""
 
 
 class CoordinatorState(IntEnum):
-    """The state of a version in a coordinator. It is lost when the coordinator dies."""
+    """The state of a version in a coordinator. It is lost when the coordinator dies.
+
+    A *choice* is what the coordinator tries to log. The first logged choice is the decision.
+    """
 
     IDLE = 0
     PROPOSED = 1
@@ -134,17 +144,20 @@ class CoordinatorEvent(IntEnum):
     """An action or an observation of a coordinator."""
 
     PROPOSE = 0
-    """It writes down a new plan, with the next version."""
-    FOUND = 1
-    """It sees a plan of another coordinator, or of its own former life, without a decision."""
-    FOUND_COMMIT = 2
-    FOUND_ABORT = 3
+    """It writes a new plan with the next version."""
+    RECOVER = 1
+    """It reads a version without a decision, written by another coordinator or before a restart."""
+    RECOVER_COMMIT = 2
+    """It reads such a version with a commit in the log."""
+    RECOVER_ABORT = 3
+    """It reads such a version with an abort in the log."""
     ALL_YES = 4
     NOT_ALL_YES = 5
-    """A rank has voted no, or the time is over."""
+    """A rank has voted no, or the deadline has passed."""
     LOG_HAS_COMMIT = 6
-    """Content of the log after an attempt to write a choice. The first write decides."""
+    """The log has a commit after an attempt to write a choice. The first write decides."""
     LOG_HAS_ABORT = 7
+    """The same with an abort."""
     ANNOUNCE = 8
 
 
@@ -152,9 +165,9 @@ _S, _E = CoordinatorState, CoordinatorEvent
 
 COORDINATOR_TRANSITIONS: dict[tuple[CoordinatorState, CoordinatorEvent], CoordinatorState] = {
     (_S.IDLE, _E.PROPOSE): _S.PROPOSED,
-    (_S.IDLE, _E.FOUND): _S.PROPOSED,
-    (_S.IDLE, _E.FOUND_COMMIT): _S.COMMIT_LOGGED,
-    (_S.IDLE, _E.FOUND_ABORT): _S.ABORT_LOGGED,
+    (_S.IDLE, _E.RECOVER): _S.PROPOSED,
+    (_S.IDLE, _E.RECOVER_COMMIT): _S.COMMIT_LOGGED,
+    (_S.IDLE, _E.RECOVER_ABORT): _S.ABORT_LOGGED,
     (_S.PROPOSED, _E.ALL_YES): _S.CHOSE_COMMIT,
     (_S.PROPOSED, _E.NOT_ALL_YES): _S.CHOSE_ABORT,
     (_S.CHOSE_COMMIT, _E.LOG_HAS_COMMIT): _S.COMMIT_LOGGED,
@@ -164,4 +177,4 @@ COORDINATOR_TRANSITIONS: dict[tuple[CoordinatorState, CoordinatorEvent], Coordin
     (_S.COMMIT_LOGGED, _E.ANNOUNCE): _S.COMMIT_ANNOUNCED,
     (_S.ABORT_LOGGED, _E.ANNOUNCE): _S.ABORT_ANNOUNCED,
 }
-"""The next state of a coordinator. It does not take actions that are missing here."""
+"""The next state of a coordinator. Missing entries are actions that it does not take."""

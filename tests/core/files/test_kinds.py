@@ -24,7 +24,6 @@ from sccl.core.files.fabrics import fabric_to_wire
 from sccl.core.files.json_text import detect_text_kind, digest, parse, text_with_digest, to_text
 from sccl.core.files.kinds import KINDS, VERIFIED_KINDS, Kind, kind_of_shape, published_shapes
 from sccl.core.files.measurements import measurements_to_wire, pcie_to_wire
-from sccl.core.files.offered_options import offered_options_to_wire
 from sccl.core.files.schedule_shapes import (
     BandwidthIntervalWire,
     PackedScheduleWire,
@@ -43,9 +42,12 @@ from sccl.core.files.shapes import (
     SymmetryWire,
 )
 from sccl.core.files.sketches import sketch_to_wire
-from sccl.core.files.timelines import timeline_to_wire
 from sccl.core.files.topologies import topology_to_wire
-from sccl.core.files.training_plans import training_plan_to_wire
+from sccl.core.files.training_plans import (
+    offered_options_to_wire,
+    timeline_to_wire,
+    training_plan_to_wire,
+)
 from sccl.core.files.workloads import workload_to_wire
 from sccl.core.instance import Instance
 from sccl.core.schedule import build_schedule

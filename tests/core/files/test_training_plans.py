@@ -13,9 +13,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from sccl.core.files.json_text import parse, to_text
-from sccl.core.files.timelines import load_timeline, timeline_to_wire
 from sccl.core.files.training_plan_shapes import TrainingPlanWire
-from sccl.core.files.training_plans import load_training_plan, training_plan_to_wire
+from sccl.core.files.training_plans import (
+    load_timeline,
+    load_training_plan,
+    timeline_to_wire,
+    training_plan_to_wire,
+)
 from sccl.errors import InputError
 from sccl.topo import resolve_topology
 from sccl.training.timeline import simulate_timeline

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sccl.core.clock import AlphaModel, Clock
-from sccl.core.step_alignment import StepAlignment
+from sccl.core.clock import AlphaModel, Clock, StepAlignment
 from sccl.core.topology import Link, Topology
 from sccl.errors import CollectiveError, InputError, ParameterError, TooLargeError, TopologyError
 from sccl.judge import violations

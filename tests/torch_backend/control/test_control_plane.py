@@ -143,7 +143,11 @@ class Job:
 
     def successor(self) -> Coordinator:
         return Coordinator(
-            current_ledger(self.store), lambda: self.now, log=self.log, key=self.key, deadline_s=5
+            current_ledger(self.store),
+            lambda: self.now,
+            audit_file=self.log,
+            key=self.key,
+            deadline_s=5,
         )
 
     def listen(self) -> None:
@@ -463,7 +467,7 @@ def test_corrupt_store_entry_is_reported_once_and_read_again() -> None:
     job.coordinator.propose(b"good")
     under = f"sccl/{job.ledger.job.run}/0"
     job.store.set(f"{under}/told/1", b"perhaps")
-    listener = Listener(look, fail, every_s=0.001)
+    listener = Listener(look, fail, interval_s=0.001)
     while len(looks) < 3:
         pass
     assert (isinstance(failed[0], StoreError), len(failed)) == (True, 1)
@@ -580,7 +584,7 @@ def test_plan_of_which_it_is_not_known_yet_is_verified_again() -> None:
         return content if len(calls) > 2 else None
 
     dropped: list[bytes] = []
-    follower = Follower(job.ledger, 0, fit, drop=dropped.append)
+    follower = Follower(job.ledger, 0, fit, discard=dropped.append)
     for _ in range(2):
         job.coordinator.propose(b"good")
     follower.listen()

@@ -7,10 +7,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from sccl.core.clock import Clock
+from sccl.core.clock import Clock, StepAlignment
 from sccl.core.fabric import Channel, Fabric
 from sccl.core.motif import Motif, MotifShare
-from sccl.core.step_alignment import StepAlignment
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
 from sccl.sim import Messages, simulate

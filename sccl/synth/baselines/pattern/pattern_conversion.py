@@ -7,9 +7,8 @@ from numpy.typing import NDArray
 
 from sccl.core.algorithm import Algorithm, make_send
 from sccl.core.arrays import AnyIntArray
-from sccl.core.clock import Clock
+from sccl.core.clock import Clock, StepAlignment
 from sccl.core.schedule import Schedule
-from sccl.core.step_alignment import StepAlignment
 from sccl.core.topology import Link, Topology
 from sccl.errors import CollectiveError, TopologyError
 from sccl.judge import require_valid
