@@ -1,8 +1,9 @@
-"""Chunks that go over a way together, and pay one alpha (TACCL, NSDI 2023, section 5.1).
+"""Batches: chunks that are sent over a route as one transfer, with one alpha.
 
-If alpha occupies links, n chunks one after the other take n alphas of a link's time, and together
-one, but none of them continues before the last has come. (If alpha travels, it takes no time of the
-link, and each is sent by itself.)
+Source: Shah et al., TACCL (NSDI 2023), section 5.1. If alpha occupies links, n separate chunks
+occupy a link for n alphas, and a batch for one. But no chunk of a batch can continue before the
+last one has arrived. If alpha does not occupy links, a batch saves nothing, and each chunk is sent
+by itself.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from sccl.synth.scheduling.resource_uses import ResourceUse
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Chunks that go a way together. By their start, which is in units."""
+    """Chunks that are sent over a route as one transfer. The start is in units."""
 
     start: int
     route: int
@@ -30,7 +31,7 @@ def single_batches(sends: Iterable[ChunkSend]) -> tuple[Batch, ...]:
 
 
 class BatchCosts:
-    """The costs of batches on each way, for chunks of one size."""
+    """The costs of batches on each route, for chunks of one size."""
 
     def __init__(self, problem: SchedulingProblem) -> None:
         self.problem = problem
@@ -44,30 +45,30 @@ class BatchCosts:
             ]
             for hops in problem.route_uses
         ]
-        passes = [True] * problem.ranks + [
+        is_cut_through = [True] * problem.ranks + [
             switch.cut_through for switch in problem.topology.switches
         ]
         edges = [link.edge for link in problem.topology.links]
         self.can_batch = [
             occupies
             and not problem.is_multicast
-            and all(passes[edges[link][1]] for link in path[:-1])
+            and all(is_cut_through[edges[link][1]] for link in path[:-1])
             for path in problem.route_links
         ]
 
     def extra_units(self, path: int) -> int:
-        """Return the units that each chunk but the first adds: those of the slowest link."""
+        """Return the units of each chunk after the first: the beta of the slowest link."""
         links = len(self.problem.topology.links)
         return max(
-            more
-            for hop, more in zip(
+            extra
+            for hop, extra in zip(
                 self.problem.route_uses[path], self._extra_units[path], strict=True
             )
             if hop.resource < links
         )
 
     def batch_uses(self, path: int, count: int) -> list[ResourceUse]:
-        """Return the use of resources by a batch on a way, each for as long as the link is busy."""
+        """Return the use of resources by a batch on a route. All hops are extended equally."""
         path_hops = self.problem.route_uses[path]
         if count == 1:
             return list(path_hops)
@@ -78,17 +79,17 @@ class BatchCosts:
         ]
 
     def cost(self, path: int, count: int) -> int:
-        """Return the units until so many chunks have arrived."""
+        """Return the units until a batch of ``count`` chunks has arrived."""
         return self.problem.route_costs[path] + (count - 1) * (
             self.extra_units(path) if count > 1 else 0
         )
 
     def arrival(self, batch: Batch) -> int:
-        """Return the unit by which a batch has arrived."""
+        """Return the arrival time of a batch, units."""
         return batch.start + self.cost(batch.route, len(batch.chunks))
 
     def finish(self, batches: Iterable[Batch]) -> int:
-        """Return the units after which all batches have arrived."""
+        """Return the completion time of batches, units."""
         return max((self.arrival(b) for b in batches), default=0)
 
 

@@ -1,10 +1,11 @@
-"""Initial routes: trees that grow along the least loaded links.
+"""Grow initial routes for step 1: trees along the least loaded links.
 
-A chunk that one rank wants takes a path with little use of links with low loads. A chunk that many
-want spreads from rank to rank, along the way that is least loaded, or that brings it soonest if
-links first carry all of their load. Each way counts at once, with its images by the symmetries, so
-that branches of one tree avoid each other. The routes with the smallest relaxed time are taken. The
-model of routes begins with them, and if it is too large they are the routes.
+Not in TACCL (NSDI 2023), whose solver starts without routes. A chunk with one destination takes a
+path of small load. A chunk with several spreads from rank to rank: along the route with the
+smallest load, or the one that arrives first if links carry their whole load before. Each route adds
+its load and that of its images under the symmetries at once, so branches of one tree avoid each
+other. The result is the set of trees with the smallest relaxed time. It is the warm start of the
+routing model, and replaces the model if that is too large.
 """
 
 from __future__ import annotations
@@ -17,41 +18,43 @@ from sccl.synth.scheduling.intervals_cpsat import SymmetryAction
 from sccl.synth.scheduling.problem import SchedulingProblem
 
 ChunkRoutes = dict[int, tuple[int, ...]]
-"""For each first chunk the ways of its tree, in no order."""
+"""By first chunk of an orbit: the routes of its tree, in no order."""
 
 
 class GrowthRule(Enum):
-    """Along which way a tree grows next."""
+    """The rule that selects the next route of a tree."""
 
     NEAREST = auto()
-    """Along a path to the nearest rank that wants the chunk, with loads as distances."""
+    """A path to the nearest destination, with loads as distances."""
     LEAST_LOADED = auto()
-    """Along the way whose fullest link carries the least then."""
+    """The route whose maximum load is smallest."""
     SOONEST = auto()
-    """Along the way that brings the chunk the soonest, after all that its links carry so far."""
+    """The route with the earliest arrival, if its links carry their current load first."""
 
 
 def find_greedy_routes(
-    problem: SchedulingProblem, action: SymmetryAction, chosen: Mapping[int, frozenset[int]]
+    problem: SchedulingProblem, action: SymmetryAction, allowed: Mapping[int, frozenset[int]]
 ) -> ChunkRoutes:
-    """Return for each first chunk the ways of a tree from its holder to all ranks that want it.
+    """Return a tree for one chunk of each orbit, from its holder to all its destinations.
 
     Args:
-        chosen: for each first chunk the allowed ways, which lead to all ranks that want it.
+        problem: The problem.
+        action: Symmetries of the routes.
+        allowed: By first chunk of an orbit: its allowed routes, which lead to all its destinations.
     """
-    copied = any(len(problem.wanted[chunk]) > 1 for chunk in action.representatives)
+    is_multicast = any(len(problem.wanted[chunk]) > 1 for chunk in action.representatives)
     candidates: list[tuple[int, int, ChunkRoutes]] = []
-    for by in GrowthRule if copied else (GrowthRule.NEAREST,):
-        growing = _TreeGrower(problem, action)
+    for rule in GrowthRule if is_multicast else (GrowthRule.NEAREST,):
+        grower = _TreeGrower(problem, action)
         paths = {
-            chunk: growing.grow_tree(chunk, chosen[chunk], by) for chunk in action.representatives
+            chunk: grower.grow_tree(chunk, allowed[chunk], rule) for chunk in action.representatives
         }
         candidates.append((relaxed_makespan(problem, action, paths), len(candidates), paths))
     return min(candidates)[2]
 
 
 class _TreeGrower:
-    """Trees, with the loads of links by all earlier trees and branches."""
+    """Grows trees one after the other, with the loads of all earlier trees and branches."""
 
     def __init__(self, problem: SchedulingProblem, action: SymmetryAction) -> None:
         self.problem, self.action = problem, action
@@ -69,119 +72,120 @@ class _TreeGrower:
         ]
         self.is_multicast, self.used_groups = problem.is_multicast, set[int]()
 
-    def grow_tree(self, chunk: int, chosen: frozenset[int], by: GrowthRule) -> tuple[int, ...]:
-        """Return the ways of a chunk's tree, which count from now on."""
+    def grow_tree(self, chunk: int, allowed: frozenset[int], rule: GrowthRule) -> tuple[int, ...]:
+        """Return the routes of a chunk's tree, and add their loads."""
         self.used_groups.clear()
         out: dict[int, list[int]] = {}
-        for path in sorted(chosen):
+        for path in sorted(allowed):
             out.setdefault(self.problem.src[path], []).append(path)
-        if by is GrowthRule.NEAREST:
+        if rule is GrowthRule.NEAREST:
             reached_by = self._grow_by_paths(chunk, out)
         else:
-            reached_by = self._grow_by_routes(chunk, out, soonest=by is GrowthRule.SOONEST)
+            reached_by = self._grow_by_routes(chunk, out, soonest=rule is GrowthRule.SOONEST)
         return tuple(sorted(reached_by.values()))
 
     def _add_load(self, path: int, times: int = 1) -> None:
-        """Count a way, and its images. Times -1: it is taken back."""
-        path_shares = self.route_loads[path]
-        fresh = [
-            place for place, (_, _, stem) in enumerate(path_shares) if stem not in self.used_groups
+        """Add the loads of a route and its images, or remove them (-1 times)."""
+        route_loads = self.route_loads[path]
+        new_hops = [
+            hop for hop, (_, _, group) in enumerate(route_loads) if group not in self.used_groups
         ]
         for path_images in self.action.routes:
-            image = self.route_loads[path_images[path]]
-            for place in fresh:
-                thing, share, _ = image[place]
-                self.loads[thing] += times * share
-        if self.is_multicast:  # routes that part at a switch share the link to it
-            self.used_groups.update(stem for _, _, stem in path_shares)
+            image_loads = self.route_loads[path_images[path]]
+            for hop in new_hops:
+                resource, load, _ = image_loads[hop]
+                self.loads[resource] += times * load
+        if self.is_multicast:  # a switch copies the chunk: its routes share the link to the switch
+            self.used_groups.update(group for _, _, group in route_loads)
 
     def _max_load(self, path: int) -> int:
-        """Return the maximum load on a way, if it were taken."""
-        loads, stems = self.loads, self.used_groups
+        """Return the maximum load on a route, after its own load is added."""
+        loads, used_groups = self.loads, self.used_groups
         return max(
-            loads[t] + (0 if stem in stems else share) for t, share, stem in self.route_loads[path]
+            loads[resource] + (0 if group in used_groups else load)
+            for resource, load, group in self.route_loads[path]
         )
 
     def _grow_by_routes(
         self, chunk: int, out: Mapping[int, list[int]], *, soonest: bool
     ) -> dict[int, int]:
-        """Return by which way each rank is reached, ways being taken one after the other."""
+        """Return the route into each rank of a tree that grows by one route at a time."""
         problem, costs = self.problem, self.problem.costs_of_chunk(chunk)
-        wanted, at = set(problem.wanted[chunk]), dict.fromkeys(problem.holders[chunk], 0)
-        by: dict[int, int] = {}
+        wanted, arrival = set(problem.wanted[chunk]), dict.fromkeys(problem.holders[chunk], 0)
+        route_into: dict[int, int] = {}
 
-        def key(path: int) -> tuple[int, int, int]:
-            arrives = at[problem.src[path]] + costs[path]
+        def route_key(path: int) -> tuple[int, int, int]:
+            start = arrival[problem.src[path]]
             if soonest:
-                loads = max(self.loads[thing] for thing, _, _ in self.route_loads[path])
-                return max(at[problem.src[path]], loads) + costs[path], arrives, path
-            return self._max_load(path), arrives, path
+                load = max(self.loads[resource] for resource, _, _ in self.route_loads[path])
+                return max(start, load) + costs[path], start + costs[path], path
+            return self._max_load(path), start + costs[path], path
 
-        heap = [key(path) for rank in sorted(at) for path in out.get(rank, ())]
+        heap = [route_key(path) for rank in sorted(arrival) for path in out.get(rank, ())]
         heapq.heapify(heap)
         while wanted:
-            before = heapq.heappop(heap)
-            path = before[2]
+            old_key = heapq.heappop(heap)
+            path = old_key[2]
             rank = problem.dst[path]
-            if rank in at:
+            if rank in arrival:
                 continue
-            now = key(path)
-            if now > before:  # its links carry more by now
-                heapq.heappush(heap, now)
+            new_key = route_key(path)
+            if new_key > old_key:  # loads have grown since
+                heapq.heappush(heap, new_key)
                 continue
-            at[rank], by[rank] = now[0] if soonest else now[1], path
+            arrival[rank], route_into[rank] = new_key[0] if soonest else new_key[1], path
             self._add_load(path)
             wanted.discard(rank)
-            for then in out.get(rank, ()):
-                if problem.dst[then] not in at:
-                    heapq.heappush(heap, key(then))
-        return self._prune(chunk, by)
+            for next_path in out.get(rank, ()):
+                if problem.dst[next_path] not in arrival:
+                    heapq.heappush(heap, route_key(next_path))
+        return self._prune(chunk, route_into)
 
-    def _prune(self, chunk: int, by: dict[int, int]) -> dict[int, int]:
-        """Return ways without those that lead to nobody who wants the chunk."""
+    def _prune(self, chunk: int, route_into: dict[int, int]) -> dict[int, int]:
+        """Return the routes on paths to destinations, and remove the loads of the others."""
         problem = self.problem
-        served = set()
-        for rank in problem.wanted[chunk]:
-            at = rank
-            while at in by and at not in served:
-                served.add(at)
-                at = problem.src[by[at]]
+        useful = set()
+        for destination in problem.wanted[chunk]:
+            rank = destination
+            while rank in route_into and rank not in useful:
+                useful.add(rank)
+                rank = problem.src[route_into[rank]]
         if not self.is_multicast:
-            for rank in sorted(set(by) - served):
-                self._add_load(by[rank], -1)
-        return {rank: path for rank, path in by.items() if rank in served}
+            for rank in sorted(set(route_into) - useful):
+                self._add_load(route_into[rank], -1)
+        return {rank: path for rank, path in route_into.items() if rank in useful}
 
     def _grow_by_paths(self, chunk: int, out: Mapping[int, list[int]]) -> dict[int, int]:
-        """Return by which way each rank is reached, the nearest who wants it being the next."""
+        """Return the route into each rank of a tree that grows by the path to a destination."""
         problem = self.problem
-        wanted, inside = set(problem.wanted[chunk]), set(problem.holders[chunk])
-        best: dict[int, int] = dict.fromkeys(inside, 0)
-        by: dict[int, int] = {}
-        heap = [(0, rank) for rank in sorted(inside)]
+        wanted, in_tree = set(problem.wanted[chunk]), set(problem.holders[chunk])
+        distance: dict[int, int] = dict.fromkeys(in_tree, 0)
+        shortest_route_into: dict[int, int] = {}
+        heap = [(0, rank) for rank in sorted(in_tree)]
         reached_by: dict[int, int] = {}
         while wanted:
-            far, rank = heapq.heappop(heap)
-            if far > best[rank]:
+            rank_distance, rank = heapq.heappop(heap)
+            if rank_distance > distance[rank]:
                 continue
-            if rank in wanted:  # it is taken in, with all on the way there, and begins anew
-                at = rank
-                while at not in inside:
-                    inside.add(at)
-                    reached_by[at] = by[at]
-                    best[at] = 0
-                    heapq.heappush(heap, (0, at))
-                    at = problem.src[by[at]]
+            if rank in wanted:  # its path joins the tree, and its ranks become sources
+                joining = rank
+                while joining not in in_tree:
+                    in_tree.add(joining)
+                    reached_by[joining] = shortest_route_into[joining]
+                    distance[joining] = 0
+                    heapq.heappush(heap, (0, joining))
+                    joining = problem.src[shortest_route_into[joining]]
                 wanted.discard(rank)
-                if far:
+                if rank_distance:
                     continue
             for path in out.get(rank, ()):
-                target = problem.dst[path]
-                if target in inside:
+                neighbor = problem.dst[path]
+                if neighbor in in_tree:
                     continue
-                longer = far + self._max_load(path) + 1
-                if longer < best.get(target, longer + 1):
-                    best[target], by[target] = longer, path
-                    heapq.heappush(heap, (longer, target))
+                new_distance = rank_distance + self._max_load(path) + 1
+                if new_distance < distance.get(neighbor, new_distance + 1):
+                    distance[neighbor], shortest_route_into[neighbor] = new_distance, path
+                    heapq.heappush(heap, (new_distance, neighbor))
         for path in reached_by.values():
             self._add_load(path)
         return reached_by
@@ -190,28 +194,28 @@ class _TreeGrower:
 def relaxed_makespan(
     problem: SchedulingProblem, action: SymmetryAction, paths: Mapping[int, tuple[int, ...]]
 ) -> int:
-    """Return the relaxed time of routes: of the fullest link, or the longest way."""
+    """Return the relaxed time of routes (equations (1) to (8)): the maximum load, or path time."""
     loads = [0] * len(problem.capacity)
     latest = 0
     for chunk, chunk_paths in paths.items():
         costs = problem.costs_of_chunk(chunk)
-        far = dict.fromkeys(problem.holders[chunk], 0)
-        by = {problem.dst[path]: path for path in chunk_paths}
-        for rank in by:
-            route = []
-            at = rank
-            while at not in far:
-                route.append(by[at])
-                at = problem.src[by[at]]
-            for path in reversed(route):
-                far[problem.dst[path]] = far[problem.src[path]] + costs[path]
-        latest = max(latest, *far.values())
+        arrival = dict.fromkeys(problem.holders[chunk], 0)
+        route_into = {problem.dst[path]: path for path in chunk_paths}
+        for destination in route_into:
+            path_to_rank = []
+            rank = destination
+            while rank not in arrival:
+                path_to_rank.append(route_into[rank])
+                rank = problem.src[route_into[rank]]
+            for path in reversed(path_to_rank):
+                arrival[problem.dst[path]] = arrival[problem.src[path]] + costs[path]
+        latest = max(latest, *arrival.values())
         for images in action.routes:
-            stems = set()
+            counted_groups = set()
             for path in chunk_paths:
                 for hop in problem.route_uses[images[path]]:
-                    if hop.multicast_group not in stems:
-                        stems.add(hop.multicast_group)
+                    if hop.multicast_group not in counted_groups:
+                        counted_groups.add(hop.multicast_group)
                         loads[hop.resource] += hop.busy * hop.demand
-    full = max(-(-load // room) for load, room in zip(loads, problem.capacity, strict=True))
-    return max(full, latest)
+    pairs = zip(loads, problem.capacity, strict=True)
+    return max(latest, *(-(-load // capacity) for load, capacity in pairs))

@@ -1,8 +1,8 @@
 """Fill links over time: each link, as it becomes free, takes chunks that wait for it.
 
-Up to a maximum number of waiting chunks are sent together (TACCL, NSDI 2023, section 5.1).
-Backwards in time, the successors of a transfer come before it: chunks that are sent together then
-start together, too.
+Not in TACCL (NSDI 2023), whose step 2 schedules one transfer after the other. Waiting chunks are
+sent as a batch, up to a maximum number (section 5.1). If time is reversed, the successors of a
+transfer are scheduled before it. A batch then has one start, too.
 """
 
 from __future__ import annotations
@@ -33,23 +33,26 @@ def schedule_in_parallel(
     max_chunks: int,
     pause: Callable[[], None] = lambda: None,
 ) -> tuple[Batch, ...]:
-    """Return the times of chunks on their ways, in batches up to a maximum.
+    """Schedule the transfers of all chunks, in batches.
 
     Args:
-        routes: (chunk, way), for each chunk a tree from its holder.
-        pause: called periodically. It may raise to stop.
+        problem: The problem.
+        routes: Pairs (chunk, route). Those of a chunk form a tree from its holder.
+        order: Direction of time, and the priority of waiting chunks.
+        max_chunks: Maximum number of chunks of a batch.
+        pause: Called periodically. It may raise to stop.
     """
-    run = _ParallelScheduler(problem, routes, order, max_chunks)
+    scheduler = _ParallelScheduler(problem, routes, order, max_chunks)
     steps = 0
-    while run.events:
-        run.step()
+    while scheduler.events:
+        scheduler.step()
         steps += 1
         if not steps % 1024:
             pause()
-    batches = run.batches
-    if order.direction is Direction.END:
-        finish = run.costs.finish(batches)
-        batches = [Batch(finish - run.costs.arrival(b), b.route, b.chunks) for b in batches]
+    batches, costs = scheduler.batches, scheduler.costs
+    if order.direction is Direction.END:  # reverse time
+        finish = costs.finish(batches)
+        batches = [Batch(finish - costs.arrival(b), b.route, b.chunks) for b in batches]
     return tuple(sorted(batches, key=lambda b: (b.start, b.route, b.chunks)))
 
 
@@ -67,7 +70,7 @@ class _ParallelScheduler:
         self.problem, self.order, self.max_batch = problem, order, max_chunks
         self.costs, self.trees = BatchCosts(problem), RouteTrees.of(problem, routes)
         self.directed_uses = DirectedUses(problem, backwards=backwards)
-        self.timelines = [ResourceTimeline(room) for room in problem.capacity]
+        self.timelines = [ResourceTimeline(capacity) for capacity in problem.capacity]
         self.queues: dict[int, list[tuple[tuple[int, ...], int]]] = {}
         self.batches: list[Batch] = []
         self.events: list[tuple[int, int, int]] = []
@@ -79,49 +82,50 @@ class _ParallelScheduler:
             if (chunk, path) not in self.num_predecessors:
                 self._enqueue(0, chunk, path)
 
-    def _enqueue(self, at: int, chunk: int, path: int) -> None:
-        key = priority_key(self.problem, self.trees, self.order, (chunk, path), at)
+    def _enqueue(self, now: int, chunk: int, path: int) -> None:
+        key = priority_key(self.problem, self.trees, self.order, (chunk, path), now)
         insort(self.queues.setdefault(path, []), (key, chunk))
-        self._schedule_check(at, path)
+        self._schedule_check(now, path)
 
-    def _schedule_check(self, at: int, path: int) -> None:
-        """Look at a way at a unit of time, unless it is looked at by then."""
-        if self._next_check.get(path, at + 1) > at:
-            self._next_check[path] = at
-            heapq.heappush(self.events, (at, _CHECK, path))
+    def _schedule_check(self, time: int, path: int) -> None:
+        """Schedule a check of a route at a time, unless it has an earlier one."""
+        if self._next_check.get(path, time + 1) > time:
+            self._next_check[path] = time
+            heapq.heappush(self.events, (time, _CHECK, path))
 
     def step(self) -> None:
-        at, kind, which = heapq.heappop(self.events)
+        """Process the next event."""
+        now, kind, index = heapq.heappop(self.events)
         if kind == _ARRIVAL:
-            self._deliver(at, self.batches[which])
-        elif self._next_check.get(which) == at:
-            del self._next_check[which]
-            self._start_batch(at, which)
+            self._deliver(now, self.batches[index])
+        elif self._next_check.get(index) == now:
+            del self._next_check[index]
+            self._start_batch(now, index)
 
-    def _deliver(self, at: int, batch: Batch) -> None:
+    def _deliver(self, now: int, batch: Batch) -> None:
         for chunk in batch.chunks:
-            for then in self.successors.get((chunk, batch.route), ()):
-                self.num_predecessors[then] -= 1
-                if not self.num_predecessors[then]:
-                    self._enqueue(at, *then)
+            for successor in self.successors.get((chunk, batch.route), ()):
+                self.num_predecessors[successor] -= 1
+                if not self.num_predecessors[successor]:
+                    self._enqueue(now, *successor)
 
-    def _start_batch(self, at: int, path: int) -> None:
-        """Send the first waiting chunk of a way, if the way's resources are free."""
+    def _start_batch(self, now: int, path: int) -> None:
+        """Send the first waiting chunks of a route, if its resources are free."""
         waiting = self.queues[path]
         if not waiting:
             return
         count = min(len(waiting), self.max_batch) if self.costs.can_batch[path] else 1
         cost = self.costs.cost(path, count)
         hops = self.directed_uses.in_direction(self.costs.batch_uses(path, count), cost)
-        start = earliest_common_fit(self.timelines, hops, at)
-        if start > at:
+        start = earliest_common_fit(self.timelines, hops, now)
+        if start > now:
             self._schedule_check(start, path)
             return
-        batch = Batch(at, path, tuple(sorted(chunk for _, chunk in waiting[:count])))
+        batch = Batch(now, path, tuple(sorted(chunk for _, chunk in waiting[:count])))
         del waiting[:count]
-        for h in hops:
-            self.timelines[h.resource].reserve(at + h.offset, h.busy, h.demand)
+        for hop in hops:
+            self.timelines[hop.resource].reserve(now + hop.offset, hop.busy, hop.demand)
         self.batches.append(batch)
-        heapq.heappush(self.events, (at + cost, _ARRIVAL, len(self.batches) - 1))
+        heapq.heappush(self.events, (now + cost, _ARRIVAL, len(self.batches) - 1))
         if waiting:
-            self._schedule_check(at + 1, path)
+            self._schedule_check(now + 1, path)

@@ -1,4 +1,7 @@
-"""Routes as trees, and which transfer goes before another (TACCL, NSDI 2023, appendix B.2)."""
+"""Represent the routes of each chunk as a tree, and define the priority of transfers.
+
+Source: Shah et al., TACCL (NSDI 2023), section 5.1 (step 2) and appendix B.2.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,12 @@ from sccl.synth.scheduling.resource_uses import ResourceUse
 
 
 class Priority(StrEnum):
-    """Which of the transfers that could be next is."""
+    """The priority among candidate transfers."""
 
     FARTHEST = "farthest"
+    """The longest remaining path first, then the shortest path so far, as in the paper."""
     SOONEST = "soonest"
+    """The earliest available chunk first, then the longest remaining path."""
 
 
 class Direction(StrEnum):
@@ -26,29 +31,37 @@ class Direction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LinkOrder:
-    """A heuristic of this step."""
+    """A heuristic of step 2.
+
+    Attributes:
+        direction: Whether links are filled from the start or from the end.
+        priority: The priority among candidates.
+        own_first: Whether a rank's own chunks come before chunks that it forwards.
+    """
 
     direction: Direction
     priority: Priority
     own_first: bool = False
 
     def __str__(self) -> str:
-        """Return it as users spell it."""
+        """Return the name of the heuristic, as in options."""
         return f"{self.priority}-{self.direction}"
 
 
 DependencyCounts = dict[tuple[int, int], int]
+"""By (chunk, route): number of predecessors."""
 Successors = dict[tuple[int, int], list[tuple[int, int]]]
+"""By (chunk, route): the transfers that depend on it."""
 
 
 @dataclass(frozen=True)
 class RouteTrees:
-    """Routes as trees: the successors and predecessors of each way of a chunk.
+    """The tree of each chunk.
 
     Attributes:
-        routes: for each routed chunk, by destination rank.
-        remaining_time: for a (chunk, way): units from its start to the last arrival after it.
-        elapsed_time: units of the ways before it.
+        routes: By chunk and rank: the route that enters the rank.
+        remaining_time: By (chunk, route): units from its start to the last arrival of its subtree.
+        elapsed_time: By (chunk, route): units of the routes from the source to its start.
     """
 
     routes: dict[int, dict[int, int]]
@@ -57,25 +70,25 @@ class RouteTrees:
 
     @classmethod
     def of(cls, problem: SchedulingProblem, routes: Collection[tuple[int, int]]) -> RouteTrees:
-        """Return routes, which are (chunk, way), as trees."""
+        """Return the trees of pairs (chunk, route)."""
         trees: dict[int, dict[int, int]] = {}
         for chunk, path in sorted(routes):
             trees.setdefault(chunk, {})[problem.dst[path]] = path
-        to_go: dict[tuple[int, int], int] = {}
-        come: dict[tuple[int, int], int] = {}
+        remaining_time: dict[tuple[int, int], int] = {}
+        elapsed_time: dict[tuple[int, int], int] = {}
         for chunk, tree in trees.items():
             cost = problem.costs_of_chunk(chunk)
             depth = {rank: _arrival_depth(problem, tree, cost, rank) for rank in tree}
-            for rank in sorted(tree, key=lambda r: (-depth[r], r)):  # from the leaves on
+            for rank in sorted(tree, key=lambda r: (-depth[r], r)):  # leaves first
                 path = tree[rank]
-                come[chunk, path] = depth[rank] - cost[path]
-                mine = max(to_go.get((chunk, path), 0), cost[path])
-                to_go[chunk, path] = mine
-                before = tree.get(problem.src[path])
-                if before is not None:
-                    after = mine + cost[before]
-                    to_go[chunk, before] = max(to_go.get((chunk, before), 0), after)
-        return cls(trees, to_go, come)
+                elapsed_time[chunk, path] = depth[rank] - cost[path]
+                time = max(remaining_time.get((chunk, path), 0), cost[path])
+                remaining_time[chunk, path] = time
+                parent = tree.get(problem.src[path])
+                if parent is not None:
+                    parent_time = remaining_time.get((chunk, parent), 0)
+                    remaining_time[chunk, parent] = max(parent_time, time + cost[parent])
+        return cls(trees, remaining_time, elapsed_time)
 
     def dependencies(
         self, problem: SchedulingProblem, *, backwards: bool
@@ -83,19 +96,20 @@ class RouteTrees:
         """Return the number of predecessors of each transfer, and its successors.
 
         Args:
-            backwards: whether time is reversed, so that successors come first.
+            problem: The problem.
+            backwards: Whether time is reversed, so that a tree is scheduled from its leaves.
         """
-        waits: DependencyCounts = {}
-        after: Successors = {}
+        num_predecessors: DependencyCounts = {}
+        successors: Successors = {}
         for chunk, tree in self.routes.items():
             for path in tree.values():
-                before = tree.get(problem.src[path])
-                if before is None:
+                parent = tree.get(problem.src[path])
+                if parent is None:
                     continue
-                first, then = ((chunk, before), (chunk, path))[:: -1 if backwards else 1]
-                after.setdefault(first, []).append(then)
-                waits[then] = waits.get(then, 0) + 1
-        return waits, after
+                first, second = ((chunk, parent), (chunk, path))[:: -1 if backwards else 1]
+                successors.setdefault(first, []).append(second)
+                num_predecessors[second] = num_predecessors.get(second, 0) + 1
+        return num_predecessors, successors
 
 
 def _arrival_depth(
@@ -115,30 +129,38 @@ def priority_key(
     key: tuple[int, int],
     start: int,
 ) -> tuple[int, ...]:
-    """Return the sort key of a transfer: the smallest goes first."""
+    """Return the sort key of a candidate transfer: the smallest key comes first.
+
+    Args:
+        problem: The problem.
+        trees: The trees of all chunks.
+        order: The heuristic.
+        key: The transfer, a (chunk, route).
+        start: Earliest time of the transfer by its predecessors, units.
+    """
     chunk, path = key
-    backwards = order.direction is Direction.END
-    to_go, come = trees.remaining_time[key], trees.elapsed_time[key]
-    far, near = (come, to_go) if backwards else (to_go, come)
-    others = int(order.own_first and problem.src[path] not in problem.holders[chunk])
+    ahead, behind = trees.remaining_time[key], trees.elapsed_time[key]
+    if order.direction is Direction.END:  # time is reversed
+        ahead, behind = behind, ahead
+    is_forwarded = int(order.own_first and problem.src[path] not in problem.holders[chunk])
     if order.priority is Priority.FARTHEST:
-        return (others, -far, near, start)
-    return (others, start, -far, near)
+        return (is_forwarded, -ahead, behind, start)
+    return (is_forwarded, start, -ahead, behind)
 
 
 class DirectedUses:
-    """The resources that a chunk holds on a way, from its arrival on if time is reversed."""
+    """The use of resources by a chunk on a route, in the direction of time."""
 
     def __init__(self, problem: SchedulingProblem, *, backwards: bool) -> None:
         self.problem, self.backwards = problem, backwards
 
     def of_route(self, chunk: int, path: int) -> list[ResourceUse]:
-        """Return the resources that a chunk holds on a way."""
+        """Return the use of resources by a chunk on a route."""
         path_hops = self.problem.uses_of_chunk(chunk)[path]
         return self.in_direction(path_hops, self.problem.costs_of_chunk(chunk)[path])
 
     def in_direction(self, hops: Iterable[ResourceUse], cost: int) -> list[ResourceUse]:
-        """Return the held resources, relative to the arrival if time is reversed."""
+        """Return uses of resources, relative to the arrival if time is reversed."""
         if not self.backwards:
             return list(hops)
         return [

@@ -1,4 +1,9 @@
-"""The planning task: the machine and the demand as arrays, and results of a matching."""
+"""Represent the task of TACOS: the machine and the demand as arrays, and results of a matching.
+
+Source: TACOS (MICRO 2024), section IV-E. Reductions are matched on the reversed machine, and the
+result is reversed in time. An allreduce is a reducescatter, then an allgather.
+:func:`run_matching` selects the matching for the links and the demand.
+"""
 
 from __future__ import annotations
 
@@ -54,12 +59,14 @@ time.
 
 
 class MatchingPhase(NamedTuple):
-    """The part that is matched at once.
+    """A part of the task that one matching solves.
 
     Attributes:
-        is_backwards: whether it is on the reversed machine, and reversed afterwards.
-        is_reducing: whether it then reduces.
-        unwound: links that replace switches for the matching. None: the machine is unchanged.
+        net: The machine, or the reversed one.
+        demand: The demand to match.
+        is_backwards: Whether ``net`` is reversed. The matching is then reversed in time.
+        is_reducing: Whether the reversed matching reduces.
+        unwound: Machine with links instead of switches, for the matching. None: ``net`` itself.
     """
 
     net: NetworkArrays
@@ -71,15 +78,20 @@ class MatchingPhase(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MatchingProblem:
-    """The planning task.
+    """The task of planning one collective on one machine.
 
     Attributes:
-        forward: the demand to match on the machine itself. None: nothing.
-        backward: the demand to match on the reversed one, and reverse. None: nothing.
-        reversed_net: the reversed one, or the machine itself if nothing is matched backwards.
-        crossings: the meaning of links of the machine's net.
-        opposite_link: by link of the reversed one: the opposite link of the machine.
-        unwound_machines: both of them with links instead of switches. None: switches are kept.
+        topology: The machine.
+        collective: The collective.
+        clock: Costs of its chunks.
+        net: The machine as arrays.
+        reversed_net: The reversed machine, or ``net`` if no demand is matched backwards.
+        crossings: The links and switches of each link of ``net``.
+        opposite_link: By link of ``reversed_net``: the opposite link of ``net``.
+        forward: Demand to match on ``net``. None: no such demand.
+        backward: Demand to match on ``reversed_net``, and to reverse. None: no such demand.
+        unwound_machines: ``net`` and ``reversed_net`` with links instead of switches. None: the
+            switches remain.
     """
 
     topology: Topology
@@ -95,28 +107,28 @@ class MatchingProblem:
 
     @property
     def tick_us(self) -> Fraction:
-        """Return the microseconds of a tick."""
+        """Return the length of a tick in microseconds."""
         return Fraction(self.clock.tick_ps, 10**6)
 
     @property
     def min_sends(self) -> int:
-        """Return how many transfers there are at least: all, where all ranks want all chunks."""
+        """Return the minimum number of transfers. It is exact if all ranks want all chunks."""
         both = (d for d in (self.forward, self.backward) if d is not None)
         return sum(demand.min_sends(self.net.nodes) for demand in both)
 
     @property
     def max_sends(self) -> int:
-        """Return how many transfers may be kept."""
+        """Return the limit on the number of transfers, by memory."""
         if not self.passes:
             return MAX_SENDS
         return MAX_LOG // (2 if self.collective.num_chunks <= 2**16 else 4) * len(self.passes)
 
     @property
     def passes(self) -> tuple[PassKind, ...]:
-        """Return the passes over a log of rounds. Empty: the result is no log.
+        """Return the passes of a packed schedule over its log. Empty: the schedule is not packed.
 
-        For allreduce, the log that spreads the sums also collects them, backwards over the opposite
-        links, if the reversed machine is the same.
+        An allreduce uses one log for both phases, backwards over the opposite links in the first,
+        if the reversed machine is the same.
         """
         demand, net, reversed_net = self.forward or self.backward, self.net, self.reversed_net
         assert demand is not None
@@ -138,57 +150,64 @@ class MatchingProblem:
         return (PassKind.REDUCES, PassKind.STORES) if is_symmetric else ()
 
     def match_log(self, seed: int, pause: Pause) -> tuple[int, RoundLog]:
-        """Return the finish and the log, for tasks with passes."""
+        """Return the completion time in ticks and the log of a packed schedule."""
         demand = self.forward or self.backward
         net = self.net if self.forward else self.reversed_net
         assert demand is not None
         log = match_uniform(net, demand, seed, pause)
         return len(log.fired) * len(self.passes) * int(net.busy[0]), log
 
-    def phases(self, *, turns: bool) -> tuple[MatchingPhase, ...]:
-        """Return the parts to match, one after the other.
+    def phases(self, *, reverse_unicast: bool) -> tuple[MatchingPhase, ...]:
+        """Return the phases, in order of time.
 
         Args:
-            turns: whether to match backwards where forwards is possible, too.
+            reverse_unicast: Whether to match a unicast demand on the reversed machine.
         """
         matchings = []
         if self.backward is not None:
             matchings.append(self._backward_phase(self.backward, reduces=True))
-        if self.forward is not None and turns:
+        if self.forward is not None and reverse_unicast:
             matchings.append(self._backward_phase(self.forward.reversed_demand(), reduces=False))
         elif self.forward is not None:
-            net, its = self.net, self.unwound_machines[0]
+            net, unwound = self.net, self.unwound_machines[0]
             matchings.append(
-                MatchingPhase(net, self.forward, is_backwards=False, is_reducing=False, unwound=its)
+                MatchingPhase(
+                    net, self.forward, is_backwards=False, is_reducing=False, unwound=unwound
+                )
             )
         return tuple(matchings)
 
     def _backward_phase(self, demand: Demand, *, reduces: bool) -> MatchingPhase:
-        net, its = self.reversed_net, self.unwound_machines[1]
-        return MatchingPhase(net, demand, is_backwards=True, is_reducing=reduces, unwound=its)
+        net, unwound = self.reversed_net, self.unwound_machines[1]
+        return MatchingPhase(net, demand, is_backwards=True, is_reducing=reduces, unwound=unwound)
 
     def join_phases(
         self, halves: tuple[MatchingPhase, ...], parts: Sequence[TimedSends]
     ) -> TimedSends:
-        """Return the finish and the transfers of the matchings of all halves."""
-        ends = [self._to_forward(*pair) for pair in zip(halves, parts, strict=True)]
-        if len(ends) == 1:
-            return ends[0]
-        (finish, sends), (time, then) = ends
-        return finish + time, concatenate_schedules(sends, finish, then)
+        """Return the completion time and the transfers of all phases, one after the other."""
+        matchings = [self._to_forward(*pair) for pair in zip(halves, parts, strict=True)]
+        if len(matchings) == 1:
+            return matchings[0]
+        (finish, sends), (second_time, second_sends) = matchings
+        return finish + second_time, concatenate_schedules(sends, finish, second_sends)
 
     def _to_forward(self, half: MatchingPhase, part: TimedSends) -> TimedSends:
-        """Return the matching of a half, reversed if it was backwards."""
+        """Return the matching of a phase, reversed in time if the phase is backwards."""
         if not half.is_backwards:
             return part
         finish, sends = part
-        takes = half.net.cost[sends.link]
+        cost = half.net.cost[sends.link]
         return finish, reverse_schedule(
-            sends, finish, takes, self.opposite_link, reduce=half.is_reducing
+            sends, finish, cost, self.opposite_link, reduce=half.is_reducing
         )
 
     def phase_lower_bound(self, half: MatchingPhase, attained: int) -> int:
-        """Return a lower bound of the finish of a half, as good as need be."""
+        """Return a lower bound on the completion time of a phase, in ticks.
+
+        Args:
+            half: The phase.
+            attained: Completion time of a schedule. A bound that attains it needs no improvement.
+        """
         topology, clock = self.topology, self.clock
         if half.is_backwards:
             topology = topology.reversed()
@@ -198,22 +217,22 @@ class MatchingProblem:
         )
 
     def is_matched_backwards(self, attempt: int) -> bool:
-        """Return whether an attempt is matched backwards, as every second one may be.
+        """Return whether an attempt matches a unicast demand backwards, as every second one does.
 
-        If all chunks go to one rank, that distributes them better over the links into it.
+        Chunks to few ranks are then distributed better over the links into these ranks.
         """
         demand = self.forward
         if demand is None or self.backward is not None or not demand.is_unicast():
             return False
         assert demand.wanted_by is not None
-        narrow = len(np.unique(demand.wanted_by)) < len(np.unique(demand.held_by))
-        return narrow == (attempt % 2 == 0)
+        is_concentrating = len(np.unique(demand.wanted_by)) < len(np.unique(demand.held_by))
+        return is_concentrating == (attempt % 2 == 0)
 
     def lower_bound(self, attained: int) -> int:
-        """Return a lower bound of the finish; as good as need be where one attains it."""
+        """Return a lower bound on the completion time (see :meth:`phase_lower_bound`)."""
         if self.forward is not None and self.backward is not None:
             return allreduce_bound_ticks(self.topology, self.clock, self.net, self.collective)
-        return self.phase_lower_bound(self.phases(turns=False)[0], attained)
+        return self.phase_lower_bound(self.phases(reverse_unicast=False)[0], attained)
 
     def build_result(self, finish: int, sends: Sends | RoundLog, lower_bound: int) -> Solution:
         """Return the plan with its bound."""
@@ -252,10 +271,10 @@ class MatchingProblem:
 
 
 def build_problem(request: Request, options: Options) -> MatchingProblem:
-    """Return the planning task of a request.
+    """Return the task of a request.
 
     Raises:
-        InputError: the options do not fit the request, or the result would be too large.
+        InputError: The options do not fit the request, or the result would be too large.
     """
     topology, dual = request.topology, dual_of(request.spec)
     collective = request.spec.at(request.spec.unit * options.chunks)
@@ -266,19 +285,21 @@ def build_problem(request: Request, options: Options) -> MatchingProblem:
     clock = Clock.from_topology(topology, size, model, tick)
     crossings = build_routes(topology, clock, with_detours=False)
     net = build_arrays(topology, clock, crossings)
-    turns = dual.on_reversed or dual.phases == 2 or half.is_unicast()
-    back_topology = topology.reversed() if turns else topology
-    back_clock = Clock.from_topology(back_topology, size, model, tick) if turns else clock
-    back = build_routes(back_topology, back_clock, with_detours=False) if turns else crossings
+    needs_reversed = dual.on_reversed or dual.phases == 2 or half.is_unicast()
+    back_topology = topology.reversed() if needs_reversed else topology
+    back_clock = Clock.from_topology(back_topology, size, model, tick) if needs_reversed else clock
+    back = (
+        build_routes(back_topology, back_clock, with_detours=False) if needs_reversed else crossings
+    )
     task = MatchingProblem(
         topology=topology,
         collective=collective,
         clock=clock,
         net=net,
-        reversed_net=build_arrays(back_topology, back_clock, back) if turns else net,
+        reversed_net=build_arrays(back_topology, back_clock, back) if needs_reversed else net,
         crossings=crossings,
         opposite_link=reverse_routes(topology, crossings, back)
-        if turns
+        if needs_reversed
         else np.arange(len(crossings.src)),
         forward=None if dual.on_reversed else half,
         backward=half if dual.on_reversed or dual.phases == 2 else None,
@@ -300,10 +321,10 @@ def build_problem(request: Request, options: Options) -> MatchingProblem:
 def _unwind_if_requested(
     topology: Topology, clock: Clock, crossings: Routes, options: Options
 ) -> UnwoundMachine | None:
-    """Return a machine with its switches unwound, if they are to be.
+    """Return the machine with links instead of switches (section IV-G), if the options request it.
 
     Raises:
-        ParameterError: it has none.
+        ParameterError: The machine has no switches.
     """
     if not options.switch_degree:
         return None
@@ -316,10 +337,10 @@ def _unwind_if_requested(
 
 
 def _tick_length(topology: Topology, size: int, chunks: int) -> int:
-    """Return the picoseconds of a tick: one, or ten, and so on, where times became too large.
+    """Return the picoseconds of a tick: the smallest power of ten at which times are countable.
 
     Raises:
-        ParameterError: no tick is long enough.
+        ParameterError: No tick is long enough.
     """
     slowest = max(
         Fraction(str(alpha_us)) * 10**6 + size * 1000 / (lanes * Fraction(str(gb_per_s)))
@@ -341,10 +362,10 @@ def _tick_length(topology: Topology, size: int, chunks: int) -> int:
 
 
 def first_matching(half: MatchingPhase, seed: int, pause: Pause) -> TimedSends:
-    """Return the finish and the transfers of the first matching of a half.
+    """Return the completion time and the transfers of the first matching of a phase.
 
     Raises:
-        UnreachableError: a rank has no path from any source of a chunk it wants.
+        UnreachableError: A rank has no path from any source of a chunk that it wants.
     """
     if half.unwound is None:
         return run_matching(half.net, half.demand, seed, pause)
@@ -356,10 +377,10 @@ def first_matching(half: MatchingPhase, seed: int, pause: Pause) -> TimedSends:
 
 
 def run_matching(net: NetworkArrays, demand: Demand, seed: int, pause: Pause) -> TimedSends:
-    """Return the finish and the transfers of one matching.
+    """Match a demand by the algorithm for its links. Return the completion time and the transfers.
 
     Raises:
-        UnreachableError: a rank has no path from any source of a chunk it wants.
+        UnreachableError: A rank has no path from any source of a chunk that it wants.
     """
     if net.is_uniform and demand.wanted is None:
         log = match_uniform(net, demand, seed, pause)

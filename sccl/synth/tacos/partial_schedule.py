@@ -1,4 +1,4 @@
-"""A matching that continues from another one at some tick: earlier transfers are kept."""
+"""Continue a matching from a tick of another one: earlier transfers are kept."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class PartialSchedule(NamedTuple):
     """The starting point of a matching.
 
     Attributes:
-        sends: transfers that begin before ``tick``, by their start.
-        tick: the tick from which it continues.
-        limit: as in :class:`~sccl.synth.tacos.expanded_network.NetworkState`.
+        sends: Transfers that start before ``tick``, by their start.
+        tick: The tick from which the matching continues.
+        limit: See :class:`~sccl.synth.tacos.expanded_network.NetworkState`.
     """
 
     sends: Sends
@@ -42,52 +42,54 @@ def schedule_before(sends: Sends, tick: int, limit: int) -> PartialSchedule:
 
 
 def arrived_sends(net: NetworkArrays, prior: PartialSchedule) -> IntArray:
-    """Return which of the transfers that are kept have arrived."""
+    """Return the indices of the kept transfers that have arrived by the tick."""
     kind = net.kind[prior.sends.link].astype(np.int64)
     return np.flatnonzero(prior.sends.start + (net.busy + net.lag)[kind] <= prior.tick)
 
 
 def resume_from(
-    traffic: NetworkState, net: NetworkArrays, prior: PartialSchedule, place: IntArray
+    traffic: NetworkState, net: NetworkArrays, prior: PartialSchedule, position: IntArray
 ) -> None:
-    """Set links busy as they are at the tick, and begin the log with the kept transfers.
+    """Restore the state of all links at the tick, and start the log with the kept transfers.
 
     Args:
-        traffic: state without transfers. In ``left`` only the count of transfers is changed.
-        place: place of each chunk, as the log counts them.
+        traffic: The state to change, without transfers. The number of missing arrivals remains.
+        net: The machine.
+        prior: The kept transfers, and the tick.
+        position: By chunk: its number in the log.
     """
     kept, tick, count = prior.sends, prior.tick, len(prior.sends.start)
     link, kind = kept.link.astype(np.int64), net.kind[kept.link].astype(np.int64)
     traffic.now[0], traffic.limit[0], traffic.remaining[1] = tick, prior.limit, count
     traffic.when[:count], traffic.link[:count] = kept.start, link
-    traffic.chunk[:count] = place[kept.chunk]
+    traffic.chunk[:count] = position[kept.chunk]
     for number in range(len(net.busy)):
         _chain_queue(traffic, net, number, np.flatnonzero(kind == number), tick)
     busy = link[kept.start + net.busy[kind] > tick]
     traffic.link_status[busy] = BUSY
     _mark_ready(traffic, net, busy)
-    held = link[kept.start + net.hold[kind] > tick]
-    for path in held.tolist():
-        for at in range(int(net.pipes_first[path]), int(net.pipes_first[path + 1])):
-            traffic.budget_room[net.pipes[at]] -= net.weight[at]
+    in_budget = link[kept.start + net.hold[kind] > tick]
+    for path in in_budget.tolist():
+        for use in range(int(net.pipes_first[path]), int(net.pipes_first[path + 1])):
+            traffic.budget_room[net.pipes[use]] -= net.weight[use]
 
 
 def _chain_queue(
     traffic: NetworkState, net: NetworkArrays, kind: int, rows: IntArray, tick: int
 ) -> None:
-    """Let the log be a queue of one kind, with a head for each that is still to happen."""
+    """Link the transfers of one kind to a queue, with heads at the next events after the tick."""
     traffic.after[rows[:-1]] = rows[1:] + 1
-    ends = (net.busy[kind], net.busy[kind] + net.lag[kind], net.hold[kind])
-    begin = HEADS_PER_KIND * kind
-    for head, after in enumerate(ends):
-        coming = rows[int(np.searchsorted(traffic.when[rows], tick - after, side="right")) :]
-        traffic.queue_heads[begin + head] = coming[0] + 1 if len(coming) else 0
-    last = rows[-1] + 1 if len(rows) and traffic.queue_heads[begin + 1] else 0
-    traffic.queue_heads[begin + HEADS_PER_KIND - 1] = last
+    delays = (net.busy[kind], net.busy[kind] + net.lag[kind], net.hold[kind])
+    first_head = HEADS_PER_KIND * kind
+    for head, delay in enumerate(delays):
+        pending = rows[int(np.searchsorted(traffic.when[rows], tick - delay, side="right")) :]
+        traffic.queue_heads[first_head + head] = pending[0] + 1 if len(pending) else 0
+    tail = rows[-1] + 1 if len(rows) and traffic.queue_heads[first_head + 1] else 0
+    traffic.queue_heads[first_head + HEADS_PER_KIND - 1] = tail
 
 
 def _mark_ready(traffic: NetworkState, net: NetworkArrays, busy: IntArray) -> None:
-    """Let all links be ready but those that are busy."""
+    """Make all links ready except the busy ones."""
     free = np.ones(len(net.src), dtype=np.bool_)
     free[busy] = False
     queue = net.queue.astype(np.int64)

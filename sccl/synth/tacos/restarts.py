@@ -91,7 +91,7 @@ def run_attempt(
         UnreachableError: a rank has no path from any source of a chunk it wants.
         KeyboardInterrupt: the user interrupted before anything was found.
     """
-    attempt = AttemptResult(task.phases(turns=task.is_matched_backwards(number)))
+    attempt = AttemptResult(task.phases(reverse_unicast=task.is_matched_backwards(number)))
     try:
         meter.check()
         if task.passes:

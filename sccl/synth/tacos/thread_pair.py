@@ -1,4 +1,4 @@
-"""Two threads share a round of links: each processes a block of nodes, and waits for the other.
+"""Process a round of links in two threads: each has a block of nodes, and waits for the other.
 
 The result depends on the blocks, and these only on the machine that is planned for, so it is the
 same on any number of cores. Numba's threads would work as well, but depending on its threading
@@ -24,7 +24,7 @@ links.
 
 
 class WorkerThreads:
-    """Threads beside this one, as long as it is entered."""
+    """Context manager: helper threads in addition to the calling one."""
 
     def __init__(self, helpers: int) -> None:
         self._work_queues: list[SimpleQueue[WorkItem | None]] = [
