@@ -892,6 +892,10 @@ void meetings_differ() {
   MPI_Barrier(MPI_COMM_WORLD);
   check(sccl_select(rank == 1 ? "allgather:0=0e" : "allgather:0=0d") == SCCL_SUCCESS, sccl_explain());
   check(gather() == SCCL_FAILED && std::strstr(sccl_explain(), "ranks have to make the same calls"), sccl_explain());
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);  // a rank that registers a buffer is asked nothing, and passes no call on to MPI
+  MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+  const int code = rank == 1 ? sccl_register(comm, recv.at, ranks * sizeof(int), &handle) : MPI_Allreduce(send.at, recv.at, 1, MPI_INT, MPI_SUM, comm);
+  check(code != MPI_SUCCESS && std::strstr(sccl_explain(), "ranks have to make the same calls"), sccl_explain());
 }
 
 // A rank is late when communicators are made: what its peers may have mapped stays when the communicator is freed.
