@@ -1,10 +1,10 @@
-"""Improve a matching: it is repeated from some tick on, as long as it is above the bound.
+"""Improve a matching: repeat it from a random tick, until it attains the lower bound.
 
-An expensive link brings little, and may end late with a chunk that has long been everywhere else.
-The best time to leave it idle depends on the machine, and so does the order of preference of links.
-So the times at which the last chunk may arrive over an expensive link, and the styles of choosing,
-are tried: among machines of unequal links each style is the best for some. Half of the trials keep
-all transfers that begin before a random tick.
+Not in TACOS (MICRO 2024). A slow link brings few chunks, and the last one may arrive long after all
+others. The best time to leave the link idle depends on the machine, and so do the best parameters
+of a link's choice. So each trial draws a tick after which no chunk may arrive over a slow link, and
+the parameters. Among machines with different links, each set of parameters is the best for some.
+Half of the trials keep all transfers that start before a random tick.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from sccl.synth.tacos.matching_unicast import MAX_NODES, UnicastMatching
 from sccl.synth.tacos.partial_schedule import PartialSchedule, empty_schedule, schedule_before
 
 SENDS_PER_UNIT = 10_000_000
-"""Transfers that take about as long as a unit of effort."""
+"""Number of transfers of a unit of effort, approximately."""
 
 SETUP_SENDS = 4000
-"""Transfers that take about as long as it takes to set up a trial."""
+"""Effort for the setup of a trial, in transfers."""
 
 CLOSE_DIVISOR = 10**6
-"""One part of so many above the bound is as good as none: rounding of ticks."""
+"""A gap of at most 1 / CLOSE_DIVISOR counts as zero, because ticks are rounded."""
 
 
 def is_close(finish: Fraction | int, lower_bound: Fraction | int) -> bool:
-    """Return whether a finish is as near the bound as makes no difference."""
+    """Return whether a completion time attains a lower bound, up to rounding."""
     return (finish - lower_bound) * CLOSE_DIVISOR <= lower_bound
 
 
 class ScheduleImprover:
-    """Trials of one half, each of which may be better than the best before."""
+    """Trials to improve the matching of one phase."""
 
     def __init__(self, half: MatchingPhase, seed: int) -> None:
         self.phase, self._seed = half, seed
@@ -53,17 +53,19 @@ class ScheduleImprover:
     def improve(
         self, part: TimedSends, lower_bound: int, units: float, pause: Pause
     ) -> Iterator[TimedSends]:
-        """Yield after each trial the best so far, as long as it is above the bound.
+        """Yield the best matching after each trial, until it attains the lower bound.
 
         Args:
-            part: the earlier result.
-            units: limit on the total effort of the trials.
+            part: The matching to improve.
+            lower_bound: Lower bound on the completion time, ticks.
+            units: Limit on the total effort of the trials.
+            pause: Called after each piece of work.
         """
-        left = units * SENDS_PER_UNIT
+        remaining_sends = units * SENDS_PER_UNIT
         while not is_close(part[0], lower_bound):
-            prior = self._partial_schedule(part, lower_bound, left)
-            left -= len(part[1].start) - len(prior.sends.start) + SETUP_SENDS
-            if left < 0:
+            prior = self._partial_schedule(part, lower_bound, remaining_sends)
+            remaining_sends -= len(part[1].start) - len(prior.sends.start) + SETUP_SENDS
+            if remaining_sends < 0:
                 break
             trial = self._run_trial(prior, pause)
             part = trial if trial[0] <= part[0] else part
@@ -72,7 +74,7 @@ class ScheduleImprover:
     def _partial_schedule(
         self, part: TimedSends, lower_bound: int, max_sends: float
     ) -> PartialSchedule:
-        """Return the starting point of the next trial: the begin, or transfers before some tick."""
+        """Return the starting point of the next trial: empty, or the transfers before some tick."""
         finish, sends = part
         limit = NO_LIMIT
         if self.rng.random() < 0.5:
@@ -80,8 +82,8 @@ class ScheduleImprover:
         count = len(sends.start)
         if self.is_unicast or (count <= max_sends and self.rng.random() < 0.5):
             return empty_schedule(limit)
-        rows = int(min(count, max_sends) * self.rng.random())
-        return schedule_before(sends, int(sends.start[count - 1 - rows]), limit)
+        repeated = int(min(count, max_sends) * self.rng.random())
+        return schedule_before(sends, int(sends.start[count - 1 - repeated]), limit)
 
     def _run_trial(self, prior: PartialSchedule, pause: Pause) -> TimedSends:
         seed = int(self.rng.integers(2**62))
@@ -96,9 +98,9 @@ class ScheduleImprover:
         return self._heterogeneous.match(seed, pause, prior, self._random_style())
 
     def _random_style(self) -> ChoiceStyle:
-        """Return a style: the usual one, or any."""
+        """Return the default parameters, or random ones."""
         if self.rng.random() < 0.25:
             return DEFAULT_STYLE
-        sample, last, between = ((4, 16, 64), (0, 1, 2, 4), (0, 0, 1, 2))
-        pick = self.rng.integers
-        return ChoiceStyle(sample[pick(3)], last[pick(4)], between[pick(4)])
+        samples, last_factors, middle_factors = ((4, 16, 64), (0, 1, 2, 4), (0, 0, 1, 2))
+        draw = self.rng.integers
+        return ChoiceStyle(samples[draw(3)], last_factors[draw(4)], middle_factors[draw(4)])

@@ -1,4 +1,4 @@
-"""One attempt at a task: a matching of each half by one seed, and trials to better it."""
+"""Run one attempt at a task: a matching of each phase with one seed, and trials to improve it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class AttemptStopped(Exception):  # noqa: N818 - not an error
     """Time or effort has run out."""
 
     def __init__(self, reason: StopReason) -> None:
-        """Keep the reason."""
+        """Store the reason."""
         super().__init__(str(reason))
         self.reason = reason
 
@@ -25,24 +25,26 @@ class AttemptMeter:
     """The effort spent by an attempt, and its limit. A :data:`~sccl.synth.network.transfers.Pause`.
 
     Attributes:
-        spent_units: units of effort.
+        spent_units: Units of effort.
     """
 
-    def __init__(self, why_end: Callable[[float], StopReason], tell: Callable[[int], None]) -> None:
-        """Make one with no effort spent.
+    def __init__(
+        self, stop_reason: Callable[[float], StopReason], on_progress: Callable[[int], None]
+    ) -> None:
+        """Start a meter at zero.
 
         Args:
-            why_end: returns, for the effort spent, why the attempt has to end, if it has to.
-            tell: called with the number of transfers found.
+            stop_reason: Function that returns, for the effort spent, why the attempt must end.
+            on_progress: Called with the number of new transfers.
         """
-        self._stop_reason, self._on_progress = why_end, tell
+        self._stop_reason, self._on_progress = stop_reason, on_progress
         self.spent_units = 0.0
 
     def __call__(self, sends: int, done: bool) -> None:
         """Count and report progress.
 
         Raises:
-            Stopped: the attempt has to end, and is not complete.
+            AttemptStopped: The attempt must end, and is not complete.
         """
         self.spent_units += sends / SENDS_PER_UNIT
         self._on_progress(sends)
@@ -50,10 +52,10 @@ class AttemptMeter:
             self.check()
 
     def check(self) -> None:
-        """Check that the attempt may go on.
+        """Check that the attempt may continue.
 
         Raises:
-            Stopped: it may not.
+            AttemptStopped: It may not.
         """
         if why := self._stop_reason(self.spent_units):
             raise AttemptStopped(why)
@@ -64,11 +66,13 @@ class AttemptResult:
     """The result of one seed.
 
     Attributes:
-        schedules: for each half the earliest result. Empty: there is none.
-        log: the finish and the log of rounds, instead of parts. None: there is none.
-        lower_bounds: for each half a lower bound on the finish of matchings.
-        stop_reason: why it ended before all was tried.
-        spent_units: units of effort.
+        phases: The phases of the task.
+        schedules: By phase: the fastest matching. Empty: there is none.
+        log: Completion time and log of a packed schedule, instead of ``schedules``. None: there is
+            none.
+        lower_bounds: By phase: lower bound on the completion time of matchings.
+        stop_reason: Why the attempt ended before all trials.
+        spent_units: Units of effort.
     """
 
     phases: tuple[MatchingPhase, ...]
@@ -85,11 +89,15 @@ def run_attempt(
     """Return the result of an attempt.
 
     Args:
-        units: effort for improvements.
+        task: The task.
+        number: Number of the attempt.
+        seed: Seed of the matchings and trials.
+        units: Effort for trials.
+        meter: The budget.
 
     Raises:
-        UnreachableError: a rank has no path from any source of a chunk it wants.
-        KeyboardInterrupt: the user interrupted before anything was found.
+        UnreachableError: A rank has no path from any source of a chunk that it wants.
+        KeyboardInterrupt: The user interrupted before there was a matching.
     """
     attempt = AttemptResult(task.phases(reverse_unicast=task.is_matched_backwards(number)))
     try:
@@ -99,8 +107,8 @@ def run_attempt(
             attempt.spent_units = meter.spent_units
             return attempt
         attempt.schedules = [first_matching(half, seed, meter) for half in attempt.phases]
-        for place, half in enumerate(attempt.phases):
-            _improve_phase(task, attempt, place, ScheduleImprover(half, seed), units, meter)
+        for index, phase in enumerate(attempt.phases):
+            _improve_phase(task, attempt, index, ScheduleImprover(phase, seed), units, meter)
     except AttemptStopped as stopped:
         attempt.stop_reason = stopped.reason
     except KeyboardInterrupt:
@@ -114,15 +122,15 @@ def run_attempt(
 def _improve_phase(  # noqa: PLR0913, PLR0917 - independent inputs
     task: MatchingProblem,
     attempt: AttemptResult,
-    place: int,
+    index: int,
     improver: ScheduleImprover,
     units: float,
     meter: AttemptMeter,
 ) -> None:
-    """Replace a part of an attempt by the result of trials."""
-    half, part = attempt.phases[place], attempt.schedules[place]
-    attempt.lower_bounds.append(task.phase_lower_bound(half, part[0]))
-    share = 0.0 if half.unwound else units / len(attempt.phases)
-    for better in improver.improve(part, attempt.lower_bounds[place], share, meter):
-        attempt.schedules[place] = better
+    """Replace the matching of a phase by the result of trials."""
+    phase, part = attempt.phases[index], attempt.schedules[index]
+    attempt.lower_bounds.append(task.phase_lower_bound(phase, part[0]))
+    share = 0.0 if phase.unwound else units / len(attempt.phases)
+    for better in improver.improve(part, attempt.lower_bounds[index], share, meter):
+        attempt.schedules[index] = better
         meter.check()

@@ -1,10 +1,13 @@
-"""TE-CCL's linear program: what is not copied, in the fewest epochs that do (section 4.1).
+"""Solve TE-CCL's linear program, for collectives without copies, in the fewest epochs.
 
-Bytes of a chunk may go several ways, as many of them on each as the program says: it is about
-rates. All that starts at a rank is one flow, images of it by symmetries share theirs, and of flows
-that are all there in time those are taken that pass the fewest links. Paths are taken from the
-flows, each becomes chunks of its own size, and these are placed in exact time: so a schedule may be
-faster than its epochs, or slower, where links wait for one another.
+Source: Liu et al., TE-CCL (SIGCOMM 2024), section 4.1. The program has rates, so the bytes of a
+chunk may take several paths. All data of a source rank are one flow, and images of a flow under
+symmetries share its variables.
+
+Three deviations: the objective is not early arrival. The search decides numbers of epochs one after
+the other, and selects, among the flows that arrive in time, those that use the fewest links. The
+paths of the flows become chunks of different sizes, and these are scheduled in exact time. So a
+schedule may be faster than its epochs, or slower if links wait for one another.
 """
 
 from __future__ import annotations
@@ -31,29 +34,29 @@ from sccl.synth.packing.schedules.send_plans import plan_sends
 from sccl.synth.packing.schedules.time_slots import uniform_slots
 from sccl.synth.packing.schedules.tree_shares import TimedPacking
 from sccl.synth.packing.schedules.unicast_flow_lp import FlowProgram, is_unicast
-from sccl.synth.scheduling.problem import build_problem as pose_chunks
+from sccl.synth.scheduling.problem import build_problem as build_chunk_problem
 from sccl.synth.teccl.epochs import AUTO, MAX_EPOCHS, epoch_length_us
 from sccl.synth.teccl.options import Options
 
 MAX_COLUMNS = 400_000
-"""Of a program."""
+"""Limit on the columns of a program."""
 
 _MAX_AUTO_COLUMNS = 60_000
-"""Columns of a program whose epochs nobody has asked for."""
+"""Limit on the columns of a program with automatic epochs."""
 
 _COARSE_EPOCHS = 12
-"""Epochs in which all might be there, with which such programs begin."""
+"""Number of epochs of the lower bound in the first program with automatic epochs."""
 
 _UNITS_PER_PIVOT, _UNITS_PER_COLUMN = 4e-9, 1e-5
-"""Of effort: of a pivot and a column, and of a column."""
+"""Units of effort per pivot and column, and per column."""
 
 DEFAULT_UNITS = 2.0
-"""Of effort, if nothing is said."""
+"""Default effort, in units."""
 
 MAX_RANKS = 256
 
 _MAX_PROGRAM_UNITS = 30.0
-"""Of a program, at most."""
+"""Limit on the effort of one program, in units."""
 
 _PS_PER_US = 10**6
 _NOT_SOLVED = StopReason(StopKind.BUDGET, "no program was solved in its effort")
@@ -61,11 +64,14 @@ _NOT_SOLVED = StopReason(StopKind.BUDGET, "no program was solved in its effort")
 
 @dataclass
 class _HorizonSearch:
-    """How many epochs do.
+    """A search for the fewest epochs.
 
     Attributes:
-        length: of an epoch, microseconds.
-        results: what was found, by the number of epochs. None: it is proved that they are too few.
+        program: The program.
+        solver: Its solver.
+        length: Length of an epoch, microseconds.
+        spending: The budget.
+        results: By number of epochs: the flows. None: proved to be infeasible.
     """
 
     program: FlowProgram
@@ -75,11 +81,11 @@ class _HorizonSearch:
     results: dict[int, TimedPacking | None]
 
     def solve(self, count: int) -> TimedPacking | None:
-        """Return flows that are all there after so many epochs. None: none are known.
+        """Return flows that arrive within a number of epochs. None: no such flows are known.
 
         Raises:
-            TooLargeError: the program would be too large.
-            KeyboardInterrupt: the user interrupted.
+            TooLargeError: The program would be too large.
+            KeyboardInterrupt: The user interrupted.
         """
         if count in self.results:
             return self.results[count]
@@ -105,23 +111,23 @@ class _HorizonSearch:
             self.results[count] = None if packing is None else replace(packing, us=total_us)
         return self.results.get(count)
 
-    def find_packing(self, epochs: int, floor: Fraction) -> TimedPacking | None:
-        """Return flows in so many epochs, or in the fewest that do. None: none are known.
+    def find_packing(self, epochs: int, bound_us: Fraction) -> TimedPacking | None:
+        """Return flows in a number of epochs, or in the fewest. None: no such flows are known.
 
         Args:
-            epochs: 0: the fewest.
-            floor: microseconds about which that may be.
+            epochs: Number of epochs. 0: the fewest.
+            bound_us: Lower bound on the completion time, microseconds, where the search starts.
 
         Raises:
-            ParameterError: it is proved that these are too few.
-            TooLargeError: the program would be too large.
-            KeyboardInterrupt: the user interrupted.
+            ParameterError: It is proved that the epochs are too few.
+            TooLargeError: The program would be too large.
+            KeyboardInterrupt: The user interrupted.
         """
         if not epochs:
-            return self.find_min_packing(floor)
+            return self.find_min_packing(bound_us)
         packing = self.solve(epochs)
         if packing is None and epochs in self.results:
-            fewest_packing = self.find_min_packing(floor)
+            fewest_packing = self.find_min_packing(bound_us)
             hint = (
                 "give more" if fewest_packing is None else f"{fewest_packing.slots.count} will do"
             )
@@ -131,9 +137,9 @@ class _HorizonSearch:
             )
         return packing
 
-    def find_min_packing(self, floor: Fraction) -> TimedPacking | None:
-        """Return flows in the fewest epochs that do. None: time ran out first."""
-        count = max(1, ceil(floor / self.length))
+    def find_min_packing(self, bound_us: Fraction) -> TimedPacking | None:
+        """Return flows in the fewest epochs. None: time ran out first."""
+        count = max(1, ceil(bound_us / self.length))
         low, high, stride = 0, None, 1
         while high is None or high - low > 1:
             packing = self.solve(count)
@@ -153,67 +159,71 @@ def plan_flows(
     request: Request,
     options: Options,
     effort: Effort,
-    counted_to: Callable[[float, int], None],
-    better: Callable[[float, float], None],
+    on_epochs: Callable[[float, int], None],
+    on_schedule: Callable[[float, float], None],
 ) -> Outcome:
-    """Return a schedule of flows that need no copies, with what no schedule takes less than.
+    """Return a schedule of flows without copies, with a lower bound.
 
     Args:
-        counted_to: called with how long an epoch is, microseconds, and in how many all is there.
-        better: called with what the best takes, and what none takes less than, microseconds.
+        request: Machine, collective, and size.
+        options: Options of TE-CCL.
+        effort: The budget.
+        on_epochs: Called with the length of an epoch, microseconds, and the number of epochs.
+        on_schedule: Called with the completion time of each better schedule, and its lower bound,
+            microseconds.
 
     Raises:
-        InputError: the options do not fit the request, or the machine is too large.
-        KeyboardInterrupt: the user interrupted before there was a schedule.
+        InputError: The options do not fit the request, or the machine is too large.
+        KeyboardInterrupt: The user interrupted before there was a schedule.
     """
     dual = dual_of(request.spec)
     problem = _build_problem(request, options, dual)
-    floor = completion_time_bound(request.topology, dual.spec).us(request.size_bytes)
+    bound_us = completion_time_bound(request.topology, dual.spec).us(request.size_bytes)
     spending, ended = EffortMeter(effort), NOT_STOPPED
-    placing = ScheduleBuilder(
+    builder = ScheduleBuilder(
         problem, dual, forward_or_reversed(request.topology, dual), spending.deadline_passed
     )
     if not problem.commodities:
-        placing.plan = plan_sends(problem, None, dual, 1)
-        return _build_result(request, placing, floor)
-    target_us = float(floor) * (1 + options.gap)
+        builder.plan = plan_sends(problem, None, dual, 1)
+        return _build_result(request, builder, bound_us)
+    target_us = float(bound_us) * (1 + options.gap)
     units = DEFAULT_UNITS if effort.units is None else effort.units
     best = float("inf")
     try:
         program = FlowProgram(problem)
-        for length in _epoch_lengths(request, options, program, floor):
+        for length in _epoch_lengths(request, options, program, bound_us):
             horizons = _HorizonSearch(program, options.solver, length, spending, {})
-            packing = horizons.find_packing(options.epochs, floor)
+            packing = horizons.find_packing(options.epochs, bound_us)
             if packing is None:
                 continue
-            us = placing.schedule_packing(packing, target_us, thorough=True)
+            us = builder.schedule_packing(packing, target_us, thorough=True)
             if us < best:
                 best = us
-                counted_to(float(length), packing.slots.count)
-                better(us, float(floor))
+                on_epochs(float(length), packing.slots.count)
+                on_schedule(us, float(bound_us))
             if (
                 us <= target_us
-                or spending.units + placing.effort > units
+                or spending.units + builder.effort > units
                 or spending.deadline_passed()
             ):
                 break
     except KeyboardInterrupt:
-        if placing.plan is None:
+        if builder.plan is None:
             raise
         ended = INTERRUPTED
-    if placing.plan is None:
+    if builder.plan is None:
         return Inconclusive(effort.timeout_reason if spending.deadline_passed() else _NOT_SOLVED)
     if not ended and spending.deadline_passed() and best > target_us:
         ended = effort.timeout_reason
-    result = _build_result(request, placing, floor)
+    result = _build_result(request, builder, bound_us)
     return Inconclusive(ended, result) if ended else result
 
 
 def _build_problem(request: Request, options: Options, dual: Dual) -> FlowProblem:
-    """Return what flows.
+    """Return the flow problem of a request.
 
     Raises:
-        InputError: that is not what the program is about, or there is too much of it.
+        InputError: The program does not support the request, or the machine is too large.
     """
     topology, name = request.topology, request.spec.name
     if options.alpha != AlphaModel.TRAVELS.value:
@@ -249,28 +259,30 @@ def _build_problem(request: Request, options: Options, dual: Dual) -> FlowProble
 
 
 def _epoch_lengths(
-    request: Request, options: Options, program: FlowProgram, floor: Fraction
+    request: Request, options: Options, program: FlowProgram, bound_us: Fraction
 ) -> Iterator[Fraction]:
-    """Yield how long epochs are to be, microseconds: as asked for, or ever shorter ones.
+    """Yield lengths of epochs in microseconds: the requested one, or shorter and shorter ones.
 
     Raises:
-        ParameterError: that is nothing to go by.
+        ParameterError: The requested length is invalid.
     """
     topology, spec = request.topology, request.spec
     largest = request.size_bytes * max((1, *spec.counts))
     chunk_bytes = -(-largest // (spec.unit * options.chunks))
-    problem = pose_chunks(topology, spec.at(spec.unit), Clock.from_topology(topology, chunk_bytes))
+    problem = build_chunk_problem(
+        topology, spec.at(spec.unit), Clock.from_topology(topology, chunk_bytes)
+    )
     length = epoch_length_us(problem, options.epoch, options.multiplier)
     if options.epoch != AUTO or options.multiplier > 1 or options.epochs:
         yield length
         return
     count = _COARSE_EPOCHS
     while program.columns(count) <= _MAX_AUTO_COLUMNS or count == _COARSE_EPOCHS:
-        yield floor / count
+        yield bound_us / count
         count *= 2
 
 
-def _build_result(request: Request, placing: ScheduleBuilder, floor: Fraction) -> Solution:
-    schedule = placing.schedule(request.topology, request.spec)
+def _build_result(request: Request, builder: ScheduleBuilder, bound_us: Fraction) -> Solution:
+    schedule = builder.schedule(request.topology, request.spec)
     attained = Fraction(schedule.finish * schedule.tick_ps, _PS_PER_US)
-    return Solution(schedule, attained, Bound(Measure.TIME_US, floor, (), "any chunks"))
+    return Solution(schedule, attained, Bound(Measure.TIME_US, bound_us, (), "any chunks"))

@@ -127,7 +127,7 @@ RETAINED_STATES = frozenset({RankState.READY, RankState.COMMITTED, RankState.ACT
 class CoordinatorState(IntEnum):
     """The state of a version in a coordinator. It is lost when the coordinator dies.
 
-    A *choice* is what the coordinator tries to log. The first logged choice is the decision.
+    A coordinator tries to log its *choice*. The first logged choice is the decision.
     """
 
     IDLE = 0
