@@ -32,6 +32,7 @@ std::chrono::steady_clock::time_point alone_until;  // so long this rank is alon
 std::function<int(MPI_Request *)> deferred;         // until then
 int alone_from;                                     // its exchange of this number is the first of which it is alone; 0: none
 std::atomic<bool> no_memory{false};                 // the next allocation fails
+std::atomic<int> allocating_gpu{-1};                // of the last allocation
 
 void failed(const char *what, int line) {
   std::fprintf(stderr, "rank %d, line %d: %s; %s\n", rank, line, what, gpu_error());
@@ -480,6 +481,16 @@ void two_gpus() {
       check(gpu_current() == before, "another GPU is current after a call");
     }
   check(sccl_allgather(send.at, recv.at, n, SCCL_INT32, other, nullptr) == SCCL_UNSUPPORTED, "memory of another GPU is taken");
+  MPI_Datatype sparse;  // packed copies are where the buffers are
+  MPI_Type_vector(n / 2, 1, 2, MPI_INT, &sparse), MPI_Type_commit(&sparse);
+  gpu_use(other_gpu);
+  std::fill(recv.at, recv.at + recv.count, -1);
+  allocating_gpu = -1;
+  MPI_Allgather(send.at, 1, sparse, recv.at, n / 2, MPI_INT, MPI_COMM_WORLD);
+  check(allocating_gpu == rank, "a packed copy is on another GPU than its buffer");
+  for (int r = 0; r < ranks; ++r)
+    for (std::size_t i = 0; i < n / 2; ++i) check(recv.at[r * (n / 2) + i] == value(r, 2, 2 * i), "allgather of a sparse type is wrong");
+  MPI_Type_free(&sparse);
   MPI_Comm_free(&other);
 }
 
@@ -1404,6 +1415,7 @@ extern "C" int PMPI_Test(MPI_Request *request, int *done, MPI_Status *status) {
 
 extern "C" int memfd_create(const char *name, unsigned flags) noexcept {
   if (no_memory.exchange(false)) return -1;
+  allocating_gpu = emulated_current();
   return static_cast<int>(syscall(SYS_memfd_create, name, flags));
 }
 
