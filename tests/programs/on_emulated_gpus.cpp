@@ -473,12 +473,14 @@ void two_gpus() {
       Numbers &from = on_other ? other_send : send, &to = on_other ? other_recv : recv;
       const MPI_Comm comm = on_other ? other : MPI_COMM_WORLD;
       if (call == 0) gpu_use(on_other ? other_gpu : rank);
+      else emulated_own_context() = call == 2;
       const int before = gpu_current();
       for (std::size_t i = 0; i < n; ++i) from.at[i] = value(rank, call, i);
       check(sccl_allgather(from.at, to.at, n, SCCL_INT32, comm, nullptr) == SCCL_SUCCESS, sccl_explain());
       for (int r = 0; r < ranks; ++r)
         for (std::size_t i = 0; i < n; ++i) check(to.at[r * n + i] == value(r, call, i), "allgather is wrong");
       check(gpu_current() == before, "another GPU is current after a call");
+      check(emulated_own_context() == (call == 2), "another context is current after a call");
     }
   check(sccl_allgather(send.at, recv.at, n, SCCL_INT32, other, nullptr) == SCCL_UNSUPPORTED, "memory of another GPU is taken");
   MPI_Datatype sparse;  // packed copies are where the buffers are

@@ -1,11 +1,10 @@
-"""Rounds in which each rank's links take as many chunks as possible, the rarest first.
+"""Match rank by rank: in each round the links into a rank bring the most chunks, rarest first.
 
-:mod:`~sccl.synth.tacos.matching_uniform_loops` works link by link, which is fast. Here the choice
-is made rank by
-rank: a link that could take several chunks leaves to another one the chunk that only that could
-take. Among all sets of chunks that the links into a rank can bring it in a round together, the one
-is taken in which the chunks with the fewest holders come first (the greedy set of a transversal
-matroid, Edmonds 1971), each added by an augmenting path (Kuhn 1955).
+Not in TACOS (MICRO 2024). :mod:`~sccl.synth.tacos.matching_uniform_loops` chooses link by link,
+which is fast. Here a link that offers several chunks leaves to another link the chunk that only
+that link offers. The sets of chunks that the links into a rank can bring in one round form a
+transversal matroid. So the greedy set, with the chunks in the order of their numbers of holders, is
+optimal (Edmonds 1971). Each chunk is added by an augmenting path (Kuhn 1955).
 """
 
 from __future__ import annotations
@@ -20,28 +19,28 @@ from sccl.core.arrays import UInt64Array
 from sccl.synth.tacos.bitsets import ONE, ZERO, random_below
 
 NOT_HELD = 2**16 - 1
-"""Value of a round: a rank does not hold a chunk."""
+"""Value of ``held_since`` if a rank does not hold a chunk."""
 
 MAX_LINKS = 64
-"""Into a rank: they are the bits of a word."""
+"""Maximum number of links into a rank, which are the bits of a word."""
 
 _NONE = np.int64(-1)
 
 
 class TransversalState(NamedTuple):
-    """A matching in progress. A slot is a place of the links by destination.
+    """The state of a matching. A slot is a link's index in the order of destinations.
 
     Attributes:
-        first_slot: by node, and one more: its first slot.
-        src: source of each slot.
-        held_since: by node and chunk: the round from which on it may be sent from there.
-        missing_start: by node: where its part of ``missing_chunks`` begins.
-        missing_chunks: chunks that nodes still want.
-        missing_count: by node: their number.
-        holders: by chunk: number of nodes that hold it, or are being sent it.
-        random: the state of the generator.
-        sends: rows (round, slot, chunk) of sends.
-        counts: number of chunks that all nodes together still want, and number of rows.
+        first_slot: First slot of each node, and the number of slots at the end.
+        src: Source of each slot's link.
+        held_since: By node and chunk: first round in which the node can send the chunk.
+        missing_start: By node: index of its first entry in ``missing_chunks``.
+        missing_chunks: By node: the chunks that it still lacks.
+        missing_count: By node: the number of these chunks.
+        holders: By chunk: number of nodes that hold or receive it.
+        random: State of the random generator.
+        sends: Rows (round, slot, chunk).
+        counts: Number of unsatisfied (node, chunk) pairs, and number of rows in ``sends``.
     """
 
     first_slot: UInt64Array
@@ -57,15 +56,15 @@ class TransversalState(NamedTuple):
 
 
 class _RankChoice(NamedTuple):
-    """The choice of one rank in one round. By place in its part of ``lacks``.
+    """The choice of one rank in one round. A position is an index among its missing chunks.
 
     Attributes:
-        offers: the links that could bring the chunk, as bits.
-        key: chunks with a smaller one are added first.
-        matched_link: link that brings the chunk. Negative: none does.
-        path_source: by link: the place from which the path came to it.
-        matched_chunk: by link: the place of the chunk that it brings. Negative: none.
-        queue: places on paths.
+        offers: By position: the links that offer the chunk, as bits.
+        key: By position: chunks with smaller keys are added first.
+        matched_link: By position: the link that brings the chunk. Negative: no link.
+        path_source: By link: the position before the link on the augmenting path.
+        matched_chunk: By link: the position of the chunk that it brings. Negative: no chunk.
+        queue: Positions to visit.
     """
 
     offers: UInt64Array
@@ -78,48 +77,55 @@ class _RankChoice(NamedTuple):
 
 @compiled
 def _augment(choice: _RankChoice, root: Any) -> bool:
-    """Let a chunk in if links can be found for it and all that have one; return whether it is."""
-    offers, link, via, brings, queue = (
-        choice.offers, choice.matched_link, choice.path_source, choice.matched_chunk, choice.queue,
-    )  # fmt: skip
-    seen, head, tail = ZERO, 0, 1
+    """Match a chunk by an augmenting path, found by breadth-first search. Return whether it exists.
+
+    Args:
+        choice: The matching of one rank.
+        root: Position of the chunk.
+    """
+    offers, queue, path_source = choice.offers, choice.queue, choice.path_source
+    matched_link, matched_chunk = choice.matched_link, choice.matched_chunk
+    visited, head, tail = ZERO, 0, 1
     queue[0] = root
     while head < tail:
-        place = queue[head]
+        position = queue[head]
         head += 1
-        open_ = offers[place] & ~seen
-        while open_:
-            at = np.int64(lowest(open_))
-            open_ &= open_ - ONE
-            seen |= ONE << np.uint64(at)
-            via[at] = place
-            if brings[at] != _NONE:
-                queue[tail] = brings[at]
+        unvisited = offers[position] & ~visited
+        while unvisited:
+            link = np.int64(lowest(unvisited))
+            unvisited &= unvisited - ONE
+            visited |= ONE << np.uint64(link)
+            path_source[link] = position
+            if matched_chunk[link] != _NONE:
+                queue[tail] = matched_chunk[link]
                 tail += 1
                 continue
-            while at != _NONE:
-                place = via[at]
-                before = link[place]
-                brings[at], link[place] = place, at
-                at = before
+            while link != _NONE:  # exchange the matches along the path, back to the root
+                position = path_source[link]
+                previous_link = matched_link[position]
+                matched_chunk[link], matched_link[position] = position, link
+                link = previous_link
             return True
     return False
 
 
 @compiled
-def _collect_offers(state: TransversalState, choice: _RankChoice, node: Any, number: Any) -> Any:
-    """Write the links that offer each missing chunk of a node, and their rarity.
+def _collect_offers(
+    state: TransversalState, choice: _RankChoice, node: Any, round_number: Any
+) -> Any:
+    """Set the links that offer each missing chunk of a node, and the key: rarity, then random.
 
-    Return all links.
+    Returns:
+        The links that offer any chunk, as bits.
     """
-    chunks, begin, all_links = np.uint64(len(state.holders)), state.first_slot[node], ZERO
+    chunks, node_slot, all_links = np.uint64(len(state.holders)), state.first_slot[node], ZERO
     for i in range(state.missing_count[node]):
-        chunk, offered = state.missing_chunks[state.missing_start[node] + i], ZERO
-        for j in range(state.first_slot[node + ONE] - begin):
-            if state.held_since[state.src[begin + j] * chunks + chunk] <= number:
-                offered |= ONE << j
-        choice.offers[i], choice.matched_link[i] = offered, _NONE
-        all_links |= offered
+        chunk, links = state.missing_chunks[state.missing_start[node] + i], ZERO
+        for j in range(state.first_slot[node + ONE] - node_slot):
+            if state.held_since[state.src[node_slot + j] * chunks + chunk] <= round_number:
+                links |= ONE << j
+        choice.offers[i], choice.matched_link[i] = links, _NONE
+        all_links |= links
         choice.key[i] = (np.uint64(state.holders[chunk]) << np.uint64(32)) | random_below(
             state.random, np.uint64(2**32 - 1)
         )
@@ -127,38 +133,39 @@ def _collect_offers(state: TransversalState, choice: _RankChoice, node: Any, num
 
 
 @compiled
-def _match_node(state: TransversalState, choice: _RankChoice, node: Any, number: Any) -> None:
-    """Choose the maximum set of chunks for the links into a node in a round."""
-    left = _collect_offers(state, choice, node, number)
+def _match_node(state: TransversalState, choice: _RankChoice, node: Any, round_number: Any) -> None:
+    """Choose the maximum set of chunks for the links into a node in a round, and send them."""
+    unmatched_links = _collect_offers(state, choice, node, round_number)
     choice.matched_chunk[:] = _NONE
-    count, lacks_first = state.missing_count[node], state.missing_start[node]
-    for at in np.argsort(choice.key[:count]):
-        if not left:
+    count, first_missing = state.missing_count[node], state.missing_start[node]
+    for position in np.argsort(choice.key[:count]):
+        if not unmatched_links:
             break
-        if choice.offers[at] and _augment(choice, at):
-            left &= left - ONE  # so many links at most bring something
-    kept, chunks = ZERO, np.uint64(len(state.holders))
+        if choice.offers[position] and _augment(choice, position):
+            unmatched_links &= unmatched_links - ONE  # only the number of these bits counts
+    still_missing, chunks = ZERO, np.uint64(len(state.holders))
     for i in range(count):
-        chunk = state.missing_chunks[lacks_first + i]
+        chunk = state.missing_chunks[first_missing + i]
         if choice.matched_link[i] == _NONE:
-            state.missing_chunks[lacks_first + kept] = chunk
-            kept += ONE
+            state.missing_chunks[first_missing + still_missing] = chunk
+            still_missing += ONE
             continue
         row = state.counts[1]
-        state.sends[row, 0], state.sends[row, 2] = number, chunk
+        state.sends[row, 0], state.sends[row, 2] = round_number, chunk
         state.sends[row, 1] = state.first_slot[node] + np.uint64(choice.matched_link[i])
         state.counts[1] += ONE
-        state.held_since[node * chunks + chunk] = number + ONE
+        state.held_since[node * chunks + chunk] = round_number + ONE
         state.holders[chunk] += np.uint32(1)
-    state.counts[0] -= count - kept
-    state.missing_count[node] = kept
+    state.counts[0] -= count - still_missing
+    state.missing_count[node] = still_missing
 
 
 @compiled
 def match_rounds(state: TransversalState, rounds: Any) -> Any:
-    """Make so many rounds, or fewer; return how many.
+    """Run up to a number of rounds. Return the number of completed rounds.
 
-    Fewer if nothing is wanted any more, or a node wants more than its links can bring in the rest.
+    It ends early if no pair is unsatisfied, or if a node lacks more chunks than its links can bring
+    in the remaining rounds.
     """
     max_missing = state.missing_count.max()
     choice = _RankChoice(
@@ -169,13 +176,13 @@ def match_rounds(state: TransversalState, rounds: Any) -> Any:
         np.empty(64, np.int64),
         np.empty(65, np.int64),
     )
-    number = ZERO
-    while number < rounds and state.counts[0]:
-        number += ONE
+    completed = ZERO
+    while completed < rounds and state.counts[0]:
+        completed += ONE
         for node in range(np.uint64(len(state.missing_count))):
             if state.missing_count[node]:
-                _match_node(state, choice, node, number - ONE)
+                _match_node(state, choice, node, completed - ONE)
                 degree = state.first_slot[node + ONE] - state.first_slot[node]
-                if state.missing_count[node] > degree * (rounds - number):
-                    return number
-    return number
+                if state.missing_count[node] > degree * (rounds - completed):
+                    return completed
+    return completed
