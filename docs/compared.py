@@ -35,8 +35,8 @@ MACHINES = {
     "z52": "Gigabyte Z52, 8 GPUs as a ring.",
     "ndv2x2": "Two Azure NDv2, 16 GPUs. The links between the two are slower than the others.",
     "dgx2": "NVIDIA DGX-2, 16 GPUs around NVSwitches.",
-    "dragonfly:4x5": "Dragonfly, 4 groups of 5 ranks.",
-    "rail:4x4": "4 nodes of 4 GPUs, with a switch for each rail.",
+    "dragonfly:4x5": "Dragonfly, 5 full groups of 4 ranks.",
+    "rail:4x4": "4 nodes of 4 GPUs: a switch in each node, and one for the i-th GPUs of all nodes.",
     "torus:4x4x4": "3D torus, 64 ranks.",
 }
 NOT_WITHIN_BUDGET = {
@@ -44,7 +44,7 @@ NOT_WITHIN_BUDGET = {
     "rail:4x4": ("ksync",),
     "torus:4x4x4": ("taccl", "teccl"),
 }
-"""Contenders that take over 140 processor seconds for the sizes of one collective."""
+"""Contenders that would take over two processor minutes for the sizes of one collective."""
 SIZES = "1KB,16KB,64KB,1MB,16MB,1GB"
 COLLECTIVES = ("allreduce", "allgather")
 
