@@ -195,12 +195,11 @@ class Point:
 class LimitPoint(Point):
     """A point of a limit frontier: a limit of R/C, with an algorithm at it or near it, if any.
 
+    ``cost`` is the limit. ``chunks`` and ``rounds`` are None where there is no algorithm.
+
     Attributes:
-        cost: the limit of R/C.
-        chunks: C of the algorithm. None: there is no algorithm.
-        rounds: R of the algorithm. None: there is no algorithm.
-        is_attained: whether the algorithm has this R/C. Otherwise its R/C is larger.
-        missing_reason: why there is no algorithm. Unknown for points from files.
+        is_attained: Whether the algorithm has this R/C. Otherwise its R/C is larger.
+        missing_reason: Why there is no algorithm. Unknown for points from files.
     """
 
     is_attained: bool = False
