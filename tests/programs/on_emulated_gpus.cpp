@@ -82,6 +82,9 @@ void plain_mpi() {
         for (std::size_t i = 0; i < n; ++i) check(recv.at[r * n + i] == block(r, 1, i), "allgather in place is wrong");
       MPI_Allreduce(send.at, most.at, count, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
       for (std::size_t i = 0; i < n; ++i) check(most.at[i] == block(ranks - 1, 0, i), "allreduce is wrong");
+      std::copy(send.at, send.at + n * ranks, recv.at);
+      MPI_Reduce_scatter_block(MPI_IN_PLACE, recv.at, count, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+      for (std::size_t i = 0; i < n; ++i) check(recv.at[i] == block(ranks - 1, rank, i), "reducescatter in place is wrong");
       for (int root = 0; root < ranks; ++root) {  // only one of them is served
         MPI_Gather(send.at, count, MPI_INT, recv.at, count, MPI_INT, root, MPI_COMM_WORLD);
         for (int r = 0; r < ranks && rank == root; ++r)

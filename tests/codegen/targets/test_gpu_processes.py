@@ -295,13 +295,14 @@ def test_calls_whose_thread_blocks_do_not_fit_are_passed_on(
     done = user("plain_mpi", slices=2, SCCL_EMULATED_RESIDENT=str(resident), **sharing)
     assert done.returncode == 0, done.stderr
     found = set(re.findall(r"(\w+) of \d+ bytes served by", done.stderr))
-    assert found - {"scatter"} == served
+    assert found - {"scatter", "reducescatter"} == served
     room = resident // (4 if "SCCL_EMULATED_MPS" in sharing else 1)
     for line in done.stderr.splitlines():
         if crowded := CROWDED.search(line):
             assert int(crowded[1]) == room < int(crowded[2])
     passed = set(re.findall(r"(\w+) passed on: .*runs only", done.stderr))  # alltoall lacks a link
-    assert passed - {"alltoall", "scatter"} == {"allgather", "allreduce", "gather"} - served
+    others = {"alltoall", "scatter", "reducescatter"}
+    assert passed - others == {"allgather", "allreduce", "gather"} - served
 
 
 def test_copy_engines_need_no_room_for_thread_blocks() -> None:
