@@ -94,9 +94,12 @@ def test_no_plan_of_any_method_beats_the_bound_of_another(data: st.DataObject) -
     """Phases, overlapping trees, direct demands, and all contributions gathered on all ranks."""
     topology = data.draw(unequal() | topologies(max_ranks=5))
     spec = resolve_collective(data.draw(in_groups(topology.ranks)), topology.ranks)
-    each, alpha = data.draw(SIZES), data.draw(st.sampled_from(["travels", "occupies"]))
+    alpha, chunks = (
+        data.draw(st.sampled_from(["travels", "occupies"])),
+        data.draw(st.integers(1, 2)),
+    )
+    each = data.draw(SIZES) * chunks  # whole bytes per chunk: otherwise methods serve unequal sizes
     size = each * spec.unit
-    chunks = data.draw(st.integers(1, 2))
     request = Request(topology, spec, size)
     told: dict[str, Any] = {"chunks": chunks, "alpha": alpha}
     listed = planned("tacos", request, **told)
