@@ -109,7 +109,7 @@ def compare(
     tuner: Tuner = None,
     json: options.Json = False,
 ) -> None:
-    """Compare the completion times of all synthesizers and classical algorithms by buffer size.
+    """Compare schedules of all synthesizers and classical algorithms by buffer size.
 
     Every plan is verified, simulated link by link, and compared with a lower bound that holds for
     every schedule. Contenders that do not support the machine or the collective are listed with the

@@ -54,7 +54,7 @@ def compare_plans(
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """Compare the plans of all searches, and of common frameworks, for a training step.
+    """Compare plans of all search methods and of common frameworks for a training step.
 
     Exit code 0: done, 2: bad input, 130: interrupted. The results so far are printed.
     """

@@ -78,7 +78,7 @@ def optimizer(
     log: Log = None,
     json: options.Json = False,
 ) -> None:
-    """Monitor a running job, and propose a new plan when it is faster.
+    """Monitor a running job, and propose a plan that is faster.
 
     The job never waits for this command and does not end with it. Another one can take over. With
     SCCL_PLAN_KEY in the environment, plans, votes, and decisions are signed, and ranks with the key

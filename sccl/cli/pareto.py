@@ -39,8 +39,8 @@ def pareto(
     max_chunks: Annotated[
         int | None,
         typer.Option(
-            help="Largest C. For allreduce, the sweep then covers only compositions.",
-            show_default="all that the bandwidth bound allows for R",
+            help="Largest C. An allreduce is then searched as two halves only.",
+            show_default="any that the bandwidth bound allows",
         ),
     ] = None,
     search: SearchOptions,
@@ -48,14 +48,14 @@ def pareto(
     workers: WorkersOptions,
     kept: StoreOptions,
     delivery: OutputOptions,
-    limit: Annotated[bool, typer.Option("--limit", help="Alias of 'sccl limits'.")] = False,
+    limit: Annotated[bool, typer.Option("--limit", help="Run 'sccl limits'.")] = False,
     json: options.Json = False,
 ) -> None:
     """Find the Pareto frontier of steps (latency) and R/C (bandwidth), with proofs.
 
-    The sweep covers algorithms with at most k extra rounds, R <= S + k. If a point meets a lower
-    bound that holds for every k, so does its proof. A reduce, reducescatter, or allreduce is built
-    from its dual (a broadcast or an allgather), and k then bounds the extra rounds of the dual.
+    The sweep covers algorithms with at most k extra rounds, R <= S + k. A point that meets a lower
+    bound for every k is proved for every k. A reduce or reducescatter is built from its dual (a
+    broadcast or an allgather), an allreduce from two halves. k bounds the extra rounds of these.
 
     Exit code 0: done, 2: bad input, 3: some candidate stayed undecided, 130: interrupted.
     """

@@ -38,7 +38,7 @@ TrustStore = Annotated[
     bool,
     typer.Option(
         "--trust-store",
-        help="Accept an 'unsat' of a store file, or of another version, without verification.",
+        help="Accept an 'unsat' of a store file, or of another sccl version, unverified.",
     ),
 ]
 TrustCluster = Annotated[

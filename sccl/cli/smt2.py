@@ -26,7 +26,7 @@ def smt2(
     output: options.Output = None,
     json: options.Json = False,
 ) -> None:
-    """Write the problem as SMT-LIB 2 (QF_LIA), constraints C1 to C6 of SCCL section 3.4.
+    """Write the problem as SMT-LIB 2 (QF_LIA), the constraints of SCCL section 3.4.
 
     A solver answers sat exactly if an algorithm exists. A reduction is written as its dual. An
     allreduce is written as one half of a composition of equal halves (S/2 steps, R/2 rounds), so

@@ -87,7 +87,7 @@ Groups = Annotated[
     str | None,
     typer.Option(
         metavar="GROUPS|FILE",
-        help="Process groups that run the collective at the same time: 0-3,4-7, or 0,2,4/1,3,5, "
+        help="Process groups that run the collective at the same time: 0-3/4-7, 0,2,4/1,3,5, "
         "2x4 (of 4 ranks each), 2x4.strided, 0-3:2/4-7:5 (roots), or a .json file.",
         show_default="one, of all ranks",
         autocompletion=options.complete_file,

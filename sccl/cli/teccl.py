@@ -175,7 +175,7 @@ def teccl(
     output: options.Output = None,
     json: options.Json = False,
 ) -> None:
-    """Find a near-optimal schedule of equal chunks for up to some tens of ranks (TE-CCL).
+    """Find a schedule of few equal chunks for up to some tens of ranks (TE-CCL).
 
     Starts from a list schedule and improves it with CP-SAT interval models, which prove optimality
     on small instances, or uses TE-CCL's epoch models. The schedule is verified and printed with a

@@ -52,7 +52,7 @@ VERBS = (
         FIND,
         "teccl",
         "teccl",
-        "Find a near-optimal schedule of equal chunks for up to some tens of ranks (TE-CCL).",
+        "Find a schedule of few equal chunks for up to some tens of ranks (TE-CCL).",
         "sccl teccl --collective allgather --topo teccl-ndv2x2 --size 64MB",
     ),
     Verb(
@@ -73,7 +73,7 @@ VERBS = (
         FIND,
         "compare",
         "compare",
-        "Compare the completion times of all synthesizers and classical algorithms by buffer size.",
+        "Compare schedules of all synthesizers and classical algorithms by buffer size.",
         "sccl compare --collective allreduce --topo torus:4x4x4 --size 1KB..1GB",
     ),
     Verb(
@@ -108,7 +108,7 @@ VERBS = (
         FIND,
         "compare-plans",
         "compare_plans",
-        "Compare the plans of all searches, and of common frameworks, for a training step.",
+        "Compare plans of all search methods and of common frameworks for a training step.",
         "sccl compare-plans w.json --fabric hgx2x4 -o compared.svg",
     ),
     Verb(
@@ -220,7 +220,7 @@ VERBS = (
         RUN,
         "optimizer",
         "optimizer",
-        "Monitor a running job, and propose a new plan when it is faster.",
+        "Monitor a running job, and propose a plan that is faster.",
         "sccl optimizer --store localhost:29500 --commit plan.json",
     ),
     Verb(
@@ -255,7 +255,7 @@ VERBS = (
         PROVE,
         "smt2",
         "smt2",
-        "Write the problem as SMT-LIB 2 (QF_LIA), constraints C1 to C6 of SCCL section 3.4.",
+        "Write the problem as SMT-LIB 2 (QF_LIA), the constraints of SCCL section 3.4.",
         "sccl smt2 --collective allgather --topo ring:4 --chunks 1 --steps 2 --rounds 2 -o p.smt2",
     ),
     Verb(
