@@ -932,7 +932,8 @@ void made_too_late() {
   MPI_Barrier(MPI_COMM_WORLD);
   if (rank == 0) std::printf("made_too_late is done\n");
   std::fflush(stdout);
-  std::_Exit(0);  // a meeting has not ended
+  MPI_Barrier(MPI_COMM_WORLD);
+  std::_Exit(0);  // a meeting has not ended, so MPI cannot: the first process to end may have the others killed
 }
 
 // A call in place needs more room for its input than the one before, which has not begun: it waits for that only where there
