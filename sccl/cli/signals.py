@@ -90,7 +90,7 @@ def leave_if_interrupted() -> None:
     if is_interrupted():
         try:  # noqa: SIM105 - contextlib takes its time to load
             sys.stdout.flush()
-        except (OSError, ValueError):  # whoever reads has left
+        except (OSError, ValueError):  # the reader has closed the pipe
             pass
         os._exit(exit_code())
 
@@ -107,7 +107,7 @@ def _handle(number: int, frame: FrameType | None) -> None:
         _State.number, _State.since = number, time.monotonic()
         signal.signal(signal.SIGALRM, _repeat_interrupt)
     elif time.monotonic() - _State.since > _REPEAT_S:
-        _end_process(number)  # whoever asks again does not want to wait
+        _end_process(number)  # a second signal ends the process at once
     if not _State.raised:
         _interrupt(frame)
 
@@ -132,7 +132,7 @@ def _interrupt(frame: FrameType | None) -> None:
         waited = time.monotonic() - _State.since
         if waited < _BEAR_S:
             return
-        if any(_is_import(call) for call in calls):  # modules in C++ abort at exceptions
+        if any(_is_import(call) for call in calls):  # exceptions abort C++ modules
             if waited < _LOADED_S:
                 return
             _end_process(_State.number or signal.SIGINT)
@@ -217,5 +217,5 @@ def detach_stdout() -> None:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
         os.close(nowhere)
-    except (OSError, ValueError):  # that of a test is no file
+    except (OSError, ValueError):  # in tests, stdout is no file
         pass

@@ -39,7 +39,7 @@ class Bound(Generic[ValueT, ProofT_co]):
     Attributes:
         measure: The bounded quantity.
         value: The bound.
-        proof: What proves it, in a form that can be verified, or in words.
+        proof: Proof of the bound, as values that can be verified or as text.
         scope: The class of plans. Empty: all plans for the topology.
     """
 

@@ -10,13 +10,13 @@ It is found in integers, by flows (Cunningham 1985). At a guess p / q of the str
 
 is submodular on intersecting sets, so the greedy algorithm finds the partition of minimum sum: rank
 by rank, v gets the value  y_v = min { f(A) - y(A - v) : v in A, A within the first ranks up to v },
-which is a minimum cut, and the minimising sets are merged where they intersect. The sum is 2 (q w -
-p G), so if it is below -2 p the partition has a smaller w / (G - 1), which is the next guess
-(Dinkelbach 1967). Otherwise no partition has.
+which is a minimum cut. Minimizing sets that intersect are merged. The sum is 2 (q w - p G). If it
+is below -2 p, the partition has a smaller w / (G - 1), which is the next guess (Dinkelbach 1967).
+Otherwise no partition has a smaller one.
 
-For allreduces in process groups the data between sets are counted for each group by itself, which
-is no function of the number of sets. There sets are merged in pairs, those first that leave the
-most rounds: any partition gives a bound, and this one is mostly the weakest.
+In process groups, the data between sets are counted for each group, which is no function of the
+number of sets. Sets are then merged in pairs, in the order of the most rounds left. Any partition
+gives a bound. This one usually gives the strongest.
 """
 
 from __future__ import annotations
