@@ -41,9 +41,10 @@ MEMORY_CONTRACT = """\
  *    registered. With a NULL stream the call waits for all work that its thread put on the GPU's
  *    default streams (the legacy one and the thread's own), and returns when it is done. Calls
  *    belong on one communicator at a time, in all threads and streams, where their thread blocks do
- *    not all fit on the GPU together. SCCL_TIMEOUT counts from when a kernel starts, so that calls,
- *    refused ones too, take longer behind those of another communicator. A stream that runs fewer
- *    thread blocks at the same time than a call has is SCCL_UNSUPPORTED.
+ *    not all fit on the GPU together. Where they do, all ranks make the calls in the same order, as
+ *    streams may share a queue of the GPU. SCCL_TIMEOUT counts from when a kernel starts, so that
+ *    calls, refused ones too, take longer behind those of another communicator. A stream that runs
+ *    fewer thread blocks at the same time than a call has is SCCL_UNSUPPORTED.
 {captures}
  *  - A peer that is missing for longer than SCCL_TIMEOUT seconds of the environment (600; 0: for
  *    ever) is an error on every rank: SCCL_FAILED, of calls on a stream at the next call. What such

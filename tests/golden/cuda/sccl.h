@@ -16,9 +16,10 @@
  *    registered. With a NULL stream the call waits for all work that its thread put on the GPU's
  *    default streams (the legacy one and the thread's own), and returns when it is done. Calls
  *    belong on one communicator at a time, in all threads and streams, where their thread blocks do
- *    not all fit on the GPU together. SCCL_TIMEOUT counts from when a kernel starts, so that calls,
- *    refused ones too, take longer behind those of another communicator. A stream that runs fewer
- *    thread blocks at the same time than a call has is SCCL_UNSUPPORTED.
+ *    not all fit on the GPU together. Where they do, all ranks make the calls in the same order, as
+ *    streams may share a queue of the GPU. SCCL_TIMEOUT counts from when a kernel starts, so that
+ *    calls, refused ones too, take longer behind those of another communicator. A stream that runs
+ *    fewer thread blocks at the same time than a call has is SCCL_UNSUPPORTED.
  *  - A stream may be captured, on every rank alike: then the graph repeats the call, with the same
  *    buffers, as often as all ranks replay it. Replays and calls of one communicator follow one
  *    another, on one stream or by events. Once a call was captured, a refused one waits for all
