@@ -22,7 +22,7 @@ def test_motifs_are_listed_with_what_they_wait_for() -> None:
     code, text = sccl("allreduce", "--recipe", "levels(4).seg(2)", "--ranks", "16")
     assert code == 0
     assert "4 x 4 ranks" in text
-    assert "6 motifs do the work of levels(4).seg(2) of allreduce among 16 ranks" in text
+    assert "levels(4).seg(2) splits allreduce among 16 ranks into 6 motifs" in text
 
 
 def test_groups_of_other_sizes_are_told_one_by_one() -> None:

@@ -122,7 +122,7 @@ def test_translations_are_no_other_permutations(machine: Topology, data: st.Data
     lanes = machine.lanes()
     moved = {(image[u], image[v]): n for (u, v), n in lanes.items()}
     if moved != lanes:
-        with pytest.raises(ValueError, match="takes link"):
+        with pytest.raises(ValueError, match="maps link"):
             check_translations(machine, [*images, image], free)
 
 

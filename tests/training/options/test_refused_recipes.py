@@ -53,7 +53,7 @@ def refused(name: str, size: int, **asked: object) -> dict[str, str]:
         ("allreduce", MB, {"recipes": ("whole", "tree(4)"), "bitwise": True}, "tree(4)", "another"),
         ("allreduce", 4096, {}, "seg(8)", "us into 8, and launching each takes"),
         ("allgather", 24 * 2**20, {}, "sources(2)", "another option is as fast"),
-        ("allgather", 64 * MB, {"max_options": 2}, None, "2 other options are kept, and no more"),
+        ("allgather", 64 * MB, {"max_options": 2}, None, "only 2 options are kept"),
     ],
 )
 def test_refused_recipe_has_a_reason(
@@ -74,7 +74,7 @@ def test_oversized_collective_goes_in_parts() -> None:
         "b",
     }
     told = {one.recipe: one.why for one in found.refused["op"]}
-    assert "no way leads from rank 0" in told["whole"]
+    assert "no path leads from rank 0" in told["whole"]
 
 
 def test_why_each_recipe_is_rejected_is_told_where_there_is_none() -> None:
