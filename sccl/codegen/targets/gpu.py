@@ -34,10 +34,11 @@ PACKET_PART_BYTES = 8 * 1024
 estimated to cost less than a fence and a flag."""
 
 MEMORY_CONTRACT = """\
- *  - Buffers are memory of the calling rank's GPU: the GPU that was current at the communicator's
- *    first call. `stream` is a {stream}. The call returns when its work is enqueued there. If its
- *    program is direct and its output is not registered, it first waits until all ranks make the
- *    call. With a NULL stream the call waits for all work that its thread put on the default
+ *  - Buffers are memory of the calling rank's GPU, and `stream` is a {stream} of its context. Both
+ *    are those that were current at the communicator's first call, which waits for all ranks
+ *    without the limit of SCCL_TIMEOUT. A call returns when its work is enqueued on the stream. If
+ *    its program is direct and its output is not registered, it first waits until all ranks make
+ *    the call. With a NULL stream the call waits for all work that its thread put on the default
  *    streams (legacy and per thread), and returns when the collective is complete. If the thread
  *    blocks of several communicators do not fit on the GPU together, use one of them at a time,
  *    across all threads and streams. SCCL_TIMEOUT starts with the kernel, so calls behind those of
@@ -56,8 +57,9 @@ MEMORY_CONTRACT = """\
 CAPTURES_CONTRACT = """\
  *  - A stream may be captured if every rank captures it: the graph then repeats the call with the
  *    same buffers whenever all ranks replay it. Order replays and calls of one communicator by one
- *    stream or by events. After a captured call, a refused call waits for all ranks. With the dma
- *    transport a capture is SCCL_UNSUPPORTED."""
+ *    stream or by events. After a captured call, a refused call waits for all ranks. If a call is
+ *    refused while its stream is captured, the graph repeats the refusal, and each replay informs
+ *    the other ranks. With the dma transport a capture is SCCL_UNSUPPORTED."""
 
 NO_CAPTURES = """\
  *  - A stream in capture mode is SCCL_UNSUPPORTED."""

@@ -9,10 +9,11 @@
  *  - SCCL_IN_PLACE in place of the send buffer (scatter: of the receive buffer), where MPI
  *    allows MPI_IN_PLACE, takes the data from the other buffer. Custom collectives have no such
  *    form: with them it is SCCL_INVALID. Otherwise the two buffers do not overlap.
- *  - Buffers are memory of the calling rank's GPU: the GPU that was current at the communicator's
- *    first call. `stream` is a hipStream_t. The call returns when its work is enqueued there. If its
- *    program is direct and its output is not registered, it first waits until all ranks make the
- *    call. With a NULL stream the call waits for all work that its thread put on the default
+ *  - Buffers are memory of the calling rank's GPU, and `stream` is a hipStream_t of its context. Both
+ *    are those that were current at the communicator's first call, which waits for all ranks
+ *    without the limit of SCCL_TIMEOUT. A call returns when its work is enqueued on the stream. If
+ *    its program is direct and its output is not registered, it first waits until all ranks make
+ *    the call. With a NULL stream the call waits for all work that its thread put on the default
  *    streams (legacy and per thread), and returns when the collective is complete. If the thread
  *    blocks of several communicators do not fit on the GPU together, use one of them at a time,
  *    across all threads and streams. SCCL_TIMEOUT starts with the kernel, so calls behind those of
@@ -78,6 +79,7 @@ int sccl_call(const char *collective, const void *send, void *recv, size_t count
 /* A buffer of each rank that stays where it is: a call of this API whose output lies in it need not
  * tell the others where that is, each time. If the output of a call lies in a registered buffer on one
  * rank, then it does so, in that of the same call of sccl_register, on every rank that has an output.
+ * Of registered buffers that overlap, an output lies in the one that was registered first.
  * Both functions are collective, and may wait for the others. Deregister before the buffer is freed,
  * and when no graph holds calls of it any more. */
 typedef int sccl_handle;
