@@ -314,7 +314,7 @@ class TrainingPlan:
             return said
         if self.gap:
             return f"{said}; gap {format_gap(self.gap)} to the lower bound"
-        return f"{said}; the lower bound attained{'' if self.proved else ', not verified'}"
+        return f"{said}; lower bound attained{'' if self.proved else ', not verified'}"
 
     def _repr_html_(self) -> str:
         if faults := self.violations():

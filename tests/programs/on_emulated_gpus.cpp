@@ -1172,6 +1172,22 @@ void refusals_follow_replays() {
   } cases[] = {{"one of its buffers is on a GPU and the other is not", on_host, SCCL_INT32, 1 << 20, SCCL_UNSUPPORTED},
                {"unknown element type", send.at, 99, 1 << 20, SCCL_INVALID},
                {"its stream runs only", send.at, SCCL_INT32, 1, SCCL_UNSUPPORTED}};
+  {  // a replayed refusal follows one before it
+    MPI_Comm comm;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    Graph refused;
+    const auto reduce = [&](const int *from) { return sccl_allreduce(from, recv.at, n, SCCL_INT32, SCCL_MAX, comm, stream); };
+    check(reduce(send.at) == SCCL_SUCCESS && gpu_sync(stream), sccl_explain());
+    for (int i = 0; rank == 3 && i < 20000; ++i) sched_yield();  // it is late
+    check(reduce(on_host) == SCCL_UNSUPPORTED, "memory of the host is taken");
+    stream->capture(&refused);
+    check(reduce(on_host) == SCCL_UNSUPPORTED && !refused.empty(), "memory of the host is taken");
+    stream->capture(nullptr);
+    for (const auto &task : refused) stream->put(task);
+    check(reduce(send.at) == SCCL_SUCCESS && gpu_sync(stream), sccl_explain());
+    check(reduce(send.at) == SCCL_SUCCESS, sccl_explain());
+    MPI_Comm_free(&comm);
+  }
   for (const bool captured : {false, true})
     for (const auto &one : cases) {
       MPI_Comm comm;
@@ -1181,9 +1197,10 @@ void refusals_follow_replays() {
       stream->capture(&graph);
       check(reduce(send.at, SCCL_INT32, stream) == SCCL_SUCCESS, sccl_explain());
       stream->capture(nullptr);
+      std::atomic<bool> begun{false};
+      stream->put([&] { begun = true; });
       for (const auto &task : graph) stream->put(task);
-      bool good = false;
-      if (rank == 0) gpu_done(stream, good);  // others have it begin later
+      for (bool good = false; rank == 0 && !begun; sched_yield()) gpu_done(stream, good);  // others have it begin later
       const Stream on = captured ? other : stream;
       if (captured) other->capture(&refused);
       on->resident = one.resident;

@@ -16,9 +16,10 @@
  *    the call. With a NULL stream the call waits for all work that its thread put on the default
  *    streams (legacy and per thread), and returns when the collective is complete. If the thread
  *    blocks of several communicators do not fit on the GPU together, use one of them at a time,
- *    across all threads and streams. SCCL_TIMEOUT starts with the kernel, so calls behind those of
- *    another communicator may take longer, even refused ones. A stream that runs fewer thread
- *    blocks at the same time than a call has returns SCCL_UNSUPPORTED.
+ *    across all threads and streams. If they fit, all ranks must make the calls in the same order,
+ *    because streams may share a queue of the GPU. SCCL_TIMEOUT starts with the kernel, so calls
+ *    behind those of another communicator may take longer, even refused ones. A stream that runs
+ *    fewer thread blocks at the same time than a call has returns SCCL_UNSUPPORTED.
  *  - A stream may be captured if every rank captures it: the graph then repeats the call with the
  *    same buffers whenever all ranks replay it. Order replays and calls of one communicator by one
  *    stream or by events. After a captured call, a refused call waits for all ranks. If a call is
