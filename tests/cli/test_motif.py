@@ -94,7 +94,7 @@ def test_without_a_recipe_the_rules_are_listed() -> None:
     [
         (["allsum"], "did you mean"),
         (["allreduce", "--recipe", "ring", "--ranks", "1"], "ranks is 1, expected 2 to 4096"),
-        (["allreduce", "--recipe", "sag"], "sag is of broadcast, reduce, and not of allreduce"),
+        (["allreduce", "--recipe", "sag"], "sag applies to broadcast, reduce, not to allreduce"),
         (["allreduce", "--recipe", "ring", "--size", "6"], "a multiple of the 4 of an element"),
         (["allreduce", "--recipe", "ring", "--root", "1"], "root is 1, but allreduce has none"),
     ],
