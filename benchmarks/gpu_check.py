@@ -246,9 +246,7 @@ def run_parts(parts: Sequence[Part], folder: Path, into: Path) -> int:
         if absent:
             result = _skip(part, "no GPU", f"no GPU, so this part was not run: {absent}")
         elif any(r.name == part.needs and r.state != "right" for r in results):
-            result = _skip(
-                part, "not run", f"it needs the part '{part.needs}', which was not right"
-            )
+            result = _skip(part, "not run", f"it needs the part '{part.needs}', which is not right")
         else:
             result = run_part(part, folder, min(part.limit_s, remaining))
         if part.words[0] == "gpu_check" and result.exit_code == 3:
