@@ -121,18 +121,20 @@ def comparison_subject(
         return CollectiveProblem(machine, build_spec(machine, collective, root), (note,))
 
 
-def compare(
+def compare(  # noqa: PLR0913 - a question, who answers it, and who hears of it
     contest: ComparisonProblem,
     entrants: Sequence[Contender],
     sizes: Sequence[int],
     on_progress: Callable[[str], None] = lambda _: None,
     *,
+    on_system: Callable[[SystemResult], None] = lambda _: None,
     times_alone: bool = False,
 ) -> Comparison:
     """Return the times of all contenders by size, as far as they were computed.
 
     Args:
         on_progress: Function that receives progress.
+        on_system: Function that receives each contender with its times.
         times_alone: Whether only times are needed. Then plans with times are not verified here: the
             sends and their order already are.
 
@@ -162,6 +164,7 @@ def compare(
                 judged=not times_alone,
                 on_progress=partial(_report, on_progress, f"{done} of {len(entrants)} done"),
             )
+            on_system(system)
     except KeyboardInterrupt:
         comparison.end_reason = INTERRUPTED
     _require_consistent(comparison)
