@@ -52,9 +52,6 @@ MAX_LIMITS = 4
 """Numbers of steps whose limits are looked for: three more than the fewest."""
 
 
-ROUNDING_EFFORT = 0.05
-"""Part of the usual effort for limits with few chunks: a comparison divides them into pieces."""
-
 GATHERED = "gathered"
 """Allreduce by gathering all buffers everywhere, as the smallest are done best."""
 
@@ -238,9 +235,7 @@ def limit_algorithms(contest: ComparisonProblem) -> list[Algorithm]:
         )
     each = None if contest.timeout_s is None else contest.timeout_s / MAX_LIMITS
     settings = _settings(contest, each)
-    frontier = find_limits(
-        contest.topology, contest.spec, None, settings, rounding_effort=ROUNDING_EFFORT
-    )
+    frontier = find_limits(contest.topology, contest.spec, None, settings, few_chunks=False)
     if frontier.is_interrupted:
         raise KeyboardInterrupt
     return frontier_algorithms(frontier)

@@ -21,7 +21,7 @@ def find_limits(  # noqa: PLR0913 - a question, how to answer it, and where resu
     *,
     folder: AlgorithmFolder | None = None,
     notify: NotifyLimit = lambda _: None,
-    rounding_effort: float = 1.0,
+    few_chunks: bool = True,
 ) -> StepLimitFrontier:
     """Return the limit frontier of a collective on a topology, as far as it is known in time.
 
@@ -31,7 +31,7 @@ def find_limits(  # noqa: PLR0913 - a question, how to answer it, and where resu
             depend on the load.
         folder: Folder for the algorithms. None: none.
         notify: Function that receives every limit and every point.
-        rounding_effort: Part of the usual effort for algorithms with few chunks.
+        few_chunks: Whether to search for algorithms with few chunks.
 
     Raises:
         InputError: The collective does not fit the topology, or some rank cannot be reached.
@@ -44,7 +44,7 @@ def find_limits(  # noqa: PLR0913 - a question, how to answer it, and where resu
         solve=solve,
         seconds=seconds,
         notify=notify,
-        rounding_effort=rounding_effort,
+        few_chunks=few_chunks,
     )
     if dual_of(spec).phases == 1:
         return of(spec, max_steps=max_steps, folder=folder)
@@ -58,7 +58,7 @@ def find_limits(  # noqa: PLR0913 - a question, how to answer it, and where resu
         seconds=seconds,
         folder=folder,
         notify=notify,
-        rounding_effort=rounding_effort,
+        few_chunks=few_chunks,
     )
     return allreduce_limit_frontier(topology, spec, of, trees, max_steps=max_steps, folder=folder)
 

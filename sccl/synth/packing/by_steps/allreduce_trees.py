@@ -72,7 +72,7 @@ def tree_frontier(  # noqa: PLR0913 - a question, how long, and where results go
     seconds: float = math.inf,
     folder: AlgorithmFolder | None = None,
     notify: NotifyLimit = lambda _: None,
-    rounding_effort: float = 1.0,
+    few_chunks: bool = True,
 ) -> StepLimitFrontier:
     """Return the limit frontier of allreduce by trees, of its one class.
 
@@ -82,7 +82,7 @@ def tree_frontier(  # noqa: PLR0913 - a question, how long, and where results go
         max_steps: last S. None: six more than the fewest.
         seconds: limit for each. By default only effort ends them. If time has run out, nothing is
             written from a packing, there or for more steps.
-        rounding_effort: Part of the usual effort for algorithms with few chunks.
+        few_chunks: whether to search for algorithms with few chunks.
     """
     begin = time.perf_counter()
     trees = _TreeClass(
@@ -93,7 +93,7 @@ def tree_frontier(  # noqa: PLR0913 - a question, how long, and where results go
         TREE_SCOPE,
         1,
         (),
-        rounding_effort,
+        few_chunks,
         spec,
     )
     last = max_steps or trees.bounds.steps + 2 * EXTRA_STEPS
@@ -166,8 +166,11 @@ class _TreeClass(PackingClass):
         max_chunks = _FEW_CHUNKS if few else _FEW_CHUNKS_SEARCHED
         if algorithm is None or algorithm.collective.chunks > max_chunks:
             units = REDUCED_EFFORT_UNITS if algorithm else TOTAL_EFFORT_UNITS
-            units *= self.rounding_effort
-            fewer = round_to_few_chunks(packing, packed.limit.proofs[0], units)
+            fewer = (
+                round_to_few_chunks(packing, packed.limit.proofs[0], units)
+                if self.few_chunks
+                else None
+            )
             if few and fewer is None:
                 fewer = round_to_palindrome(packing)
             algorithm = fewer or algorithm or round_approximately(packing)
