@@ -406,7 +406,22 @@ def drop_implied(program: Program) -> Program:
     They have to follow no matter which parts have bytes (see :class:`PartOrder`). An eager program
     may run in packets, which do not order memory accesses. Its dependencies have to follow from
     instructions of the rank alone, except a read of a chunk before a result that contains it
-    overwrites it.
+    overwrites it. These exceptions are removed first, so that no other dependency follows from one
+    of them.
+    """
+    build_happens_before(program)  # raises on a cycle through other parts
+    on_rank = program.landing is Landing.SCRATCH
+    reduced = _drop_dependencies(program, contained=True, on_rank=False)
+    return _drop_dependencies(reduced, contained=False, on_rank=on_rank)
+
+
+def _drop_dependencies(program: Program, *, contained: bool, on_rank: bool) -> Program:
+    """Remove the dependencies of one kind that follow from the others.
+
+    Args:
+        program: Program to change.
+        contained: Whether the kind is a read of a chunk before a result that contains it.
+        on_rank: Whether the dependencies have to follow from instructions of their rank alone.
     """
     order = PartOrder(program)
     ranks = []
@@ -421,8 +436,9 @@ def drop_implied(program: Program) -> Program:
         ) -> bool:
             written = {*code[source].writes(), *code[source].lands()}
             touched = {*code[at].reads(), *code[at].writes()}
-            contained = written.isdisjoint(touched) and code[source].chunk == code[at].chunk
-            on_rank = program.landing is Landing.SCRATCH and not contained
+            same_chunk = code[source].chunk == code[at].chunk
+            if contained != (same_chunk and written.isdisjoint(touched)):
+                return False
             return order.is_implied((rank, source), (rank, at), on_rank=on_rank)
 
         blocks = []
@@ -433,7 +449,6 @@ def drop_implied(program: Program) -> Program:
             ]
             blocks.append(replace(block, instructions=tuple(lines)))
         ranks.append(replace(rank_program, blocks=tuple(blocks)))
-    build_happens_before(program)  # raises on a cycle through other parts
     return replace(program, ranks=tuple(ranks))
 
 

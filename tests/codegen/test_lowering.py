@@ -284,6 +284,30 @@ def follows_on_rank(own: RankProgram, before: Address, address: Address) -> bool
     return before in reached
 
 
+def test_dependency_does_not_follow_from_one_that_packets_imply() -> None:
+    """Rank 0 sends its copy and overwrites it with the answer, in three blocks.
+
+    The answer contains the copy, so packets order the send before it, but not the first write.
+    """
+    program = build_echo(Landing.SCRATCH)
+    first, then = program.ranks[0].blocks
+    copy, send = first.instructions
+    receive, last = then.instructions
+    blocks = (
+        Block(None, None, (copy,)),
+        Block(1, None, (send.with_dependencies(((0, 0),)),)),
+        Block(
+            None,
+            1,
+            (receive, replace(last, src=receive.dst, dst=copy.dst, after=((0, 0), (1, 0)))),
+        ),
+    )
+    own = replace(program.ranks[0], blocks=blocks)
+    reduced = drop_implied(replace(program, ranks=(own, *program.ranks[1:])))
+    assert follows_on_rank(reduced.ranks[0], (0, 0), (2, 1))
+    assert reduced.ranks[0].blocks[2].instructions[1].after == ((0, 0),)
+
+
 @pytest.mark.parametrize("hard", PASSED, ids=str)
 def test_order_follows_on_each_rank_of_eager_programs(hard: Hard) -> None:
     """Except if the new content of a chunk contains it, by way of other ranks."""

@@ -357,9 +357,9 @@ void refused() {
 
 // A process has a context of its own on its GPU, where its memory is: it stays current.
 void own_context() {
-  emulated_own_context() = true;
+  emulated_context().own = 1;
   plain_mpi();
-  check(emulated_own_context(), "another context is current after a call");
+  check(emulated_context().own, "another context is current after a call");
 }
 
 // The C API with buffers that it cannot take, first of all ranks, where calls go on after that, then of one.
@@ -476,14 +476,14 @@ void two_gpus() {
       Numbers &from = on_other ? other_send : send, &to = on_other ? other_recv : recv;
       const MPI_Comm comm = on_other ? other : MPI_COMM_WORLD;
       if (call == 0) gpu_use(on_other ? other_gpu : rank);
-      else emulated_own_context() = call == 2;
+      else emulated_context().own = call == 2;
       const int before = gpu_current();
       for (std::size_t i = 0; i < n; ++i) from.at[i] = value(rank, call, i);
       check(sccl_allgather(from.at, to.at, n, SCCL_INT32, comm, nullptr) == SCCL_SUCCESS, sccl_explain());
       for (int r = 0; r < ranks; ++r)
         for (std::size_t i = 0; i < n; ++i) check(to.at[r * n + i] == value(r, call, i), "allgather is wrong");
       check(gpu_current() == before, "another GPU is current after a call");
-      check(emulated_own_context() == (call == 2), "another context is current after a call");
+      check(emulated_context().own == (call == 2), "another context is current after a call");
     }
   check(sccl_allgather(send.at, recv.at, n, SCCL_INT32, other, nullptr) == SCCL_UNSUPPORTED, "memory of another GPU is taken");
   MPI_Datatype sparse;  // packed copies are where the buffers are
@@ -546,6 +546,52 @@ void default_streams() {
   emulated_stream(DEFAULT_STREAMS[1]).capture(nullptr);
   check(sccl_allreduce(send.at, recv.at, n, SCCL_INT32, SCCL_SUM, MPI_COMM_WORLD, nullptr) == SCCL_SUCCESS, sccl_explain());
   gpu_free(counts);
+}
+
+// Another thread begins to capture a blocking stream while a call without a stream asks what default streams it follows.
+void capture_begins_meanwhile() {
+  const int n = 100;
+  Numbers send(n), recv(n * ranks);
+  for (const int begins : {0, -1, 1, 0}) {
+    emulation().blocking_captures = begins;
+    for (std::size_t i = 0; i < n; ++i) send.at[i] = value(rank, begins, i);
+    check(sccl_allgather(send.at, recv.at, n, SCCL_INT32, MPI_COMM_WORLD, nullptr) == SCCL_SUCCESS, sccl_explain());
+    for (int r = 0; r < ranks; ++r)
+      for (std::size_t i = 0; i < n; ++i) check(recv.at[r * n + i] == value(r, begins, i), "allgather is wrong");
+    check(emulation().blocking_captures == std::abs(begins), "no capture has begun");
+  }
+}
+
+// A thread that has used no GPU makes calls, and has used none afterwards: its first one might be another rank's.
+void thread_without_context() {
+  const int n = 100;
+  Numbers send(n), recv(n * ranks), registered(n * ranks);
+  std::fill(send.at, send.at + n, rank);
+  check(sccl_allgather(send.at, recv.at, n, SCCL_INT32, MPI_COMM_WORLD, nullptr) == SCCL_SUCCESS, sccl_explain());
+  MPI_Datatype sparse;
+  MPI_Type_vector(n / 2, 1, 2, MPI_INT, &sparse), MPI_Type_commit(&sparse);
+  std::thread([&] {
+    int on_host[1] = {};
+    sccl_handle handle = -1;
+    const std::vector<std::size_t> each(ranks, n);
+    const auto is_gathered = [&](const Numbers &into, int code) {
+      check(code == SCCL_SUCCESS, sccl_explain());
+      for (int r = 0; r < ranks; ++r) check(into.at[r * n] == r, "allgather is wrong");
+      std::fill(into.at, into.at + into.count, -1);
+      check(!emulated_context().exists, "the thread has a context");
+    };
+    is_gathered(recv, MPI_Allgather(send.at, n, MPI_INT, recv.at, n, MPI_INT, MPI_COMM_WORLD));
+    is_gathered(recv, sccl_allgather(send.at, recv.at, n, SCCL_INT32, MPI_COMM_WORLD, nullptr));
+    is_gathered(recv, sccl_allgatherv(send.at, n, recv.at, each.data(), nullptr, SCCL_INT32, MPI_COMM_WORLD, nullptr));
+    check(sccl_register(MPI_COMM_WORLD, registered.at, registered.count * sizeof(int), &handle) == SCCL_SUCCESS, sccl_explain());
+    is_gathered(registered, sccl_allgather(send.at, registered.at, n, SCCL_INT32, MPI_COMM_WORLD, nullptr));
+    check(sccl_deregister(MPI_COMM_WORLD, handle) == SCCL_SUCCESS, sccl_explain());
+    check(sccl_allgather(on_host, recv.at, n, SCCL_INT32, MPI_COMM_WORLD, nullptr) == SCCL_UNSUPPORTED, "memory of the host is taken");
+    MPI_Allgather(send.at, 1, sparse, recv.at, n / 2, MPI_INT, MPI_COMM_WORLD);
+    check(recv.at[n / 2] == 1 && !emulated_context().exists, "allgather of a sparse type is wrong, or the thread has a context");
+  }).join();
+  MPI_Type_free(&sparse);
+  check(emulation().used == std::set<int>{rank}, "a rank has a context on the GPU of another one");
 }
 
 // Links of PCIe under HIP, in calls of whole words: what is not flushed does not arrive.
@@ -993,6 +1039,47 @@ void registered_by_one() {
   check(std::strstr(sccl_explain(), "ranks have to deregister the same buffers") || std::strstr(sccl_explain(), "ranks have to make the same calls"), sccl_explain());
 }
 
+// Of registered buffers that overlap, an output lies in the first.
+void registrations_overlap() {
+  check(sccl_select("allgather:0=0d") == SCCL_SUCCESS, sccl_explain());
+  const int n = 100, whole = n * ranks;
+  Numbers send(n), memory(3 * whole);
+  sccl_handle first = -1, second = -1;
+  const auto add = [&](MPI_Comm comm, int *at, sccl_handle *handle) {
+    check(sccl_register(comm, at, 2 * whole * sizeof(int), handle) == SCCL_SUCCESS, sccl_explain());
+  };
+  const auto gather_to = [&](int *to, MPI_Comm comm) { return sccl_allgather(send.at, to, n, SCCL_INT32, comm, nullptr); };
+  MPI_Comm comm;
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  add(comm, memory.at, &first), add(comm, memory.at + whole, &second);
+  for (int call = 0; call < 4; ++call) {
+    if (call == 3) check(sccl_deregister(comm, first) == SCCL_SUCCESS, sccl_explain());
+    for (std::size_t i = 0; i < n; ++i) send.at[i] = value(rank, call, i);
+    int *const to = memory.at + (call == 1 ? 2 : 1) * whole;
+    const int told = exchanges;
+    check(gather_to(to, comm) == SCCL_SUCCESS && exchanges == told, sccl_explain());
+    for (int r = 0; r < ranks; ++r)
+      for (std::size_t i = 0; i < n; ++i) check(to[r * n + i] == value(r, call, i), "allgather is wrong");
+  }
+  add(comm, memory.at, &first);  // behind the other one
+  check(gather_to(memory.at + (rank == 1 ? 0 : whole), comm) == SCCL_FAILED, "outputs in different buffers are taken for one");
+  check(std::strstr(sccl_explain(), "ranks have to make the same calls"), sccl_explain());
+}
+
+// Pointers that do not matter on a rank may be anything.
+void unused_pointers() {
+  const int n = 100;
+  Numbers send(n), recv(n * ranks);
+  std::fill(send.at, send.at + n, rank);
+  int on_host = 0;
+  for (void *const unused : {static_cast<void *>(nullptr), static_cast<void *>(&on_host), static_cast<void *>(reinterpret_cast<char *>(recv.at) + 1)}) {
+    check(sccl_reduce(send.at, rank == 0 ? recv.at : unused, n, SCCL_INT32, SCCL_MAX, 0, MPI_COMM_WORLD, nullptr) == SCCL_SUCCESS, sccl_explain());
+    check(rank || recv.at[n - 1] == ranks - 1, "reduce is wrong");
+    check(sccl_gather(send.at, rank == 0 ? recv.at : unused, n, SCCL_INT32, 0, MPI_COMM_WORLD, nullptr) == SCCL_SUCCESS, sccl_explain());
+    check(rank || recv.at[n * ranks - 1] == ranks - 1, "gather is wrong");
+  }
+}
+
 // A rank cannot open the memory of another one, which can open its: they are no neighbors, in refusals either.
 void one_way() {
   std::vector<int> on_host(ranks);
@@ -1068,6 +1155,64 @@ void replays_follow_refusals() {
     check(reduce(send.at, SCCL_INT32, nullptr) == SCCL_SUCCESS && recv.at[0] == ranks - 1, sccl_explain());
     MPI_Comm_free(&comm);
   }
+}
+
+// All ranks refuse a call behind a replay, which has begun on one GPU alone: on its stream, or while another one is captured.
+void refusals_follow_replays() {
+  const int n = 100;
+  Numbers send(n), recv(n);
+  int on_host[n] = {};
+  Stream stream = nullptr, other = nullptr;
+  check(gpu_stream(&stream) && gpu_stream(&other), "no streams");
+  std::fill(send.at, send.at + n, rank);
+  const struct {
+    const char *why;
+    const int *from;
+    int type, resident, code;
+  } cases[] = {{"one of its buffers is on a GPU and the other is not", on_host, SCCL_INT32, 1 << 20, SCCL_UNSUPPORTED},
+               {"unknown element type", send.at, 99, 1 << 20, SCCL_INVALID},
+               {"its stream runs only", send.at, SCCL_INT32, 1, SCCL_UNSUPPORTED}};
+  {  // a replayed refusal follows one before it
+    MPI_Comm comm;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    Graph refused;
+    const auto reduce = [&](const int *from) { return sccl_allreduce(from, recv.at, n, SCCL_INT32, SCCL_MAX, comm, stream); };
+    check(reduce(send.at) == SCCL_SUCCESS && gpu_sync(stream), sccl_explain());
+    for (int i = 0; rank == 3 && i < 20000; ++i) sched_yield();  // it is late
+    check(reduce(on_host) == SCCL_UNSUPPORTED, "memory of the host is taken");
+    stream->capture(&refused);
+    check(reduce(on_host) == SCCL_UNSUPPORTED && !refused.empty(), "memory of the host is taken");
+    stream->capture(nullptr);
+    for (const auto &task : refused) stream->put(task);
+    check(reduce(send.at) == SCCL_SUCCESS && gpu_sync(stream), sccl_explain());
+    check(reduce(send.at) == SCCL_SUCCESS, sccl_explain());
+    MPI_Comm_free(&comm);
+  }
+  for (const bool captured : {false, true})
+    for (const auto &one : cases) {
+      MPI_Comm comm;
+      MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+      Graph graph, refused;
+      const auto reduce = [&](const int *from, int type, Stream on) { return sccl_allreduce(from, recv.at, n, static_cast<sccl_type>(type), SCCL_MAX, comm, on); };
+      stream->capture(&graph);
+      check(reduce(send.at, SCCL_INT32, stream) == SCCL_SUCCESS, sccl_explain());
+      stream->capture(nullptr);
+      std::atomic<bool> begun{false};
+      stream->put([&] { begun = true; });
+      for (const auto &task : graph) stream->put(task);
+      for (bool good = false; rank == 0 && !begun; sched_yield()) gpu_done(stream, good);  // others have it begin later
+      const Stream on = captured ? other : stream;
+      if (captured) other->capture(&refused);
+      on->resident = one.resident;
+      check(reduce(one.from, one.type, on) == one.code && std::strstr(sccl_explain(), one.why), sccl_explain());
+      on->resident = 1 << 20;
+      if (captured) other->capture(nullptr);
+      for (const auto &task : refused) stream->put(task);
+      check(gpu_sync(stream) && recv.at[n - 1] == ranks - 1, "the replay fails");
+      recv.at[n - 1] = 0;
+      check(reduce(send.at, SCCL_INT32, nullptr) == SCCL_SUCCESS && recv.at[n - 1] == ranks - 1, sccl_explain());
+      MPI_Comm_free(&comm);
+    }
 }
 
 // The dma transport has to say that it cannot be captured.
@@ -1379,6 +1524,10 @@ const struct {
     {"outputs_come_and_go", outputs_come_and_go},
     {"outputs_take_turns", outputs_take_turns},
     {"refused_before_hosts_meet", refused_before_hosts_meet},
+    {"capture_begins_meanwhile", capture_begins_meanwhile},
+    {"thread_without_context", thread_without_context},
+    {"registrations_overlap", registrations_overlap},
+    {"unused_pointers", unused_pointers},
     {"over_pcie", over_pcie},
     {"default_streams", default_streams},
     {"masked_stream", masked_stream},
@@ -1389,6 +1538,7 @@ const struct {
     {"registered", registered},
     {"replays", replays},
     {"replays_follow_refusals", replays_follow_refusals},
+    {"refusals_follow_replays", refusals_follow_replays},
     {"no_replays", no_replays},
     {"freed_at_work", freed_at_work},
     {"killed", killed},

@@ -1,5 +1,6 @@
 // Promises of a kernel's primitives, each with a short sequence that shows it on emulated GPUs. An argument selects one.
 // Whole programs may keep a promise by luck, since another instruction has a barrier in the same place.
+#include <atomic>
 #include <cstdio>
 #include <cstring>
 #include <string>
@@ -242,6 +243,23 @@ bool refusal_is_refused() {
   return is(world.status[0], abort_mark(would_not, 0), "a refusal among others");
 }
 
+// So it does if that neighbor comes between two looks at its word: the reason is the refusal.
+bool refusal_is_refused_meanwhile() {
+  static World *world;
+  static std::atomic<unsigned> looks;
+  world = new World, looks = 0;
+  world->work.tag = DECLINED;
+  for (int p = 2; p < RANKS; ++p) world->control(0).entered[p] = world->control(0).declined[EPOCH % COPIES][p] = EPOCH << TAG_BITS | DECLINED;
+  between_looks = [] {
+    if (++looks == LOOKS) __atomic_store_n(&world->control(0).entered[1], EPOCH << TAG_BITS | TAG, __ATOMIC_RELEASE);
+    return sched_yield();
+  };
+  gpu_launch(false, decline_call, 1, THREADS, world->stream, world->work, world->views[0]);
+  gpu_sync(world->stream);
+  between_looks = sched_yield;
+  return is(world->status[0], abort_mark(would_not, 0), "a refusal and a late neighbor");
+}
+
 // A neighbor that has refused a later call has not refused this one.
 bool refusals_are_of_one_call() {
   World world;
@@ -316,6 +334,7 @@ int main(int, char **argv) {
              {"ended_before", ended_before},
              {"refusal_waits", refusal_waits},
              {"refusal_is_refused", refusal_is_refused},
+             {"refusal_is_refused_meanwhile", refusal_is_refused_meanwhile},
              {"refusals_are_of_one_call", refusals_are_of_one_call},
              {"refusals_are_kept", refusals_are_kept},
              {"blocks_without_work_return", blocks_without_work_return},

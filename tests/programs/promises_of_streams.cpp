@@ -60,6 +60,15 @@ bool refusals_are_of_one_call() {
   return is(world.mark(), abort_mark(would_not, 0), "a refusal of a later call");
 }
 
+// The first sign of a neighbor that serves the call may be a flag: the reason is the refusal.
+bool refusal_is_refused() {
+  auto &world = *new World;  // as above
+  for (int p = 1; p < RANKS; ++p) put(&world.board(0).entered[p], (EPOCH - 1) << TAG_BITS);
+  put(&world.board(0).flags[EPOCH % COPIES][0][0], EPOCH << TAG_BITS);
+  world.refuse();
+  return is(world.mark(), abort_mark(would_not, 0), "a refusal among others");
+}
+
 // Neighbors may look at the refusal of the call before the last until they have left that one.
 bool refusals_are_kept() {
   auto &world = *new World;
@@ -85,7 +94,7 @@ bool refusals_are_kept() {
 }  // namespace
 
 int main() {
-  const bool good = refusals_are_of_one_call() && refusals_are_kept();
+  const bool good = refusals_are_of_one_call() && refusal_is_refused() && refusals_are_kept();
   if (good) std::printf("all are kept\n");
   std::fflush(stdout);
   std::_Exit(!good);  // threads that watch are not waited for

@@ -34,15 +34,17 @@ PACKET_PART_BYTES = 8 * 1024
 and a flag. This is an estimate."""
 
 MEMORY_CONTRACT = """\
- *  - Buffers are memory of the calling rank's GPU, the one that was current at the communicator's
- *    first call. `stream` is a {stream}; the call returns when it is under way there. Before that
- *    it may wait for all ranks to make it, if its program is direct and its output is not
+ *  - Buffers are memory of the calling rank's GPU, and `stream` is a {stream} of its context:
+ *    those that were current at the communicator's first call. That call waits for all ranks to
+ *    make it, whatever SCCL_TIMEOUT is. A call returns when it is under way on the stream. Before
+ *    that it may wait for all ranks to make it, if its program is direct and its output is not
  *    registered. With a NULL stream the call waits for all work that its thread put on the GPU's
  *    default streams (the legacy one and the thread's own), and returns when it is done. Calls
  *    belong on one communicator at a time, in all threads and streams, where their thread blocks do
- *    not all fit on the GPU together. SCCL_TIMEOUT counts from when a kernel starts, so that calls,
- *    refused ones too, take longer behind those of another communicator. A stream that runs fewer
- *    thread blocks at the same time than a call has is SCCL_UNSUPPORTED.
+ *    not all fit on the GPU together. Where they do, all ranks make the calls in the same order, as
+ *    streams may share a queue of the GPU. SCCL_TIMEOUT counts from when a kernel starts, so that
+ *    calls, refused ones too, take longer behind those of another communicator. A stream that runs
+ *    fewer thread blocks at the same time than a call has is SCCL_UNSUPPORTED.
 {captures}
  *  - A peer that is missing for longer than SCCL_TIMEOUT seconds of the environment (600; 0: for
  *    ever) is an error on every rank: SCCL_FAILED, of calls on a stream at the next call. What such
@@ -57,7 +59,8 @@ CAPTURES_CONTRACT = """\
  *  - A stream may be captured, on every rank alike: then the graph repeats the call, with the same
  *    buffers, as often as all ranks replay it. Replays and calls of one communicator follow one
  *    another, on one stream or by events. Once a call was captured, a refused one waits for all
- *    ranks. With the dma transport it is SCCL_UNSUPPORTED."""
+ *    ranks. If a call is refused while its stream is captured, the graph repeats the refusal, which
+ *    tells the ranks that make the call. With the dma transport it is SCCL_UNSUPPORTED."""
 
 NO_CAPTURES = """\
  *  - A stream that is being captured is SCCL_UNSUPPORTED."""

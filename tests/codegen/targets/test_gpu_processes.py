@@ -30,7 +30,8 @@ RING = "0-1,1-2,2-3,3-0"
 def algorithms() -> list[Algorithm]:
     """Return algorithms of a ring, and one that needs all links. Ranks ascend with bus ids."""
     found = [frontier("ring:4", name)[0] for name in COLLECTIVES]
-    found += [frontier("ring:4", name)[0] for name in ("broadcast", "reducescatter", "scatter")]
+    others = ("broadcast", "reduce", "reducescatter", "scatter")
+    found += [frontier("ring:4", name)[0] for name in others]
     found += [hop(), frontier("full:4", "alltoall")[0]]
     return [replace(a, topology=replace(a.topology, pci_bus_ids=ASCENDING)) for a in found]
 
@@ -116,7 +117,7 @@ def test_preloaded_library_serves_gpu_memory(landing: str) -> None:
         assert f"{name} of 4 bytes served by {name}-ring-4" in done.stderr
     assert ("allgather-ring-4-c1-s2-r2, direct" in done.stderr) == (landing == "d")
     lacking = "GPU 0000:01:00.0 of rank 0 cannot reach the memory of GPU 0000:03:00.0 of rank 2"
-    assert f"1 of 9 algorithms are left out: {lacking} (no peer access)" in done.stderr
+    assert f"1 of 10 algorithms are left out: {lacking} (no peer access)" in done.stderr
 
 
 COUNTED = ("allgather", "alltoall", "gather", "reducescatter", "scatter")
@@ -213,6 +214,24 @@ def test_context_of_the_users_own_stays_current() -> None:
     done = user("own_context")
     assert done.returncode == 0, done.stderr
     assert "allgather of 4 bytes served by" in done.stderr
+
+
+def test_thread_that_uses_no_gpu_keeps_off_all() -> None:
+    done = user("thread_without_context", SCCL_SELECT="allgather:0=0d")
+    assert done.returncode == 0, done.stderr
+    assert "allgather of 400 bytes served by allgather-ring-4-c1-s2-r2, direct" in done.stderr
+
+
+def test_pointers_that_do_not_matter_may_be_anything() -> None:
+    done = user("unused_pointers")
+    assert done.returncode == 0, done.stderr
+    assert "reduce of 400 bytes served by" in done.stderr
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_capture_may_begin_during_a_call_without_a_stream(transport: str) -> None:
+    done = user("capture_begins_meanwhile", transport)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
@@ -507,6 +526,12 @@ def test_replays_follow_refused_calls() -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_refused_calls_follow_replays() -> None:
+    name = "refusals_follow_replays"
+    for done in (user(name), user(name, SCCL_EMULATED_LAZY="1")):
+        assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_calls_of_all_kinds_follow_one_another(transport: str) -> None:
     for seed in range(1, 1 + times(3, by_day=1)):
@@ -580,6 +605,11 @@ def test_registered_memory_gives_no_message() -> None:
     done = user("registered")
     assert done.returncode == 0, done.stderr
     assert "registered is done" in done.stdout
+
+
+def test_output_lies_in_the_first_of_overlapping_registrations() -> None:
+    done = user("registrations_overlap")
+    assert done.returncode == 0, done.stderr
 
 
 def test_communicator_is_freed_when_the_last_stream_is_done_with_it() -> None:

@@ -69,6 +69,7 @@ int sccl_call(const char *collective, const void *send, void *recv, size_t count
 /* A buffer of each rank that stays where it is: a call of this API whose output lies in it need not
  * tell the others where that is, each time. If the output of a call lies in a registered buffer on one
  * rank, then it does so, in that of the same call of sccl_register, on every rank that has an output.
+ * Of registered buffers that overlap, an output lies in the one that was registered first.
  * Both functions are collective, and may wait for the others. Deregister before the buffer is freed,
  * and when no graph holds calls of it any more. */
 typedef int sccl_handle;

@@ -18,6 +18,7 @@ from sccl.synth.common import registry
 from sccl.synth.common.contract import Request
 from sccl.synth.packing.schedules.flow_problem import build_flow_problem
 from sccl.synth.packing.schedules.port_matching import has_ports, plan_port_matching
+from sccl.synth.packing.schedules.schedule_builder import MATCHING_PIECES
 from sccl.topo import resolve_topology
 from tests.kit.nightly import times
 from tests.kit.placements import build_placement, chassis, verified_schedule
@@ -107,6 +108,19 @@ def test_time_that_is_over_leaves_the_first_schedule() -> None:
     late.schedule_by_matching(floor, 0.0, 0.0, 1.0)
     assert late.plan is None or late.plan.chunks == 1
     assert plan_port_matching(problem, placing.dual, 2, 0.0).plan is not None
+
+
+@settings(max_examples=times(10, by_day=6))
+@given(chassis(), st.sampled_from([200, 333, 1021]))
+def test_chunks_are_of_sizes_that_waste_few_bytes(topology: Topology, each: int) -> None:
+    """All parts are of one size: there are as many as were tried, or some more that are shorter."""
+    _, placing, floor = build_placement(topology, "allgather", each)
+    placing.schedule_by_matching(floor, 0.0001, 0.0, 12.0)
+    assert placing.plan is not None
+    (size,), parts = set(placing.plan.sizes), placing.plan.chunks
+    near = [many for many in MATCHING_PIECES if many <= parts <= many * 9 / 8]
+    assert any(size * parts <= -(-each // many) * many for many in near)
+    assert size * parts <= each * 1.04 or parts < 8
 
 
 def test_multicast_and_multihop_are_left_to_packings() -> None:

@@ -29,7 +29,7 @@ from sccl.synth.packing.schedules.port_matching_loops import (
 )
 from sccl.synth.packing.schedules.send_plans import PlannedSend, SendPlan
 
-WORD_EFFORT = 2e-9
+_WORD_EFFORT = 2e-9
 """Budget of one examined word, in units of some seconds."""
 
 _WORDS_PER_CALL = 50_000_000
@@ -98,7 +98,7 @@ def plan_port_matching(
     while advance(paths, all_, sent, until, int(sent.now[LOOKS]) + _WORDS_PER_CALL):
         if deadline_passed():
             break
-    effort = WORD_EFFORT * float(sent.now[LOOKS])
+    effort = _WORD_EFFORT * float(sent.now[LOOKS])
     if sent.now[LEFT]:
         return MatchingResult(None, effort)
     sizes = (-(-problem.chunk_bytes // pieces),) * collective.num_chunks
@@ -156,19 +156,19 @@ def _initial_holdings(problem: FlowProblem, paths: PortRoutes, collective: Colle
     np.add.at(gates, group, held & (gate > 0)[:, None])
     reached = (many > 0).sum(axis=0)
     max_size = int(np.bincount(group).max())
-    few = np.stack([pack_words(many == number) for number in range(max_size + 1)], axis=1)
-    stuck = pack_words((many > 0) & (gates == 0) & (reached < groups))
+    few = np.stack([_pack_words(many == number) for number in range(max_size + 1)], axis=1)
+    stuck = _pack_words((many > 0) & (gates == 0) & (reached < groups))
     missing = (wanted & ~held).sum(axis=1)
-    words = pack_words(held)
+    words = _pack_words(held)
     return Holdings(
         group,
         gate,
         words,
         words.copy(),
-        pack_words(wanted),
+        _pack_words(wanted),
         few,
         stuck,
-        pack_words(many == 1),
+        _pack_words(many == 1),
         many.copy(),
         np.zeros_like(many),
         many,
@@ -184,7 +184,7 @@ def _rank_groups(ranks: int, chassis: tuple[tuple[int, ...], ...]) -> Iterator[i
     yield from (of.get(rank, len(chassis)) for rank in range(ranks))
 
 
-def pack_words(bits: np.ndarray) -> UInt64Array:
+def _pack_words(bits: np.ndarray) -> UInt64Array:
     """Return rows of bits as words."""
     padded = np.zeros((len(bits), -(-bits.shape[1] // 64) * 64), np.uint8)
     padded[:, : bits.shape[1]] = bits

@@ -22,8 +22,8 @@ TICK, SENDS, LEFT, FLYING, LOOKS = range(5)
 examined.
 """
 
-ONE = np.uint64(1)
-NEVER = 1 << 60
+_ONE = np.uint64(1)
+_NEVER = 1 << 60
 
 _ROUTE_WORDS = 32
 """Words, as which looking at a way counts beside those that it looks at."""
@@ -133,7 +133,7 @@ def _first_exclusive(u: int, v: int, all_: Holdings) -> int:
         fits = all_.held[u, i] & all_.exclusive[g, i] & ~all_.coming[v, i] & all_.wanted[v, i]
         while fits:
             chunk = i * 64 + int(lowest(fits))
-            fits &= fits - ONE
+            fits &= fits - _ONE
             later = 1 if best < 0 else all_.first_arrival[g, chunk] - all_.first_arrival[g, best]
             if later > 0 or (later == 0 and all_.counts[g, chunk] < all_.counts[g, best]):
                 best = chunk
@@ -143,13 +143,13 @@ def _first_exclusive(u: int, v: int, all_: Holdings) -> int:
 @compiled
 def _rarest_for_group(u: int, v: int, all_: Holdings) -> int:
     """Return a chunk that a rank's group lacks and the fewest gates of the other one have; -1."""
-    best, best_count, group = -1, NEVER, all_.group[u]
+    best, best_count, group = -1, _NEVER, all_.group[u]
     lacking = all_.few[all_.group[v], 0]
     for i in range(all_.held.shape[1]):
         fits = all_.held[u, i] & ~all_.coming[v, i] & all_.wanted[v, i] & lacking[i]
         while fits:
             chunk = i * 64 + int(lowest(fits))
-            fits &= fits - ONE
+            fits &= fits - _ONE
             if all_.gates[group, chunk] < best_count:
                 best, best_count = chunk, all_.gates[group, chunk]
     return best
@@ -187,7 +187,7 @@ def _choose(u: int, v: int, all_: Holdings, tick: int, spare: int) -> tuple[int,
 @compiled
 def _send(path: int, chunk: int, paths: PortRoutes, all_: Holdings, sent: InFlight) -> None:
     now, v = sent.now, paths.dst[path]
-    g, n, word, bit = all_.group[v], now[SENDS], chunk >> 6, ONE << np.uint64(chunk & 63)
+    g, n, word, bit = all_.group[v], now[SENDS], chunk >> 6, _ONE << np.uint64(chunk & 63)
     sent.rows[n, 0], sent.rows[n, 1], sent.rows[n, 2] = now[TICK], chunk, path
     slot = (now[TICK] + paths.cost[path]) % len(sent.head)
     sent.then[n] = sent.head[slot]
@@ -220,7 +220,7 @@ def _arrive(paths: PortRoutes, all_: Holdings, sent: InFlight) -> None:
     row = sent.head[at]
     while row >= 0:
         chunk, v = sent.rows[row, 1], paths.dst[sent.rows[row, 2]]
-        g, word, bit = all_.group[v], chunk >> 6, ONE << np.uint64(chunk & 63)
+        g, word, bit = all_.group[v], chunk >> 6, _ONE << np.uint64(chunk & 63)
         all_.have[g, chunk] += 1
         if all_.have[g, chunk] == 1:
             all_.exclusive[g, word] |= bit
@@ -261,7 +261,7 @@ def _augment(  # noqa: PLR0913, PLR0917 - a matching and its scratch
         port = queue[at]
         at += 1
         while True:
-            best, best_urgency = -1, NEVER
+            best, best_urgency = -1, _NEVER
             for path in range(begin[port], end[port]):
                 if 0 <= urgent[path] < best_urgency and seen[paths.out_port[path], 0] != mark:
                     best, best_urgency = path, urgent[path]
@@ -323,11 +323,11 @@ def _match(kind: int, paths: PortRoutes, all_: Holdings, sent: InFlight, spare_u
 
 
 @compiled
-def next_tick(
+def _next_tick(
     tick: int, flying: int, head: IntArray, into_free: IntArray, out_free: IntArray
 ) -> int:
-    """Return the next tick at which something arrives, or a port becomes free; NEVER: none."""
-    soonest, long = NEVER, len(head)
+    """Return the next tick at which something arrives, or a port becomes free; _NEVER: none."""
+    soonest, long = _NEVER, len(head)
     for later in range(1, long if flying else 0):
         if head[(tick + later) % long] >= 0:
             soonest = tick + later
@@ -353,8 +353,8 @@ def advance(
         _arrive(paths, all_, sent)
         for kind in range(len(paths.first) - 1):
             _match(kind, paths, all_, sent, spare_until)
-        soonest = next_tick(now[TICK], now[FLYING], sent.head, sent.into_free, sent.out_free)
-        if soonest == NEVER:
+        soonest = _next_tick(now[TICK], now[FLYING], sent.head, sent.into_free, sent.out_free)
+        if soonest == _NEVER:
             return False
         now[TICK] = soonest
         if now[LOOKS] > most_looks:
