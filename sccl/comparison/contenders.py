@@ -1,7 +1,8 @@
 """Define the contenders of a comparison: synthesizers, classical algorithms, and files.
 
 Each contender returns its fastest plan at a size. Algorithms in steps are timed as soon as
-possible, with chunks divided into the best number of pieces. Schedules are computed for the size.
+possible, with chunks divided into the best number of pieces. Synthesizers of schedules plan for the
+sizes between latency and bandwidth, and their schedules are timed anew for the sizes beyond.
 """
 
 from __future__ import annotations
