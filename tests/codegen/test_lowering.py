@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sccl.codegen.buffer_layout import part_ranges
+from sccl.codegen.hazards import find_dependencies
 from sccl.codegen.interpreter import REDUCTIONS, Array, Fault, run_program
 from sccl.codegen.ir import (
     Address,
@@ -284,28 +285,32 @@ def follows_on_rank(own: RankProgram, before: Address, address: Address) -> bool
     return before in reached
 
 
+def place_in_blocks(serial: Sequence[Instruction], homes: Sequence[int]) -> RankProgram:
+    """Return a rank's program with each instruction at the end of the block of its number."""
+    needs = find_dependencies(serial, {})
+    address = [(home, homes[:n].count(home)) for n, home in enumerate(homes)]
+    blocks: list[list[Instruction]] = [[] for _ in homes]
+    for n, line in enumerate(serial):
+        after = tuple(address[k] for k in needs[n] if homes[k] != homes[n])
+        blocks[homes[n]].append(line.with_dependencies(after))
+    return RankProgram(tuple(Block(None, None, tuple(lines)) for lines in blocks), 2, 1)
+
+
 def test_dependency_does_not_follow_from_one_that_packets_imply() -> None:
-    """Rank 0 sends its copy and overwrites it with the answer, in three blocks.
+    """Rank 0 sends its copy and overwrites it with the answer, in any blocks.
 
     The answer contains the copy, so packets order the send before it, but not the first write.
     """
     program = build_echo(Landing.SCRATCH)
-    first, then = program.ranks[0].blocks
-    copy, send = first.instructions
-    receive, last = then.instructions
-    blocks = (
-        Block(None, None, (copy,)),
-        Block(1, None, (send.with_dependencies(((0, 0),)),)),
-        Block(
-            None,
-            1,
-            (receive, replace(last, src=receive.dst, dst=copy.dst, after=((0, 0), (1, 0)))),
-        ),
-    )
-    own = replace(program.ranks[0], blocks=blocks)
-    reduced = drop_implied(replace(program, ranks=(own, *program.ranks[1:])))
-    assert follows_on_rank(reduced.ranks[0], (0, 0), (2, 1))
-    assert reduced.ranks[0].blocks[2].instructions[1].after == ((0, 0),)
+    copy, send, receive, last = (line for _, line in program.ranks[0].instructions())
+    serial = (copy, send, receive, replace(last, src=receive.dst, dst=copy.dst))
+    assert find_dependencies(serial, {})[3] == [0, 1, 2]
+    for homes in product(range(4), repeat=4):
+        own = place_in_blocks(serial, homes)
+        reduced = drop_implied(replace(program, ranks=(own, *program.ranks[1:]))).ranks[0]
+        address = [(home, homes[:n].count(home)) for n, home in enumerate(homes)]
+        for n, before in ((1, 0), (3, 0), (3, 2)):
+            assert follows_on_rank(reduced, address[before], address[n]), homes
 
 
 @pytest.mark.parametrize("hard", PASSED, ids=str)
