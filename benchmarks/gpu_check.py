@@ -47,10 +47,10 @@ class Part:
     Attributes:
         name: Name in the results.
         limit_s: Time limit in seconds.
-        words: Command, whose first word is a program of the folder or of the path.
-        expected: Patterns that its output has to contain.
-        environment: Settings in addition to those of all parts.
-        needs: Name of an earlier part that has to be right.
+        words: Command. Its first word is a program in the folder or on the path.
+        expected: Regular expressions that its output must match.
+        environment: Additional environment variables.
+        needs: Name of an earlier part that must be right.
     """
 
     name: str
@@ -386,7 +386,7 @@ def main() -> int:
         names = [part.name for part in parts]
         only = options.only.split(";") if options.only else names
         if unknown := set(only) - set(names):
-            parser.error(f"no parts {', '.join(sorted(unknown))}: expected some of {names}")
+            parser.error(f"no parts {', '.join(sorted(unknown))}: expected one or more of {names}")
         return run_parts([part for part in parts if part.name in only], FOLDER, options.out)
 
 

@@ -2,7 +2,7 @@
 
 Equal chunks: the models of ``sccl teccl``, with the fewest chunks that finish no later than
 published. Arbitrary chunks: the lower bound over all chunkings and a schedule close to it, where
-``fluid`` supports the problem.
+``limits-time`` supports the problem.
 
 Published times are those of TE-CCL (SIGCOMM 2024), Table 8, and the outputs of its public code.
 Sizes are output buffers of a rank, as in the paper. Its allgather rows for two NDv2 use 15 GPUs, or
@@ -346,7 +346,7 @@ def _solve_equal_chunks(request: Request, published_us: float | None, *, smoke: 
 
 def _solve_any_chunks(request: Request, *, smoke: bool) -> Attained | None:
     """Return the result for arbitrary chunks, or None if machine or collective is not supported."""
-    fluid, began = registry.load("fluid"), time.perf_counter()
+    fluid, began = registry.load("limits-time"), time.perf_counter()
     effort = Effort(units=SMOKE_UNITS if smoke else UNITS)
     try:
         solution = _best(registry.plan(fluid, request, fluid.Options(gap=GAP), effort))

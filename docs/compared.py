@@ -40,8 +40,8 @@ MACHINES = {
     "torus:4x4x4": "3D torus, 64 ranks.",
 }
 NOT_WITHIN_BUDGET = {
-    "dgx2": ("fluid", "teccl"),
-    "rail:4x4": ("ksync",),
+    "dgx2": ("limits-time", "teccl"),
+    "rail:4x4": ("pareto",),
     "torus:4x4x4": ("taccl", "teccl"),
 }
 """Contenders that would take over two processor minutes for the sizes of one collective."""

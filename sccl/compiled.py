@@ -10,9 +10,8 @@ from contextlib import contextmanager
 from typing import Any, TypeVar, cast
 
 import numba
-from numba.core import cgutils, event, types
+from numba.core import event
 from numba.cpython.unsafe.numbers import trailing_zeros
-from numba.extending import intrinsic
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -88,57 +87,6 @@ lowest = cast("Callable[[Any], Any]", trailing_zeros)
 number = cast("Callable[[int], int]", numba.int64)
 """Convert a literal to an ordinary number, in compiled loops. Otherwise Numba compiles a function
 again for every literal argument."""
-
-_PATIENCE = 4096
-"""Reads of a counter before the thread yields its core: some microseconds."""
-
-_give_way = types.ExternalFunction("sched_yield", types.int32())
-
-
-@intrinsic
-def _add(_context: Any, counter: Any, _amount: Any) -> Any:
-    """Add atomically to the first number of an array and return the former value."""
-
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        data = _first_number(context, builder, signature, args)
-        return builder.atomic_rmw("add", data, args[1], "seq_cst")
-
-    return counter.dtype(counter, counter.dtype), code
-
-
-@intrinsic
-def _now(_context: Any, counter: Any) -> Any:
-    """Return the first number of an array. Writes before an addition to it are visible then."""
-
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        data = _first_number(context, builder, signature, args)
-        return builder.load_atomic(data, "seq_cst", counter.dtype.bitwidth // 8)
-
-    return counter.dtype(counter), code
-
-
-def _first_number(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    array = cast("Any", cgutils).create_struct_proxy(signature.args[0])
-    return array(context, builder, args[0]).data
-
-
-@compiled
-def meet(counter: Any, target: Any) -> None:
-    """Wait at a barrier of threads, in compiled loops.
-
-    A barrier in Python, which hands over the interpreter's lock, takes a hundred times as long. A
-    waiting thread soon yields its core, so the barrier also works if threads share one.
-
-    Args:
-        counter: Array of one unsigned 64-bit number that counts arrivals.
-        target: Value of the counter at which the barrier opens.
-    """
-    _add(counter, 1)  # type: ignore[call-arg]  # the compiler gives the first argument
-    looks = 0
-    while _now(counter) < target:
-        looks += 1
-        if looks > _PATIENCE:
-            _give_way()
 
 
 class Compilation(event.Listener):

@@ -89,8 +89,8 @@ def check_wrapped_kind(wrapper: object, kind: type | UnionType, instead: str) ->
     value = wrapper.value  # type: ignore[attr-defined]
     if not isinstance(value, kind):
         raise ParameterError(
-            f"sccl.{type(wrapper).__name__} is given {value!r:.60}, and not a value of the rooms "
-            f"below: use {instead}"
+            f"sccl.{type(wrapper).__name__} is given {value!r:.60}, expected an object of the "
+            f"public API: use {instead}"
         )
 
 

@@ -37,7 +37,7 @@ class Chart:
     def __post_init__(self) -> None:
         if not callable(getattr(self.value, "to_dict", None)):
             raise ParameterError(
-                f"sccl.Chart is given {self.value!r:.60}, and not a chart of Altair: use .plot() "
+                f"sccl.Chart is given {self.value!r:.60}, expected a chart of Altair: use .plot() "
                 "of a frontier, an algorithm or a topology"
             )
 

@@ -102,7 +102,7 @@ class Comparison:
         """
         if size_bytes not in self.value.plans:
             sizes = ", ".join(map(str, self.value.plans)) or "none"
-            raise ParameterError(f"no plan was kept for {size_bytes} bytes; the sizes are {sizes}")
+            raise ParameterError(f"there is no plan for {size_bytes} bytes; the sizes are {sizes}")
         return Schedule(self.value.plans[size_bytes][1].schedule, self.bound_us[size_bytes])
 
     @check_arguments

@@ -173,7 +173,7 @@ class Frontier(ComputedFrontier):
 
     @property
     def open(self) -> tuple[OpenCandidate, ...]:
-        """Return the undecided candidates. Each may hide a better algorithm."""
+        """Return the open candidates. Each may hide a better algorithm."""
         return self.value.open
 
     @property

@@ -132,7 +132,7 @@ def collective(  # noqa: PLR0913 - a name, or all that a collective of one's own
     if groups is not None:
         if count_fields or pre is not None or post is not None or combining:
             raise ParameterError(
-                f"groups are given for {name}, and so is a collective of its own: leave one out"
+                f"groups and a custom collective are both given for {name}: leave one out"
             )
         return resolve_collective(format_in_groups(str(name), _groups_text(groups)), ranks, root)
     rooted = bool(gatherv or scatterv)
@@ -142,14 +142,15 @@ def collective(  # noqa: PLR0913 - a name, or all that a collective of one's own
     if pre is None and post is None and not count_fields:
         if combining:
             raise ParameterError(
-                f"combining is given for {name}: it is part of a custom collective; give pre and "
-                "post, too, or leave it out"
+                f"combining is given for {name}, but it applies to custom collectives only: give "
+                "pre and post, too, or leave it out"
             )
         return resolve_collective(str(name), ranks, root)
     if pre is None or post is None or root is not None:
         raise ParameterError(
-            f"the collective {name} has {'a root' if root is not None else 'only one of the two'}: "
-            "one of your own is given by pre and post, and by no root"
+            f"the collective {name} has "
+            f"{'a root' if root is not None else 'only one of the two'}: a custom collective has "
+            "pre and post, and no root"
         )
     plain = {"name": str(name), "ranks": ranks, "combining": combining, **count_fields}
     plain |= {"pre": _chunk_rank_pairs("pre", pre), "post": _chunk_rank_pairs("post", post)}

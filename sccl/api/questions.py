@@ -61,7 +61,7 @@ def bounds(
         >>> found.steps, found.bandwidth
         (2, Fraction(7, 6))
         >>> print(found.reasons[1])
-        R/C ≥ 7/6: with C=1, 7 chunks must enter ranks {0}, at most 6 can in a round.
+        R/C ≥ 7/6: with C=1, 7 chunks must enter ranks {0}, at most 6 per round.
     """
     subject = _modeled_problem(collective, topology, root)
     return compute_bounds(subject.topology, subject.spec)

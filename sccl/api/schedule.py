@@ -33,7 +33,7 @@ class Schedule:
         >>> import sccl
         >>> schedule = sccl.tacos("allgather", "ring:4", size=1 << 20)
         >>> schedule
-        Schedule(allgather on ring:4, 1 MiB a rank in C=1: 85.2861 us; the bound is met)
+        Schedule(allgather on ring:4, 1 MiB per rank in C=1: 85.2861 us; lower bound attained)
         >>> schedule.violations()
         []
     """
@@ -148,7 +148,7 @@ class Schedule:
     def _summary(self) -> str:
         sizes = self.value.chunk_bytes
         size = sum(sizes) if isinstance(sizes, tuple) else sizes * self.chunks
-        basis = "in all" if isinstance(sizes, tuple) else "a rank"
+        basis = "in all" if isinstance(sizes, tuple) else "per rank"
         head = (
             f"{self.name}, {format_bytes(size)} {basis} in C={self.chunks}: "
             f"{format_us(self.finish_us)}"
@@ -160,7 +160,7 @@ class Schedule:
         if self.bound_us is None:
             return ""
         above = self.finish_us / self.bound_us - 1
-        return "the bound is met" if self.proved else f"gap {above:.2%} to the lower bound"
+        return "lower bound attained" if self.proved else f"gap {above:.2%} to the lower bound"
 
     def _repr_html_(self) -> str:
         alpha = "keeps links busy" if self.alpha == "occupies" else "travels"

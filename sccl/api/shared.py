@@ -18,7 +18,7 @@ from sccl.core.answer import Origin
 from sccl.core.files.disk import check_can_write, write_atomically
 from sccl.core.frontier import Frontier as Known
 from sccl.core.frontier import Point as KnownPoint
-from sccl.core.frontier import describe_state
+from sccl.core.frontier import describe_state, format_optimal
 from sccl.errors import InputError, ToolError
 from sccl.tasks.explore import explorer_algorithms
 from sccl.view import charts
@@ -126,7 +126,7 @@ class Point:
             self.steps,
             "-" if self.rounds is None else self.rounds,
             f"{self.bandwidth_cost}{'' if self.attained else ' (approached)'}",
-            " and ".join(self.optimal) or "-",
+            format_optimal(self.optimal) or "-",
             self.state,
         )
 
@@ -305,7 +305,7 @@ class FrontierBase(ABC):
             \toprule
             C & S & R & R/C & Optimal in & State \\
             \midrule
-            2 & 2 & 3 & 3/2 & latency and bandwidth & proved \\
+            2 & 2 & 3 & 3/2 & S, R/C & proved \\
             \bottomrule
             \end{tabular}
         """
@@ -339,7 +339,7 @@ class FrontierBase(ABC):
         check_can_write(Path(path))
         algorithms = self._algorithms()
         if not algorithms:
-            raise InputError(f"{self.name}: no algorithm is known, so there is none to explore")
+            raise InputError(f"{self.name}: no algorithm is known, so there is nothing to explore")
         items = explorer_algorithms((a.name, a.value, a.intact) for a in algorithms)
         write_atomically(Path(path), render_page(items, self.known, frontier=True))
         return Path(path)

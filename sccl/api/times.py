@@ -202,7 +202,7 @@ def teccl(  # noqa: PLR0913 - a question, and what decides how it is answered
     Examples:
         >>> import sccl
         >>> sccl.teccl("allgather", "teccl-ndv2x2", size=62_500)
-        Schedule(allgather on teccl-ndv2x2, 61 KiB a rank in C=1: 46.45 us; the bound is met)
+        Schedule(allgather on teccl-ndv2x2, 61 KiB per rank in C=1: 46.45 us; lower bound attained)
         >>> slow = [{"from_us": 10, "to_us": 30, "fraction": 0.5}]  # all links
         >>> sccl.teccl("scatter", "ring:4@10GB+1us", size=400_000, bandwidth=slow).finish_us
         31.5
@@ -236,7 +236,7 @@ def teccl(  # noqa: PLR0913 - a question, and what decides how it is answered
             request,
             options,
             within,
-            lambda us, least_us: tell(f"found {us:.6g} us, at least {least_us:.6g} us"),
+            lambda us, least_us: tell(f"schedule {us:.6g} us, lower bound {least_us:.6g} us"),
             sketch=kept,
         )
     best, ended = best_plan(by.outcome)
@@ -304,7 +304,7 @@ def taccl(  # noqa: PLR0913 - a question, and what decides how it is answered
     Examples:
         >>> import sccl
         >>> sccl.taccl("alltoall", "ndv2x2", size="1MB", chunks=1)
-        Schedule(alltoall on ndv2x2, 1 MB a rank in C=16: 321.7 us; the bound is met)
+        Schedule(alltoall on ndv2x2, 1 MB per rank in C=16: 321.7 us; lower bound attained)
     """
     wire = optional_sketch_wire(str(sketch))
     spec = collective if isinstance(collective, Spec) else str(collective)
@@ -329,7 +329,7 @@ def taccl(  # noqa: PLR0913 - a question, and what decides how it is answered
             request,
             options,
             within,
-            lambda us, least_us, _: tell(f"found {us:.6g} us, at least {least_us:.6g} us"),
+            lambda us, least_us, _: tell(f"schedule {us:.6g} us, lower bound {least_us:.6g} us"),
         )
     best, ended = best_plan(by.outcome)
     if best is None:
@@ -372,7 +372,7 @@ def baseline(  # noqa: PLR0913 - a question, and what decides how it is answered
         >>> sccl.baseline("ring", "allgather", "ring:4").bandwidth_cost
         Fraction(3, 1)
         >>> sccl.baseline("direct", "allgather", "ring:4")
-        Schedule(allgather on ring:4, 1 MiB a rank in C=1: 127.229 us)
+        Schedule(allgather on ring:4, 1 MiB per rank in C=1: 127.229 us)
     """
     spec = collective if isinstance(collective, Spec) else str(collective)
     subject = build_problem(_core_topology(topology), spec, root)

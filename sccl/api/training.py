@@ -54,7 +54,7 @@ class TrainingPlan:
         >>> job = sccl.make_workload("transformer", model)
         >>> plan = sccl.plan(job, "hgx2", search="fifo", seconds=1)
         >>> plan
-        TrainingPlan(transformer on hgx2: 7680.01 us an iteration; the bound is met)
+        TrainingPlan(transformer on hgx2: 7680.01 us per iteration; lower bound attained)
         >>> plan.recipes
         {'reduce/layer-1': 'whole', 'reduce/layer-0': 'whole'}
     """
@@ -71,7 +71,7 @@ class TrainingPlan:
         """Return the training plan in a file. :meth:`violations` verifies it.
 
         Raises:
-            InputError: The file cannot be read, or is no training plan.
+            InputError: The file cannot be read, or is not a training plan.
 
         Examples:
             >>> import sccl
@@ -95,7 +95,7 @@ class TrainingPlan:
 
     @property
     def period_us(self) -> float:
-        """Return the claimed time of an iteration, in microseconds."""
+        """Return the planned time of an iteration, in microseconds."""
         return self.value.period_ns / 1000
 
     @property
@@ -115,7 +115,7 @@ class TrainingPlan:
 
     @property
     def fluid_us(self) -> float:
-        """Return the time of an iteration in microseconds if motifs share bandwidth like fluids.
+        """Return the time of an iteration in microseconds if motifs share bandwidth fairly.
 
         Raises:
             InputError: The plan fails verification.
@@ -136,7 +136,7 @@ class TrainingPlan:
 
     @property
     def recipes(self) -> dict[str, str]:
-        """Return how each collective is split, by its id."""
+        """Return the recipe of each collective, by its id."""
         return {name: option.recipe for name, option in self.value.options}
 
     @check_arguments
@@ -148,7 +148,7 @@ class TrainingPlan:
                 trusted if they come from a table.
 
         Raises:
-            InputError: The table cannot be read, or is none.
+            InputError: The table cannot be read, or is not a table of costs.
 
         Examples:
             >>> import sccl
@@ -309,12 +309,12 @@ class TrainingPlan:
 
     @property
     def _summary(self) -> str:
-        said = f"{self.name}: {format_duration(self.period_us)} an iteration"
+        said = f"{self.name}: {format_duration(self.period_us)} per iteration"
         if self.bound_us is None:
             return said
         if self.gap:
             return f"{said}; gap {format_gap(self.gap)} to the lower bound"
-        return f"{said}; the bound is met{'' if self.proved else ', not verified'}"
+        return f"{said}; lower bound attained{'' if self.proved else ', not verified'}"
 
     def _repr_html_(self) -> str:
         if faults := self.violations():
@@ -387,7 +387,7 @@ def plan(  # noqa: PLR0913 - as the verb takes them
         >>> model = {"layers": 2, "hidden": 1024, "heads": 16, "dp": 8}
         >>> job = sccl.make_workload("transformer", model)
         >>> sccl.plan(job, "hgx2", search="fifo", seconds=1)
-        TrainingPlan(transformer on hgx2: 7680.01 us an iteration; the bound is met)
+        TrainingPlan(transformer on hgx2: 7680.01 us per iteration; lower bound attained)
     """
     from sccl.tasks.motif_planning import build_motif_planner  # noqa: PLC0415 - loads NumPy and Numba
     from sccl.tasks.planning import plan_training  # noqa: PLC0415

@@ -164,16 +164,20 @@ def workload(  # noqa: PLR0913 - a file, a model, or traces, each with its optio
     of_traces = {"format": None if format == "auto" else format, "rank": rank, "ranks": ranks}
     of_traces |= {"step": step, "alike": alike or None, "host_time": host_time or None}
     if isinstance(given, str) and given in FAMILIES:
-        _reject_argument(of_traces, "is of traces", f"{given!r} is a family of models")
+        _reject_argument(of_traces, "applies to traces only", f"{given!r} is a family of models")
         return make_workload(given, parameters, preset=preset, name=name)
     paths = [Path(given)] if isinstance(given, str | PathLike) else [Path(path) for path in given]
     if not paths:
         raise ParameterError("sccl.workload: given is an empty list, expected traces")
     _reject_argument(
-        of_model, "is of models", f"{str(paths[0])!r:.60} is none of {', '.join(FAMILIES)}"
+        of_model,
+        "applies to models only",
+        f"{str(paths[0])!r:.60} is not a family of models ({', '.join(FAMILIES)})",
     )
     if len(paths) == 1 and is_workload_file(paths[0]):
-        _reject_argument({**of_traces, "name": name}, "is of traces", f"{paths[0]} is a workload")
+        _reject_argument(
+            {**of_traces, "name": name}, "applies to traces only", f"{paths[0]} is a workload"
+        )
         return Workload(load_workload(paths[0]))
     hints = TraceHints(format, rank, ranks, step, alike, host_time)
     read = import_workload(paths, hints, name, None).read

@@ -145,7 +145,7 @@ def _print(
         f"S={made.steps} {cost}, {format_count(made.sends, 'send')}, verified"
     )
     console.print(
-        f"{format_bytes(request.size_bytes)} a rank: [bold]{format_us(us)}[/], "
+        f"{format_bytes(request.size_bytes)} per rank: [bold]{format_us(us)}[/], "
         f"{request.size_bytes / us / 1000 if us else 0:.4g} GB/s (size / time), {stepping}, "
         f"alpha {made.schedule.model}"
     )
@@ -159,4 +159,4 @@ def _print(
         kept = (
             f"written to {single_line(file)}; verify it with: sccl check {single_line(quote(file))}"
         )
-    console.print(kept if file else "not kept: add -o FILE to write it", markup=False)
+    console.print(kept if file else "not written: add -o FILE", markup=False)

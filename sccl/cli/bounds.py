@@ -132,9 +132,9 @@ def _print_limit(console: Console, limit: StepLimit, scope: str) -> None:
             console.print("proved by the bandwidth bound above")
             continue
         console.print(
-            f"proved by prices of links and budgets in each step, which buy at most one round a "
-            f"round; the timed trees of all chunks of {proof.collective} cost at least "
-            f"{proof.bound} per C, whatever they are (all prices: --json)"
+            "proved by prices of links and budgets in each step: the capacity of one round costs "
+            f"at most 1, and the timed trees of all chunks of {proof.collective} cost at least "
+            f"{proof.bound} per C in every algorithm (all prices: --json)"
         )
         for step in range(proof.steps):
             prices = [(p, constraint_name(key)) for key, s, p in proof.prices if s == step]

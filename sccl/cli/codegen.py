@@ -31,7 +31,9 @@ Folder = Annotated[
         "-o", "--output", help="Folder of the project: a new one, or one of the same algorithms."
     ),
 ]
-Force = Annotated[bool, typer.Option("--force", help="Overwrite the folder, whatever it contains.")]
+Force = Annotated[
+    bool, typer.Option("--force", help="Overwrite the folder even if it has other contents.")
+]
 PerLink = Annotated[
     int | None,
     typer.Option(help="Thread blocks per link (cuda, hip; default: by its lanes)."),
@@ -54,7 +56,7 @@ CostsOf = Annotated[
     str | None,
     typer.Option(
         "--topo",
-        help="Machine whose costs set the switch points (default: each algorithm's own).",
+        help="Machine for the costs that set the switch points (default: each algorithm's own).",
         autocompletion=options.complete_topology,
     ),
 ]

@@ -47,8 +47,8 @@ Files = Annotated[
 Only = Annotated[
     list[str] | None,
     typer.Option(
-        help="Contenders to include: fluid,ksync,limit,taccl,tacos,teccl,gathered, or classical "
-        "algorithms ('sccl baseline list'). Repeatable."
+        help="Contenders to include: pareto,limits,limits-time,taccl,tacos,teccl (as the verbs "
+        "of these names), gathered, or classical algorithms ('sccl baseline list'). Repeatable."
     ),
 ]
 Without = Annotated[list[str] | None, typer.Option(help="Contenders to exclude. Repeatable.")]
@@ -212,7 +212,7 @@ def _print(console: Console, shown: CompareOutput) -> None:
     unreached = [single_line(system.name) for system in shown.systems if system.why == NOT_REACHED]
     missing = [system for system in shown.systems if system.why and system.why != NOT_REACHED]
     if missing:
-        console.print("not compared, or not at all sizes:")
+        console.print("without results at some sizes:")
     for system in missing:
         console.print(f"  {single_line(system.name)}: {system.why}", markup=False, soft_wrap=True)
     if shown.ended:

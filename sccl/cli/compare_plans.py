@@ -91,11 +91,11 @@ def _print(shown: ComparePlansOutput) -> None:
     console = out()
     title = escape(single_line(f"{shown.workload} on {shown.fabric}"))
     table = Table("Search", title=title, title_justify="left")
-    for name in ("an iteration", "above the bound", "seconds"):
+    for name in ("Period", "Gap", "Seconds"):
         table.add_column(name, justify="right")
-    table.add_column("description")
+    table.add_column("Description")
     for search in shown.searches:
-        above = "-" if search.gap is None else format_gap(search.gap) if search.gap > 0 else "met"
+        above = "-" if search.gap is None else format_gap(search.gap) if search.gap > 0 else "0"
         row = (search.search, format_duration(search.period_us), above, f"{search.seconds:.2f}")
         table.add_row(*row, escape(search.about))
     console.print(table)

@@ -128,11 +128,9 @@ def _print(title: str, result: DesignOutput) -> None:
         )
     console.print(table)
     console.print(
-        f"no network of this size takes fewer than {format_count(result.moore_steps, 'step')} "
-        "(Moore), "
-        f"or less R/C than {result.bandwidth}; {format_count(result.tried, 'network')} looked at, "
-        "those "
-        "that smaller ones are made of included"
+        f"lower bounds for networks of this size: {format_count(result.moore_steps, 'step')} "
+        f"(Moore), R/C {result.bandwidth}; {format_count(result.tried, 'network')} evaluated, "
+        "including components of larger ones"
     )
     console.print(
         "best: no listed network is as good in both costs; describe one with 'sccl topo show'"

@@ -35,7 +35,8 @@ def export(
         typer.Option(
             "-o",
             "--output",
-            help="The file; a folder of several, and for runtimes where it has no suffix.",
+            help="Output file; or a folder, for several plans, and for runtimes if the name has "
+            "no suffix.",
         ),
     ],
     size: Annotated[

@@ -24,7 +24,7 @@ from sccl.core.bound import PriceProof
 from sccl.core.cost import Costs, fastest_by_size, format_bytes
 from sccl.core.files.disk import check_can_create
 from sccl.core.formatting import format_count
-from sccl.core.frontier import Frontier, LimitPoint, Point, SweepFrontier
+from sccl.core.frontier import Frontier, LimitPoint, Point, SweepFrontier, format_optimal
 from sccl.core.step_limit import StepLimit
 from sccl.core.stop import StopKind
 from sccl.tasks.outputs import output_head, question_digests
@@ -240,7 +240,7 @@ def _print_bounds(console: Console, frontier: Frontier, spec: Spec) -> None:
     console.print(f"bounds: S >= {bounds.steps}; R/C >= {bounds.bandwidth}: {why}")
     swept, proof = isinstance(frontier, SweepFrontier), bounds.evidence
     if swept and isinstance(proof, PriceProof) and not dual_of(spec).is_identity:
-        console.print(f"bounds and proofs are those of its dual: {proof.problem}")
+        console.print(f"bounds and proofs were computed for the dual collective: {proof.problem}")
 
 
 def _points_table(points: tuple[Point, ...]) -> Table:
@@ -251,7 +251,7 @@ def _points_table(points: tuple[Point, ...]) -> Table:
             str(p.steps),
             str(p.rounds),
             str(p.cost),
-            " and ".join(p.optimal) or "-",
+            format_optimal(p.optimal) or "-",
             f"[{'green' if p.is_proved else 'yellow'}]{p.state_text}[/]",
             escape(p.found_by or "-"),
             _seconds_text(p),
@@ -283,9 +283,9 @@ def _limits_table(frontier: Frontier) -> Table:
         table.add_row(
             str(point.steps),
             _limit_text(limits[point.steps]),
-            "[green]proved[/]" if point.is_proved else "[yellow]open[/]",
+            "[green]proved[/]" if point.is_proved else "[yellow]best found[/]",
             _attained_text(point),
-            " and ".join(point.optimal) or "-",
+            format_optimal(point.optimal) or "-",
             escape(point.found_by or "-"),
             _seconds_text(point),
             _file_text(point),
@@ -353,7 +353,7 @@ def _classes_table(frontier: Frontier) -> Table:
             _cost_text(point),
             name,
             above_all_text(frontier.gap_to_any_class(point)),
-            " and ".join(point.optimal) or "-",
+            format_optimal(point.optimal) or "-",
             f"[{'green' if point.is_proved else 'yellow'}]{_state_text(point, frontier)}[/]",
             escape(point.found_by or "-"),
             _seconds_text(point),
@@ -366,7 +366,7 @@ def _state_text(point: Point, frontier: Frontier) -> str:
     """Return the state of a point's proof. For a limit, whether it is attained."""
     if isinstance(frontier, SweepFrontier):
         return point.state_text
-    return "proved" if point.is_proved else "open"
+    return "proved" if point.is_proved else "best found"
 
 
 def _missing_text(point: Point) -> str:
@@ -421,7 +421,7 @@ def _print_fastest(console: Console, frontier: Frontier) -> None:
 
 
 def _print_open(console: Console, frontier: Frontier) -> None:
-    """Print the undecided candidates, and where algorithms are if they were not saved."""
+    """Print the open candidates, and where algorithms are if they were not saved."""
     for entry in frontier.open[:_MAX_OPEN]:
         console.print(
             f"  open: {entry.candidate} (R/C {entry.candidate.cost}): {entry.reason}", markup=False
@@ -437,4 +437,4 @@ def _print_open(console: Console, frontier: Frontier) -> None:
             "another --solver."
         )
     if any(point.algorithm and not point.file for point in frontier.points):
-        console.print("Algorithms were not kept: add --out DIR to write them.")
+        console.print("Algorithms were not written: add --out DIR.")

@@ -26,7 +26,7 @@ InTime = Annotated[
     bool,
     typer.Option(
         "--time",
-        help="Lower bound on the completion time over all chunkings and schedules, with a "
+        help="Lower bound on the completion time for any chunking and any schedule, with a "
         "schedule close to it.",
     ),
 ]

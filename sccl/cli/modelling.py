@@ -94,7 +94,7 @@ class ModelParameters:
         OptionalBool,
         typer.Option(
             "--split-backward/--no-split-backward",
-            help="Compute gradients of weights while those of inputs are sent.",
+            help="Compute weight gradients while input gradients are sent.",
             show_default="no",
             rich_help_panel=_MODEL,
         ),
@@ -266,7 +266,7 @@ class ModelParameters:
     prefetch: Annotated[
         OptionalInt,
         typer.Option(
-            help="Number of layers whose parameters are gathered ahead (zero 3).",
+            help="Number of layers of which parameters are gathered in advance (zero 3).",
             show_default="2",
             rich_help_panel=_SPREAD,
         ),

@@ -30,8 +30,8 @@ def motif(
     recipe: Annotated[
         str | None,
         typer.Option(
-            help="Rules joined by dots, such as 'levels(8).seg(4)'; each applies to the "
-            "result of those before it.",
+            help="Rules joined by dots, such as 'levels(8).seg(4)'; each applies to the result of "
+            "the previous ones.",
             show_default="the rules are listed",
         ),
     ] = None,
@@ -39,11 +39,10 @@ def motif(
     size: Annotated[
         str,
         typer.Option(
-            help="Largest buffer of a rank, such as 64KiB: the whole buffer of an "
-            "allreduce, broadcast, or reduce; the output of an allgather; the input "
-            "of a reducescatter or alltoall; the root's buffer of a gather or "
-            "scatter. Several sizes (1MB,2MB) are as many collectives, for the rule "
-            "merge."
+            help="Largest buffer of a rank, such as 64KiB: the whole buffer of an allreduce, "
+            "broadcast, or reduce; the output of an allgather; the input of a "
+            "reducescatter or alltoall; the root's buffer of a gather or scatter. A list "
+            "(1MB,2MB) makes one collective per size, for the rule merge."
         ),
     ] = "1MiB",
     item_bytes: Annotated[
@@ -62,7 +61,7 @@ def motif(
     its largest buffer of a rank, counted like --size.
     """
     if recipe is None and not json:
-        table = Table("Rule", "Result", "Of", title=f"Rules for {escape(collective)}")
+        table = Table("Rule", "Result", "Source", title=f"Rules for {escape(collective)}")
         for row in rule_rows(collective):
             table.add_row(*map(escape, row))
         out().print(table)
@@ -73,16 +72,16 @@ def motif(
         print_output(made)
         return
     out().print(_motif_table(made))
-    says = f"{made.recipe} of {made.collective} among {made.ranks} ranks"
-    does = "does" if len(made.motifs) == 1 else "do"
     line = (
-        f"{format_count(len(made.motifs), 'motif')} {does} the work of {says}, in any order allowed"
+        f"{made.recipe} splits {made.collective} among {made.ranks} ranks into "
+        f"{format_count(len(made.motifs), 'motif')}, verified in every order that their "
+        "dependencies allow"
     )
     out().print(line, markup=False, soft_wrap=True)
 
 
 def _groups_text(part: MotifPart) -> str:
-    """Return how many ranks groups have, those of one size that follow one another at once."""
+    """Return the sizes of groups, with consecutive equal sizes combined."""
     runs = [(size, len(list(alike))) for size, alike in groupby(part.group_ranks)]
     texts = (f"{count} x {size}" if count > 1 else str(size) for size, count in runs)
     return f"{' + '.join(texts)} ranks"

@@ -129,7 +129,7 @@ def _check_options(
     if status and (serve or commit is not None):
         raise ParameterError("--status changes nothing: leave --commit and --serve out with it")
     if not (status or serve or commit is not None):
-        raise ParameterError("nothing is asked for: give --commit, --serve or --status")
+        raise ParameterError("no action is selected: give --commit, --serve or --status")
     if serve and json:
         raise ParameterError(
             "--serve runs until it is interrupted, and --json prints one document: leave one out"

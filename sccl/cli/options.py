@@ -53,11 +53,13 @@ SketchedChunks = Annotated[
 ]
 Timeout = Annotated[
     float | None,
-    typer.Option(help="Seconds per query; a timeout means 'unknown'."),
+    typer.Option(help="Seconds per query. After a timeout the candidate stays open."),
 ]
 SweepTimeout = Annotated[
     float | None,
-    typer.Option(help="Seconds per query; a timeout means 'unknown'.", show_default="60"),
+    typer.Option(
+        help="Seconds per query. After a timeout the candidate stays open.", show_default="60"
+    ),
 ]
 LimitTimeout = Annotated[
     float | None,
@@ -120,7 +122,7 @@ def reject_options(values: Mapping[str, object], why: str) -> None:
     """
     flags = [f"--{name}" for name, value in values.items() if value is not None]
     if flags:
-        raise ParameterError(f"{flags[0]} is about measuring, and {why}: leave one of both out")
+        raise ParameterError(f"{flags[0]} is about measuring, and {why}: leave one of the two out")
 
 
 # --- groups of options ---------------------------------------------------------------------------

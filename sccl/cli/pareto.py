@@ -53,11 +53,12 @@ def pareto(
 ) -> None:
     """Find the Pareto frontier of steps (latency) and R/C (bandwidth), with proofs.
 
-    The sweep covers algorithms with at most k extra rounds, R <= S + k. A point that meets a lower
-    bound for every k is proved for every k. A reduce or reducescatter is built from its dual (a
-    broadcast or an allgather), an allreduce from two halves. k bounds the extra rounds of these.
+    An algorithm sends C chunks per rank in S steps and R rounds. In a round each lane carries one
+    chunk, so R/C is the bandwidth cost. The sweep covers algorithms with R <= S + k. A point that
+    attains a lower bound is proved for every k. A reduce is the reversal of a broadcast, a
+    reducescatter that of an allgather, and an allreduce has two halves: k applies to each of these.
 
-    Exit code 0: done, 2: bad input, 3: some candidate stayed undecided, 130: interrupted.
+    Exit code 0: done, 2: bad input, 3: some candidate stayed open, 130: interrupted.
     """
     covered = SweepRange(k, max_steps, max_chunks)
     if limit:

@@ -20,8 +20,8 @@ Us = Annotated[float | None, typer.Option(min=0, help="Microseconds.")]
 def part(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Schedule file.")],
     *,
-    chunk: Annotated[int | None, typer.Option(help="Chunk whose transfers are kept.")] = None,
-    rank: Annotated[int | None, typer.Option(help="Rank whose transfers are kept.")] = None,
+    chunk: Annotated[int | None, typer.Option(help="Keep only transfers of this chunk.")] = None,
+    rank: Annotated[int | None, typer.Option(help="Keep only transfers of this rank.")] = None,
     from_us: Annotated[
         float, typer.Option(min=0, help="Start of the interval in microseconds.")
     ] = 0.0,
@@ -48,5 +48,5 @@ def part(
         f"{shown.collective} on {single_line(shown.topology)}: "
         f"{format_count(shown.sends, 'transfer')}"
     )
-    kept = f"written to {single_line(output)}" if output else "not kept: add -o FILE to write it"
+    kept = f"written to {single_line(output)}" if output else "not written: add -o FILE"
     console.print(f"{line} of {shown.of}, {kept}", markup=False, soft_wrap=True)

@@ -122,8 +122,8 @@ def _progress_text(period_us: float | None, bound_us: float | None) -> str:
     text = f": {format_duration(period_us)}"
     if bound_us:
         gap = period_us / bound_us - 1
-        above = f"{format_gap(gap)} above" if gap > 0 else "met"
-        text += f", at least {format_duration(bound_us)} ({above})"
+        gap_text = f"gap {format_gap(gap)}" if gap > 0 else "attained"
+        text += f", lower bound {format_duration(bound_us)} ({gap_text})"
     return text
 
 
@@ -131,7 +131,7 @@ def _print(shown: TrainingPlanOutput, *, merging: bool) -> None:
     console = out()
     title = escape(single_line(f"{shown.workload} on {shown.fabric}"))
     console.print(
-        f"{title}: [bold]{format_duration(shown.period_us)}[/] an iteration "
+        f"{title}: [bold]{format_duration(shown.period_us)}[/] per iteration "
         f"({format_count(shown.collectives, 'collective')}, {format_count(shown.motifs, 'motif')}, "
         f"{shown.seconds:.2f} s, seed {shown.seed})"
     )
@@ -145,7 +145,7 @@ def _print(shown: TrainingPlanOutput, *, merging: bool) -> None:
     if shown.gap is None:
         console.print("no lower bound is known, so the gap is unknown")
     else:
-        met = "[green]the bound is met[/]" if shown.proved else f"gap {format_gap(shown.gap)}"
+        met = "[green]lower bound attained[/]" if shown.proved else f"gap {format_gap(shown.gap)}"
         console.print(
             f"lower bound {format_duration(shown.bound_us)} for plans of these options "
             f"({escape(shown.binding)}): {met}"
@@ -162,10 +162,10 @@ def _print(shown: TrainingPlanOutput, *, merging: bool) -> None:
         f"{faster:.2f} times as long"
     )
     if shown.ended:
-        console.print(f"{shown.ended}: this is the best by then", markup=False)
+        console.print(f"{shown.ended}: this is the best plan so far", markup=False)
     if shown.file:
         name = single_line(quote(shown.file))
         where = f"written to {single_line(shown.file)}; look at it with: sccl plot {name}"
     else:
-        where = "not kept: add -o FILE to write it"
+        where = "not written: add -o FILE"
     console.print(where, markup=False, soft_wrap=True)

@@ -80,7 +80,10 @@ def plot(
     loaded = load_sources(sources, what)
     wanted = what or default_chart(loaded)
     if wanted is not ChartKind.TIME and (alpha_us, gb_per_s) != (None, None):
-        raise ParameterError("--alpha-us and --gb-per-s go with --what time")
+        raise ParameterError(
+            "--alpha-us and --gb-per-s apply to --what time only: add --what time, or leave them "
+            "out"
+        )
     chart, name = _build_chart(loaded, wanted, alpha_us, gb_per_s)
     path = output or Path(f"{name}.svg")
     charts.save_chart(chart, path, title=f"sccl: {name}")
@@ -169,8 +172,8 @@ def _training_chart(plans: Sequence[LoadedTraining], view: ChartKind) -> tuple[C
     """Return the chart of training plans, and a name for its file."""
     if view is not ChartKind.TIMELINE:
         raise ParameterError(
-            f"--what {view.value} does not draw training plans, and {plans[0].name!r} is one: "
-            "leave --what out to draw its timeline"
+            f"--what {view.value} cannot draw {plans[0].name!r}, a training plan: leave --what "
+            "out to draw its timeline"
         )
     from sccl.tasks.step_pictures import RunningPlan, step_panels  # noqa: PLC0415 - drawn rarely
 
@@ -188,6 +191,6 @@ def _schedule_chart(schedule: Schedule, view: ChartKind) -> tuple[ChartType, str
 
         return schedule_chart(schedule), name
     raise ParameterError(
-        f"--what {view.value} draws algorithms, and {name!r} is none: leave --what out to draw "
-        "the load of links over time"
+        f"--what {view.value} draws algorithms, and {name!r} is a schedule: leave --what out to "
+        "draw the load of links over time"
     )

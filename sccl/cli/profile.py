@@ -56,8 +56,8 @@ Machine = Annotated[
     str | None,
     typer.Option(
         "--topo",
-        help="Machine whose links are measured and whose lanes and budgets stay: a name of "
-        "'sccl topo list' or a .json file.",
+        help="Machine that defines the measured links; its lanes and budgets are kept (a name "
+        "from 'sccl topo list' or a .json file).",
         autocompletion=options.complete_topology,
     ),
 ]
@@ -80,7 +80,7 @@ Sizes = Annotated[
 Chunks = Annotated[
     str | None,
     typer.Option(
-        help="Numbers of chunks sent one after the other and at once.", show_default=COUNTS
+        help="Numbers of chunks to send one after another and concurrently.", show_default=COUNTS
     ),
 ]
 Repeat = Annotated[
@@ -199,8 +199,8 @@ def _reject_mpi_options(values: dict[str, object]) -> None:
     flags = [f"--{name}" for name, value in values.items() if value is not None]
     if flags:
         raise ParameterError(
-            f"{flags[0]} is of MPI, and --gpus measures the GPUs that one process sees: leave one "
-            "of both out"
+            f"{flags[0]} applies to MPI runs, and --gpus measures the GPUs of one process: leave "
+            "one of the two out"
         )
 
 

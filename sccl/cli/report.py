@@ -140,7 +140,9 @@ def print_file(text: str) -> None:
 def notify_first_compile() -> None:
     """Say on a terminal why this takes longer than it will the next time."""
     if err().is_terminal:
-        err().print("compiled at its first use, and kept on disk: this takes some seconds, once")
+        err().print(
+            "compiling before the first use, which takes some seconds; the result is cached on disk"
+        )
 
 
 def print_output(output: Output) -> None:

@@ -54,7 +54,7 @@ def robust(
     Failures that a symmetry maps to one another share a row. Each row is a sweep, like that of
     'sccl topo without' and 'sccl pareto'.
 
-    Exit code 0: done, 2: bad input, 3: some candidate stayed undecided, 130: interrupted.
+    Exit code 0: done, 2: bad input, 3: some candidate stayed open, 130: interrupted.
     """
     seconds = DEFAULT_TIMEOUT_S if timeout is None else timeout
     settings = solver_settings(search, seconds, kept, workers)

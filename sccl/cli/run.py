@@ -96,7 +96,7 @@ CostsOf = Annotated[
     str | None,
     typer.Option(
         "--topo",
-        help="Machine whose costs set the switch points, without a measurement.",
+        help="Machine for the costs that set the switch points; without it, they are measured.",
         autocompletion=options.complete_topology,
     ),
 ]

@@ -58,7 +58,7 @@ def _print_kinds(*, json: bool) -> None:
     if json:
         print_output(SchemaOutput(inputs={}, kinds=tuple(kinds)))
         return
-    table = Table("Kind", "Of", "What")
+    table = Table("Kind", "Type", "Description")
     for part in kinds:
         table.add_row(part.kind, part.of, part.about.split("\n")[0])
     out().print(table)

@@ -121,7 +121,7 @@ def solver_settings(
 
 def _parse_cluster(address: str | None, *tls: Path | None) -> Cluster | None:
     if any(tls) and not address:
-        raise ParameterError("TLS files are given, but no --cluster that they are for")
+        raise ParameterError("TLS files are given without --cluster")
     if not address:
         return None
     from sccl.synth.common.cluster import Cluster  # noqa: PLC0415 - few searches ask a cluster

@@ -106,7 +106,7 @@ def _print_training(console: Console, shown: ShownTrainingPart) -> None:
     if shown.costs:
         bound_text += "; not verified: times come from a table of costs ('sccl check --costs')"
     first = f"the first two in {format_duration(shown.two_iterations_us)}"
-    line = f"{format_duration(shown.period_us)} an iteration, {first}; {bound_text}"
+    line = f"{format_duration(shown.period_us)} per iteration, {first}; {bound_text}"
     console.print(single_line(line), markup=False, soft_wrap=True)
     if shown.prologue_us:
         more = "more" if shown.prologue_us > 0 else "less"

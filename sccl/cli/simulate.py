@@ -51,7 +51,7 @@ Size = Annotated[
     typer.Option(
         help="Buffer of C chunks in bytes: 64KiB (binary), 1GB (decimal), or sizes and ranges in "
         "factors of 4, 64KB,1MB..1GB.",
-        show_default="1MiB; of schedules their own",
+        show_default="1MiB; for a schedule, its own size",
     ),
 ]
 Alpha = Annotated[

@@ -82,13 +82,16 @@ def _fit_text(fit: FittedSketch | None, chunks: SketchedChunks | None) -> str:
         return "; --topo MACHINE checks whether it fits one"
     left = sum(route.factor > 0 for route in fit.routes)
     text = (
-        f"; it fits {fit.topology.name}: {left} of {len(fit.routes)} ways are left, "
+        f"; it fits {fit.topology.name}: it permits {left} of {len(fit.routes)} routes, "
         f"{format_count(fit.symmetries, 'symmetry').replace('symmetrys', 'symmetries')}"
     )
     if chunks is None:
         return text
-    planned = f"{chunks.planned} of {format_count(chunks.chunks, 'chunk')} are to be planned"
-    return f"{text}; of {chunks.collective} {planned}"
+    planned = (
+        f"{chunks.planned} of {format_count(chunks.chunks, 'chunk')} are planned, and the others "
+        "follow by symmetry"
+    )
+    return f"{text}; for {chunks.collective}, {planned}"
 
 
 @sketch.command(epilog="Example: sccl sketch show sk.json")
@@ -104,7 +107,9 @@ def show(
     if json:
         print_file(to_text(sketch_to_wire(loaded_sketch)))
         return
-    table = Table("Of", "What", title=escape(single_line(loaded_sketch.name)), title_justify="left")
+    table = Table(
+        "Entry", "Value", title=escape(single_line(loaded_sketch.name)), title_justify="left"
+    )
     for of, description in sketch_rows(loaded_sketch, fit):
         table.add_row(of, escape(description))
     out().print(table)

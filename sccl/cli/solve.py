@@ -99,4 +99,4 @@ def _print(question: Question, answer: Answer, file: str | None) -> None:
             f"written to {single_line(file)}; see it with: sccl show "
             f"{single_line(quote(file or ''))}"
         )
-        console.print(kept if file else "not kept: add -o FILE to write it", markup=False)
+        console.print(kept if file else "not written: add -o FILE", markup=False)

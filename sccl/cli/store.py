@@ -114,7 +114,9 @@ def gc(
     older_than_days: Annotated[
         float | None, typer.Option(help="Delete answers older than this.", min=0)
     ] = None,
-    unknown: Annotated[bool, typer.Option("--unknown", help="Delete undecided answers.")] = False,
+    unknown: Annotated[
+        bool, typer.Option("--unknown", help="Delete answers without a verdict (unknown).")
+    ] = False,
     everything: Annotated[bool, typer.Option("--all", help="Delete all answers.")] = False,
     file: options.Store = None,
     json: options.Json = False,

@@ -161,7 +161,7 @@ def taccl(
     told_size = None if wire is None else wire.hyperparameters.input_size
     if size is None and told_size is None:
         raise ParameterError(
-            "no size is given, and the sketch has no input_size: give --size, as 1MB"
+            "no size is given, and the sketch has no input_size: give --size, such as 1MB"
         )
     request = Request(
         subject.topology, subject.spec, parse_size(str(told_size) if size is None else size)
@@ -192,7 +192,7 @@ def taccl(
         def tell(us: float, least_us: float, name: str) -> None:
             """Tell of a better schedule of a phase."""
             above = us / least_us - 1 if least_us else 0.0
-            progress = f"{format_us(us)}, at least {format_us(least_us)} ({above:.2%} above)"
+            progress = f"{format_us(us)}, lower bound {format_us(least_us)} (gap {above:.2%})"
             status.update(f"{doing}, {escape(single_line(name))}: {progress}")
 
         by = run_taccl(
@@ -228,10 +228,10 @@ def _print(shown: TacclOutput) -> None:
     console = out()
     us, bound = shown.finish_us, shown.bound_us
     above = us / bound - 1 if bound else 0.0
-    met = "[green]the bound is met[/]" if shown.proved else f"gap {above:.2%}"
+    met = "[green]lower bound attained[/]" if shown.proved else f"gap {above:.2%}"
     title = escape(f"{shown.collective} on {single_line(shown.topology)}")
     console.print(
-        f"{title}, {format_bytes(shown.size_bytes)} a rank in C={shown.chunks}: "
+        f"{title}, {format_bytes(shown.size_bytes)} per rank in C={shown.chunks}: "
         f"[bold]{format_us(us)}[/] ({format_count(shown.sends, 'transfer')}, {shown.seconds:.2f} "
         "s, "
         f"seed {shown.seed}), alpha {shown.alpha}"
@@ -248,7 +248,7 @@ def _print(shown: TacclOutput) -> None:
             f"{format_us(phase.tried[phase.by])}"
         )
     if shown.ended:
-        console.print(f"{shown.ended}: this is the best by then", markup=False)
+        console.print(f"{shown.ended}: this is the best plan so far", markup=False)
     if shown.sketch_file:
         console.print(
             f"sketch written to {single_line(shown.sketch_file)}", markup=False, soft_wrap=True
@@ -257,5 +257,5 @@ def _print(shown: TacclOutput) -> None:
         judge = f"sccl check {single_line(quote(shown.file))}"
         where = f"written to {single_line(shown.file)}; verify it with: {judge}"
     else:
-        where = "not kept: add -o FILE to write it"
+        where = "not written: add -o FILE"
     console.print(where, markup=False, soft_wrap=True)

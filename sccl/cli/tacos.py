@@ -173,10 +173,10 @@ def tacos(
 def _print(shown: TacosOutput, best: Solution) -> None:
     console = out()
     above = best.gap
-    met = "[green]the bound is met[/]" if shown.proved else f"gap {float(above or 0):.2%}"
+    met = "[green]lower bound attained[/]" if shown.proved else f"gap {float(above or 0):.2%}"
     title = escape(f"{shown.collective} on {single_line(shown.topology)}")
     console.print(
-        f"{title}, {format_bytes(shown.size_bytes)} a rank in C={shown.chunks}: "
+        f"{title}, {format_bytes(shown.size_bytes)} per rank in C={shown.chunks}: "
         f"[bold]{format_us(shown.finish_us)}[/] ({format_count(shown.sends, 'transfer')}, "
         f"{shown.seconds:.2f} s, seed {shown.seed}), alpha {shown.alpha}"
     )
@@ -185,14 +185,14 @@ def _print(shown: TacosOutput, best: Solution) -> None:
     bound = format_us(shown.bound_us)
     console.print(f"lower bound {bound} for such chunks{each}: {met}")
     if shown.ended:
-        console.print(f"{shown.ended}: this is the best by then", markup=False)
+        console.print(f"{shown.ended}: this is the best plan so far", markup=False)
     console.print(_location_text(shown), markup=False, soft_wrap=True)
 
 
 def _location_text(shown: TacosOutput) -> str:
     """Return where the schedule is, in words."""
     if not shown.file:
-        return "not kept: add -o FILE to write it"
+        return "not written: add -o FILE"
     written = f"written to {single_line(shown.file)}"
     if not shown.recorded:
         return f"{written}: the inputs that reproduce the schedule, not the schedule itself"

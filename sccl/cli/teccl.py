@@ -216,7 +216,9 @@ def teccl(
 
         def tell(us: float, least_us: float) -> None:
             above = us / least_us - 1 if least_us else 0.0
-            progress = f"found {format_us(us)}, at least {format_us(least_us)} ({above:.2%} above)"
+            progress = (
+                f"schedule {format_us(us)}, lower bound {format_us(least_us)} (gap {above:.2%})"
+            )
             status.update(f"{doing}: {progress}")
 
         by = run_teccl(
@@ -250,16 +252,17 @@ def teccl(
     if json:
         print_output(shown)
     else:
-        _print(shown, "an element" if request.spec.counts else "a rank")
+        _print(shown, "per element" if request.spec.counts else "per rank")
     exit_if_stopped(ended)
 
 
 _COMBINATION_TEXT = {
-    "reversal": "reversal: the dual read backwards, and of allreduce one phase after the other",
+    "reversal": "reversal: the dual reversed in time; for allreduce, one phase after the other",
     "overlap": "reversal: each chunk is sent as soon as it is reduced",
-    "chains": "chains: each chunk is reduced on its way to a root, and copied from there",
+    "chains": "chains: each chunk is reduced along its path to a root, then broadcast from it",
     "direct": "direct demands: each contribution is sent separately to the rank that reduces it",
-    "gathered": "gathering: each contribution is sent separately to all ranks, and all reduce",
+    "gathered": "gathering: each contribution is sent separately to all ranks, and every rank "
+    "reduces",
 }
 
 
@@ -269,7 +272,7 @@ def _print(shown: TecclOutput, each: str) -> None:
     if shown.weighted_us is not None and shown.weighted_bound_us is not None:
         us, bound = shown.weighted_us, shown.weighted_bound_us
     above = us / bound - 1 if bound else 0.0
-    met = "[green]the bound is met[/]" if shown.proved else f"gap {above:.2%}"
+    met = "[green]lower bound attained[/]" if shown.proved else f"gap {above:.2%}"
     title = escape(f"{shown.collective} on {single_line(shown.topology)}")
     console.print(
         f"{title}, {format_bytes(shown.size_bytes)} {each} in C={shown.chunks}: "
@@ -283,7 +286,7 @@ def _print(shown: TecclOutput, each: str) -> None:
     for part in shown.tenants:
         console.print(
             f"  {escape(single_line(part.collective))}, priority {part.priority}: finished after "
-            f"{format_us(part.finish_us)}, alone at least {format_us(part.bound_us)}"
+            f"{format_us(part.finish_us)}, lower bound alone {format_us(part.bound_us)}"
         )
     if shown.epochs is not None:
         console.print(
@@ -302,10 +305,10 @@ def _print(shown: TecclOutput, each: str) -> None:
     if shown.combined is not None:
         console.print(f"combined by {_COMBINATION_TEXT[shown.combined]}")
     if shown.ended:
-        console.print(f"{shown.ended}: this is the best by then", markup=False)
+        console.print(f"{shown.ended}: this is the best plan so far", markup=False)
     if shown.file:
         judge = f"sccl check {single_line(quote(shown.file))}"
         where = f"written to {single_line(shown.file)}; verify it with: {judge}"
     else:
-        where = "not kept: add -o FILE to write it"
+        where = "not written: add -o FILE"
     console.print(where, markup=False, soft_wrap=True)

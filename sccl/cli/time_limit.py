@@ -91,11 +91,11 @@ def _print(console: Console, shown: object) -> None:
 
     assert isinstance(shown, TimeLimitOutput)
     console.print(
-        f"{shown.collective} on {single_line(shown.topology)}, over all chunkings, alpha travels",
+        f"{shown.collective} on {single_line(shown.topology)}, any chunking, alpha travels",
         markup=False,
     )
     table = Table()
-    for name in ("Size", "Lower bound", "Found", "Gap", "C", "Transfers", "Found by", "Seconds"):
+    for name in ("Size", "Lower bound", "Schedule", "Gap", "C", "Transfers", "Found by", "Seconds"):
         table.add_column(name, justify="right")
     for point in shown.points:
         is_found = point.finish_us is not None
@@ -119,4 +119,4 @@ def _print(console: Console, shown: object) -> None:
         judge = f"sccl check {single_line(quote(str(where)))}"
         console.print(f"written to {where}; verify it with: {judge}", markup=False, soft_wrap=True)
     else:
-        console.print("not kept: add -o FILE to write it", markup=False)
+        console.print("not written: add -o FILE", markup=False)

@@ -105,7 +105,7 @@ def without(
 ) -> None:
     """Write a machine without some links, lanes, or ranks, such as after a failure."""
     if not link and not rank:
-        raise ParameterError("nothing to take out: give --link A-B or --rank N")
+        raise ParameterError("nothing to remove: give --link A-B or --rank N")
     topology = resolve_topology(name)
     gone = parse_links(topology, link or [])
     lost = [parse_rank(topology, text) for text in rank or []]
@@ -186,7 +186,7 @@ def import_(
     gpu: Annotated[
         str | None,
         typer.Option(
-            help="GPU whose link speeds apply if the file has none, such as a100.",
+            help="GPU model that sets link speeds if the file has none, such as a100.",
             show_default="from the file",
         ),
     ] = None,
@@ -236,7 +236,8 @@ def probe(
     gpu: Annotated[
         str | None,
         typer.Option(
-            help="GPU whose link speeds apply, such as a100.", show_default="as the tool calls them"
+            help="GPU model that sets link speeds, such as a100.",
+            show_default="as the tool calls them",
         ),
     ] = None,
     alpha_us: Annotated[

@@ -17,7 +17,7 @@ class Verb(NamedTuple):
     example: str
 
 
-FIND, LOOK, RUN, PROVE, MANAGE = "Find", "Look", "Run", "Prove", "Manage"
+FIND, LOOK, RUN, TRAIN, PROVE, MANAGE = "Find", "Look", "Run", "Train", "Prove", "Manage"
 
 VERBS = (
     Verb(
@@ -98,20 +98,6 @@ VERBS = (
         "sccl robust --collective allreduce --topo dgx1 --plot failures.svg",
     ),
     Verb(
-        FIND,
-        "plan",
-        "plan",
-        "Plan a training step: how its collectives are split, routed, and ordered (SYNDICATE).",
-        "sccl plan w.json --fabric hgx2x4 -o plan.json",
-    ),
-    Verb(
-        FIND,
-        "compare-plans",
-        "compare_plans",
-        "Compare plans of all search methods and of common frameworks for a training step.",
-        "sccl compare-plans w.json --fabric hgx2x4 -o compared.svg",
-    ),
-    Verb(
         LOOK,
         "show",
         "show",
@@ -154,20 +140,6 @@ VERBS = (
         "sccl sketch check sk.json --topo ndv2x2",
     ),
     Verb(
-        LOOK,
-        "motif",
-        "motif",
-        "Split a collective into motifs (separately scheduled parts) by a recipe.",
-        "sccl motif allreduce --recipe 'levels(8).seg(4)' --ranks 32",
-    ),
-    Verb(
-        LOOK,
-        "workload",
-        "workload",
-        "Import, make, and show workloads: computation, collectives, and dependencies of a step.",
-        "sccl workload import traces/*.json -o w.json",
-    ),
-    Verb(
         RUN,
         "codegen",
         "codegen",
@@ -197,31 +169,10 @@ VERBS = (
     ),
     Verb(
         RUN,
-        "enforce",
-        "enforce",
-        'Run a PyTorch job with backend "sccl", and record it or apply a training plan.',
-        "sccl enforce --record w.json -- torchrun --nproc-per-node 4 job.py",
-    ),
-    Verb(
-        RUN,
         "profile",
         "profile",
         "Measure alpha and beta of links between MPI ranks or GPUs, and write a machine.",
         "sccl profile --ranks 4 -o machine.json --plot links.svg",
-    ),
-    Verb(
-        RUN,
-        "lab",
-        "lab",
-        "Run a command on several ranks with an emulated network of the rates you set.",
-        "sccl lab --channels fast=100Mb,slow=50Mb --ranks 4 -- python job.py",
-    ),
-    Verb(
-        RUN,
-        "optimizer",
-        "optimizer",
-        "Monitor a running job, and propose a plan that is faster.",
-        "sccl optimizer --store localhost:29500 --commit plan.json",
     ),
     Verb(
         RUN,
@@ -236,6 +187,62 @@ VERBS = (
         "bring",
         "Convert another tool's algorithm or program into one of sccl's own.",
         "sccl import program.xml -o plan.json",
+    ),
+    Verb(
+        TRAIN,
+        "workload",
+        "workload",
+        "Import, make, and show workloads: computation, collectives, and dependencies of a step.",
+        "sccl workload import traces/*.json -o w.json",
+    ),
+    Verb(
+        TRAIN,
+        "fabric",
+        "fabric",
+        "List, show, and check fabrics: the channels over which the ranks of a job move data.",
+        "sccl fabric show hgx2x4",
+    ),
+    Verb(
+        TRAIN,
+        "plan",
+        "plan",
+        "Plan a training step: how its collectives are split, routed, and ordered (SYNDICATE).",
+        "sccl plan w.json --fabric hgx2x4 -o plan.json",
+    ),
+    Verb(
+        TRAIN,
+        "compare-plans",
+        "compare_plans",
+        "Compare plans of all search methods and of common frameworks for a training step.",
+        "sccl compare-plans w.json --fabric hgx2x4 -o compared.svg",
+    ),
+    Verb(
+        TRAIN,
+        "motif",
+        "motif",
+        "Split a collective into motifs (separately scheduled parts) by a recipe.",
+        "sccl motif allreduce --recipe 'levels(8).seg(4)' --ranks 32",
+    ),
+    Verb(
+        TRAIN,
+        "enforce",
+        "enforce",
+        'Run a PyTorch job with backend "sccl", and record it or apply a training plan.',
+        "sccl enforce --record w.json -- torchrun --nproc-per-node 4 job.py",
+    ),
+    Verb(
+        TRAIN,
+        "optimizer",
+        "optimizer",
+        "Monitor a running job, and propose a plan that is faster.",
+        "sccl optimizer --store localhost:29500 --commit plan.json",
+    ),
+    Verb(
+        TRAIN,
+        "lab",
+        "lab",
+        "Run a command on several ranks with an emulated network of the rates you set.",
+        "sccl lab --channels fast=100Mb,slow=50Mb --ranks 4 -- python job.py",
     ),
     Verb(
         PROVE,
@@ -266,13 +273,6 @@ VERBS = (
         "sccl doctor",
     ),
     Verb(MANAGE, "topo", "topo", "Import, list, show, and change machines.", "sccl topo show dgx1"),
-    Verb(
-        MANAGE,
-        "fabric",
-        "fabric",
-        "List, show, and check fabrics: the channels over which the ranks of a job move data.",
-        "sccl fabric show hgx2x4",
-    ),
     Verb(
         MANAGE,
         "schema",

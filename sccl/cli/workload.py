@@ -67,7 +67,7 @@ def import_(
     rank: Annotated[
         int | None,
         typer.Option(
-            help="Rank whose trace is read; for a single trace, its rank if the trace does "
+            help="Rank to read from the traces; for a single trace, its rank if the trace does "
             "not contain it.",
             show_default="all; 0",
         ),
@@ -83,14 +83,14 @@ def import_(
         int | None,
         typer.Option(
             help="Number of the step (ProfilerStep#N; default: one in the middle).",
-            show_default="one in the middle; without marks of steps all of it",
+            show_default="one in the middle; without step markers the whole trace",
         ),
     ] = None,
     alike: Annotated[
         bool,
         typer.Option(
             "--alike",
-            help="Let ranks without a trace behave like those with one, in groups of their own.",
+            help="Assume that ranks without a trace behave like traced ranks, in separate groups.",
         ),
     ] = False,
     host_time: Annotated[
@@ -215,7 +215,7 @@ def show(
 
 def print_workload(console: Console, part: WorkloadPart) -> None:
     """Print a workload in numbers."""
-    traced = "" if part.iteration_us is None else f", {format_us(part.iteration_us)} an iteration"
+    traced = "" if part.iteration_us is None else f", {format_us(part.iteration_us)} per iteration"
     if part.left_out_us:
         traced += f", {format_us(part.left_out_us)} of which devices were idle and is left out"
     of = f" ({part.source})" if part.source else ""

@@ -137,7 +137,7 @@ def build_bundle(
     for name, members in sorted(by_name.items()):
         if len({a.collective.name for a in members}) > 1:
             raise ParameterError(
-                f"two custom collectives are both called {name} in C: give one another name"
+                f"two custom collectives have the same C name {name}: rename one of them"
             )
         members.sort(key=lambda a: (a.collective.root or 0, a.steps, a.bandwidth_cost))
         lowered[name] = [_lower_algorithm(a, serial=serial) for a in members]
@@ -185,7 +185,7 @@ def _common_bus_ids(algorithms: Sequence[Algorithm]) -> BusIds:
     if len(listed) > 1 or (ASCENDING in said and not all(map(is_ascending, listed))):
         raise ParameterError(
             f"the topologies {' and '.join(said.values())} contradict one another: their "
-            "pci_bus_ids make a rank different GPUs; make one bundle for each"
+            "pci_bus_ids assign a rank to different GPUs; generate one bundle for each"
         )
     return listed[0] if listed else next(iter(said), ())
 
@@ -205,7 +205,7 @@ def with_selection(made: Bundle, selection: Selection, protocols: Protocols) -> 
     identifiers = [entry.identifier for entry in made.entries]
     if unknown := sorted(set(selection.switches) - set(identifiers)):
         raise ParameterError(
-            f"select names {unknown[0]}, but the files are of {', '.join(identifiers)} only"
+            f"select names {unknown[0]}, but the files contain only {', '.join(identifiers)}"
         )
     entries = []
     for old in made.entries:

@@ -218,6 +218,6 @@ def _model_program(
 
 def _outdated_error() -> InputError:
     return InputError(
-        "the project is of an older sccl and does not tell which links its algorithms use: make it "
-        "again with 'sccl codegen', or leave --topo out, so that its programs are measured"
+        "the project was written by an older sccl and does not list the links of its algorithms: "
+        "generate it again with 'sccl codegen', or leave --topo out to measure its programs"
     )

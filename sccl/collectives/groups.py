@@ -109,7 +109,7 @@ def format_in_groups(collective: str | None, groups: str) -> str:
             raise FormatError(f"{groups}: it is no file of groups: see 'sccl schema groups'")
         return _groups_file_text(wire, collective, groups)
     if collective is None or collective not in collective_names():
-        hint = f"groups are of one of sccl's own: {', '.join(collective_names())}"
+        hint = f"groups run one of the named collectives: {', '.join(collective_names())}"
         raise unknown_name("collective", collective or "", collective_names(), hint)
     spans = groups.split(",")
     if "/" not in groups and any("-" in span for span in spans):
@@ -123,10 +123,11 @@ def _groups_file_text(wire: GroupsWire, collective: str | None, where: str) -> s
         name = group.collective or collective
         if name is None:
             raise FormatError(
-                f"{where}, $.groups[{number}]: it names no collective, and none is given for all"
+                f"{where}, $.groups[{number}]: the group has no collective, and --collective is "
+                "not set: add one of the two"
             )
         if name not in collective_names():
-            hint = f"groups are of one of sccl's own: {', '.join(collective_names())}"
+            hint = f"groups run one of the named collectives: {', '.join(collective_names())}"
             raise unknown_name("collective", name, collective_names(), hint)
         for rank in group.ranks:
             if rank in seen:
@@ -209,8 +210,8 @@ def _resolve_single(text: str, ranks: int, root: int | None) -> Spec:
         return named_spec(text, ranks, root)
     if root is not None:
         raise ParameterError(
-            f"root is {root}, but {text} is of several collectives, each rooted at the first rank "
-            "of its group: give each group its own, as in broadcast@0-3:2/4-7:5"
+            f"root is {root}, but {text} has one root per group (default: the first rank of the "
+            "group): give each group its own, as in broadcast@0-3:2/4-7:5"
         )
     name, _, where = text.partition("@")
     if name in collective_names() and "+" not in where:
@@ -245,9 +246,9 @@ def _resolve_concurrent(text: str, ranks: int) -> Spec:
     combining = all_parts[0].combining
     if combining and len({len(wanted) > 1 for wanted in post}) > 1:
         raise CollectiveError(
-            f"collective {text!r}: some of its parts are reduced for all ranks of a group, others "
-            "for one rank each; such are planned one after the other: ask for allreduces alone, "
-            "or for the others"
+            f"collective {text!r}: it combines an allreduce with reductions for one rank each, "
+            "which sccl synthesizes separately: give the allreduces in one collective, and the "
+            "others in another"
         )
     left = iter(all_parts)
     spec = Spec(

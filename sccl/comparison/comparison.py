@@ -233,7 +233,7 @@ def _measure_system(
 
 def _no_plan_reason(entrant: Contender) -> str:
     if entrant.kind == "file":
-        return "it is a schedule of another size, and its times are for that alone"
+        return "it is a schedule for another size, and its times are valid for that size only"
     return "it returned no algorithm that can be written"
 
 

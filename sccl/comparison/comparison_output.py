@@ -55,7 +55,12 @@ class ComparedSizePart(Part, frozen=True, kw_only=True):
         Literal["cuts", "prices"],
         Meta(description="Proof: cuts of the machine and R/C, or prices of links in time."),
     ]
-    winner: Annotated[str | None, Meta(description="The first of several; null: nobody has one.")]
+    winner: Annotated[
+        str | None,
+        Meta(
+            description="Fastest system, the first of several equals; null: no system has a plan."
+        ),
+    ]
     time_us: float | None
     algorithm_gb_per_s: GbPerS | None
     gap: Gap

@@ -114,8 +114,8 @@ def _synthesizer_contender(
     synthesizer = registry.load(name)
     about = synthesizer.SOURCE
     finders: dict[str, Callable[[ComparisonProblem], Sequence[Algorithm]]] = {
-        "ksync": partial(sweep_algorithms, on_progress=on_progress),
-        "limit": limit_algorithms,
+        "pareto": partial(sweep_algorithms, on_progress=on_progress),
+        "limits": limit_algorithms,
     }
     if name not in finders:
         return SynthesizerContender(contest, name, "synthesiser", about, synthesizer)
@@ -175,19 +175,19 @@ def _check_file(item: LoadedPlan, contest: ComparisonProblem) -> None:
     c = plan.collective
     if plan.topology != contest.topology:
         raise InputError(
-            f"{item.file}: it is for machine {plan.topology.name!r} as it was when it was written, "
-            f"and {contest.topology.name!r} is compared: give a file that is for the same links"
+            f"{item.file}: its machine {plan.topology.name!r} differs from the compared machine "
+            f"{contest.topology.name!r}: give a file for the same links"
         )
     if c.name != spec.name or c.chunks % spec.unit or c != spec.at(c.chunks):
         root = "" if c.root is None else f" (root {c.root})"
         raise InputError(
-            f"{item.file}: it is of {c.name}{root}, and {spec.name}"
-            f"{'' if spec.root is None else f' (root {spec.root})'} is compared: give another file"
+            f"{item.file}: its collective is {c.name}{root}, expected {spec.name}"
+            f"{'' if spec.root is None else f' (root {spec.root})'}: give another file"
         )
     if not isinstance(plan, KSynchronousPlan) and plan.model is not contest.model:
         raise InputError(
-            f"{item.file}: its times are for links where alpha {plan.model}, and alpha "
-            f"{contest.model} is compared: give --alpha {plan.model}, or another file"
+            f"{item.file}: its times assume that alpha {plan.model}, and the comparison that alpha "
+            f"{contest.model}: give --alpha {plan.model}, or another file"
         )
 
 
@@ -208,7 +208,7 @@ def sweep_algorithms(
         nonlocal is_late
         if isinstance(event, QueryStarted | LimitStarted):
             steps = event.candidate.steps if isinstance(event, QueryStarted) else event.steps
-            on_progress(f"ksync: algorithms of {steps} steps")
+            on_progress(f"pareto: algorithms with {steps} steps")
             if time.perf_counter() - began > seconds:
                 is_late = True
                 raise KeyboardInterrupt
@@ -231,7 +231,7 @@ def limit_algorithms(contest: ComparisonProblem) -> list[Algorithm]:
     if contest.timeout_s is None and contest.topology.ranks > MAX_LIMIT_RANKS:
         raise TooLargeError(
             f"limits of more than {MAX_LIMIT_RANKS} ranks take minutes, and there are "
-            f"{contest.topology.ranks}: give --timeout to have them looked for"
+            f"{contest.topology.ranks}: give --timeout to search for them"
         )
     each = None if contest.timeout_s is None else contest.timeout_s / MAX_LIMITS
     settings = _settings(contest, each)

@@ -57,7 +57,7 @@ CHUNKS = (1, 4, 16)
 MAX_DELIVERIES = 300_000
 """Pairs of a chunk and a rank that gets it, of synthesisers that are told the chunks."""
 
-FLUID = "fluid"
+FLUID = "limits-time"
 """Whose bounds are of all chunkings: those of others are of the chunks that they have."""
 
 QUICK_UNITS = {"teccl": 0.1, "taccl": 0.1}
@@ -451,8 +451,8 @@ class GatherContender(Contender):
         """Return the fastest allgather of buffers of a size."""
         if self.problem.spec.name != "allreduce":
             raise CollectiveError(
-                f"{self.name} is a way to do allreduce, not {self.problem.spec.name}: give one of "
-                "allreduce"
+                f"{self.name} is an algorithm for allreduce, not for {self.problem.spec.name}: "
+                "compare allreduce, or leave it out"
             )
         with self.count_time():
             gathered = self.gather.fastest(size_bytes)

@@ -1,10 +1,10 @@
 """Clock: the cost of a chunk on each link and budget in whole ticks, and models of alpha and steps.
 
-Costs are rounded up only here. All code that computes with times uses a clock, so that a time
-proved by one module is the time that another one replays. Costs are taken as the decimals that a
-machine states, without floats: the ticks are the same on every computer.
+Costs are rounded up only here. All code that computes with times uses a clock, so a time proved by
+one module is the time that another one simulates. Costs are exact decimals, not floats, so ticks
+are the same on every computer.
 
-n lanes are one pipe of n times the rate, and so is a budget: rounds are a matter of algorithms.
+A link of n lanes is one pipe with n times the rate, and so is a budget.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from sccl.core.topology import Topology, link_name
 from sccl.errors import ParameterError
 
 MAX_CHUNK_BYTES = 2**50
-"""A guard against a slip of the finger: a PiB."""
+"""Guard against typing errors: a PiB."""
 
 MAX_TICK_PS = 10**12
-"""A second."""
+"""Longest tick: a second."""
 
 MAX_TICKS = 2**48
 """Limit for one chunk on one link, so that sums over long schedules fit in 64 bits."""
@@ -37,14 +37,14 @@ T = TypeVar("T", bound=Hashable)
 
 
 AlphaText = Literal["travels", "occupies"]
-"""A model of alpha in outputs."""
+"""Name of an alpha model in outputs."""
 
 
 class StepAlignment(StrEnum):
-    """When the messages of a step start.
+    """Start of the messages of a step.
 
-    ``BARRIER``: when all of the step before have arrived, wherever. ``PIPELINED``: each as soon as
-    the data that it sends are there. Every link keeps the order of steps, as a thread block does.
+    ``BARRIER``: after all messages of the previous step arrived. ``PIPELINED``: when the data of a
+    message arrived. Every link keeps the order of steps, as a thread block does.
     """
 
     BARRIER = "barrier"
@@ -72,16 +72,16 @@ class AlphaModel(StrEnum):
 class Clock:
     """The costs of a machine's links and budgets for chunks of given sizes, in ticks.
 
-    Made by :meth:`of`.
+    Created by :meth:`from_topology`.
 
     Attributes:
         tick_ps: picoseconds of a tick.
         model: the state of a link during alpha.
-        chunk_bytes: the size of every chunk, or of each.
-        sizes: the sizes that occur, ascending.
+        chunk_bytes: size of every chunk, or a tuple with the size of each chunk.
+        sizes: different sizes, ascending.
         alpha: by link, in the order of the topology.
-        beta: by size and link, the ticks that a chunk takes to pass, without alpha.
-        shared: by size and budget, the ticks that a chunk takes of the budget's pipe.
+        beta: ticks of a chunk on a link without alpha, by size and link.
+        shared: ticks of a chunk in a budget, by size and budget.
     """
 
     tick_ps: int
@@ -100,7 +100,7 @@ class Clock:
         model: AlphaModel = AlphaModel.TRAVELS,
         tick_ps: int = 1,
     ) -> Clock:
-        """Return the clock of a machine for chunks of one size, or each of its own.
+        """Return the clock of a machine for chunks of one or several sizes.
 
         Raises:
             ParameterError: a size or the tick is out of range, or a chunk takes too many ticks.
@@ -147,30 +147,29 @@ class Clock:
         )
 
     def _size_index(self, chunk: int) -> int:
-        """Return the place of a chunk's size among the sizes."""
+        """Return the index of a chunk's size."""
         if isinstance(self.chunk_bytes, int):
             return 0
         return bisect_left(self.sizes, self.chunk_bytes[chunk])
 
     def busy(self, link: int, chunk: int = 0) -> int:
-        """Return the ticks that a link is busy with a chunk: it is free again after them."""
+        """Return the ticks that a link is busy with a chunk."""
         return self.busy_combined(link, (chunk,))
 
     def busy_combined(self, link: int, chunks: Iterable[int]) -> int:
-        """Return the ticks that a link is busy with chunks that it carries as one transfer.
+        """Return the ticks that a link is busy with a transfer of several chunks.
 
-        They have one alpha together. The beta of each is rounded up by itself, so a transfer of
-        several never takes less than their bytes do.
+        The transfer has one alpha. The beta of each chunk is rounded up separately.
         """
         betas = sum(self.beta[self._size_index(chunk)][link] for chunk in chunks)
         return betas + (self.alpha[link] if self.model is AlphaModel.OCCUPIES else 0)
 
     def lag(self, link: int) -> int:
-        """Return the ticks from when a link is free again to when the chunk arrives."""
+        """Return the ticks between the release of a link and the arrival of the chunk."""
         return self.alpha[link] if self.model is AlphaModel.TRAVELS else 0
 
     def budget_ticks(self, budget: int, chunk: int = 0) -> int:
-        """Return the ticks of a budget's pipe that a chunk takes."""
+        """Return the ticks of a chunk in a budget."""
         return self.shared[self._size_index(chunk)][budget]
 
     def us(self, ticks: int) -> float:
@@ -179,10 +178,10 @@ class Clock:
 
 
 def _distinct_sizes(chunk_bytes: int | tuple[int, ...]) -> tuple[int, ...]:
-    """Return the sizes that occur, ascending.
+    """Return the different sizes, ascending.
 
     Raises:
-        ParameterError: there is none, or one is out of range.
+        ParameterError: there is no size, or a size is out of range.
     """
     sizes = tuple(sorted({chunk_bytes} if isinstance(chunk_bytes, int) else set(chunk_bytes)))
     if not sizes:
@@ -196,7 +195,7 @@ def _distinct_sizes(chunk_bytes: int | tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _ticks_by_cost(costs: Sequence[T], ticks: Callable[[T], int]) -> tuple[int, ...]:
-    """Return the ticks of every cost, each worked out once: links are many, and costs few."""
+    """Return the ticks of every cost. Each different cost is computed once."""
     ticks_by_cost = {cost: ticks(cost) for cost in set(costs)}
     if len(ticks_by_cost) == 1:
         return (*ticks_by_cost.values(),) * len(costs)
@@ -208,6 +207,6 @@ def _alpha_ticks(tick_ps: int, alpha_us: float) -> int:
 
 
 def _passing_ticks(size: int, tick_ps: int, pipe: tuple[int, float]) -> int:
-    """Return the ticks that some bytes take to pass so many lanes of a speed, GB/s, together."""
+    """Return the ticks of some bytes on a number of lanes with a bandwidth in GB/s."""
     lanes, gb_per_s = pipe
     return math.ceil(size * 1000 / (lanes * Fraction(str(gb_per_s))) / tick_ps)

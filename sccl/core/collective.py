@@ -1,4 +1,4 @@
-"""Collective: who holds which chunk before, who wants it after (SCCL section 3.2.2)."""
+"""Collective: holders of each chunk before, and destinations after (SCCL section 3.2.2)."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from sccl.core.topology import to_ranks
 from sccl.errors import CollectiveError, TooLargeError
 
 MAX_CHUNKS = 2**27
-"""A guard against a slip of the finger. The method knows none."""
+"""Guard against typing errors. The methods have no such limit."""
 
 MAX_COUNT = 2**40
 """Limit for the elements of a chunk, so that the bytes of all chunks fit in 64 bits."""
 
 MAX_CLASSIFIED = 2**22
-"""Beyond, the chunks by class would take many gigabytes: all-to-all of more than 2,048 ranks."""
+"""Limit for chunks by class. An alltoall of more than 2,048 ranks would take many gigabytes."""
 
 
 class RelationKind(StrEnum):
@@ -48,8 +48,8 @@ def _single_rank(rank: int) -> frozenset[Rank]:
 class Relation:
     """A set of (chunk, rank) pairs, in the compact form of SCCL Table 1.
 
-    Every relation repeats with a period in the chunk number, so that a collective of any number of
-    chunks is one pattern, split finer.
+    Every relation is periodic in the chunk number, so one pattern, divided further, describes a
+    collective with any number of chunks.
 
     Attributes:
         root: the rank of ``ROOT``, else None.
@@ -77,7 +77,7 @@ class Relation:
                 return self.pattern[chunk % len(self.pattern)]
 
     def pair_count(self, chunks: int, ranks: int) -> int:
-        """Return how many (chunk, rank) pairs there are of so many chunks and ranks."""
+        """Return the number of (chunk, rank) pairs for a number of chunks and ranks."""
         match self.kind:
             case RelationKind.ALL:
                 return chunks * ranks
@@ -92,7 +92,7 @@ TRANSPOSE = Relation(RelationKind.TRANSPOSE)
 
 
 def root_relation(root: int) -> Relation:
-    """Return the relation that puts every chunk on ``root``."""
+    """Return the relation of every chunk with ``root``."""
     return Relation(RelationKind.ROOT, root=root)
 
 
@@ -103,15 +103,15 @@ class Collective:
     Attributes:
         name: ``allgather``, ``reduce``, ... or the name of a custom collective.
         ranks: P.
-        chunks: C, the per-rank count that costs are divided by (R/C).
-        num_chunks: G, the global count. Chunks are numbered ``0 .. G-1``.
+        chunks: C, chunks per rank, the divisor of R/C.
+        num_chunks: G, the number of all chunks, numbered ``0 .. G-1``.
         pre: the ranks that hold a chunk before, or contribute to it in a combining collective.
         post: the ranks that must hold it after, reduced over all contributors in a combining
             collective.
         combining: whether transfers reduce (reduce, reducescatter, allreduce).
         root: the root, for collectives that have one.
-        counts: elements of chunk 0, 1, ... of the pattern, as in MPI's allgatherv and alltoallv; C
-            then splits each of these. Empty: all chunks have one size.
+        counts: elements of chunk 0, 1, ... of the pattern, as in MPI's allgatherv and alltoallv.
+            C then divides each of these. Empty: all chunks have one size.
     """
 
     name: str
@@ -144,8 +144,7 @@ class Collective:
                 self._check_period(len(relation.pattern), where)
         if self.chunks > self.num_chunks:
             raise CollectiveError(
-                f"{where}: chunks is {self.chunks}, expected at most the {self.num_chunks} that "
-                "there are in all"
+                f"{where}: chunks is {self.chunks}, expected at most the total of {self.num_chunks}"
             )
         self._check_counts(where)
         periods = {len(self.pre.pattern), len(self.post.pattern), len(self.counts)} - {0}
@@ -169,12 +168,12 @@ class Collective:
                 )
 
     def _check_period(self, period: int, where: str) -> None:
-        """Check that a pattern comes a whole number of times, and as often as C allows."""
+        """Check that the period of a pattern divides the chunks, and the repetitions divide C."""
         times, left = divmod(self.num_chunks, max(period, 1))
         if not period or left or self.chunks % times:
             raise CollectiveError(
-                f"{where}: a pattern of {period} chunks does not make up the {self.num_chunks} "
-                f"that there are in all for {self.chunks} chunks of a rank"
+                f"{where}: a pattern of {period} chunks does not divide the total of "
+                f"{self.num_chunks} for {self.chunks} chunks per rank"
             )
 
     def _check_counts(self, where: str) -> None:
@@ -218,7 +217,7 @@ class Collective:
 
     @property
     def has_equal_classes(self) -> bool:
-        """Return whether relations tell of all classes that they have as many chunks, all alike."""
+        """Return whether the relations imply that all classes have equally many equal chunks."""
         kinds = {self.pre.kind, self.post.kind}
         if self.counts or RelationKind.PAIRS in kinds:
             return False
@@ -228,7 +227,7 @@ class Collective:
 
     @property
     def class_size_divisor(self) -> int:
-        """Return the greatest common divisor of how many chunks each class has."""
+        """Return the greatest common divisor of the class sizes."""
         if not self.has_equal_classes:
             return gcd(*(len(chunks) for chunks in self.chunk_classes().values()))
         kinds, classes = (self.pre.kind, self.post.kind), 1
@@ -238,7 +237,7 @@ class Collective:
 
     @property
     def is_unicast(self) -> bool:
-        """Return whether each chunk is wanted by one rank at most that does not hold it."""
+        """Return whether each chunk has at most one destination that does not hold it."""
         if not self.has_equal_classes:
             return all(len(wanted - holders) <= 1 for holders, wanted in self.chunk_classes())
         to_all = self.post.kind is RelationKind.ALL and self.pre.kind is not RelationKind.ALL
@@ -246,18 +245,18 @@ class Collective:
 
     @property
     def is_alltoall(self) -> bool:
-        """Return whether each rank has as many chunks for each rank, all alike: alltoall."""
+        """Return whether each rank has the same number of equal chunks for each rank (alltoall)."""
         kinds = (self.pre.kind, self.post.kind)
         return kinds == (RelationKind.SCATTERED, RelationKind.TRANSPOSE) and self.has_equal_classes
 
     @property
     def is_allgather(self) -> bool:
-        """Return whether all ranks want every rank's chunks, equally many of each: allgather."""
+        """Return whether every rank receives the same number of chunks of each rank (allgather)."""
         kinds = (self.pre.kind, self.post.kind)
         return kinds == (RelationKind.SCATTERED, RelationKind.ALL) and self.has_equal_classes
 
     def amount_entering(self, inside: AbstractSet[int]) -> int:
-        """Return how many chunks, or elements, start wholly outside a set and are wanted in it."""
+        """Return the number of chunks, or elements, that must enter a set of ranks."""
         if not self.has_equal_classes:
             return sum(
                 self.amount(chunks)
@@ -276,12 +275,12 @@ class Collective:
         )
 
     def served_bytes(self, chunk_bytes: int | Sequence[int]) -> Fraction:
-        """Return the data size, per C chunks or per element, that chunks of these bytes hold.
+        """Return the data size, per C chunks or per element, of chunks with these bytes.
 
         Chunks of a class are interchangeable, so the sum of their bytes decides.
 
         Args:
-            chunk_bytes: bytes of every chunk, or of each.
+            chunk_bytes: bytes of every chunk, or a sequence with the bytes of each chunk.
 
         Raises:
             TooLargeError: there are more than :data:`MAX_CLASSIFIED` chunks of different sizes.
@@ -297,7 +296,7 @@ class Collective:
         return self.chunks * min(each)
 
     def check_equal_chunks(self) -> None:
-        """Check that chunks are alike, as steps and rounds take them.
+        """Check that chunks have one size, as steps and rounds require.
 
         Raises:
             CollectiveError: they have counts.
@@ -310,7 +309,7 @@ class Collective:
             )
 
     def chunk_classes(self) -> dict[tuple[frozenset[Rank], frozenset[Rank]], list[int]]:
-        """Return the chunks by (holders, wanted). Those of a class are interchangeable.
+        """Return the chunks by (holders, destinations). Chunks of a class are interchangeable.
 
         The result is shared: do not change it.
 
@@ -340,7 +339,7 @@ def _chunk_classes(
 # --- one flow ------------------------------------------------------------------------------------
 
 
-_SINGLE_END_KINDS = {RelationKind.ROOT, RelationKind.PAIRS}  # of others no chunks need be looked at
+_SINGLE_END_KINDS = {RelationKind.ROOT, RelationKind.PAIRS}  # kinds with a single source or sink
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,8 +347,8 @@ class FlowEnds:
     """The sources and sinks of one flow.
 
     Attributes:
-        sources: (ranks that hold it, amount) of each part.
-        sinks: (rank, amount): a rank that wants all parts, or several parts of one source.
+        sources: (holders, amount) of each part.
+        sinks: (rank, amount) of each destination.
     """
 
     sources: tuple[tuple[frozenset[int], int], ...]
@@ -362,9 +361,9 @@ class FlowEnds:
 
 
 def single_flow_ends(collective: Collective) -> FlowEnds | None:
-    """Return one flow of all chunks, if each goes to one rank, all from or all to the same rank.
+    """Return one flow of all chunks, if all start at, or all end at, the same rank.
 
-    That is so for scatter and gather, and any such flow can be realised by chunks.
+    This holds for scatter and gather. Chunks can realize any such flow. None: it does not hold.
     """
     if {collective.pre.kind, collective.post.kind}.isdisjoint(_SINGLE_END_KINDS):
         return None

@@ -13,8 +13,8 @@ from sccl.core.topology import Topology, check_cost, link_name
 from sccl.errors import ParameterError
 
 SLOWEST_LINK_NOTE = (
-    "Links differ in cost and a step is taken to cost the slowest link's: times are upper bounds, "
-    "and which is the fastest is an estimate."
+    "Links differ in cost, and a step costs as much as on the slowest link: times are upper "
+    "bounds, and the choice of the fastest is an estimate."
 )
 """To be said wherever times of such a machine are shown."""
 
@@ -98,7 +98,7 @@ class Costs:
         if ranks != machine.ranks:
             raise ParameterError(
                 f"topology {machine.name!r} has {machine.ranks} ranks, an algorithm for {name!r} "
-                f"is for {ranks}: give a machine with as many"
+                f"needs {ranks}: give a machine with this number of ranks"
             )
         by_edge = {link.edge: link for link in machine.links}
         if lacking := sorted(lanes.keys() - by_edge.keys()):

@@ -102,8 +102,8 @@ class Fabric:
         for name in names:
             if not name.strip() or names.count(name) > 1:
                 raise TopologyError(
-                    f"{where} has channels named {', '.join(map(repr, names))}: give each a name "
-                    "of its own"
+                    f"{where} has several channels named {', '.join(map(repr, names))}: give each "
+                    "a different name"
                 )
         for channel in self.channels:
             self._check_channel(f"{where}, channel {channel.name!r}", channel)
@@ -152,7 +152,9 @@ class Fabric:
         if not isfinite(budget.gb_per_s) or budget.gb_per_s <= 0:
             raise TopologyError(f"{where}: gb_per_s is {budget.gb_per_s:g}, expected more than 0")
         if len(budget.links) < 2 or len(set(budget.links)) < len(budget.links):
-            raise TopologyError(f"{where} is of {len(budget.links)} links, expected 2 or more")
+            raise TopologyError(
+                f"{where} has {len(budget.links)} different links, expected 2 or more"
+            )
         for name, edge in budget.links:
             if edge not in self.channel(name).topology.edges:
                 raise TopologyError(

@@ -31,6 +31,18 @@ attains.
 """
 
 
+_COST_TEXT = {"latency": "S", "bandwidth": "R/C", "limit": "R/C for this S"}
+
+
+def format_optimal(optimal: Iterable[str]) -> str:
+    """Return the costs that attain their lower bounds, such as ``"S, R/C for this S"``.
+
+    Args:
+        optimal: attained bounds: ``"latency"``, ``"bandwidth"``, ``"limit"``.
+    """
+    return ", ".join(_COST_TEXT[name] for name in optimal)
+
+
 def describe_state(state: PointState, within: str, rests_on: Iterable[Origin]) -> str:
     """Return the state of a point in words, such as ``"proved (stored) for k = 2"``.
 

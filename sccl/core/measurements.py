@@ -123,7 +123,7 @@ class Measurements:
         if not 2 <= self.ranks <= MAX_PROFILED:
             raise ParameterError(f"ranks is {self.ranks}, expected 2 to {MAX_PROFILED}")
         if not self.timings:
-            raise ParameterError("there are no timings: give those of at least one link")
+            raise ParameterError("there are no timings: give timings of at least one link")
         seen: set[tuple[object, ...]] = set()
         for timing in self.timings:
             if not all(0 <= rank < self.ranks for rank in timing.edge):

@@ -84,7 +84,8 @@ class PcieMeasurements:
         if missing:
             a, b = min(missing)
             raise ParameterError(
-                f"pairs lacks GPUs {a} and {b}: every two of {self.gpus} GPUs have to be measured"
+                f"pairs lacks GPUs {a} and {b}: expected a measurement of every pair of "
+                f"{self.gpus} GPUs"
             )
 
     @property

@@ -176,8 +176,8 @@ class Schedule:
         if descends.any():
             row = first + 1 + int(np.flatnonzero(descends)[0])
             raise ParameterError(
-                f"schedule, row {row}: it does not come after row {row - 1} by start, chunk and "
-                "link: sort the rows, and list each transfer once"
+                f"schedule, row {row}: it is out of order or repeats row {row - 1} (order: start, "
+                "chunk, link): sort the rows, and list each transfer once"
             )
 
     def __eq__(self, other: object) -> bool:

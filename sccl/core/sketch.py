@@ -202,7 +202,7 @@ class Sketch:
                 raise ParameterError(
                     f"intranode_sketch.switches[{place}] has the ranks of switches[{before}], but "
                     f"switch_hyperedge_strategy is '{edge.policy}' for it and '{policy}' for that: "
-                    "leave one of both out"
+                    "leave one of the two out"
                 )
 
     @property

@@ -12,25 +12,25 @@ from sccl.core.ids import Edge, Rank
 from sccl.errors import InputError, TopologyError
 
 ASCENDING: Final = "ascending"
-"""Rank i is the GPU with the i-th lowest bus id: ``nvidia-smi`` numbers so, CUDA need not."""
+"""Rank i is the GPU with the i-th lowest bus id, as in ``nvidia-smi``. CUDA's order may differ."""
 
 BusIds = Literal["ascending"] | tuple[str, ...]
-"""The bus id of every rank's GPU, or :data:`ASCENDING`. Empty: not stated."""
+"""Bus id of the GPU of each rank, or :data:`ASCENDING`. Empty: unknown."""
 
 _BUS_ID = re.compile(r"(?:([0-9a-f]{1,8}):)?([0-9a-f]{1,2}):([01]?[0-9a-f])\.([0-7])")
 
 MAX_RANKS = 65_536
-"""A guard against a slip of the finger. The method knows none."""
+"""Guard against typing errors. The methods have no such limit."""
 
 MAX_COST = 1e12
-"""Microseconds of alpha, 10^9 bytes per second, and such a second's part: costs are exact, so that
-numbers of hundreds of digits would be reckoned with."""
+"""Limit for alpha in microseconds, for bandwidth in 10^9 bytes per second, and for its inverse.
+Costs are exact fractions, so larger values would lead to numbers with hundreds of digits."""
 
 MAX_BUFFER_CHUNKS = 2**31 - 1
-"""Limit for a stated buffer of a switch: simulations count chunks in 32 bits."""
+"""Limit for the buffer of a switch, because simulations count chunks in 32 bits."""
 
 MAX_FULL_MESH_RANKS = 1024
-"""Ranks of machines in which every rank is linked to every other: links grow with the square."""
+"""Limit for the ranks of a fully connected machine. Its links grow with the square."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -38,7 +38,7 @@ class Link:
     """A directed connection from ``src`` to ``dst``.
 
     Attributes:
-        lanes: chunks that the link carries in one round.
+        lanes: chunks per round.
         alpha_us: latency of a transfer, microseconds.
         gb_per_s: bandwidth of *one lane*, 10^9 bytes per second.
     """
@@ -57,14 +57,14 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """A shared member ``(L, b)`` of the bandwidth relation: edges L carry at most b a round.
+    """A shared member ``(L, b)`` of the bandwidth relation: at most b chunks per round on edges L.
 
     Source: SCCL section 3.2.1 (point-to-point link, node egress or ingress, shared bus).
 
     Attributes:
-        gb_per_s: the speed of the lanes that it counts, 10^9 bytes per second, so that all edges
-            together carry ``chunks_per_round * gb_per_s``. None: that of its links, or the
-            machine's own where theirs differ.
+        gb_per_s: bandwidth of its lanes, 10^9 bytes per second. All edges together carry
+            ``chunks_per_round * gb_per_s``. None: the bandwidth of its links, or of the machine if
+            its links differ.
     """
 
     name: str
@@ -74,12 +74,12 @@ class Budget:
 
 
 ConstraintKey = Edge | str
-"""The key of a constraint: the edge of a link, or the name of a shared budget."""
+"""Key of a constraint: the edge of a link, or the name of a shared budget."""
 
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """A member ``(L, b)`` of the bandwidth relation, whether of a link's lanes or of a budget."""
+    """A member ``(L, b)`` of the bandwidth relation: the lanes of a link, or a budget."""
 
     key: ConstraintKey
     edges: tuple[Edge, ...]
@@ -98,14 +98,13 @@ def constraint_name(key: ConstraintKey) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """A node that forwards and is no rank. The defaults are those of SCCL section 3.2.1.
+    """A node that forwards chunks and is not a rank. Defaults follow SCCL section 3.2.1.
 
     Attributes:
         copies: whether a chunk may leave over several links.
         buffer_chunks: maximum number of stored chunks, in addition to chunks in transit. None: no
             limit.
-        cut_through: whether a chunk leaves while it still comes in. Otherwise it is stored whole
-            first.
+        cut_through: whether a chunk leaves while it arrives. Otherwise the switch stores it first.
     """
 
     name: str
@@ -123,16 +122,16 @@ class Switch:
 class Topology:
     """A machine: its links, with capacity per round and costs.
 
-    Nodes ``0 .. ranks-1`` are ranks; nodes ``ranks .. ranks+len(switches)-1`` are switches, which
-    forward and store nothing. Validated on construction. Links and budgets are sorted, so equal
-    machines are equal values.
+    Nodes ``0 .. ranks-1`` are ranks. Nodes ``ranks .. ranks+len(switches)-1`` are switches. A
+    topology is validated on construction. Links and budgets are sorted, so equal machines are equal
+    values.
 
     Attributes:
-        alpha_us: latency of a step, microseconds, for links that state none.
-        gb_per_s: bandwidth of one lane, 10^9 bytes per second, for links that state none.
+        alpha_us: latency of a step, microseconds, for links without an own value.
+        gb_per_s: bandwidth of one lane, 10^9 bytes per second, for links without an own value.
         budgets: shared budgets in addition to the links' lanes.
         chassis: ranks that share an enclosure, a partition of a subset of the ranks.
-        labels: the machine's name for each rank (empty: the rank number).
+        labels: name of each rank on the machine (empty: the rank number).
         source: source of the numbers.
         pci_bus_ids: bus id of the GPU of each rank.
     """
@@ -220,12 +219,12 @@ class Topology:
                 if (src, dst) not in edges:
                     raise TopologyError(
                         f"{where}: edge {src}->{dst} is not a link of the topology; "
-                        "add the link or take the edge out of the budget"
+                        "add the link or remove the edge from the budget"
                     )
             if budget.chunks_per_round < 1:
                 raise TopologyError(
                     f"{where}: chunks_per_round is {budget.chunks_per_round}, expected at least 1 "
-                    "(take the links out if nothing may use them)"
+                    "(remove the links if nothing may use them)"
                 )
             if budget.gb_per_s is not None:
                 check_cost(f"{where}: ", 0.0, budget.gb_per_s)
@@ -237,12 +236,12 @@ class Topology:
             if limit is not None and not 0 <= limit <= MAX_BUFFER_CHUNKS:
                 raise TopologyError(
                     f"{where}: buffer_chunks is {limit}, expected 0 to {MAX_BUFFER_CHUNKS}; leave "
-                    "it out for a switch that holds any number"
+                    "it out for an unlimited buffer"
                 )
             if limit == 0 and not switch.cut_through:
                 raise TopologyError(
-                    f"{where} stores a chunk whole before it sends it on, and buffer_chunks is 0: "
-                    "give it a buffer of at least 1, or say that it cuts through"
+                    f"{where} stores each chunk before it forwards it, and buffer_chunks is 0: "
+                    "give buffer_chunks of at least 1, or set cut_through"
                 )
 
     def _check_chassis(self) -> None:
@@ -263,7 +262,7 @@ class Topology:
 
     @property
     def has_uniform_lanes(self) -> bool:
-        """Return whether all lanes have the same speed, as statements about rounds assume."""
+        """Return whether all lanes have the same bandwidth, as statements about rounds assume."""
         return len({link.gb_per_s for link in self.links}) == 1
 
     def lanes(self) -> dict[Edge, int]:
@@ -277,9 +276,9 @@ class Topology:
         return (*per_link, *shared)
 
     def budget_speeds(self) -> tuple[float, ...]:
-        """Return the speed of the lanes that each budget counts, 10^9 bytes per second.
+        """Return the bandwidth per lane of each budget, 10^9 bytes per second.
 
-        It is the speed that the budget states, else that of its links, or the machine's if these
+        It is the budget's own value, else the value of its links, or of the machine if links
         differ.
         """
         if not self.budgets:
@@ -292,7 +291,7 @@ class Topology:
         )
 
     def successors(self) -> tuple[tuple[int, ...], ...]:
-        """Return, for every node, the nodes its links lead to, ascending."""
+        """Return the successors of each node, ascending."""
         out: list[list[int]] = [[] for _ in range(self.ranks + len(self.switches))]
         for link in self.links:
             out[link.src].append(link.dst)
@@ -303,7 +302,7 @@ class Topology:
         return self.labels[rank] if self.labels else str(rank)
 
     def reversed(self) -> Topology:
-        """Return the topology with every link and budget turned round (SCCL section 3.5)."""
+        """Return the topology with every link and budget reversed (SCCL section 3.5)."""
         return replace(
             self,
             links=tuple(replace(link, src=link.dst, dst=link.src) for link in self.links),
@@ -313,14 +312,14 @@ class Topology:
         )
 
     def same_capacities(self, topology: Topology) -> bool:
-        """Return whether both have the same links, lanes and budgets, not comparing costs."""
+        """Return whether both have the same links, lanes and budgets. Costs are ignored."""
         mine, theirs = (
             sorted((b.edges, b.chunks_per_round) for b in t.budgets) for t in (self, topology)
         )
         return self.ranks == topology.ranks and self.lanes() == topology.lanes() and mine == theirs
 
     def same_timing(self, topology: Topology) -> bool:
-        """Return whether a schedule takes as long on both: all is alike, but for names."""
+        """Return whether a schedule takes the same time on both: they differ in names only."""
         mine, theirs = (
             (
                 sorted((k.edge, k.lanes, k.alpha_us, k.gb_per_s) for k in t.links),
@@ -351,7 +350,7 @@ def check_cost(
         names: names of the two in the message.
 
     Raises:
-        InputError: one of them is no number, below 0, or beyond :data:`MAX_COST`.
+        InputError: one of them is not a number, is below 0, or exceeds :data:`MAX_COST`.
     """
     if not 0 <= alpha_us <= MAX_COST:
         raise error(
@@ -371,7 +370,7 @@ def link_name(edge: Edge) -> str:
 
 
 def per_rank_budgets(edges: Iterable[Edge], egress: int, ingress: int) -> list[Budget]:
-    """Return budgets of all that leaves, and all that enters, each rank over some links."""
+    """Return an egress budget and an ingress budget for each rank over some links."""
     budgets: list[Budget] = []
     all_edges = sorted(edges)
     for end, side, chunks in ((0, "egress", egress), (1, "ingress", ingress)):
@@ -391,7 +390,7 @@ def distances(successors: Sequence[Sequence[int]], sources: Iterable[int]) -> li
     """Return the fewest links from any of ``sources`` to each node, :data:`UNREACHED` if none.
 
     Args:
-        successors: adjacency as :meth:`Topology.successors` gives it.
+        successors: adjacency, as returned by :meth:`Topology.successors`.
         sources: the nodes at distance 0.
     """
     far = [UNREACHED] * len(successors)
@@ -415,7 +414,7 @@ def to_ranks(numbers: Iterable[int]) -> frozenset[Rank]:
 
 
 def normalize_bus_id(text: str) -> str:
-    """Return a bus id as ``0000:0a:00.0``, empty where it is none."""
+    """Return a bus id as ``0000:0a:00.0``, or an empty text if it is invalid."""
     match = _BUS_ID.fullmatch(text.lower())
     if match is None:
         return ""

@@ -114,7 +114,10 @@ class Workload:
         submits: dict[str, set[str]] = {}
         for program in self.submits:
             if program.role not in roles:
-                raise ParameterError(f"a program is of role {program.role!r}, and there is none")
+                raise ParameterError(
+                    f"a program has role {program.role!r}, which the workload does not define: "
+                    "expected one of its roles"
+                )
             if program.role in submits:
                 raise ParameterError(f"role {program.role!r} has two programs, expected one")
             submits[program.role] = _check_program(program, roles[program.role], ops)
@@ -166,7 +169,8 @@ def _roles_by_name(roles: Iterable[Role], ranks: int) -> dict[str, Role]:
         for rank in role.ranks:
             if rank in of:
                 raise ParameterError(
-                    f"rank {rank} is of role {of[rank]!r} and of {role.name!r}, expected one"
+                    f"rank {rank} has roles {of[rank]!r} and {role.name!r}, expected one role per "
+                    "rank"
                 )
             of[rank] = role.name
     if not by_name:
@@ -224,7 +228,8 @@ def _check_program(program: HostProgram, role: Role, ops: Mapping[str, AnyOp]) -
                 raise ParameterError(f"{where}, which was submitted before: once an iteration")
             if not op.members.issuperset(role.ranks):
                 raise ParameterError(
-                    f"{where}, whose group, or a parallel group, lacks some ranks of the role"
+                    f"{where}, but its groups lack some ranks of the role: add these ranks to a "
+                    "group"
                 )
             before.add(event.op)
         elif event.op not in (submitted if event.lag else before):

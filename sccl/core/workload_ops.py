@@ -149,8 +149,9 @@ class CommOp:
             self._check_splits(label)
         elif self.collective in BLOCK_COLLECTIVES and self.count % len(self.group):
             raise ParameterError(
-                f"{label}: {self.count} elements are no whole block for each of "
-                f"{len(self.group)} ranks: give a multiple, or the splits of an alltoall"
+                f"{label}: {self.count} elements do not divide into equal blocks for "
+                f"{len(self.group)} ranks: give a multiple of {len(self.group)}, or the splits of "
+                "an alltoall"
             )
 
     def _check_beside(self, label: str) -> None:
@@ -159,13 +160,13 @@ class CommOp:
             if len(group) != len(self.group) or len(set(group)) < len(group) or min(group) < 0:
                 raise ParameterError(
                     f"{label}: a parallel group is {_ranks_text(group)}, expected "
-                    f"{len(self.group)} "
-                    f"different ranks from 0 on, as many as its group {_ranks_text(self.group)} has"
+                    f"{len(self.group)} different ranks from 0 on, the size of the group "
+                    f"{_ranks_text(self.group)}"
                 )
             if twice := seen.intersection(group):
                 raise ParameterError(
-                    f"{label}: rank {min(twice)} is in two of the groups that it is of, expected "
-                    "each rank in one"
+                    f"{label}: rank {min(twice)} is in two parallel groups, expected each rank in "
+                    "one"
                 )
             seen.update(group)
 
@@ -193,7 +194,10 @@ class CommOp:
     def _check_splits(self, label: str) -> None:
         ranks = len(self.group)
         if self.collective != "alltoall":
-            raise ParameterError(f"{label}: splits are of an alltoall, this is {self.collective}")
+            raise ParameterError(
+                f"{label}: splits apply to an alltoall only, and this is {self.collective}: leave "
+                "them out"
+            )
         if {len(self.splits), *map(len, self.splits)} != {ranks}:
             raise ParameterError(
                 f"{label}: splits are {len(self.splits)} rows, expected {ranks} rows of {ranks}: "
@@ -201,9 +205,8 @@ class CommOp:
             )
         if min(map(min, self.splits)) < 0 or max(map(sum, self.splits)) != self.count:
             raise ParameterError(
-                f"{label}: count is {self.count}, and by its splits a rank gives "
-                f"{max(map(sum, self.splits))} at most: expected numbers from 0 on whose largest "
-                "sum of a row is the count"
+                f"{label}: count is {self.count}, and the largest row sum of its splits is "
+                f"{max(map(sum, self.splits))}: expected equal numbers, and no split below 0"
             )
 
     @property

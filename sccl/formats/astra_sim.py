@@ -64,7 +64,7 @@ class AstraOptions(MessageOptions, frozen=True, kw_only=True):
     network: Annotated[
         _Networks,
         Meta(
-            description="Network of the simulator: auto (that of the machine), Ring, "
+            description="Network of the simulator: auto (chosen by the machine), Ring, "
             "FullyConnected, Switch, or ns3 for its ns-3 binary."
         ),
     ] = "auto"
@@ -84,8 +84,8 @@ def write(plans: Sequence[SizedPlan], options: AstraOptions) -> WrittenFiles:
     """
     if len(plans) > 1:
         raise ParameterError(
-            f"{len(plans)} plans, and ASTRA-sim runs one algorithm of a collective, whatever the "
-            "size: export each by itself"
+            f"{len(plans)} plans, and ASTRA-sim runs one algorithm per collective for all sizes: "
+            "export each plan separately"
         )
     (plan,) = plans
     name = plan.plan.collective.name
@@ -106,7 +106,9 @@ def write(plans: Sequence[SizedPlan], options: AstraOptions) -> WrittenFiles:
     return build_custom_collective(name, _call_bytes(plan), files, analytical_backend(network))
 
 
-sniff, read = write_only("a trace says how many bytes go where, not what they are")
+sniff, read = write_only(
+    "a trace contains message sizes and ranks, not the data, so it cannot be verified"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +164,7 @@ def build_custom_collective(
         f"--system-configuration={_SYSTEM} --remote-memory-configuration={_MEMORY} "
         f"{backend.options}"
     )
-    note = "each rank prints when it ends, in nanoseconds (cycles); data are not looked at"
+    note = "each rank prints its end time in nanoseconds (cycles); data are not checked"
     return WrittenFiles({**files, **backend.files}, command, (note, *backend.notes))
 
 

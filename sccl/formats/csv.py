@@ -34,7 +34,7 @@ def write(plans: Sequence[SizedPlan], options: FormatOptions) -> WrittenFiles:  
     return WrittenFiles(files, f"libreoffice --calc {file}")
 
 
-sniff, read = write_only("a table of sends has neither machine nor collective")
+sniff, read = write_only("a table of sends contains neither machine nor collective")
 
 
 def _rows(plan: Algorithm | Schedule) -> Iterator[str]:

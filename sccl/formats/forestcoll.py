@@ -133,8 +133,9 @@ def _parse_tree(element: Element, where: str) -> _Tree:
         path = _NODE.findall(hop.get("path", ""))
         if (path[:1], path[-1:]) != ([hop.get("src")], [hop.get("dst")]) or len(path) < 2:
             raise FormatError(
-                f"{where}: a send from {hop.get('src', '')[:40]!r} to {hop.get('dst', '')[:40]!r} "
-                "whose path does not lead from there to there"
+                f"{where}: a send from {hop.get('src', '')[:40]!r} to "
+                f"{hop.get('dst', '')[:40]!r}has a path with other ends: expected a path from the "
+                "first to the second"
             )
         below[path[0]].append(path)
     paths: dict[tuple[str, str], Sequence[str]] = {}
@@ -155,14 +156,16 @@ def _check_trees(trees: Sequence[_Tree], nodes: Sequence[str], chunks: int, wher
         FormatError: they do not.
     """
     if len(nodes) < 2:
-        raise FormatError(f"{where}: trees of {len(nodes)} roots, expected those of several GPUs")
+        raise FormatError(
+            f"{where}: trees with {len(nodes)} roots, expected roots on two or more GPUs"
+        )
     carried = dict.fromkeys(nodes, 0)
     for tree in trees:
         carried[tree.root] += tree.chunks
         if unknown := [dst for _, dst in tree.paths if dst not in carried]:
             raise FormatError(
-                f"{where}: a tree leads to {unknown[0][:40]!r}, which has no tree of its own: "
-                "expected one of each GPU, as of an allgather"
+                f"{where}: a tree leads to {unknown[0][:40]!r}, which has no tree: expected a "
+                "tree of each GPU, as in an allgather"
             )
     for node, count in carried.items():
         if count != chunks:

@@ -48,8 +48,8 @@ def write(plans: Sequence[SizedPlan], options: MessageOptions) -> WrittenFiles:
     file = "{path}" if len(plans) == 1 else "{path}/" + f"{plans[0].name}.goal"
     command = f"txt2bin -i {file} -o plan.bin && LogGOPSim -f plan.bin {costs}"
     note = (
-        "LogGOPSim joins every pair of ranks by a link of its own, and a rank sends one message "
-        "at a time: its times are not those of this machine; L and G are of its first link"
+        "LogGOPSim links every pair of ranks, and a rank sends one message at a time, so its "
+        "times do not describe this machine; L and G are the costs of the machine's first link"
     )
     return WrittenFiles(files, command, (note,))
 

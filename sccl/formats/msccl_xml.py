@@ -270,8 +270,8 @@ def _byte_limits(
         max_bytes = plan.max_bytes * factor + factor - 1
         if runtime.last_byte and not max_bytes:
             raise ParameterError(
-                f"{plan.name}: it is for calls of 0 bytes alone, and 0 stands for all sizes there: "
-                "leave this plan out"
+                f"{plan.name}: it applies to calls of 0 bytes only, and the format uses 0 for all "
+                "sizes: leave this plan out"
             )
         return min_bytes, max_bytes if runtime.last_byte else max_bytes + 1
     if runtime.last_byte:
@@ -324,7 +324,7 @@ def _notes(plan: SizedPlan, algorithm: Algorithm, runtime: Runtime, scratch: int
         notes.append(f"up to {MAX_BYTES_WITH_SCRATCH} bytes, for its scratch is as large")
     if algorithm.collective.root is not None:
         root = algorithm.collective.root
-        notes.append(f"the runtime does not look at the root: call it with {root} alone")
+        notes.append(f"the runtime ignores the root: call it with root {root} only")
     return notes
 
 

@@ -236,7 +236,7 @@ def _checked_file(plan: PlanPart, name: str) -> bytes:
         wrong += [fault.message for fault in (*calling.faults, *run_graph(calling.graph).faults)]
     if wrong and plan.inplace:
         raise ParameterError(
-            f"{name}: in place it overwrites data that are still to be read ({wrong[0]}): leave "
+            f"{name}: in place it overwrites data before they are read ({wrong[0]}): leave "
             "in_place out"
         )
     if wrong:

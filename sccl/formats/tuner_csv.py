@@ -164,7 +164,10 @@ def _line_faults(line: str) -> Iterator[str]:
             yield f"{fields[place][:20]!r} is no number of bytes up to 2^64 - 1"
     for place in range(5, len(fields)):
         if not re.fullmatch("-1|[0-9]{1,9}", fields[place]):
-            yield f"{fields[place][:20]!r} is no number from -1 on: read as far as there are digits"
+            yield (
+                f"{fields[place][:20]!r} is not a number from -1 on: the plugin reads its leading "
+                "digits only"
+            )
 
 
 def _useless_reasons(rule: TunerRule, before: Sequence[TunerRule]) -> Iterator[str]:

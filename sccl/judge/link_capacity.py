@@ -78,8 +78,8 @@ def _link_violations(
     took = end - start
     short = (took < needed) & (~joins | (took >= needed - beta))
     for i in sorted(np.flatnonzero(short).tolist(), key=order.__getitem__):
-        payload = "this one and those that it carries with it" if joins[i] else "such a chunk"
-        text = f"it takes {took[i]} ticks, and the link at least {needed[i]} for {payload}"
+        payload = "all chunks of the transfer" if joins[i] else "such a chunk"
+        text = f"it takes {took[i]} ticks, and the link needs at least {needed[i]} for {payload}"
         yield _row_violation(schedule, rows, int(order[i]), "duration", text)
     for i in np.flatnonzero((start < before) & ~joins).tolist():
         text = f"the link is busy with another chunk until tick {before[i]}"

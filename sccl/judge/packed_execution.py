@@ -96,7 +96,9 @@ def _missing_contribution(have: UInt64Array, collective: Collective) -> Violatio
     if not (lacking := _first_missing(have, collective, Relation(RelationKind.ALL))):
         return None
     chunk, rank = lacking
-    text = f"the contribution of rank {rank} to chunk {chunk} does not come to where it is summed"
+    text = (
+        f"the contribution of rank {rank} to chunk {chunk} does not reach the rank that reduces it"
+    )
     return Violation("incomplete", text, chunk=chunk, rank=rank)
 
 

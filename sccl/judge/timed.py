@@ -223,7 +223,9 @@ class _TimedExecution:
         ]
         fresh = [p for p in ready if p.last_departure is None]
         if not ready:
-            text = f"{transfer}: chunk {transfer.chunk} has not come to {self._name(node)} by then"
+            text = (
+                f"{transfer}: chunk {transfer.chunk} has not arrived at {self._name(node)} by then"
+            )
             return None, _violation_at(transfer, "availability", text, node)
         wrong = None
         if not (fresh or switch.copies):
@@ -232,7 +234,7 @@ class _TimedExecution:
         passage = ready[-1] if switch.copies or wrong else fresh[0]
         if transfer.end < passage.inbound.last:
             text = (
-                f"{transfer}: it ends at tick {transfer.end}, and the last byte comes to "
+                f"{transfer}: it ends at tick {transfer.end}, and the last byte reaches "
                 f"{self._name(node)} at tick {passage.inbound.last}"
             )
             wrong = _violation_at(transfer, "switch", text, node)

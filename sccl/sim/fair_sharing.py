@@ -156,7 +156,7 @@ class _SharingRun:
         """
         if not self.remaining:
             stuck = next(k for k in range(len(self.tasks)) if k not in self.starts)
-            raise ParameterError(f"task {stuck} waits for ever, with those before it in the order")
+            raise ParameterError(f"task {stuck} never starts: it waits for a later task")
         numbers = sorted(self.remaining)
         loads = [self.loads[k] for k in numbers]
         max_speeds = self._max_speeds(numbers)

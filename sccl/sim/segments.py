@@ -143,9 +143,9 @@ def _budget_claims(
     if (counts > 1).any():
         budget = topology.budgets[int(pairs[counts > 1][0]) % len(topology.budgets)]
         raise TopologyError(
-            f"topology {topology.name!r}, budget {budget.name!r}: it counts a chunk into and out "
-            "of a switch that holds nothing; take the links on one side out of it, or give the "
-            "switch a buffer"
+            f"topology {topology.name!r}, budget {budget.name!r}: it counts a chunk twice, into "
+            "and out of a switch without a buffer; remove the links on one side from the budget, "
+            "or give the switch a buffer"
         )
     return on, by
 

@@ -44,7 +44,7 @@ def simulate(
 
     if len(clock.alpha) != len(topology.links):
         raise ParameterError(
-            f"the clock is of {len(clock.alpha)} links, and topology {topology.name!r} has "
+            f"the clock has {len(clock.alpha)} links, and topology {topology.name!r} has "
             f"{len(topology.links)}: give the clock of this machine"
         )
     size = chunk_size_indices(messages, clock)
@@ -229,6 +229,6 @@ def _check_all_sent(messages: Messages, arrive: IntArray) -> None:
     row = missing[0]
     raise ParameterError(
         f"messages: {len(missing)} of {len(messages)} never arrive, since they wait for one "
-        f"another; the first is row {row}, chunk {messages.chunk[row]} from {messages.src[row]} to "
-        f"{messages.dst[row]}: look for a circle of gates, or of switches that are full"
+        f"another; the first is row {row}, chunk {messages.chunk[row]} from {messages.src[row]} "
+        f"to {messages.dst[row]}: look for a cycle of dependencies, or of full switches"
     )

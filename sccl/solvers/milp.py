@@ -143,7 +143,7 @@ def main(seed: int, nodes: int | None, gap: float, engine: str) -> None:
         )
     except RuntimeError as error:  # so it is without Gurobi's library, or its licence
         reason = "its library is missing" if _MISSING_LIBRARY in str(error) else str(error)
-        problem = f"{reason}; give another one, or install it, with its licence"
+        problem = f"{reason}; give another one, or install it with its license"
         sys.stdout.write(json.dumps({"problem": problem}))
         return
     end, why = result.termination, mathopt.TerminationReason
@@ -222,7 +222,7 @@ def from_cpsat(model: CpModel) -> mathopt.Model:
                 ),
             )
         else:
-            raise SolverError("a model has a constraint that programs have not; this is a defect")
+            raise SolverError("the model has an unsupported constraint; this is a defect")
     if proto.has_objective():
         goal = proto.objective
         program.minimize(

@@ -38,19 +38,28 @@ class BaselineResultPart(Part, frozen=True, kw_only=True):
     topology: str
     chunks: Count
     steps: Count
-    rounds: Annotated[int | None, Meta(description="null: a hop is no link, so it has times.")]
+    rounds: Annotated[
+        int | None,
+        Meta(
+            description="null: some hop is a path of several links, so the result has times only."
+        ),
+    ]
     bandwidth_cost: Annotated[
-        FractionText | None, Meta(description="R/C; null: a hop is no link, so it has times.")
+        FractionText | None,
+        Meta(
+            description="R/C; null: some hop is a path of several links, so "
+            "the result has times only."
+        ),
     ]
     sends: Count
     transfers: Annotated[
         int, Meta(ge=0, description="Transfers over links: a hop counts once per link of its path.")
     ]
-    size_bytes: Annotated[
-        int, Meta(ge=1, description="Size of a rank's buffer, which has C chunks.")
-    ]
+    size_bytes: Annotated[int, Meta(ge=1, description="Size of a rank's buffer (C chunks).")]
     alpha: Annotated[AlphaText, Meta(description="Whether alpha occupies the link or travels.")]
-    stepping: Annotated[Literal["pipelined", "barrier"], Meta(description="When steps start.")]
+    stepping: Annotated[
+        Literal["pipelined", "barrier"], Meta(description="Start of steps: pipelined or barrier.")
+    ]
     finish_us: Annotated[float, Meta(description="When the last chunk arrives.")]
     algorithm_gb_per_s: Annotated[float, Meta(ge=0, description="Size / time, 10^9 bytes/s.")]
     bound_us: Annotated[
@@ -66,9 +75,11 @@ class BaselineOutput(Output, frozen=True, kw_only=True):
 
     kind: Literal["baseline"] = "baseline"
     algorithms: Annotated[
-        tuple[BaselinePart, ...], Meta(description="All, or the one that was asked for.")
+        tuple[BaselinePart, ...], Meta(description="All algorithms, or the selected one.")
     ]
-    result: Annotated[BaselineResultPart | None, Meta(description="null: they were listed.")]
+    result: Annotated[
+        BaselineResultPart | None, Meta(description="null: the algorithms were listed only.")
+    ]
 
 
 @dataclass(frozen=True, slots=True)

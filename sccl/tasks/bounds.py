@@ -47,15 +47,18 @@ class BoundsOutput(Output, frozen=True, kw_only=True):
     kind: Literal["bounds"] = "bounds"
     topology: str
     collective: str
-    steps: Annotated[int, Meta(ge=0, description="S is at least this.")]
-    bandwidth: Annotated[FractionText, Meta(description="R/C is at least this.")]
-    scope: Annotated[str, Meta(description="The class it is about; empty: all algorithms.")]
+    steps: Annotated[int, Meta(ge=0, description="Lower bound on S.")]
+    bandwidth: Annotated[FractionText, Meta(description="Lower bound on R/C.")]
+    scope: Annotated[
+        str,
+        Meta(description="Class of algorithms for which the bounds hold; empty: all algorithms."),
+    ]
     certificate: BoundsCertificateWire
     classes: Annotated[
         tuple[ClassBoundsPart, ...] | UnsetType, Meta(description="For allreduce: its family.")
     ] = UNSET
     limit: Annotated[
-        ProvedLimitWire | UnsetType, Meta(description="With --steps: the limit of R/C there.")
+        ProvedLimitWire | UnsetType, Meta(description="With --steps: the limit of R/C for that S.")
     ] = UNSET
     every: Annotated[
         ProvedLimitWire | UnsetType,
@@ -64,7 +67,7 @@ class BoundsOutput(Output, frozen=True, kw_only=True):
         ),
     ] = UNSET
     attained: Annotated[
-        AttainedPart | UnsetType, Meta(description="Where a construction is known.")
+        AttainedPart | UnsetType, Meta(description="Present if a construction is known.")
     ] = UNSET
 
 

@@ -72,14 +72,15 @@ def import_plan(file: Path, output: Path, machine: str | None) -> ImportedPlan:
     (foreign_file,) = foreign_files
     if faults := find_faults(foreign_file):
         raise InputError(
-            f"{file}: it is wrong, so that nothing is made of it: {faults[0].message}; see all "
+            f"{file}: it fails verification and is not converted: {faults[0].message}; see all "
             f"with 'sccl check {file}'"
         )
     topology = None if machine is None else resolve_topology(machine)
     algorithm = _algorithm_of_file(foreign_file, topology)
     if wrong := violations(algorithm):
         raise InputError(
-            f"{file}: it does not keep to steps on {algorithm.topology.name!r}: {wrong[0].message}"
+            f"{file}: it cannot be expressed in steps on {algorithm.topology.name!r}: "
+            f"{wrong[0].message}"
         )
     write_plan(output, algorithm)
     return ImportedPlan(foreign_file, algorithm)
@@ -95,7 +96,7 @@ def _algorithm_of_file(foreign_file: ForeignFile, topology: Topology | None) -> 
         raise FormatError(f"{foreign_file.file}: {foreign_file.content.about}, and no plan")
     if not isinstance(plan, Algorithm):
         raise FormatError(
-            f"{foreign_file.file}: it has times, and no steps: verify it with 'sccl check'"
+            f"{foreign_file.file}: it has times instead of steps: verify it with 'sccl check'"
         )
     if topology is None:
         return plan
@@ -134,15 +135,16 @@ def _message_rows(file: Path, program: StepProgram) -> list[TimedRow]:
         chunks = {program.chunks[label] for label in move.content}
         if len(chunks) != 1:
             raise FormatError(
-                f"{file}: a message from rank {move.src} to {move.dst} adds up chunks of several "
-                "numbers, which an algorithm does not"
+                f"{file}: a message from rank {move.src} to {move.dst} adds up several different "
+                "chunks, which an algorithm cannot express"
             )
         row = (move.sent, move.used, chunks.pop(), move.src, move.dst, move.reduced)
         rows[move.index % parts].append(row)
     routes = {tuple(sorted(row[2:] for row in part)) for part in rows}
     if len(routes) > 1:
         raise FormatError(
-            f"{file}: parts of a chunk go ways of their own; those of algorithms do not"
+            f"{file}: parts of a chunk take different routes, and in an algorithm all parts of a "
+            "chunk take one route"
         )
     return rows[0]
 

@@ -27,7 +27,10 @@ class ClaimPart(Part, frozen=True, kw_only=True):
     claim: str
     state: Annotated[
         ClaimState,
-        Meta(description="searched: solvers' word, no proof; unchecked: it would take too long."),
+        Meta(
+            description="searched: two solvers agree, without a proof; unchecked: the check "
+            "would take too long."
+        ),
     ]
     detail: str
 
@@ -41,10 +44,10 @@ class CertifiedMachinePart(Part, frozen=True, kw_only=True):
     lanes: Count
     budgets: Count
     digest: str
-    origin: Annotated[str, Meta(description="Whether it is a machine of the catalogue.")]
+    origin: Annotated[str, Meta(description="Whether it is a named machine of sccl.")]
     rounds: Annotated[
         str,
-        Meta(description="Definition of a round that claims are about, if links differ in speed."),
+        Meta(description="Definition of a round in the claims, if links differ in bandwidth."),
     ]
 
 
@@ -53,8 +56,11 @@ class CertifiedCollectivePart(Part, frozen=True, kw_only=True):
 
     name: str
     root: int | None
-    custom: Annotated[bool, Meta(description="The name stands for something else in sccl.")]
-    unit: Annotated[int, Meta(description="The smallest C it can have.")]
+    custom: Annotated[
+        bool,
+        Meta(description="Whether sccl has a different topology or collective with this name."),
+    ]
+    unit: Annotated[int, Meta(description="Smallest possible C.")]
     digest: str
 
 
@@ -64,16 +70,14 @@ class CertifiedQuestionPart(Part, frozen=True, kw_only=True):
     folder: FileText
     machine: CertifiedMachinePart
     collective: CertifiedCollectivePart
-    classes: Annotated[
-        tuple[str, ...], Meta(description="Classes in which something is claimed to be optimal.")
-    ]
+    classes: Annotated[tuple[str, ...], Meta(description="Classes with a claim of optimality.")]
 
 
 class VerifyCertificateOutput(Output, frozen=True, kw_only=True):
     """The JSON output of 'sccl verify-certificate'."""
 
     kind: Literal["verify-certificate"] = "verify-certificate"
-    folder: Annotated[str, Meta(description="The folder; of several, all of them.")]
+    folder: Annotated[str, Meta(description="The folder, or the list of folders.")]
     questions: tuple[CertifiedQuestionPart, ...]
     claims: tuple[ClaimPart, ...]
 

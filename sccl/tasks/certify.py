@@ -49,9 +49,9 @@ def require_certifiable(topology: Topology, spec: Spec, max_steps: int | None) -
     min_steps = lower_bounds(topology, spec).steps
     if max_steps < min_steps:
         raise ParameterError(
-            f"max-steps is {max_steps}, but what is certified of {spec.name} are compositions of a "
-            f"reducescatter and an allgather, which take at least {min_steps} steps here: give at "
-            "least that many, or leave --certify out"
+            f"max-steps is {max_steps}, but certificates for {spec.name} cover compositions of a "
+            f"reducescatter and an allgather, which need at least {min_steps} steps here: give at "
+            f"least {min_steps}, or leave --certify out"
         )
 
 

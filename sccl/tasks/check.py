@@ -44,12 +44,15 @@ class ViolationPart(Part, frozen=True, kw_only=True):
     message: str
     step: int | None
     chunk: int | None
-    rank: Annotated[int | None, Meta(description="A rank, or a switch: these come after ranks.")]
-    block: Annotated[
-        int | None, Meta(description="The thread block, of programs; step is one of its own.")
+    rank: Annotated[
+        int | None,
+        Meta(description="Number of a rank, or of a switch (switches are numbered after ranks)."),
     ]
-    link: Annotated[tuple[int, int] | None, Meta(description="[src, dst], of schedules.")]
-    tick: Annotated[int | None, Meta(description="When, of schedules.")]
+    block: Annotated[
+        int | None, Meta(description="For programs: the thread block, and step is its step.")
+    ]
+    link: Annotated[tuple[int, int] | None, Meta(description="For schedules: the link [src, dst].")]
+    tick: Annotated[int | None, Meta(description="For schedules: the time.")]
 
 
 class CheckedFilePart(Part, frozen=True, kw_only=True):
@@ -57,11 +60,13 @@ class CheckedFilePart(Part, frozen=True, kw_only=True):
 
     file: FileText
     valid: bool
-    digest_matches: Annotated[bool, Meta(description="The file is as sccl wrote it.")]
+    digest_matches: Annotated[
+        bool, Meta(description="Whether the file is unchanged since sccl wrote it.")
+    ]
     collective: str
     topology: str
     finish_us: Annotated[
-        float | None, Meta(description="When the last chunk arrives, of schedules.")
+        float | None, Meta(description="For schedules: arrival of the last chunk.")
     ]
     alpha: Annotated[
         AlphaText | None,
@@ -128,7 +133,9 @@ class CheckedOptions:
         """Return sentences on values that are trusted without verification."""
         if not self.loaded.offered.costs or not self.has_unknown_costs:
             return ()
-        return ("times come from a table of costs and are not verified; pass it with --costs",)
+        return (
+            "times come from a table of costs and are not verified; pass the table with --costs",
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,8 +94,8 @@ def write_project_of(  # noqa: PLR0913, PLR0917 - independent inputs
     for name, plan in plans.items():
         if plan.num_sends > MAX_SENDS:
             raise TooLargeError(
-                f"{name} has {plan.num_sends} sends, more than code is generated for (at most "
-                f"{MAX_SENDS}); 'sccl simulate' takes it"
+                f"{name} has {plan.num_sends} sends, more than the limit for generated code "
+                f"({MAX_SENDS}); 'sccl simulate' supports it"
             )
     algorithms = tuple(validated_steps(plan, name).algorithm for name, plan in plans.items())
     costs = Costs.from_topology if machine is None else partial(Costs.from_machine, machine=machine)

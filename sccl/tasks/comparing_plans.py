@@ -31,7 +31,10 @@ class ComparedSearchPart(Part, frozen=True, kw_only=True):
     period_us: Annotated[float, Meta(ge=0, description="Time from one iteration to the next.")]
     gap: Annotated[
         float | None,
-        Meta(description="The part by which the period is above the bound; null: none is known."),
+        Meta(
+            description="Relative gap between the period and its lower bound; null: no bound is "
+            "known."
+        ),
     ]
     seconds: Seconds
 

@@ -205,7 +205,7 @@ class Controller:
         """
         ledger = current_ledger(self._store)
         if ledger.job != self.ledger.job:
-            self._report(f"the job has begun anew (generation {ledger.job.generation})")
+            self._report(f"the job has restarted (generation {ledger.job.generation})")
             self._begin(ledger)
         if not self._started and ledger.has_plan(0):  # a rank writes it once it is watched
             self._on_adopted(0)
@@ -246,7 +246,7 @@ class Controller:
             and self._search is None
             and self._active_plan is not None
         ):
-            self._report(f"{advice.reason}: planning anew")
+            self._report(f"{advice.reason}: planning again")
             self._search = planner(self._active_plan, self._reader.cost_table())
 
     def _start_search(self) -> None:
@@ -273,7 +273,7 @@ class Controller:
         ):
             self._report(f"{claimed}, and is proposed as plan {self.propose(content)}")
         else:
-            self._report(f"{claimed}, which is not worth a switch")
+            self._report(f"{claimed}, which does not justify a switch")
 
     def _stop_search(self) -> None:
         if self._search is not None:

@@ -46,12 +46,12 @@ class DesignPart(Part, frozen=True, kw_only=True):
     """A network."""
 
     name: Annotated[
-        str, Meta(description="'sccl topo show NAME'; of allreduce once for each way to do it.")
+        str, Meta(description="Name for 'sccl topo show'; for allreduce, one entry per algorithm.")
     ]
     steps: Count
     bandwidth: Annotated[FractionText, Meta(description="R/C attained with this number of steps.")]
     by: Annotated[str, Meta(description="Algorithm or construction that attains it.")]
-    best: Annotated[bool, Meta(description="No other here is as good in one and better in both.")]
+    best: Annotated[bool, Meta(description="Whether no other listed network dominates it.")]
 
 
 class DesignOutput(Output, frozen=True, kw_only=True):
@@ -62,10 +62,12 @@ class DesignOutput(Output, frozen=True, kw_only=True):
     ranks: Count
     degree: Count
     seed: int
-    moore_steps: Annotated[int, Meta(ge=0, description="No network of the size has fewer steps.")]
+    moore_steps: Annotated[
+        int, Meta(ge=0, description="Lower bound on the steps of networks of this size.")
+    ]
     bandwidth: Annotated[FractionText, Meta(description="Lower bound on R/C for such networks.")]
     networks: Annotated[tuple[DesignPart, ...], Meta(description="By steps, then by R/C.")]
-    tried: Annotated[int, Meta(ge=0, description="Networks that were looked at.")]
+    tried: Annotated[int, Meta(ge=0, description="Number of evaluated networks.")]
     ended: Annotated[str, Meta(description="Reason why it ended early; or empty.")]
     file: Annotated[FileText | None, Meta(description="The network that was written.")] = None
     picture: Annotated[FileText | None, Meta(description="The picture, if any.")] = None

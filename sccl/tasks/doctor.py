@@ -32,7 +32,7 @@ class ToolPart(Part, frozen=True, kw_only=True):
     needed: Annotated[bool, Meta(description="The main job, sccl pareto, needs it.")]
     use: str
     problem: str
-    get: Annotated[str, Meta(description="How to get it; empty where it works.")]
+    get: Annotated[str, Meta(description="How to install it; empty if it works.")]
 
 
 class DoctorOutput(Output, frozen=True, kw_only=True):
@@ -161,7 +161,7 @@ def _gpu_tools() -> Iterator[Tool]:
         ToolCheck(query, r"\d"),
     )
     yield Tool(
-        *(group, "compute-sanitizer", "looks for races in GPU code", cuda),
+        *(group, "compute-sanitizer", "finds races in GPU code", cuda),
         ToolCheck(("compute-sanitizer", "--version")),
     )
 

@@ -45,7 +45,7 @@ class EntryPart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     name: str
     min_bytes: Annotated[int, Meta(ge=0, description="Size of a rank's buffer; inclusive.")]
-    max_bytes: Annotated[int | None, Meta(description="Inclusive; null: all that are larger.")]
+    max_bytes: Annotated[int | None, Meta(description="Inclusive; null: no limit.")]
 
 
 class ExportOutput(Output, frozen=True, kw_only=True):
@@ -93,7 +93,9 @@ class ExportedFiles:
     @property
     def notes(self) -> tuple[str, ...]:
         """Return notes on limits and assumptions."""
-        left_out = [f"{name} is the fastest at no size, and left out" for name in self.omitted]
+        left_out = [
+            f"{name} is not the fastest at any size, and is left out" for name in self.omitted
+        ]
         return (*left_out, *self.written.notes)
 
 
@@ -123,8 +125,7 @@ def export_plans(
         if size_bytes is not None or option_texts:
             flag = "--set" if option_texts else "--size"
             raise ParameterError(
-                f"{training[0].file}: a training plan has its own bytes, and nothing to choose: "
-                f"leave {flag} out"
+                f"{training[0].file}: a training plan defines its own sizes: leave {flag} out"
             )
         return _export_training(form, training, rest, path)
     loaded = load_plans(rest)
@@ -161,8 +162,8 @@ def _export_training(
     loaded = training[0]
     if form.NAME not in formats.STEP_WRITERS:
         raise InputError(
-            f"{loaded.file}: it is a training plan, and {form.NAME} holds none: export it as "
-            f"{' or '.join(sorted(formats.STEP_WRITERS))}"
+            f"{loaded.file}: it is a training plan, which {form.NAME} does not support: export it "
+            f"as {' or '.join(sorted(formats.STEP_WRITERS))}"
         )
     if len(training) > 1 or rest:
         raise InputError(f"{loaded.file}: it is a training plan: export each one separately")
@@ -224,7 +225,7 @@ def parse_options(form: Format, option_texts: Sequence[str]) -> FormatOptions:
             hint = (
                 f"{form.NAME} knows {', '.join(option_names)}"
                 if option_names
-                else f"{form.NAME} knows none"
+                else f"{form.NAME} has no options"
             )
             raise unknown_name("option", name, option_names, hint)
         values[name.replace("-", "_")] = value
@@ -272,9 +273,9 @@ def _check_together(
         for each in (plan, first_plan)
     )
     raise InputError(
-        f"{source.file}: it is {kind}, and {first.file} is {expected}: {form.NAME} takes plans of "
-        f"{'one machine, and of a collective one root,' if form.MIXES else 'one collective'} "
-        "together: name those"
+        f"{source.file}: it is {kind}, and {first.file} is {expected}: give plans for "
+        f"{'one machine, with one root per collective' if form.MIXES else 'one collective'}, which "
+        f"{form.NAME} requires"
     )
 
 

@@ -36,7 +36,7 @@ class FabricPart(Part, frozen=True, kw_only=True):
 
 
 class FabricListOutput(Output, frozen=True, kw_only=True):
-    """The fabrics of the catalogue."""
+    """The JSON output of 'sccl fabric list'."""
 
     kind: Literal["fabric-list"] = "fabric-list"
     fabrics: tuple[FabricPart, ...]

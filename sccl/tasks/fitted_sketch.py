@@ -127,7 +127,7 @@ def sketched_chunks(fit: FittedSketch, spec: Spec) -> SketchedChunks:
             )
         except UnreachableError as error:
             raise UnreachableError(
-                f"{where}: over the ways that it leaves, {spec.name} cannot be done ({error})"
+                f"{where}: its routes do not permit {spec.name} ({error})"
             ) from error
         check_reachable(problem, where)
     count = collective.num_chunks

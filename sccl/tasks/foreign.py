@@ -149,8 +149,8 @@ def read_content(path: Path) -> bytes:
             content += piece
             if len(content) > MAX_BYTES:
                 raise TooLargeError(
-                    f"{path} is longer than the {MAX_BYTES >> 20} MiB to which files of others are "
-                    "read"
+                    f"{path} is longer than {MAX_BYTES >> 20} MiB, the limit for files of other "
+                    "tools"
                 )
     return bytes(content)
 
@@ -168,7 +168,7 @@ def raise_unrecognized(path: Path) -> NoReturn:
     for name in importers.importer_names():
         if name != "own" and importers.load_importer(name).sniff(text):
             raise FormatError(
-                f"{path}: it describes a machine ({name}), and no plan: 'sccl topo import {path} "
+                f"{path}: it describes a machine ({name}), not a plan: 'sccl topo import {path} "
                 "-o machine.json' reads it"
             )
     format_names = ", ".join(formats.readable_names())
@@ -176,9 +176,7 @@ def raise_unrecognized(path: Path) -> NoReturn:
         raise FormatError(
             f"{path}: it holds {kind} of sccl's own, expected a file of {format_names}"
         )
-    raise FormatError(
-        f"{path}: its format is none of the plan formats that sccl reads: {format_names}"
-    )
+    raise FormatError(f"{path}: unknown format, expected a plan in one of: {format_names}")
 
 
 def _content_kind(content: bytes) -> Kind | None:

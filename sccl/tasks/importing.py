@@ -39,7 +39,7 @@ class TopoImportOutput(Output, frozen=True, kw_only=True):
         tuple[int, int] | None, Meta(description="Two ranks with no path between them, if any.")
     ]
     file: Annotated[FileText | None, Meta(description="Written file, if any.")]
-    topology: Annotated[TopologyWire, Meta(description="The machine, as its file has it.")]
+    topology: Annotated[TopologyWire, Meta(description="The machine, in the format of its file.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +78,8 @@ def read_machine(
             content = read_nonblank(stream, MAX_BYTES, where)
     if len(content) > MAX_BYTES:
         raise TooLargeError(
-            f"{where} is longer than the {MAX_BYTES >> 20} MiB that descriptions of machines are "
-            "read to: check the path"
+            f"{where} is longer than {MAX_BYTES >> 20} MiB, the limit for descriptions of "
+            "machines: check the path"
         )
     hints = Hints(name or ("imported" if stdin else file.stem or "imported"), gpu, alpha_us)
     text = importers.decode_text(content, where)
@@ -102,7 +102,7 @@ def _reject_other_files(content: bytes, text: str, where: str) -> None:
 
         if plan := formats.detect_format(content):
             raise FormatError(
-                f"{where}: it is a plan ({plan.NAME}), and no machine: verify it with 'sccl check "
+                f"{where}: it is a plan ({plan.NAME}), not a machine: verify it with 'sccl check "
                 f"{where}', or convert it to an algorithm with 'sccl import'"
             )
 
@@ -181,8 +181,8 @@ def _assign_nics(ranks: int, nics: int, where: str) -> tuple[tuple[int, ...], ..
     """Return the GPUs of each of so many NICs, or the NICs of each where these are more."""
     if ranks % nics and nics % ranks:
         raise FormatError(
-            f"{where}: {nics} NICs for {ranks} GPUs cannot be shared out evenly: list the GPUs of "
-            "each, as in [[0, 1], [2]]"
+            f"{where}: {nics} NICs for {ranks} GPUs cannot be divided evenly: list the GPUs of "
+            "each NIC, as in [[0, 1], [2]]"
         )
     each = max(1, ranks // nics)
     firsts = (i * ranks // nics // each * each for i in range(nics))

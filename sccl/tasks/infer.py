@@ -21,17 +21,15 @@ class TopoInferOutput(Output, frozen=True, kw_only=True):
     """The JSON output of 'sccl topo infer'."""
 
     kind: Literal["topo-infer"] = "topo-infer"
-    near_cpu: Annotated[Count, Meta(description="The CPU that is nearest to the NIC.")]
-    switches: Annotated[
-        tuple[tuple[Count, ...], ...], Meta(description="The GPUs that share a PCIe switch.")
-    ]
+    near_cpu: Annotated[Count, Meta(description="CPU nearest to the NIC.")]
+    switches: Annotated[tuple[tuple[Count, ...], ...], Meta(description="GPUs by PCIe switch.")]
     nic_gpus: Annotated[
         tuple[Count, ...],
         Meta(description="GPUs on the switch of the NIC; empty: the NIC has its own."),
     ]
     visible_devices: Annotated[
         tuple[Count, ...] | None,
-        Meta(description="The GPU that each rank is to be; null: no machine was given."),
+        Meta(description="GPU for each rank; null: no machine was given."),
     ]
 
 

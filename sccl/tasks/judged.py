@@ -54,10 +54,9 @@ def validated_schedule(schedule: AnySchedule, where: str) -> Schedule:
         and schedule.num_sends > packed_schedule.MAX_PART_TRANSFERS
     ):
         raise TooLargeError(
-            f"{where}: it has {schedule.num_sends} transfers, and this verb unpacks up to "
-            f"{packed_schedule.MAX_PART_TRANSFERS}: verify it with 'sccl check', or take those of "
-            "a chunk, a rank, "
-            "or a time with 'sccl part'"
+            f"{where}: it has {schedule.num_sends} transfers, and this verb reads up to "
+            f"{packed_schedule.MAX_PART_TRANSFERS}: verify it with 'sccl check', or extract a "
+            "chunk, a rank, or a time interval with 'sccl part'"
         )
     if faults := violations(schedule):
         raise InputError(

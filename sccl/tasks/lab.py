@@ -30,12 +30,12 @@ class LabChannelPart(Part, frozen=True, kw_only=True):
 
     name: str
     bits_per_s: Annotated[
-        int, Meta(ge=1, description="Bits per second that each rank sends, and receives.")
+        int, Meta(ge=1, description="Bits per second that each rank can send and receive.")
     ]
 
 
 class LabOutput(Output, frozen=True, kw_only=True):
-    """How a command ended on the ranks of 'sccl lab'."""
+    """The JSON output of 'sccl lab'."""
 
     kind: Literal["lab"] = "lab"
     channels: tuple[LabChannelPart, ...]
@@ -48,9 +48,12 @@ class LabOutput(Output, frozen=True, kw_only=True):
     ]
     exit_codes: Annotated[
         tuple[int | None, ...],
-        Meta(description="By rank; 128 and the signal; null: ended after another had failed."),
+        Meta(
+            description="Exit code by rank; 128 plus the signal number; null: stopped after "
+            "another rank failed."
+        ),
     ]
-    failed_first: Annotated[int | None, Meta(description="A rank; null: none failed.")]
+    failed_first: Annotated[int | None, Meta(description="First failed rank; null: none failed.")]
 
 
 def build_lab_fabric(channels: Sequence[LabChannel], ranks: int) -> Fabric:
@@ -66,8 +69,8 @@ def build_lab_fabric(channels: Sequence[LabChannel], ranks: int) -> Fabric:
         fabric_channels.append(Channel(channel.name, channel_machine, launch_us=_LAUNCH_US))
     rates = ", ".join(f"{channel.name} {channel.bits_per_s / 1e6:g} Mb/s" for channel in channels)
     source = (
-        f"sccl lab: {rates}, of which {_USABLE_SHARE:g} is of use; {_ALPHA_US:g} us a message and "
-        f"{_LAUNCH_US:g} us a motif"
+        f"sccl lab: {rates}, usable fraction {_USABLE_SHARE:g}; {_ALPHA_US:g} us per message and "
+        f"{_LAUNCH_US:g} us per motif"
     )
     return Fabric("lab", tuple(fabric_channels), source=source)
 

@@ -25,10 +25,10 @@ class MotifPart(Part, frozen=True, kw_only=True):
 
     number: Count
     collective: str
-    groups: Annotated[int, Meta(ge=1, description="Groups that do it at once.")]
-    ranks: Annotated[int, Meta(ge=2, description="Size of the largest of them.")]
+    groups: Annotated[int, Meta(ge=1, description="Number of groups that run it at the same time.")]
+    ranks: Annotated[int, Meta(ge=2, description="Size of the largest group.")]
     group_ranks: Annotated[
-        tuple[Annotated[int, Meta(ge=1)], ...], Meta(description="Size of each of them.")
+        tuple[Annotated[int, Meta(ge=1)], ...], Meta(description="Size of each group.")
     ]
     bytes: Annotated[
         int,
@@ -48,7 +48,7 @@ class MotifPart(Part, frozen=True, kw_only=True):
             "itself; the root's buffer for gather and scatter.",
         ),
     ]
-    after: Annotated[tuple[Count, ...], Meta(description="Motifs that end before it begins.")]
+    after: Annotated[tuple[Count, ...], Meta(description="Motifs that must end before it starts.")]
     channel: Annotated[str, Meta(description="Channel that it must use; empty: any.")] = ""
 
 
@@ -62,11 +62,13 @@ class MotifOutput(Output, frozen=True, kw_only=True):
     collective: str
     ranks: Annotated[int, Meta(ge=2)]
     item_bytes: Annotated[int, Meta(ge=1, description="Size of an element, in bytes.")]
-    root: Annotated[int | None, Meta(description="Null: the first, if there has to be one.")]
+    root: Annotated[
+        int | None, Meta(description="Null: the first rank, if the collective has a root.")
+    ]
     size_bytes: Annotated[int, Meta(ge=1, description="Size of a rank's largest buffer.")]
     merged: Annotated[
         tuple[int, ...],
-        Meta(description="The same for each of several collectives that are merged into one."),
+        Meta(description="Size of each collective that is merged."),
     ] = ()
     recipe: str
     motifs: tuple[MotifPart, ...]
@@ -152,6 +154,6 @@ def rule_rows(collective: str) -> list[tuple[str, str, str]]:
         for rule in recipe_rules()
         if collective in rule.collectives
     ] + [
-        ("lanes(channel:weight, ..)", "parallel parts of all cells, each on a channel", "sccl"),
-        ("merge", "first of all: several collectives as one motif, as seg is undone", "sccl"),
+        ("lanes(channel:weight, ..)", "parallel parts, each on one channel", "sccl"),
+        ("merge", "first rule only: several collectives as one motif (the inverse of seg)", "sccl"),
     ]

@@ -36,7 +36,8 @@ def build_motif_planner(synthesizer: str = "tacos", seed: int = 0) -> MotifPlann
         if isinstance(outcome, Inconclusive) and outcome.reason.kind is StopKind.INTERRUPTED:
             raise KeyboardInterrupt  # the partial result would depend on the time of the interrupt
         raise ParameterError(
-            f"{synthesizer} finds no schedule of {spec.name} on {topology.name}: ask another one"
+            f"{synthesizer} finds no schedule for {spec.name} on {topology.name}: give another "
+            "synthesizer"
         )
 
     return MotifPlanner(synthesizer, plan)

@@ -34,19 +34,17 @@ class MeasuredIterationPart(Part, frozen=True, kw_only=True):
     """The last iteration of which all ranks have told."""
 
     iteration: Count
-    version: Annotated[int, Meta(ge=0, description="Version of the plan it ran under; 0: none.")]
+    version: Annotated[int, Meta(ge=0, description="Version of the active plan; 0: none.")]
     period_us: float
-    waited: Annotated[float, Meta(ge=0, description="The part of it that a rank waited.")]
+    waited: Annotated[float, Meta(ge=0, description="Fraction of the time that a rank waited.")]
 
 
 class OptimizerOutput(Output, frozen=True, kw_only=True):
-    """How a running job stands with its plans."""
+    """The JSON output of 'sccl optimizer'."""
 
     kind: Literal["optimizer"] = "optimizer"
     run: str
-    generation: Annotated[
-        int, Meta(description="Generation of the job: a restart begins a new one.")
-    ]
+    generation: Annotated[int, Meta(description="Generation of the job, counted by restarts.")]
     ranks: Count
     committed: Annotated[
         bool | None,
@@ -121,7 +119,7 @@ def load_plan_to_commit(file: Path) -> tuple[TrainingPlan, dict[str, str]]:
     """
     plans, rest = load_training_files([file])
     if rest or not plans:
-        raise InputError(f"{file} is no training plan: make one with 'sccl plan'")
+        raise InputError(f"{file} is not a training plan: create one with 'sccl plan'")
     if faults := training_faults(plans[0]):
         raise InputError(
             f"{file}: this plan fails verification: {faults[0].message}; see all with 'sccl check "

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 Inputs = Annotated[
     dict[str, Annotated[str, Meta(pattern="^sha256:[0-9a-f]{64}$")]],
-    Meta(description="The sha256 of each thing that was given: topology, collective, or file."),
+    Meta(description="sha256 of each input: topology, collective, or file."),
 ]
 
 
@@ -50,9 +50,12 @@ class Failure(Part, frozen=True, kw_only=True):
     type: Annotated[str, Meta(description="The kind of error, such as ParameterError.")]
     exit_code: Annotated[
         int,
-        Meta(description="2 bad input, 4 a solver or a tool broke or is missing, 130 interrupted."),
+        Meta(
+            description="2: bad input; 4: a solver or a tool failed or is missing; 130: "
+            "interrupted."
+        ),
     ]
-    message: Annotated[str, Meta(description="The sentence that stderr has, too.")]
+    message: Annotated[str, Meta(description="The sentence on stderr.")]
 
 
 class ErrorOutput(Output, frozen=True, kw_only=True):

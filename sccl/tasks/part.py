@@ -27,8 +27,8 @@ class PartOutput(Output, frozen=True, kw_only=True):
     kind: Literal["part"] = "part"
     collective: str
     topology: str
-    sends: Annotated[Count, Meta(description="Transfers of the part.")]
-    of: Annotated[Count, Meta(description="Transfers of the whole.")]
+    sends: Annotated[Count, Meta(description="Number of transfers of the part.")]
+    of: Annotated[Count, Meta(description="Number of transfers of the whole schedule.")]
     file: FileText | None
 
 

@@ -73,7 +73,7 @@ def sketch_notes(sketch: Sketch | None) -> tuple[str, ...]:
     """Return notes on parts of a sketch that only TACCL obeys. Empty: none."""
     if sketch is None or not sketch.rotations:
         return ()
-    note = "symmetry_offsets are not imposed: they narrow TACCL's search, and leave no link out"
+    note = "symmetry_offsets are ignored: they narrow TACCL's search, and remove no link"
     return (f"sketch {sketch.name}: {note}",)
 
 
@@ -84,6 +84,6 @@ def no_result_reason(ended: StopReason) -> str:
         ended: Reason why the search ended, from :func:`~sccl.core.outcome.best_plan`.
     """
     if ended.kind in {StopKind.INTERRUPTED, StopKind.INFEASIBLE}:
-        return f"{ended}, and no schedule by then"
+        return f"{ended}, before any schedule was found"
     more = "time" if ended.kind is StopKind.TIMEOUT else "effort"
-    return f"{ended}, and no schedule by then: give it more {more}"
+    return f"{ended}, before any schedule was found: give it more {more}"

@@ -47,23 +47,33 @@ class TrainingPlanOutput(Output, frozen=True, kw_only=True):
     ]
     gap: Annotated[
         float | None,
-        Meta(description="The part by which the period is above the bound; null: none is known."),
+        Meta(
+            description="Relative gap between the period and its lower bound; null: no bound is "
+            "known."
+        ),
     ]
     binding: Annotated[str, Meta(description="Constraint that gives the bound.")]
     baseline_us: Annotated[
-        float, Meta(ge=0, description="As submitted, each collective by its fastest option.")
+        float,
+        Meta(
+            ge=0,
+            description="Period in the order of submission, with the fastest option "
+            "of each collective.",
+        ),
     ]
     two_iterations_us: _Us
     proved: bool
-    collectives: Annotated[int, Meta(ge=0, description="Merged ones are one.")]
+    collectives: Annotated[
+        int, Meta(ge=0, description="Number of collectives; merged ones count as one.")
+    ]
     merged: Annotated[
-        int, Meta(ge=0, description="Collectives of the workload that are one with others.")
+        int, Meta(ge=0, description="Number of collectives that are merged with others.")
     ] = 0
     motifs: Count
     seconds: Seconds
     compilation_seconds: Annotated[
         float,
-        Meta(ge=0, description="Of these, compilation at the first use, which --seconds excludes."),
+        Meta(ge=0, description="Part for compilation at the first use, which --seconds excludes."),
     ] = 0.0
     seed: Count
     ended: Annotated[str, Meta(description="Reason why it ended early; or empty.")]

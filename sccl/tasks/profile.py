@@ -31,9 +31,7 @@ if TYPE_CHECKING:
 SIZES, COUNTS, REPEAT = "1K..1M", "1,2,8", 10
 _MAX_SIZES, _MAX_COUNT, _MAX_BYTES, _MAX_REPEAT = 31, 1024, 1 << 30, 1000
 
-Interval = Annotated[
-    tuple[float, float], Meta(description="Where it lies by the bootstrap, 95 of 100 times.")
-]
+Interval = Annotated[tuple[float, float], Meta(description="Bootstrap interval, 95 %.")]
 
 
 class FittedLinkPart(Part, frozen=True, kw_only=True):
@@ -45,9 +43,7 @@ class FittedLinkPart(Part, frozen=True, kw_only=True):
     alpha_us_interval: Interval
     gb_per_s: Annotated[float, Meta(description="1/beta, 10^9 bytes per second.")]
     gb_per_s_interval: Interval
-    misfit: Annotated[
-        float, Meta(description="The median error of its measurements, in proportion.")
-    ]
+    misfit: Annotated[float, Meta(description="Median relative error of its measurements.")]
     cost: Annotated[Count, Meta(description="Index of the link's costs in 'costs'.")]
 
 
@@ -65,12 +61,14 @@ class ProfileOutput(Output, frozen=True, kw_only=True):
     kind: Literal["profile"] = "profile"
     name: str
     ranks: Count
-    timings: Annotated[Count, Meta(description="Rows that were fitted, each of some repetitions.")]
+    timings: Annotated[
+        Count, Meta(description="Number of fitted rows, each with several repetitions.")
+    ]
     take: Annotated[Literal["least", "median"], Meta(description="Repetitions that were fitted.")]
     links: tuple[FittedLinkPart, ...]
     costs: tuple[SharedCostPart, ...]
-    measurements: Annotated[FileText | None, Meta(description="Where timings were kept.")]
-    file: Annotated[FileText | None, Meta(description="Where the machine was written.")]
+    measurements: Annotated[FileText | None, Meta(description="File with the timings.")]
+    file: Annotated[FileText | None, Meta(description="File with the machine.")]
     picture: FileText | None
 
 
@@ -293,8 +291,8 @@ def check_distinct_files(files: Mapping[str, Path | None]) -> None:
         before = seen.setdefault(path.resolve(), option)
         if before != option:
             raise ParameterError(
-                f"{before} and {option} are both {path}, which would be written over: give each a "
-                "file of its own"
+                f"{before} and {option} are both {path}, so one would overwrite the other: give "
+                "different files"
             )
 
 

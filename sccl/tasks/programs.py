@@ -99,8 +99,8 @@ def _load_program(
         if machine:
             raise
         raise ParameterError(
-            f"{where}: its machine is {lowered.topology!r}, which is none that has a name: give "
-            "--topo and the machine's file"
+            f"{where}: its machine {lowered.topology!r} is not a named topology: give --topo with "
+            "the machine's file"
         ) from error
     if topology.ranks != len(program.ranks):
         raise ParameterError(
@@ -118,8 +118,8 @@ def _decode_program(where: str, lowered: LoweredWire, wire: ProgramWire) -> Prog
     """
     if lowered.collective not in collective_names():
         raise FormatError(
-            f"{where}: {lowered.collective} is a custom collective whose demand is not in its "
-            "file; simulate its algorithm"
+            f"{where}: the demand of the custom collective {lowered.collective} is not in the "
+            "file: simulate its algorithm"
         )
     spec = named_spec(lowered.collective, len(wire.ranks), lowered.root)
     collective = spec.at(lowered.chunks)
@@ -201,4 +201,7 @@ def _program_faults(wire: ProgramWire, program: Program) -> Iterator[str]:
                         yield f"{at}: peer is {peer}, expected another rank, up to {ranks - 1}"
                 for block_, index in row.after:
                     if block_ >= len(lengths) or index >= lengths[block_]:
-                        yield f"{at}: it waits for instruction {index} of block {block_}: none is"
+                        yield (
+                            f"{at}: it waits for instruction {index} of block {block_}, which "
+                            "does not exist"
+                        )

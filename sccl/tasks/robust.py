@@ -93,10 +93,10 @@ class ReachedPart(Part, frozen=True, kw_only=True):
     bandwidth: Annotated[FractionText, Meta(description="R/C, or the limit that it approaches.")]
     chunks: Annotated[int | None, Meta(description="C; null: none was written down.")]
     rounds: int | None
-    proved: Annotated[bool, Meta(description="Whether nothing of its class dominates it.")]
+    proved: Annotated[bool, Meta(description="Whether no algorithm of its family dominates it.")]
     rests_on: Annotated[
         tuple[str, ...],
-        Meta(description="Origins, other than this process, that its proof rests on."),
+        Meta(description="Origins, other than this process, of the refutations in its proof."),
     ] = ()
 
 
@@ -104,14 +104,16 @@ class SurvivedPart(Part, frozen=True, kw_only=True):
     """The result after a failure."""
 
     failed: Annotated[str, Meta(description="Failed links or ranks; empty: none.")]
-    alike: Annotated[tuple[str, ...], Meta(description="Other failures that come to the same.")]
+    alike: Annotated[
+        tuple[str, ...], Meta(description="Other failures with the same result, by symmetry.")
+    ]
     points: Annotated[
         tuple[ReachedPart, ...], Meta(description="The frontier, by ascending S; empty: none.")
     ]
     slowdown: Annotated[
         float | None, Meta(description="Lowest R/C divided by that of the whole machine.")
     ]
-    undecided: Annotated[bool, Meta(description="Whether some candidate stayed undecided.")]
+    undecided: Annotated[bool, Meta(description="Whether some candidate stayed open.")]
     why: Annotated[str, Meta(description="Reason why there is no algorithm; or empty.")]
     seconds: Seconds
 
@@ -237,7 +239,7 @@ def _case_after_failure(
     try:
         left = failure.apply_to(question.machine)
     except TopologyError:
-        return _failed_case(name, alike, "no ranks that are left are joined", began), False
+        return _failed_case(name, alike, "no two remaining ranks are connected", began), False
     if cut := unreachable_pair(left):
         a, b = map(left.label, cut)
         return _failed_case(name, alike, f"rank {a} does not reach rank {b}", began), False

@@ -80,7 +80,7 @@ class BenchOutput(Output, frozen=True, kw_only=True):
     speedups: Annotated[
         dict[str, dict[str, float | None]],
         Meta(
-            description="By collective and peer: geometric mean over sizes; null: no size of both."
+            description="By collective and peer: geometric mean over sizes; null: no common size."
         ),
     ]
     fastest: dict[str, tuple[SwitchPart, ...]]
@@ -95,7 +95,10 @@ class TuneOutput(Output, frozen=True, kw_only=True):
     selection: Annotated[str, Meta(description="The switch points, as SCCL_SELECT spells them.")]
     machine: Annotated[
         str | None,
-        Meta(description="By whose costs; null: by the timings."),
+        Meta(
+            description="Machine for the costs that set the switch points; null: measured "
+            "timings set them."
+        ),
     ] = None
     timings: tuple[TimingPart, ...]
     checked: tuple[CheckedPart, ...]
@@ -184,8 +187,8 @@ def iterate_timings(
     if timing is None:
         low, high = trial.sizes
         raise ParameterError(
-            f"sizes is '{low}..{high}', of which none was measured: reductions use numbers of 4 "
-            "bytes, so give sizes of at least that"
+            f"sizes is '{low}..{high}', and no size was measured: reductions use 4-byte numbers, "
+            "so give sizes of at least 4 bytes"
         )
 
 

@@ -61,7 +61,7 @@ def compile_file(file: Path) -> PlanScript:
         raise InputError(f"{file}: it is no training plan: give one that 'sccl plan' wrote")
     faults = training_faults(plans[0])
     if faults:
-        raise InputError(f"{file}: {faults[0].message}: have it planned again by 'sccl plan'")
+        raise InputError(f"{file}: {faults[0].message}: plan it again with 'sccl plan'")
     try:
         return compile_plan(plans[0].plan)
     except ParameterError as error:

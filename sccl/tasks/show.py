@@ -59,7 +59,7 @@ class ShownPart(Part, frozen=True, kw_only=True):
     rounds_per_step: tuple[int, ...]
     bandwidth_cost: FractionText
     proved: Annotated[
-        tuple[str, ...], Meta(description="Empty where the file was edited or is rejected.")
+        tuple[str, ...], Meta(description="Empty if the file was edited or is rejected.")
     ]
     scope: str
     sends: Annotated[
@@ -72,7 +72,9 @@ class ShownPart(Part, frozen=True, kw_only=True):
 class TransferredPart(Part, frozen=True, kw_only=True):
     """The load of a link."""
 
-    link: Annotated[tuple[int, int], Meta(description="[src, dst]; switches come after ranks.")]
+    link: Annotated[
+        tuple[int, int], Meta(description="[src, dst]; switches are numbered after ranks.")
+    ]
     transfers: Count
     busy_us: Annotated[float, Meta(ge=0)]
 

@@ -57,24 +57,33 @@ class ShownTrainingPart(Part, frozen=True, kw_only=True):
     ]
     prologue_us: Annotated[
         float,
-        Meta(description="Time of the first iterations beyond as many periods; may be negative."),
+        Meta(
+            description="Extra time of the first iterations compared with the same number of "
+            "periods; may be negative."
+        ),
     ]
     fluid_us: Annotated[
         float,
-        Meta(ge=0, description="An iteration, if concurrent motifs share the bandwidth of links."),
+        Meta(
+            ge=0,
+            description="Time of an iteration if concurrent motifs share the bandwidth of links.",
+        ),
     ]
     links_us: Annotated[
         float | None,
-        Meta(description="An iteration, if all that motifs send is simulated on links."),
+        Meta(
+            description="Time of an iteration if every message of every motif is simulated on "
+            "links."
+        ),
     ]
     links_apart_us: Annotated[
         float | None,
         Meta(
-            description="The same, if each motif has all links to itself; the difference is "
-            "messages that wait for other motifs."
+            description="The same if each motif has all links to itself; the difference is time "
+            "that messages wait for other motifs."
         ),
     ]
-    links_note: Annotated[str, Meta(description="Reason why it is not known; or empty.")]
+    links_note: Annotated[str, Meta(description="Reason why links_us is unknown; or empty.")]
     bound_us: _Us
     gap: float | None
     binding: str
@@ -83,11 +92,15 @@ class ShownTrainingPart(Part, frozen=True, kw_only=True):
         Meta(description="False if times come from a table of costs: see sccl check --costs."),
     ]
     costs: Annotated[
-        str, Meta(description="Digest of the table of costs that times are of; or empty.")
+        str,
+        Meta(description="Digest of the table of measured costs that sets the times; or empty."),
     ]
-    steady: Annotated[bool, Meta(description="Iterations were seen to repeat.")]
+    steady: Annotated[bool, Meta(description="Whether the simulated iterations repeat.")]
     ahead: Annotated[
-        tuple[str, ...], Meta(description="Collectives of the iteration after, done before its own")
+        tuple[str, ...],
+        Meta(
+            description="Collectives of the next iteration that start before the current one ends"
+        ),
     ]
     options: tuple[TakenOptionPart, ...]
     lanes: tuple[LanePart, ...]
@@ -161,7 +174,7 @@ def model_notes(shown: ShownTrainingPart) -> tuple[str, str]:
 
     def said(us: float) -> str:
         suffix = f" ({more(us)})" if shown.period_us else ""
-        return f"{format_duration(us)} an iteration{suffix}"
+        return f"{format_duration(us)} per iteration{suffix}"
 
     def more(us: float) -> str:
         """Return by which part it is more than the period; zero has no sign but this."""

@@ -76,9 +76,8 @@ class SimulationSource:
         plan_chunk_bytes = self.plan.chunk_bytes
         if size_bytes is not None and size != buffer_bytes(self.plan) and chunk != plan_chunk_bytes:
             raise ParameterError(
-                f"{self.name}: it is a schedule of {buffer_bytes(self.plan)} bytes, whose times "
-                "are "
-                f"for these alone, and size is {size}: leave --size out, or give an algorithm"
+                f"{self.name}: it is a schedule for {buffer_bytes(self.plan)} bytes, and size is "
+                f"{size}: leave --size out, or give an algorithm, which has no fixed size"
             )
         return plan_chunk_bytes
 
@@ -297,8 +296,8 @@ def _check_fits(
             _check_schedule(source.name, source.plan, terms)
         if isinstance(source.plan, Program) and terms.stepping is not None:
             raise ParameterError(
-                f"{source.name}: it is a program, whose instructions have their own dependencies: "
-                "leave --stepping out"
+                f"{source.name}: its instructions define the dependencies, because it is a "
+                "program: leave --stepping out"
             )
     ticks = {(s.plan.tick_ps, s.plan.model) for s in sources if isinstance(s.plan, Schedule)}
     if len(ticks) > 1:

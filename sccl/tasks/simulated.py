@@ -27,16 +27,18 @@ class SimulatedPart(Part, frozen=True, kw_only=True):
     """A collective that ran, alone or with others."""
 
     file: FileText
-    program: Annotated[str | None, Meta(description="Program of the file; null: it is no program.")]
+    program: Annotated[
+        str | None, Meta(description="Program of the file; null: the file is not a program.")
+    ]
     collective: str
     topology: str
     chunks: Annotated[int, Meta(ge=1, description="C.")]
-    size_bytes: Annotated[int, Meta(ge=1, description="L, which C chunks make up.")]
+    size_bytes: Annotated[int, Meta(ge=1, description="L, the size of C chunks.")]
     chunk_bytes: Annotated[
         int | None, Meta(description="Size of every chunk, rounded up; null: they differ.")
     ]
     messages: Count
-    finish_us: Annotated[float, Meta(ge=0, description="When the last of it arrives.")]
+    finish_us: Annotated[float, Meta(ge=0, description="Arrival of its last chunk.")]
     algorithm_gb_per_s: Annotated[float, Meta(ge=0, description="L / finish, 10^9 bytes/s.")]
     bound_us: Annotated[
         float | None, Meta(description="Lower bound on its completion time; null: unknown.")
@@ -60,17 +62,20 @@ class PathPart(Part, frozen=True, kw_only=True):
     file: FileText
     chunk: Annotated[int, Meta(ge=0)]
     link: Annotated[tuple[int, int], Meta(description="[src, dst].")]
-    ready_us: Annotated[float, Meta(description="When it came to the link's queue.")]
-    start_us: Annotated[float, Meta(description="When the link began with it.")]
-    until_us: Annotated[float, Meta(description="When the next one starts, or all has arrived.")]
+    ready_us: Annotated[float, Meta(description="Time when it entered the link's queue.")]
+    start_us: Annotated[float, Meta(description="Time when the link started it.")]
+    until_us: Annotated[
+        float, Meta(description="Start of the next transfer on the path, or the end.")
+    ]
     waited_for: Annotated[
         WaitedFor,
         Meta(
-            description="What it waited for last, that the one before did. release: nothing. "
-            "arrival: that it brought what is sent. barrier: the end of the step before. start: "
-            "that it started, and so left the place, or the thread block. onward: the link "
-            "before, on its own way. link: that it left the link. limit: a budget or a place in a "
-            "switch. order: that it started, since a link, budget or switch serves it first."
+            description="Event of the previous transfer on the path that this one waited for "
+            "last. release: none. arrival: its data arrived. barrier: the previous step "
+            "ended. start: it started and freed a buffer or the thread block. onward: it "
+            "passed the previous link of the same route. link: it left the link. limit: "
+            "it freed a budget or a place in a switch. order: it started first on a link, "
+            "budget or switch."
         ),
     ]
     with_chunks: Annotated[
@@ -93,7 +98,7 @@ class RunPart(Part, frozen=True, kw_only=True):
             "programs have their own times."
         ),
     ]
-    finish_us: Annotated[float, Meta(ge=0, description="When the last of all arrives.")]
+    finish_us: Annotated[float, Meta(ge=0, description="Arrival of the last chunk of all plans.")]
     utilisation: Annotated[Share, Meta(description="Average over all links.")]
     busiest: BusiestPart | None
     critical_path: tuple[PathPart, ...]

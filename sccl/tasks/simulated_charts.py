@@ -231,7 +231,7 @@ def _notes(run: SimulationRun, shown: int) -> Iterator[str]:
     yield f"{run.stepping or 'scheduled times'}, alpha {run.timeline.clock.model}"
     links = len(run.timeline.topology.links)
     if shown < links:
-        yield f"{shown} of {links} links: those of the critical path, then the busiest"
+        yield f"{shown} of {links} links: the critical path, then the busiest links"
 
 
 def _select_links(made: Timeline, path: Iterable[int]) -> list[int]:

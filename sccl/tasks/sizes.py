@@ -32,7 +32,7 @@ def parse_size(text: str, name: str = "size") -> int:
         size = Fraction(int(match[1] + parts), 10 ** len(parts)) * base ** _POWERS[match[3].upper()]
         if 1 <= size <= MAX_SIZE_BYTES and size.denominator > 1:
             raise ParameterError(
-                f"{name} is {text[:40]!r}, no whole number of bytes: give {floor(size)} or "
+                f"{name} is {text[:40]!r}, not a whole number of bytes: give {floor(size)} or "
                 f"{ceil(size)}"
             )
         if 1 <= size <= MAX_SIZE_BYTES:

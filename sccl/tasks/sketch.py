@@ -23,13 +23,13 @@ class FittedSketchOutput(Output, frozen=True, kw_only=True):
 
     name: str
     nodes: Count
-    chunks: Annotated[Count, Meta(description="Per part that a rank sends or is to get.")]
+    chunks: Annotated[Count, Meta(description="Chunks per part of a rank's input or output.")]
     topology: Annotated[str | None, Meta(description="The machine that it fits; or null.")]
     within: Annotated[
-        tuple[int, int] | None, Meta(description="Ways within nodes: those left, and all.")
+        tuple[int, int] | None, Meta(description="Routes within nodes: permitted, and all.")
     ]
     between: Annotated[
-        tuple[int, int] | None, Meta(description="Ways between nodes: those left, and all.")
+        tuple[int, int] | None, Meta(description="Routes between nodes: permitted, and all.")
     ]
     symmetries: Annotated[
         int | None,
@@ -38,7 +38,7 @@ class FittedSketchOutput(Output, frozen=True, kw_only=True):
     collective: str | None
     collective_chunks: Annotated[
         int | None,
-        Meta(description="Number of chunks of the collective, for reductions of its dual."),
+        Meta(description="Number of chunks of the collective; for reductions, of its dual."),
     ]
     planned_chunks: Annotated[
         int | None, Meta(description="Number of chunks that represent the others.")

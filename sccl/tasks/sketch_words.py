@@ -58,7 +58,7 @@ def sketch_rows(sketch: Sketch, fit: FittedSketch | None) -> list[tuple[str, str
         rows.append(("symmetry", f"[{rotation.offset}, {rotation.size}]"))
     if fit is not None:
         rows.append(("symmetries in all", str(fit.symmetries)))
-        for name, between in (("ways within nodes", False), ("ways between nodes", True)):
+        for name, between in (("routes within nodes", False), ("routes between nodes", True)):
             left, total = fit.count_routes(between=between)
             rows.append((name, f"{left} of {total}"))
     return rows
@@ -78,17 +78,17 @@ def relay_text(relays: RelayRules) -> str:
     if relays.connections is RelayPattern.FULLY_CONNECTED:
         return "each to each"
     if relays.connections is RelayPattern.DIRECT_MAP:
-        return "each to the one of its number"
+        return "each to the rank with its number"
     assert not isinstance(relays.connections, RelayPattern)
     return _list_text([f"{sender} to {number_ranges(to)}" for sender, to in relays.connections])
 
 
 def _relay_rows(relays: RelayRules) -> Iterator[tuple[str, str]]:
     if relays.leaves_by:
-        yield "chunks leave by (those of)", _egress_text(relays)
+        yield "senders (chunks of ranks)", _egress_text(relays)
     if relays.relay_map:
         each, offset = relays.relay_map
-        yield "chunks leave by (those of)", f"chunks of rank r by r // {each} * {each} + {offset}"
+        yield "senders (chunks of ranks)", f"chunks of rank r by r // {each} * {each} + {offset}"
     if relays.shares:
         shares = _list_text([f"{sender} has 1/{share}" for sender, share in relays.shares])
         yield "bandwidth between nodes", shares
@@ -122,14 +122,14 @@ def sketch_sentences(fit: FittedSketch, chunks: SketchedChunks | None) -> list[s
 def _machine_sentences(fit: FittedSketch) -> Iterator[str]:
     sketch, local = fit.sketch, fit.ranks_per_node
     yield (
-        f"{fit.topology.name} is taken as {format_count(sketch.nodes, 'node')} of "
-        f"{format_count(local, 'rank')} each; rank r is number r % {local} of its node."
+        f"{fit.topology.name} has {format_count(sketch.nodes, 'node')} of "
+        f"{format_count(local, 'rank')} each; rank r has number r % {local} in its node."
     )
     left, total = fit.count_routes(between=False)
     rest = "all of them" if left == total else f"{total - left} are left out"
-    yield f"Within nodes {left} of {total} ways from rank to rank may be used: {rest}."
+    yield f"Within nodes {left} of {total} routes from rank to rank may be used: {rest}."
     if sketch.intranode_links is not None:
-        yield f"Of a node: {_within_text(sketch)}."
+        yield f"Links of a node: {_within_text(sketch)}."
 
 
 def _relay_sentences(fit: FittedSketch) -> Iterator[str]:
@@ -137,9 +137,9 @@ def _relay_sentences(fit: FittedSketch) -> Iterator[str]:
     if sketch.nodes == 1:
         return
     left, total = fit.count_routes(between=True)
-    yield f"Between nodes {left} of {total} ways may be used."
+    yield f"Between nodes {left} of {total} routes may be used."
     if relays is None:
-        yield "Chunks leave a node over any of them."
+        yield "Any rank may send chunks to other nodes."
         return
     senders = [n for n in range(fit.ranks_per_node) if relays.receivers(n, fit.ranks_per_node)]
     yield (
@@ -149,21 +149,21 @@ def _relay_sentences(fit: FittedSketch) -> Iterator[str]:
     if relays.relay_map:
         each, offset = relays.relay_map
         yield (
-            f"Chunks of rank number r leave their node by number r // {each} * {each} + {offset}, "
-            "and by no other."
+            f"Chunks of rank number r are sent to other nodes by number r // {each} * {each} + "
+            f"{offset} only."
         )
     elif relays.leaves_by:
         assigned = {origin for _, origins in relays.leaves_by for origin in origins}
         rest = sorted(set(range(fit.ranks_per_node)) - assigned)
-        yield f"Chunks leave their node by (those of ranks): {_egress_text(relays)}."
+        yield f"Senders to other nodes, with the ranks that they serve: {_egress_text(relays)}."
         if rest:
-            yield f"Chunks of {number_ranges(rest)} leave by any sender."
+            yield f"Any sender sends chunks of {number_ranges(rest)}."
     else:
-        yield "Any sender takes chunks of any rank."
+        yield "Any sender may send chunks of any rank."
     for sender, share in relays.shares:
         if share > 1:
             yield (
-                f"Number {sender} has 1/{share} of the bandwidth between nodes: its transfers "
+                f"Sender {sender} gets 1/{share} of the bandwidth between nodes: its transfers "
                 f"there take {share} times as long."
             )
     if relays.local_first:
@@ -188,22 +188,24 @@ def _symmetry_sentences(fit: FittedSketch, chunks: SketchedChunks | None) -> Ite
         )
     if chunks is None:
         if fit.sketch.rotations:
-            yield f"That makes {fit.symmetries} symmetries: 1 chunk of {fit.symmetries} is planned."
+            yield (
+                f"These generate {fit.symmetries} symmetries: sccl plans 1 of {fit.symmetries} "
+                "chunks."
+            )
         return
     total = f"{chunks.collective} moves {format_count(chunks.chunks, 'chunk')}"
     if chunks.planned == chunks.chunks:
-        yield f"{total}, each of which is planned."
+        yield f"{total}, and sccl plans each of them."
     else:
         yield (
-            f"{total}; with {fit.symmetries} symmetries {chunks.planned} of them are planned, and "
-            f"the other {chunks.chunks - chunks.planned} follow."
+            f"{total}; with {fit.symmetries} symmetries, sccl plans {chunks.planned}, and the "
+            f"other {chunks.chunks - chunks.planned} follow."
         )
 
 
 def _size_sentences(sketch: Sketch) -> Iterator[str]:
     yield (
-        "Each part that a rank sends or is to get is cut into "
-        f"{format_count(sketch.chunks, 'chunk')}."
+        f"Each part of a rank's input or output is cut into {format_count(sketch.chunks, 'chunk')}."
     )
     if sketch.size_bytes is not None:
         yield f"A rank's buffer has {format_bytes(sketch.size_bytes)} by default."
@@ -213,7 +215,7 @@ def drawing_notes(fit: FittedSketch) -> tuple[str, ...]:
     """Return the lines above a drawing."""
     sketch, relays = fit.sketch, fit.sketch.relays
     routes = [
-        f"{left} of {total} ways {where}"
+        f"{left} of {total} routes {where}"
         for where, (left, total) in (
             ("within nodes", fit.count_routes(between=False)),
             ("between nodes", fit.count_routes(between=True)),
@@ -221,7 +223,10 @@ def drawing_notes(fit: FittedSketch) -> tuple[str, ...]:
         if total
     ]
     size = f"{format_count(sketch.nodes, 'node')} of {format_count(fit.ranks_per_node, 'rank')}"
-    lines = [f"{size}, {format_count(sketch.chunks, 'chunk')} a part", f"left: {', '.join(routes)}"]
+    lines = [
+        f"{size}, {format_count(sketch.chunks, 'chunk')} per part",
+        f"permitted: {', '.join(routes)}",
+    ]
     if relays is not None:
         lines.append(f"between nodes: {relay_text(relays)}")
         lines += [f"{label}: {text}" for label, text in _relay_rows(relays)]

@@ -14,7 +14,7 @@ from sccl.transform import Question
 
 
 class Smt2Output(Output, frozen=True, kw_only=True):
-    """The problem that 'sccl smt2' wrote: to a file, or here."""
+    """The JSON output of 'sccl smt2': the problem, or the file that contains it."""
 
     kind: Literal["smt2"] = "smt2"
     file: FileText | None

@@ -39,8 +39,9 @@ def find_algorithm(spec: Spec, question: Question, settings: Settings) -> Answer
         for instance in question.instances if symmetry.endswith(".json") else ():
             if not candidate_groups(instance.topology, instance.collective, symmetry):
                 raise ParameterError(
-                    f"{symmetry} turns chunks with a period that does not divide those of a class "
-                    f"at C={chunks}: give a multiple of the period as the number of chunks"
+                    f"{symmetry} permutes chunks with a period that does not divide the chunks of "
+                    f"an orbit at C={chunks}: give a number of chunks that is a multiple of the "
+                    "period"
                 )
         return _downgrade_distrusted(solve_question(question, oracle.answer))
 

@@ -81,8 +81,8 @@ def build_spec(machine: Topology, collective: str | Spec, root: str | int | None
         return resolve_collective(collective, machine.ranks, rank)
     if rank not in (None, collective.root):
         raise ParameterError(
-            f"root is {root}, but the collective that is given has {collective.root}: leave root "
-            "out, or give the collective by name"
+            f"root is {root}, but the given collective has {collective.root}: leave root out, or "
+            "give the collective by name"
         )
     return collective
 

@@ -87,7 +87,7 @@ class TacclOutput(Output, frozen=True, kw_only=True):
         float, Meta(description="Lower bound for all schedules of these chunks, in any sketch.")
     ]
     bound_of: Annotated[str, Meta(description="Schedules that the bound covers.")]
-    proved: Annotated[bool, Meta(description="The bound is met.")]
+    proved: Annotated[bool, Meta(description="Whether the schedule attains the lower bound.")]
     phases: tuple[TacclPhasePart, ...]
     sends: Annotated[int, Meta(ge=0, description="Transfers of a chunk over a link.")]
     seconds: Seconds

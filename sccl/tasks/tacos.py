@@ -43,7 +43,7 @@ class TacosOutput(Output, frozen=True, kw_only=True):
     alpha: Annotated[AlphaText, Meta(description="Whether alpha occupies the link or travels.")]
     finish_us: Annotated[float, Meta(description="When the last chunk arrives.")]
     bound_us: Annotated[float, Meta(description="Lower bound for all schedules of these chunks.")]
-    proved: Annotated[bool, Meta(description="The bound is met.")]
+    proved: Annotated[bool, Meta(description="Whether the schedule attains the lower bound.")]
     sketch: Annotated[
         str | None, Meta(description="The sketch that bound and schedule keep to; null: none.")
     ] = None

@@ -76,7 +76,13 @@ class TecclOutput(Output, frozen=True, kw_only=True):
         float | None, Meta(description="Lower bound on this mean; or null.")
     ] = None
     bound_of: Annotated[str, Meta(description="Schedules that the bound covers, and its source.")]
-    proved: Annotated[bool, Meta(description="The bound is met; with priorities that of the mean.")]
+    proved: Annotated[
+        bool,
+        Meta(
+            description="Whether the schedule attains the lower bound; with "
+            "priorities, the bound on the weighted mean."
+        ),
+    ]
     sends: Annotated[int, Meta(ge=0, description="Transfers over links.")]
     seconds: Seconds
     seed: Annotated[int, Meta(ge=0)]
@@ -219,8 +225,8 @@ def run_teccl(  # noqa: PLR0913 - a question, and who is told
 
     if sketch is not None and getattr(options, "bandwidth", None) is not None:
         raise ParameterError(
-            "bandwidth and sketch are both given: intervals are of links of the whole machine, of "
-            "which the sketch leaves some; leave one of the two out"
+            "bandwidth and sketch are both given: bandwidth intervals describe all links of the "
+            "machine, and a sketch removes some; leave one of the two out"
         )
     began = time.perf_counter()
     heard = _EventListener(notify)

@@ -62,7 +62,7 @@ def compute_time_bound(
     served = collective.served_bytes(clock.chunk_bytes)
     clock = Clock.from_topology(topology, clock.sizes[0], clock.model, clock.tick_ps)
     size = clock.sizes[0]
-    about = f"chunks of {size} bytes over the links of each rank and group, and the farthest way"
+    about = f"chunks of {size} bytes over the links of each rank and group, and the longest path"
     suffix = "" if together else ", each chunk sent separately"
     bounds: list[TickBound] = []
     ticks = _link_bound(topology, spec, collective, clock, together=together)

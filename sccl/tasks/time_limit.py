@@ -27,7 +27,7 @@ from sccl.tasks.subject import CollectiveProblem
 if TYPE_CHECKING:
     from sccl.core.outcome import Outcome
 
-NAME = "fluid"
+NAME = "limits-time"
 
 EFFORT_UNITS = 12.0
 """Budget for each size: about half a minute."""

@@ -117,7 +117,7 @@ def claim_text(loaded: LoadedTraining, *, wrong: bool = False) -> str:
         bound = "proved" if plan.is_at_bound else f"at least {bound_text}"
         if loaded.has_unverified_times or wrong:
             bound = f"at least {bound_text}, not verified"
-    return f"{loaded.name}, {format_duration(plan.period_ns / 1000)} an iteration ({bound})"
+    return f"{loaded.name}, {format_duration(plan.period_ns / 1000)} per iteration ({bound})"
 
 
 def training_digests(several: Iterable[LoadedTraining]) -> dict[str, str]:
@@ -200,7 +200,7 @@ def _timeline_difference(loaded: LoadedTraining, timeline: StepTimeline) -> str:
             )
     return (
         f"it has {len(timeline.spans)} spans, and repeats every {timeline.period_ns} ns from "
-        f"iteration {timeline.first_periodic} on, claimed are {len(claimed.spans)}, every "
+        f"iteration {timeline.first_periodic} on, and the file states {len(claimed.spans)}, every "
         f"{claimed.period_ns} from iteration {claimed.first_periodic} on: it is no timeline of its "
         "plan"
     )

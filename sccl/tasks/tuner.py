@@ -72,7 +72,7 @@ def check_tunable(collective: str) -> None:
     """
     if collective not in COLLECTIVES:
         raise CollectiveError(
-            f"--tuner: NCCL's tuner is not asked about {collective}: give one of "
+            f"--tuner: NCCL's tuner does not support {collective}: give one of "
             f"{', '.join(COLLECTIVES)}"
         )
 
@@ -124,7 +124,7 @@ def choose_rules(comparison: Comparison) -> TunerRules:
         )
         for (name, _), low, high in zip(spans, begins, ends, strict=True)
     )
-    between = "; where they change is known up to the next size that was compared"
+    between = "; switch points are known up to the next compared size"
     names = sorted(NCCL_ALGORITHMS[system.name] for system in complete_systems)
     sizes = f"compared: {', '.join(names)} at "
     sizes += f"{format_count(len(comparison.sizes), 'size')} of a rank's buffer" + between

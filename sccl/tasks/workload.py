@@ -31,9 +31,14 @@ class CollectivesPart(Part, frozen=True, kw_only=True):
     """The collectives of a kind and of a size of group."""
 
     collective: str
-    group_ranks: Annotated[int, Meta(ge=1, description="How many take part in each.")]
+    group_ranks: Annotated[int, Meta(ge=1, description="Number of ranks in each group.")]
     groups: Annotated[
-        int, Meta(ge=1, description="Different ones, those that do the same at once among them.")
+        int,
+        Meta(
+            ge=1,
+            description="Number of different groups, including groups that run the "
+            "same collective in parallel.",
+        ),
     ]
     operations: Annotated[int, Meta(ge=1)]
     bytes: Annotated[
@@ -41,7 +46,7 @@ class CollectivesPart(Part, frozen=True, kw_only=True):
     ]
     least_bytes: Count
     most_bytes: Count
-    uneven: Annotated[int, Meta(ge=0, description="With splits of their own.")]
+    uneven: Annotated[int, Meta(ge=0, description="Number of operations with unequal splits.")]
 
 
 class StreamPart(Part, frozen=True, kw_only=True):
@@ -104,7 +109,7 @@ class WorkloadImportOutput(Output, frozen=True, kw_only=True):
     assumed: Annotated[tuple[str, ...], Meta(description="Assumed values that the traces lack.")]
     unread: Annotated[tuple[str, ...], Meta(description="Parts of the traces that were not used.")]
     file: Annotated[FileText | None, Meta(description="Written file, if any.")]
-    workload: Annotated[WorkloadWire, Meta(description="The workload, as its file has it.")]
+    workload: Annotated[WorkloadWire, Meta(description="The workload, in the format of its file.")]
 
 
 class WorkloadMakeOutput(Output, frozen=True, kw_only=True):
@@ -112,14 +117,16 @@ class WorkloadMakeOutput(Output, frozen=True, kw_only=True):
 
     kind: Literal["workload-make"] = "workload-make"
     family: str
-    preset: Annotated[str | None, Meta(description="Preset whose parameters were used or changed.")]
+    preset: Annotated[
+        str | None, Meta(description="Preset that supplied the parameters; some may be changed.")
+    ]
     about: Annotated[str, Meta(description="Sources and assumptions of the sizes.")]
     parameters: Annotated[
         dict[str, bool | int | float | str | tuple[int, ...]],
         Meta(description="All of them, as options of the command line are named."),
     ]
     file: Annotated[FileText | None, Meta(description="Written file, if any.")]
-    workload: Annotated[WorkloadWire, Meta(description="The workload, as its file has it.")]
+    workload: Annotated[WorkloadWire, Meta(description="The workload, in the format of its file.")]
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,8 +122,8 @@ def _check_inputs(machine: Topology, chassis: int, cards: NetworkCards) -> None:
     for i, users in enumerate(cards.ranks):
         if not users or len(set(users)) != len(users) or max(users) >= machine.ranks:
             raise ParameterError(
-                f"NIC {i} is of GPUs {list(users)}, expected some of 0 to {machine.ranks - 1}, "
-                "each once"
+                f"NIC {i} serves GPUs {list(users)}, expected different GPUs from 0 to "
+                f"{machine.ranks - 1}"
             )
     ends = chassis * sum(map(len, cards.ranks))
     if chassis * len(machine.links) + ends * ends > MAX_LINKS:

@@ -96,7 +96,7 @@ def _describe_failures(
     parts = [link_name(edge) for edge in sorted(links)]
     parts += [f"{format_count(n, 'lane')} of {link_name(edge)}" for edge, n in fewer.items()]
     parts += [f"rank {r}" for r in sorted(ranks)]
-    return "-".join(tags), f"{', '.join(parts)} taken out"
+    return "-".join(tags), f"without {', '.join(parts)}"
 
 
 def _remaining_labels(topology: Topology, gone: set[int]) -> tuple[str, ...]:

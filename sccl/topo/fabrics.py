@@ -30,26 +30,26 @@ _LAUNCH_US = 5.0
 
 _SOURCE = (
     "Nodes of 8 V100 around NVSwitch, SYNDICATE (NSDI 2023) Table 1: 1.2 TB/s within a node and "
-    "direction, so 150 GB/s a GPU; 8 NICs of 100 Gb/s for GPUs (RoCE), so 12.5 GB/s each; 2 of "
-    "100 Gb/s for hosts, so 25 GB/s a node. Latencies: TACCL (NSDI 2023) Table 1, DGX-2: 0.7 us by "
-    "NVSwitch, 1.7 us by InfiniBand, which RoCE is taken to have. "
+    "direction, so 150 GB/s per GPU; 8 NICs of 100 Gb/s for GPUs (RoCE), so 12.5 GB/s each; 2 of "
+    "100 Gb/s for hosts, so 25 GB/s per node. Latencies: TACCL (NSDI 2023) Table 1, DGX-2: 0.7 "
+    "us by NVSwitch, 1.7 us by InfiniBand, also assumed for RoCE. "
 )
 _PCIE_SOURCE = (
-    "PCIe 3.0 x16 carries 12.5 GB/s, with 1 us a hop (NVIDIA/nccl, src/graph: 12 GB/s, and 1 us a "
-    "step of LL). "
+    "PCIe 3.0 x16 carries 12.5 GB/s, with 1 us per hop (NVIDIA/nccl, src/graph: 12 GB/s, and 1 "
+    "us per step of LL). "
 )
 _INCAST = (Incast(33, 2**24, 0.9), Incast(65, 2**20, 0.8))
 """Assumed: the paper says which parts of an alltoall are best, and not by how much."""
 
 _ASSUMPTIONS = (
     "Assumed: TCP takes 15 us from host to host, a motif 5 us to launch; GPUs of one node share "
-    "nothing but what is said. "
+    "only the listed bandwidths. "
 )
 _INCAST_SOURCE = (
-    "Assumed, too: where more than 64 send to one GPU at once, 1 MiB or more, 8 tenths of the "
-    "bandwidth are left, and 9 tenths where more than 32 send 16 MiB or more; Figure 17 has an "
-    "alltoall in one part of 128 best for small sizes, in two of 64 for middle, and in four of 32 "
-    "for large ones because of incast, and tells no numbers."
+    "Assumed: if more than 64 GPUs send 1 MiB or more to one GPU, 80 % of the bandwidth is left; "
+    "if more than 32 send 16 MiB or more, 90 %. In Figure 17, because of incast, the best "
+    "alltoall has one part of 128 for small sizes, two of 64 for middle, and four of 32 for "
+    "large ones; the paper gives no numbers."
 )
 
 
@@ -69,7 +69,10 @@ def resolve_fabric(text: str) -> Fabric:
             raise ParameterError(f"fabric {text!r} has {nodes} nodes, expected 1 to {MAX_NODES}")
         return _hgx2(text, nodes)
     if isfile(text):  # noqa: PTH113 - never raises
-        raise ParameterError(f"{text} is a file, and those of fabrics end in .json")
+        raise ParameterError(
+            f"{text} is a file, and fabric files end in .json: rename it, or give the name of a "
+            "fabric"
+        )
     hint = (
         f"the fabrics are {', '.join(FABRIC_NAMES)}, hgx2xN of N nodes, or a .json file of your own"
     )
@@ -135,10 +138,10 @@ def _dgx1_pcie() -> Fabric:
             Channel("nvlink", resolve_topology("dgx1"), streams=2, launch_us=_LAUNCH_US),
             Channel("pcie", pcie, launch_us=_LAUNCH_US),
         ),
-        source="NVIDIA DGX-1 with 8 V100: NVLink as 'sccl topo show dgx1' has it; GPUs two by two "
-        "below PCIe switches, these two by two below the sockets, which the machine's 'nvidia-smi "
-        f"topo -m' shows (PIX, PHB, SYS). {_PCIE_SOURCE}Between sockets 12.5 GB/s (as 'sccl topo "
-        "import' takes it). Assumed: a motif takes 5 us to launch.",
+        source="NVIDIA DGX-1 with 8 V100: NVLink as in 'sccl topo show dgx1'; two GPUs per PCIe "
+        "switch and two switches per socket, as 'nvidia-smi topo -m' shows (PIX, PHB, "
+        f"SYS). {_PCIE_SOURCE}Between sockets 12.5 GB/s (as 'sccl topo import' assumes). "
+        "Assumed: a motif takes 5 us to launch.",
     )
 
 

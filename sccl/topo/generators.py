@@ -109,8 +109,8 @@ def _tpu_v4(text: str) -> Wiring:
 
 
 _TPU_V4_SOURCE = (
-    "6 links of 50 GB/s a chip (Jouppi et al., ISCA 2023, Table 4), taken as per direction; no "
-    "alpha is published, 1 us is assumed, as ASTRA-sim's examples have it for TPU v3"
+    "6 links of 50 GB/s per chip (Jouppi et al., ISCA 2023, Table 4), assumed to be per "
+    "direction; no alpha is published: 1 us is assumed, as in ASTRA-sim's examples for TPU v3"
 )
 
 
@@ -176,15 +176,25 @@ _GENERATORS = (
     Generator(
         "circulant", "RANKS:OFFSETS", "circulant:8:1,3", "n joined to n +- offset", _circulant
     ),
-    Generator("kautz", "LINKSxRANKS", "kautz:2x12", "generalised Kautz: one way, short", kautz),
     Generator(
-        "debruijn", "LINKSxRANKS", "debruijn:2x8", "generalised de Bruijn: one way", de_bruijn
+        "kautz",
+        "LINKSxRANKS",
+        "kautz:2x12",
+        "generalized Kautz graph: one-way links, low diameter",
+        kautz,
+    ),
+    Generator(
+        "debruijn",
+        "LINKSxRANKS",
+        "debruijn:2x8",
+        "generalized de Bruijn graph: one-way links",
+        de_bruijn,
     ),
     Generator(
         "cayley",
         "AxB[^TURN]:GENERATORS",
         "cayley:5x4^2:1.0,0.1",
-        "a group's elements, led on by generators, one way",
+        "Cayley graph of a group, one-way links",
         cayley,
     ),
     Generator("hyperx", "AxB..", "hyperx:4x4", "a grid, all ranks of a line joined", hyperx),

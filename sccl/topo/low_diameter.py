@@ -50,7 +50,7 @@ def de_bruijn(text: str) -> Wiring:
 def _parse_degree_and_ranks(text: str) -> tuple[int, int]:
     match = re.fullmatch(r"([1-9][0-9]{0,3})x([1-9][0-9]{0,6})", text)
     if not match or int(match[1]) >= int(match[2]):
-        raise ValueError("links of a rank x ranks, of which there are more, such as 2x12")
+        raise ValueError("degree x ranks, with more ranks than the degree, such as 2x12")
     degree, ranks = int(match[1]), check_ranks([int(match[2])])
     if degree * ranks > _MAX_LINKS:
         raise ValueError(f"at most {_MAX_LINKS} links in all")
@@ -61,7 +61,7 @@ def _directed_wiring(ranks: int, steps: Iterable[tuple[int, int]]) -> Wiring:
     """Return links that lead one way, those that are alike as lanes of one."""
     lanes = Counter((a, b) for a, b in steps if a != b)
     if not lanes:
-        raise ValueError("a graph whose ranks are not joined to themselves alone")
+        raise ValueError("a graph with links between different ranks")
     wide = sorted(set(lanes.values()))
     dimensions = tuple(Dimension(f"links of {n} lanes" if n > 1 else "links", n) for n in wide)
     edges = tuple((a, b, wide.index(n)) for (a, b), n in lanes.items())
@@ -100,7 +100,7 @@ def _parse_group(text: str) -> tuple[int, int, int]:
     """Return M, K and R of a group as it is written."""
     match = re.fullmatch(r"([1-9][0-9]{0,4})x([1-9][0-9]{0,4})(?:\^([0-9]{1,5}))?", text)
     if not match:
-        raise ValueError("sides of a group, with ^R where the second turns the first")
+        raise ValueError("group sizes, with ^R for a semidirect product")
     m, k, turn = int(match[1]), int(match[2]), int(match[3] or "1")
     if gcd(turn, m) != 1 or pow(turn, k, m) != 1 % m:
         raise ValueError(f"a group: {turn} to the power of {k} has to be 1 modulo {m}")

@@ -104,9 +104,9 @@ def _check_cascades(topology: Topology) -> None:
             first, second = (_name(topology, node) for node in link.edge)
             raise TopologyError(
                 f"topology {topology.name!r}: switch {first} leads to switch {second}, and links "
-                "with budgets between ranks cannot express the load of such a cascade; if it does "
-                "not block, model it as one switch with a link to every rank, else as links "
-                "between the ranks with a budget for each trunk"
+                "with budgets between ranks cannot express the load of such a cascade; if the "
+                "cascade is non-blocking, model it as one switch with a link to every rank, "
+                "otherwise as links between the ranks with a budget for each trunk"
             )
 
 

@@ -48,7 +48,8 @@ def nccl_group(store: Any, rank: int, size: int, timeout: timedelta) -> Any:
     if not dist.is_nccl_available() or not torch.cuda.is_available():
         lacks = "sees no GPU" if dist.is_nccl_available() else "has no NCCL"
         raise CallError(
-            f"calls of tensors on cuda go by NCCL, and this torch {lacks}: give tensors on the CPU"
+            f"NCCL carries calls with tensors on cuda, and this torch {lacks}: give tensors on "
+            "the CPU"
         )
     options = dist.ProcessGroupNCCL.Options()
     options._timeout = timeout  # noqa: SLF001 - torch has no other

@@ -72,7 +72,7 @@ class ScclGroup(dist.ProcessGroup):
         """
         if self._inner is None:
             words = format_ranks(self.ranks)
-            raise CallError(f"the process group of {words} is destroyed: make another to call")
+            raise CallError(f"the process group of {words} is destroyed: create another one")
         return self._inner
 
     def over(self, device: torch.device) -> Any:

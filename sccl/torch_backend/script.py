@@ -177,7 +177,7 @@ def _find_order_fault(script: PlanScript) -> str:
         for motif, entry in enumerate(op.motifs):
             # Calls of later iterations are issued in an earlier window.
             if any(place[number, prior] > place[number, motif] for prior in entry.after):
-                return f"motifs of {op.id!r:.60} come before those they wait for"
+                return f"motifs of {op.id!r:.60} are ordered before their dependencies"
     return ""
 
 

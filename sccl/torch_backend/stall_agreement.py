@@ -59,9 +59,9 @@ class StallAgreement:
         keys = {rank: f"stalled/{self.at}/{rank}" for rank in range(self._ranks)}
         moving = [rank for rank, key in keys.items() if not self._store.check([key])]
         if not moving:
-            return "all ranks stand there"
+            return "all ranks have reached this call"
         have = "has" if len(moving) == 1 else "have"
-        return f"{format_ranks(moving)} {have} not come as far"
+        return f"{format_ranks(moving)} {have} not reached this call"
 
 
 class _TimeoutStore:

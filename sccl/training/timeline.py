@@ -314,7 +314,7 @@ def _describe_deadlock(machine: _MachineState, work: _PlanTables, stuck: list[_T
         if waited is not None:
             lines.append(f"{_task_label(key)} waits for {_task_label(waited)}")
     description = ", ".join(lines) or f"{_task_label(stuck[0])} finds no room"
-    return f"the plan stops for ever: {description}, which its order has later"
+    return f"the plan deadlocks: {description}, which its order has later"
 
 
 def _task_label(key: _TaskKey) -> str:

@@ -87,9 +87,9 @@ def build_question(
     for label, value in (("steps", steps), ("rounds", rounds)):
         if value % dual.phases:
             raise ParameterError(
-                f"{label} is {value}, expected an even number: of allreduce, only compositions of "
-                "equal halves are asked about, a reducescatter and an allgather of half the steps "
-                "and rounds each; 'sccl pareto' looks at all classes"
+                f"{label} is {value}, expected an even number: for allreduce, this covers "
+                "compositions of a reducescatter and an allgather with half the steps and rounds "
+                "each; 'sccl pareto' searches all families"
             )
     instances = tuple(
         Instance(

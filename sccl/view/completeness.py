@@ -65,7 +65,7 @@ _RUN = " Run the allgather; each rank then reduces the buffers (codegen generate
 def completeness(within: SweepRange | None) -> Completeness:
     """Return the meaning of a complete frontier within a range. None: any k and C."""
     if within:
-        less = "another k or C may give a smaller R/C in as many steps"
+        less = "another k or C may give a lower R/C for the same S"
         met = "the bandwidth bound is met and nothing is open"
         return Completeness(f"Complete for {within.description}", f"{met}; {less}")
     of_each = (
@@ -109,7 +109,7 @@ def unswept_text(unswept: Sequence[SkippedClass]) -> str:
     """Return that other classes may do better, and which. Empty: all were looked at."""
     if not unswept:
         return ""
-    named = ", ".join(f"{entry.name} (not looked at: {entry.reason})" for entry in unswept)
+    named = ", ".join(f"{entry.name} (not searched: {entry.reason})" for entry in unswept)
     return f"Other families may do better: {named}."
 
 

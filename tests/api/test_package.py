@@ -180,7 +180,7 @@ def test_numbers_of_other_libraries_are_numbers() -> None:
         (lambda: any_(sccl.Frontier)(3, None), "sccl.Frontier is given 3"),
         (lambda: any_(sccl.LimitFrontier)("x", None), "use sccl.limits"),
         (lambda: any_(sccl.SavedFrontier)("x", []), "use sccl.load"),
-        (lambda: any_(sccl.Chart)(3, "x"), "not a chart of Altair"),
+        (lambda: any_(sccl.Chart)(3, "x"), "expected a chart of Altair"),
         (lambda: any_(sccl.pareto("allgather", "ring:4").plot)(5), "sccl.Frontier.plot: others"),
         (lambda: any_(sccl.Topology.of)(3, {}), "sccl.Topology.of: name is 3"),
         (lambda: any_(sccl.pareto("allgather", "ring:4").plot)(5), "expected a frontier"),
@@ -341,7 +341,7 @@ def test_without_pandas_one_is_told_how_to_get_it(
 def test_frontier_shows_itself(frontier: sccl.Frontier, limits: sccl.LimitFrontier) -> None:
     shown = frontier._repr_html_()
     assert "<td" in shown
-    for text in ("allgather on dgx1", "7/6", "latency and limit", "proved", "Complete for every k"):
+    for text in ("allgather on dgx1", "7/6", "S, R/C for this S", "proved", "Complete for every k"):
         assert text in shown
     assert "by timed trees" in limits._repr_html_()
 

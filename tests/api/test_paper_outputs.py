@@ -139,7 +139,7 @@ def test_frame_without_points_has_its_columns() -> None:
 
 def test_frontier_is_a_table_of_latex(frontier: sccl.Frontier) -> None:
     found = frontier.to_latex()
-    assert r"6 & 3 & 7 & 7/6 & bandwidth & proved \\" in found
+    assert r"6 & 3 & 7 & 7/6 & R/C & proved \\" in found
     assert found.splitlines()[0] == r"\begin{tabular}{rrrrll}"
     assert frontier._repr_latex_() == found == found._repr_latex_()
     assert found._repr_html_().startswith("<pre>")
@@ -264,7 +264,7 @@ def any_(value: Any) -> Any:
         ({"combining": True}, "combining is given for mine"),
         ({"pre": {0: 0}, "post": {0: 0}}, "already at its destinations in $.post"),
         ({"pre": {0: 5}, "post": {0: 1}}, "expected a rank from 0 to 2"),
-        ({"pre": {0: [0, 0]}, "post": {0: 1}}, "the pair [0, 0] stands twice"),
+        ({"pre": {0: [0, 0]}, "post": {0: 1}}, "the pair [0, 0] occurs twice"),
         ({"pre": {0: 0}, "post": {1: 1}}, "chunk 1 has no source"),
         ({"pre": {-1: 0}, "post": {0: 1}}, "$.pre[0][0]"),
         ({"pre": {0: "a"}, "post": {0: 1}}, "pre is given (0, 'a'), expected whole numbers"),

@@ -24,7 +24,7 @@ JOB = {"layers": 2, "hidden": 1024, "heads": 16, "dp": 8, "zero": 3}
 def test_plan_tells_what_it_comes_to(tmp_path: Path) -> None:
     plan = sccl.TrainingPlan.load(plan_file(prefetching_plan(), tmp_path / "plan.json"))
     assert repr(plan) == (
-        "TrainingPlan(prefetching on hgx2: 14.5 us an iteration; gap 52.63% to the lower bound)"
+        "TrainingPlan(prefetching on hgx2: 14.5 us per iteration; gap 52.63% to the lower bound)"
     )
     assert (plan.period_us, plan.bound_us, plan.proved, plan.intact) == (14.5, 9.5, False, True)
     assert plan.gap == pytest.approx(14.5 / 9.5 - 1)
@@ -59,14 +59,14 @@ def test_plan_is_a_table_a_chart_and_a_page(tmp_path: Path) -> None:
     text = plan.save_timeline(tmp_path / "timeline.json").read_text()
     assert len(json.loads(text)["spans"]) == len(frame)
     shown = plan._repr_html_()
-    for words in ("14.5 us an iteration", "ring", "4 KiB", "idle 0%"):
+    for words in ("14.5 us per iteration", "ring", "4 KiB", "idle 0%"):
         assert words in shown
 
 
 def test_wrong_plans_say_so(tmp_path: Path) -> None:
     plan = sccl.TrainingPlan(replace(prefetching_plan(), period_ns=14000))
     assert plan.violations() == [
-        "period: an iteration follows upon the one before in 14500 ns, claimed are 14000"
+        "period: iterations repeat every 14500 ns, and the plan states 14000"
     ]
     assert "the plan fails verification" in plan._repr_html_()
     for show in (plan.timeline, plan.plot, plan.to_dataframe):
@@ -95,7 +95,7 @@ def test_plan_shows_times_of_other_models_next_to_its_claim() -> None:
     assert plan.links_us is None
     shown = plan._repr_html_()
     assert (
-        "14.5 us an iteration (+0.00%), if concurrent motifs share the bandwidth of links" in shown
+        "14.5 us per iteration (+0.00%), if concurrent motifs share the bandwidth of links" in shown
     )
     assert "not simulated link by link: " in shown
 
@@ -118,10 +118,18 @@ def test_workload_is_of_a_model_a_file_or_traces(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "more", "says"),
     [
-        ("transformer", {"step": 3}, "step is of traces, and 'transformer' is a family of models"),
-        ("w.json", {"preset": "A1"}, "preset is of models, and "),
-        ("w.json", {"ranks": 2}, "ranks is of traces, and w.json is a workload: leave it out"),
-        ("w.json", {"name": "x"}, "name is of traces, and w.json is a workload"),
+        (
+            "transformer",
+            {"step": 3},
+            "step applies to traces only, and 'transformer' is a family of models",
+        ),
+        ("w.json", {"preset": "A1"}, "preset applies to models only, and "),
+        (
+            "w.json",
+            {"ranks": 2},
+            "ranks applies to traces only, and w.json is a workload: leave it out",
+        ),
+        ("w.json", {"name": "x"}, "name applies to traces only, and w.json is a workload"),
         ([], {}, "given is an empty list, expected traces"),
         ("none.json", {}, "cannot read none.json"),
         (3, {}, "sccl.workload: given is 3, expected a text, a path or a"),

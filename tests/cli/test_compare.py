@@ -73,7 +73,7 @@ def test_table_says_who_wins_and_how_much_slower_the_others_are() -> None:
     code, out, err = sccl(*ASKED, "--size", "1KB..1MB", "--only", "ring", "--only", "tacos, c-cube")
     assert (code, err) == (0, "")
     assert "allgather on ring:4, alpha travels" in out
-    assert "not compared, or not at all sizes:\n  c-cube: c-cube does not define allgather" in out
+    assert "without results at some sizes:\n  c-cube: c-cube does not define allgather" in out
     rows = [line.split("│")[1:-1] for line in out.splitlines() if line.startswith("│")]
     assert [row[1].strip() for row in rows[:6]] == ["tacos"] * 6
     assert {row[0].strip() for row in rows[6:]} == {"ring", "tacos"}
@@ -118,7 +118,7 @@ def test_comparison_is_reproducible_except_seconds() -> None:
 
 
 def test_fastest_plans_are_written_and_what_the_judge_accepts(tmp_path: Path) -> None:
-    found = found_of("--size", "16KB..64KB", "--without", "ksync,limit", "-o", tmp_path / "kept")
+    found = found_of("--size", "16KB..64KB", "--without", "pareto,limits", "-o", tmp_path / "kept")
     files = [size["file"] for size in found["sizes"]]
     assert sorted(Path(file) for file in files) == sorted((tmp_path / "kept").iterdir())
     checked = json.loads(sccl("check", *files, "--json")[1])["files"]
@@ -140,7 +140,10 @@ def test_files_of_others_take_part(tmp_path: Path) -> None:
     assert [row["size_bytes"] for row in systems[str(timed)]["times"]] == [64_000]
     assert set(found["inputs"]) == {"topology", "collective", str(mine), str(timed)}
     other = found_of("--size", "1MB", "--only", "ring", "--file", timed)["systems"][1]
-    assert other["why"] == "it is a schedule of another size, and its times are for that alone"
+    assert (
+        other["why"]
+        == "it is a schedule for another size, and its times are valid for that size only"
+    )
 
 
 GATHERED = ("compare", "--collective", "allgather", "--topo", "dgx1")
@@ -167,7 +170,8 @@ def test_bound_of_a_contender_for_all_chunks_counts(
     monkeypatch.setattr(compare_task, "compute_bound_curve", lambda *asked: asked[2])
     words = ("--size", "16KB", "--json", "--only")
     alone, (with_it,) = (
-        json.loads(sccl(*GATHERED, *words, who)[1])["sizes"] for who in ("ring,teccl", "ring,fluid")
+        json.loads(sccl(*GATHERED, *words, who)[1])["sizes"]
+        for who in ("ring,teccl", "ring,limits-time")
     )
     assert [size["bound_by"] for size in (*alone, with_it)] == ["cuts", "prices"]
     assert with_it["bound_us"] / alone[0]["bound_us"] - 1 == pytest.approx(0.0620155)
@@ -216,14 +220,17 @@ def test_files_of_other_machines_collectives_and_alphas_are_rejected(tmp_path: P
     words = ("--size", "1KB", "--only", "ring")
     elsewhere = ("compare", "--collective", "allgather", "--topo", "ring:5", *words)
     code, _, err = sccl(*elsewhere, "--file", file)
-    assert (code, "it is for machine 'ring:4'" in err) == (2, True)
+    assert (code, "its machine 'ring:4' differs" in err) == (2, True)
     other = ("compare", "--collective", "alltoall", "--topo", "ring:4", "--size", "1KB")
     code, _, err = sccl(*other, "--file", file)
-    assert (code, "it is of allgather, and alltoall is compared" in err) == (2, True)
+    assert (code, "its collective is allgather, expected alltoall" in err) == (2, True)
     rooted = ("compare", "--collective", "broadcast", "--topo", "ring:4", "--size", "1KB")
     assert sccl("baseline", "ring", *rooted[1:], "--root", "1", "-o", timed)[0] == 0
     code, _, err = sccl(*rooted, "--file", timed)
-    assert (code, "it is of broadcast (root 1), and broadcast (root 0) is" in err) == (2, True)
+    assert (code, "its collective is broadcast (root 1), expected broadcast (root 0)" in err) == (
+        2,
+        True,
+    )
     asked = ("--collective", "allgather", "--topo", "ring:4", "--size", "1KB")
     assert sccl("tacos", *asked, "--alpha", "occupies", "-o", timed)[0] == 0
     code, _, err = sccl(*ASKED, *words, "--file", timed)
@@ -266,9 +273,9 @@ def test_synthesiser_whose_time_has_run_out_is_reported(monkeypatch: pytest.Monk
     assert (tacos["times"], tacos["why"]) == ([], "timeout after 1e-09 s")
     assert ring["times"]
     monkeypatch.setattr(contender_selection, "MAX_LIMIT_RANKS", 3)
-    (limit,) = found_of("--size", "1MB", "--only", "limit")["systems"]
+    (limit,) = found_of("--size", "1MB", "--only", "limits")["systems"]
     assert "limits of more than 3 ranks take minutes, and there are 4" in limit["why"]
-    (limit,) = found_of("--size", "1MB", "--only", "limit", "--timeout", "60")["systems"]
+    (limit,) = found_of("--size", "1MB", "--only", "limits", "--timeout", "60")["systems"]
     assert limit["times"]
 
 
@@ -296,10 +303,10 @@ BY_DAY = {
 }
 """Every machine, collective and model once by day, all combinations by night."""
 
-LONG = {"dgx1": {"ksync", "limit", "teccl"}}
+LONG = {"dgx1": {"pareto", "limits", "teccl"}}
 """Slow systems (a quarter of a minute). The contract test of TE-CCL covers its bounds there."""
 
-BY_NIGHT = {"dgx1": {"fluid", "taccl"}, "rail:2x2": {"taccl", "teccl"}}
+BY_NIGHT = {"dgx1": {"limits-time", "taccl"}, "rail:2x2": {"taccl", "teccl"}}
 """Equally slow systems there. By day they run on the mesh and in their contract test."""
 
 
@@ -313,7 +320,7 @@ BY_NIGHT = {"dgx1": {"fluid", "taccl"}, "rail:2x2": {"taccl", "teccl"}}
     ],
 )
 def test_no_contender_beats_the_bound(machine: str, collective: str, model: AlphaModel) -> None:
-    left_out = LONG.get(machine, {"ksync", "limit"})
+    left_out = LONG.get(machine, {"pareto", "limits"})
     left_out = left_out | (set() if is_night() else BY_NIGHT.get(machine, set()))
     names = [name for name in contender_names() if name not in left_out]
     found = compared(resolve_topology(machine), collective, model, names)

@@ -31,9 +31,9 @@ def test_pareto_prints_the_proved_frontier(tmp_path: Path) -> None:
         "pareto", "--collective", "allgather", "--topo", "dgx1", "--out", tmp_path / "new"
     )
     assert code == 0
-    assert re.search(r"2 . 2 . 3 . 3/2 . latency and limit\s+. proved", out)
-    assert re.search(r"6 . 3 . 7 . 7/6 . bandwidth\s+. proved", out)
-    assert "7 chunks must enter ranks {0}, at most 6 can in a round" in out
+    assert re.search(r"2 . 2 . 3 . 3/2 . S, R/C for this S\s+. proved", out)
+    assert re.search(r"6 . 3 . 7 . 7/6 . R/C\s+. proved", out)
+    assert "7 chunks must enter ranks {0}, at most 6 per round" in out
     assert "0 B to 51.3 KiB: C=2 S=2 R=3" in out
     assert "Complete" in out
     files = sorted(p.name for p in (tmp_path / "new").iterdir())
@@ -159,7 +159,7 @@ SOLVE_RING = "solve --collective allgather --topo ring:4 --chunks 1 --steps 2 --
         ),
         (
             "solve --collective allreduce --topo dgx1 --chunks 8 --steps 3 --rounds 4",
-            "equal halves",
+            "half the steps and rounds each",
         ),
         (
             "solve --collective allgather --topo dgx1 --chunks 1 --steps 2 --rounds 2 -o no/x.json",
@@ -181,12 +181,12 @@ SOLVE_RING = "solve --collective allgather --topo ring:4 --chunks 1 --steps 2 --
         ("pareto --limit --collective allgather --topo ring:4 --tls-ca x", "TLS files are given"),
         ("bounds --collective allgather --topo circulant:8:4", "no path of links leads from"),
         ("topo show dgx", "did you mean 'dgx2' or 'dgx1'"),
-        ("topo without dgx1 -o x.json", "nothing to take out"),
+        ("topo without dgx1 -o x.json", "nothing to remove"),
         ("topo without dgx1 --link 0-7 -o x.json", "no link 0->7"),
         ("topo without dgx1 --link 0/7 -o x.json", "not of the form"),
         ("topo without dgx1 --link 0-3:x -o x.json", "the number of lanes is 'x'"),
         ("topo schema --of algorthm", "did you mean 'algorithm'"),
-        ("verify-certificate no-such-proofs", "holds no certificate; make one with"),
+        ("verify-certificate no-such-proofs", "has no certificate; create one with"),
         ("bounds --collective allgather --topo dgx1 --steps 1", "give at least that many"),
         ("bounds --collective allreduce --topo dgx1 --steps 1", "give at least that many"),
         ("topo without dgx1 --rank 9 -o x.json", "no rank 9"),
@@ -199,7 +199,7 @@ SOLVE_RING = "solve --collective allgather --topo ring:4 --chunks 1 --steps 2 --
         ("bounds --topo dgx1", "no collective is given: name one with --collective"),
         ("bounds --topo dgx1 --groups 0-3,4-7", "no collective is given"),
         (f"run {'x' * 300}", "is not a generated project"),
-        (f"verify-certificate {'x' * 300}", "holds no certificate"),
+        (f"verify-certificate {'x' * 300}", "has no certificate"),
         (f"plot dgx1 -o {'x' * 300}", "it has no suffix"),
         ("run", "missing argument 'DIRECTORY'"),
         ("pareto --collective", "requires an argument (see 'sccl pareto --help')"),
@@ -266,7 +266,7 @@ def test_pareto_has_limits_under_another_name(tmp_path: Path) -> None:
     files = {path.name: path.read_text() for path in (tmp_path / "verb").iterdir()}
     assert "allgather-ring-4-limits.json" in files
     assert {path.name: path.read_text() for path in (tmp_path / "option").iterdir()} == files
-    assert "add --out DIR to write them" in sccl("limits", *asked[:-1])[1]
+    assert "add --out DIR" in sccl("limits", *asked[:-1])[1]
 
 
 def test_check_lists_every_violation(tmp_path: Path) -> None:
@@ -415,11 +415,11 @@ def test_bound_by_the_dual_says_how_its_numbers_become_the_original_s() -> None:
     def told(collective: str) -> str:
         return sccl("bounds", "--collective", collective, "--topo", "dgx1")[1]
 
-    assert "can in a round; of reducescatter, C is 8 times that of its dual" in told(
+    assert "per round; for reducescatter, C is 8 times as large as for its dual" in told(
         "reducescatter"
     )
-    assert "C is 8 times and R 2 times that of its dual" in told("allreduce")
-    assert "times that of" not in told("allgather")
+    assert "C is 8 times and R is 2 times as large as for its dual" in told("allreduce")
+    assert "times as large" not in told("allgather")
 
 
 def test_machine_in_place_of_an_algorithm_is_reported(tmp_path: Path) -> None:

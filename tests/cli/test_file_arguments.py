@@ -290,4 +290,4 @@ def test_file_of_groups_may_name_every_collective(tmp_path: Path) -> None:
     assert {**anew, "seconds": 0} == {**json.loads(text), "seconds": 0}
     file.write_text(json.dumps({"groups": [rooted, {"ranks": [2, 3, 4]}]}))
     code, _, err = sccl("bounds", "--topo", "ring:5", "--groups", file)
-    assert (code, "$.groups[1]: it names no collective" in err) == (2, True)
+    assert (code, "$.groups[1]: the group has no collective" in err) == (2, True)

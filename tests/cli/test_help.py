@@ -142,7 +142,7 @@ def test_full_disk_gives_one_sentence(unbuffered: str) -> None:
 def test_verbs_are_grouped() -> None:
     text = help_of("sccl")
     panels = re.findall(r"─ (\w+) ─", text)
-    assert panels == ["Options", "Find", "Look", "Run", "Prove", "Manage"]
+    assert panels == ["Options", "Find", "Look", "Run", "Train", "Prove", "Manage"]
     assert "Commands" not in text
 
 

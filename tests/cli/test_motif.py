@@ -22,7 +22,7 @@ def test_motifs_are_listed_with_what_they_wait_for() -> None:
     code, text = sccl("allreduce", "--recipe", "levels(4).seg(2)", "--ranks", "16")
     assert code == 0
     assert "4 x 4 ranks" in text
-    assert "6 motifs do the work of levels(4).seg(2) of allreduce among 16 ranks" in text
+    assert "levels(4).seg(2) splits allreduce among 16 ranks into 6 motifs" in text
 
 
 def test_groups_of_other_sizes_are_told_one_by_one() -> None:
@@ -94,7 +94,7 @@ def test_without_a_recipe_the_rules_are_listed() -> None:
     [
         (["allsum"], "did you mean"),
         (["allreduce", "--recipe", "ring", "--ranks", "1"], "ranks is 1, expected 2 to 4096"),
-        (["allreduce", "--recipe", "sag"], "sag is of broadcast, reduce, and not of allreduce"),
+        (["allreduce", "--recipe", "sag"], "sag applies to broadcast, reduce, not to allreduce"),
         (["allreduce", "--recipe", "ring", "--size", "6"], "a multiple of the 4 of an element"),
         (["allreduce", "--recipe", "ring", "--root", "1"], "root is 1, but allreduce has none"),
     ],

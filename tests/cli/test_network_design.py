@@ -125,7 +125,7 @@ def test_network_design_is_printed_drawn_and_written(tmp_path: Path) -> None:
         *("design", "--ranks", "8", "--degree", "2", "-o", file, "--plot", picture)
     )
     assert code == 0
-    assert "no network of this size takes fewer than 3 steps (Moore), or less R/C than 7/2" in told
+    assert "lower bounds for networks of this size: 3 steps (Moore), R/C 7/2" in told
     machine = load_topology(file)
     assert machine.ranks == 8
     assert machine.name in picture.read_text()

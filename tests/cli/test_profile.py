@@ -162,7 +162,7 @@ def test_measurements_that_fit_nothing_leave_nothing_written(tmp_path: Path) -> 
         (["--ranks", "2", "--sizes", "4K"], "sizes is '4K', expected from..to"),
         (
             ["--ranks", "2", "--sizes", "4K..1.0001M"],
-            "sizes is '1.0001M', no whole number of bytes",
+            "sizes is '1.0001M', not a whole number of bytes",
         ),
         (["--ranks", "2", "--sizes", "4K..7K"], "expected at least two, each twice the one before"),
         (["--ranks", "2", "--chunks", "1,x"], "chunks is '1,x', expected numbers such as 1,2,8"),
@@ -202,7 +202,7 @@ def test_bad_input_gives_one_sentence(words: list[str], says: str, tmp_path: Pat
         (b"\xff", "byte 0 is not UTF-8"),
         (b"[" * 100_000, "not JSON that sccl can read"),
         (b'{"kind": "sketch"}', "it holds a sketch; expected a"),
-        (b'{"name": NaN}', "NaN is no number of JSON"),
+        (b'{"name": NaN}', "NaN is not a JSON number"),
         (b'{"name": 1e999}', "out of range"),
     ],
 )

@@ -63,7 +63,7 @@ def test_partition_is_reported_first() -> None:
     assert not whole.failed
     assert [case.failed for case in cases] == ["rank 1", "link 0-1", "rank 0"]
     assert [case.why for case in cases[:2]] == [
-        "no ranks that are left are joined",
+        "no two remaining ranks are connected",
         "rank 0 does not reach rank 1",
     ]
     assert [case.alike for case in cases] == [(), ("link 1-2",), ("rank 2",)]

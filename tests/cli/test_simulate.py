@@ -235,7 +235,7 @@ def test_invalid_arguments_give_one_sentence(words: tuple[str, ...], says: str, 
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--size", "1MB"), "it is a schedule of 1000 bytes"),
+        (("--size", "1MB"), "it is a schedule for 1000 bytes"),
         (("--size", "1KB..4KB"), "size is 4000: leave --size out"),
         (("--alpha", "travels"), "where alpha occupies: leave --alpha out"),
         (("--stepping", "pipelined"), "leave --stepping out"),
@@ -349,7 +349,7 @@ def test_programs_of_machines_without_a_name_need_one(project: Path, tmp_path: P
     text = (project / "program.json").read_text().replace('"ring:4"', '"my machine"')
     file = tmp_path / "program.json"
     file.write_text(text)
-    assert "give --topo and the machine's file" in sccl("simulate", file)[2]
+    assert "give --topo with the machine's file" in sccl("simulate", file)[2]
     assert sccl("simulate", file, "--topo", "ring:4")[0] == 0
     file.write_text(text.replace('"allreduce"', '"mine"'))
-    assert "is a custom collective" in sccl("simulate", file)[2]
+    assert "the demand of the custom collective" in sccl("simulate", file)[2]

@@ -48,7 +48,9 @@ def test_fitting_sketch_is_reported_in_numbers(file: Path) -> None:
     assert (code, "a sketch for 2 nodes; --topo MACHINE checks" in out) == (0, True)
     code, out, _ = sccl("sketch", "check", file, *ON, "--collective", "allreduce")
     assert code == 0
-    assert "it fits ndv2x2: 66 of 66 ways are left, 2 symmetries; of allreduce 8 of 16 ch" in out
+    assert (
+        "it fits ndv2x2: it permits 66 of 66 routes, 2 symmetries; for allreduce, 8 of 16 ch" in out
+    )
     found = json.loads(sccl("sketch", "check", file, *ON, "--json")[1])
     assert (found["within"], found["between"], found["symmetries"]) == ([64, 64], [2, 2], 2)
     assert found["collective"] is None
@@ -58,7 +60,7 @@ def test_profile_is_a_machine_of_as_many_nodes(file: Path, tmp_path: Path) -> No
     profile = tmp_path / "profile.json"
     profile.write_text(json.dumps(PROFILE))
     code, out, _ = sccl("sketch", "check", file, "--taccl-topology", profile)
-    assert (code, "it fits NDv2_1MBx2: 66 of 192 ways are left" in out) == (0, True)
+    assert (code, "it fits NDv2_1MBx2: it permits 66 of 192 routes" in out) == (0, True)
     profile.write_text(json.dumps(PROFILE | {"remote_beta": -1}))
     code, _, err = sccl("sketch", "check", file, "--taccl-topology", profile)
     assert code == 2
@@ -121,15 +123,15 @@ def test_sentences_say_all_that_a_sketch_does(file: Path) -> None:
     assert code == 0
     for words in (
         "2 nodes of 16 ranks each",
-        "Within nodes 480 of 480 ways",
-        "Between nodes 16 of 16 ways",
+        "Within nodes 480 of 480 routes",
+        "Between nodes 16 of 16 routes",
         "8 of the 16 ranks of a node send to other nodes: 1 to 0, 3 to 2,",
         "r // 2 * 2 + 1",
-        "Number 1 has 1/2 of the bandwidth between nodes",
+        "Sender 1 gets 1/2 of the bandwidth between nodes",
         "A sender sends its own chunks before forwarded ones",
         "Ranks 0 to 15 of each node are joined by a switch, up to 240 connections (uc-min)",
         "the fewest connections",
-        "allgather moves 64 chunks; with 16 symmetries 4 of them are planned",
+        "allgather moves 64 chunks; with 16 symmetries, sccl plans 4",
         "cut into 2 chunks",
         "1 MB",
     ):
@@ -151,8 +153,8 @@ def test_drawing_is_the_same_each_time(file: Path, tmp_path: Path, suffix: str) 
     ("change", "message"),
     [
         ({"nnodes": 4, "symmetry_offsets": []}, "nnodes is 4, and the machine has 2"),
-        ({"nnodes": 5}, "nnodes is 5, and 16 ranks are no 5 nodes"),
-        ({"symmetry_offsets": [[4, 8]]}, "link 0 -> 9 would be 4 -> 13, which is none"),
+        ({"nnodes": 5}, "nnodes is 5, and 16 ranks are not 5 equal nodes"),
+        ({"symmetry_offsets": [[4, 8]]}, "link 0 -> 9 would be 4 -> 13, which does not exist"),
         ({"senders": {}}, "unknown field `senders`"),
         ({"hyperparameters": {"input_size": "abc"}}, "input_size is 'abc', expected bytes"),
         ({"hyperparameters": {"input_chunkup": 0}}, "input_chunkup is 0, expected 1 to 1024"),
@@ -186,7 +188,7 @@ def test_unfit_sketch_gives_one_sentence_and_no_drawing(
         (
             {"intranode_sketch": {"strategy": "none", "intranode_conn": {"0": [1], "1": [0]}}},
             "allgather",
-            "chunk 0 of rank 0 cannot come to rank 2",
+            "chunk 0 of rank 0 cannot reach rank 2",
         ),
     ],
 )

@@ -28,7 +28,7 @@ ASKED = ("tacos", "--collective", "allgather", "--topo", "torus:3x3", "--size", 
 def test_schedule_is_found_and_its_file_is_what_the_judge_accepts(tmp_path: Path) -> None:
     code, out, err = sccl(*ASKED, "-o", tmp_path / "s.json")
     assert (code, err) == (0, "")
-    assert "allgather on torus:3x3, 1 MB a rank in C=1:" in out
+    assert "allgather on torus:3x3, 1 MB per rank in C=1:" in out
     assert "(72 transfers," in out
     assert "alpha occupies" in out
     assert "lower bound" in out
@@ -139,12 +139,12 @@ def test_interrupted_run_keeps_its_results(
 
     monkeypatch.setattr(registry, "plan", cut_off)
     code, out, _ = sccl(*ASKED, "-o", tmp_path / "s.json")
-    assert (code, f"{reason}: this is the best by then" in out) == (exit_code, True)
+    assert (code, f"{reason}: this is the best plan so far" in out) == (exit_code, True)
     assert sccl("check", tmp_path / "s.json")[0] == 0
     monkeypatch.setattr(registry, "plan", lambda *_: Inconclusive(StopReason.parse(reason)))
     code, out, err = sccl(*ASKED, "-o", tmp_path / "none.json")
     assert (code, out, (tmp_path / "none.json").exists()) == (3, "", False)
-    assert f"unknown: {reason}, and no schedule by then" in err
+    assert f"unknown: {reason}, before any schedule was found" in err
 
 
 def test_largest_sizes_have_longer_ticks(tmp_path: Path) -> None:
@@ -188,8 +188,8 @@ def test_range_of_sizes_goes_by_fours_to_its_end() -> None:
         ("1KB..", "size is '', expected 1 to"),
         ("1..2..3", "size is '2..3', expected 1 to"),
         ("0..8", "size is '0', expected 1 to"),
-        ("1.3KiB", "size is '1.3KiB', no whole number of bytes: give 1331 or 1332"),
-        ("1..2.5", "size is '2.5', no whole number of bytes: give 2 or 3"),
+        ("1.3KiB", "size is '1.3KiB', not a whole number of bytes: give 1331 or 1332"),
+        ("1..2.5", "size is '2.5', not a whole number of bytes: give 2 or 3"),
         ("0.5", "size is '0.5', expected 1 to"),
         (".5MB", "size is '.5MB', expected 1 to"),
         ("1.MB", "size is '1.MB', expected 1 to"),

@@ -19,8 +19,8 @@ ASKED = ("teccl", "--collective", "allgather", "--topo", "teccl-ndv2x2", "--size
 def test_schedule_is_found_and_its_file_is_what_the_judge_accepts(tmp_path: Path) -> None:
     code, out, err = sccl(*ASKED, "-o", tmp_path / "s.json")
     assert (code, err) == (0, "")
-    assert "allgather on teccl-ndv2x2, 61 KiB a rank in C=1: 46.45 us (240 transfers," in out
-    assert "lower bound 46.45 us (16 chunks of 62500 bytes): the bound is met" in out
+    assert "allgather on teccl-ndv2x2, 61 KiB per rank in C=1: 46.45 us (240 transfers," in out
+    assert "lower bound 46.45 us (16 chunks of 62500 bytes): lower bound attained" in out
     checked = json.loads(sccl("check", tmp_path / "s.json", "--json")[1])["files"][0]
     assert (checked["valid"], checked["finish_us"]) == (True, pytest.approx(46.45))
     sccl(*ASKED, "-o", tmp_path / "again.json")
@@ -82,11 +82,11 @@ def test_epochs_and_what_switches_do_are_reported(tmp_path: Path) -> None:
         (("--size", "1MB", "--switch", "copy"), "topology 'ring:4' has no switches"),
         (("--size", "4KB", "--buffers", "0"), "in model auto, expected milp"),
         (("--size", "4KB", "--model", "milp", "--epoch", "x"), "epoch is 'x', expected 'fastest'"),
-        (("--size", "4KB", "--epochs", "4"), "epochs is 4 in model auto, whose time is not cut"),
+        (("--size", "4KB", "--epochs", "4"), "epochs is 4 in model auto, which has no epochs"),
         (("--size", "4KB", "--epoch", "slowest"), "epoch is slowest in model auto"),
         (("--size", "4KB", "--multiplier", "2"), "multiplier is 2 in model auto"),
         (("--size", "4KB", "--multiplier", "0"), "multiplier is 0, expected >= 1"),
-        (("--size", "4KB", "--combine", "direct"), "and allgather reduces nothing: leave it out"),
+        (("--size", "4KB", "--combine", "direct"), "and allgather has no reductions: leave it out"),
     ],
 )
 def test_invalid_arguments_give_one_sentence(words: tuple[str, ...], says: str) -> None:
@@ -102,7 +102,7 @@ def test_links_that_have_less_are_scheduled_around(tmp_path: Path) -> None:
     code, out, _ = sccl("teccl", *words, "--bandwidth", file, "-o", tmp_path / "s.json")
     assert code == 0
     assert "3 us (4 transfers" in out
-    assert "the bound is met" in out
+    assert "lower bound attained" in out
     assert f"bandwidth varies by {file}: 'sccl check' and 'sccl simulate' use these times" in out
     simulated = json.loads(sccl("simulate", tmp_path / "s.json", "--json")[1])
     assert simulated["runs"][0]["finish_us"] == 3
@@ -150,16 +150,19 @@ def test_interrupted_run_keeps_its_results(
     monkeypatch.setattr("sccl.tasks.teccl.registry.plan", cut_off)
     code, out, _ = sccl(*ASKED, "-o", tmp_path / "s.json")
     assert code == exit_code
-    assert f"{reason}: this is the best by then" in out
+    assert f"{reason}: this is the best plan so far" in out
     assert (tmp_path / "s.json").exists()
 
 
 @pytest.mark.parametrize(
     ("ended", "says"),
     [
-        ("timeout after 3 s", "timeout after 3 s, and no schedule by then: give it more time"),
-        ("no effort is allowed", "no schedule by then: give it more effort"),
-        ("interrupted", "interrupted, and no schedule by then"),
+        (
+            "timeout after 3 s",
+            "timeout after 3 s, before any schedule was found: give it more time",
+        ),
+        ("no effort is allowed", "before any schedule was found: give it more effort"),
+        ("interrupted", "interrupted, before any schedule was found"),
     ],
 )
 def test_message_names_the_exhausted_budget(ended: str, says: str) -> None:
@@ -170,5 +173,7 @@ def test_effort_that_is_spent_is_what_to_give_more_of() -> None:
     words = ("--model", "milp", "--epochs", "60", "--effort", "1e-9")
     code, out, err = sccl(*ASKED, *words)
     assert (code, out) == (3, "")
-    assert err.startswith("unknown: no schedule within a budget of 1e-09, and no schedule by then")
+    assert err.startswith(
+        "unknown: no schedule within a budget of 1e-09, before any schedule was found"
+    )
     assert err.endswith("give it more effort\n")

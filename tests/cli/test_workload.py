@@ -56,7 +56,7 @@ def test_without_a_file_the_workload_is_shown(traces: Path) -> None:
     alone = ("import", traces / "et0.json", "--name", "mine", "--ranks", "2")
     code, said = run(*alone)
     assert (code, len(said.splitlines())) == (2, 1)
-    assert "1 of 2 ranks have no trace (1): give theirs, too, or --alike" in said
+    assert "1 of 2 ranks have no trace (1): give their traces, too, or --alike" in said
     code, said = run(*alone, "--alike")
     assert code == 0, said
     assert "mine: 2 ranks (pytorch-et of 1 rank)" in said
@@ -69,7 +69,7 @@ def test_workload_is_shown_in_numbers(tmp_path: Path) -> None:
     code, said = run("show", file)
     assert code == 0
     for line in (
-        "prefetching: 2 ranks, 12.5 us an iteration (made by hand)",
+        "prefetching: 2 ranks, 12.5 us per iteration (made by hand)",
         "role all: 2 ranks, 2 submits, 2 waits, 1 of them for the iteration before",
         "3 dependencies, 1 across iterations",
         "  forward waits for batch of 1 iteration before",
@@ -149,7 +149,7 @@ def test_workload_is_made_of_a_model_and_its_parameters_are_reported(tmp_path: P
 def test_parameters_that_contradict_one_another_are_a_sentence(tmp_path: Path) -> None:
     output = tmp_path / "w.json"
     for asked, why in (
-        ("transformer", "layers is not given"),
+        ("transformer", "layers is missing"),
         ("transformer --preset A5 --tp 3", "heads is 32, which is no multiple of tp, 3"),
         (
             "transformer --preset A5 --kv-heads 5",
@@ -158,7 +158,7 @@ def test_parameters_that_contradict_one_another_are_a_sentence(tmp_path: Path) -
         ("transformer --preset A5 --tp 2 --mlp-width 9", "mlp-width is 9, which is no multiple of"),
         ("transformer --preset A5 --pp 2 --tied-embeddings", "models of a single stage"),
         ("transformer --preset A5 --tables 3", "tables is no parameter of family transformer"),
-        ("transformer --preset A2", "preset A2 is of family dlrm"),
+        ("transformer --preset A2", "preset A2 belongs to family dlrm"),
         ("moe --preset moe-156 --top-k 99", "top-k is 99 and a layer has "),
         ("moe --preset moe-156 --ranks 31 --tp 2", "ranks is 31, which is not tp * pp * dp"),
         ("dlrm --preset A1 --top 5,3", "top is '5,3', expected up to 10000 numbers"),

@@ -374,7 +374,7 @@ def test_errors_of_the_api() -> None:
         for name in ("my one", "my-one")
         for a in frontier("ring:4", "alltoall")
     ]
-    with pytest.raises(ParameterError, match="both called custom_my_one"):
+    with pytest.raises(ParameterError, match="have the same C name custom_my_one"):
         generate(twice, "host")
 
 

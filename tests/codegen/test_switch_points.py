@@ -229,7 +229,7 @@ def test_project_that_does_not_tell_its_links_has_to_be_measured(
     before = contents(tmp_path / "project")
     code, _, why = tune(tmp_path / "project", OWN)
     assert code == 2
-    assert "the project is of an older sccl" in why
+    assert "the project was written by an older sccl" in why
     assert contents(tmp_path / "project") == before
 
 

@@ -116,7 +116,7 @@ def test_elements_bound_as_equal_chunks_do(data: st.DataObject) -> None:
 def test_plans_bring_all_elements(data: st.DataObject) -> None:
     topology = data.draw(unequal() | topologies(max_ranks=4))
     spec = read(told(data, topology.ranks))
-    name = data.draw(st.sampled_from(["fluid", "teccl"]))
+    name = data.draw(st.sampled_from(["limits-time", "teccl"]))
     synthesizer, size = registry.load(name), data.draw(st.sampled_from([1, 1000, 1 << 20]))
     options = None
     if name == "teccl":
@@ -208,7 +208,7 @@ def test_counts_that_contradict_are_rejected(file: dict[str, object], words: str
     assert words in str(error.value)
 
 
-@pytest.mark.parametrize("name", ["tacos", "ksync", "limit"])
+@pytest.mark.parametrize("name", ["tacos", "pareto", "limits"])
 def test_uniform_size_requirement_is_reported(name: str) -> None:
     spec = resolve_collective("2*allgather@0-1+alltoall@2-3", 4)
     ring = machine_model(machine("ring:4")).topology

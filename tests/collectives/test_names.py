@@ -129,7 +129,7 @@ def test_custom_reduction_whose_root_contributes(tmp_path: Path) -> None:
 def test_no_rank_has_more_chunks_than_there_are() -> None:
     """Size limits of a file keep R/C and its derived values finite."""
     wire = collective_to_wire(named_spec("allgather", 3).at(2))
-    with pytest.raises(FormatError, match="chunks is 7, expected at most the 6"):
+    with pytest.raises(FormatError, match="chunks is 7, expected at most the total of 6"):
         collective_from_wire(msgspec.structs.replace(wire, chunks=7), "file")
 
 
@@ -138,11 +138,11 @@ def test_custom_chunk_counts_add_up() -> None:
 
     collective = named_spec("allgather", 3).at(2)
     relation = Relation(RelationKind.PAIRS, pattern=(to_ranks([0]),) * 3)
-    with pytest.raises(CollectiveError, match="3 chunks does not make up the 6"):
+    with pytest.raises(CollectiveError, match="3 chunks does not divide the total of 6"):
         replace(collective, pre=relation, chunks=3)
     with pytest.raises(CollectiveError, match="patterns of 3 and 6 chunks"):
         replace(collective, pre=relation, post=replace(relation, pattern=relation.pattern * 2))
-    with pytest.raises(CollectiveError, match="0 chunks does not make up"):
+    with pytest.raises(CollectiveError, match="0 chunks does not divide"):
         replace(collective, pre=Relation(RelationKind.PAIRS))
 
 
@@ -154,7 +154,7 @@ def test_custom_chunk_counts_add_up() -> None:
         ({"pre": [], "post": [[0, 1]]}, "$.pre"),
         ({"pre": [[0, 3]], "post": [[0, 1]]}, "rank 3"),
         ({"pre": [[0, 0]], "post": [[0, 7]]}, "rank 7"),
-        ({"pre": [[0, 0], [0, 0]], "post": [[0, 1]]}, "$.pre[1]: the pair [0, 0] stands twice"),
+        ({"pre": [[0, 0], [0, 0]], "post": [[0, 1]]}, "$.pre[1]: the pair [0, 0] occurs twice"),
         ({"pre": [[0, -1]], "post": [[0, 1]]}, "$.pre[0][1]"),
         ({"pre": [[0, 0]], "post": [[0, 0]]}, "already at its destinations"),
         ({"pre": [[0, 0]], "post": [[0, 1]], "ranks": 4}, "for 4 ranks, the topology has 3"),

@@ -84,7 +84,7 @@ def test_long_ones_are_checked_and_written_in_batches(monkeypatch: pytest.Monkey
             for name, column in next(whole.batches(whole.num_sends))._asdict().items()
             if column is not None
         }
-        with pytest.raises(ParameterError, match=f"row {row + 1}: it does not come after"):
+        with pytest.raises(ParameterError, match=f"row {row + 1}: it is out of order"):
             replace(whole, **columns)
 
 
@@ -147,9 +147,9 @@ def at(name: str, row: int, value: int) -> dict[str, Any]:
         (at("end", 2, 0), "row 2: it ends at 0 and starts at 0"),
         (at("chunk", 1, 3), "row 1: chunk is 3, expected 0 to 2"),
         (at("link", 4, 6), "row 4: link is 6, expected 0 to 5"),
-        (at("start", 0, 5), "row 1: it does not come after row 0"),
-        (at("chunk", 0, 2), "row 1: it does not come after row 0"),
-        (at("link", 0, 1), "row 1: it does not come after row 0"),
+        (at("start", 0, 5), "row 1: it is out of order or repeats row 0"),
+        (at("chunk", 0, 2), "row 1: it is out of order or repeats row 0"),
+        (at("link", 0, 1), "row 1: it is out of order or repeats row 0"),
         ({"tick_ps": 0}, "tick is 0 ps"),
         ({"chunk_bytes": 0}, "a chunk has 0 bytes"),
     ],
@@ -189,7 +189,10 @@ def with_row(row: list[int]) -> dict[str, Any]:
         (with_row([0, 2**63, 0, 0, 1, 0]), r"sends"),
         (with_row([0, 5, 0, 0, 1]), r"sends"),
         (with_row([0, 5, 0, 0, 1, 2]), r"sends"),
-        (plain() | {"sends": [[5, 6, 0, 0, 1, 0], [0, 1, 0, 0, 1, 0]]}, "row 1: it does not come"),
+        (
+            plain() | {"sends": [[5, 6, 0, 0, 1, 0], [0, 1, 0, 0, 1, 0]]},
+            "row 1: it is out of order",
+        ),
         (plain() | {"alpha": "flies"}, "alpha"),
         (plain() | {"chunk_bytes": [1, 2]}, "3 chunks, and 2 sizes"),
         (plain() | {"chunk_bytes": 0}, "chunk_bytes"),

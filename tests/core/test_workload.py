@@ -88,7 +88,7 @@ WRONG: dict[str, Callable[[], object]] = {
         "x", "alltoall", (0, 0), 2, "int8"
     ),
     r"count is -2, expected 0 to": lambda: CommOp("x", "alltoall", (0, 1), -2, "int8"),
-    r"3 elements are no whole block for each of 2 ranks": lambda: CommOp(
+    r"3 elements do not divide into equal blocks for 2 ranks": lambda: CommOp(
         "x", "allgather", (0, 1), 3, "int8"
     ),
     r"root is 2, expected a rank of its group \(0, 1\)": lambda: CommOp(
@@ -97,13 +97,13 @@ WRONG: dict[str, Callable[[], object]] = {
     r"alltoall has no root": lambda: CommOp("x", "alltoall", (0, 1), 2, "int8", 0),
     r"reduce is 'None', expected one of avg": lambda: CommOp("x", "allreduce", (0, 1), 2, "int8"),
     r"alltoall does not reduce": lambda: CommOp("x", "alltoall", (0, 1), 2, "int8", reduce="sum"),
-    r"splits are of an alltoall, this is allgather": lambda: CommOp(
+    r"splits apply to an alltoall only, and this is allgather": lambda: CommOp(
         "x", "allgather", (0, 1), 2, "int8", splits=((1, 1), (1, 1))
     ),
     r"splits are 1 rows, expected 2 rows of 2": lambda: CommOp(
         "x", "alltoall", (0, 1), 2, "int8", splits=((1, 1),)
     ),
-    r"count is 2, and by its splits a rank gives 3 at most": lambda: CommOp(
+    r"count is 2, and the largest row sum of its splits is 3": lambda: CommOp(
         "x", "alltoall", (0, 1), 2, "int8", splits=((1, 1), (1, 2))
     ),
     r"dependency of 'b' on 'a': lag is -1": lambda: Dependency("a", "b", -1),
@@ -111,7 +111,7 @@ WRONG: dict[str, Callable[[], object]] = {
     r"ranks is 0, expected 1 to": lambda: prefetching(ranks=0),
     r"role 'all': there are 1 ranks, expected 0 to 0": lambda: prefetching(ranks=1),
     r"there are no roles": lambda: prefetching(roles=()),
-    r"rank 1 is of role 'all' and of 'b', expected one": lambda: prefetching(
+    r"rank 1 has roles 'all' and 'b', expected one": lambda: prefetching(
         roles=(*STEP.roles, Role("b", (1,)))
     ),
     r"role 'all' is there twice": lambda: prefetching(roles=STEP.roles * 2),
@@ -128,7 +128,7 @@ WRONG: dict[str, Callable[[], object]] = {
     r"a parallel group is \(1, 2\), expected 1 different ranks from 0": lambda: _beside((1, 2)),
     r"a parallel group is \(\), expected 1 different ranks": lambda: _beside(()),
     r"a parallel group is \(-1\), expected 1 different ranks": lambda: _beside((-1,)),
-    r"rank 1 is in two of the groups that it is of": lambda: _beside((1,), (2,), (1,)),
+    r"rank 1 is in two parallel groups": lambda: _beside((1,), (2,), (1,)),
     r"there is no operation 'z'": lambda: prefetching(deps=(Dependency("z", "forward"),)),
     r"'forward' on 'batch' is there twice": lambda: prefetching(deps=(STEP.deps[0],) * 2),
     r"wait for one another: .*gradients -> optimizer": lambda: prefetching(
@@ -141,7 +141,7 @@ WRONG: dict[str, Callable[[], object]] = {
     r"role 'all' computes on 129 streams, expected 128 at most": lambda: prefetching(
         ops=(*STEP.ops, *(ComputeOp(f"c{k}", "all", f"s{k}", 1) for k in range(128)))
     ),
-    r"a program is of role 'b', and there is none": lambda: prefetching(
+    r"a program has role 'b', which the workload does not define": lambda: prefetching(
         submits=(*STEP.submits, HostProgram("b", ()))
     ),
     r"role 'all' has two programs": lambda: prefetching(submits=STEP.submits * 2),
@@ -167,7 +167,7 @@ WRONG: dict[str, Callable[[], object]] = {
             _of_b(),
         ),
     ),
-    r"whose group, or a parallel group, lacks some ranks of the role": lambda: prefetching(
+    r"but its groups lack some ranks of the role": lambda: prefetching(
         ops=(*STEP.ops, CommOp("z", "alltoall", (0,), 2, "int8")),
         submits=(HostProgram("all", (*STEP.submits[0].events, HostEvent(SUBMIT, "z"))),),
     ),

@@ -99,7 +99,7 @@ def test_nodes_are_sorted_by_their_numbers() -> None:
     [
         (b'nchunkspernode="1"', b'nchunkspernode="2"', "of '0' carry 1 chunks, expected the 2"),
         (b'nchunks="1"', b'nchunks="0"', "nchunks is '0', expected a whole number from 1"),
-        (b'path="0,1"', b'path="0,2"', "whose path does not lead from there to there"),
+        (b'path="0,1"', b'path="0,2"', "has a path with other ends"),
         (b'src="0" dst="1" path="0,1"', b'src="3" dst="1" path="3,1"', "are no tree from '0'"),
         (b'root="0"', b'root="9"', "are no tree from '9'"),
         (b'dst="1" path="0,1"', b'dst="8" path="0,8"', "are no tree|'8', which has no tree"),

@@ -76,4 +76,4 @@ def test_plans_of_two_collectives_are_not_one_file(tmp_path: Path) -> None:
     words = ("--format", "chrome-trace", "--size", "6MB", "-o", tmp_path / "t.json")
     code, _, err = sccl("export", *both, *words)
     assert code == 2
-    assert "chrome-trace takes plans of one collective together: name those" in err
+    assert "give plans for one collective, which chrome-trace requires" in err

@@ -119,7 +119,7 @@ def test_rules_at_one_size_hold_for_all(tmp_path: Path) -> None:
     about = ("--collective", "alltoall", "--topo", "ring:4")
     assert sccl("baseline", "direct", *about, "-o", plan)[0] == 0
     code, _, err = sccl("export", plan, "--format", "tuner-csv", "-o", rules)
-    assert (code, "is not asked about alltoall" in err, rules.exists()) == (2, True, False)
+    assert (code, "does not support alltoall" in err, rules.exists()) == (2, True, False)
     about = ("--collective", "allreduce", "--topo", "dgx1")
     assert sccl("baseline", "multi-ring", *about, "-o", plan)[0] == 0
     code, out, _ = sccl("export", plan, "--format", "tuner-csv", "--size", "1MB", "-o", rules)
@@ -131,7 +131,7 @@ def test_rules_at_one_size_hold_for_all(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--collective", "alltoall"), "NCCL's tuner is not asked about alltoall"),
+        (("--collective", "alltoall"), "NCCL's tuner does not support alltoall"),
         (("--collective", "allreduce", "--only", "direct"), "none of multi-ring"),
     ],
 )
@@ -161,7 +161,7 @@ def said(text: str) -> tuple[str, str]:
         (",8", ",", "field 8 is empty"),
         (",8", "", "7 fields, expected 8 to 10: the plugin ignores it"),
         (",8", ",8,-1,-1,1", "11 fields, expected 8 to 10"),
-        (",8", ",x", "'x' is no number from -1 on"),
+        (",8", ",x", "'x' is not a number from -1 on"),
         (",8", ",8" + " " * 254, "bytes long, at most 254"),
     ],
 )
@@ -209,7 +209,7 @@ def test_check_reads_comments_that_follow_the_last_number() -> None:
     other = GOOD.replace("tree", "ring")
     assert "decides all" in said(f"{whole} # any\n{other}")[1]
     for line in (GOOD + " # 2 nodes, 16 ranks", GOOD.replace(",0,1", ",0 # own,1")):
-        assert "is no number from -1 on" in said(line)[0]
+        assert "is not a number from -1 on" in said(line)[0]
     assert "ignores all after the tenth" in said(whole + ",7 # more")[0]
 
 

@@ -12,7 +12,7 @@ from sccl.cli.main import app
 from tests.golden.records import Net, digests, regressions, stable
 from tests.kit.documents import run
 
-CLASSICAL = "--without fluid,ksync,limit,taccl,tacos,teccl,gathered"
+CLASSICAL = "--without limits-time,pareto,limits,taccl,tacos,teccl,gathered"
 
 CASES: dict[str, tuple[str, ...]] = {
     "bounds": (

@@ -161,4 +161,4 @@ def test_check_is_built_without_a_gpu(tmp_path: Path, monkeypatch: pytest.Monkey
     assert all("no GPU" in str(result["output"]) for result in results.values())
     unknown = subprocess.run([*run, "--only", "x"], capture_output=True, text=True, check=False)
     assert unknown.returncode == 2
-    assert "no parts x: expected some of ['machine'," in unknown.stderr
+    assert "no parts x: expected one or more of ['machine'," in unknown.stderr

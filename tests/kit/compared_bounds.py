@@ -141,7 +141,7 @@ def curves(case: Case, _: random.Random) -> Bounds:
 
 def limits(case: Case, _: random.Random) -> Bounds:
     """Yield the bounds of ``limits --time``, and those of its certificate."""
-    found = _plan("fluid", Request(case.machine, case.spec, case.size_bytes))
+    found = _plan("limits-time", Request(case.machine, case.spec, case.size_bytes))
     if found is None:
         return
     yield "limits --time", found.bound.value

@@ -101,7 +101,7 @@ CASES = (
 """All but the first are small."""
 
 
-LITTLE = {"fluid": 0.25, "taccl": 0.1, "teccl": 0.1}
+LITTLE = {"limits-time": 0.25, "taccl": 0.1, "teccl": 0.1}
 """Budget of synthesizers that improve a plan, because the contract requires no optimum."""
 
 

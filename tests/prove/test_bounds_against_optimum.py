@@ -180,7 +180,7 @@ def test_reduction_uses_a_budget_of_unequal_alphas_in_its_own_time() -> None:
     )
     spec = named_spec("reduce", 3, 2)
     _assert_moves(machine, spec, "3.75", 10_000)
-    fluid = registry.load("fluid")
+    fluid = registry.load("limits-time")
     outcome = registry.plan(fluid, Request(machine, spec, 10_000), None, Effort(units=0.5))
     assert isinstance(outcome, Solution)
     assert 2.5 <= float(outcome.bound.value) <= 3.75
@@ -246,8 +246,8 @@ def test_prices_of_budgets_with_unequal_alphas_prove_nothing_of_reductions(tmp_p
         write_claims(tmp_path / name, machine, named_spec(name, 3, 1), lambda _: [claim])
         (verdict,) = check_folder(tmp_path / name)
         details.append(verdict.detail)
-    assert "links of different alphas" in details[0]
-    assert "links of different alphas" not in details[1]
+    assert "links with different alphas" in details[0]
+    assert "links with different alphas" not in details[1]
 
 
 def test_no_bound_on_a_reduction_over_budgets_is_above_a_schedule() -> None:

@@ -349,10 +349,10 @@ def test_rounds_are_not_claimed_where_a_budget_states_another_speed(tmp_path: Pa
     for name in ("same", "mixed"):
         assert [v.state for v in verdicts[name]] == ["ok", "ok"]
         rounds = read_case(tmp_path / name).as_json()["machine"]["rounds"]
-        assert ("one chunk for each of its lanes" in rounds) == (name == "mixed")
+        assert ("each lane carries one chunk" in rounds) == (name == "mixed")
     for name in ("half", "mixed and half"):
         assert [v.state for v in verdicts[name]] == ["ok", "failed"]
-        assert "budget 'bus' states another" in verdicts[name][1].detail
+        assert "budget 'bus' has another bandwidth per lane" in verdicts[name][1].detail
 
 
 def test_claims_on_rounds_do_not_depend_on_the_speed_of_links(tmp_path: Path) -> None:

@@ -299,7 +299,7 @@ def test_certificates_take_cuts_and_refuse_others(name: str, tmp_path: Path) -> 
         return verdict.detail
 
     assert "the cuts prove only" in failing(at_least="100")
-    assert "for allreduce alone" in failing(trees=True)
+    assert "applies to allreduce only" in failing(trees=True)
     first = content["claims"][0]["cuts"][0]
     assert "buys" in failing(cuts=[[first[0], "7"]])
     assert "labels" in failing(cuts=[[first[0][1:], "1"]])

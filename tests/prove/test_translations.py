@@ -122,7 +122,7 @@ def test_translations_are_no_other_permutations(machine: Topology, data: st.Data
     lanes = machine.lanes()
     moved = {(image[u], image[v]): n for (u, v), n in lanes.items()}
     if moved != lanes:
-        with pytest.raises(ValueError, match="takes link"):
+        with pytest.raises(ValueError, match="maps link"):
             check_translations(machine, [*images, image], free)
 
 
@@ -130,7 +130,7 @@ def test_translations_must_be_a_regular_abelian_group() -> None:
     ring = resolve_topology("ring:4")
     turn = (1, 2, 3, 0)
     for images, says in (
-        (((0, 0, 1, 2),), "no permutation"),
+        (((0, 0, 1, 2),), "not a permutation"),
         (((2, 3, 0, 1),), "take rank 0 to 2 of 4"),
         ((turn, (0, 3, 2, 1)), "does not commute"),
     ):

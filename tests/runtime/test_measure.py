@@ -117,5 +117,5 @@ def test_incomparable_measurements_are_rejected(tmp_path: Path) -> None:
     four, mpi = built(tmp_path, "")
     with pytest.raises(InputError, match=r"/3 is for 3 ranks \(host\), .*/p for 4"):
         list(time_projects([four, project(tmp_path / "3", "ring:3")], mpi, TRIAL))
-    with pytest.raises(ParameterError, match=r"sizes is '4\.\.8', of which none was measured"):
+    with pytest.raises(ParameterError, match=r"sizes is '4\.\.8', and no size was measured"):
         list(iterate_timings([four], mpi, TRIAL))

@@ -431,7 +431,7 @@ def test_unsupported_plan_gives_one_sentence() -> None:
     circle = replace(one, waits_for=gate, arrival_opens=gate, barriers=np.zeros(1, np.bool_))
     with pytest.raises(ParameterError, match="1 of 1 never arrive"):
         simulate(circle, line, clock_of(line))
-    with pytest.raises(ParameterError, match="clock is of 2 links"):
+    with pytest.raises(ParameterError, match="clock has 2 links"):
         simulate(one, line, clock_of(resolve_topology("line:2")))
     with pytest.raises(ParameterError, match="sizes of 2"):
         simulate(one, line, Clock.from_topology(line, (1, 2)))

@@ -100,9 +100,9 @@ def test_alike_nics_add_up() -> None:
     ("chassis", "users", "message"),
     [
         (1, ((0,),), "the number of nodes is 1"),
-        (2, ((3,),), r"NIC 0 is of GPUs \[3\]"),
-        (2, ((),), r"NIC 0 is of GPUs \[\]"),
-        (2, ((0, 0),), r"NIC 0 is of GPUs \[0, 0\]"),
+        (2, ((3,),), r"NIC 0 serves GPUs \[3\]"),
+        (2, ((),), r"NIC 0 serves GPUs \[\]"),
+        (2, ((0, 0),), r"NIC 0 serves GPUs \[0, 0\]"),
         (2, ((0, 1), (1, 2)), "GPU 1 shares several NICs"),
         (10**6, ((0,),), "links, the most that is written"),
     ],

@@ -69,8 +69,8 @@ def of(**changes: object) -> Fabric:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"name": "a"}, "channels named 'a', 'a': give each a name of its own"),
-        ({"name": " "}, "give each a name"),
+        ({"name": "a"}, "several channels named 'a', 'a': give each a different name"),
+        ({"name": " "}, "give each a different name"),
         ({"topology": resolve_topology("ring:5")}, "channel 'b' joins 5 ranks, and 'a' 4"),
         ({"streams": 0}, "streams is 0, expected 1 to 64"),
         ({"launch_us": float("nan")}, "launch_us is nan"),
@@ -88,7 +88,7 @@ def test_channels_that_are_none(changes: dict[str, object], message: str) -> Non
     [
         (SharedBudget("nic", (("a", (0, 1)), ("c", (0, 1))), 1.0), "has no channel 'c'"),
         (SharedBudget("nic", (("a", (0, 1)), ("a", (0, 2))), 1.0), "link 0->2 is none of channel"),
-        (SharedBudget("nic", (("a", (0, 1)),), 1.0), "is of 1 links, expected 2 or more"),
+        (SharedBudget("nic", (("a", (0, 1)),), 1.0), "has 1 different links, expected 2 or more"),
         (SharedBudget("nic", (("a", (0, 1)), ("b", (0, 1))), 0.0), "gb_per_s is 0"),
     ],
 )

@@ -168,14 +168,14 @@ def test_every_expansion_has_an_example_that_works_and_is_known_by_its_name() ->
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("kautz:4", "links of a rank x ranks"),
-        ("kautz:4x4", "of which there are more"),
+        ("kautz:4", "degree x ranks"),
+        ("kautz:4x4", "more ranks than the degree"),
         ("debruijn:1000x60000", "at most 1048576 links"),
-        ("debruijn:1x3", "not joined to themselves alone"),
+        ("debruijn:1x3", "links between different ranks"),
         ("cayley:5x4^3:0.0", "generators below 5.4 other than 0.0"),
         ("cayley:5x4^5:1.0", "5 to the power of 4 has to be 1 modulo 5"),
         ("cayley:5x3^2:1.0", "2 to the power of 3 has to be 1 modulo 5"),
-        ("cayley:0x3:1.0", "sides of a group"),
+        ("cayley:0x3:1.0", "group sizes"),
         ("cayley:5x4:1", "a group, a colon and generators"),
         ("hyperx:4x", "sides"),
         ("hyperx:9999", "at most 1048576 links"),

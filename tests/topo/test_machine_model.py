@@ -374,7 +374,7 @@ def test_switches_are_kept_and_plain_ones_by_name(switch: Switch) -> None:
 @pytest.mark.parametrize(
     ("plain", "says"),
     [
-        ({"name": "s", "cut_through": False}, "stores a chunk whole"),
+        ({"name": "s", "cut_through": False}, "stores each chunk"),
         ({"name": "s", "buffer_chunks": -1}, "buffer_chunks"),
         ({"name": "s", "buffer_chunks": 10**30}, "buffer_chunks"),
         ({"name": "s", "multicast": True}, "unknown field `multicast`"),

@@ -206,7 +206,7 @@ def test_single_cut_is_told_by_what_crosses_it() -> None:
     ends = {(0, 1): 20, (1, 2): 5, (2, 3): 20, (3, 0): 1}
     found = sccl.bounds("allgather", sccl.Topology.of("tri", ends))
     assert str(found.bandwidth) == "1/3"
-    assert "2 chunks must enter ranks {0, 1}, at most 6 can in a round" in found.reasons[1]
+    assert "2 chunks must enter ranks {0, 1}, at most 6 per round" in found.reasons[1]
 
 
 def test_bounds_and_pareto_mean_the_same_by_a_switch(tmp_path: Path) -> None:

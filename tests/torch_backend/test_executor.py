@@ -171,12 +171,12 @@ def test_executor_reports_its_carriers(tmp_path: Path) -> None:
         ),
         pytest.param(
             "stands",
-            r"ToolError: allreduce-1 \(allreduce\) by ranks 0, 1 .* rank 1 has not come as far",
+            r"ToolError: allreduce-1 \(allreduce\) by ranks 0, 1 .* rank 1 has not reached",
             marks=pytest.mark.nightly,
         ),
         (
             "unseen",
-            r"RuntimeError: .* ToolError: allreduce-1 \(allreduce\) .* rank 1 has not come as far",
+            r"RuntimeError: .* ToolError: allreduce-1 \(allreduce\) .* rank 1 has not reached",
         ),
     ],
 )

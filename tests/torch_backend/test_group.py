@@ -75,7 +75,7 @@ def test_group_that_is_destroyed_is_reported() -> None:
         "except RuntimeError as error: said = str(error)\n"
         "print(said); d.destroy_process_group()"
     )
-    said = "the process group of rank 0 is destroyed: make another to call"
+    said = "the process group of rank 0 is destroyed: create another one"
     assert finished(run_job("newest", 1, "run_code.py", job)) == [said]
 
 

@@ -77,7 +77,9 @@ def test_scripts_that_contradict_themselves() -> None:
     for row in ((0, 3, 3, 0, 1, False), (0, 0, 3, 0, RANKS, False)):
         assert "contradicts itself" in find_script_fault(with_motif(transfers=(row,)))
     backwards = tuple(reversed(script.order))
-    assert "come before those they wait for" in find_script_fault(alter(script, order=backwards))
+    assert "are ordered before their dependencies" in find_script_fault(
+        alter(script, order=backwards)
+    )
 
 
 def unknown_carrier(plan: TrainingPlan) -> TrainingPlan:

@@ -15,10 +15,11 @@ README = {
     "target": "cuda",
     "gpu": "NVIDIA GPU",
     "target_flag": "cuda",
-    "toolkit_note": "The Makefile builds for those of sm_70, sm_80, sm_90 and sm_100 that nvcc "
-    "lists (`ARCHS=90 make` for one). A V100\n(DGX-1) needs CUDA 12.9 or older and a driver of "
-    "release 580 or older: CUDA 13 dropped sm_70. Where nvcc lacks one of\nthem, the Makefile "
-    "takes the newest toolkit in /usr/local/cuda-* that has all (`TOOLKITS`, `GPUCXX`).",
+    "toolkit_note": "The Makefile builds for sm_70, sm_80, sm_90 and sm_100, as far as nvcc "
+    "supports them (`ARCHS=90 make` for one). A V100\n(DGX-1) needs CUDA 12.9 or older "
+    "and a driver of release 580 or older: CUDA 13 dropped sm_70. If nvcc lacks one "
+    "of\nthem, the Makefile uses the newest toolkit in /usr/local/cuda-* that has all "
+    "(`TOOLKITS`, `GPUCXX`).",
 }
 
 TEXTS = {

@@ -30,48 +30,48 @@ PACKET_BYTES = 16 * 1024
 """Maximum bytes of a chunk that is sent at once in packets."""
 
 PACKET_PART_BYTES = 8 * 1024
-"""Maximum bytes of a part in packets: twice the bytes then cost less, at tens of GB/s, than a fence
-and a flag. This is an estimate."""
+"""Maximum bytes of a part in packets. Up to this size, at tens of GB/s, sending twice the bytes is
+estimated to cost less than a fence and a flag."""
 
 MEMORY_CONTRACT = """\
- *  - Buffers are memory of the calling rank's GPU, and `stream` is a {stream} of its context:
- *    those that were current at the communicator's first call. That call waits for all ranks to
- *    make it, whatever SCCL_TIMEOUT is. A call returns when it is under way on the stream. Before
- *    that it may wait for all ranks to make it, if its program is direct and its output is not
- *    registered. With a NULL stream the call waits for all work that its thread put on the GPU's
- *    default streams (the legacy one and the thread's own), and returns when it is done. Calls
- *    belong on one communicator at a time, in all threads and streams, where their thread blocks do
- *    not all fit on the GPU together. Where they do, all ranks make the calls in the same order, as
- *    streams may share a queue of the GPU. SCCL_TIMEOUT counts from when a kernel starts, so that
- *    calls, refused ones too, take longer behind those of another communicator. A stream that runs
- *    fewer thread blocks at the same time than a call has is SCCL_UNSUPPORTED.
+ *  - Buffers are memory of the calling rank's GPU, and `stream` is a {stream} of its context. Both
+ *    are those that were current at the communicator's first call, which waits for all ranks
+ *    without the limit of SCCL_TIMEOUT. A call returns when its work is enqueued on the stream. If
+ *    its program is direct and its output is not registered, it first waits until all ranks make
+ *    the call. With a NULL stream the call waits for all work that its thread put on the default
+ *    streams (legacy and per thread), and returns when the collective is complete. If the thread
+ *    blocks of several communicators do not fit on the GPU together, use one of them at a time,
+ *    across all threads and streams. If they fit, all ranks must make the calls in the same order,
+ *    because streams may share a queue of the GPU. SCCL_TIMEOUT starts with the kernel, so calls
+ *    behind those of another communicator may take longer, even refused ones. A stream that runs
+ *    fewer thread blocks at the same time than a call has returns SCCL_UNSUPPORTED.
 {captures}
- *  - A peer that is missing for longer than SCCL_TIMEOUT seconds of the environment (600; 0: for
- *    ever) is an error on every rank: SCCL_FAILED, of calls on a stream at the next call. What such
- *    a call was to write is undefined. A peer that makes another call, or one of another count,
- *    type or op, is the same error, noticed nearly always, and mostly at once.
- *  - A call that all ranks refuse (SCCL_UNSUPPORTED, SCCL_INVALID) leaves the communicator as it
- *    was. If others make it, it is SCCL_FAILED on all: at the next call for a rank that refused it
- *    on a stream or with SCCL_INVALID. The launch shows that a stream is too
- *    small, after ranks have met for a direct call. A refusal before that is the error then."""
+ *  - A peer that is late by more than SCCL_TIMEOUT seconds (environment; default 600; 0: no limit)
+ *    is an error on every rank: SCCL_FAILED, for calls on a stream at the next call. The output of
+ *    the failed call is undefined. A peer that makes a different call, or one with another count,
+ *    type or op, is the same error. It is nearly always detected, mostly at once.
+ *  - A call that all ranks refuse (SCCL_UNSUPPORTED, SCCL_INVALID) leaves the communicator usable.
+ *    If only some ranks refuse it, it is SCCL_FAILED on all: at the next call for a rank that
+ *    refused it on a stream or with SCCL_INVALID. Only the launch detects a stream that is too
+ *    small, after the ranks met for a direct call. An earlier refusal takes precedence."""
 
 CAPTURES_CONTRACT = """\
- *  - A stream may be captured, on every rank alike: then the graph repeats the call, with the same
- *    buffers, as often as all ranks replay it. Replays and calls of one communicator follow one
- *    another, on one stream or by events. Once a call was captured, a refused one waits for all
- *    ranks. If a call is refused while its stream is captured, the graph repeats the refusal, which
- *    tells the ranks that make the call. With the dma transport it is SCCL_UNSUPPORTED."""
+ *  - A stream may be captured if every rank captures it: the graph then repeats the call with the
+ *    same buffers whenever all ranks replay it. Order replays and calls of one communicator by one
+ *    stream or by events. After a captured call, a refused call waits for all ranks. If a call is
+ *    refused while its stream is captured, the graph repeats the refusal, and each replay informs
+ *    the other ranks. With the dma transport a capture is SCCL_UNSUPPORTED."""
 
 NO_CAPTURES = """\
- *  - A stream that is being captured is SCCL_UNSUPPORTED."""
+ *  - A stream in capture mode is SCCL_UNSUPPORTED."""
 
 _DEVICE = {"Half": "DeviceHalf", "BFloat": "DeviceBFloat"}
 MACHINES = {"kernel": "gpu/machine.hpp.jinja", "dma": "gpu/dma.hpp.jinja"}
 COUNTED_CONTRACT = """\
- * Arrays lie in memory of the host or of a GPU. An algorithm of the bundle carries the blocks, by
- * way of scratch, whether it is direct or passes them on: hosts tell one another all counts before.
- * So a call meets all ranks, and waits until the one before it begins. No stream may capture it
- * (SCCL_UNSUPPORTED), and counts that do not fit together are SCCL_INVALID on every rank."""
+ * Arrays are in memory of the host or of a GPU. An algorithm of the project carries the blocks
+ * through scratch memory. Hosts exchange all counts first, so a call synchronizes all ranks, and
+ * waits until the previous one starts. No stream may capture it (SCCL_UNSUPPORTED), and counts that
+ * contradict each other are SCCL_INVALID on every rank."""
 
 GPU_FILES = (
     "gpu.hpp",
@@ -168,25 +168,25 @@ def readme(options: CodegenOptions) -> dict[str, str]:
     if options.transport == "dma":
         how = (
             "The copy engines move the chunks: every rank enqueues one copy into a peer's memory\n"
-            "for each transfer, step by step. The streams set and await a flag for each by\n"
-            "themselves (cuStreamWriteValue64, cuStreamWaitValue64), or else by small kernels:\n"
-            "where the GPU or its driver cannot, and with HIP, which promises it for memory of\n"
-            "one process only (`SCCL_STREAM_OPS=1` has it try, 0 never). Flags lie in memory of\n"
-            "the host, where a thread of each rank looks every 20 ms, while calls are under way,\n"
-            "for peers that are dead or late, and lets its streams go on to their end."
+            "for each transfer, step by step. Streams set a flag for each transfer and wait for\n"
+            "it (cuStreamWriteValue64, cuStreamWaitValue64). Small kernels replace these\n"
+            "operations if the GPU or its driver lacks them, and with HIP, which supports them\n"
+            "within one process only (`SCCL_STREAM_OPS=1`: try them, 0: never). Flags are in host\n"
+            "memory. During calls, a thread of each rank looks there every 20 ms for dead or late\n"
+            "peers, and then releases its waiting streams."
         )
     else:
         shared = (
-            f"as many thread\nblocks as its busiest step asks for, at {BLOCK_GB_PER_S} GB/s each,"
+            f"one thread\nblock per {BLOCK_GB_PER_S} GB/s of its busiest step"
             if options.blocks_per_link is None
             else format_count(options.blocks_per_link, "thread block")
         )
         how = (
             "One kernel per call runs the whole algorithm: every rank pushes chunks into its\n"
-            "peers' memory and sets a flag there, one for each transfer; "
-            f"{shared} share a link\n"
-            "(`--blocks-per-link` of `sccl codegen`; `SCCL_SLICES=N` in the environment: at most\n"
-            "N, and chunks of less than 64 KiB are not shared). Small chunks go in packets (`0p`\n"
-            "below): every eight bytes with the number of the call beside them, and no flag behind."
+            "peers' memory and sets a flag there, one for each transfer. "
+            f"Thread blocks of a link: {shared}\n"
+            "(`--blocks-per-link` of `sccl codegen`; `SCCL_SLICES=N` in the environment limits\n"
+            "them to N; one block sends a chunk of less than 64 KiB). Small chunks go in packets\n"
+            "(`0p` below): eight bytes of data with the number of the call, without a flag."
         )
     return {"how": how}

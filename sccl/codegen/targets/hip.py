@@ -17,10 +17,10 @@ README = {
     "gpu": "AMD GPU",
     "target_flag": "rocm",
     "toolkit_note": "The Makefile builds for gfx906 (`ARCHS=gfx90a make` for another). Direct "
-    "programs are chosen only on request: they need\nbuffers from hipExtMallocWithFlags(..., "
-    "hipDeviceMallocFinegrained).\nGPUs reach one another over PCIe with "
-    "HSA_FORCE_FINE_GRAIN_PCIE=1 in the environment.\nBefore gfx90a each process has to see "
-    "all of them: do not set HIP_VISIBLE_DEVICES or ROCR_VISIBLE_DEVICES.",
+    "programs run only on request, because they need\nbuffers from hipExtMallocWithFlags(..., "
+    "hipDeviceMallocFinegrained).\nFor access over PCIe, set HSA_FORCE_FINE_GRAIN_PCIE=1.\n"
+    "Before gfx90a each process must see all GPUs: do not set HIP_VISIBLE_DEVICES or "
+    "ROCR_VISIBLE_DEVICES.",
 }
 
 TEXTS = {

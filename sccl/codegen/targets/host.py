@@ -22,7 +22,7 @@ MEMORY_CONTRACT = """\
  *    again. Several threads may call at once on different communicators."""
 
 COUNTED_CONTRACT = """\
- * By no algorithm: every rank reaches every other, so each block goes straight to its rank."""
+ * This uses no algorithm: every rank reaches every other, so each block is sent directly."""
 
 HOST_FILES = (
     "window.hpp",

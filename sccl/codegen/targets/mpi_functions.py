@@ -100,7 +100,7 @@ def _collective_functions(variant: Mapping[str, str]) -> Iterator[tuple[str, tup
 def _unserved_functions(served: set[str], variant: Mapping[str, str]) -> Iterator[dict[str, str]]:
     for name, parameters in _collective_functions(variant):
         if name not in served:
-            yield _function_entry(name, parameters, (), variant, "this bundle does not serve it")
+            yield _function_entry(name, parameters, (), variant, "this project does not serve it")
         request = ("MPI_Request *request",)
         yield _function_entry(f"I{name.lower()}", parameters, request, variant, "it does not block")
 

@@ -37,8 +37,8 @@ class DistanceWire(Part, frozen=True, kw_only=True):
 
     problem: str
     chunk: Count
-    sources: Annotated[tuple[int, ...], Meta(description="The ranks that hold it.")] = (
-        msgspec.field(name="from")
+    sources: Annotated[tuple[int, ...], Meta(description="Ranks that hold it.")] = msgspec.field(
+        name="from"
     )
     rank: int = msgspec.field(name="to")
     distance: Count
@@ -88,9 +88,12 @@ class BoundsCertificateWire(Part, frozen=True, kw_only=True):
 class BoundsWire(Part, frozen=True, kw_only=True):
     """Lower bounds for all algorithms of a class."""
 
-    steps: Annotated[int, Meta(ge=0, description="S is at least this.")]
-    bandwidth: Annotated[FractionText, Meta(description="R/C is at least this.")]
-    scope: Annotated[str, Meta(description="The class it is about; empty: all algorithms.")]
+    steps: Annotated[int, Meta(ge=0, description="Lower bound on S.")]
+    bandwidth: Annotated[FractionText, Meta(description="Lower bound on R/C.")]
+    scope: Annotated[
+        str,
+        Meta(description="Class of algorithms for which the bounds hold; empty: all algorithms."),
+    ]
     certificate: BoundsCertificateWire
 
 
@@ -213,7 +216,7 @@ class TimedCutWire(Part, frozen=True, kw_only=True):
 
     labels: Annotated[
         tuple[int, ...],
-        Meta(description="By rank: the time from 0 on which it is inside from; S+1: never."),
+        Meta(description="By rank: the step from which on it is inside, 0 to S; S+1: never."),
     ]
     weight: FractionText
 
@@ -232,17 +235,21 @@ class LimitProofWire(Part, frozen=True, kw_only=True):
     ]
     cuts: Annotated[
         tuple[TimedCutWire, ...] | UnsetType,
-        Meta(description="Through time, which prove it; prices are then of shared budgets."),
+        Meta(
+            description="Cuts through time that prove the limit; prices then refer to shared "
+            "budgets."
+        ),
     ] = UNSET
     root: Annotated[
         int | UnsetType,
         Meta(
-            description="For allreduce: the rank whose contribution is followed, as in a broadcast."
+            description="For allreduce: the proof follows the contribution of this rank as a "
+            "broadcast."
         ),
     ] = UNSET
     roots: Annotated[
         tuple[int, ...] | UnsetType,
-        Meta(description="In process groups: such a rank of each group."),
+        Meta(description="For process groups: one such rank per group."),
     ] = UNSET
 
 

@@ -257,7 +257,7 @@ class CertificateWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     schema: Literal[1] = 1
     kind: Literal["certificate"] = "certificate"
     topology: TopologyWire
-    collective: Annotated[CollectiveWire, Meta(description="At the smallest C it can have.")]
+    collective: Annotated[CollectiveWire, Meta(description="The collective, with its smallest C.")]
     claims: Annotated[tuple[Claim, ...], Meta(min_length=1)]
     symmetries: Annotated[
         tuple[tuple[int, ...], ...],

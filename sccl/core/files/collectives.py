@@ -138,7 +138,7 @@ def pattern_from_pairs(
     """Return, for each of ``chunks`` chunks, the ranks that ``pairs`` of (chunk, rank) give it.
 
     Raises:
-        FormatError: a pair names a chunk outside the range, or stands twice.
+        FormatError: a pair names a chunk outside the range, or occurs twice.
     """
     ranks: list[set[int]] = [set() for _ in range(chunks)]
     for position, (chunk, rank) in enumerate(pairs):
@@ -147,7 +147,7 @@ def pattern_from_pairs(
                 f"{where}[{position}]: chunk {chunk} does not exist, expected 0 to {chunks - 1}"
             )
         if rank in ranks[chunk]:
-            raise FormatError(f"{where}[{position}]: the pair [{chunk}, {rank}] stands twice")
+            raise FormatError(f"{where}[{position}]: the pair [{chunk}, {rank}] occurs twice")
         ranks[chunk].add(rank)
     return tuple(to_ranks(r) for r in ranks)
 

@@ -148,8 +148,7 @@ def check_nonblank(piece: bytes, where: str) -> None:
     """
     if len(piece) == PIECE_BYTES and not piece.strip(_BLANKS):
         raise FormatError(
-            f"{where}: {PIECE_BYTES >> 20} MiB of it hold nothing but blanks or zeros; check the "
-            "path"
+            f"{where}: {PIECE_BYTES >> 20} MiB of it contain only blanks or zeros; check the path"
         )
 
 

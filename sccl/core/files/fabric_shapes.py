@@ -21,9 +21,11 @@ class IncastWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
         int, Meta(ge=2, description="Smallest number of senders to which the entry applies.")
     ]
     from_bytes: Annotated[
-        int, Meta(ge=0, description="To one rank, of all of them together, or more.")
+        int, Meta(ge=0, description="Smallest total size of their messages to one rank, in bytes.")
     ] = 0
-    efficiency: Annotated[float, Meta(gt=0, le=1, description="The part that is left.")]
+    efficiency: Annotated[
+        float, Meta(gt=0, le=1, description="Fraction of the bandwidth that is left.")
+    ]
 
 
 class ChannelWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
@@ -32,10 +34,14 @@ class ChannelWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     name: Annotated[str, Meta(min_length=1, max_length=60)]
     topology: Annotated[
         str | TopologyWire,
-        Meta(description="How it joins the ranks: a machine, or its name ('sccl topo list')."),
+        Meta(description="Topology of the channel: a machine, or its name ('sccl topo list')."),
     ]
     streams: Annotated[
-        int, Meta(ge=1, description="Motifs that may be on the way, each issued after the last.")
+        int,
+        Meta(
+            ge=1,
+            description="Number of motifs that may run at the same time, in the order of issue.",
+        ),
     ] = 1
     launch_us: Annotated[
         float,
@@ -43,7 +49,11 @@ class ChannelWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     ] = 0.0
     slowdown: Annotated[
         float,
-        Meta(ge=0, description="By which part computations take longer while it is busy."),
+        Meta(
+            ge=0,
+            description="Relative slowdown of computation while the channel is busy (0.1: "
+            "10 % longer).",
+        ),
     ] = 0.0
     incast: tuple[IncastWire, ...] = ()
 
@@ -61,7 +71,9 @@ class SharedBudgetWire(_Wire, frozen=True, kw_only=True):
 
     name: Annotated[str, Meta(min_length=1)]
     links: Annotated[tuple[ChannelLinkWire, ...], Meta(min_length=2)]
-    gb_per_s: Annotated[float, Meta(gt=0, description="10^9 bytes per second, of all together.")]
+    gb_per_s: Annotated[
+        float, Meta(gt=0, description="Shared bandwidth of all these links, 10^9 bytes per second.")
+    ]
 
 
 class FabricWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
@@ -76,6 +88,6 @@ class FabricWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
         ),
     ] = None
     name: Annotated[str, Meta(min_length=1)]
-    source: Annotated[str, Meta(description="Where the numbers come from.")] = ""
+    source: Annotated[str, Meta(description="Origin of the numbers.")] = ""
     channels: Annotated[tuple[ChannelWire, ...], Meta(min_length=1)]
     shared: tuple[SharedBudgetWire, ...] = ()

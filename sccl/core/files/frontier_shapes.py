@@ -23,7 +23,7 @@ class PointWire(Part, frozen=True, kw_only=True):
     """An algorithm on a frontier. On a limit frontier, one at or near a limit."""
 
     among: Annotated[
-        str | UnsetType, Meta(description="The class it is of, where there are several.")
+        str | UnsetType, Meta(description="Family of the algorithm, if the frontier has several.")
     ] = msgspec.field(name="class", default=UNSET)
     above_every: Annotated[
         FractionText | UnsetType,
@@ -50,19 +50,24 @@ class PointWire(Part, frozen=True, kw_only=True):
         ),
     ]
     every_k: Annotated[
-        bool | UnsetType, Meta(description="It is proved for every k and C, not those searched.")
+        bool | UnsetType,
+        Meta(description="Whether the proof covers every k and C, not only those searched."),
     ] = UNSET
     attained: Annotated[bool | UnsetType, Meta(description="Whether R/C is the limit.")] = UNSET
     seconds: Seconds | UnsetType = UNSET
     from_store: Annotated[
-        bool | UnsetType, Meta(description="The answer was kept; seconds are those it once took.")
+        bool | UnsetType,
+        Meta(
+            description="Whether the answer comes from the store; seconds are "
+            "those of the original search."
+        ),
     ] = UNSET
     rests_on: Annotated[
         tuple[str, ...] | UnsetType,
         Meta(
-            description="Origins other than this process of the refutations that its proof needs: "
-            "stored, other-version, store-file, cluster; if it is not proved, of those that would "
-            "prove it if they were verified."
+            description="Origins, other than this process, of the refutations in its proof: "
+            "stored, other-version, store-file, cluster. For a point that is not proved: "
+            "origins of unverified refutations that would prove it."
         ),
     ] = UNSET
     found_by: Annotated[
@@ -109,11 +114,13 @@ class ClassWire(Part, frozen=True, kw_only=True):
         msgspec.field(name="class", default=UNSET)
     )
     collective: str | UnsetType = UNSET
-    scope: Annotated[str, Meta(description="The class in words.")]
-    steps: Annotated[int | UnsetType, Meta(description="S is at least this in it.")] = UNSET
+    scope: Annotated[str, Meta(description="Description of the class.")]
+    steps: Annotated[int | UnsetType, Meta(description="Lower bound on S for the class.")] = UNSET
     bandwidth: FractionText | UnsetType = UNSET
     complete: bool
-    every_k: Annotated[bool | UnsetType, Meta(description="Complete for every k and C.")] = UNSET
+    every_k: Annotated[
+        bool | UnsetType, Meta(description="Whether the frontier is complete for every k and C.")
+    ] = UNSET
     seconds: Seconds | UnsetType = UNSET
     limits: tuple[LimitWire, ...]
     points: tuple[PointWire, ...]
@@ -132,25 +139,30 @@ class QuestionFrontierWire(Part, frozen=True, kw_only=True):
     topology: str
     collective: str
     root: int | None
-    alpha_us: Annotated[float, Meta(description="Latency of a step, by which points are compared.")]
-    gb_per_s: Annotated[
-        float, Meta(description="Bandwidth of a lane that points are compared with.")
-    ]
+    alpha_us: Annotated[float, Meta(description="Latency of a step, used to compare points.")]
+    gb_per_s: Annotated[float, Meta(description="Bandwidth of a lane, used to compare points.")]
     slowest_link: Annotated[
-        bool | UnsetType, Meta(description="These are the slowest link's, and others are faster.")
+        bool | UnsetType,
+        Meta(
+            description="Whether alpha_us and gb_per_s describe the slowest "
+            "link of a machine with different links."
+        ),
     ] = UNSET
-    k: Annotated[int | UnsetType, Meta(description="For a sweep: R <= S + k was searched.")] = UNSET
+    k: Annotated[
+        int | UnsetType, Meta(description="For a sweep: k of the searched algorithms (R <= S + k).")
+    ] = UNSET
     max_steps: int | UnsetType | None = UNSET
     max_chunks: int | UnsetType | None = UNSET
     solver: str | UnsetType = UNSET
-    scope: Annotated[str, Meta(description="The class of algorithms it is about.")]
+    scope: Annotated[str, Meta(description="Class of algorithms of the frontier.")]
     bounds: BoundsWire
-    complete: Annotated[bool, Meta(description="The whole frontier of its class.")]
+    complete: Annotated[bool, Meta(description="Whether the frontier of its class is complete.")]
     every_k: Annotated[
-        bool | UnsetType, Meta(description="Complete for every k, not this alone.")
+        bool | UnsetType,
+        Meta(description="Whether the frontier is complete for every k, not only for this k."),
     ] = UNSET
     stopped: Annotated[
-        str, Meta(description="bandwidth-bound, max-steps or interrupted: why it ends there.")
+        str, Meta(description="Reason for the last S: bandwidth-bound, max-steps or interrupted.")
     ]
     seconds: Seconds | UnsetType = UNSET
     points: tuple[PointWire, ...]
@@ -165,7 +177,9 @@ class QuestionFrontierWire(Part, frozen=True, kw_only=True):
     ]
     open: Annotated[
         tuple[CandidateWire, ...] | UnsetType,
-        Meta(description="Undecided candidates, each of which may hide a better algorithm."),
+        Meta(
+            description="Candidates without an answer, each of which may hide a better algorithm."
+        ),
     ] = UNSET
     unsat: Annotated[
         tuple[CandidateWire, ...] | UnsetType,
@@ -176,7 +190,7 @@ class QuestionFrontierWire(Part, frozen=True, kw_only=True):
         Meta(description="For allreduce: lower bound on R/C for every allreduce, by S."),
     ] = UNSET
     classes: Annotated[
-        tuple[ClassWire, ...] | UnsetType, Meta(description="The frontiers of the classes.")
+        tuple[ClassWire, ...] | UnsetType, Meta(description="Frontier of each class.")
     ] = UNSET
     unswept: tuple[UnsweptWire, ...] | UnsetType = UNSET
 
@@ -193,5 +207,5 @@ class FrontierWire(HalfWire, frozen=True, kw_only=True):
 
     halves: Annotated[
         tuple[HalfWire, ...] | UnsetType,
-        Meta(description="Frontiers of the two collectives that compositions consist of."),
+        Meta(description="Frontiers of the two collectives of a composition."),
     ] = UNSET

@@ -77,8 +77,8 @@ def parse(text: str, wire: type[W], where: str) -> W:
         and not has_valid_digest(cast("AnyWire", value))
     ):
         raise FormatError(
-            f"{where}: edited since sccl wrote it (its digest does not match): take its field "
-            "'digest' out if that is meant"
+            f"{where}: edited since sccl wrote it (its digest does not match): remove its field "
+            "'digest' if the change is intended"
         )
     return value
 
@@ -94,8 +94,8 @@ def _not_json(text: str, where: str, error: Exception) -> FormatError:
         json.loads(text, parse_constant=_refuse_constant)
     except _ConstantError as name:
         return FormatError(
-            f"{where}: not JSON ({name} is no number of JSON, whatever writes it): give a finite "
-            "number, or null where a field may be left out"
+            f"{where}: not JSON ({name} is not a JSON number): give a finite number, or null for "
+            "an optional field"
         )
     except json.JSONDecodeError as place:
         return FormatError(

@@ -28,13 +28,16 @@ class LinkTimingWire(_MeasuredPart, frozen=True, kw_only=True):
     dst: Annotated[int, Meta(ge=0, description="Rank that received.")]
     pacing: Annotated[
         Literal["in-turn", "at-once"],
-        Meta(description="in-turn: each once the one before had arrived; at-once: all together."),
+        Meta(
+            description="in-turn: each chunk after the previous one arrived; at-once: all chunks "
+            "concurrently."
+        ),
     ]
-    chunks: Annotated[int, Meta(ge=1, description="How many were sent.")]
+    chunks: Annotated[int, Meta(ge=1, description="Number of sent chunks.")]
     chunk_bytes: Annotated[int, Meta(ge=0, description="Of each.")]
     us: Annotated[
         _Figures,
-        Meta(description="Microseconds until the last had arrived, by repetition."),
+        Meta(description="Microseconds until the last chunk arrived, by repetition."),
     ]
 
 
@@ -53,9 +56,11 @@ class MeasurementsWire(_MeasuredPart, frozen=True, kw_only=True, omit_defaults=T
 class PairedCopiesWire(_MeasuredPart, frozen=True, kw_only=True):
     """Copies of two GPUs to the CPU at once."""
 
-    gpus: Annotated[tuple[_Index, _Index], Meta(description="The two, the lower one first.")]
+    gpus: Annotated[
+        tuple[_Index, _Index], Meta(description="The two GPUs, the lower number first.")
+    ]
     gb_per_s: Annotated[
-        _Figures, Meta(description="Bandwidth of each of the two, GB/s, by repetition.")
+        _Figures, Meta(description="Bandwidth of each GPU of the pair, GB/s, by repetition.")
     ]
 
 
@@ -69,19 +74,19 @@ class PcieMeasurementsWire(_MeasuredPart, frozen=True, kw_only=True, omit_defaul
     source: _Source = ""
     loopback_us: Annotated[
         tuple[_Figures, ...],
-        Meta(description="A row for each CPU: microseconds of a loopback between it and the NIC."),
+        Meta(description="One row per CPU: microseconds of a loopback between it and the NIC."),
     ]
     pairs: Annotated[
-        tuple[PairedCopiesWire, ...], Meta(description="A row for every two GPUs.", max_length=2016)
+        tuple[PairedCopiesWire, ...], Meta(description="One row per pair of GPUs.", max_length=2016)
     ]
     beside_nic: Annotated[
         tuple[_Figures, ...],
         Meta(
-            description="A row for each GPU: GB/s of its copy to the CPU while the CPU nearest to "
-            "the NIC does a loopback with it."
+            description="One row per GPU: GB/s of its copy to the CPU during a loopback between "
+            "the NIC and its nearest CPU."
         ),
     ]
     alone: Annotated[
         tuple[_Figures, ...],
-        Meta(description="A row for each GPU: GB/s of its copy while nothing else is sent."),
+        Meta(description="One row per GPU: GB/s of its copy without other traffic."),
     ] = ()

@@ -47,7 +47,8 @@ class BlockWire(_Wire, frozen=True, kw_only=True):
     send_peer: _Index | None
     recv_peer: _Index | None
     instructions: Annotated[
-        tuple[InstructionRow, ...], Meta(description="Rows of the program's fields.")
+        tuple[InstructionRow, ...],
+        Meta(description="Instructions, one row each, with the columns of 'fields'."),
     ]
 
 
@@ -57,10 +58,10 @@ class RankProgramWire(_Wire, frozen=True, kw_only=True):
     scratch_slots: Annotated[
         _Index, Meta(description="Number of scratch slots, each of the size of the largest chunk.")
     ]
-    flags: Annotated[_Index, Meta(description="That others set here.")]
+    flags: Annotated[_Index, Meta(description="Number of flags that other ranks set here.")]
     saves: Annotated[
         tuple[_Index, ...],
-        Meta(description="Indices of the input that are copied aside if the call is in place."),
+        Meta(description="Input slots that are saved first if the call is in place."),
     ]
     blocks: tuple[BlockWire, ...]
 
@@ -70,11 +71,11 @@ class ProgramWire(_Wire, frozen=True, kw_only=True):
 
     steps: _Count
     landing: Annotated[
-        Literal["output", "scratch"], Meta(description="Where arrivals for the output are written.")
+        Literal["output", "scratch"], Meta(description="Memory that receives data for the output.")
     ]
     parts: Annotated[_Count, Meta(description="Slots of each block of input and output.")]
-    scratch_slots: Annotated[_Index, Meta(description="The most that a rank needs.")]
-    flags: Annotated[_Index, Meta(description="The most that are set at a rank.")]
+    scratch_slots: Annotated[_Index, Meta(description="Largest number of scratch slots of a rank.")]
+    flags: Annotated[_Index, Meta(description="Largest number of flags of a rank.")]
     fields: Annotated[tuple[str, ...], Meta(description="Columns of a row of instructions.")] = (
         FIELDS
     )
@@ -98,19 +99,26 @@ class LoweredWire(_Wire, frozen=True, kw_only=True):
     chunks: _Count
     rounds: _Count
     root: _Index | None
-    digest: Annotated[str | UnsetType, Meta(description="Of the algorithm's file.")] = UNSET
+    digest: Annotated[str | UnsetType, Meta(description="Digest of the algorithm's file.")] = UNSET
     links: Annotated[
         tuple[LinkRow, ...] | UnsetType,
-        Meta(description="Those of its topology, as [src, dst, lanes]."),
+        Meta(description="Links of its topology, as [src, dst, lanes]."),
     ] = UNSET
-    eager: Annotated[ProgramWire, Meta(description="Nobody waits to begin.")]
-    direct: Annotated[ProgramWire, Meta(description="Into the output itself: one copy.")]
+    eager: Annotated[
+        ProgramWire,
+        Meta(description="Program that starts without a handshake: data arrive in scratch memory."),
+    ]
+    direct: Annotated[
+        ProgramWire, Meta(description="Program that writes into the output directly: one copy.")
+    ]
 
 
 class CollectiveProgramsWire(_Wire, frozen=True, kw_only=True):
     """The algorithms of one collective, among which the size of a call chooses."""
 
-    identifier: Annotated[str, Meta(description="Its name in C.", pattern=r"^[a-z0-9_]+$")]
+    identifier: Annotated[
+        str, Meta(description="Name of its function in C.", pattern=r"^[a-z0-9_]+$")
+    ]
     algorithms: tuple[LoweredWire, ...]
 
 
@@ -122,13 +130,17 @@ class ProjectWire(_Wire, frozen=True, kw_only=True):
     target: str
     ranks: Annotated[int, Meta(ge=2)]
     selection: Annotated[
-        str, Meta(description="From how many bytes on which program serves, as in SCCL_SELECT.")
+        str,
+        Meta(
+            description="Switch points: each program with its smallest size in bytes, as in "
+            "SCCL_SELECT."
+        ),
     ]
     protocols: Annotated[
         tuple[tuple[_Letter, _Index], ...] | UnsetType,
         Meta(
-            description="By which programs the cost model has parts go (letters as in "
-            "'selection'), each with the bytes of a part from which on."
+            description="Programs that the cost model selects (letters as in 'selection'), each "
+            "with its smallest part in bytes."
         ),
     ] = UNSET
     collectives: tuple[CollectiveProgramsWire, ...]

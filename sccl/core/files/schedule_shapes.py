@@ -26,7 +26,7 @@ class _Wire(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ScheduleWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
-    """Transfers with their times, with the topology and collective they are for."""
+    """Transfers with their times, with the topology and the collective."""
 
     schema: _Version = 1
     kind: Literal["schedule"] = "schedule"
@@ -42,21 +42,22 @@ class ScheduleWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     ]
     tick_ps: Annotated[int, Meta(ge=1, description="Picoseconds of a tick.")]
     chunk_bytes: Annotated[
-        _Count | tuple[_Count, ...], Meta(description="Bytes of every chunk, or of each.")
+        _Count | tuple[_Count, ...],
+        Meta(description="Bytes of every chunk, or a list with the bytes of each chunk."),
     ]
     sends: Annotated[
         tuple[tuple[_Tick, _Tick, _Number, _Number, _Number, Literal[0, 1]], ...],
         Meta(
-            description="[start, end, chunk, src, dst, reduce], by start, chunk, src and dst; from "
-            "tick start to tick end the link is busy. Those of one link with the same start and "
-            "end are one transfer of several chunks: it takes their size * beta together, and one "
-            "alpha, and all arrive when it has."
+            description="Rows [start, end, chunk, src, dst, reduce], sorted by start, chunk, src, "
+            "and dst. The link is busy from tick start to tick end. Rows of one link with "
+            "the same start and end are one transfer of several chunks: it takes one "
+            "alpha plus beta for their total size, and all its chunks arrive together."
         ),
     ]
     messages: Annotated[
         tuple[_Number, ...],
         Meta(
-            description="Message of each send, if chunks pass through nodes that keep nothing; "
+            description="Message of each send, if chunks pass through nodes without storage; "
             "empty: each send is a message."
         ),
     ] = ()
@@ -85,7 +86,7 @@ class PackedScheduleWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     rounds: Annotated[int, Meta(ge=0, lt=2**40, description="Rounds of the log.")]
     sends: Annotated[int, Meta(ge=0, lt=2**40, description="Chunks of the log.")]
     chunk_bits: Annotated[Literal[16, 32], Meta(description="Bits of a chunk number in the log.")]
-    finish: Annotated[_Tick, Meta(description="When the last chunk arrives.")]
+    finish: Annotated[_Tick, Meta(description="Tick at which the last chunk arrives.")]
 
 
 class BandwidthIntervalWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
@@ -95,9 +96,9 @@ class BandwidthIntervalWire(_Wire, frozen=True, kw_only=True, omit_defaults=True
         tuple[_EdgeWire, ...],
         Meta(description="Ranks or switch nodes, as the topology numbers them; empty: all links."),
     ] = ()
-    from_us: Annotated[float, Meta(description="When it begins, microseconds from the start.")]
+    from_us: Annotated[float, Meta(description="Start of the interval, in microseconds.")]
     to_us: Annotated[
-        float | None, Meta(description="When it has ended, microseconds; null: never.")
+        float | None, Meta(description="End of the interval, in microseconds; null: no end.")
     ] = None
     fraction: Annotated[
         float, Meta(description="Available fraction of the bandwidth: 0 (an outage) to 1.")
@@ -105,7 +106,7 @@ class BandwidthIntervalWire(_Wire, frozen=True, kw_only=True, omit_defaults=True
 
 
 class VariableBandwidthWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
-    """Bandwidth that varies over time: all of it wherever no interval says less."""
+    """Bandwidth that varies over time. Outside of the intervals a link has its full bandwidth."""
 
     schema: _Version = 1
     kind: Literal["bandwidth"] = "bandwidth"

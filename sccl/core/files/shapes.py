@@ -16,13 +16,13 @@ from msgspec import UNSET, Meta, UnsetType
 from sccl.core.topology import BusIds
 from sccl.errors import ParameterError
 
-FileText = Annotated[str, Meta(description="A path, as it was given.")]
+FileText = Annotated[str, Meta(description="A path, as passed on the command line.")]
 FractionText = Annotated[
     str, Meta(pattern="^[0-9]+(/[0-9]+)?$", description="A fraction such as 7/6.")
 ]
 Count = Annotated[int, Meta(ge=0)]
 Seconds = Annotated[
-    float, Meta(ge=0, description="Seconds; not in files, which are the same again.")
+    float, Meta(ge=0, description="Seconds; absent in files, so that files are reproducible.")
 ]
 
 _MAX_STEPS = 1_000_000
@@ -102,7 +102,7 @@ class LinkWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
 
     src: Annotated[int, Meta(ge=0, description="Node that sends.")]
     dst: Annotated[int, Meta(ge=0, description="Node that receives.")]
-    lanes: Annotated[int, Meta(ge=1, description="Chunks it carries in one round.")] = 1
+    lanes: Annotated[int, Meta(ge=1, description="Chunks per round.")] = 1
     both_ways: Annotated[
         bool, Meta(description="Whether the link also leads from dst to src, with the same lanes.")
     ] = False
@@ -120,13 +120,13 @@ class BudgetWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     name: Annotated[str, Meta(min_length=1)]
     edges: Annotated[tuple[_EdgeWire, ...], Meta(min_length=1)]
     chunks_per_round: Annotated[
-        int, Meta(ge=1, description="Chunks that all these edges together carry in one round.")
+        int, Meta(ge=1, description="Chunks per round of all these edges together.")
     ]
     gb_per_s: Annotated[
         float | None,
         Meta(
-            description="Speed of the lanes that it counts, GB/s; default: its links', or the "
-            "topology's where theirs differ."
+            description="Bandwidth of its lanes, GB/s; default: that of its links, or of the "
+            "topology if its links differ."
         ),
     ] = None
 
@@ -136,15 +136,18 @@ class SwitchWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
 
     name: str
     copies: Annotated[
-        bool, Meta(description="A chunk that comes in may leave over several links.")
+        bool, Meta(description="Whether an incoming chunk may leave over several links.")
     ] = False
     buffer_chunks: Annotated[
         Annotated[int, Meta(ge=0)] | None,
-        Meta(description="Chunks that it holds at most; null: any number."),
+        Meta(description="Largest number of stored chunks; null: unlimited."),
     ] = 0
     cut_through: Annotated[
         bool,
-        Meta(description="A chunk leaves while it comes in; false: it is stored whole before."),
+        Meta(
+            description="Whether a chunk leaves while it arrives (cut-through); false: the "
+            "switch stores it first."
+        ),
     ] = True
 
 
@@ -155,13 +158,16 @@ class TopologyWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     kind: Literal["topology"] = "topology"
     digest: _Digest | None = None
     name: Annotated[str, Meta(min_length=1)]
-    source: Annotated[str, Meta(description="Where the numbers come from.")] = ""
+    source: Annotated[str, Meta(description="Origin of the numbers.")] = ""
     ranks: Annotated[int, Meta(description="Nodes 0 .. ranks-1 take part in collectives.")]
     alpha_us: Annotated[float, Meta(description="Latency of a transfer, microseconds.")]
     gb_per_s: Annotated[float, Meta(description="Bandwidth of one lane, 10^9 bytes per second.")]
     links: Annotated[
         tuple[LinkWire, ...],
-        Meta(description="Optional next to 'egress': then every rank has a link to every other."),
+        Meta(
+            description="Links; optional if 'egress' is given: then every rank has a link to "
+            "every other."
+        ),
     ] = ()
     budgets: tuple[BudgetWire, ...] = ()
     egress: Annotated[
@@ -255,7 +261,7 @@ class CollectiveWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     root: int | None = None
     counts: Annotated[
         tuple[int, ...],
-        Meta(description="Elements of each chunk of the pattern; default: chunks are alike."),
+        Meta(description="Elements of each chunk of the pattern; default: equal chunks."),
     ] = ()
 
 
@@ -264,7 +270,7 @@ COUNTED_COLLECTIVES = ("allgatherv", "alltoallv", "gatherv", "reducescatterv", "
 
 
 class CustomCollectiveWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
-    """A collective of the user's own: (chunk, rank) pairs before and after, or counts of elements.
+    """A custom collective: (chunk, rank) pairs before and after, or counts of elements.
 
     Either 'pre' and 'post', or one of 'allgatherv', 'alltoallv', 'gatherv', 'reducescatterv' and
     'scatterv'.
@@ -288,14 +294,14 @@ class CustomCollectiveWire(_Wire, frozen=True, kw_only=True, omit_defaults=True)
     ] = False
     counts: Annotated[
         tuple[_Count, ...],
-        Meta(description="Elements of chunk 0, 1, ...; default: chunks are alike."),
+        Meta(description="Elements of chunk 0, 1, ...; default: equal chunks."),
     ] = ()
     allgatherv: Annotated[
         tuple[_Index, ...], Meta(description="Elements of each rank, which all ranks receive.")
     ] = ()
     alltoallv: Annotated[
         tuple[tuple[_Index, ...], ...],
-        Meta(description="A row for each rank: the elements that it has for rank 0, 1, ..."),
+        Meta(description="One row per rank: its elements for rank 0, 1, ..."),
     ] = ()
     gatherv: Annotated[
         tuple[_Index, ...], Meta(description="Elements of each rank, which 'root' receives.")
@@ -315,19 +321,22 @@ class GroupWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
 
     ranks: Annotated[
         tuple[_Index, ...],
-        Meta(min_length=2, description="In the order in which the collective numbers them."),
+        Meta(min_length=2, description="Ranks, in the order in which the collective numbers them."),
     ]
     collective: Annotated[
         str | None, Meta(description="Name of the machine; default: the name passed with the file.")
     ] = None
     root: Annotated[
         _Index | None,
-        Meta(description="One of these ranks; default: the first, where there is a root."),
+        Meta(
+            description="Root, one of these ranks; default: the first, if the collective has a "
+            "root."
+        ),
     ] = None
 
 
 class GroupsWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
-    """Process groups, which do collectives at once. A rank is in one of them, or in none."""
+    """Process groups that run collectives at the same time. Each rank is in at most one group."""
 
     schema: _Version = 1
     kind: Literal["groups"] = "groups"
@@ -341,13 +350,13 @@ class _AlgorithmWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     digest: _Digest | None = None
     collective: CollectiveWire
     topology: TopologyWire
-    scope: Annotated[str, Meta(description="Class that claims of optimality are about.")] = ""
+    scope: Annotated[str, Meta(description="Class of algorithms for claims of optimality.")] = ""
     proved: tuple[str, ...] = ()
     rounds_per_step: Annotated[tuple[int, ...], Meta(min_length=1)]
 
 
 class AlgorithmWire(_AlgorithmWire, frozen=True, kw_only=True, omit_defaults=True):
-    """A k-synchronous algorithm with the topology and collective it is for."""
+    """A k-synchronous algorithm with its topology and collective."""
 
     kind: Literal["algorithm"] = "algorithm"
     sends: Annotated[
@@ -359,7 +368,7 @@ class AlgorithmWire(_AlgorithmWire, frozen=True, kw_only=True, omit_defaults=Tru
 class GeneratorWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     """A symmetry: a renaming of ranks, and how it turns the chunks of a class."""
 
-    ranks: Annotated[tuple[_Index, ...], Meta(description="The image of each rank.")]
+    ranks: Annotated[tuple[_Index, ...], Meta(description="Image of each rank.")]
     turn: Annotated[
         int, Meta(ge=0, description="Chunk i of a class becomes chunk i + turn of its image...")
     ] = 0
@@ -367,7 +376,7 @@ class GeneratorWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class SymmetryWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
-    """Symmetries that an algorithm is to have."""
+    """Symmetries that a search imposes on algorithms."""
 
     schema: _Version = 1
     kind: Literal["symmetry"] = "symmetry"
@@ -383,11 +392,11 @@ class SymmetryWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class SymmetricAlgorithmWire(_AlgorithmWire, frozen=True, kw_only=True, omit_defaults=True):
-    """A large algorithm: the sends of a chunk of each orbit, and symmetries that give the rest."""
+    """A large algorithm: sends of one chunk per orbit, and symmetries that generate the others."""
 
     kind: Literal["symmetric-algorithm"] = "symmetric-algorithm"
     symmetries: tuple[GeneratorWire, ...]
-    num_sends: Annotated[int, Meta(ge=0, description="Of all chunks.")]
+    num_sends: Annotated[int, Meta(ge=0, description="Number of sends of all chunks.")]
     sends: Annotated[
         tuple[tuple[int, int, int, int], ...],
         Meta(description="[step, chunk, src, dst], by step; steps count from 0."),
@@ -416,10 +425,8 @@ class AnswerWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     kind: Literal["answer"] = "answer"
     digest: _Digest | None = None
     answer: Literal["sat", "unsat", "unknown"]
-    solver: Annotated[str, Meta(description="In words, with the group if there is one.")]
-    group: Annotated[
-        str, Meta(description="The symmetries that the algorithm was sought under; empty: none.")
-    ] = ""
+    solver: Annotated[str, Meta(description="Name of the solver, with the symmetry group if any.")]
+    group: Annotated[str, Meta(description="Symmetries that the search imposed; empty: none.")] = ""
     seconds: float
     reason: str = ""
     origin: Annotated[

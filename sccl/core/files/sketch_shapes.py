@@ -28,11 +28,13 @@ class IntranodeWire(_SketchPart, frozen=True, kw_only=True, omit_defaults=True):
 
     strategy: Annotated[
         Literal["none", "switch"],
-        Meta(description="none: over all links; switch: switches are hyperedges with a policy."),
+        Meta(
+            description="none: all links are used; switch: switches are hyperedges with a policy."
+        ),
     ]
     switches: Annotated[
         tuple[_Indices, ...],
-        Meta(max_length=4096, description="The ranks of a node that each switch joins."),
+        Meta(max_length=4096, description="For each switch, the ranks of a node that it joins."),
     ] = ()
     switch_hyperedge_strategy: Annotated[
         tuple[Literal["uc-max", "uc-min", "free"], ...],
@@ -57,23 +59,27 @@ class InternodeWire(_SketchPart, frozen=True, kw_only=True, omit_defaults=True):
     internode_conn: Annotated[
         Literal["fully-connected", "direct-map"] | _Conn,
         Meta(
-            description="Receivers of each sender in other nodes; or all to all, or equal numbers."
+            description="Receivers of each sender in other nodes; or fully-connected (all to "
+            "all), or direct-map (ranks with the same number)."
         ),
     ]
     gpus_to_sender_rev_map: Annotated[
         _Conn | None,
-        Meta(description="Ranks of its node whose chunks each sender forwards; null: any."),
+        Meta(description="For each sender, the ranks of its node for which it sends; null: any."),
     ] = None
     chunk_to_relay_map: Annotated[
         tuple[int, int] | None,
-        Meta(description="[r1, r2]: a chunk of rank r leaves by r // r1 * r1 + r2."),
+        Meta(
+            description="[r1, r2]: rank r // r1 * r1 + r2 sends the chunks of rank r to other "
+            "nodes."
+        ),
     ] = None
     beta_split: Annotated[
         dict[_Number, int] | None,
         Meta(description="n: a sender has 1/n of the bandwidth between nodes; null: all."),
     ] = None
     enforce_ordering: Annotated[
-        bool, Meta(description="Whether a sender's own chunks leave before others.")
+        bool, Meta(description="Whether a sender sends its own chunks before forwarded ones.")
     ] = False
 
 
@@ -81,13 +87,13 @@ class HyperparametersWire(_SketchPart, frozen=True, kw_only=True, omit_defaults=
     """The number of chunks, and the size of buffers."""
 
     input_chunkup: Annotated[
-        int, Meta(description="Chunks per part that a rank sends or is to get.")
+        int, Meta(description="Chunks per part of a rank's input or output.")
     ] = 1
     input_size: Annotated[
         str | int | None,
         Meta(
-            description="Bytes of a rank's buffer: a number, or as 1M, 64KB or 1GiB; K, M and G "
-            "are powers of 10, as GB; null: asked for elsewhere."
+            description="Bytes of a rank's buffer: a number, or text such as 1M, 64KB or 1GiB (K, "
+            "M and G are powers of 10); null: set by an option."
         ),
     ] = None
 
@@ -101,7 +107,7 @@ class SketchWire(_SketchPart, frozen=True, kw_only=True, omit_defaults=True):
         str | None, Meta(description="sha256 of the content without this field; or null.")
     ] = None
     name: Annotated[str, Meta(description="Name in messages; empty: the file's name.")] = ""
-    nnodes: Annotated[int, Meta(description="Nodes that are alike, of which the machine is.")]
+    nnodes: Annotated[int, Meta(description="Number of equal nodes of the machine.")]
     intranode_sketch: IntranodeWire
     internode_sketch: InternodeWire | None = None
     symmetry_offsets: Annotated[

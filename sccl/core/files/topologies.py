@@ -151,8 +151,8 @@ def _check_linked(ranks: int, links: int) -> None:
     max_ranks = _MAX_UNLINKED + 2 * links
     if max_ranks < ranks <= MAX_RANKS:  # the topology itself complains of more
         raise TooLargeError(
-            f"{ranks} ranks and {links} links, so that most ranks have none; with so few, this "
-            f"version reads up to {max_ranks} ranks: leave the others out"
+            f"{ranks} ranks and {links} links, so most ranks have no links; with so few links, "
+            f"this version reads up to {max_ranks} ranks: remove ranks without links"
         )
 
 

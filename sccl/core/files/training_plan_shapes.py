@@ -13,7 +13,7 @@ from sccl.core.workload_ops import MAX_NAME_LENGTH
 
 _Count = Annotated[int, Meta(ge=0)]
 _Named = Annotated[str, Meta(min_length=1, max_length=MAX_NAME_LENGTH)]
-_Load = Annotated[int, Meta(ge=1, le=1000, description="Thousandths of it.")]
+_Load = Annotated[int, Meta(ge=1, le=1000, description="Share in thousandths.")]
 _Costs = Annotated[
     str,
     Meta(
@@ -24,10 +24,10 @@ _Costs = Annotated[
 ]
 _MaxMotifs = Annotated[int, Meta(ge=1, description="Largest number of motifs of an option.")]
 _Bitwise = Annotated[
-    bool, Meta(description="Only options were offered that reduce as the whole does.")
+    bool, Meta(description="Whether all options reduce in the order of the unsplit collective.")
 ]
 _PlannedBy = Annotated[
-    str, Meta(description="The synthesiser of which options were offered, too; or empty.")
+    str, Meta(description="Synthesizer that supplied additional options; or empty.")
 ]
 
 
@@ -39,32 +39,40 @@ class OptionMotifWire(_PlanPart, frozen=True, kw_only=True, omit_defaults=True):
     """A part of a collective that is issued as one, with its channel and carrier."""
 
     channel: _Named
-    carrier: Annotated[str, Meta(min_length=1, description="How the channel carries it.")]
-    ns: Annotated[int, Meta(ge=0, description="Nanoseconds, alone, from launch to arrival.")]
+    carrier: Annotated[str, Meta(min_length=1, description="Carrier on the channel.")]
+    ns: Annotated[
+        int, Meta(ge=0, description="Nanoseconds from launch to arrival without other traffic.")
+    ]
     loads: Annotated[
         dict[str, _Load],
-        Meta(description="Share of each fabric resource that it uses meanwhile, by name."),
+        Meta(description="Used share of each fabric resource, by name."),
     ]
-    after: Annotated[tuple[_Count, ...], Meta(description="Motifs that end before, by place.")] = ()
+    after: Annotated[
+        tuple[_Count, ...], Meta(description="Indices of motifs that must end first.")
+    ] = ()
 
 
 class OptionWire(_PlanPart, frozen=True, kw_only=True):
-    """One way to do a collective."""
+    """An option for a collective: its recipe and the carrier of each motif."""
 
-    recipe: Annotated[str, Meta(min_length=1, description="The rules that split it.")]
+    recipe: Annotated[
+        str, Meta(min_length=1, description="Recipe: the rules that split the collective.")
+    ]
     motifs: Annotated[tuple[OptionMotifWire, ...], Meta(min_length=1)]
-    bitwise: Annotated[bool, Meta(description="It reduces in the order of the whole collective.")]
+    bitwise: Annotated[
+        bool, Meta(description="Whether it reduces in the order of the unsplit collective.")
+    ]
 
 
 class PlannedOpWire(_PlanPart, frozen=True, kw_only=True):
-    """A collective of the workload, and its option by its place among the options of the plan."""
+    """A collective of the workload, and the index of its option in the plan."""
 
     op: _Named
     option: _Count
 
 
 class TrainingPlanWire(_PlanPart, frozen=True, kw_only=True, omit_defaults=True):
-    """How a fabric does a step of training."""
+    """A schedule of a training step on a fabric."""
 
     schema: Annotated[Literal[1], Meta(description="Version of this format.")] = 1
     kind: Literal["training-plan"] = "training-plan"
@@ -74,20 +82,21 @@ class TrainingPlanWire(_PlanPart, frozen=True, kw_only=True, omit_defaults=True)
     search: Annotated[str, Meta(min_length=1, description="Search that produced the plan.")]
     seed: _Count = 0
     memory_bytes: Annotated[
-        int, Meta(ge=0, description="Limit on memory for held results; 0: none.")
+        int, Meta(ge=0, description="Limit on memory for stored results; 0: none.")
     ] = 0
     costs: _Costs = ""
     max_motifs: _MaxMotifs = 16
     bitwise: _Bitwise = False
     planned_by: _PlannedBy = ""
     merge_bytes: Annotated[
-        int, Meta(ge=0, description="Up to which collectives might be merged; 0: none.")
+        int, Meta(ge=0, description="Largest size of merged collectives in bytes; 0: no merging.")
     ] = 0
     merges: Annotated[
         tuple[Annotated[tuple[_Named, ...], Meta(min_length=2)], ...],
         Meta(
-            description="Collectives of the workload that are one here, called by their ids with "
-            "'+' between them; of more than three by the first and the last."
+            description="Merged collectives of the workload, by id. The merged collective is "
+            "named by the ids joined with '+', or by the first and the last of more than "
+            "three."
         ),
     ] = ()
     period_ns: Annotated[int, Meta(ge=0, description="Time from one iteration to the next.")]
@@ -97,13 +106,14 @@ class TrainingPlanWire(_PlanPart, frozen=True, kw_only=True, omit_defaults=True)
     binding: Annotated[str, Meta(description="Constraint that gives the bound.")]
     options: tuple[OptionWire, ...]
     ops: Annotated[
-        tuple[PlannedOpWire, ...], Meta(description="In the workload's order, merged ones as one.")
+        tuple[PlannedOpWire, ...],
+        Meta(description="Collectives in the workload's order; merged ones count as one."),
     ]
     order: Annotated[
         tuple[tuple[str, _Count, _Count], ...],
         Meta(
-            description="[operation, motif, iterations ahead], in which a window issues them; a "
-            "computation has motif 0."
+            description="Rows [operation, motif, iterations ahead] in the order of issue in a "
+            "window; a computation has motif 0."
         ),
     ]
     workload: WorkloadWire
@@ -119,35 +129,42 @@ class TimelineWire(_PlanPart, frozen=True, kw_only=True, omit_defaults=True):
         str | None, Meta(description="sha256 of the content without this field; or null.")
     ] = None
     period_ns: Annotated[
-        int, Meta(ge=0, description="Nanoseconds from an iteration to the next, once they repeat.")
+        int, Meta(ge=0, description="Nanoseconds between iterations in the steady state.")
     ]
     prologue_ns: Annotated[
         int,
-        Meta(description="Time of the first iterations beyond as many periods; may be negative."),
+        Meta(
+            description="Extra nanoseconds of the first iterations compared with the same number "
+            "of periods; may be negative."
+        ),
     ]
-    steady: Annotated[bool, Meta(description="Iterations were seen to repeat.")]
-    first: Annotated[int, Meta(ge=0, description="The iteration from which on they repeat.")]
+    steady: Annotated[bool, Meta(description="Whether the simulated iterations repeat.")]
+    first: Annotated[int, Meta(ge=0, description="First iteration that repeats.")]
     lanes: Annotated[
-        tuple[str, ...], Meta(description="Streams of roles that compute, and channels.")
+        tuple[str, ...], Meta(description="Computation streams of the roles, and channels.")
     ]
     spans: Annotated[
         tuple[tuple[str, _Count, _Count, _Count, _Count, _Count], ...],
         Meta(
             min_length=1,
-            description="[operation, motif, iteration, lane index, start, end], sorted by start; "
-            "nanoseconds from the beginning. The plan's options give the links that a "
-            "motif uses.",
+            description="Rows [operation, motif, iteration, lane index, start, end], sorted by "
+            "start; nanoseconds from the beginning. The plan's options give the links "
+            "that a motif uses.",
         ),
     ]
     plan: TrainingPlanWire
 
 
 class RefusedRecipeWire(_PlanPart, frozen=True, kw_only=True):
-    """A recipe of which there is no option."""
+    """A recipe without an option."""
 
     recipe: _Named
     why: Annotated[
-        str, Meta(description="It is none for it, nothing carries it, or others are better.")
+        str,
+        Meta(
+            description="Reason: the recipe does not apply, no carrier supports it, or "
+            "other options are better."
+        ),
     ]
 
 
@@ -155,7 +172,9 @@ class OfferedOpWire(_PlanPart, frozen=True, kw_only=True):
     """A collective of the workload, with its options and rejected recipes, by index."""
 
     op: _Named
-    options: Annotated[tuple[_Count, ...], Meta(min_length=1, description="The default first.")]
+    options: Annotated[
+        tuple[_Count, ...], Meta(min_length=1, description="Options by index, the default first.")
+    ]
     refused: tuple[_Count, ...]
 
 
@@ -167,7 +186,7 @@ class OfferedOptionsWire(_PlanPart, frozen=True, kw_only=True, omit_defaults=Tru
     digest: Annotated[
         str | None, Meta(description="sha256 of the content without this field; or null.")
     ] = None
-    seed: Annotated[int, Meta(ge=0, description="Seed of the search that plans motifs.")] = 0
+    seed: Annotated[int, Meta(ge=0, description="Seed of the motif search.")] = 0
     costs: _Costs = ""
     max_motifs: _MaxMotifs = 16
     bitwise: _Bitwise = False

@@ -223,8 +223,8 @@ def load_offered_options(path: Path, named: TopologyResolver) -> OfferedOptions:
     wanted = [op.id for op in workload.collectives()]
     if [row.op for row in wire.ops] != wanted:
         raise FormatError(
-            f"{where}: its ops are other than the {len(wanted)} collectives of its workload, or in "
-            "another order"
+            f"{where}: its operations differ from the {len(wanted)} collectives of its workload, "
+            "or their order does"
         )
     options = [option_from_wire(row, f"{where}, option {k}") for k, row in enumerate(wire.options)]
     refused = [RefusedRecipe(row.recipe, row.why) for row in wire.refused]

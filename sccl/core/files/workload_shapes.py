@@ -11,7 +11,7 @@ from sccl.core.workload_ops import MAX_NAME_LENGTH
 
 _Index = Annotated[int, Meta(ge=0)]
 _Named = Annotated[str, Meta(min_length=1, max_length=MAX_NAME_LENGTH)]
-_Lag = Annotated[int, Meta(ge=0, description="Iterations from the one to the other.")]
+_Lag = Annotated[int, Meta(ge=0, description="Number of iterations between the two operations.")]
 
 
 class _WorkloadPart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -31,7 +31,7 @@ class ComputeOpWire(_WorkloadPart, frozen=True, kw_only=True, tag_field="op", ta
     id: _Named
     role: _Named
     stream: Annotated[
-        _Named, Meta(description="Its operations run one after the other, as listed.")
+        _Named, Meta(description="Operations, which run one after another in this order.")
     ]
     duration_us: Annotated[float, Meta(ge=0)]
 
@@ -65,7 +65,7 @@ class CommOpWire(
         ),
     ] = ()
     holds_bytes: Annotated[
-        int, Meta(ge=0, description="Memory of its result, until its last use is done.")
+        int, Meta(ge=0, description="Bytes of its result, stored until its last use ends.")
     ] = 0
     beside: Annotated[
         tuple[tuple[_Index, ...], ...],
@@ -97,12 +97,16 @@ class HostProgramWire(_WorkloadPart, frozen=True, kw_only=True):
 
     role: _Named
     events: Annotated[
-        tuple[HostEventWire, ...], Meta(description="Empty: it is not known, as none was traced.")
+        tuple[HostEventWire, ...],
+        Meta(
+            description="Submissions and waits, in order; empty: "
+            "unknown, because no rank of the role was traced."
+        ),
     ]
 
 
 class WorkloadWire(_WorkloadPart, frozen=True, kw_only=True, omit_defaults=True):
-    """One iteration of a training job: computation, collectives, and who waits for whom."""
+    """One iteration of a training job: computation, collectives, and dependencies."""
 
     schema: Annotated[Literal[1], Meta(description="Version of this format.")] = 1
     kind: Literal["workload"] = "workload"
@@ -110,7 +114,7 @@ class WorkloadWire(_WorkloadPart, frozen=True, kw_only=True, omit_defaults=True)
         str | None, Meta(description="sha256 of the content without this field; or null.")
     ] = None
     name: _Named
-    source: Annotated[str, Meta(description="Where it is from.")] = ""
+    source: Annotated[str, Meta(description="Origin of the workload.")] = ""
     ranks: Annotated[int, Meta(ge=1)]
     iteration_us: Annotated[
         float | None, Meta(description="Duration of an iteration in the trace.")
@@ -118,8 +122,8 @@ class WorkloadWire(_WorkloadPart, frozen=True, kw_only=True, omit_defaults=True)
     left_out_us: Annotated[
         float | None,
         Meta(
-            description="Of that, time in which devices were idle and no operation ran, such as "
-            "host time."
+            description="Part of this duration without any operation on a device, such as host "
+            "time."
         ),
     ] = None
     roles: Annotated[tuple[RoleWire, ...], Meta(min_length=1)]

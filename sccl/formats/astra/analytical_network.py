@@ -134,14 +134,14 @@ def _is_ring(topology: Topology) -> bool:
 def _switch_network(topology: Topology, star: Star) -> AnalyticalNetwork:
     if star.switch is None:
         note = (
-            "a switch stands for the budgets, each way of it half the latency; it stores chunks "
-            "whole, and a rank's link takes them as they come, so expect later times than ours, "
-            "often by half"
+            "a switch represents the budgets, with half the latency in each direction; it stores "
+            "each chunk before it forwards it, so expect longer times than those of sccl, often "
+            "by half"
         )
     elif star.switch.cut_through or star.switch.buffer_chunks is not None:
         note = (
-            "ASTRA-sim's switch stores chunks whole and has room for all, which "
-            f"{star.switch.name!r} does not: a chunk takes its time twice"
+            "ASTRA-sim's switch stores each chunk before it forwards it and has unlimited "
+            f"buffers, unlike {star.switch.name!r}: each chunk takes its transfer time twice"
         )
     else:
         note = ""
@@ -152,9 +152,9 @@ def _check_uniform(topology: Topology, star: Star | None) -> None:
     costs = {(k.lanes * k.gb_per_s, k.alpha_us) for k in topology.links}
     if star is not None:
         raise TopologyError(
-            f"topology {topology.name!r} has budgets for a switch, and ASTRA-sim's stores each "
-            "chunk whole before it sends it on, so that its times are others: give network=Switch "
-            "to have it all the same, or network=ns3"
+            f"topology {topology.name!r} models a switch by budgets, and ASTRA-sim's switch "
+            "stores each chunk before it forwards it, so times differ: give network=Switch to "
+            "accept this, or network=ns3"
         )
     if topology.switches or topology.budgets or len(costs) > 1:
         parts = "switches" if topology.switches else "budgets" if topology.budgets else "links"

@@ -40,15 +40,16 @@ PACKET_NS = 40
 """Minimum nanoseconds of a packet, because ns-3 rounds the time of each packet down."""
 
 _PACKETS = (
-    "messages go in packets, which have headers and are acknowledged, so times are some percent "
-    "above those of sccl simulate"
+    "messages are sent as packets with headers and acknowledgements, so times are some percent "
+    "longer than those of sccl simulate"
 )
 _SHARED = (
-    "messages share a link there and do not queue: with awaiting=step those of later steps do not "
-    "slow down earlier ones, and times are to be held against ours with barriers"
+    "concurrent messages share a link's bandwidth in place of queueing: with awaiting=step, "
+    "messages of later steps do not slow down earlier ones; compare its times with simulations "
+    "with barriers"
 )
 NOTES = (
-    "links have half of alpha, since a message is done there when its acknowledgement is back",
+    "links have half of alpha, because a message ends there when its acknowledgement is back",
     _PACKETS,
     _SHARED,
 )
@@ -152,8 +153,8 @@ def _physical_links(topology: Topology) -> tuple[int, list[Link]]:
         star = find_star(topology)
         if star is None:
             raise TopologyError(
-                f"topology {topology.name!r} has budgets that are not those of a switch, and ns-3 "
-                "has links and switches alone: give a machine of these"
+                f"topology {topology.name!r} has budgets that do not model a switch, and ns-3 "
+                "supports links and switches only: give a machine without such budgets"
             )
         hub = topology.ranks
         return 1, [Link(r, hub, 1, star.alpha_us, star.gb_per_s) for r in range(hub)]
@@ -161,8 +162,8 @@ def _physical_links(topology: Topology) -> tuple[int, list[Link]]:
     for (src, dst), cost in costs.items():
         if costs.get((dst, src), cost) != cost:
             raise TopologyError(
-                f"topology {topology.name!r}, link {src}->{dst}: the one that leads back costs "
-                "something else, and links of ns-3 are the same both ways: give a machine of such"
+                f"topology {topology.name!r}, link {src}->{dst}: the reverse link has another "
+                "cost, and links of ns-3 are symmetric: give a machine with symmetric links"
             )
     one_way = (k for k in topology.links if (k.dst, k.src) not in costs)
     both_ways = (k for k in topology.links if k.src < k.dst and (k.dst, k.src) in costs)

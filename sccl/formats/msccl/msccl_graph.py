@@ -273,7 +273,7 @@ class _GraphBuilder:
             if k >= self.slots:
                 if k - self.slots >= len(queue.receives):
                     text = f"waits for a slot of the queue to rank {leaves[0][1]} over channel "
-                    return (), text + f"{leaves[0][2]}, of which {self.slots} are full for ever"
+                    return (), text + f"{leaves[0][2]}, of which {self.slots} stay full"
                 after.append(queue.receives[k - self.slots])
         if step.dep is not None:
             return self._add_dependency(rank, step.dep, after)
@@ -286,7 +286,7 @@ class _GraphBuilder:
         blocks = self.program.gpus[rank].blocks
         block, index = dep
         if block >= len(blocks) or not 0 <= index < len(blocks[block].steps):
-            return (), f"waits for thread block {block}, step {index}, which is not there"
+            return (), f"waits for thread block {block}, step {index}, which does not exist"
         for s in range(index, len(blocks[block].steps)):
             if blocks[block].steps[s].signals:
                 return (*after, self.number[rank, block, s]), ""

@@ -166,7 +166,7 @@ def _header_violations(program: MscclProgram, runtime: Runtime) -> Iterator[str]
     attrs = program.attributes
     for name in runtime.required:
         if name not in attrs:
-            yield f"algo has no attribute {name}, without which the file is not taken"
+            yield f"algo has no attribute {name}, without which the runtime ignores the file"
     if attrs.get("proto", "Simple") not in {"Simple", "LL", "LL128"}:
         yield f"proto is {attrs['proto'][:20]!r}, expected Simple, LL or LL128"
     collective = attrs.get("coll", "")
@@ -176,7 +176,7 @@ def _header_violations(program: MscclProgram, runtime: Runtime) -> Iterator[str]
     if attrs.get("nchannels") != str(channels):
         yield f"nchannels is {attrs.get('nchannels', '')[:20]!r}, and thread blocks use {channels}"
     if attrs.get("inplace") == "0" and attrs.get("outofplace") == "0":
-        yield "inplace and outofplace are both 0, so that no call uses it"
+        yield "inplace and outofplace are both 0, so no call uses the file"
 
 
 def _size_violations(program: MscclProgram, runtime: Runtime) -> Iterator[str]:
@@ -191,7 +191,7 @@ def _size_violations(program: MscclProgram, runtime: Runtime) -> Iterator[str]:
     if not runtime.last_byte and max_bytes <= min_bytes:
         yield f"maxBytes is {max_bytes}, which is exclusive, so it matches no size"
     if runtime.last_byte and 0 < max_bytes < min_bytes:
-        yield f"maxBytes is {max_bytes}, below minBytes, so that no call uses it"
+        yield f"maxBytes is {max_bytes}, below minBytes, so no call uses the file"
     if runtime.last_byte:
         return
     factors = {"allgather": (program.ranks, 1), "reduce_scatter": (1, program.ranks)}

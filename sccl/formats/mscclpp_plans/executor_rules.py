@@ -78,9 +78,9 @@ def find_crashes(plan: PlanPart) -> Iterator[str]:
 
 def _plan_rules(plan: PlanPart) -> Iterator[str]:
     if plan.collective not in NAMES:
-        yield f"the collective {plan.collective[:20]!r} is none that MSCCL++ tests"
+        yield f"MSCCL++ does not test the collective {plan.collective[:20]!r}"
     if plan.protocol not in {"Simple", "LL"}:
-        yield f"the protocol {plan.protocol[:20]!r} is neither Simple nor LL"
+        yield f"the protocol is {plan.protocol[:20]!r}, expected Simple or LL"
     if not 0 <= plan.min_message_size <= MAX_MIN_SIZE:
         yield f"min_message_size is beyond {MAX_MIN_SIZE}, and is read as 32 bits: state less"
     if plan.buffer_alignment <= 0 or plan.buffer_alignment % ALIGNMENT:
@@ -123,7 +123,10 @@ def _op_rules(op: OpPart) -> Iterator[str]:
         if have > limit:
             yield f"{have} {resource}, and there is room for {limit}: write several operations"
     if op.barrier_id is not None and not 0 <= op.barrier_id < MAX_DEVICE_SYNCERS:
-        yield f"barrier {op.barrier_id}, and there are {MAX_DEVICE_SYNCERS}: use one of them again"
+        yield (
+            f"barrier {op.barrier_id}, and there are {MAX_DEVICE_SYNCERS}: use one of them "
+            "several times"
+        )
 
 
 def _kernel_deviations(op: OpPart, *, piped: bool) -> Iterator[str]:
@@ -146,7 +149,10 @@ def _kernel_deviations(op: OpPart, *, piped: bool) -> Iterator[str]:
 
 def _semaphores(gpu: GpuPart, op: OpPart) -> Iterator[str]:
     if any(not 0 <= i < len(gpu.semaphores) for i in op.semaphore_ids):
-        yield f"names a semaphore beyond the {len(gpu.semaphores)} of its rank: list it there"
+        yield (
+            f"names a semaphore beyond the {len(gpu.semaphores)} of its rank: add it to the "
+            "rank's list"
+        )
 
 
 def _out_of_bounds(plan: PlanPart, gpu: GpuPart, block: BlockPart, op: OpPart) -> Iterator[str]:

@@ -44,7 +44,10 @@ def find_early_packets(
                 continue
             last = "last call but one" if halves else "last call"
             hint = "" if halves else ": use_double_scratch_buffer"
-            text = f"{step.name} may come to rank {reader} before it has read the {last}{hint}"
+            text = (
+                f"{step.name} may overwrite data at rank {reader} that it has not read yet, from "
+                f"the {last}{hint}"
+            )
             at = (step.rank, step.block, step.index, step.chunk)
             early[step.rank, reader] = GraphFault("overlap", text, *at)
     return list(early.values())

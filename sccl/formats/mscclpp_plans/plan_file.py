@@ -209,23 +209,23 @@ def parse_plan(content: bytes, where: str) -> PlanPart:
     """
     if b'"inputChunks"' in content:
         raise FormatError(
-            f"{where}: a plan of the older design (inputChunks, chunkGroups), which MSCCL++ 0.5 to "
-            "0.7 read and 0.8 (2025) and later do not, nor does sccl: write it anew with a later "
+            f"{where}: a plan in the older format (inputChunks, chunkGroups) of MSCCL++ 0.5 to "
+            "0.7, which sccl and MSCCL++ 0.8 (2025) do not read: write it anew with a later "
             "MSCCL++"
         )
     if _TEMPLATE.search(content):
         raise FormatError(
-            f"{where}: a dynamic template of MSCCL++, whose sizes and chunks are filled in when a "
-            "job runs, and not a plan: give a plan that was made of it"
+            f"{where}: a dynamic template of MSCCL++, which gets its sizes and chunks when a job "
+            "runs: give a plan that was made from it"
         )
     try:
         plan = msgspec.json.decode(content, type=PlanPart)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         if _TRANSITION.search(content):
             raise FormatError(
-                f"{where}: a plan of MSCCL++'s transition format (spring 2025, between the designs "
-                "of 0.7 and 0.8), which no release reads, nor does sccl: write it anew with "
-                "MSCCL++ 0.8 or later"
+                f"{where}: a plan in a transition format of MSCCL++ (spring 2025, between 0.7 and "
+                "0.8), which neither sccl nor any release reads: write it anew with MSCCL++ 0.8 "
+                "or later"
             ) from None
         text = " ".join(str(error).split())
         raise FormatError(f"{where}: no MSCCL++ plan: {text}; give one as MSCCL++ writes") from None
@@ -317,7 +317,7 @@ def _missing_in_op(block: BlockPart, op: OpPart) -> Iterator[str]:
     for part in (*op.src_buff, *op.dst_buff):
         named = (part.type, part.buffer_id, part.switch_channel_id)
         if sum(ref is not None for ref in named) != 1 or part.type not in {None, "i", "o", "s"}:
-            yield "has a buffer that is neither here (i, o, s) nor at one peer"
+            yield "has a buffer that is neither local (i, o, s) nor of one peer"
         if part.buffer_id is not None and not 0 <= part.buffer_id < buffers:
             yield f"names remote buffer {part.buffer_id}, and its thread block has {buffers}"
         if part.switch_channel_id is not None and not 0 <= part.switch_channel_id < switches:

@@ -285,7 +285,9 @@ class _GraphBuilder:
                     need = min(need, 1 - begin)  # any of them may be the first to take
                 if need > len(gives) or (k + 1 - begin) > len(gives):
                     counted = _describe_counter(counter)
-                    line.never_reason = f"waits for signal {k + 1} {counted}, and {len(gives)} come"
+                    line.never_reason = (
+                        f"waits for signal {k + 1} {counted}, but only {len(gives)} are sent"
+                    )
                 elif need == len(gives):
                     line.after += gives
                 elif need > 0 and len(givers) == 1:
@@ -319,7 +321,7 @@ class _GraphBuilder:
                         line.never_reason = (
                             f"waits at barrier {which} for {line.op.num_threadblocks} "
                         )
-                        line.never_reason += f"thread blocks, and {len(met)} come"
+                        line.never_reason += f"thread blocks, but {len(met)} reach it"
                         continue
                     line.after += [n - 1 for n in met if n != number and self.lines[n].index]
 

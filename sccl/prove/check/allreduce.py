@@ -69,7 +69,9 @@ def check_allreduce_bound(case: Case, claim: AllreduceBoundWire, spend: Spend) -
         try:
             inner = embedded_broadcast(case.spec, roots)
         except CollectiveError:
-            raise ValueError("it has neither groups nor cuts, nor ranks as roots") from None
+            raise ValueError(
+                "it has no groups, no cuts, and no ranks as roots: expected one of these"
+            ) from None
         proved = step_price_bound(machine, inner.at(inner.unit), claim.steps, prices, spend)
         how = f"cheapest timed trees from rank{'s' if len(roots) > 1 else ''} "
         how += ", ".join(map(str, roots))

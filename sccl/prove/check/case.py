@@ -39,8 +39,8 @@ from sccl.topo.expansions import expansions
 from sccl.topo.generators import generators
 
 _ROUND_DESCRIPTION = (
-    "in a round each link carries one chunk for each of its lanes, whatever their speed, so claims "
-    "about R prove nothing about time"
+    "in a round each lane carries one chunk, independent of its bandwidth, so claims about R "
+    "prove nothing about time"
 )
 
 _TimedClaim = TimeWire | ScheduleClaimWire | TimePointWire
@@ -145,15 +145,15 @@ def read_case(folder: Path) -> Case:
     where = str(path)
     if not path_exists(path):
         raise InputError(
-            f"cannot read {path}: {folder} holds no certificate; make one with "
-            "'sccl pareto --certify FOLDER'"
+            f"cannot read {path}: {folder} has no certificate; create one with 'sccl pareto "
+            "--certify FOLDER'"
         )
     wire = parse(read_regular(path), CertificateWire, where)
     topology = topology_from_wire(wire.topology, f"{where}, $.topology")
     timed = any(isinstance(claim, _TimedClaim) for claim in wire.claims)
     if topology.switches and not all(isinstance(claim, _TimedClaim) for claim in wire.claims):
         raise FormatError(
-            f"{where}: its topology has switch nodes, of which nothing but times can be claimed"
+            f"{where}: its topology has switch nodes, for which only time claims are supported"
         )
     collective = collective_from_wire(wire.collective, where)
     if collective.ranks != topology.ranks:
@@ -180,7 +180,7 @@ def read_regular(path: Path) -> str:
         InputError: it cannot be read.
     """
     if path.exists() and not path.is_file():
-        raise InputError(f"cannot read {path}: it is no regular file; check the path")
+        raise InputError(f"cannot read {path}: it is not a regular file; check the path")
     return read_text(path)
 
 
@@ -202,8 +202,8 @@ def _collective_spec(collective: Collective, where: str) -> Spec:
     for label, relation in (("pre", c.pre), ("post", c.post)):
         if c.num_chunks % _period(relation, c.ranks):
             raise FormatError(
-                f"{where}, $.collective.{label}: it repeats every {_period(relation, c.ranks)} "
-                f"chunks and there are {c.num_chunks}, so that more chunks would be another demand"
+                f"{where}, $.collective.{label}: its period is {_period(relation, c.ranks)} "
+                f"chunks and it has {c.num_chunks}, so more chunks would change the demand"
             )
     return spec
 

@@ -53,8 +53,8 @@ from sccl.prove.check.work import PER_CLAIM, ClaimState, TooMuchError, Work
 
 _SUPPORT: dict[ClaimState, str] = {
     "ok": "follows from the claims above",
-    "searched": "follows from the claims above, of which some are the word of solvers alone",
-    "unchecked": "would follow from the claims above, of which some were not checked",
+    "searched": "follows from the claims above, some of which rest on solvers without a proof",
+    "unchecked": "would follow from the claims above, some of which were not checked",
 }
 """The state of a claim that follows from others, the best first, with the text for it."""
 
@@ -193,8 +193,8 @@ def _check_steps(case: Case, claim: StepsWire, work: Work) -> str:
     ]
     steps, chunk, rank = max(distances, key=lambda far: far[0])
     if steps * case.dual.phases < claim.at_least:
-        raise ValueError(f"no chunk has more than {steps} links to go")
-    return f"breadth first: chunk {chunk} has {steps} links to go to rank {rank}"
+        raise ValueError(f"every chunk reaches its destinations over {steps} links")
+    return f"breadth first: chunk {chunk} must cross {steps} links to rank {rank}"
 
 
 def _check_bandwidth(case: Case, claim: BandwidthWire, work: Work) -> str:
@@ -301,7 +301,7 @@ def _check_optimal(
         ValueError: it does not follow.
     """
     if claim.halves != "equal" and (case.dual.phases == 1 or getattr(claim, "trees", False)):
-        raise ValueError("it names halves, but the algorithms of its class have none")
+        raise ValueError("it names halves, which algorithms of its class do not have")
     _require_algorithm(case, claim, claims, held, work)
     if isinstance(claim, LimitPointWire) and claim.every:
         _check_best_of_any_class(case, claim, claims, work)
@@ -322,7 +322,7 @@ def _check_best_of_any_class(
         ValueError: it does not follow.
     """
     if claim.trees or claim.halves != "equal":
-        raise ValueError("it is about every allreduce, so it names no class and no halves")
+        raise ValueError("it covers every allreduce, so it cannot name a class or halves")
     bound, fewer = (
         allreduce_lower_bound(case, claims, steps, work.spend)
         for steps in (claim.steps, claim.steps - 1)

@@ -50,9 +50,9 @@ def _literals(line: str, number: int) -> Literals:
     try:
         *literals, end = (int(word) for word in line.split())
     except ValueError as error:
-        raise ProofError(f"line {number} is no clause: {line[:40]!r}") from error
+        raise ProofError(f"line {number} is not a clause: {line[:40]!r}") from error
     if end != 0 or 0 in literals:
-        raise ProofError(f"line {number} does not end in its only 0")
+        raise ProofError(f"line {number} does not end with its only 0")
     return tuple(literals)
 
 

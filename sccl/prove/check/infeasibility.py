@@ -66,7 +66,7 @@ def _solver_names(solvers: tuple[str, ...]) -> str:
         ValueError: they are not two different solvers of ours.
     """
     if any(name not in UNSAT_SOLVERS for name in solvers):
-        raise ValueError(f"a solver is named that is none of {', '.join(UNSAT_SOLVERS)}")
+        raise ValueError(f"its solver is unknown, expected one of {', '.join(UNSAT_SOLVERS)}")
     if len(set(solvers)) < 2:
         raise ValueError("only one solver is named, expected two different ones")
     names = " and ".join(sorted(set(solvers)))
@@ -99,7 +99,9 @@ def _check_prices(case: Case, instance: Instance, vector: VectorWire, spend: Spe
         instance.topology, case.unit, instance.steps, prices, spend, rounds=vector.rounds
     )
     if lower_bound * instance.collective.chunks <= 1:
-        raise ValueError(f"the prices for {_rounds_text(vector.rounds)} leave room for all chunks")
+        raise ValueError(
+            f"the prices for {_rounds_text(vector.rounds)} do not exclude an algorithm"
+        )
 
 
 def _check_refutation(

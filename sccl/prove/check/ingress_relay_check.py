@@ -74,7 +74,7 @@ def ingress_relay_bound(  # noqa: PLR0913, PLR0917 - a question, a size, and the
     alpha = _min_alpha(machine, ranks)
     into, onward = _ingress_and_relay_links(machine, ranks)
     if alpha is None or not into or not onward:
-        raise ValueError("no way leads to these ranks, or none from where it leads to the others")
+        raise ValueError("no path leads to these ranks, or no path leads from them to the others")
     rate = _total_rate(machine, into)
     served = min(_total_rate(machine, onward), min(pairs.max_fraction, len(ranks) - 1) * rate)
     first = pairs.soonest + alpha

@@ -25,11 +25,11 @@ from sccl.prove.check.constraint_prices import fraction_text
 from sccl.prove.check.time_bounds import is_valid_for_both_alphas
 
 _TREE_ALLREDUCES = (
-    "tree allreduces (each chunk is reduced up a tree to a rank, or two, and broadcast down)"
+    "tree allreduces (each chunk is reduced up a tree to one or two root ranks, then broadcast)"
 )
 _ALL_ALLREDUCES = "all allreduces (each send carries contributions to one chunk)"
 _COMPOSITIONS = "compositions of a reducescatter and an allgather"
-_ALL_PLANS = "all plans of chunks of any number and sizes"
+_ALL_PLANS = "all plans with any number and sizes of chunks"
 _EQUAL_COMPOSITIONS = f"{_COMPOSITIONS} of equal steps and rounds"
 
 
@@ -128,9 +128,7 @@ def _describe_time(case: Case, claim: TimeWire | ScheduleClaimWire | TimePointWi
     plans = f" for plans{travels}" if travels else ""
     bound = f"lower bound{plans}: {floor} for {_format_decimal(claim.from_bytes)} bytes"
     more = Fraction(claim.us_per_byte)
-    return (
-        f"{bound}, plus 1 us for each further {_format_decimal(str(1 / more))}" if more else bound
-    )
+    return f"{bound}, plus 1 us per additional {_format_decimal(str(1 / more))}" if more else bound
 
 
 def _format_decimal(text: str) -> str:

@@ -50,7 +50,7 @@ def _unequal_chunks(case: Case) -> str:
     """Steps and rounds are of chunks of one size."""
     if not case.spec.counts:
         return ""
-    return "steps and rounds are of chunks of one size, and this collective has counts"
+    return "steps and rounds require chunks of one size, and this collective has counts"
 
 
 def _unequal_chunks_unless_lemma(case: Case) -> str:
@@ -70,22 +70,19 @@ def _unequal_lanes(case: Case) -> str:
     ids = [b.name for b in machine.budgets if b.gb_per_s is not None and b.gb_per_s not in lanes]
     if not ids:
         return ""
-    return (
-        f"rounds count lanes of links, and budget {ids[0][:60]!r} states another speed than any of "
-        "these has"
-    )
+    return f"rounds count lanes of links, and budget {ids[0][:60]!r} has another bandwidth per lane"
 
 
 def _not_allreduce(case: Case) -> str:
     return (
         ""
         if is_allreduce(case.spec)
-        else "it is for allreduce alone, and the collective is another"
+        else "it applies to allreduce only, and the collective is another"
     )
 
 
 def _several_phases(case: Case) -> str:
-    return "" if case.dual.phases == 1 else "it is of one phase, and the collective has two"
+    return "" if case.dual.phases == 1 else "it covers one phase, and the collective has two"
 
 
 def _too_few_chunks(case: Case) -> str:

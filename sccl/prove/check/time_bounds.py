@@ -94,7 +94,7 @@ def cut_time_bound(
             sources |= holders
             goals |= wanting
     if not count:
-        raise ValueError("nothing that counts has to leave that set of nodes")
+        raise ValueError("no required data leave that set of nodes")
     windows = _link_windows(machine, sources, goals, left)
     return _carried_bound(machine, Fraction(count, collective.chunks), windows, size_bytes)
 
@@ -156,7 +156,7 @@ def bandwidth_time_bound(
     """
     speeds = {*(link.gb_per_s for link in machine.links), *machine.budget_speeds()}
     if len(speeds) > 1 or machine.switches:
-        raise ValueError("R/C gives no times here: lanes differ, or there are switches")
+        raise ValueError("R/C gives no times on this machine: lanes differ, or it has switches")
     each = bandwidth / (1000 * Fraction(str(speeds.pop())))
     alpha = min(Fraction(str(link.alpha_us)) for link in machine.links)
     return LinearTimeBound(size_bytes, alpha + each * size_bytes, each)
@@ -212,7 +212,7 @@ def _carried_bound(
         ValueError: no link is of use.
     """
     if not windows:
-        raise ValueError("no link out of that set of nodes is of use")
+        raise ValueError("no link out of that set of nodes can be used in time")
     rates = {k.edge: 1000 * k.lanes * Fraction(str(k.gb_per_s)) for k in machine.links}
     budgets = [
         (b.edges, 1000 * b.chunks_per_round * Fraction(str(speed)))
@@ -304,7 +304,7 @@ def price_time_bound(  # noqa: PLR0913, PLR0917 - the problem, its prices, and a
     cheapest = served_cost(integral_costs, follows, collective, machine.ranks, spend, goals)
     total = Fraction(cheapest, finest * chunks)
     if not total:
-        raise ValueError("nothing costs anything")
+        raise ValueError("no link has a price")
     if middle is None:
         return LinearTimeBound(room / total, end, Fraction(0))
     if not 0 <= middle < slots or borders[middle + 1] - borders[middle] <= max(alphas.values()):

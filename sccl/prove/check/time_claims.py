@@ -79,7 +79,7 @@ def _recompute_bound(
     if isinstance(claim, TimeBandwidthWire):
         bounds = [Fraction(c.at_least) for c in claims if isinstance(c, BandwidthWire)]
         if not bounds:
-            raise ValueError("no claim before says what R/C is at least")
+            raise ValueError("no earlier claim bounds R/C from below")
         return bandwidth_time_bound(machine, size, max(bounds)), "R/C, and an alpha"
     machine = case.machine(claim.machine)
     chunks = case.unit.chunks * case.dual.chunk_factor
@@ -112,8 +112,8 @@ def _require_uniform_alpha(machine: Topology, names: Collection[str]) -> None:
     for budget in machine.budgets:
         if budget.name in names and len({alphas[edge] for edge in budget.edges}) > 1:
             raise ValueError(
-                f"budget {budget.name[:60]!r} has a price, and links of different alphas: read "
-                "backwards they use it in other slots than they send in"
+                f"budget {budget.name[:60]!r} has a price and links with different alphas: in the "
+                "reversed schedule they use it in other slots"
             )
 
 

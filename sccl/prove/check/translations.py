@@ -41,13 +41,15 @@ def check_translations(machine: Topology, images: Images, spend: Spend) -> None:
     ranks, lanes = machine.ranks, machine.lanes()
     spend(len(images) * (4 * len(lanes) + (len(images) + 2) * ranks))
     if machine.budgets:
-        raise ValueError("a machine with budgets is not looked at by symmetries")
+        raise ValueError("symmetries do not support a machine with budgets")
     for number, image in enumerate(images):
         if sorted(image) != list(range(ranks)):
-            raise ValueError(f"symmetry {number} is no permutation of {ranks} ranks")
+            raise ValueError(f"symmetry {number} is not a permutation of {ranks} ranks")
         for (u, v), width in lanes.items():
             if lanes.get((image[u], image[v])) != width:
-                raise ValueError(f"symmetry {number} takes link {u}->{v} to no link of its lanes")
+                raise ValueError(
+                    f"symmetry {number} maps link {u}->{v} to no link with the same lanes"
+                )
         for other_image in images[:number]:
             if any(image[other_image[r]] != other_image[image[r]] for r in range(ranks)):
                 raise ValueError(f"symmetry {number} does not commute with one before it")
@@ -58,7 +60,7 @@ def check_translations(machine: Topology, images: Images, spend: Spend) -> None:
                 reached.add(image[rank])
                 queue.append(image[rank])
     if len(reached) < ranks:
-        raise ValueError(f"symmetries take rank 0 to {len(reached)} of {ranks} ranks")
+        raise ValueError(f"symmetries map rank 0 to {len(reached)} of {ranks} ranks")
 
 
 def _link_kinds(machine: Topology, images: Images, spend: Spend) -> dict[Edge, int]:

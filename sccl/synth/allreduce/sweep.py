@@ -190,6 +190,6 @@ def _common_k(space: AllreduceSpace, covered: SweepRange) -> int | None:
 def _check_max_chunks(spec: Spec, covered: SweepRange) -> None:
     if covered.max_chunks is not None and covered.max_chunks < spec.unit:
         raise ParameterError(
-            f"max-chunks is {covered.max_chunks}, but the chunks of {spec.name} come in multiples "
-            f"of {spec.unit}: give at least that many"
+            f"max-chunks is {covered.max_chunks}, but C of {spec.name} is a multiple of "
+            f"{spec.unit}: give at least {spec.unit}"
         )

@@ -15,7 +15,9 @@ from sccl.synth.baselines.pattern.grid import is_fully_connected, require_grid
 from sccl.synth.common.contract import Request
 
 NAME = "blueconnect"
-SOURCE = "Cho, Finkler, Serrano, Kung, Hunter, IBM JRD 63(6), 2019; half of the data each way"
+SOURCE = (
+    "Cho, Finkler, Serrano, Kung, Hunter, IBM JRD 63(6), 2019; half of the data in each direction"
+)
 
 
 def _allgather(request: Request, pieces: int) -> Pattern:

@@ -29,8 +29,8 @@ def _allreduce(request: Request, pieces: int) -> Pattern:
     links = link_indices(np.broadcast_to(children, parents.shape), parents, machine)
     if machine.ranks != ranks or (links < 0)[parents != children].any():
         raise TopologyError(
-            f"the trees of C-Cube are those of a DGX-1, and topology {machine.name!r} lacks their "
-            "links: give dgx1"
+            f"C-Cube uses trees of a DGX-1, and topology {machine.name!r} lacks their links: give "
+            "dgx1"
         )
     collective = request.spec.at(lcm(request.spec.unit, 2 * pieces))
     return reduce_and_broadcast(collective, [tree_by_levels(tree) for tree in PARENTS], pieces)

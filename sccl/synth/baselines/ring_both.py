@@ -16,7 +16,7 @@ from sccl.synth.baselines.ring import ring_allgather, ring_broadcast
 from sccl.synth.common.contract import Request
 
 NAME = "ring-both"
-SOURCE = "Patarasuk and Yuan, JPDC 69(2), 2009, with half of the data each way"
+SOURCE = "Patarasuk and Yuan, JPDC 69(2), 2009, with half of the data in each direction"
 
 
 def _orders(request: Request) -> tuple[RingOrder, RingOrder]:

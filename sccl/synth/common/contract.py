@@ -161,7 +161,9 @@ def check_request(synthesizer: Synthesizer, request: Request) -> None:
             "sccl.topo.machine_model makes lanes of one speed of them"
         )
     if spec.combining and Feature.COMBINES not in features:
-        raise CollectiveError(f"{spec.name} reduces chunks, which {name} does not: give another")
+        raise CollectiveError(
+            f"{spec.name} has reductions, which {name} does not support: give another"
+        )
     if spec.counts and Feature.UNEQUAL_CHUNKS not in features:
         raise CollectiveError(
             f"{spec.name} has chunks of {min(spec.counts)} to {max(spec.counts)} elements, and "

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from sccl.core.packed_schedule import AnySchedule
 
 _PLANNERS = {
-    "fluid": "sccl.synth.packing.by_time.least_time",
-    "ksync": "sccl.synth.syncoll.planner",
-    "limit": "sccl.synth.packing.by_steps.planner",
+    "limits-time": "sccl.synth.packing.by_time.least_time",
+    "pareto": "sccl.synth.syncoll.planner",
+    "limits": "sccl.synth.packing.by_steps.planner",
     "taccl": "sccl.synth.taccl.planner",
     "tacos": "sccl.synth.tacos.planner",
     "teccl": "sccl.synth.teccl.planner",

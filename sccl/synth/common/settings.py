@@ -105,7 +105,7 @@ def open_writable_store(file: Path | None, *, no_store: bool) -> Iterator[Store 
     except InputError as error:
         if file:
             raise
-        warnings.warn(f"verdicts are not kept: {error}", ScclWarning, stacklevel=2)
+        warnings.warn(f"verdicts are not stored: {error}", ScclWarning, stacklevel=2)
         yield None
         return
     try:

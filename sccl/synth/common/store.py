@@ -149,14 +149,13 @@ class Store:
                 self._execute("PRAGMA journal_mode=WAL")  # readers and a writer at the same time
         if version != SCHEMA_VERSION:
             raise InputError(
-                f"{self.path} is a store of version {version}, this sccl keeps version "
-                f"{SCHEMA_VERSION}: "
-                "give another file (--store) or move this one away"
+                f"{self.path} is a store of version {version}, and this sccl uses version "
+                f"{SCHEMA_VERSION}: give another file (--store) or move this one away"
             )
         columns = self._execute("SELECT name, type FROM pragma_table_info('verdicts')")
         if tuple(columns.fetchall()) != _COLUMNS:
             raise InputError(
-                f"the store {self.path} is damaged: its tables are not those of a store"
+                f"the store {self.path} is damaged: its tables lack the expected columns"
             )
 
     def _schema_version(self) -> int:

@@ -170,7 +170,8 @@ def answer(instance: Instance, among: Sequence[Group]) -> Sat | Unknown | None:
     if best is None or (size <= _MAX_SOLVER_SIZE and not many):
         return None
     why = (
-        f"without search R/C {best} is known for this number of steps, and a search would take long"
+        f"R/C {best} is known for this number of steps without a search, and a search would take "
+        "long"
     )
     return Unknown(StopReason(StopKind.OTHER, why), NAME, seconds, best=best)
 

@@ -34,6 +34,7 @@ NAME = "construction (disjoint trees)"
 
 _MAX_WORK = 4e9  # elementary operations
 _TRIES = 16  # of which the lowest trees are taken: torus:16x16 has 26, or 22 to 24
+# In 60 steps on mesh:16x16, trees with congestion prices have R/C = 187/171, and these have 30/31.
 _MAX_SENDS = 300_000  # that are written out
 
 

@@ -239,5 +239,5 @@ def answer(instance: Instance) -> Sat | Unsat | Unknown | None:
     if chunks * len(topology.links) * steps <= _MAX_SOLVER_SIZE:
         return None
     best = Fraction(sum(grown.rounds), chunks)
-    why = f"trees that give way to one another came to R/C {best}, and a search would take too long"
+    why = f"rerouted trees reach R/C {best}, and a search would take too long"
     return Unknown(StopReason(StopKind.OTHER, why), NAME, seconds, best=best)

@@ -31,6 +31,7 @@ from sccl.topo.symmetry.generator_symmetries import generator_groups
 from sccl.transform import prune
 
 _MAX_SENDS = 300_000  # that are written out
+# In 32 steps on torus:16x16, trees with congestion prices have R/C = 65/126, and this has 255/512.
 _MAX_VERIFIED_SENDS = 20_000_000  # sends of an allgather that are executed
 
 

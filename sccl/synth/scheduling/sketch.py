@@ -51,9 +51,8 @@ class MachineSketch:
         ranks, nodes = self.topology.ranks, self.sketch.nodes
         if ranks % nodes:
             raise self._sketch_error(
-                f"nnodes is {nodes}, and {format_count(ranks, 'rank')} are no {nodes} nodes that "
-                "are "
-                "alike: give a sketch for this machine"
+                f"nnodes is {nodes}, and {format_count(ranks, 'rank')} are not {nodes} equal "
+                "nodes: give a sketch for this machine"
             )
         chassis = len(self.topology.chassis)
         if 1 < nodes < chassis:
@@ -186,8 +185,8 @@ class MachineSketch:
         if entry.startswith("inter") and relays and isinstance(relays.connections, RelayPattern):
             place = f" is {relays.connections.value!r}"
         return self._sketch_error(
-            f"{entry}{place}: no link, and no way through switches alone, leads from rank {src} to "
-            f"rank {dst}; name ranks that the machine joins{self._chassis_hint()}"
+            f"{entry}{place}: no link or path through switches leads from rank {src} to rank "
+            f"{dst}; name ranks that the machine joins{self._chassis_hint()}"
         )
 
     def _chassis_hint(self) -> str:
@@ -250,8 +249,7 @@ class MachineSketch:
             front = fresh
             if len(symmetries) * ranks > MAX_GROUP * 64:
                 raise self._sketch_error(
-                    f"symmetry_offsets make up more than {MAX_GROUP} symmetries together: give "
-                    "fewer"
+                    f"symmetry_offsets generate more than {MAX_GROUP} symmetries: give fewer"
                 )
         return tuple(symmetries.values())
 

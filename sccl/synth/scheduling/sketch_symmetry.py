@@ -40,8 +40,8 @@ def switch_violation(topology: Topology, image: Sequence[int]) -> str:
                 around[end][side, k.lanes, k.alpha_us, k.gb_per_s] += 1
     for rank, target in enumerate(image):
         if around[rank] != around[target]:
-            return f"rank {rank} would be {target}, whose links to switches are others"
-    return "ranks that one switch joins would be ranks that none does"
+            return f"rank {rank} would be {target}, which has other links to switches"
+    return "ranks of one switch would be ranks without a common switch"
 
 
 def _link_violation(topology: Topology, image: Sequence[int]) -> str:
@@ -52,9 +52,9 @@ def _link_violation(topology: Topology, image: Sequence[int]) -> str:
             continue
         edge = (image[src], image[dst])
         if edge not in costs:
-            return f"link {src} -> {dst} would be {edge[0]} -> {edge[1]}, which is none"
+            return f"link {src} -> {dst} would be {edge[0]} -> {edge[1]}, which does not exist"
         if costs[edge] != cost:
-            return f"link {src} -> {dst} would be {edge[0]} -> {edge[1]}, whose cost is another"
+            return f"link {src} -> {dst} would be {edge[0]} -> {edge[1]}, which has another cost"
     return ""
 
 
@@ -67,8 +67,8 @@ def _budget_violation(topology: Topology, node_image: Sequence[int]) -> str:
         if not budget_counts[edges, budget.chunks_per_round, speed]:
             src, dst = budget.edges[0]
             return (
-                f"the links that share {budget.name!r}, {src} -> {dst} among them, would share "
-                "nothing like it"
+                f"the links that share {budget.name!r}, including {src} -> {dst}, would not share "
+                "an equal budget"
             )
     return ""
 
@@ -101,12 +101,12 @@ def _route_violation(local: int, image: NDArray[np.int64], paths: RouteFactors) 
     a, b = int(src[wrong[0]]), int(dst[wrong[0]])
     c, d = int(image[a]), int(image[b])
     if mapped[wrong[0]]:
-        reason = f"whose internode_sketch.beta_split is {mapped[wrong[0]]}, not {factor[wrong[0]]}"
+        reason = f"with internode_sketch.beta_split {mapped[wrong[0]]}, expected {factor[wrong[0]]}"
     elif c // local != d // local:
         reason = "which internode_sketch.internode_conn leaves out"
     else:
         reason = "which intranode_sketch.intranode_conn leaves out"
-    return f"way {a} -> {b} would be {c} -> {d}, {reason}"
+    return f"route {a} -> {b} would be {c} -> {d}, {reason}"
 
 
 def _relay_violation(sketch: Sketch, local: int, image: Sequence[int], paths: RouteFactors) -> str:
@@ -117,7 +117,9 @@ def _relay_violation(sketch: Sketch, local: int, image: Sequence[int], paths: Ro
     src, dst, factor = paths
     for a, b in zip(src[factor > 0].tolist(), dst[factor > 0].tolist(), strict=True):
         if (a // local != b // local) != (image[a] // local != image[b] // local):
-            return f"way {a} -> {b} between nodes would be {image[a]} -> {image[b]} within one"
+            return (
+                f"route {a} -> {b} between nodes would be {image[a]} -> {image[b]} within one node"
+            )
     senders = {n for n in range(local) if relays.receivers(n, local)}
     pairs: dict[tuple[int, int], tuple[int, int]] = {}
     for rank, target in enumerate(image):
@@ -132,9 +134,9 @@ def _relay_violation(sketch: Sketch, local: int, image: Sequence[int], paths: Ro
                 by, not_by = (sender, target_sender) if leaves else (target_sender, sender)
                 of, not_of = (rank, target) if leaves else (target, rank)
                 return (
-                    f"{_relay_entry(relays)} lets chunks of rank {of} leave by rank {by} of its "
-                    "node, and "
-                    f"those of rank {not_of}, which stands for it, not by rank {not_by}"
+                    f"{_relay_entry(relays)} lets rank {by} send chunks of rank {of} to other "
+                    f"nodes, but not their images: rank {not_by} cannot send chunks of rank "
+                    f"{not_of}"
                 )
     return ""
 

@@ -10,7 +10,7 @@ from sccl.core.instance import MAX_K
 from sccl.synth.common import contract
 from sccl.synth.common.contract import Feature
 
-NAME = "ksync"
+NAME = "pareto"
 SOURCE = "Cai et al., Synthesizing Optimal Collective Algorithms, PPoPP 2021, section 3"
 FEATURES = (
     Feature.COMBINES | Feature.CUSTOM | Feature.ANYTIME | Feature.PROVES | Feature.STEPS
@@ -40,7 +40,7 @@ class Options(contract.Options, frozen=True, kw_only=True):
         Meta(description="Largest C; default: all that the bandwidth bound allows for R."),
     ] = None
     chunks: Annotated[
-        _Count | None, Meta(description="C of one algorithm to look for, with steps and rounds.")
+        _Count | None, Meta(description="C of the algorithm to search for, with steps and rounds.")
     ] = None
     steps: Annotated[_Count | None, Meta(description="S of it.")] = None
     rounds: Annotated[_Count | None, Meta(description="R of it.")] = None

@@ -231,7 +231,7 @@ def refute_by_bounds(instance: Instance) -> Unsat | None:
         return refuted
     begin = time.perf_counter()
     if instance.rounds < (min_rounds := _min_rounds(instance.topology, instance.collective)):
-        why = f"R is at least {min_rounds} with so many chunks (bandwidth bound)"
+        why = f"R is at least {min_rounds} for this number of chunks (bandwidth bound)"
         return Unsat(why, "cut", time.perf_counter() - begin)
     return None
 

@@ -123,5 +123,5 @@ def _require_agreement(instance: Instance, answers: list[Answer]) -> None:
         write_atomically(path, to_text(wire))
         raise SolverError(
             f"{sat[0].solver} answers {verdict(sat[0])} and {unsat[0].solver} answers "
-            f"{verdict(unsat[0])} for the same instance; it is kept in {path}: please report it"
+            f"{verdict(unsat[0])} for the same instance, stored in {path}: please report it"
         )

@@ -27,7 +27,8 @@ class Options(contract.Options, frozen=True, kw_only=True):
     """The sketch, the number of chunks, and the method of each step."""
 
     sketch: Annotated[
-        SketchWire | None, Meta(description="Sketch that plans obey; none: the best of several.")
+        SketchWire | None,
+        Meta(description="Sketch that restricts plans; none: the best of several."),
     ] = None
     chunks: Annotated[
         int,
@@ -47,8 +48,8 @@ class Options(contract.Options, frozen=True, kw_only=True):
     steps: Annotated[
         Literal["auto", "three", "joined"],
         Meta(
-            description="three: routes are kept, then orders; joined: both are bettered together; "
-            "auto: that, where it is small."
+            description="three: fix routes, then orders; joined: improve both together; auto: "
+            "joined for small problems."
         ),
     ] = "auto"
     together: Annotated[
@@ -59,8 +60,9 @@ class Options(contract.Options, frozen=True, kw_only=True):
         Meta(
             ge=0,
             le=1,
-            description="Part of the bound by which a schedule may be above it; on machines that "
-            "are too large for models at least 0.001, where sketches are looked for.",
+            description="Stop when the schedule is within this relative gap to the lower bound "
+            "(0.01 = 1 %); at least 0.001 if sketches are searched on a machine that is "
+            "too large for the models.",
         ),
     ] = 0.0
     alpha: Annotated[

@@ -149,8 +149,8 @@ def check_reachable(problem: SchedulingProblem, where: str) -> None:
         for rank in sorted(wanted):
             if distance[rank] >= UNREACHABLE:
                 raise UnreachableError(
-                    f"{where}: chunk {chunk} of rank {min(problem.holders[chunk])} cannot come to "
-                    f"rank {rank} over the ways that it leaves: let it out by another sender"
+                    f"{where}: chunk {chunk} of rank {min(problem.holders[chunk])} cannot reach "
+                    f"rank {rank} over the routes of the sketch: assign another sender"
                 )
 
 

@@ -103,7 +103,8 @@ class RestrictedMachine:
         machine, edges = self.full_topology, self._link_edges
         if not edges:
             raise TopologyError(
-                f"sketch {self.sketch.name}, on {machine.name!r}: no link is left: give others"
+                f"sketch {self.sketch.name}, on {machine.name!r}: it removes all links: give a "
+                "sketch that permits some"
             )
         link_numbers = {k.edge: number for number, k in enumerate(machine.links)}
         slower = self._slowdowns()
@@ -163,8 +164,8 @@ class RestrictedMachine:
             if len(factors) > 1:
                 edge = self.full_topology.links[link].edge
                 raise self._sketch_error(
-                    f"internode_sketch.beta_split: link {edge[0]} -> {edge[1]} is on ways of which "
-                    "some are slower, and some are not"
+                    f"internode_sketch.beta_split: link {edge[0]} -> {edge[1]} is on routes with "
+                    "different factors, expected one factor for all of them"
                 )
         return {link: max(first.get(link, {1})) for link in self._joined_links}
 
@@ -182,15 +183,14 @@ class RestrictedMachine:
             if tuple(int(numbers[link]) for link in path) not in allowed_paths:
                 src, dst = left.links[path[0]].src, left.links[path[-1]].dst
                 raise self._sketch_error(
-                    f"way {src} -> {dst} is left out, and the switches of those that are left have "
-                    "it, too"
+                    f"route {src} -> {dst} is excluded, but the switches of the other routes "
+                    "provide it"
                 )
 
     def _sketch_error(self, reason: str) -> TopologyError:
         return TopologyError(
-            f"sketch {self.sketch.name}, on {self.full_topology.name!r}: {reason}, which TACCL "
-            "alone keeps "
-            "apart: ask 'sccl taccl', or give another"
+            f"sketch {self.sketch.name}, on {self.full_topology.name!r}: {reason}, which only "
+            "'sccl taccl' supports: use it, or give another sketch"
         )
 
     def full_links(self, left: Topology) -> NDArray[np.int32]:
@@ -266,9 +266,8 @@ class SketchRestriction:
             outcome = self.synthesizer.plan(left, options, effort, notify)
         except UnreachableError as error:
             raise UnreachableError(
-                f"sketch {self.sketch.name}, on {request.topology.name!r}: the ways that it leaves "
-                "do not bring all chunks to where they are wanted: leave more of them in "
-                "intranode_conn and internode_conn"
+                f"sketch {self.sketch.name}, on {request.topology.name!r}: its routes do not "
+                "deliver all chunks: permit more routes in intranode_conn and internode_conn"
             ) from error
         match outcome:
             case Solution():

@@ -1,4 +1,4 @@
-"""Set up the matching of links with equal costs, and run its rounds in threads.
+"""Set up the matching of links with equal costs, and run its rounds.
 
 Source: TACOS (MICRO 2024), section IV-E. The rounds are in
 :mod:`sccl.synth.tacos.matching_uniform_loops`, which implements Algorithms 1 and 2.
@@ -22,7 +22,6 @@ from sccl.synth.tacos.matching_uniform_loops import (
     UniformState,
     run_rounds,
 )
-from sccl.synth.tacos.thread_pair import WorkerThreads, node_blocks
 
 _MAX_GROUPS = 64
 _CACHE_LINE_BITS = 3
@@ -47,33 +46,15 @@ def match_uniform(net: NetworkArrays, demand: Demand, seed: int, pause: Pause) -
     Raises:
         UnreachableError: No path leads from a chunk's source to some rank.
     """
-    slots = _build_slots(net)
-    blocks = node_blocks(net.in_first)
-    state = _initial_state(net, demand, seed, len(blocks) - 1)
-    with WorkerThreads(len(blocks) - 2) as workers:
-        while state.progress[UNSATISFIED]:
-            unsatisfied = int(state.progress[UNSATISFIED])
-            if int(state.progress[ROUND]) == len(state.fired):
-                state = state._replace(fired=_double_rows(state.fired))
-            if not _run_rounds(state, slots, workers, blocks):
-                raise stalled_error()
-            pause(unsatisfied - int(state.progress[UNSATISFIED]), not state.progress[UNSATISFIED])
+    slots, state = _build_slots(net), _initial_state(net, demand, seed)
+    while state.progress[UNSATISFIED]:
+        unsatisfied = int(state.progress[UNSATISFIED])
+        if int(state.progress[ROUND]) == len(state.fired):
+            state = state._replace(fired=_double_rows(state.fired))
+        if not run_rounds(state, slots, np.uint64(WORK_PER_CALL)):
+            raise stalled_error()
+        pause(unsatisfied - int(state.progress[UNSATISFIED]), not state.progress[UNSATISFIED])
     return RoundLog(state.fired[: int(state.progress[ROUND])].copy(), state.log)
-
-
-def _run_rounds(
-    state: UniformState, slots: LinkSlots, workers: WorkerThreads, blocks: UInt64Array
-) -> int:
-    """Run some rounds. Return the number of matched links of the last one."""
-    threads = len(blocks) - 1
-    state.barrier_count[:] = 0
-    copies = (state._replace(progress=state.progress.copy()) for _ in range(1, threads))
-    max_links = np.uint64(WORK_PER_CALL * threads)
-    parts = [
-        (thread_state, slots, blocks, np.uint64(block), max_links)
-        for block, thread_state in enumerate([state, *copies])
-    ]
-    return int(workers.map_parts(run_rounds, parts)[0])
 
 
 def _double_rows(fired: UInt64Array) -> UInt64Array:
@@ -88,7 +69,7 @@ def _build_slots(net: NetworkArrays) -> LinkSlots:
     )
 
 
-def _initial_state(net: NetworkArrays, demand: Demand, seed: int, blocks: int) -> UniformState:
+def _initial_state(net: NetworkArrays, demand: Demand, seed: int) -> UniformState:
     links, nodes, chunks = len(net.src), net.nodes, demand.chunks
     position = shuffle_chunks(chunks, seed)
     missing = chunks - np.bincount(demand.held_by, minlength=nodes)
@@ -108,14 +89,12 @@ def _initial_state(net: NetworkArrays, demand: Demand, seed: int, blocks: int) -
         seed=random_state(seed)[0],
         held=_held_bits(demand.held_by, position[demand.held], nodes, groups, group_bits),
         missing=missing.astype(np.uint32),
-        holders=np.tile(holders, (blocks, 1)),
+        holders=holders,
         may_offer=np.full(links, (1 << groups) - 1, dtype=np.uint64),
         has_news=np.zeros(nodes, dtype=np.uint64),
         chosen=np.zeros(links, dtype=np.uint32),
         chunk=np.argsort(position).astype(np.uint32),
         progress=np.array([unsatisfied, 0, 0], dtype=np.uint64),
-        counts=np.zeros(blocks, dtype=np.uint64),
-        barrier_count=np.zeros(1, dtype=np.uint64),
         fired=np.zeros((min_rounds + 1, -(-links // 64)), dtype=np.uint64),
         log=np.zeros(unsatisfied, dtype=np.uint16 if chunks <= 2**16 else np.uint32),
     )

@@ -1,15 +1,15 @@
 """Match links with chunks round by round, on machines whose links all have the same cost.
 
-Source: TACOS (MICRO 2024), sections IV-D and IV-E. :func:`choose_chunks` is Algorithm 1 for the
-destinations of one block. :func:`run_rounds` is the loop of Algorithm 2. A round is one time span
-of the time-expanded network.
+Source: TACOS (MICRO 2024), sections IV-D and IV-E. :func:`_choose_chunks` is Algorithm 1.
+:func:`run_rounds` is the loop of Algorithm 2. A round is one time span of the time-expanded
+network.
 
 The order of choices differs from Algorithm 1. The paper shuffles all unsatisfied pairs (destination
 d, chunk c), and each pair selects a source at random. The pairs are not shuffled here. The loop
 visits the destinations in order, and the incoming links of each from a random one on. Each link
-selects a chunk that its source held when the round began, so threads can process blocks of
-destinations in parallel. A link compares two candidates and takes the one with fewer holders. (With
-one candidate, allgathers take 1.5 % more rounds on a torus of 16x16, and 1 % more on one of 32x32.)
+selects a chunk that its source held when the round began. A link compares two candidates and takes
+the one with fewer holders. (With one candidate, allgathers take 1.5 % more rounds on a torus of
+16x16, and 1 % more on one of 32x32.)
 
 Chunks are bits of 64-bit words. Consecutive words form up to 64 groups. The array of held chunks is
 ordered by group, then by node, then by word, and all nodes start a round at the same group, so that
@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sccl.compiled import compiled, lowest, meet
+from sccl.compiled import compiled, lowest
 from sccl.core.arrays import UInt64Array
 from sccl.synth.tacos.bitsets import (
     IN_WORD,
@@ -66,16 +66,13 @@ class UniformState(NamedTuple):
         seed: Seed of the random choices.
         held: By group, node, and word of the group: bits of the chunks that the node holds.
         missing: By node: number of chunks that the node still lacks.
-        holders: By block and position: number of nodes that hold the chunk or receive it in this
-            round. A block learns the choices of other blocks at the end of the round.
+        holders: By position: number of nodes that hold the chunk or receive it in this round.
         may_offer: By slot: mask of the groups in which the source may have a useful chunk.
         has_news: By node: mask of the groups in which a chunk arrived in the last round.
         chosen: By slot: 1 + position of the chunk on the link in this round. 0: the link is idle.
         chunk: By position: the chunk.
         progress: Number of unsatisfied (destination, chunk) pairs, number of completed rounds, and
             number of chunks in ``log``.
-        counts: By block: number of chunks that its nodes receive in this round.
-        barrier_count: Number of arrivals of threads at their barrier.
         fired: By round: a bit per slot that is set if the link carried a chunk.
         log: The chunks on the links, by round and slot.
     """
@@ -91,32 +88,27 @@ class UniformState(NamedTuple):
     chosen: NDArray[np.uint32]
     chunk: NDArray[np.uint32]
     progress: UInt64Array
-    counts: UInt64Array
-    barrier_count: UInt64Array
     fired: UInt64Array
     log: NDArray[np.unsignedinteger[Any]]
 
 
 @compiled
-def choose_chunks(  # noqa: PLR0913, PLR0915, PLR0917 - the state, and its part to process
-    state: UniformState, slots: LinkSlots, block: Any, node: Any, end: Any, claimed: UInt64Array
+def _choose_chunks(  # noqa: PLR0915 - see below
+    state: UniformState, slots: LinkSlots, claimed: UInt64Array
 ) -> Any:
-    """Match the links into some nodes with chunks in this round (Algorithm 1).
+    """Match the links with chunks in this round (Algorithm 1).
 
     It stays one long function. Calls with the state for each link would count references to all its
     arrays, which takes four times as long as the choice itself.
 
     Args:
-        block: Index of the block of nodes.
-        node: First node.
-        end: Node after the last one.
         claimed: Zeros, one word for each word of a node's chunks. During the choices of one node it
             holds the chunks that the node's earlier links chose. It is zero again on return.
 
     Returns:
         The number of matched links.
     """
-    held, missing, holders = state.held, state.missing, state.holders[block]
+    held, missing, holders = state.held, state.missing, state.holders
     may_offer, has_news, chosen = state.may_offer, state.has_news, state.chosen
     first_slot, sources = slots.first_slot, slots.src
     group_words = ONE << state.group_bits
@@ -125,7 +117,7 @@ def choose_chunks(  # noqa: PLR0913, PLR0915, PLR0917 - the state, and its part 
     round_number = state.progress[ROUND]
     round_salt = mix_bits(state.seed + round_number * _ROUND_SALT)
     first_group = round_number % state.groups
-    matches = ZERO
+    node, end, matches = ZERO, np.uint64(len(missing)), ZERO
     while node < end:  # Algorithm 1: for (d, c) in unsatisfied_postcond; here d, in order
         node_slot = np.uint64(first_slot[node])
         degree = np.uint64(first_slot[node + ONE]) - node_slot
@@ -167,7 +159,7 @@ def choose_chunks(  # noqa: PLR0913, PLR0915, PLR0917 - the state, and its part 
                     if candidates:  # the rarer one of two
                         rival = row * WIDTH + ((lowest(candidates) + first_bit) & IN_WORD)
                         choice = rival if holders[rival] < holders[choice] else choice
-                    # Algorithm 1: mark the link-chunk match. The chunk arrives in deliver().
+                    # Algorithm 1: mark the link-chunk match. The chunk arrives in _deliver().
                     holders[choice] += np.uint32(1)
                     claimed[row] |= chunk_bit(choice)
                     choice += ONE  # 0 means an idle link
@@ -184,19 +176,14 @@ def choose_chunks(  # noqa: PLR0913, PLR0915, PLR0917 - the state, and its part 
 
 
 @compiled
-def deliver(state: UniformState, slots: LinkSlots, node: Any, end: Any, log_index: Any) -> None:
-    """Deliver the chunks that were sent to some nodes in this round, and log them.
-
-    Args:
-        node: First node.
-        end: Node after the last one.
-        log_index: Index of the first of these chunks in the log.
-    """
+def _deliver(state: UniformState, slots: LinkSlots) -> None:
+    """Deliver the chunks that were sent in this round, and log them."""
     held, missing, has_news, chosen = state.held, state.missing, state.has_news, state.chosen
     fired, log, first_slot, chunks = state.fired, state.log, slots.first_slot, state.chunk
     round_number, group_bits = state.progress[ROUND], state.group_bits
     word_mask, nodes = (ONE << group_bits) - ONE, np.uint64(len(missing))
-    while node < end:
+    log_index, node = state.progress[LOG_LENGTH], ZERO
+    while node < nodes:
         changed_groups, arrivals = ZERO, ZERO
         if missing[node]:
             for slot in range(np.uint64(first_slot[node]), np.uint64(first_slot[node + ONE])):
@@ -219,34 +206,18 @@ def deliver(state: UniformState, slots: LinkSlots, node: Any, end: Any, log_inde
 
 
 @compiled
-def merge_counts(state: UniformState, block: Any, slot: Any, end: Any) -> None:
-    """Add the choices of another block's links in this round to a block's numbers of holders."""
-    holders, chosen = state.holders[block], state.chosen
-    while slot < end:
-        if chosen[slot]:
-            holders[chosen[slot] - np.uint32(1)] += np.uint32(1)
-        slot += ONE
-
-
-@compiled
-def run_rounds(
-    state: UniformState, slots: LinkSlots, blocks: UInt64Array, block: Any, max_links: Any
-) -> Any:
+def run_rounds(state: UniformState, slots: LinkSlots, max_links: Any) -> Any:
     """Run rounds until all pairs are satisfied or no link carries a chunk (Algorithm 2).
 
-    It also stops after ``max_links`` visits of links, and when ``fired`` has no more rows. Each
-    thread calls it for its block, with a copy of ``progress`` that it updates.
+    It also stops after ``max_links`` visits of links, and when ``fired`` has no more rows.
 
     Args:
-        blocks: First node of each block, and the number of nodes at the end.
-        block: Index of the block to process.
         max_links: Limit on the number of visited links.
 
     Returns:
-        The number of matched links of the last round, over all blocks.
+        The number of matched links of the last round.
     """
-    progress, counts, threads = state.progress, state.counts, np.uint64(len(blocks)) - ONE
-    first_slot, visited_links, matches, barrier_target = slots.first_slot, ZERO, ONE, ZERO
+    progress, visited_links, matches = state.progress, ZERO, ONE
     claimed = np.zeros(state.groups << state.group_bits, dtype=np.uint64)
     while (  # Algorithm 2: while unsatisfied_postconds remain, expand the TEN by one time span
         progress[UNSATISFIED]
@@ -254,22 +225,8 @@ def run_rounds(
         and visited_links < max_links
         and progress[ROUND] < len(state.fired)
     ):
-        counts[block] = choose_chunks(
-            state, slots, block, blocks[block], blocks[block + ONE], claimed
-        )
-        barrier_target += threads
-        meet(state.barrier_count, barrier_target)
-        log_index, matches = progress[LOG_LENGTH], ZERO
-        for thread in range(threads):
-            log_index += counts[thread] if thread < block else ZERO
-            matches += counts[thread]
-        deliver(state, slots, blocks[block], blocks[block + ONE], log_index)
-        for thread in range(threads):
-            if thread != block:
-                begin, end = first_slot[blocks[thread]], first_slot[blocks[thread + ONE]]
-                merge_counts(state, block, np.uint64(begin), np.uint64(end))
-        barrier_target += threads
-        meet(state.barrier_count, barrier_target)
+        matches = _choose_chunks(state, slots, claimed)
+        _deliver(state, slots)
         progress[UNSATISFIED] -= matches
         progress[ROUND] += ONE
         progress[LOG_LENGTH] += matches

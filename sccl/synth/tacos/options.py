@@ -26,10 +26,15 @@ class Options(contract.Options, frozen=True, kw_only=True):
     """The number of chunks, the number of trials, and the state of a link during alpha."""
 
     chunks: Annotated[
-        int, Meta(ge=1, le=65_536, description="Chunks per part that a rank sends or is to get.")
+        int, Meta(ge=1, le=65_536, description="Chunks per part of a rank's input or output.")
     ] = 1
     restarts: Annotated[
-        int, Meta(ge=1, le=1_000_000, description="Seeds to try; it ends where the bound is met.")
+        int,
+        Meta(
+            ge=1,
+            le=1_000_000,
+            description="Number of seeds to try; the search stops at the lower bound.",
+        ),
     ] = 1
     alpha: Annotated[
         Literal["occupies", "travels"],
@@ -40,17 +45,24 @@ class Options(contract.Options, frozen=True, kw_only=True):
         Meta(
             ge=0,
             le=1_000_000,
-            description="Effort to better each schedule above the bound; 1 takes some seconds.",
+            description="Effort to improve each schedule above the lower bound; 1 takes some "
+            "seconds.",
         ),
     ] = 0.2
     jobs: Annotated[
-        int, Meta(ge=1, le=1024, description="Seeds tried at a time: the same result, sooner.")
+        int,
+        Meta(
+            ge=1,
+            le=1024,
+            description="Number of seeds tried in parallel: the same result in less time.",
+        ),
     ] = 1
     switch_degree: Annotated[
         int,
         Meta(
             ge=0,
             le=65_536,
-            description="Links that stand for a rank's port of a switch, not bettered; 0: none do.",
+            description="Links per rank that replace its port of a switch (TACOS' unwinding; such "
+            "schedules are not improved); 0: keep switches.",
         ),
     ] = 0

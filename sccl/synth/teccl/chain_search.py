@@ -34,6 +34,9 @@ class ChainSearch(PhaseSearch):
     max_intervals: ClassVar[int] = 4000
     min_units: ClassVar[float] = 0.05
     full_model_units: ClassVar[tuple[float, float]] = (1.0, 0.25)
+    """Budgets. Without the model, an allreduce of 64 KB on mesh:3x3 takes 36 % longer, and of 1 MB
+    on dgx1 3.8 %.
+    """
 
     @property
     def min_chain_time(self) -> int:

@@ -233,8 +233,8 @@ def _build_problem(request: Request, options: Options, dual: Dual) -> FlowProble
         )
     if options.ports:
         raise ParameterError(
-            "switch is hyperedge in model lp, expected machine, copy or nocopy: of chunks that are "
-            "split no link takes one at a time"
+            "switch is hyperedge in model lp, expected machine, copy or nocopy: with split "
+            "chunks, links do not send one chunk at a time"
         )
     if topology.ranks > MAX_RANKS:
         raise TooLargeError(
@@ -244,9 +244,9 @@ def _build_problem(request: Request, options: Options, dual: Dual) -> FlowProble
     if request.spec.combining:
         hint = "; for as many bytes per rank, run lp on alltoall to get the arrival times"
         raise ParameterError(
-            "model is lp, which sends bytes separately and reduces nothing on their way, and "
-            f"{name} reduces: use milp or astar, or continuous, with combine direct if each "
-            "contribution shall travel separately to the end"
+            f"model is lp, which has no reductions on a path, and {name} reduces: use milp or "
+            "astar, or continuous, with combine direct if each contribution shall travel "
+            "separately to the end"
             + (hint if request.spec == named_spec("reducescatter", topology.ranks) else "")
         )
     problem = build_flow_problem(topology, dual, request.size_bytes)

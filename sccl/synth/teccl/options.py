@@ -33,8 +33,8 @@ class Options(contract.Options, frozen=True, kw_only=True):
     model: Annotated[
         Literal["auto", "continuous", "milp", "astar", "lp"],
         Meta(
-            description="Intervals in continuous time; or epochs: all in one model, in rounds, or "
-            "as rates for data that are not copied."
+            description="continuous: intervals without epochs; with epochs, milp: one model, "
+            "astar: in rounds, lp: rates for data that are not copied."
         ),
     ] = "auto"
     solver: Annotated[
@@ -46,7 +46,10 @@ class Options(contract.Options, frozen=True, kw_only=True):
     ] = False
     epoch: Annotated[
         str,
-        Meta(description="As long as a chunk takes the fastest, or the slowest link; or us; auto."),
+        Meta(
+            description="Epoch length: time of a chunk on the fastest or the slowest link, a "
+            "number of us, or auto."
+        ),
     ] = "auto"
     multiplier: Annotated[
         int,
@@ -72,7 +75,12 @@ class Options(contract.Options, frozen=True, kw_only=True):
     ] = ()
     gap: Annotated[
         float,
-        Meta(ge=0, le=1, description="Part of the bound by which a schedule may be above it."),
+        Meta(
+            ge=0,
+            le=1,
+            description="Stop when the schedule is within this relative gap to the "
+            "lower bound (0.01 = 1 %).",
+        ),
     ] = 0.0
     alpha: Annotated[
         Literal["occupies", "travels"],

@@ -143,17 +143,17 @@ def _check_options(options: Options, spec: Spec) -> None:
     if options.bandwidth is not None and options.model in {"continuous", "lp"}:
         raise ParameterError(
             f"bandwidth varies, which model {options.model} does not support, expected milp or "
-            "astar, whose epochs have their own capacity; or auto"
+            "astar (epochs with their own capacity) or auto"
         )
     if options.bandwidth is not None and options.combine == "direct":
         raise ParameterError(
-            "combine is direct, and bandwidth varies: rescheduled messages do not pass ranks that "
-            "keep nothing of them; expected auto or reversal"
+            "combine is direct, and bandwidth varies: rescheduled messages cannot pass ranks "
+            "that do not store them; expected auto or reversal"
         )
     if options.bandwidth is not None and options.priorities:
         raise ParameterError(
-            "priorities are given, and bandwidth varies: finishes of several are weighed at a "
-            "bandwidth that does not; leave one of the two out"
+            "priorities are given, and bandwidth varies: completion times are weighted for "
+            "constant bandwidth only; leave one of the two out"
         )
     if options.model in {"auto", "continuous"}:
         _check_no_epochs(options)
@@ -164,7 +164,7 @@ def _check_options(options: Options, spec: Spec) -> None:
         )
     if options.combine != "auto" and not spec.combining:
         raise ParameterError(
-            f"combine is {options.combine}, and {spec.name} reduces nothing: leave it out"
+            f"combine is {options.combine}, and {spec.name} has no reductions: leave it out"
         )
     if options.combine == "direct" and options.model not in {"auto", "continuous"}:
         raise ParameterError(
@@ -192,8 +192,8 @@ def _check_no_epochs(options: Options) -> None:
     for name in ("epochs",) if options.bandwidth is not None else values:
         if values[name] != defaults[name]:
             raise ParameterError(
-                f"{name} is {values[name]} in model {options.model}, whose time is not cut into "
-                "epochs: expected model milp, astar or lp; or leave it out"
+                f"{name} is {values[name]} in model {options.model}, which has no epochs: "
+                "expected model milp, astar or lp; or leave it out"
             )
 
 
@@ -217,8 +217,8 @@ def _check_priorities(spec: Spec, options: Options) -> None:
     if spec.combining or options.model not in {"auto", "continuous"}:
         detail = "what combines" if spec.combining else f"model {options.model}"
         raise ParameterError(
-            f"priorities are given for {spec.name}, and {detail} has none: finishes of several are "
-            "weighed in model continuous, where nothing is reduced; leave them out"
+            f"priorities are given for {spec.name}, and {detail} has none: only model continuous "
+            "supports priorities, without reductions; leave them out"
         )
 
 

@@ -235,7 +235,9 @@ def _understood_notes(dimensions: tuple[_Dimension, ...], topology: Topology) ->
 def _assumption_notes(dimensions: tuple[_Dimension, ...], *, older: bool) -> tuple[str, ...]:
     lines = ["a GB/s of the file is 2^30 bytes per second, as ASTRA-sim reads it: 1.073742 GB/s"]
     if any(d.kind == "Switch" for d in dimensions):
-        lines.append("a latency is of a link, so the way over a switch takes two, as in ASTRA-sim")
+        lines.append(
+            "latency counts per link, so a path over a switch takes two latencies, as in ASTRA-sim"
+        )
     if older:
         lines.append("links-count is spread over the neighbours")
     return tuple(lines)

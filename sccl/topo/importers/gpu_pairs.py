@@ -178,12 +178,12 @@ def build_machine(pairs: GpuPairs, speeds: Speeds, hints: Hints, about: str) -> 
         InputError: they are too few, or nothing joins some of them.
     """
     if pairs.gpus < 2:
-        raise FormatError("it shows 1 GPU, expected at least 2: nothing is to be sent")
+        raise FormatError("it shows 1 GPU, expected at least 2")
     switched = pairs.switched_gpus(speeds.links)
     fast = _fast_links(pairs, speeds, hints)
     slow = _pcie_links(pairs, speeds, hints)
     if not fast and not slow:
-        raise InputError("nothing that it shows joins the GPUs: is there a table of links?")
+        raise InputError("it shows no connection between the GPUs: expected a table of links")
     budgets = (*_switch_budgets(pairs, switched), *_pcie_budgets(pairs, speeds, slow))
     topology = Topology(
         name=hints.name,
@@ -291,13 +291,13 @@ def describe_nics(cards: Iterable[Nic]) -> Iterable[str]:
     for card in cards:
         speed = "" if card.gb_per_s is None else f" of {card.gb_per_s:g} GB/s"
         if card.ranks:
-            near.append(f"{card.name}{speed} to {gpus_text(card.ranks)}")
+            near.append(f"{card.name}{speed} ({gpus_text(card.ranks)})")
         else:
             far.append(card.name)
     if near:
-        yield f"{format_count(len(near), 'NIC')} nearest to GPUs: {'; '.join(near)}"
+        yield f"{format_count(len(near), 'NIC')}; nearest NIC by GPU: {', '.join(near)}"
     if far:
-        yield f"{format_count(len(far), 'NIC')} nearest to no GPU: {', '.join(far)}"
+        yield f"{format_count(len(far), 'NIC')} not nearest to any GPU: {', '.join(far)}"
 
 
 def gpus_text(gpus: Iterable[int]) -> str:
@@ -316,7 +316,7 @@ def _understood_notes(pairs: GpuPairs, speeds: Speeds, slow: list[Link]) -> tupl
         )
     if slow and pairs.lanes:
         islands = "; ".join(gpus_text(gpus) for gpus in pairs.islands())
-        lines.append(f"{kind} joins {islands}; between these are links of PCIe")
+        lines.append(f"{kind} connects {islands}; the links between them are PCIe")
     elif slow:
         without = "" if kind == PCIE else f": the output has no {kind} between them"
         lines.append(f"all GPUs are joined by PCIe{without}")

@@ -141,8 +141,8 @@ ALPHA_US = {NVLINK: 0.7, XGMI: 0.7, METAX: 0.7, PCIE: 1.0}
 
 _ALPHA_SOURCES = {
     NVLINK: "NVLink on NDv2 and DGX-2, TACCL (NSDI 2023) Table 1",
-    XGMI: "no figure is published, taken as NVLink's",
-    METAX: "no figure is published, taken as NVLink's",
+    XGMI: "no figure is published; assumed as for NVLink",
+    METAX: "no figure is published; assumed as for NVLink",
     PCIE: "NCCL's model of a step over PCIe, LL protocol (src/graph/tuning.cc)",
 }
 

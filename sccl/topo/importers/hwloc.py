@@ -170,14 +170,14 @@ def _identify_gpu(tree: Hardware, hints: Hints) -> tuple[Gpu | None, list[str]]:
     lines = []
     if len(vendors) > 1:
         lines.append(
-            f"the GPUs are of {len(vendors)} vendors (PCI ids {', '.join(vendors)}), and no "
-            "library of one of them joins all: taken as one machine"
+            f"the GPUs come from {len(vendors)} vendors (PCI ids {', '.join(vendors)}), and no "
+            "vendor's library supports all of them: imported as one machine"
         )
     if gpu is None:
         said = f" ({model[:60]})" if model else ""
         return None, [*lines, f"the GPU model is not known{said}: --gpu sets it"]
     kinds = {find_gpu(device.model()) for device in tree.gpus}
-    others = "" if len(kinds) == 1 else " (by the first: they are of several kinds)"
+    others = "" if len(kinds) == 1 else " (the model of the first GPU: there are several models)"
     assumption = f"GPU model: {gpu.name}{others}, from the names in the file; --gpu overrides it"
     return gpu, [*lines, assumption]
 
@@ -221,8 +221,8 @@ def _fast_links(tree: Hardware, gpu: Gpu | None) -> _FastLinks:
     xe = tree.matrices.get("XeLinkBandwidth")
     if xe is not None and any(xe.between_gpus().values()):
         raise FormatError(
-            f"line {xe.line}: its GPUs are joined by Xe Links, which are not read from hwloc's XML:"
-            " write the machine's own file, as docs/how-to/machine.md has it"
+            f"line {xe.line}: its GPUs have Xe Links, which sccl does not import from hwloc's "
+            "XML: write a machine file (docs/how-to/machine.md)"
         )
     if nvlinks := tree.matrices.get("NVLinkBandwidth"):
         return _links_from_matrix(NVLINK, nvlinks, _symmetric_entries(nvlinks), gpu)
@@ -251,8 +251,8 @@ def _check_constant(matrix: Distances, direct: dict[Edge, int], gpus: int, gpu: 
         why = lines[0] if lines else f"the dies of {gpu.name if gpu else ''} are joined unequally"
         raise InputError(
             f"line {matrix.line}: every pair has the same bandwidth and 1 hop, which ROCm SMI "
-            f"reports over any number of xGMI links ({why}): import the output of 'rocm-smi "
-            "--showtopo', whose weights show the distance"
+            f"reports for any number of xGMI links ({why}): import the output of 'rocm-smi "
+            "--showtopo', which shows the distance by weights"
         )
 
 
@@ -295,9 +295,9 @@ def _links_from_matrix(
                 "select the GPU with --gpu"
             )
         constant = (
-            "each pair with xGMI and 1 hop has one direct link, because hwloc writes neither "
-            "number nor speed of links, and ROCm SMI prints 1 hop for any distance; the weights "
-            "of 'rocm-smi --showtopo' show the distance"
+            "each pair with xGMI and 1 hop has one direct link, because hwloc writes no number "
+            "or speed of links, and ROCm SMI prints 1 hop for any distance; the weights of "
+            "'rocm-smi --showtopo' show the distance"
         )
         return _FastLinks(
             kind, gpu.gb_per_s, dict.fromkeys(direct, 1), {}, (), (constant, describe_speed(gpu))
@@ -349,4 +349,4 @@ def _pcie_generation(tree: Hardware, gpu: Gpu | None) -> tuple[int, str]:
         return slowest, ""
     generation = gpu.pcie if gpu else _UNKNOWN_PCIE
     slow = "slower than PCIe 3, as GPUs that sleep are" if slowest else "not in the file"
-    return generation, f"the speed of the slots is {slow}: taken as of generation {generation}"
+    return generation, f"the speed of the slots is {slow}: generation {generation} assumed"

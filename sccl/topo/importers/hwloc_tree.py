@@ -355,7 +355,7 @@ def _matrix(element: Element, objects: Mapping[str, int]) -> Distances:
     if not size:
         raise FormatError(f"{where} has nbobjs {text[:40]!r}, expected the number of its objects")
     if size > MAX_OBJECTS:
-        raise TooLargeError(f"{where} is of {size} objects, and matrices are read to {MAX_OBJECTS}")
+        raise TooLargeError(f"{where} has {size} objects, expected at most {MAX_OBJECTS}")
     indexes = [_INDEX.fullmatch(word) for word in _element_words(element, "indexes", size)]
     values = [_VALUE.fullmatch(word) for word in _element_words(element, "u64values", size * size)]
     for said, hits, wanted in (("indexes", indexes, size), ("u64values", values, size * size)):

@@ -137,9 +137,9 @@ def read(text: str, hints: Hints) -> Imported:
     """
     if _is_older(text[:65536]):
         raise FormatError(
-            "it is of the schema of InfraGraph 0.1.0 (components have a 'type', devices have "
-            "'connections'), expected that of 0.4.0 and later (components have a 'choice' and a "
-            "'count', devices have 'edges'): write the file anew for a later version"
+            "it uses the schema of InfraGraph 0.1.0 (components have a 'type', devices have "
+            "'connections'), expected the schema of 0.4.0 or later (components have a 'choice' "
+            "and a 'count', devices have 'edges'): write the file anew for a later version"
         )
     node = parse_yaml(text)
     file, ranks = _decode_file(node)
@@ -401,8 +401,8 @@ class _Graph:
         for i, parts in enumerate(self.parts):
             if self.boxes[i].has_fabric:
                 lines.append(
-                    f"xpus of {parts.device.name!r} reach one another by links of their own; CPUs "
-                    "and PCIe only lead out of the box"
+                    f"xpus of {parts.device.name!r} have direct links; CPUs and PCIe lead out of "
+                    "the box only"
                 )
         if annotated:
             lines.append(f"{len(annotated)} annotations of ranks")
@@ -425,7 +425,7 @@ def _link(src: int, dst: int, path_costs: list[Cost], costs: EdgePricing) -> Lin
     alpha_us = max(path_cost.alpha_us for path_cost in path_costs)
     speeds = [path_cost.gb_per_s for path_cost in path_costs]
     if inf in speeds:
-        costs.add_assumption("edges of boxes whose bandwidth is not known carry 50 GB/s")
+        costs.add_assumption("edges of boxes with unknown bandwidth carry 50 GB/s")
         speeds = [min(speed, 50.0) for speed in speeds]
     if len(set(speeds)) == 1:
         return Link(src, dst, len(speeds), alpha_us, speeds[0])

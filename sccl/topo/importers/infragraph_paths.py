@@ -259,7 +259,8 @@ def _gpu_link_speed(parts: Parts, name: str, max_degree: int, costs: EdgePricing
     gpu = costs.identify_gpu(parts)
     if gpu is None or not gpu.links:
         costs.add_assumption(
-            f"link {name!r} is 25 GB/s per direction: give --gpu, whose links it has"
+            f"link {name!r} is 25 GB/s per direction, because the GPU model is unknown: --gpu "
+            "sets it"
         )
         return 25.0
     each = gpu.links * gpu.gb_per_s / max_degree

@@ -87,7 +87,7 @@ def read(text: str, hints: Hints) -> Imported:
     understood = (
         f"{len(file.links)} ranks and {len(links)} links, {lanes} chunks per round over all",
         f"{format_count(len(file.switches), 'switch')}, each a limit on the chunks per round"
-        + (f"; {idle} of them on the way of no link" if idle else ""),
+        + (f"; {idle} of them on no link's path" if idle else ""),
         *unused_line(unused),
     )
     assumed = [f"a lane is a chunk per round, of {_GB_PER_S:g} GB/s (NVLink 2)"]

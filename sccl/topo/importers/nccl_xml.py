@@ -287,10 +287,11 @@ def _omitted_notes(tree: Inventory) -> Iterable[str]:
             f"{sum(to_cpus)} {_link_kind(tree)}s of {with_some} to CPUs left out: they join no GPUs"
         )
     if gone := tree.count_other_links():
-        yield f"{format_count(gone, 'link')} to nodes that are no ranks of the file left out"
+        yield f"{format_count(gone, 'link')} to nodes that are not ranks of the file are ignored"
     if c2c := sum(child.tag == "c2c" for g in tree.gpus for child in g.gpu_children()):
         yield (
-            f"{format_count(c2c, 'GPU')} joined to a CPU by C2C, which joins no GPUs to one another"
+            f"{format_count(c2c, 'GPU')} with a C2C link to a CPU, which does not connect GPUs to "
+            "each other"
         )
 
 
@@ -303,7 +304,8 @@ def _nic_notes(tree: Inventory) -> Iterable[str]:
 def _gpu_notes(tree: Inventory, gpu: Gpu | None, hints: Hints, *, links: bool) -> Iterable[str]:
     if gpu is not None and links:
         kinds = {place.architecture() for place in tree.gpus}
-        first = "" if len(kinds) == 1 else " (by the first: they are of several kinds)"
+        several = " (the model of the first GPU: there are several models)"
+        first = several if len(kinds) > 1 else ""
         usual = gpu == _gpu_by_architecture(tree.gpus[0].architecture())
         by = "architecture" if usual else "architecture and links to switches"
         assumption = f"GPU model: {gpu.name}{first}, by {by}; --gpu overrides it; "
@@ -311,8 +313,8 @@ def _gpu_notes(tree: Inventory, gpu: Gpu | None, hints: Hints, *, links: bool) -
         yield f"{named_by}{describe_speed(gpu)}"
     if not any(place.gpu is not None for place in tree.gpus):
         yield (
-            "the file names GPUs by their PCI class alone and no links of theirs, which NCCL finds "
-            f"when it runs: if they have any, run with {_DUMP} and give that file"
+            "the file lists GPUs by PCI class only, without links, which NCCL detects at run "
+            f"time: if the GPUs have links, run NCCL with {_DUMP} and import that file"
         )
     if len({place.host for place in tree.gpus}) > 1:
-        yield "GPUs of several hosts are joined by the links in the file only, not by their NICs"
+        yield "GPUs of different hosts are connected by links of the file only, not by their NICs"

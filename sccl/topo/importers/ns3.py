@@ -20,7 +20,7 @@ from sccl.topo.importers.contract import Hints, Imported
 from sccl.topo.importers.gpus import find_gpu
 
 NAME = "ns3"
-ABOUT = "topology of ns-3, as HPCC, ASTRA-sim and SimAI have it"
+ABOUT = "topology of ns-3, in the format of HPCC, ASTRA-sim and SimAI"
 SOURCE = "astra-sim/astra-network-ns3; alibaba-edu/High-Precision-Congestion-Control; aliyun/SimAI"
 EXAMPLE = (
     "5 1 4\n4\n"

@@ -180,7 +180,7 @@ def _ordered_rows(rows: list[_Row], gpus: int) -> dict[int, _Row]:
 
 def _check_row(row: _Row, gpus: int) -> None:
     if row.gpu >= gpus:
-        raise FormatError(f"line {row.line} is of GPU{row.gpu}, and the header ends before that")
+        raise FormatError(f"line {row.line} describes GPU{row.gpu}, which the header does not list")
     words = row.words[:gpus]
     if len(words) < gpus:
         cell = repr(row.rest[0][:40]) if row.rest else "the end of the line"

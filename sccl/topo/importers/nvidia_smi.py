@@ -201,12 +201,11 @@ def _understood_notes(matrix: Matrix) -> tuple[str, ...]:
     lines = [f"{format_count(matrix.gpus, 'GPU')}: {each}"]
     if matrix.nics:
         nearest = _nearest_gpus(matrix)
-        near = [f"{name} to {gpus_text(gpus)}" for name, gpus in nearest.items() if gpus]
+        near = [f"{name} ({gpus_text(gpus)})" for name, gpus in nearest.items() if gpus]
         rest = [name for name, gpus in nearest.items() if not gpus]
-        others = f"; to no GPU: {', '.join(rest)}" if rest else ""
-        lines.append(
-            f"{format_count(len(matrix.nics), 'NIC')}, the nearest are {', '.join(near)}{others}"
-        )
+        others = f"; not nearest to any GPU: {', '.join(rest)}" if rest else ""
+        nics = format_count(len(matrix.nics), "NIC")
+        lines.append(f"{nics}; nearest NIC by GPU: {', '.join(near)}{others}")
     if matrix.unread:
         lines.append(f"not used: rows of {unused_names(matrix.unread)}, which are not whole")
     return tuple(lines)

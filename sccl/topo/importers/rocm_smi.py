@@ -93,7 +93,9 @@ def read(text: str, hints: Hints) -> Imported:
     tables = parse_tables(text)
     gpu = None if hints.gpu is None else parse_gpu(hints.gpu)
     if gpu is not None and gpu.link != XGMI:
-        raise InputError(f"{gpu.name} is no GPU of AMD, whose tables these are: give another --gpu")
+        raise InputError(
+            f"{gpu.name} is not an AMD GPU, and the tables come from ROCm SMI: give another --gpu"
+        )
     links = _links(tables)
     lanes, lane = _lanes(tables, links)
     bus_ids = tables.gpus if ":" in tables.gpus[0] else ()
@@ -134,7 +136,7 @@ def _links(tables: Tables) -> dict[Edge, str]:
     """
     if LINKS not in tables.rows and WEIGHT not in tables.rows:
         raise FormatError(
-            "it has neither a table of link types nor one of weights: give the whole output of "
+            "it has no table of link types and no table of weights: give the whole output of "
             "rocm-smi --showtopo"
         )
     words = tables.words(LINKS) or tables.words(WEIGHT)
@@ -278,7 +280,7 @@ def _understood_notes(tables: Tables, links: dict[Edge, str], lanes: dict[Edge, 
         others = "of more" if _weights(tables) else "of none"
         lines.append(
             f"{format_count(len(lanes), 'pair')} of {by}, joined directly; {through} {others}, "
-            "which pass other GPUs and have no link of their own"
+            "which pass other GPUs and have no direct link"
         )
     if tables.errors:
         lines.append(f"{format_count(tables.errors, 'line')} of errors, ignored")
@@ -306,21 +308,18 @@ def _assumption_notes(
     untold = [pair for pair in lanes if pair not in weights and pair not in speeds]
     if untold:
         lines.append(
-            f"{format_count(len(untold), 'pair')} of type XGMI with neither a weight nor a "
-            "bandwidth "
+            f"{format_count(len(untold), 'pair')} of type XGMI without weight and bandwidth "
             "assumed to have a direct link"
         )
     if differ := [
         p for p in weights if p in speeds and (p in lanes) != (speeds[p] != _NO_BANDWIDTH)
     ]:
         lines.append(
-            f"weights and bandwidths differ on which pairs are joined directly ({len(differ)} such "
-            f"pairs, the first is {gpus_text(differ[0])}): taken by the weights"
+            f"weights and bandwidths disagree on direct links ({len(differ)} pairs, the first is "
+            f"{gpus_text(differ[0])}): the weights are used"
         )
     if lane:
-        lines.append(
-            f"an xGMI lane is taken to have the lowest bandwidth in the file, {lane:g} GB/s"
-        )
+        lines.append(f"an xGMI lane has the lowest bandwidth in the file, {lane:g} GB/s")
         single_links = sum(not speeds.get(pair, _NO_BANDWIDTH)[1] for pair in lanes)
         if single_links:
             lines.append(

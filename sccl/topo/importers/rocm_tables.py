@@ -164,7 +164,7 @@ class _TableReader:
 
     def _row(self, number: int, name: str, words: tuple[str, ...]) -> None:
         if name not in self.gpus:
-            raise FormatError(f"line {number} is of {name}, which no header names before it")
+            raise FormatError(f"line {number} describes {name}, which no earlier header lists")
         if len(words) != len(self.gpus):
             raise FormatError(
                 f"line {number} has {len(words)} words for {len(self.gpus)} GPUs: expected one each"

@@ -162,8 +162,8 @@ def machine_of_profile(text: str, nodes: int, name: str) -> Topology:
     ]
     if lacking:
         raise FormatError(
-            f"{lacking[0]} is missing, by which {nodes} nodes are joined: add it, or ask for one "
-            "node"
+            f"{lacking[0]} is missing, which {nodes} nodes need for their network: add it, or "
+            "import one node"
         )
     nic = imported.nics[0]
     assert nic.gb_per_s is not None
@@ -199,14 +199,14 @@ def units_of(name: str, alpha: float) -> Units:
     named = re.search(r"(\d{1,6})([KMG]B)", name)
     size = int(named[1]) * _SIZES[named[2]] if named else _SIZES["MB"]
     label = named[0] if named else "1MB"
-    why = "by its name" if named else "as its name has no size"
-    assumed = [f"costs are of chunks of {label}, {why}, a MB being 10^6 bytes"]
+    why = "from its name" if named else "its name has no size"
+    assumed = [f"costs apply to chunks of {label} ({why}; 1 MB = 10^6 bytes)"]
     if not size:
         raise FormatError(f"name {name!r} has chunks of {label}, expected a size above 0")
     scale = _SCALES.get(label, 1.0)
     assumed.append(
-        f"costs are microseconds times {scale:g}, as TACCL's profiles of {label} have them: where "
-        "they are not, change the file that -o writes"
+        f"costs are microseconds times {scale:g}, as in TACCL's profiles of {label}; otherwise "
+        "change the file that -o writes"
     )
     return Units(size, scale, alpha / scale, tuple(assumed))
 
@@ -248,9 +248,9 @@ def _node_links(file: _File, units: Units) -> _NodeLinks:
         edges = list(permutations(range(ranks), 2))
         links = tuple(Link(a, b, 1, units.alpha_us, speeds[0]) for a, b in edges)
         if gpu := _direct_board_gpu(file.name, ranks):
-            assumed = f"one beta: that of a link of each pair, as {gpu}s are joined directly"
+            assumed = f"one beta: a link between each pair, because {gpu}s are connected directly"
             return links, (), "each joined with each", (assumed,)
-        assumed = "one beta: each GPU's is that of its way to a switch, as in TACCL's DGX2"
+        assumed = "one beta: each GPU's link to a switch, as in TACCL's DGX2"
         budgets = per_rank_budgets(edges, 1, 1) if ranks > 2 else []
         return links, tuple(budgets), "each joined with each", (assumed,)
     if len(betas) != 2 or ranks != 8:
@@ -258,7 +258,7 @@ def _node_links(file: _File, units: Units) -> _NodeLinks:
             f"{len(betas)} node_betas_list for {ranks} GPUs: expected one beta, two for the 8 GPUs "
             "of an NDv2, or the matrices 'links' and 'betas'"
         )
-    assumed = "two betas: those of the two NVLinks and of the one NVLink of pairs of an NDv2"
+    assumed = "two betas: for pairs with two NVLinks and for pairs with one NVLink of an NDv2"
     pairs = ((a, b, i) for i, pairs in enumerate(_NDV2) for a, b in pairs)
     links = tuple(
         Link(src, dst, 1, units.alpha_us, speeds[i])

@@ -63,8 +63,8 @@ def check_measurable(machine: Topology) -> None:
     """
     if machine.switches:
         raise ParameterError(
-            f"topology {machine.name!r} has switches as nodes, whose links no rank measures "
-            "separately: leave --topo out, so that every pair of ranks gets a link"
+            f"topology {machine.name!r} has switches as nodes, and ranks cannot measure links to "
+            "switches: leave --topo out, so that every pair of ranks gets a link"
         )
     stated = [budget.name for budget in machine.budgets if budget.gb_per_s is not None]
     if stated:
@@ -78,7 +78,7 @@ def _check_same_links(base: Topology, measurements: Measurements) -> None:
     if base.ranks != measurements.ranks:
         raise ParameterError(
             f"topology {base.name!r} has {base.ranks} ranks, measurements {measurements.name!r} "
-            f"are of {measurements.ranks}: give a machine with as many"
+            f"have {measurements.ranks}: give a machine with {measurements.ranks} ranks"
         )
     lacking = sorted(base.edges - set(measurements.by_link()))
     if lacking:

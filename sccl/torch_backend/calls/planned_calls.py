@@ -152,8 +152,8 @@ class PlannedWork(PendingWork):
         limit = timeout or self._timeout
         if not call.ended.wait(limit.total_seconds() + 1):  # gloo gives up at that time itself
             raise ToolError(
-                f"{call.op.id} ({call.op.collective}) by {format_ranks(call.group)} has not "
-                f"ended after {limit.total_seconds():g} s: look at the other ranks"
+                f"{call.op.id} ({call.op.collective}) by {format_ranks(call.group)} has not ended "
+                f"after {limit.total_seconds():g} s: check the other ranks"
             )
         error = call.failure()
         if error is not None:

@@ -211,7 +211,7 @@ class ReplanPolicy:
         if self._before_us is not None and measured >= self._before_us:
             before = self._before_us
             self._before_us = None
-            why = f"{measured:.0f} us an iteration, and {before:.0f} us under the plan before"
+            why = f"{measured:.0f} us per iteration, {before:.0f} us with the previous plan"
             return ReplanAdvice(ReplanDecision.ROLL_BACK, why)
         waits = [entry.waited for entry in self._last]
         if min(waits) > MAX_WAIT:
@@ -226,7 +226,7 @@ class ReplanPolicy:
         ):
             return ReplanAdvice(
                 ReplanDecision.REPLAN,
-                f"{measured:.0f} us an iteration, and {claimed:.0f} us are claimed",
+                f"{measured:.0f} us per iteration, {claimed:.0f} us planned",
             )
         return ReplanAdvice(ReplanDecision.KEEP)
 

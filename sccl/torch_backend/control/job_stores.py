@@ -177,7 +177,7 @@ def connect_store(address: str, seconds: float = 10.0) -> TorchJobStore:
         from torch.distributed import TCPStore  # noqa: PLC0415 - takes seconds, and may be missing
     except ImportError as error:
         raise StoreError(
-            "torch is not installed here, whose store jobs share: pip install 'sccl[torch]'"
+            "torch is not installed, and jobs share its store: pip install 'sccl[torch]'"
         ) from error
     try:
         store = TCPStore(host, port, is_master=False, timeout=timedelta(seconds=seconds))

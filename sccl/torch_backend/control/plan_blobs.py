@@ -45,8 +45,8 @@ def read_key(environment: Mapping[str, str]) -> bytes | None:
     text = environment.get(KEY, "")
     if text and len(text) < _MIN_KEY_BYTES:
         raise ParameterError(
-            f"{KEY} has {len(text)} characters, expected at least {_MIN_KEY_BYTES} that nobody "
-            "guesses"
+            f"{KEY} has {len(text)} characters, expected at least {_MIN_KEY_BYTES} random "
+            "characters"
         )
     return text.encode() or None
 

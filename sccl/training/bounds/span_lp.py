@@ -177,7 +177,7 @@ def _balance_flows(arcs: Sequence[Arc], flow: Sequence[int], count: int, centre:
                 completed[parent[at]] += more
                 excess[arc.before] -= more
                 excess[arc.after] += more
-    assert not any(excess), "flow is lost where no circle leads: this is a defect"
+    assert not any(excess), "a flow ends outside of a cycle; this is a defect"
     return completed
 
 

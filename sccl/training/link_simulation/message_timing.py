@@ -118,7 +118,9 @@ def _plan_tasks(plan: TrainingPlan, timeline: StepTimeline, iterations: int) -> 
         ParameterError: Its times come from a table instead of links.
     """
     if plan.costs:
-        raise ParameterError("times come from a table of costs, not from links")
+        raise ParameterError(
+            "times come from a table of costs, not from links, so links cannot be simulated"
+        )
     tasks = build_tasks(plan, timeline, iterations)
     if not has_interference(plan.fabric):
         return tasks
@@ -188,7 +190,8 @@ def _messages_by_motif(
             if (carrier := _CARRIER_BY_NAME.get(motif.carrier)) is not None:
                 if piece.collective not in carrier.collectives:
                     raise ParameterError(
-                        f"{by} is no collective that is carried by {carrier.name!r}"
+                        f"{by} is a {piece.collective}, which carrier {carrier.name!r} does not "
+                        "support"
                     )
                 messages = costs.carrier_messages(piece, channel, carrier, size)
                 key: tuple[object, ...] = (id(messages),)
@@ -204,7 +207,7 @@ def _messages_by_motif(
                     )
             else:
                 raise ParameterError(
-                    f"{by} is carried by {motif.carrier!r:.60}, whose messages are unknown"
+                    f"{by} has carrier {motif.carrier!r:.60}, which has no known messages"
                 )
             sent[name, number] = cache[key]
             total += times * cache[key].row_count

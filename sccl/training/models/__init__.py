@@ -102,8 +102,8 @@ def resolve_job(
         base = find_preset(preset_name)
         if base.family != family:
             raise ParameterError(
-                f"preset {preset_name} is of family {base.family}, and {family} is asked for: "
-                "take that family, or another preset"
+                f"preset {preset_name} belongs to family {base.family}, expected {family}: give "
+                f"family {base.family}, or another preset"
             )
         values |= base.parameters
         about = base.about
@@ -126,7 +126,7 @@ def resolve_job(
     missing = [n for n, entry in job_fields.items() if entry.default is MISSING and n not in values]
     if missing:
         raise ParameterError(
-            f"{option_name(missing[0])} is not given, and a {family} has no default of it: give "
+            f"{option_name(missing[0])} is missing, and {family} has no default for it: give "
             f"--{option_name(missing[0])}, or a --preset"
         )
     return kind(**values), about

@@ -55,15 +55,17 @@ class ConvolutionalJob(ParallelJob):
         check_integers(1, picture=self.picture, classes=self.classes)
         if not self.depths or len(self.depths) != len(self.widths):
             raise ParameterError(
-                f"depths are of {len(self.depths)} stages and widths of {len(self.widths)}, "
-                "expected as many, one at least"
+                f"depths has {len(self.depths)} stages and widths {len(self.widths)}, expected "
+                "the same number, at least 1"
             )
         check_integers(1, depths=min(self.depths), widths=min(self.widths))
         check_integers(1, depths=max(self.depths), widths=max(self.widths))
         check_size_limit(sum(self.depths), "blocks,")
         for name in ("tp", "pp", "microbatches"):
             if getattr(self, name) != 1:
-                raise ParameterError(f"{name} is {getattr(self, name)}, expected 1 of such a net")
+                raise ParameterError(
+                    f"{name} is {getattr(self, name)}, expected 1 for a convolutional network"
+                )
 
 
 def generate_convolutional(

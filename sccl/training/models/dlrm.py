@@ -71,8 +71,8 @@ class DlrmJob(Processor):
             raise ParameterError(f"ranks is {self.ranks}, expected 2 to {MAX_JOB_RANKS}")
         if self.tables < self.ranks:
             raise ParameterError(
-                f"{self.tables} tables are fewer than {self.ranks} ranks, and each is to have one: "
-                "give more tables, or fewer ranks"
+                f"{self.tables} tables are fewer than {self.ranks} ranks, expected at least one "
+                "per rank: give more tables, or fewer ranks"
             )
         for name, widths in (("bottom", self.bottom), ("top", self.top)):
             if len(widths) < 2:
@@ -88,8 +88,8 @@ class DlrmJob(Processor):
             raise ParameterError(f"zero is {self.zero}, expected 0 or 3 of a dlrm")
         if self.zero and self.overlap_next:
             raise ParameterError(
-                "overlap-next is for parameters that are kept, and with zero 3 each iteration "
-                "gathers them layer by layer: leave one of both out"
+                "overlap-next needs replicated parameters, and with zero 3 each iteration "
+                "gathers them layer by layer: leave one of the two out"
             )
 
     @property

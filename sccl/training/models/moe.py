@@ -63,8 +63,8 @@ class MoeJob(TransformerJob):
         check_divides("ep", self.ep, "tp * dp", self.tp * self.dp)
         if self.top_k > self.experts:
             raise ParameterError(
-                f"top-k is {self.top_k} and a layer has {self.experts} experts: a token goes to "
-                f"each at most once, expected 1 to {self.experts}"
+                f"top-k is {self.top_k} and a layer has {self.experts} experts: each expert gets "
+                f"a token at most once, expected 1 to {self.experts}"
             )
 
     @property

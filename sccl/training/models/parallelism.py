@@ -208,16 +208,16 @@ class ParallelJob(Processor):
             raise ParameterError(f"zero is {self.zero}, expected 0 to 3")
         if self.zero == 3 and self.overlap_next:
             raise ParameterError(
-                "overlap-next is for parameters that are kept, and with zero 3 each iteration "
-                "gathers them block by block: leave one of both out"
+                "overlap-next needs replicated parameters, and with zero 3 each iteration "
+                "gathers them block by block: leave one of the two out"
             )
         if self.sequence_parallel and self.tp == 1:
             raise ParameterError(
-                "sequence-parallel is of the ranks that share tensors, and tp is 1: give --tp"
+                "sequence-parallel needs tensor parallelism, and tp is 1: give --tp 2 or more"
             )
         if self.ranks > MAX_JOB_RANKS:
             raise TooLargeError(
-                f"tp * pp * dp is {self.ranks} ranks, up to {MAX_JOB_RANKS} are made"
+                f"tp * pp * dp is {self.ranks} ranks, expected at most {MAX_JOB_RANKS}"
             )
 
     @property

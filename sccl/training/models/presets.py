@@ -60,14 +60,12 @@ def _dlrm_preset(name: str, row: _Table2) -> Preset:
     about = (
         f"SYNDICATE's model {name}{sharding} (Table 2: batch {row.batch}, rows of "
         f"{row.dimension}, pooling {row.pooling}, {layers} layers of mean width {mean}, "
-        f"{row.mflops:g} MFLOPs a sample). "
-        f"{_TESTBED.format(efficiency=_MLP)}; the batch is that of each GPU, on 128 of them; "
-        f"MFLOPs are those of the forward pass; there are {row.tables} tables ('about "
-        f"{_table_count_text(row.tables)}'); {count} layers are of the bottom perceptron, {width} "
-        "wide, "
-        f"and {count_top} of the top one, {width_top} wide, which has that mean and "
-        f"{products:.1f} MFLOPs, the rest is what brings rows and dense features "
-        "together; rows are sent in 32 bits"
+        f"{row.mflops:g} MFLOPs per sample). {_TESTBED.format(efficiency=_MLP)}; batch per GPU, "
+        f"on 128 GPUs; MFLOPs of the forward pass; {row.tables} tables ('about "
+        f"{_table_count_text(row.tables)}'); the bottom perceptron has {count} layers of width "
+        f"{width}, the top one {count_top} of width {width_top}, which gives this mean and "
+        f"{products:.1f} MFLOPs; the rest combines rows and dense features; rows are sent in 32 "
+        "bits"
     )
     parameters = {
         "ranks": 128,
@@ -106,9 +104,9 @@ _XLM_R_XL = Preset(
         "efficiency": 0.4,
     },
     "SYNDICATE's model A5, XLM-R-XL: 36 layers of width 2560 with 32 heads, 250880 words, as its "
-    f"configuration was published. {_TESTBED.format(efficiency=0.4)}; 8 sequences of 512 tokens a "
-    "GPU, on 128 of them, in 16 bits; under FSDP (ZeRO-3): the paper calls it model parallel, and "
-    "tells of its allgathers and reducescatters; layers are computed again backward",
+    f"configuration was published. {_TESTBED.format(efficiency=0.4)}; 8 sequences of 512 tokens "
+    "per GPU, 128 GPUs, 16 bits; under FSDP (ZeRO-3): the paper calls it model parallel and "
+    "describes its allgathers and reducescatters; layers are recomputed in the backward pass",
 )
 
 _REGNETZ = Preset(
@@ -126,10 +124,10 @@ _REGNETZ = Preset(
         "tflops": 15.0,
         "efficiency": 0.4,
     },
-    "SYNDICATE's model A6, RegNetZ: of its sizes that of 4 GF (28 blocks, w0 48, wa 14.5, wm "
-    "2.226, groups of 8, 4 times as wide within), widths rounded to 8. "
-    f"{_TESTBED.format(efficiency=0.4)}; 64 pictures a GPU, on 128 of them; each rank has data of "
-    "its own, and gradients are added up in buckets of 25 MB; squeeze and excitation is left out",
+    "SYNDICATE's model A6, RegNetZ in the size 4 GF (28 blocks, w0 48, wa 14.5, wm 2.226, groups "
+    f"of 8, inner width 4 times), widths rounded to 8. {_TESTBED.format(efficiency=0.4)}; 64 "
+    "pictures per GPU, 128 GPUs; data parallel, with gradients in buckets of 25 MB; without "
+    "squeeze and excitation",
 )
 
 _MOE = {
@@ -147,8 +145,8 @@ _MOE = {
     "memory_gb_per_s": 2039.0,
 }
 _MOE_ABOUT = (
-    "ours, for searches to be compared on: the teraflops are those that are reached, 156 of them "
-    "half the peak of an A100; memory is that of an A100 of 80 GB"
+    "a model of sccl for comparing searches: teraflops are sustained (156 is half the peak of an "
+    "A100); memory bandwidth of an A100 with 80 GB"
 )
 
 _PRESET_LIST = (

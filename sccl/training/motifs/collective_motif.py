@@ -44,10 +44,10 @@ def build_collective_motif(
     places = len(group)
     if places < 2 or len(set(group)) != places:
         raise ParameterError(
-            f"{collective} is of ranks {list(group)!s:.60}, expected two or more different ones"
+            f"{collective} has ranks {list(group)!s:.60}, expected two or more different ranks"
         )
     if not 1 <= count <= MAX_ELEMENTS:
-        raise ParameterError(f"{collective} is of {count} elements, expected 1 to {MAX_ELEMENTS}")
+        raise ParameterError(f"{collective} has {count} elements, expected 1 to {MAX_ELEMENTS}")
     if (root is not None) > (collective in ROOTED):
         raise ParameterError(f"root is {root}, but {collective} has none: leave it out")
     if root is not None and root not in group:

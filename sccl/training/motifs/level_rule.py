@@ -40,15 +40,15 @@ def groups_of(rule: str, sizes: Number, places: int) -> list[range]:
     Raises:
         ParameterError: these are no groups of so many ranks.
     """
-    said = f"{rule}({'+'.join(map(str, sizes))}) of {places} ranks makes groups"
+    said = f"{rule}({'+'.join(map(str, sizes))}) splits {places} ranks into groups"
     if len(sizes) == 1:
         (size,) = sizes
         if not 2 <= size < places:
-            raise ParameterError(f"{said} of as many: expected 2 to {places - 1}")
+            raise ParameterError(f"{said} of {size}: expected 2 to {places - 1}")
         return [range(k, min(k + size, places)) for k in range(0, places, size)]
     if sum(sizes) != places or max(sizes) < 2 or not min(sizes):
         raise ParameterError(
-            f"{said} of {sum(sizes)} ranks together: expected sizes that come to {places}, one of "
+            f"{said} with {sum(sizes)} ranks in all: expected sizes with the sum {places}, one of "
             "them 2 or more"
         )
     return [range(*ends) for ends in pairwise(accumulate(sizes, initial=0))]
@@ -58,7 +58,9 @@ def _split_in_levels(motif: Motif, numbers: Sequence[Number]) -> Motifs:
     (sizes, *more), (share,) = numbers, motif.shares
     groups = groups_of("levels", sizes, len(share.group))
     if motif.offsets:
-        raise ParameterError("levels are of an alltoall to all ranks, and not of its splines")
+        raise ParameterError(
+            "levels cannot split a spline of an alltoall: apply levels before spline"
+        )
     inside, across = _level_phases(motif, share, groups)
     beyond = LEVELS.apply(across, more) if more else (across,)
     first, last = (0, len(beyond) - 1)
@@ -135,7 +137,7 @@ def _owned_phases(motif: Motif, share: MotifShare, groups: Sequence[range]) -> _
     check_work(len(share.group) * len(groups) ** 2)
     pieces = list(_owned_spans(motif, share, groups))
     if not pieces:
-        raise ParameterError(f"levels are of an {motif.collective} that has elements")
+        raise ParameterError(f"levels cannot split an {motif.collective} without elements")
     cells = tuple(sorted({end for piece in pieces for end in (piece.start, piece.stop)}))
     number = {start: k for k, start in enumerate(cells)}
     held: list[list[int]] = [[] for _ in share.group]
@@ -219,7 +221,9 @@ def _exchange_phases(share: MotifShare, groups: Sequence[range]) -> _Phases:
     ranks of the group for its targets.
     """
     if not all(share.owns) or not all(share.wants):
-        raise ParameterError("levels are of an alltoall in which all ranks give and get something")
+        raise ParameterError(
+            "levels cannot split an alltoall in which a rank sends or receives nothing"
+        )
     inner, outer = [], []
     for group in groups:
         others = [place for place in range(len(share.group)) if place not in group]
@@ -254,9 +258,9 @@ LEVELS = MotifRule(
     "levels",
     ("allgather", "allreduce", "alltoall", "reducescatter"),
     _split_in_levels,
-    "ranks of a group, or of each: 3+5; of a group of groups, ..",
-    "a phase inside groups of consecutive ranks and one across them, by equal places, or by parts "
-    "where groups are of different sizes; of an allreduce a third, inside. An allgather goes "
-    "across first",
+    "group size, or the size of each group: 3+5; then sizes of groups of groups, ..",
+    "a phase inside groups of consecutive ranks, then one across groups, between ranks with the "
+    "same place in their groups (or by parts, if sizes differ); for an allreduce a third phase "
+    "inside groups. An allgather starts across groups",
     "sccl",
 )

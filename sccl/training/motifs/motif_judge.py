@@ -129,7 +129,7 @@ def check_work(size: int) -> None:
     """
     if size > MAX_STATES:
         raise ParameterError(
-            f"judging it takes {size} moves of pieces, expected {MAX_STATES} at the most: give "
+            f"its verification takes {size} moves of pieces, expected at most {MAX_STATES}: give "
             "fewer ranks or segments"
         )
 
@@ -263,7 +263,7 @@ class _State:
         if not len(rows):
             return ""
         place = int(pieces.read[pieces.first[rows[0]]])
-        return f"element {self.table.element(place)} gets a contribution twice"
+        return f"element {self.table.element(place)} receives a contribution twice"
 
     def _write_targets(self, number: int, pieces: _Pieces, total: UInt64Array) -> str:
         """Write the targets of a motif, and return a violation. Empty: none."""
@@ -280,7 +280,7 @@ class _State:
         if len(differs):
             place = int(pieces.write[differs[0]])
             rank, element = self.table.rank(place), self.table.element(place)
-            return f"rank {rank} gets element {element} twice"
+            return f"rank {rank} receives element {element} twice"
         self.wrote[pieces.write] = number
         self.read[pieces.write] = 0
         return ""

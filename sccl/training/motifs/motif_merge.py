@@ -19,8 +19,8 @@ def merge_collectives(wholes: Sequence[Motif]) -> Motif:
     kinds = {(motif.collective, *((s.group, s.root) for s in motif.shares)) for motif in wholes}
     if len(kinds) != 1 or any(motif.part != FULL_CELL or motif.offsets for motif in wholes):
         raise ParameterError(
-            "merge is of collectives of one kind among the same ranks, with the same root, as they "
-            "are before any other rule"
+            "merge needs collectives of one kind with the same ranks and root, and must be the "
+            "first rule"
         )
     make = _merge_exchanges if wholes[0].collective == "alltoall" else _merge_shares
     several = zip(*(motif.shares for motif in wholes), strict=True)

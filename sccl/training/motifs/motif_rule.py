@@ -43,14 +43,14 @@ class MotifRule:
         """
         if motif.collective not in self.collectives:
             raise ParameterError(
-                f"{self.name} is of {', '.join(self.collectives)}, and not of {motif.collective}"
+                f"{self.name} applies to {', '.join(self.collectives)}, not to {motif.collective}"
             )
         each = [self.split(replace(motif, shares=(s,), after=()), numbers) for s in motif.shares]
         shapes = {tuple(replace(part, shares=()) for part in made) for made in each}
         if len(shapes) > 1:
             raise ParameterError(
-                f"{self.name} makes other motifs of some groups of a {motif.collective} than of "
-                "others, as they are of different sizes"
+                f"{self.name} splits the groups of a {motif.collective} into different motifs, "
+                "because group sizes differ: expected groups of one size"
             )
         return tuple(
             replace(alike[0], shares=tuple(chain.from_iterable(part.shares for part in alike)))

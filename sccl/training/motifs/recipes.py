@@ -151,8 +151,8 @@ def apply_recipe(motif: Motif | Sequence[Motif], recipe: Recipe, item_bytes: int
         base = motif
     elif not merges:
         raise ParameterError(
-            f"recipe {recipe} is of one collective, and there are {len(motif)}: merge has to be "
-            "its first rule, which makes them one"
+            f"recipe {recipe} applies to one collective, and there are {len(motif)}: begin the "
+            "recipe with merge, which makes them one"
         )
     else:
         base, terms = merge_collectives(motif), terms[1:]

@@ -115,7 +115,10 @@ def _even_ownership(motif: Motif) -> MotifShare:
 
 def _check_range(rule: str, num_parts: int, kind: str, limit: int) -> None:
     if not 2 <= num_parts <= limit:
-        raise ParameterError(f"{rule}({num_parts}) parts {limit} {kind}: expected 2 to {limit}")
+        raise ParameterError(
+            f"{rule}({num_parts}) splits {limit} {kind} into {num_parts} parts: expected 2 to "
+            f"{limit}"
+        )
 
 
 _PAPER, _OURS = "SYNDICATE sections 4.2.1 and A.1", "sccl"
@@ -125,8 +128,8 @@ RULES = (
         "seg",
         NAMES,
         _split_in_segments,
-        "segments, or their bytes",
-        "parallel parts of all cells",
+        "number of segments, or bytes of a segment",
+        "parallel parts, each with a segment of every block",
         _PAPER,
     ),
     MotifRule(
@@ -134,8 +137,7 @@ RULES = (
         ("alltoall", "broadcast", "gather", "scatter"),
         _split_in_splines,
         "parts",
-        "parallel parts of the pattern: of an alltoall consecutive offsets, else of the ranks "
-        "around the root",
+        "parallel parts by rank offsets (alltoall) or by the ranks around the root",
         _PAPER,
     ),
     MotifRule(
@@ -145,8 +147,9 @@ RULES = (
         "tree",
         ("allreduce",),
         _split_in_tree,
-        "ranks of a group, or of each: 3+5",
-        "reduces to the first of each group, an allreduce of these, broadcasts from them",
+        "group size, or the size of each group: 3+5",
+        "a reduce to the first rank of each group, an allreduce of these ranks, a broadcast in "
+        "each group",
         _PAPER,
     ),
     LEVELS,
@@ -155,7 +158,7 @@ RULES = (
         ("broadcast", "reduce"),
         _split_by_scatter,
         "",
-        "a scatter, then an allgather; of a reduce a reducescatter, then a gather",
+        "for broadcast: a scatter, then an allgather; for reduce: a reducescatter, then a gather",
         _OURS,
     ),
     MotifRule(
@@ -163,7 +166,7 @@ RULES = (
         ("allgather", "reducescatter"),
         _split_by_sources,
         "parts",
-        "parallel parts by the ranks whose cells they are about",
+        "parallel parts, each with the elements of some ranks",
         _OURS,
     ),
 )

@@ -94,11 +94,11 @@ def explain_omissions(
     why = {}
     for recipe, ns in fastest.items():
         if recipe in good - taken:
-            why[recipe] = f"{len(kept_offers)} other options are kept, and no more"
+            why[recipe] = f"only {len(kept_offers)} options are kept"
         elif recipe not in good and ns > _MAX_SLOWDOWN * best_ns:
             why[recipe] = f"it takes {ns / best_ns:.3g} times as long as the fastest option"
         elif recipe not in good:
-            why[recipe] = "another option is as fast, and takes no more of any link"
+            why[recipe] = "another option is as fast and uses no link more"
     return why
 
 

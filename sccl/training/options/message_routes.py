@@ -71,7 +71,7 @@ class FastestRoutes:
         if (lost := np.flatnonzero(lengths < 0)).size:
             row = int(lost[0])
             raise UnreachableError(
-                f"no way leads from rank {source[row]} to rank {target[row]} on topology "
+                f"no path leads from rank {source[row]} to rank {target[row]} on topology "
                 f"{self._topology.name!r}: give a channel that joins them"
             )
         return RankRoutes(np.concatenate([[0], np.cumsum(lengths)]), link[:used])

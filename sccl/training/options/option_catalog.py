@@ -100,7 +100,7 @@ class OptionCatalog:
                 first[op.option_key] = op
         asked = self._settings
         if asked.planner is not None and asked.complementary and asked.measured is None:
-            notify("options that leave one another their links")
+            notify("complementary options (disjoint links)")
             more = find_complements(self._finder, asked.planner, first, offers)
             for shape, extra_offers in more.items():
                 offers[shape] += extra_offers

@@ -263,7 +263,9 @@ class OptionEnumerator:
                         key, CandidateOption(str(parse_recipe(text)), parts, after, bitwise)
                     )
         if not offers:
-            raise error or ParameterError("it reduces in another order than the whole")
+            raise error or ParameterError(
+                "its order of reduction differs from that of the unsplit collective"
+            )
         return list(offers.values())
 
     def _carrier_choices(self, channels: Sequence[int]) -> list[str | None]:

@@ -72,7 +72,7 @@ def refuse_large_problem(problem: CyclicProblem) -> None:
     motifs = sum(len(option.motifs) for op in problem.step.ops for option in op.options)
     if motifs > MAX_CPSAT_ONLY_MOTIFS:
         raise ParameterError(
-            f"search 'exact' is for at most {MAX_CPSAT_ONLY_MOTIFS} motifs of all options, and "
-            "there are "
-            f"{motifs}: take 'sgs', which solves small steps exactly, or lower --max-motifs"
+            f"search 'exact' supports at most {MAX_CPSAT_ONLY_MOTIFS} motifs of all options, and "
+            f"there are {motifs}: use 'sgs', which solves small steps exactly, or lower "
+            "--max-motifs"
         )

@@ -116,7 +116,7 @@ def find_cyclic_plan_fault(problem: CyclicProblem, plan: CyclicPlan) -> str:
 
 def _find_choice_fault(step: StepProblem, plan: CyclicPlan) -> str:
     if len(plan.options) != len(step.ops):
-        return f"it is of {len(plan.options)} ops, and the step has {len(step.ops)}"
+        return f"it has {len(plan.options)} operations, and the step has {len(step.ops)}"
     for op, choice in zip(step.ops, plan.options, strict=True):
         if not 0 <= choice < len(op.options):
             return f"op {op.name!r} takes option {choice}, and has {len(op.options)}"
@@ -158,5 +158,5 @@ def _find_order_fault(problem: CyclicProblem, plan: CyclicPlan) -> str:
         if windows < 0:
             return f"{names}, and is done {-windows} iterations before it"
         if windows == 0 and last[before][1] > place:
-            return f"{names}, and comes before it: it would wait for ever"
+            return f"{names}, and comes before it: this deadlocks"
     return ""

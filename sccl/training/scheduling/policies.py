@@ -222,25 +222,25 @@ def _allocate_starts(step: StepProblem) -> IntArray:
 
 
 POLICIES: dict[str, Policy] = {
-    "fifo": Policy("in the order of submission, as PyTorch does", _fifo),
+    "fifo": Policy("order of submission, as in PyTorch", _fifo),
     "lifo": Policy(
-        "the last submission goes first, divided equally for all, as in ByteScheduler (BS+ of "
-        "SYNDICATE's evaluation)",
+        "last submission first, in equal parts, as in ByteScheduler (BS+ in SYNDICATE's "
+        "evaluation)",
         _priority_policy(_lifo_keys, cut=True),
     ),
     "p3": Policy(
-        "the collective that the next iteration needs first goes first (P3: priority by layer)",
+        "by first use in the next iteration (P3: priority by layer)",
         _priority_policy(_next_need_keys, cut=True),
     ),
     "tictac": Policy(
-        "the collective that enables most computation goes first (after TicTac's rule)",
+        "by the amount of computation that a collective enables (after TicTac's rule)",
         _priority_policy(_unlocked_compute_keys, cut=False),
     ),
     "ho": Policy(
         "by critical path, divided equally for all (hand-ordered, of SYNDICATE's evaluation)",
         _critical_path,
     ),
-    "s-exec": Policy("options are searched, the order is that of submission", _anneal_options),
+    "s-exec": Policy("options are searched, in the order of submission", _anneal_options),
     "s-sched": Policy("the order is searched, options are the fastest", _anneal_order),
     "mcmc": Policy("SYNDICATE's search as published, of one iteration", _syndicate_chain),
 }

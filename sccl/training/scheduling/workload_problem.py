@@ -129,7 +129,7 @@ def job_of_plan(plan: TrainingPlan) -> tuple[PlanningJob, CyclicPlan]:
     place = {name: k for k, name in enumerate(job.op_ids)}
     for issue in plan.order:
         if issue.op not in place:
-            raise InputError(f"the order has operation {issue.op!r:.60}, which there is not")
+            raise InputError(f"the order has operation {issue.op!r:.60}, which does not exist")
     issued = {issue.op for issue in plan.order}
     if missing := [name for name in job.op_ids if name not in issued]:
         raise InputError(f"the order leaves out operation {missing[0]!r:.60}")
@@ -312,8 +312,8 @@ def _deadlock_message(workload: Workload, circle: Sequence[str]) -> str:
             wait, submit = (HostAction.WAIT, before), (HostAction.SUBMIT, after)
             if wait in events and submit in events[events.index(wait) :]:
                 return (
-                    f"the program of role {program.role!r} submits {after!r} only after a wait for "
-                    f"{before!r}, which comes after it ({' -> '.join(shown)}): it would wait for "
-                    f"ever; submit {after!r} before that wait"
+                    f"the program of role {program.role!r} submits {after!r} only after a wait "
+                    f"for {before!r}, which comes after it ({' -> '.join(shown)}): this "
+                    f"deadlocks; submit {after!r} before that wait"
                 )
-    return f"operations wait for one another for ever: {' -> '.join(shown)}"
+    return f"operations form a dependency cycle: {' -> '.join(shown)}"

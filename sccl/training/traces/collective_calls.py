@@ -77,8 +77,8 @@ def _call_keys(rank: int, trace: RankTrace, world: int, assumed: dict[str, None]
         members += len(call.group) or call.group_size or world
         if members > _MAX_MEMBERS:
             raise TooLargeError(
-                f"{trace.source}: its groups have more than {_MAX_MEMBERS} ranks, those of all "
-                "calls together: trace fewer steps"
+                f"{trace.source}: the groups of all its calls together have more than "
+                f"{_MAX_MEMBERS} ranks: trace fewer steps"
             )
         if call.end is not None and call.end.in_job:
             group = _send_pair(rank, call.end, (), trace.source)

@@ -49,20 +49,20 @@ def resolve_named_groups(
         shown = ", ".join(f"{name!a:.40}" for name in sorted(members)[:_MAX_SHOWN])
         if len(members) > 1 or not alike:
             where = next(iter(traces.values())).source
-            hint = ", or --alike: they call that group, too" if len(members) == 1 else ""
+            hint = ", or --alike if they call that group, too" if len(members) == 1 else ""
             raise InputError(
-                f"{where}: it names groups ({shown}) and lists no ranks of them, and "
+                f"{where}: it names groups ({shown}) without their ranks, and "
                 f"{world - len(traces)} of {world} ranks have no trace: give the traces of all "
                 f"ranks{hint}"
             )
         members = {name: list(range(world)) for name in members}
-        notes = (f"ranks without a trace call the same group, {shown}: it is of all ranks",)
+        notes = (f"ranks without a trace call the same group {shown}: it contains all ranks",)
     elif singletons := [name for name, ranks in members.items() if len(ranks) == 1 < world]:
         shown = ", ".join(f"{name!a:.40}" for name in sorted(singletons)[:_MAX_SHOWN])
         note = (
-            f"{format_count(len(singletons), 'group')} ({shown}) of one rank, as no other calls "
-            "it: if "
-            "traces are missing, give them, too, or the comm_group.json that lists the groups"
+            f"{format_count(len(singletons), 'group')} ({shown}) with one rank, because no other "
+            "rank calls it: if traces are missing, give them, or the comm_group.json that lists "
+            "the groups"
         )
         notes = (note,)
     groups = {name: tuple(ranks) for name, ranks in members.items()}

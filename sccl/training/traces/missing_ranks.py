@@ -37,8 +37,8 @@ def complete_traces(
             ", ..." if len(missing) > _MAX_SHOWN else ""
         )
         raise InputError(
-            f"{len(missing)} of {world} ranks have no trace ({shown}): give theirs, too, or "
-            "--alike: they do as those with one"
+            f"{len(missing)} of {world} ranks have no trace ({shown}): give their traces, too, or "
+            "--alike if they behave like traced ranks"
         )
     traced = sorted(traces)
     if len(traced) == 1 and all(
@@ -48,8 +48,8 @@ def complete_traces(
     models = [traced[rank % len(traced)] for rank in missing]
     if sum(len(traces[model].events) for model in models) > MAX_EVENTS:
         raise TooLargeError(
-            f"{len(missing)} ranks without a trace, that do as others, do more than {MAX_EVENTS} "
-            "things together: give the traces of a smaller job, or of fewer steps"
+            f"{len(missing)} ranks without a trace (--alike) have more than {MAX_EVENTS} events "
+            "in all: give the traces of a smaller job, or of fewer steps"
         )
     note = f"{len(missing)} of {world} ranks were not traced: they do the same in groups of theirs"
     by_rank = {rank: _trace_as_rank(trace, rank, rank, world) for rank, trace in traces.items()}

@@ -88,8 +88,8 @@ def read_workload(
         by_rank = _traces_of_all_ranks(chosen[0], world)
     if max(by_rank) >= world:
         raise InputError(
-            f"{by_rank[max(by_rank)].source}: it is of rank {max(by_rank)} of {world} ranks: give "
-            "--ranks, or another --rank"
+            f"{by_rank[max(by_rank)].source}: its rank is {max(by_rank)}, and the job has {world} "
+            "ranks: give --ranks, or another --rank"
         )
     _check_steps(chosen)
     if not any(trace.calls() for trace in chosen):
@@ -126,10 +126,12 @@ def _check_steps(traces: Sequence[RankTrace]) -> None:
     mismatch = next((t for t in traces if t.step != first.step), None)
     if mismatch is not None:
         message = " and ".join(
-            f"{t.source} {'has no marks of steps' if t.step is None else f'of step {t.step}'}"
+            f"{t.source} {'has no step markers' if t.step is None else f'has step {t.step}'}"
             for t in (first, mismatch)
         )
-        raise InputError(f"traces are of several steps, {message}: give --step N, which all have")
+        raise InputError(
+            f"traces contain different steps, {message}: give --step N for a step in all of them"
+        )
 
 
 def _summarize_trace(trace: RankTrace) -> str:
@@ -207,8 +209,7 @@ def _traces_by_rank(traces: Sequence[RankTrace], hints: TraceHints) -> list[Rank
         peer = next(trace for trace in traces if trace is not joint[0])
         raise InputError(
             f"{joint[0].source}: it describes all ranks ({joint[0].format}), and {peer.source} "
-            f"a job by itself ({peer.format}), whose sizes and times differ: give one "
-            "of them"
+            f"another job ({peer.format}): give one of the two"
         )
     unknown = [trace for trace in traces if trace.rank is None]
     paired_up = len(traces) - len(unknown) <= 1 and len(unknown) <= 2
@@ -220,7 +221,7 @@ def _traces_by_rank(traces: Sequence[RankTrace], hints: TraceHints) -> list[Rank
             "their distributed information, or one of them with --rank"
         )
     rank = next((trace.rank for trace in traces if trace.rank is not None), hints.rank)
-    note = "the trace is of rank 0 (not in the trace)" if rank is None else ""
+    note = "the trace belongs to rank 0 (not in the trace)" if rank is None else ""
     named = [
         replace(trace, rank=rank or 0, assumed=(*trace.assumed, *((note,) if note else ())))
         if trace.rank is None
@@ -231,7 +232,7 @@ def _traces_by_rank(traces: Sequence[RankTrace], hints: TraceHints) -> list[Rank
         named = [trace for trace in named if trace.rank == hints.rank]
         if not named:
             ranks = ", ".join(sorted({str(trace.rank) for trace in traces}))
-            raise InputError(f"there is no trace of rank {hints.rank}: there are those of {ranks}")
+            raise InputError(f"there is no trace of rank {hints.rank}: expected one of {ranks}")
     of_rank: dict[int | None, RankTrace] = {}
     for trace in named:
         before = of_rank.get(trace.rank)
@@ -330,7 +331,7 @@ def _job_size(
         )
         if all_ranks is not None and all_ranks.world != hints.ranks:
             raise InputError(
-                f"{all_ranks.source}: it is of {all_ranks.world} ranks, and --ranks is "
+                f"{all_ranks.source}: it has {all_ranks.world} ranks, and --ranks is "
                 f"{hints.ranks}: leave --ranks out"
             )
         if world > hints.ranks:

@@ -22,15 +22,14 @@ def pair_traces(timed: RankTrace, named: RankTrace) -> RankTrace:
     for at, (call, other_call) in enumerate(zip(rows, others, strict=False)):
         if _event_key(call) != _event_key(other_call):
             raise InputError(
-                f"{timed.source} and {named.source} are of other steps, or other ranks: number "
-                f"{at} "
-                f"of their calls and waits is {_event_key(call)} and {_event_key(other_call)}"
+                f"{timed.source} and {named.source} come from different steps or ranks: call or "
+                f"wait number {at} is {_event_key(call)} in one and {_event_key(other_call)} in "
+                "the other"
             )
     if len(rows) != len(others):
         raise InputError(
             f"{timed.source} has {len(rows)} calls and waits, {named.source} has {len(others)}: "
-            "give "
-            "traces of the same step, by --step where they have marks of steps"
+            "give traces of the same step, with --step if they have step markers"
         )
     left = iter(others)
     events = tuple(

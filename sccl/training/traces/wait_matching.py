@@ -143,8 +143,8 @@ def _steps_ago(request: int, of_group: Mapping[str, dict[int, int]], where: str)
         if lag <= MAX_LAG and request + lag * each in requests:
             return requests[request + lag * each], lag
     raise InputError(
-        f"{where}: it waits for request {request}, which was submitted neither earlier in this "
-        "step nor in the previous one: trace whole steps, or take another --step"
+        f"{where}: it waits for request {request}, which was not submitted earlier in this step "
+        "or in the previous one: trace whole steps, or give another --step"
     )
 
 

@@ -52,5 +52,7 @@ def find_plan_bound_fault(
     if wrong := find_bound_fault(problem, bound):
         return f"the proof does not hold: {wrong}"
     if plan.bound_ns > bound.value:
-        return f"{bound.value} ns are proved ({bound.proof.kind}), claimed are {plan.bound_ns}"
+        return (
+            f"{bound.value} ns are proved ({bound.proof.kind}), and the plan states {plan.bound_ns}"
+        )
     return ""

@@ -87,7 +87,7 @@ def recompute_costs(
             result.loads[name, number] = cost.loads
             if cost.ns != motif.ns:
                 text = f"operation {name!r:.60}: motif {number} of {option.recipe} takes {cost.ns}"
-                text += f" ns on {motif.channel} by {motif.carrier}, claimed are {motif.ns}"
+                text += f" ns on {motif.channel} by {motif.carrier}, and the plan states {motif.ns}"
                 result.faults.append(("cost", text))
     return result
 
@@ -163,7 +163,7 @@ def recipe_motifs(op: CommOp, option: Option) -> tuple[Motif, ...]:
         )
     for piece, motif in zip(made, option.motifs, strict=True):
         if piece.channel not in {"", motif.channel}:
-            raise InputError(f"a motif is of channel {piece.channel!r}, not of {motif.channel!r}")
+            raise InputError(f"a motif uses channel {piece.channel!r}, expected {motif.channel!r}")
     return made
 
 
@@ -175,8 +175,8 @@ def list_unverified_claims(*, as_told: bool) -> Iterator[str]:
     """
     if as_told:
         yield (
-            "times come from a table of costs and are not verified, so nothing is proved about the "
-            "period; pass the table with --costs"
+            "times come from a table of costs and are not verified, so the lower bound on the "
+            "period is not proved; pass the table with --costs"
         )
 
 

@@ -118,7 +118,7 @@ def _find_claim_faults(plan: TrainingPlan, timeline: StepTimeline) -> list[PlanF
         faults.append(
             PlanFault(
                 "period",
-                f"an iteration follows upon the one before in {timeline.period_ns} ns, claimed are "
+                f"iterations repeat every {timeline.period_ns} ns, and the plan states "
                 f"{plan.period_ns}",
             )
         )
@@ -126,7 +126,7 @@ def _find_claim_faults(plan: TrainingPlan, timeline: StepTimeline) -> list[PlanF
         faults.append(
             PlanFault(
                 "bound",
-                f"the claimed lower bound is {plan.bound_ns} ns, and this plan takes "
+                f"the stated lower bound is {plan.bound_ns} ns, and this plan takes "
                 f"{timeline.period_ns}",
             )
         )

@@ -11,7 +11,7 @@ _ResourceUse = tuple[int, int, int, str]
 def find_step_plan_fault(problem: StepProblem, plan: StepPlan) -> str:
     """Return a violation of a plan. Empty: none."""
     if len(plan.options) != len(problem.ops) or len(plan.starts) != len(problem.ops):
-        return f"it is of {len(plan.options)} ops, and the step has {len(problem.ops)}"
+        return f"it has {len(plan.options)} operations, and the step has {len(problem.ops)}"
     ends: list[int] = []
     busy: dict[int, list[_ResourceUse]] = {}
     for number, op in enumerate(problem.ops):

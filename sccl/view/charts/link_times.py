@@ -76,7 +76,7 @@ def link_times_chart(
     heading = alt.Title(
         title,
         subtitle=f"lines: alpha + beta x bytes, as fitted; points: the {take} of repetitions, by "
-        "the bytes that come with an alpha",
+        "bytes per alpha",
     )
     return theme.apply_theme(
         drawn.properties(width=theme.WIDTH, height=theme.HEIGHT, title=heading)

@@ -22,7 +22,7 @@ _MAX_PAIRS = 6000
 _MAX_NAME = 6
 _BOLD = 4.0  # px
 
-NO_NUMBERS = "ranks are drawn without their numbers, for which there is no room"
+NO_NUMBERS = "ranks are drawn without numbers, for lack of space"
 
 
 def topology_chart(topology: Topology) -> ChartType:

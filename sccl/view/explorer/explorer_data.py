@@ -152,8 +152,8 @@ def _claim_rows(shown: ExplorerAlgorithm) -> list[list[str]]:
     sentences = {
         "latency": f"S = {a.steps} meets the lower bound on steps{narrow[0]}.",
         "bandwidth": f"R/C = {a.bandwidth_cost} meets the lower bound on R/C{narrow[1]}.",
-        "limit": f"R/C = {a.bandwidth_cost} is the limit for S = {a.steps}: no k and no C "
-        "gives less.",
+        "limit": f"R/C = {a.bandwidth_cost} is the limit for S = {a.steps}: no k and no C gives a "
+        "lower R/C.",
         "pareto": "Every candidate of the class that would dominate it is refuted.",
     }
     claims = [[word, text] for word, text in sentences.items() if word in a.proved]

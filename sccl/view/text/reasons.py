@@ -65,17 +65,17 @@ def _explain_sends(bound: CountProof, spec: Spec) -> str:
     if bound.ranks:
         prefix = f"of {format_count(bound.sends, 'group')} something of each chunk"
         words = f"{prefix if grouped else 'of each chunk something'} must enter ranks "
-        words += f"{_set_text(bound.ranks)}, and at most {capacity} can in a round"
+        words += f"{_set_text(bound.ranks)}, and at most {capacity} per round"
     elif bound.groups:
         named = ", ".join(_set_text(group) for group in bound.groups if len(group) > 1)
         count, has_no_singles = len(bound.groups), all(len(group) > 1 for group in bound.groups)
         words = f"between the {count} {'sets' if grouped else 'groups'} {named}"
         words += f"{'' if has_no_singles else ' and ranks by themselves'} "
         words += f"{_send_count_text(bound, 'set' if grouped else 'group', grouped=grouped)}, "
-        words += f"and links between them carry at most {capacity} in a round"
+        words += f"and links between them carry at most {capacity} per round"
     else:
         words = f"{_send_count_text(bound, 'rank', grouped=grouped)}, "
-        words += f"and all links carry at most {capacity} in a round"
+        words += f"and all links carry at most {capacity} per round"
     if bound.is_asymptotic:
         words += "; more steps approach this bound arbitrarily closely"
     return words
@@ -102,7 +102,7 @@ def _explain_cuts(bound: PriceProof) -> str:
     first = 1 if several else bound.cuts[0].weight  # one cut needs no weight
     capacity = sum(c.weight / first * c.chunks for c in bound.cuts) / bound.rounds
     phrase = "together at most" if several else "at most"
-    return f"{' and '.join(texts)}, {phrase} {capacity} can in a round"
+    return f"{' and '.join(texts)}, {phrase} {capacity} per round"
 
 
 def _set_text(ranks: tuple[int, ...]) -> str:
@@ -115,8 +115,12 @@ def _set_text(ranks: tuple[int, ...]) -> str:
 def _duality_note(dual: Dual) -> str:
     """Return how numbers of a dual become those of its original, after a proof's sentence."""
     times = [f"C is {dual.chunk_factor} times"] if dual.chunk_factor > 1 else []
-    times += [f"R {dual.phases} times"] if dual.phases > 1 else []
-    return f"; of {dual.original.name}, {' and '.join(times)} that of its dual" if times else ""
+    times += [f"R is {dual.phases} times"] if dual.phases > 1 else []
+    return (
+        f"; for {dual.original.name}, {' and '.join(times)} as large as for its dual"
+        if times
+        else ""
+    )
 
 
 def answer_reason(answer: Answer) -> str:

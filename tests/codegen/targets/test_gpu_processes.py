@@ -286,7 +286,7 @@ def test_ranks_share_a_gpu_only_if_all_may() -> None:
     allowed = 'SCCL_SHARE_GPU=$((MPI_LOCALRANKID != 2)) exec "$0" --counts 1'
     words = ["sh", "-c", allowed, str(emulated(slices=2) / "bench")]
     done = launch(mpich(), 4, words, SCCL_EMULATED_DEVICES="0")
-    why = "rank 1 uses GPU 0000:01:00.0, and so does rank 0: each needs one of its own"
+    why = "rank 1 uses GPU 0000:01:00.0, and so does rank 0: each rank needs its own GPU"
     assert done.returncode == 1
     assert done.stderr == f"bench: sccl cannot serve these ranks: {why}\n"
 
@@ -417,13 +417,13 @@ NO_LAUNCH = (
     "rank 0 cannot take part: its GPU does not launch the kernel: unspecified launch failure"
 )
 UNFIT = {
-    "fewer ranks": (3, {}, "the communicator has 3 ranks, this bundle is for 4"),
-    "more ranks": (5, {}, "the communicator has 5 ranks, this bundle is for 4"),
+    "fewer ranks": (3, {}, "the communicator has 3 ranks, this project is for 4"),
+    "more ranks": (5, {}, "the communicator has 5 ranks, this project is for 4"),
     "no GPU": (4, {"SCCL_EMULATED_DEVICES": ""}, "rank 0 cannot take part: it sees no GPU"),
     "fewer GPUs": (
         4,
         {"SCCL_EMULATED_DEVICES": "0,1"},
-        "rank 2 uses GPU 0000:01:00.0, and so does rank 0: each needs one of its own",
+        "rank 2 uses GPU 0000:01:00.0, and so does rank 0: each rank needs its own GPU",
     ),
     "no peer access": (4, {"SCCL_EMULATED_LINKS": "0-1,1-2,2-3"}, NO_LINK),
     "no link that it needs": (  # broadcast has all that it needs, and alltoall lacks others, too
@@ -583,7 +583,7 @@ def test_few_outputs_are_mapped(name: str) -> None:
     """A call whose output would have to take the place of another one copies through scratch."""
     done = user(name)
     assert done.returncode == 0, done.stderr
-    hint = "outputs change so often that some calls go by way of scratch: register them"
+    hint = "outputs change often, so some calls use scratch memory: register them"
     assert done.stderr.count(f"{hint} (sccl_register)") == 1
 
 
@@ -634,7 +634,7 @@ def left(folder: Path, name: str, into: Path, **settings: str) -> list[str]:
 
 
 IN_A_CALL = "waited for a peer for longer than SCCL_TIMEOUT"
-BEFORE_IT = "some rank did not come to a call of all within SCCL_TIMEOUT"
+BEFORE_IT = "some rank did not make a call of all ranks within SCCL_TIMEOUT"
 TOLD_OF_IT = re.compile(r"rank \d could not make its call")
 
 

@@ -120,7 +120,7 @@ def test_too_large_bundle_is_rejected_at_once(
     monkeypatch.setattr(codegen, "MAX_SENDS", sends)
     write_project_of(given, tmp_path / "p", "host")
     monkeypatch.setattr(codegen, "MAX_SENDS", sends - 1)
-    with pytest.raises(TooLargeError, match=f"ring.json has {sends} sends, more than code is"):
+    with pytest.raises(TooLargeError, match=f"ring.json has {sends} sends, more than the limit"):
         write_project_of(given, tmp_path / "q", "host")
     assert not (tmp_path / "q").exists()
 
@@ -192,8 +192,8 @@ def test_programs_under_preload_get_the_results_of_numpy(flavour: str, reach: st
     for name in ("allgather", "allreduce", "alltoall", "broadcast", "gather", "reducescatter"):
         assert f"sccl: {name} of " in done.stderr
     assert (", direct" in done.stderr) == (reach == DIRECT)
-    assert "the communicator has 8 ranks, this bundle is for 4" in done.stderr
-    assert "allreduce passed on: its element type or reduction is not one of ours" in done.stderr
+    assert "the communicator has 8 ranks, this project is for 4" in done.stderr
+    assert "allreduce passed on: its element type or reduction is not supported" in done.stderr
 
 
 IRREGULAR = ("allgatherv", "alltoallv", "barrier", "gatherv", "reducescatterv", "scatterv")
@@ -224,10 +224,10 @@ def test_barriers_and_v_variants_under_preload(flavour: str, reach: str) -> None
         assert f"sccl: {name} served directly between ranks" in done.stderr
     for name in ("ibarrier", "iallgather", "ineighbor_alltoall"):
         assert f"sccl: {name} passed on: it does not block" in done.stderr
-    assert "sccl: neighbor_allgather passed on: this bundle does not serve it" in done.stderr
+    assert "sccl: neighbor_allgather passed on: this project does not serve it" in done.stderr
     if flavour == "mpich":  # Open MPI 5 has those of MPI 3.1
         assert "sccl: barrier passed on: it is persistent" in done.stderr
-    assert "barrier passed on: the communicator has 8 ranks, this bundle is for 4" in done.stderr
+    assert "barrier passed on: the communicator has 8 ranks, this project is for 4" in done.stderr
 
 
 @pytest.mark.parametrize("reach", [DIRECT, pytest.param("0", marks=pytest.mark.nightly)])
@@ -289,10 +289,10 @@ def test_wrong_number_of_ranks() -> None:
     mpi = mpich()
     directory = project(3, mpi)
     done = bench(directory, mpi, 2)
-    assert "started with 2 ranks, this bundle is for 3" in done.stderr
+    assert "started with 2 ranks, this project is for 3" in done.stderr
     program = str(PROGRAMS / "c_api.py")
     done = launch(mpi, 2, [sys.executable, program, str(directory / "libsccl.so")])
-    assert "1 the communicator has 2 ranks, this bundle is for 3" in done.stdout, done.stderr
+    assert "1 the communicator has 2 ranks, this project is for 3" in done.stdout, done.stderr
 
 
 def test_ranks_on_several_hosts_are_passed_on() -> None:

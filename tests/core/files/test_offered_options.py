@@ -30,7 +30,11 @@ def test_options_come_back(tmp_path: Path) -> None:
     [
         (("ops", 0, "options"), [9], "'batch': option is 9, and there are 3, counted from 0"),
         (("ops", 1, "refused"), [1], "'gradients': refused recipe is 1, and there are 1"),
-        (("ops", 0, "op"), "gradients", "its ops are other than the 2 collectives of its workload"),
+        (
+            ("ops", 0, "op"),
+            "gradients",
+            "its operations differ from the 2 collectives of its workload",
+        ),
         (("ops", 0, "options"), [], "length >= 1"),
         (("options", 2, "motifs", 0, "after"), [1], "option 2: motif 0 waits for 1, which is not"),
         (("fabric", "channels"), [], "channels"),

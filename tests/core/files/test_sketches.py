@@ -196,7 +196,8 @@ def test_ranks_of_a_switch_have_one_policy() -> None:
         sketch_from_text(json.dumps(told), "it")
     assert str(error.value) == (
         "it: intranode_sketch.switches[2] has the ranks of switches[1], but "
-        "switch_hyperedge_strategy is 'uc-min' for it and 'uc-max' for that: leave one of both out"
+        "switch_hyperedge_strategy is 'uc-min' for it and 'uc-max' for that: leave one of "
+        "the two out"
     )
 
 

@@ -233,7 +233,7 @@ def test_links_for_a_switch_are_rejected_unless_it_is_asked_for() -> None:
         choose_network(machine, "auto")
     network = choose_network(machine, "Switch")
     assert (network.gb_per_s, network.alpha_us) == (50.0, 0.35)
-    assert "expect later times" in network.note
+    assert "expect longer times" in network.note
     assert choose_network(resolve_topology("dgx-a100"), "Switch").gb_per_s == 300.0
 
 
@@ -300,7 +300,9 @@ def test_any_machine_for_ns3_reads_back_or_is_rejected(machine: Topology) -> Non
     costs = {k.edge: (k.lanes * k.gb_per_s, k.alpha_us) for k in machine.links}
     alike = all(costs.get((b, a), cost) == cost for (a, b), cost in costs.items())
     if machine.budgets or not alike:
-        with pytest.raises(InputError, match=r"not those of a switch|costs something else"):
+        with pytest.raises(
+            InputError, match=r"budgets that do not model a switch|costs something else"
+        ):
             ns3(machine)
         return
     read = speeds(ns3(machine), 1)
@@ -318,7 +320,7 @@ def test_budgets_for_a_switch_are_one_for_ns3(name: str) -> None:
 
 
 def test_other_budgets_are_rejected_for_ns3() -> None:
-    with pytest.raises(InputError, match="not those of a switch"):
+    with pytest.raises(InputError, match="budgets that do not model a switch"):
         ns3(budgets(resolve_topology("full:4"), 1, 2))
 
 

@@ -184,5 +184,5 @@ def test_plan_for_no_bytes_would_be_for_all(dialect: str) -> None:
     algorithm = frontier("ring:4", "allreduce")[0]
     options = msccl_xml.MscclOptions(dialect=msccl_xml.Dialect(dialect))
     assert msccl_xml.write([SizedPlan("a", algorithm, 0, 1)], options).files
-    with pytest.raises(InputError, match="0 bytes alone, and 0 stands for all sizes there"):
+    with pytest.raises(InputError, match="0 bytes only, and the format uses 0 for all sizes"):
         msccl_xml.write([SizedPlan("a", algorithm, 0, 0)], options)

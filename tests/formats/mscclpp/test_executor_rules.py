@@ -171,8 +171,12 @@ PLACES: dict[str, tuple[Change, Callable[[Plan], int], str]] = {
     "at a peer": (remote, lambda p: last(p, "scratch_chunks"), "of rank 1, beyond the end"),
     "packets": (packets, lambda p: last(p, "scratch_chunks"), "give it more chunks"),
     "data": (data_beside_packets, lambda p: 2 * last(p, "scratch_chunks") + 1, "beyond the end"),
-    "barriers": (barrier, lambda _: 15, "barrier 16, and there are 16: use one of them again"),
-    "semaphores": (acquires, lambda _: 3, "beyond the 4 of its rank: list it there"),
+    "barriers": (
+        barrier,
+        lambda _: 15,
+        "barrier 16, and there are 16: use one of them several times",
+    ),
+    "semaphores": (acquires, lambda _: 3, "beyond the 4 of its rank: add it"),
 }
 
 
@@ -252,8 +256,8 @@ def test_kernel_deviations_are_reported(name: str) -> None:
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        ({"collective": "broadcast"}, "the collective 'broadcast' is none that MSCCL"),
-        ({"protocol": "LL128"}, "the protocol 'LL128' is neither Simple nor LL"),
+        ({"collective": "broadcast"}, "MSCCL++ does not test the collective 'broadcast'"),
+        ({"protocol": "LL128"}, "the protocol is 'LL128', expected Simple or LL"),
         ({"buffer_alignment": 24}, "buffer_alignment 24 is no multiple of 16"),
         ({"buffer_alignment": 0}, "buffer_alignment 0 is no multiple of 16"),
         ({"num_threads_per_block": 0}, "num_threads_per_block 0"),
@@ -317,7 +321,7 @@ STRUCTURE: list[tuple[Callable[[Plan], None], str]] = [
         _op(name="put", channel_type="memory", dst_buff=[{"buffer_id": 9, "index": 0, "size": 1}]),
         "names remote buffer 9",
     ),
-    (_op(name="copy", src_buff=[{"index": 0, "size": 1}]), "neither here"),
+    (_op(name="copy", src_buff=[{"index": 0, "size": 1}]), "neither local"),
     (_op(name="copy", src_buff=[{**PART, "size": 0}]), "is about 0 chunks from 0"),
     (_op(name="copy", tbg_info={"tb_id": 2, "tbg_size": 2}), "is slice 2 of 2"),
     (_op(name="pipeline", ops=[{"name": "nop"}]), "lacks the sizes of their pieces"),
@@ -391,5 +395,5 @@ def test_plans_of_the_transition_format_are_named() -> None:
     told = {"name": "x", "collective": "allgather", "inplace": True, "protocol": "Simple"}
     content = json.dumps({**told, "gpus": [gpu]}).encode()
     assert mscclpp.sniff(content)
-    with pytest.raises(FormatError, match=r"^it: a plan of MSCCL.*transition format"):
+    with pytest.raises(FormatError, match=r"^it: a plan in a transition format of MSCCL"):
         mscclpp.read(content, "it")

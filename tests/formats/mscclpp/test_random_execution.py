@@ -55,7 +55,10 @@ def test_without_halves_packets_come_into_the_last_call(machine: str, collective
     plan["use_double_scratch_buffer"] = False
     faults = faults_of(json.dumps(plan).encode())
     assert {fault.kind for fault in faults} == {"overlap"}
-    assert "before it has read the last call: use_double_scratch_buffer" in faults[0].message
+    assert (
+        "that it has not read yet, from the last call: use_double_scratch_buffer"
+        in faults[0].message
+    )
     assert not all(is_right(plan, seed, 2) for seed in range(10))
 
 

@@ -219,8 +219,11 @@ def test_broadcast_of_two_ranks_is_a_send() -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--format", "msccl-xml"), "it is a training plan, and msccl-xml holds none: export it"),
-        (("--format", "chakra", "--size", "1MB"), "has its own bytes"),
+        (
+            ("--format", "msccl-xml"),
+            "it is a training plan, which msccl-xml does not support: export it",
+        ),
+        (("--format", "chakra", "--size", "1MB"), "defines its own sizes"),
         (("--format", "chakra", "--set", "awaiting=step"), "leave --set out"),
     ],
 )

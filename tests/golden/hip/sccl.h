@@ -9,26 +9,26 @@
  *  - SCCL_IN_PLACE in place of the send buffer (scatter: of the receive buffer), where MPI
  *    allows MPI_IN_PLACE, takes the data from the other buffer. Custom collectives have no such
  *    form: with them it is SCCL_INVALID. Otherwise the two buffers do not overlap.
- *  - Buffers are memory of the calling rank's GPU, and `stream` is a hipStream_t of its context:
- *    those that were current at the communicator's first call. That call waits for all ranks to
- *    make it, whatever SCCL_TIMEOUT is. A call returns when it is under way on the stream. Before
- *    that it may wait for all ranks to make it, if its program is direct and its output is not
- *    registered. With a NULL stream the call waits for all work that its thread put on the GPU's
- *    default streams (the legacy one and the thread's own), and returns when it is done. Calls
- *    belong on one communicator at a time, in all threads and streams, where their thread blocks do
- *    not all fit on the GPU together. Where they do, all ranks make the calls in the same order, as
- *    streams may share a queue of the GPU. SCCL_TIMEOUT counts from when a kernel starts, so that
- *    calls, refused ones too, take longer behind those of another communicator. A stream that runs
- *    fewer thread blocks at the same time than a call has is SCCL_UNSUPPORTED.
- *  - A stream that is being captured is SCCL_UNSUPPORTED.
- *  - A peer that is missing for longer than SCCL_TIMEOUT seconds of the environment (600; 0: for
- *    ever) is an error on every rank: SCCL_FAILED, of calls on a stream at the next call. What such
- *    a call was to write is undefined. A peer that makes another call, or one of another count,
- *    type or op, is the same error, noticed nearly always, and mostly at once.
- *  - A call that all ranks refuse (SCCL_UNSUPPORTED, SCCL_INVALID) leaves the communicator as it
- *    was. If others make it, it is SCCL_FAILED on all: at the next call for a rank that refused it
- *    on a stream or with SCCL_INVALID. The launch shows that a stream is too
- *    small, after ranks have met for a direct call. A refusal before that is the error then.
+ *  - Buffers are memory of the calling rank's GPU, and `stream` is a hipStream_t of its context. Both
+ *    are those that were current at the communicator's first call, which waits for all ranks
+ *    without the limit of SCCL_TIMEOUT. A call returns when its work is enqueued on the stream. If
+ *    its program is direct and its output is not registered, it first waits until all ranks make
+ *    the call. With a NULL stream the call waits for all work that its thread put on the default
+ *    streams (legacy and per thread), and returns when the collective is complete. If the thread
+ *    blocks of several communicators do not fit on the GPU together, use one of them at a time,
+ *    across all threads and streams. If they fit, all ranks must make the calls in the same order,
+ *    because streams may share a queue of the GPU. SCCL_TIMEOUT starts with the kernel, so calls
+ *    behind those of another communicator may take longer, even refused ones. A stream that runs
+ *    fewer thread blocks at the same time than a call has returns SCCL_UNSUPPORTED.
+ *  - A stream in capture mode is SCCL_UNSUPPORTED.
+ *  - A peer that is late by more than SCCL_TIMEOUT seconds (environment; default 600; 0: no limit)
+ *    is an error on every rank: SCCL_FAILED, for calls on a stream at the next call. The output of
+ *    the failed call is undefined. A peer that makes a different call, or one with another count,
+ *    type or op, is the same error. It is nearly always detected, mostly at once.
+ *  - A call that all ranks refuse (SCCL_UNSUPPORTED, SCCL_INVALID) leaves the communicator usable.
+ *    If only some ranks refuse it, it is SCCL_FAILED on all: at the next call for a rank that
+ *    refused it on a stream or with SCCL_INVALID. Only the launch detects a stream that is too
+ *    small, after the ranks met for a direct call. An earlier refusal takes precedence.
  *  - Returns SCCL_SUCCESS, or another code and then nothing has been moved; sccl_explain() says
  *    why in one sentence.
  */

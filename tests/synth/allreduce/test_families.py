@@ -397,7 +397,7 @@ def test_uncertifiable_request_fails_before_any_work(way: list[str], tmp_path: P
     proofs = tmp_path / "proofs"
     result = CliRunner().invoke(app, [*command.split(), str(proofs), *way])
     assert result.exit_code == 2
-    assert "which take at least 4 steps here" in " ".join(result.stderr.split())
+    assert "which need at least 4 steps here" in " ".join(result.stderr.split())
     assert "found" not in result.stderr
     assert not proofs.exists()
 

@@ -266,7 +266,7 @@ def test_trees_of_c_cube(pieces: int) -> None:
 
 @pytest.mark.parametrize("machine", ["full:4", "ring:8", "ndv2x2"])
 def test_c_cube_is_for_one_machine(machine: str) -> None:
-    with pytest.raises(TopologyError, match="trees of C-Cube are those of a DGX-1"):
+    with pytest.raises(TopologyError, match="C-Cube uses trees of a DGX-1"):
         make_pattern("c-cube", request("allreduce", machine))
 
 

@@ -290,7 +290,7 @@ def test_columns_stay_in_range(column: str) -> None:
 
 def test_columns_are_sorted() -> None:
     made = pattern("ring", "allgather", "full:3")
-    with pytest.raises(ParameterError, match="row 1: it does not come after row 0"):
+    with pytest.raises(ParameterError, match="row 1: it is out of order or repeats row 0"):
         replace(made, chunk=made.chunk[::-1].copy())
     rows = list(zip(made.step, made.chunk, made.src, made.dst, strict=True))
     assert all(a < b for a, b in itertools.pairwise(rows))

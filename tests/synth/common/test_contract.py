@@ -31,7 +31,7 @@ from sccl.topo import resolve_topology
 from tests.kit.small_budgets import small_limit_budget
 from tests.kit.synthesizers import CASES, ENOUGH, check_synthesizer
 
-KSYNC, LIMIT = registry.load("ksync"), registry.load("limit")
+KSYNC, LIMIT = registry.load("pareto"), registry.load("limits")
 DGX1 = CASES[0].request
 
 
@@ -41,7 +41,7 @@ def test_every_synthesiser_keeps_to_the_contract(name: str) -> None:
 
 
 def test_members_are_found_by_their_folders_and_loaded_without_solvers() -> None:
-    assert registry.names() == ("fluid", "ksync", "limit", "taccl", "tacos", "teccl")
+    assert registry.names() == ("limits-time", "pareto", "limits", "taccl", "tacos", "teccl")
     code = (
         "import sys; from sccl.synth.common import registry;"
         "[registry.load(name) for name in registry.names()];"
@@ -49,8 +49,8 @@ def test_members_are_found_by_their_folders_and_loaded_without_solvers() -> None
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    with pytest.raises(UnknownNameError, match="did you mean 'ksync'"):
-        registry.load("ksynk")
+    with pytest.raises(UnknownNameError, match="did you mean 'pareto'"):
+        registry.load("paretto")
 
 
 @pytest.mark.parametrize(("size", "csr"), [(1, (2, 2, 3)), (1 << 20, (6, 3, 7))])

@@ -22,7 +22,7 @@ def joined(ranks: int, *edges: tuple[int, int]) -> Topology:
     return Topology("apart", ranks, links, 1.0, 1.0)
 
 
-@pytest.mark.parametrize("name", ["teccl", "tacos", "fluid"])
+@pytest.mark.parametrize("name", ["teccl", "tacos", "limits-time"])
 def test_planner_reports_missing_links_and_a_remedy(name: str) -> None:
     machine = joined(4, (0, 1), (1, 0), (2, 3), (3, 2))
     request = Request(machine, named_spec("alltoall", 4), 4000)

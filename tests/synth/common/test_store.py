@@ -341,7 +341,7 @@ def test_users_own_store_must_not_stop_a_sweep(
         assert result.exit_code == 0
         assert json.loads(result.stdout)["points"]
         (line,) = result.stderr.splitlines()
-        assert line.startswith(f"warning: verdicts are not kept: cannot use the store {place} (")
+        assert line.startswith(f"warning: verdicts are not stored: cannot use the store {place} (")
         assert sccl("store", "ls")[0] == (2 if place.exists() else 0)  # nothing is kept there
         assert sccl(*SWEEP, "--store", place)[0] == 2
 
@@ -359,7 +359,7 @@ def test_locked_store_is_reported(path: Path, monkeypatch: pytest.MonkeyPatch) -
         assert (code, "has locked it" in text) == (2, True)
         home(path, monkeypatch)
         code, text = sccl(*SWEEP)
-        assert (code, "warning: verdicts are not kept" in text) == (0, True)
+        assert (code, "warning: verdicts are not stored" in text) == (0, True)
 
 
 def test_store_that_is_locked_for_a_moment_is_waited_for(

@@ -106,7 +106,7 @@ def test_no_plan_of_any_method_beats_the_bound_of_another(data: st.DataObject) -
     found = [listed, planned("teccl", request, **told)]
     if alpha == "travels":  # otherwise chunks may be sent together
         found.append(planned("taccl", request, **told))
-        found.append(planned("fluid", request))
+        found.append(planned("limits-time", request))
     gathered = planned("tacos", Request(topology, gathering(spec), each), **told)
     attained = [one.objective for one in (*found, gathered)]
     assert max(one.bound.value for one in found) <= min(attained)
@@ -227,13 +227,13 @@ def test_dual_is_what_its_name_says() -> None:
 def test_trees_are_nearer_the_least_time_in_groups_than_phases_are() -> None:
     """Two phases of a DGX-1 in two groups of four take 16.8 us, and nothing less than 14.4."""
     topology, spec = machine("dgx1"), resolve_collective("allreduce@2x4", 8)
-    found = planned("fluid", Request(topology, spec, 1_024_000), gap=0.05)
+    found = planned("limits-time", Request(topology, spec, 1_024_000), gap=0.05)
     assert found.bound.value == Fraction(43, 3) + Fraction(2, 100)
     assert found.objective < Fraction(1540, 100)  # 15.36 us: links keep the order of steps
 
 
 def test_trees_are_of_allreduces_alone() -> None:
-    limit = registry.load("limit")
+    limit = registry.load("limits")
     for name, text in (("ring:4", "allgather"), ("ring:65", "allreduce")):
         topology = machine(name)
         request = Request(topology, resolve_collective(text, topology.ranks), 1000)

@@ -68,7 +68,7 @@ def test_fast_links_are_busy_for_their_own_time(
     assert ways.cost[0] == held.cost[0]
 
 
-@pytest.mark.parametrize("name", ["teccl", "taccl", "fluid"])
+@pytest.mark.parametrize("name", ["teccl", "taccl", "limits-time"])
 @pytest.mark.parametrize(("buffer_chunks", "least", "most"), [(None, 22.0, 22.3), (0, 42, 42)])
 def test_slow_links_fill_a_fast_one_together(
     name: str, buffer_chunks: int | None, least: float, most: float
@@ -86,7 +86,7 @@ def test_slow_links_fill_a_fast_one_together(
     assert replay(outcome.plan).finish == outcome.plan.finish
 
 
-@pytest.mark.parametrize("name", ["fluid", "taccl", "tacos", "teccl"])
+@pytest.mark.parametrize("name", ["limits-time", "taccl", "tacos", "teccl"])
 @pytest.mark.parametrize("part", range(3))
 def test_plans_over_rows_of_switches_are_right(name: str, part: int) -> None:
     synthesizer = registry.load(name)
@@ -98,7 +98,7 @@ def test_plans_over_rows_of_switches_are_right(name: str, part: int) -> None:
             rng.choice((100, 5999, 100_000)),
         )
         model = rng.choice(list(AlphaModel)).value
-        options = synthesizer.Options(**({} if name == "fluid" else {"alpha": model}))
+        options = synthesizer.Options(**({} if name == "limits-time" else {"alpha": model}))
         try:
             outcome = registry.plan(
                 synthesizer, Request(machine, spec, size), options, Effort(units=0.05)

@@ -38,7 +38,7 @@ from tests.kit.schedule_executor import executes_correctly
 from tests.kit.small_budgets import small_tacos_budget
 from tests.kit.strategies import topologies, unequal
 
-FLUID = registry.load("fluid")
+FLUID = registry.load("limits-time")
 
 
 def asked(machine: str | Topology, size: int) -> Request:

@@ -32,7 +32,7 @@ from sccl.synth.packing.schedules.time_slots import rounded_slots
 from sccl.topo import resolve_topology
 from tests.kit.schedule_executor import executes_correctly
 
-FLUID = registry.load("fluid")
+FLUID = registry.load("limits-time")
 
 
 def problem_of(machine: str, size: int = 64_000) -> FlowProblem:

@@ -69,7 +69,7 @@ from tests.kit.schedule_executor import executes_correctly
 from tests.kit.small_budgets import small_tacos_budget
 from tests.kit.strategies import specs, topologies, unequal
 
-FLUID = registry.load("fluid")
+FLUID = registry.load("limits-time")
 
 
 def found(machine: str | Topology, collective: str, size: int, gap: float = 0.01) -> Solution:
@@ -615,7 +615,7 @@ def test_budget_that_is_passed_twice_is_not_read_backwards() -> None:
     links = [Link(*edge, 1, 1.0, 1.0) for rank in range(3) for edge in ((rank, 3), (3, rank))]
     bus = Budget("bus", ((0, 3), (3, 1)), 1)
     machine = Topology("star", 3, tuple(links), 1.0, 1.0, (bus,), switches=(Switch("hub"),))
-    fluid = registry.load("fluid")
+    fluid = registry.load("limits-time")
     for name in ("reducescatter", "reduce"):
         with pytest.raises(TopologyError, match="budget 'bus' is of links into and out of"):
             registry.plan(

@@ -23,7 +23,7 @@ from sccl.topo import resolve_topology
 from tests.kit.nightly import times
 from tests.kit.placements import build_placement, chassis, verified_schedule
 
-FLUID = registry.load("fluid")
+FLUID = registry.load("limits-time")
 
 
 @settings(max_examples=times(25, by_day=13))

@@ -42,9 +42,9 @@ def curve_of(
 def plans(topology: Topology, spec: Spec, size: int, model: str) -> list[Fraction]:
     """Return the times of several systems' schedules, microseconds."""
     request, took = Request(topology, spec, size), []
-    for name, more in (("tacos", {"chunks": 2}), ("teccl", {"chunks": 1}), ("fluid", {})):
+    for name, more in (("tacos", {"chunks": 2}), ("teccl", {"chunks": 1}), ("limits-time", {})):
         one = registry.load(name)
-        if name == "fluid" and model != "travels":
+        if name == "limits-time" and model != "travels":
             continue
         told = one.Options(alpha=model, **more)
         found, _ = best_plan(registry.plan(one, request, told, Effort(units=0.2)))

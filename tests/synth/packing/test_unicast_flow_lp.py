@@ -185,7 +185,7 @@ def test_alltoall_is_as_fast_as_the_links_between_chassis(machine: str, size: in
 @pytest.mark.parametrize("machine", ["torus:4x4", "rail:4x4", "dgx1", "teccl-ndv2x4"])
 @pytest.mark.parametrize("size", [64_000, 10**8])
 def test_least_time_of_alltoall_is_met(machine: str, size: int) -> None:
-    topology, fluid = resolve_topology(machine), registry.load("fluid")
+    topology, fluid = resolve_topology(machine), registry.load("limits-time")
     request = Request(topology, named_spec("alltoall", topology.ranks), size)
     outcome = registry.plan(fluid, request, fluid.Options(gap=0.01))
     assert isinstance(outcome, Solution)
@@ -223,7 +223,7 @@ def test_equal_seeds_give_equal_flows() -> None:
 def test_unserved_flow_demand_gives_one_sentence() -> None:
     ring = resolve_topology("ring:4")
     for collective in ("allreduce", "reducescatter", "reduce"):
-        says = f"reduces nothing on their way, and {collective} reduces: use milp"
+        says = f"has no reductions on a path, and {collective} reduces: use milp"
         with pytest.raises(ParameterError, match=says) as refused:
             planned(ring, collective, 1000)
         assert ("run lp on alltoall" in str(refused.value)) == (collective == "reducescatter")

@@ -109,7 +109,7 @@ def test_each_chunk_is_looked_at_whether_it_can_come_there() -> None:
     """Also where one with the same source, which is looked at first, can."""
     relays = RelayRules(((0, (1,)),), leaves_by=((0, (0,)),))
     within = ((0, ()),)
-    with pytest.raises(UnreachableError, match="cannot come to rank"):
+    with pytest.raises(UnreachableError, match="cannot reach rank"):
         planner.SketchPlan(
             Request(resolve_topology("ndv2x2"), named_spec("alltoall", 16), 1000),
             Sketch("shut", 2, intranode_links=within, relays=relays),

@@ -107,7 +107,7 @@ def test_switch_that_no_longer_joins_all_is_several() -> None:
     left = RestrictedMachine(rails, switched()).topology
     ways = {(a.src, b.dst) for a in left.links for b in left.links if a.dst == b.src >= 4}
     assert (len(left.switches), ways) == (4, {(0, 2), (2, 0), (1, 3), (3, 1)})
-    with pytest.raises(TopologyError, match="way 1 -> 3 is left out, and the switches of those"):
+    with pytest.raises(TopologyError, match="route 1 -> 3 is excluded, but the switches of the"):
         RestrictedMachine(Sketch("a", 2, relays=RelayRules(((0, (0,)),))), switched()).topology  # noqa: B018
 
 
@@ -146,7 +146,9 @@ def test_sketch_switch_without_links_is_rejected(sketch: Sketch, words: str) -> 
 @pytest.mark.parametrize("by", ["tacos", "teccl"])
 def test_chunks_that_cannot_come_are_told_of_the_sketch(by: str) -> None:
     apart = Sketch("apart", 2, intranode_links=(), relays=RelayRules(RelayPattern.DIRECT_MAP))
-    with pytest.raises(UnreachableError, match="sketch apart, on 'full:4': the ways that it leave"):
+    with pytest.raises(
+        UnreachableError, match="sketch apart, on 'full:4': its routes do not deliver"
+    ):
         planned(by, resolve_topology("full:4"), "allgather", apart)
 
 
@@ -166,7 +168,7 @@ def test_verbs_and_the_api_keep_to_a_sketch(tmp_path: Path) -> None:
         code, text, err = sccl(*verb, *asked, "--json", "-o", out)
         shown = json.loads(text)
         assert (code, shown["chunks"], shown["sketch"]) == (0, 2, "one")
-        assert "symmetry_offsets are not imposed" in err
+        assert "symmetry_offsets are ignored" in err
         assert sccl("check", out)[0] == 0
     assert f"--sketch {file}" in json.loads(sccl("tacos", *asked, "--json")[1])["again"]
     found = api.tacos("allgather", "full:4", size=4096, sketch=file, chunks=1, progress=False)

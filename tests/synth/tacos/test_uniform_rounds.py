@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -18,7 +16,7 @@ from sccl.core.topology import Topology
 from sccl.judge import violations
 from sccl.synth.common.contract import Request
 from sccl.synth.network.transfers import Sends
-from sccl.synth.tacos import matching_uniform, matching_uniform_loops, tail_rematching, thread_pair
+from sccl.synth.tacos import matching_uniform, tail_rematching
 from sccl.synth.tacos.bitsets import random_state
 from sccl.synth.tacos.matching_problem import MatchingProblem, build_problem
 from sccl.synth.tacos.matching_uniform import match_uniform
@@ -67,50 +65,6 @@ def test_rematched_schedule_is_valid_and_no_later(seed: int, name: str) -> None:
     assert plan.finish == better
     assert executes_correctly(plan)
     assert violations(plan) == []
-
-
-class OneByOne(thread_pair.WorkerThreads):
-    """Does the rounds by itself, the last block first in each."""
-
-    def map_parts(
-        self, function: Callable[..., Any], parts: Sequence[tuple[Any, ...]]
-    ) -> list[Any]:
-        assert function is matching_uniform_loops.run_rounds
-        (state, slots, blocks, *_), (other, *_) = parts
-        edges = slots.first_slot[blocks.astype(np.int64)].astype(np.uint64)
-        nodes, taken = list(pairwise(blocks)), 1
-        own = np.zeros(int(state.groups) << int(state.group_bits), dtype=np.uint64)
-        progress = state.progress
-        while progress[0] and taken and progress[1] < len(state.fired):
-            other.progress[:] = progress
-            part = [
-                matching_uniform_loops.choose_chunks(state, slots, np.uint64(i), *nodes[i], own)
-                for i in (1, 0)
-            ][::-1]
-            assert not own.any()
-            for i in (1, 0):
-                matching_uniform_loops.merge_counts(state, np.uint64(i), edges[1 - i], edges[2 - i])
-                matching_uniform_loops.deliver(
-                    state, slots, *nodes[i], progress[2] + np.uint64(i * part[0])
-                )
-            taken = int(sum(part))
-            progress += np.array([-taken, 1, taken]).astype(np.uint64)
-        return [taken, taken]
-
-
-@pytest.mark.parametrize("name", ["torus:6x6", "mesh:3x5x4", "hypercube:6"])
-def test_result_is_independent_of_the_first_process(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(thread_pair, "MIN_SPLIT_LINKS", 2)
-    of = task(resolve_topology(name), 8)
-    assert of.forward is not None
-    assert len(thread_pair.node_blocks(of.net.in_first)) == 3
-    beside = match_uniform(of.net, of.forward, 3, lambda *_: None)
-    monkeypatch.setattr(matching_uniform, "WorkerThreads", OneByOne)
-    after = match_uniform(of.net, of.forward, 3, lambda *_: None)
-    assert beside.fired.tobytes() == after.fired.tobytes()
-    assert beside.chunk.tobytes() == after.chunk.tobytes()
 
 
 @settings(max_examples=times(40))

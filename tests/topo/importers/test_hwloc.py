@@ -154,7 +154,7 @@ def test_xgmi_links_have_the_speed_of_the_gpu(hops: str, lanes: dict[tuple[int, 
     found = read(text, Hints("machine", gpu="mi300x"))
     assert _lanes(found.topology) == lanes
     assert {link.gb_per_s for link in found.topology.links} == {64.0}
-    assert "hwloc writes neither number nor speed of links" in _said(found)
+    assert "hwloc writes no number or speed of links" in _said(found)
     with pytest.raises(InputError, match="--gpu"):
         read(text, HINTS)
 
@@ -235,7 +235,7 @@ def test_gpus_of_several_vendors_are_reported() -> None:
     text = written(NO_LINKS)
     assert "vendors" not in _said(read(text, HINTS))
     mixed = text.replace("[10de:20b0]", "[1002:738c]", 1)
-    assert "the GPUs are of 2 vendors (PCI ids 1002, 10de)" in _said(read(mixed, HINTS))
+    assert "the GPUs come from 2 vendors (PCI ids 1002, 10de)" in _said(read(mixed, HINTS))
 
 
 def test_gpus_without_fast_links_are_joined_by_pcie() -> None:
@@ -247,8 +247,10 @@ def test_gpus_without_fast_links_are_joined_by_pcie() -> None:
 
 def test_gpus_of_several_kinds_are_reported() -> None:
     mixed = EXAMPLE.replace("Tesla V100-SXM2-16GB", "Tesla P100-SXM2-16GB", 1)
-    assert "p100 (by the first: they are of several kinds)" in _said(read(mixed, HINTS))
-    assert "several kinds" not in _said(read(EXAMPLE, HINTS))
+    assert "p100 (the model of the first GPU: there are several models)" in _said(
+        read(mixed, HINTS)
+    )
+    assert "several models" not in _said(read(EXAMPLE, HINTS))
 
 
 def test_partitions_of_a_device_are_rejected() -> None:
@@ -344,7 +346,7 @@ def test_sleeping_slot_tells_nothing() -> None:
         (("0000:07:00.0", "there"), "^line 12: pci_busid of the GPU is 'there'"),
         (("<topology", "<!ENTITY"), "^line 3: not well-formed"),
         (('"Machine"', '"System"'), "^line 3: the root is <topology>, expected .* of type Machine"),
-        (('name="NVLink', 'name="XeLink'), "^line 20: its GPUs are joined by Xe Links"),
+        (('name="NVLink', 'name="XeLink'), "^line 20: its GPUs have Xe Links"),
     ],
 )
 def test_messages_name_the_line(change: tuple[str, str], message: str) -> None:
@@ -358,7 +360,7 @@ def test_file_without_gpus_says_how_to_write_one() -> None:
 
 
 def test_large_file_is_rejected() -> None:
-    with pytest.raises(TooLargeError, match=f"read to {MAX_OBJECTS}"):
+    with pytest.raises(TooLargeError, match=f"expected at most {MAX_OBJECTS}"):
         read(EXAMPLE.replace('nbobjs="2"', f'nbobjs="{MAX_OBJECTS + 1}"'), HINTS)
     with pytest.raises(TooLargeError, match="65 GPUs"):
         read(_above(*["Ahr"] * 65), HINTS)

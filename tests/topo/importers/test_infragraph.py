@@ -392,7 +392,7 @@ devices:
 )
 @pytest.mark.parametrize("name", ["auto", "infragraph"])
 def test_import_names_the_version_of_an_older_infragraph(text: str, name: str) -> None:
-    with pytest.raises(FormatError, match=r"InfraGraph 0\.1\.0 .*expected that of 0\.4\.0"):
+    with pytest.raises(FormatError, match=r"InfraGraph 0\.1\.0 .*expected the schema of 0\.4\.0"):
         importers.read_machine(text, importers.Hints("x"), "old.yaml", name)
 
 

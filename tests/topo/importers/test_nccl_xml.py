@@ -265,8 +265,10 @@ def test_gpus_at_switches_are_those_with_as_many_links(to_each_switch: int, says
 
 def test_gpus_of_several_kinds_are_reported() -> None:
     found = read(EXAMPLE.replace('sm="70"', 'sm="80"', 1), HINTS)
-    assert any("a100 (by the first: they are of several kinds)" in k for k in found.assumed)
-    assert not any("several kinds" in line for line in read(EXAMPLE, HINTS).assumed)
+    assert any(
+        "a100 (the model of the first GPU: there are several models)" in k for k in found.assumed
+    )
+    assert not any("several models" in line for line in read(EXAMPLE, HINTS).assumed)
 
 
 def test_partitions_of_a_device_are_rejected() -> None:

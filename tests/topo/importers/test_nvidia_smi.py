@@ -103,7 +103,8 @@ def test_nics_are_those_nearest_to_gpus() -> None:
         f"NIC{i} (mlx5_{i})": gpus for nics, gpus in near.items() for i in nics
     }
     assert any(
-        line.endswith("to no GPU: NIC6 (mlx5_6), NIC7 (mlx5_7)") for line in found.understood
+        line.endswith("not nearest to any GPU: NIC6 (mlx5_6), NIC7 (mlx5_7)")
+        for line in found.understood
     )
     assert {nic.ranks for nic in _read("v100_8gpu_1nic_spaces.txt").nics} == {tuple(range(8))}
     assert [nic.ranks for nic in _read("pcie_2gpu_a100_2nic.txt").nics] == [(0,), (1,)]
@@ -264,7 +265,11 @@ def test_underlined_headers_are_read_as_plain_ones() -> None:
     [
         ("GPU0\t X \tNV2", "GPU0\t X \tNV3", "line 2 has NV3 for GPU0 and GPU1, line 3 has NV2"),
         ("GPU1\tNV2\t X ", "GPU1\tNV2\tNV2", "line 3: expected the X of GPU1 in column 1"),
-        ("\tGPU0\tGPU1\tGPU2", "\tGPU0\tGPU1", "line 4 is of GPU2, and the header ends before"),
+        (
+            "\tGPU0\tGPU1\tGPU2",
+            "\tGPU0\tGPU1",
+            "line 4 describes GPU2, which the header does not list",
+        ),
         ("\tGPU0\tGPU1\tGPU2", "\tGPU0\tGPU1\tGPU1", "header names the GPUs 0, 1, 1: expected 0"),
         ("\tSYS\tPIX\t0-19\t0\nGPU1", "\nGPU1", "line 2: the end of the line stands where GPU0"),
         ("GPU0\t X \tNV2\tSYS", "GPU0\t X \tNV2\tETH", "line 2: 'ETH' stands where GPU0 and GPU2"),

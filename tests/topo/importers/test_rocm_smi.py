@@ -113,12 +113,12 @@ def test_pairs_without_weights_are_assumed_to_be_joined_directly() -> None:
     errors = "get_link_weight_topology, Not supported on the given system\nERROR: GPU[1] : no\n"
     found = read(errors + table, HINTS)
     assert "2 lines of errors, ignored" in found.understood
-    assert any(line.startswith("3 pairs of type XGMI with neither") for line in found.assumed)
+    assert any(line.startswith("3 pairs of type XGMI without") for line in found.assumed)
     assert len(found.topology.links) == 6
     weights = "WEIGHT TABLE:\n GPU0 GPU1 GPU2\nGPU0 0 15 30\n"
     part = read(table + weights, HINTS)
     assert part.topology.edges == {(0, 1), (1, 0), (1, 2), (2, 1)}
-    assert any(line.startswith("1 pair of type XGMI with neither") for line in part.assumed)
+    assert any(line.startswith("1 pair of type XGMI without") for line in part.assumed)
 
 
 def _amd_smi(bus_ids: list[str], **tables: dict[tuple[int, int], str]) -> str:
@@ -166,7 +166,7 @@ def test_weights_count_where_bandwidths_differ_from_them() -> None:
     text = _amd_smi(BUS_IDS, LINK_TYPE=XGMI_PAIRS, WEIGHT=weights, NUMA_BW=SPEEDS)
     found = read(text, HINTS)
     assert {e for e in found.topology.edges if e[0] < e[1]} == {(0, 1), (2, 3), (1, 2)}
-    assert any("(2 such pairs, the first is GPUs 0 2)" in line for line in found.assumed)
+    assert any("(2 pairs, the first is GPUs 0 2)" in line for line in found.assumed)
     assert "1 pair without a bandwidth has one xGMI link" in found.assumed
 
 
@@ -244,7 +244,7 @@ def test_mi300a_is_known() -> None:
 
 
 def test_gpu_of_another_vendor_is_rejected() -> None:
-    with pytest.raises(InputError, match="a100 is no GPU of AMD"):
+    with pytest.raises(InputError, match="a100 is not an AMD GPU"):
         read(EXAMPLE, Hints("m", gpu="a100"))
 
 
@@ -255,7 +255,11 @@ def test_gpu_of_another_vendor_is_rejected() -> None:
         ("GPU2   PCIE         PCIE", "GPU2   PCIE", "line 10 has 2 words for 3 GPUs"),
         ("GPU1   XGMI         0            PCIE\n", "GPU0   0  XGMI  PCIE\n", "second of GPU0"),
         ("Weight between two GPUs", "Hops between two GPUs", ""),
-        ("GPU2   72           72           0\n", "GPU3   72           72           0\n", "of GPU3"),
+        (
+            "GPU2   72           72           0\n",
+            "GPU3   72           72           0\n",
+            "describes GPU3",
+        ),
         (
             "       GPU0         GPU1         GPU2\n",
             "       GPU0 GPU1\n",
@@ -276,8 +280,8 @@ def test_fault_is_named(old: str, new: str, says: str) -> None:
     ("text", "says"),
     [
         ("", "no table of GPUs"),
-        ("HOPS TABLE:\nGPU0 GPU1\nGPU0 0 1\nGPU1 1 0\n", "neither a table of link types nor one"),
-        ("WEIGHT TABLE:\nGPU0 0 15\n", "line 2 is of GPU0, which no header names before it"),
+        ("HOPS TABLE:\nGPU0 GPU1\nGPU0 0 1\nGPU1 1 0\n", "no table of link types and no table"),
+        ("WEIGHT TABLE:\nGPU0 0 15\n", "line 2 describes GPU0, which no earlier header lists"),
         ("WEIGHT TABLE:\nGPU0 GPU0\n", "line 2 names a GPU twice"),
         ("WEIGHT TABLE:\n" + "GPU0 " * 65, "65 GPUs, and tables are read to 64"),
     ],

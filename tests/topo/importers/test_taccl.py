@@ -87,7 +87,7 @@ def test_gpus_that_no_switches_join_have_a_link_for_each_pair(
     found = TACCL.read(text, Hints("m"))
     assert len(found.topology.links) == gpus * (gpus - 1)
     assert bool(found.topology.budgets) == switched
-    assert any("way to a switch" in line for line in found.assumed) == switched
+    assert any("link to a switch" in line for line in found.assumed) == switched
 
 
 def test_alpha_that_the_file_has_is_the_files() -> None:
@@ -178,7 +178,7 @@ def test_profile_stands_for_a_machine_of_several_nodes(nodes: int) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"remote_beta": None}, "remote_beta is missing, by which 2 nodes are joined"),
+        ({"remote_beta": None}, "remote_beta is missing, which 2 nodes need"),
         ({"remote_alpha": None}, "remote_alpha is missing"),
         ({"nics_per_node": None}, "nics_per_node is missing"),
         ({"nics_per_node": 0}, "nics_per_node is missing"),

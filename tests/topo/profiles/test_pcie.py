@@ -165,7 +165,7 @@ def test_ambiguous_nic_location_is_reported(
         ({"beside_nic": ((1.0,),)}, "beside_nic has 1 rows, expected one for each GPU: 2 to 64"),
         ({"alone": ((1.0,),)}, "alone has 1 rows, expected one for each of 8 GPUs"),
         ({"alone": ((float("nan"),),) * 8}, "bandwidth of GPU 0 alone has nan"),
-        ({"pairs": ()}, "pairs lacks GPUs 0 and 1: every two of 8 GPUs"),
+        ({"pairs": ()}, "pairs lacks GPUs 0 and 1: expected a measurement"),
         ({"pairs": (PairedCopies((1, 0), (1.0,)),)}, "ascending order"),
         ({"pairs": (PairedCopies((0, 1), (1.0,)),) * 2}, "GPUs 0 and 1 twice"),
     ],

@@ -25,7 +25,7 @@ def refused(lacks: str) -> list[str]:
     """Return the error for tensors without a carrier, if torch lacks a backend."""
     return [
         "tensors on meta are not served: give them on cpu, cuda",
-        f"calls of tensors on cuda go by NCCL, and this torch {lacks}: give tensors on the CPU",
+        f"NCCL carries calls with tensors on cuda, and this torch {lacks}: give tensors on the CPU",
     ]
 
 

@@ -617,7 +617,7 @@ def test_without_torch_there_is_no_store() -> None:
     try:
         import torch  # noqa: F401
     except ImportError:
-        with pytest.raises(StoreError, match="torch is not installed here"):
+        with pytest.raises(StoreError, match="torch is not installed"):
             connect_store("localhost:1")
 
 

@@ -146,7 +146,7 @@ def test_job_that_waits_is_planned_again_and_switches_if_that_gains() -> None:
     better = another(CLAIMED_US * 0.9)
     job.results = [better]
     job.iterate(NEEDED, CLAIMED_US, waited=0.2)
-    assert job.said == ["ranks wait 20% of an iteration, 20 in a row: planning anew"]
+    assert job.said == ["ranks wait 20% of an iteration, 20 in a row: planning again"]
     (plan, costs, planning) = job.plannings[0]
     assert plan == encode_plan(PLAN)
     assert costs == "collective,option,ranks,bytes,us\nallreduce,gpu ring,8,4096,7.5\n"
@@ -173,7 +173,7 @@ def test_plan_that_gains_too_little_is_not_proposed() -> None:
     job.results = [another(CLAIMED_US * 0.98)]
     job.iterate(NEEDED, CLAIMED_US, waited=0.2)
     job.controller.step()
-    assert job.said[-1].endswith("which is not worth a switch")
+    assert job.said[-1].endswith("which does not justify a switch")
     assert job.ledger.latest_version() == 1
 
 
@@ -241,7 +241,7 @@ def test_plan_that_was_taken_back_is_not_believed_again() -> None:
     assert job.switched(encode_plan(PLAN)) == 3
     job.iterate(NEEDED, 2 * CLAIMED_US)
     job.controller.step()
-    assert job.said[-1].endswith("which is not worth a switch")
+    assert job.said[-1].endswith("which does not justify a switch")
     job.iterate(CONSECUTIVE_ITERATIONS, 4 * CLAIMED_US)  # by now it would be worth one
     job.controller.step()
     assert "is proposed as plan 4" in job.said[-1]
@@ -256,7 +256,7 @@ def test_controller_that_comes_later_goes_on_and_a_restart_begins_again() -> Non
     assert len(job.plannings) == 1
     job.begin(1)
     job.controller.step()
-    assert job.said[-1] == "the job has begun anew (generation 1)"
+    assert job.said[-1] == "the job has restarted (generation 1)"
     assert job.plannings[0][2].closed
     job.iterate(NEEDED, CLAIMED_US, waited=0.2)
     assert len(job.plannings) == 1  # there is no plan in its new life
@@ -363,7 +363,7 @@ def wrong_plan(path: Path) -> Path:
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        ((), "nothing is asked for: give --commit, --serve or --status"),
+        ((), "no action is selected: give --commit, --serve or --status"),
         (("--status", "--serve"), "--status changes nothing"),
         (("--serve", "--json"), "--json prints one document"),
         (("--serve", "--deadline", "0"), "deadline is 0, expected seconds"),

@@ -118,10 +118,10 @@ def test_job_whose_network_changes_is_planned_again_and_taken_back(tmp_path: Pat
         re.sub(r"[\d.]+ (us|ms|s)\b", "? us", line) for line in told if not line.endswith(" ms")
     ]
     assert said[:5] == [
-        "? us an iteration, and ? us are claimed: planning anew",
+        "? us per iteration, ? us planned: planning again",
         "a plan with ? us per iteration is available, and is proposed as plan 1",
         "plan 1 is committed: ranks switch at their next agreement",
-        "? us an iteration, and ? us under the plan before: plan 2 returns to the previous plan",
+        "? us per iteration, ? us with the previous plan: plan 2 returns to the previous plan",
         "plan 2 is committed: ranks switch at their next agreement",
     ], told
     ms = dict(re.findall(r"(plan \d|with \S+): (\d+) ms", done.stdout))

@@ -72,7 +72,7 @@ ASKED = {"layers": 2, "hidden": 8, "heads": 2, "sequence": 4}
         (
             "transformer",
             {},
-            "layers is not given, and a transformer has no default of it: gi",
+            "layers is missing, and transformer has no default for it: gi",
         ),
         ("transformer", {**ASKED, "tables": 3}, "tables is no parameter of family transformer"),
         ("transformer", {**ASKED, "tp": 4}, "heads is 2, which is no multiple of tp, 4: change on"),
@@ -100,7 +100,7 @@ ASKED = {"layers": 2, "hidden": 8, "heads": 2, "sequence": 4}
         ("transformer", {**ASKED, "tp": 0, "ranks": 4}, r"ranks is 4, which is not"),
         ("transformer", ASKED, "these parameters need no collectives: give several ranks"),
         ("transformer", {**ASKED, "dp": 0}, "dp is 0, expected 1 to"),
-        ("transformer", {**ASKED, "dp": 2**21}, "2097152 ranks, up to"),
+        ("transformer", {**ASKED, "dp": 2**21}, "2097152 ranks, expected at most"),
         ("transformer", {**ASKED, "layers": 2**40}, "there are 1099511627776 layers, of all mic"),
         ("transformer", {**ASKED, "dp": 2, "zero": 4}, "zero is 4, expected 0 to 3"),
         (
@@ -124,20 +124,20 @@ ASKED = {"layers": 2, "hidden": 8, "heads": 2, "sequence": 4}
             "recompute is 'some', expected one of",
         ),
         ("transformer", {**ASKED, "sequence_parallel": True}, "and tp is 1: give --tp"),
-        ("transformer", {**ASKED, "zero": 3, "overlap_next": True}, "leave one of both out"),
+        ("transformer", {**ASKED, "zero": 3, "overlap_next": True}, "leave one of the two out"),
         ("moe", {**ASKED, "dp": 4, "experts": 4, "ep": 3}, "experts is 4, which is no multiple of"),
         ("moe", {**ASKED, "dp": 2, "experts": 4, "ep": 4}, r"tp \* dp is 2, which is no multiple"),
         ("moe", {**ASKED, "dp": 2, "experts": 1}, "top-k is 2 and a layer has 1 experts"),
-        ("dlrm", {**TABLES, "tables": 1}, "1 tables are fewer than 2 ranks, and each is to have"),
+        ("dlrm", {**TABLES, "tables": 1}, "1 tables are fewer than 2 ranks, expected at least one"),
         ("dlrm", {**TABLES, "top": (3,)}, "top has 1 widths, expected two or more, as in 512/256"),
         ("dlrm", {**TABLES, "ranks": 1}, "ranks is 1, expected 2 to"),
         ("dlrm", {**TABLES, "zero": 1}, "zero is 1, expected 0 or 3 of a dlrm"),
         (
             "convolutional",
             {"depths": (1,), "widths": (1, 2)},
-            "depths are of 1 stages and widths",
+            "depths has 1 stages and widths",
         ),
-        ("convolutional", {"depths": (1,), "widths": (8,), "tp": 2}, "tp is 2, expected 1 of such"),
+        ("convolutional", {"depths": (1,), "widths": (8,), "tp": 2}, "tp is 2, expected 1 for"),
     ],
 )
 def test_bad_parameters_are_a_sentence(family: str, asked: dict[str, Any], says: str) -> None:
@@ -147,7 +147,7 @@ def test_bad_parameters_are_a_sentence(family: str, asked: dict[str, Any], says:
 
 
 def test_presets_are_of_a_family_and_may_be_changed() -> None:
-    with pytest.raises(InputError, match="preset A2 is of family dlrm, and moe is asked for"):
+    with pytest.raises(InputError, match="preset A2 belongs to family dlrm, expected moe"):
         generate_workload("moe", {}, "A2")
     with pytest.raises(InputError, match="unknown preset 'A7': did you mean"):
         generate_workload("dlrm", {}, "A7")

@@ -119,8 +119,8 @@ def cells(move: MotifMove, first: int) -> list[tuple[object, ...]]:
 @pytest.mark.parametrize(
     ("of", "recipe", "message"),
     [
-        (["allreduce", "allreduce"], "ring", "there are 2: merge has to be its first rule"),
-        (["allreduce", "reduce"], "merge", "collectives of one kind among the same ranks"),
+        (["allreduce", "allreduce"], "ring", "there are 2: begin the recipe with merge"),
+        (["allreduce", "reduce"], "merge", "collectives of one kind with the same ranks"),
         (["allreduce", "allreduce"], "merge.merge", "merge is the first rule of a recipe"),
         (["allreduce", "allreduce"], "merge(2)", "expected merge, without parameters"),
     ],

@@ -189,21 +189,21 @@ def fewer_ranks(motif: Motif) -> Motif:
         ("seg(99)", "without an element: make fewer"),
         ("seg(1B)", "seg\\(1B\\) makes 32 segments of 32 bytes|without an element"),
         ("seg(1GB)", "makes 1 segment of"),
-        ("levels(8)", "levels\\(8\\) of 8 ranks makes groups of as many: expected 2 to 7"),
-        ("levels(3+4)", "expected sizes that come to 8, one of them 2 or more"),
-        ("levels(8+0)", "expected sizes that come to 8"),
+        ("levels(8)", "levels\\(8\\) splits 8 ranks into groups of 8: expected 2 to 7"),
+        ("levels(3+4)", "expected sizes with the sum 8, one of them 2 or more"),
+        ("levels(8+0)", "expected sizes with the sum 8"),
         ("levels(1+1+1+1+1+1+1+1)", "one of them 2 or more"),
-        ("seg(1+1)", "expected seg\\(segments, or their bytes\\)"),
-        ("levels(3+)", "expected levels\\(ranks of a group, or of each"),
-        ("levels(4, 4)", "levels\\(4\\) of 2 ranks"),
+        ("seg(1+1)", "expected seg\\(number of segments, or bytes of a segment\\)"),
+        ("levels(3+)", "expected levels\\(group size, or the size of each"),
+        ("levels(4, 4)", "levels\\(4\\) splits 2 ranks"),
         ("tree(8)", "expected 2 to 7"),
-        ("spline(2)", "spline is of alltoall, broadcast, gather, scatter, and not of allreduce"),
-        ("ring.ring", "ring is of allreduce, and not of reducescatter"),
+        ("spline(2)", "spline applies to alltoall, broadcast, gather, scatter, not to allreduce"),
+        ("ring.ring", "ring applies to allreduce, not to reducescatter"),
         ("rings", "did you mean 'ring'"),
         ("ring.", "ends with a point"),
         ("ring)", "cannot be read from 'ring\\)' on"),
         ("ring(2)", "expected ring, without parameters"),
-        ("seg", "expected seg\\(segments, or their bytes\\)"),
+        ("seg", "expected seg\\(number of segments, or bytes of a segment\\)"),
         ("lanes(a:1)", "two or more channels with their weights"),
         ("seg(2)." * 80, "letters, expected 400"),
         (".".join(["seg(2)"] * 14), "motifs, expected 4096 at the most|without an element"),
@@ -218,9 +218,9 @@ def test_invalid_recipes_are_rejected(recipe: str, message: str) -> None:
     ("told", "message"),
     [
         (("allsum", [0, 1], 1), "did you mean"),
-        (("allreduce", [0], 1), "two or more different ones"),
-        (("allreduce", [0, 0], 1), "two or more different ones"),
-        (("allreduce", [0, 1], 0), "of 0 elements"),
+        (("allreduce", [0], 1), "two or more different ranks"),
+        (("allreduce", [0, 0], 1), "two or more different ranks"),
+        (("allreduce", [0, 1], 0), "has 0 elements"),
         (("allreduce", [0, 1], 1, 0), "root is 0, but allreduce has none"),
         (("broadcast", [0, 1], 1, 2), "root is 2, expected a rank of the group"),
         (("alltoall", [0, 1], 1, None, [[1]]), "splits are 1 rows, expected 2 of 2 numbers"),
@@ -273,7 +273,7 @@ def test_rules_compose(name: str, recipe: str, motifs: int) -> None:
     ],
 )
 def test_too_expensive_recipe_is_rejected_at_once(name: str, ranks: int, recipe: str) -> None:
-    with pytest.raises(ParameterError, match="moves of pieces, expected 8388608 at the most"):
+    with pytest.raises(ParameterError, match="moves of pieces, expected at most 8388608"):
         apply_recipe(build_collective_motif(name, range(ranks), 1 << 28), parse_recipe(recipe))
 
 

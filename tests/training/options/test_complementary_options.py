@@ -173,7 +173,7 @@ def test_plans_of_them_are_verified_and_offered_again() -> None:
         )
         forged.append((name, replace(option, motifs=motifs)))
     (fault,) = find_faults(replace(plan, options=tuple(forged)), TACOS)
-    assert (fault.kind, "claimed are" in fault.message) == ("cost", True)
+    assert (fault.kind, "the plan states" in fault.message) == ("cost", True)
     others = [
         (n, replace(o, motifs=tuple(replace(m, carrier=f"{m.carrier}s") for m in o.motifs)))
         for n, o in plan.options

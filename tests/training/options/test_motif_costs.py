@@ -108,7 +108,7 @@ def test_shared_resource_may_be_slower_than_its_links() -> None:
 
 def test_ranks_that_a_channel_does_not_join_are_reported() -> None:
     machine = remove_parts(resolve_topology("ring:3"), links=[(0, 1), (2, 1)])
-    with pytest.raises(UnreachableError, match="no way leads from rank 0 to rank 1 on topology"):
+    with pytest.raises(UnreachableError, match="no path leads from rank 0 to rank 1 on topology"):
         MotifCosts(Fabric("one", (Channel("one", machine),))).carrier_cost(
             build_collective_motif("alltoall", range(3), 3), 0, DIRECT, 4
         )

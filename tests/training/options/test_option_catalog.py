@@ -189,7 +189,7 @@ def test_operation_without_option_says_why() -> None:
         of(comm("ag", "allgather", range(8), 8 * MB), settings=told)
     assert str(error.value) == (
         "operation 'ag', allgather of 8 ranks, has no option: seg(4): it makes 4 motifs, expected "
-        "2 at the most; tree(2): tree is of allreduce, and not of allgather"
+        "2 at the most; tree(2): tree applies to allreduce, not to allgather"
     )
 
 

@@ -54,5 +54,5 @@ def test_too_many_motifs_are_rejected() -> None:
         for op in step.ops
     )
     many = replace(step, ops=ops)
-    with pytest.raises(ParameterError, match="is for at most 2000 motifs of all options"):
+    with pytest.raises(ParameterError, match="supports at most 2000 motifs of all options"):
         search_by_cpsat(replace(job.problem, step=many), 1, 0, 0, lambda *_: None)

@@ -215,7 +215,7 @@ def test_invalid_steps_are_rejected(ops: list[StepOp], message: str) -> None:
 @pytest.mark.parametrize(
     ("plan", "message"),
     [
-        (StepPlan((0,), ((0,),)), "it is of 1 ops, and the step has 2"),
+        (StepPlan((0,), ((0,),)), "it has 1 operations, and the step has 2"),
         (StepPlan((1, 0), ((0,), (1,))), "takes option 1, and has 1"),
         (StepPlan((0, 0), ((0, 1), (1,))), "starts 2 motifs, and its option has 1"),
         (StepPlan((0, 0), ((0,), (0,))), "op 'b': motif 0 starts at 0, and waits until 1"),

@@ -59,7 +59,7 @@ def test_kineto_refuses_a_trace_merged_of_several_ranks() -> None:
     """Tools write the events of all ranks into one file, each with the process that it is of."""
     ranks = [{**call(at), "pid": pid} for pid in (7, 8) for at in (10, 20)]
     told = refusal_of(trace(ranks))
-    assert told.startswith("t0: operators are called by 2 processes (7, 8), as in a trace that is")
+    assert told.startswith("t0: 2 processes call operators (7, 8), as in a merged trace of several")
     alone = [{**one, "pid": 7} for one in ranks] + [{**event("k", "kernel", 30, 1), "pid": 0}]
     assert len([*workload_of(trace(alone)).workload.collectives()]) == 4
 

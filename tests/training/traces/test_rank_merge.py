@@ -88,7 +88,7 @@ def test_two_traces_of_a_rank_are_paired() -> None:
     assert [one.duration_us for one in workload_of(*timed, *named).workload.computation()] == [5, 5]
     (alone,) = workload_of(*timed).workload.collectives()
     assert alone.splits == ((20, 20), (10, 10))  # dimensions tell no splits
-    says = "t0 and t1 are of other steps, or other ranks: number 0 of their calls and waits is "
+    says = "t0 and t1 come from different steps or ranks: call or wait number 0 is "
     assert refusal_of(timed[0], named[1].replace(b'99, 1, "', b'99, 0, "')).startswith(says)
     longer = execution_trace(0, (*events[0], ("call", 8, "allreduce", 1)))
     assert "t0 has 2 calls and waits, t1 has 3" in refusal_of(timed[0], longer)
@@ -140,8 +140,8 @@ def test_ranks_without_a_trace_are_asked_for_or_do_as_those_with_one() -> None:
     events = (GEMM, ("call", 1, "allreduce", 8), ("wait", 1))
     eight = [profile(rank, events, ranks=8) for rank in range(8)]
     assert refusal_of(*eight[:3], alike=False) == (
-        "5 of 8 ranks have no trace (3, 4, 5, 6, 7): give theirs, too, or --alike: they do as "
-        "those with one"
+        "5 of 8 ranks have no trace (3, 4, 5, 6, 7): give their traces, too, or --alike if they "
+        "behave like traced ranks"
     )
     assert "7 of 8 ranks have no trace (0, 1, 2" in refusal_of(eight[3], alike=False)
     alone, some = workload_of(eight[3]), workload_of(eight[0], eight[2], eight[6])
@@ -223,11 +223,11 @@ def test_how_many_ranks_there_are_is_told_or_said_to_be_assumed() -> None:
 
 def test_which_rank_it_is_may_be_told() -> None:
     unknown = profile(None, PREFETCHING, told=True)
-    assert "the trace is of rank 0 (not in the trace)" in workload_of(unknown).assumed
+    assert "the trace belongs to rank 0 (not in the trace)" in workload_of(unknown).assumed
     assert workload_of(unknown, rank=1).understood[0].startswith("rank 1, step 3 (kineto): 2 coll")
     two = both(PREFETCHING)
     assert len(workload_of(*two, rank=1).understood) == 1
-    assert refusal_of(*two, rank=5) == "there is no trace of rank 5: there are those of 0, 1"
+    assert refusal_of(*two, rank=5) == "there is no trace of rank 5: expected one of 0, 1"
     assert refusal_of(unknown, rank=-1) == "rank is -1, expected 0 to 65536"
     assert "the number of ranks is not in the traces: give --ranks N" in refusal_of(
         profile(None, PREFETCHING)
@@ -239,7 +239,7 @@ def test_which_rank_it_is_may_be_told() -> None:
     assert [line[:6] for line in several.understood] == ["rank 0", "rank 1"]
     assert any("0, 1, and so on, in the given order" in line for line in several.assumed)
     assert "its rank is not in the trace" in refusal_of(*two, unknown)
-    assert "t2: it is of rank 2 of 2 ranks" in refusal_of(unknown, unknown, unknown)
+    assert "t2: its rank is 2, and the job has 2 ranks" in refusal_of(unknown, unknown, unknown)
     assert refusal_of() == "there are no traces: give at least one"
     assert refusal_of(b"{}", format="nsys").startswith("unknown format 'nsys'")
 
@@ -291,7 +291,7 @@ def test_invalid_step_is_rejected(events: tuple[Event, ...], says: str) -> None:
 
 def test_wait_for_an_unknown_request_is_rejected() -> None:
     events = (("wait", 11), GEMM, ("call", 9, "allreduce", 8))
-    says = "t0: it waits for request 11, which was submitted neither earlier in this step nor"
+    says = "t0: it waits for request 11, which was not submitted earlier in this step or"
     assert refusal_of(*(execution_trace(rank, events) for rank in (0, 1))).startswith(says)
     old = (("wait", 5), GEMM, ("call", 9, "allreduce", 8))
     (dep, _) = workload_of(*(execution_trace(rank, old) for rank in (0, 1))).workload.deps
@@ -316,7 +316,8 @@ def test_ranks_that_wait_for_one_another_in_a_circle_are_reported() -> None:
 def test_steps_that_differ_are_rejected() -> None:
     marks = profile(0, PREFETCHING), profile(1, PREFETCHING).replace(b"Step#3", b"Step#8")
     assert refusal_of(*marks) == (
-        "traces are of several steps, t0 of step 3 and t1 of step 8: give --step N, which all have"
+        "traces contain different steps, t0 has step 3 and t1 has step 8: give --step N "
+        "for a step in all of them"
     )
 
 
@@ -331,7 +332,7 @@ def test_same_traces_make_the_same_bytes() -> None:
 def test_groups_of_millions_are_rejected() -> None:
     huge = [("call", 1, "allreduce", 8)] * 140
     told = profile(0, tuple(huge), ranks=2).replace(b'"world_size": 2', b'"world_size": 65536')
-    assert "its groups have more than 8388608 ranks" in refusal_of(told)
+    assert "the groups of all its calls together have more than 8388608 ranks" in refusal_of(told)
     one = ("call", 1, "allreduce", 8)
     assert "distributedInfo has rank 0 of 99999 ranks" in refusal_of(
         profile(0, (one,)).replace(b'"world_size": 2', b'"world_size": 99999')

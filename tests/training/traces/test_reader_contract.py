@@ -235,7 +235,7 @@ def test_step_that_is_not_there_is_rejected(wanted: StepSelection, says: str) ->
     for reader, made in ((kineto, profile), (pytorch_et, execution_trace)):
         with pytest.raises(InputError, match=says):
             reader.read(made(0, PREFETCHING, steps=3), "t", wanted)
-    with pytest.raises(InputError, match=r"t: it has no marks of steps .* leave --step out"):
+    with pytest.raises(InputError, match=r"t: it has no step markers .* leave --step out"):
         pytorch_et.read(execution_trace(0, PREFETCHING), "t", StepSelection(9))
     assert pytorch_et.read(execution_trace(0, PREFETCHING), "t", StepSelection(9, marked=False))
 
@@ -258,7 +258,7 @@ GRAPH = '{"schema": "1.0.1", "nodes": [{"op_schema": "", '
         (b'{"traceEvents": ' + b"[" * 5000, "no trace of Kineto"),
         (
             GRAPH + CALLED + '"send", [], []]}]}',
-            "node 3: elements are of type 'None', expected one such as float",
+            "node 3: the element type is 'None', expected a type such as float",
         ),
         (
             GRAPH + CALLED + '"recv_any", [], []]}]}',
@@ -266,11 +266,11 @@ GRAPH = '{"schema": "1.0.1", "nodes": [{"op_schema": "", '
         ),
         (
             GRAPH + CALLED + '"reduce", [], []]}]}',
-            "node 3: elements are of type 'None', expected one such as float",
+            "node 3: the element type is 'None', expected a type such as float",
         ),
         (
             GRAPH + UNNAMED,
-            "node 3, record_param_comms: it has no name of a collective",
+            "node 3, record_param_comms: no collective name",
         ),
         (b"{}", "t0 is no trace that sccl knows: name its format with --format"),
     ],
@@ -313,7 +313,7 @@ def test_words_of_pytorch_are_known() -> None:
         ('{"pg_name": "7", "ranks": [0, "..."], "group_size": 2}', "its ranks are "),
         ('{"pg_name": "7", "ranks": [0, 1, ...', "node 3: its list of process groups is cut off"),
         ('{"pg_name": "7", "ranks": {"4": 0, "9": 1}}', "rank 9 is in a process group, and that"),
-        ('{"pg_name": "5", "ranks": [0, 1], "group_size": 2}', "t: node 8: it is of a group of 9 "),
+        ('{"pg_name": "5", "ranks": [0, 1], "group_size": 2}', "t: node 8: its group has 9 "),
     ],
 )
 def test_process_groups_that_contradict_one_another_are_rejected(made: str, said: str) -> None:

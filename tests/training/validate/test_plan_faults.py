@@ -42,13 +42,13 @@ def test_claimed_period_equals_the_computed_one() -> None:
         (
             lambda: replace(RIGHT, period_ns=14499),
             "period",
-            "follows upon the one before in 14500 ns, claimed are 14499",
+            "repeat every 14500 ns, and the plan states 14499",
         ),
-        (lambda: replace(RIGHT, period_ns=14501), "period", "claimed are 14501"),
+        (lambda: replace(RIGHT, period_ns=14501), "period", "the plan states 14501"),
         (
             lambda: replace(RIGHT, bound_ns=14501),
             "bound",
-            "the claimed lower bound is 14501 ns, and this plan takes 14500",
+            "the stated lower bound is 14501 ns, and this plan takes 14500",
         ),
         (
             lambda: with_order(BATCH, FORWARD, BACKWARD, FIRST, OPTIMIZER),
@@ -69,7 +69,7 @@ def test_claimed_period_equals_the_computed_one() -> None:
         (
             lambda: with_order(*RIGHT.order, Issue("checkpoint")),
             "operations",
-            "the order has operation 'checkpoint', which there is not",
+            "the order has operation 'checkpoint', which does not exist",
         ),
         (
             lambda: with_order(
@@ -86,7 +86,7 @@ def test_claimed_period_equals_the_computed_one() -> None:
         (
             lambda: with_order(BATCH, FORWARD, FIRST, BACKWARD, SECOND, OPTIMIZER),
             "order",
-            "'gradients' waits for 'backward', and comes before it: it would wait for ever",
+            "'gradients' waits for 'backward', and comes before it: this deadlocks",
         ),
         (
             lambda: with_order(BATCH, replace(FORWARD, shift=2), *RIGHT.order[2:]),

@@ -113,7 +113,7 @@ def test_line_stands_where_no_plan_of_any_chunks_ends_sooner() -> None:
 
 
 def test_chunks_that_differ_count_as_the_least_that_a_rank_has() -> None:
-    fluid, topology = registry.load("fluid"), resolve_topology("dgx1")
+    fluid, topology = registry.load("limits-time"), resolve_topology("dgx1")
     request = Request(topology, named_spec("allgather", 8), 1001)
     found, _ = best_plan(registry.plan(fluid, request, fluid.Options(), Effort(units=0.5)))
     assert found is not None

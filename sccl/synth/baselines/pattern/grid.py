@@ -68,8 +68,9 @@ def require_grid(algorithm: str, topology: Topology) -> Grid:
     grid = find_grid(topology)
     if grid is None:
         raise TopologyError(
-            f"{algorithm} proceeds dimension by dimension, and topology {topology.name!r} has "
-            "none: give a generated one, such as a torus, or a machine whose chassis have one size"
+            f"{algorithm} proceeds dimension by dimension, and topology {topology.name!r} has no "
+            "dimensions: give a generated topology, such as a torus, or a machine with chassis "
+            "of one size"
         )
     return grid
 

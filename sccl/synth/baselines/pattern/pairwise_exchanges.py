@@ -25,8 +25,8 @@ def require_power_of_two(algorithm: str, ranks: int, instead: str) -> int:
     if ranks & (ranks - 1):
         below = 1 << (ranks.bit_length() - 1)
         raise ParameterError(
-            f"{algorithm} is defined for numbers of ranks that are powers of two, such as {below} "
-            f"or {2 * below}, and there are {ranks}: {instead}"
+            f"{algorithm} needs a power of two as the number of ranks, such as {below} or "
+            f"{2 * below}, and there are {ranks}: {instead}"
         )
     return ranks.bit_length() - 1
 

@@ -140,8 +140,8 @@ def hop_links(pattern: Pattern, topology: Topology) -> NDArray[np.int64]:
         row = int(missing[0])
         raise TopologyError(
             f"step {pattern.step[row]} sends from rank {pattern.src[row]} to {pattern.dst[row]}, "
-            f"and topology {topology.name!r} has no link between them: give a machine that has "
-            "it, or use 'sccl baseline', which schedules such hops in time along paths of links"
+            f"and topology {topology.name!r} has no link between them: give a machine with this "
+            "link, or use 'sccl baseline', which routes such sends along paths of links"
         )
     return places
 

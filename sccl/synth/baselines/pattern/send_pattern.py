@@ -68,8 +68,8 @@ class Pattern:
         if not ascends.all():
             row = 1 + int(np.argmin(ascends))
             raise ParameterError(
-                f"pattern, row {row}: it does not come after row {row - 1} by step, chunk, src and "
-                "dst: sort the rows, and list each send once"
+                f"pattern, row {row}: it is out of order or repeats row {row - 1} (order: step, "
+                "chunk, src, dst): sort the rows, and list each send once"
             )
 
     @property

@@ -41,7 +41,8 @@ from sccl.topo.symmetry.permutations import Permutation, map_ranks
 _PERTURBATION_TRIES = ((100, (1, 2)), (300, (1, 2, 3, 4, 5)))
 """How often prices are disturbed, and C in multiples of the fewest chunks for which R is whole.
 
-100 make allgather (20, 7, 163) and (316, 8, 2543) on ndv2x2.
+100 make allgather (20, 7, 163) and (316, 8, 2543) on ndv2x2. The packing of seven steps is too
+large to multiply out, and rounded to 256 chunks it takes 0.12 % more rounds.
 """
 
 _MAX_NOISE = 200  # of prices, the largest

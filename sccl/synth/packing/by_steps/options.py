@@ -10,7 +10,7 @@ from sccl.synth.common import contract
 from sccl.synth.common.contract import Feature
 from sccl.synth.common.step_limits import MAX_STEPS
 
-NAME = "limit"
+NAME = "limits"
 SOURCE = "Cai et al., PPoPP 2021, section 3, with Edmonds 1973 and Wentges 1997 for the packing"
 FEATURES = Feature.COMBINES | Feature.CUSTOM | Feature.PROVES | Feature.STEPS
 
@@ -20,7 +20,7 @@ class Options(contract.Options, frozen=True, kw_only=True):
 
     steps: Annotated[
         Annotated[int, Meta(ge=1, le=MAX_STEPS)] | None,
-        Meta(description="S; default: as few as any algorithm has."),
+        Meta(description="S; default: the latency bound."),
     ] = None
     trees: Annotated[
         bool, Meta(description="For allreduce: search trees up and down instead of equal halves.")

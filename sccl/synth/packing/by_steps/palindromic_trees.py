@@ -24,6 +24,7 @@ from sccl.synth.packing.by_steps.packing_problem import PackingProblem
 from sccl.synth.packing.by_steps.packing_solver import Packing
 from sccl.topo.symmetry.permutations import rank_orbits
 
+# Without palindromes, five steps on dgx1 attain 601/2048, not the limit of 7/24.
 _CHUNK_MULTIPLES = (1, 2)
 _MAX_CHUNKS = 128  # of a model
 _TOTAL_EFFORT, _VECTOR_EFFORT = 12.0, 3.0

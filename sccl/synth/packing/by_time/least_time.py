@@ -304,8 +304,8 @@ def _check_read_backwards(request: Request) -> None:
         if twice:
             switch = topology.switches[min(twice) - topology.ranks].name
             raise TopologyError(
-                f"topology {topology.name!r}, budget {budget.name!r} is of links into and out of "
-                f"switch {switch!r}, which the lower bound for {request.spec.name} over all "
+                f"topology {topology.name!r}, budget {budget.name!r} combines links into and out "
+                f"of switch {switch!r}, which the lower bound for {request.spec.name} over all "
                 "chunkings does not support: give each direction its own budget, or use 'sccl "
                 "teccl' for a schedule"
             )

@@ -9,7 +9,7 @@ from msgspec import Meta
 from sccl.synth.common import contract
 from sccl.synth.common.contract import Feature
 
-NAME = "fluid"
+NAME = "limits-time"
 SOURCE = "Edmonds 1973, Fleischer and Tardos 1998, Wentges 1997: trees packed into time"
 FEATURES = (
     Feature.SWITCHES
@@ -28,7 +28,12 @@ class Options(contract.Options, frozen=True, kw_only=True):
 
     gap: Annotated[
         float,
-        Meta(ge=0, le=1, description="Part of the bound by which the schedule may be above it."),
+        Meta(
+            ge=0,
+            le=1,
+            description="Stop when the schedule is within this relative gap to the "
+            "lower bound (0.01 = 1 %).",
+        ),
     ] = 0.01
     alpha: Annotated[
         Literal["occupies", "travels"],

@@ -21,7 +21,10 @@ from sccl.synth.packing.schedules.flow_problem import (
 from sccl.synth.packing.schedules.tree_shares import TimedPacking, TreePart
 
 MAX_IMAGES = 4
-"""Of a tree: of more of them chunks become so small that few are sent for each."""
+"""Limit on the images of a tree. With more of them, chunks become so small that few are sent for
+each. Without images, a broadcast of 1 MB on torus:4x4@50,25GB takes 4.7 % longer, and on
+hypercube:4 1.7 %.
+"""
 
 
 @dataclass(frozen=True, slots=True)

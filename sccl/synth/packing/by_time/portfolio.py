@@ -110,7 +110,7 @@ def _tree_schedules(request: Request, effort: Effort, deadline: float) -> Iterat
     """
     from sccl.transform.retime import schedule_algorithm  # noqa: PLC0415 - NumPy is slow to load
 
-    limit, steps = registry.load("limit"), 1
+    limit, steps = registry.load("limits"), 1
     floor = completion_time_bound(request.topology, request.spec).us(request.size_bytes)
     for _ in range(_TREE_STEPS):
         seconds = deadline - time.perf_counter()

@@ -58,7 +58,7 @@ _HEAD = 2**17
 _THREAD, _STREAM = "main", "npu"
 _MAX_TIME = 10**15
 _UNITS = (
-    "times are nanoseconds, as in ASTRA-sim (Chakra's converter of such files reads them as "
+    "times are nanoseconds, as in ASTRA-sim (Chakra's converter interprets these files in "
     "microseconds)"
 )
 _COLUMNS = 11
@@ -139,7 +139,9 @@ def read(content: bytes, where: str, wanted: StepSelection) -> RankTrace:
             raise FormatError(f"{where}, line 1: there is no layer {place} of {len(layers)}")
     program = list(islice(_layer_program(header, len(layers)), MAX_LINES + 1))
     if len(program) > MAX_LINES:
-        raise TooLargeError(f"{where}: it computes again more than is read: give fewer checkpoints")
+        raise TooLargeError(
+            f"{where}: it recomputes more layers than sccl reads: give fewer checkpoints"
+        )
     assumed = [_UNITS]
     if header.mode.startswith("HYBRID_") and header.mode not in _DLRM and not header.model_ranks:
         assumed.append(

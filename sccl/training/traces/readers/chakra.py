@@ -115,8 +115,8 @@ def read(content: bytes, where: str, wanted: StepSelection) -> RankTrace:
         assumed.append(f"the collective of {format_count(named, 'node')} is taken from their names")
     if any(node.name.startswith(_TEXT_WORKLOAD_PREFIX) for node in nodes.values()):
         assumed.append(
-            "times are microseconds, as Chakra has them; if it was converted from a text of "
-            "ASTRA-sim, as names of its nodes look, they may be the nanoseconds of that"
+            "times are microseconds, as in Chakra; node names suggest a conversion from a text "
+            "of ASTRA-sim, which may have kept nanoseconds"
         )
     return RankTrace(
         source=where,
@@ -142,7 +142,7 @@ def _unused_fields(nodes: Mapping[int, ChakraNode], *, follows_control: bool) ->
         yield f"{format_count(kinds, 'node')} of other kinds, such as loads and stores of memory"
     missing = sum(number not in nodes for node in nodes.values() for number in node.data)
     if missing:
-        yield f"{format_count(missing, 'name')} of nodes to wait for that are not there"
+        yield f"{format_count(missing, 'name')} of dependencies on missing nodes"
     control = 0 if follows_control else sum(len(node.control) for node in nodes.values())
     if control:
         yield f"{format_count(control, 'name')} of nodes before others (control dependencies)"
@@ -179,15 +179,15 @@ def _build_call(node: ChakraNode, where: str) -> TracedCall:
     at = f"{where}: node {node.number}, {node.name!r:.60}"
     if size is None:
         raise FormatError(
-            f"{at}: its size is not in the trace (comm_size): give the .et that the trace was "
-            "made of, or its JSON by chakra_jsonizer"
+            f"{at}: its size is not in the trace (comm_size): give the original .et file, or its "
+            "JSON by chakra_jsonizer"
         )
     if not 0 <= size <= MAX_ELEMENTS:
         raise FormatError(f"{at}: its comm_size is {size}, expected bytes")
     if node.partial:
         raise FormatError(
-            f"{at}: it is in some dimensions of a machine (involved_dim), and their ranks are not "
-            "in the trace: give a trace whose collectives name their groups (pg_name)"
+            f"{at}: it runs in some dimensions of a machine (involved_dim), and the trace does "
+            "not list their ranks: give a trace with named groups (pg_name)"
         )
     if node.kind != COLLECTIVE:
         return _build_send(node, size, at)
@@ -214,8 +214,8 @@ def _build_call(node: ChakraNode, where: str) -> TracedCall:
 def _build_send(node: ChakraNode, size: int, where: str) -> TracedCall:
     if "comm_type" in node.attributes:
         raise FormatError(
-            f"{where}: it is between two ranks in a collective: give the trace of a training job, "
-            "not that of an algorithm"
+            f"{where}: it is a send between two ranks inside a collective: give the trace of a "
+            "training job, not of an algorithm"
         )
     name = "comm_dst" if node.kind == SEND else "comm_src"
     peer = node.attributes.get(name)
@@ -261,8 +261,8 @@ def _topological_order(nodes: Mapping[int, ChakraNode], where: str) -> Iterator[
     if done < len(nodes):
         left = sorted(number for number, count in waits.items() if count)[:8]
         raise FormatError(
-            f"{where}: nodes wait for one another, among {', '.join(map(str, left))}: each has to "
-            "come after those that it names"
+            f"{where}: nodes form a dependency cycle, among them {', '.join(map(str, left))}: "
+            "remove a dependency"
         )
 
 

@@ -251,8 +251,8 @@ def _check_processes(host: Sequence[ProfiledEvent], where: str) -> None:
     if len(processes) > 1:
         shown = ", ".join(sorted(f"{pid!s:.20}" for pid in processes)[:4])
         raise FormatError(
-            f"{where}: operators are called by {len(processes)} processes ({shown}), as in a trace "
-            "that is merged of several ranks: give the trace of each rank"
+            f"{where}: {len(processes)} processes call operators ({shown}), as in a merged trace "
+            "of several ranks: give one trace per rank"
         )
 
 

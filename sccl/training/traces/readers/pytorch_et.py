@@ -296,8 +296,8 @@ def _build_call(
     at = max((i for i, value in enumerate(values) if isinstance(value, str)), default=-1)
     if at < 3:
         raise FormatError(
-            f"{where}, {COMM_NODE}: it has no name of a collective behind its request, group and "
-            "rank: expected those of schemas 1.0.1 to 1.1.1"
+            f"{where}, {COMM_NODE}: no collective name follows its request, group and rank: "
+            "expected a trace of schema 1.0.1 to 1.1.1"
         )
     request = _request_number(values[at - 3])
     rank = parse_count(values[at - 1])
@@ -395,8 +395,8 @@ def _call_group(
     if group is not None:
         if numbers and 0 < numbers[-1] != group.size:
             raise FormatError(
-                f"{where}: it is of a group of {numbers[-1]} ranks, which was made with "
-                f"{group.size}: give the trace as it was written"
+                f"{where}: its group has {numbers[-1]} ranks, but was created with {group.size}: "
+                "give the unmodified trace"
             )
         return group
     if len(numbers) == 3:

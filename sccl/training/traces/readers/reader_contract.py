@@ -31,7 +31,7 @@ MAX_DEPTH = 64
 MAX_RANKS = 2**16
 """Largest number of ranks of a job, because each collective of a workload lists its ranks."""
 
-NO_MARKS = "there are no marks of steps: all that was traced is taken for one"
+NO_MARKS = "there are no step markers: the whole trace counts as one step"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +57,8 @@ class StepSelection:
         if not numbers:
             if self.number is not None and self.marked:
                 raise InputError(
-                    f"{where}: it has no marks of steps (ProfilerStep#N), so no step "
-                    f"{self.number}: leave --step out, and all of it is taken"
+                    f"{where}: it has no step markers (ProfilerStep#N), so no step {self.number}: "
+                    "leave --step out to read the whole trace"
                 )
             return None
         if self.number is None:

@@ -71,7 +71,7 @@ def read(content: bytes, where: str, wanted: StepSelection) -> RankTrace:
     if number is not None and not 0 <= number < len(steps):
         raise InputError(
             f"{where}: step {number} is not in it: give --step 0 to {len(steps) - 1}, or leave it "
-            "out, and the median of all is taken"
+            "out for the median of all"
         )
     taken = steps if number is None else [steps[number]]
     first = steps[number or 0]

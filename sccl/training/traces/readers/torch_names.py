@@ -114,7 +114,8 @@ def dtype_of(word: str, where: str) -> str:
     dtype = _DTYPE_BY_WORD.get((inner[1] if inner else word).strip().lower())
     if dtype is None:
         raise FormatError(
-            f"{where}: elements are of type {word!r:.60}, expected one such as float, Half or long"
+            f"{where}: the element type is {word!r:.60}, expected a type such as float, Half or "
+            "long"
         )
     return dtype
 

@@ -16,6 +16,9 @@ function fastest(frontier, index) {
   return to === null ? `${size(from)} and more` : `${size(from)} to ${size(to)}`;
 }
 
+/** Costs that attain their lower bounds, by the bound. */
+const OPTIMAL_TEXT = { latency: "S", bandwidth: "R/C", limit: "R/C for this S" };
+
 function pointTable(frontier, points) {
   const several = frontier.classes.length > 0;
   const met = several ? ["Family", "Optimal in its family"] : ["Optimal in"];
@@ -23,9 +26,7 @@ function pointTable(frontier, points) {
   const by = methods.size ? ["Found by"] : [];
   const names = ["S", "R", "C", "R/C", ...met, "State", ...by, "Fastest for"];
   const rows = points.map(({ index, a }) => {
-    const optimal = a.claims
-      .map(([word]) => word)
-      .filter((word) => ["latency", "bandwidth", "limit"].includes(word));
+    const optimal = a.claims.map(([word]) => OPTIMAL_TEXT[word]).filter(Boolean);
     const open = html(
       "button",
       { type: "button", class: "link-button", "data-algorithm": index },
@@ -37,7 +38,7 @@ function pointTable(frontier, points) {
       a.chunks,
       a.bandwidth_cost,
       ...(several ? [frontier.classes[classOf(frontier, index)]?.name ?? "–"] : []),
-      optimal.join(" and ") || "–",
+      optimal.join(", ") || "–",
       stateOf(frontier, { index, a }),
       ...(methods.size ? [methods.get(index) ?? "–"] : []),
       fastest(frontier, index),

