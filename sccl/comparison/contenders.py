@@ -335,8 +335,8 @@ class SynthesizerContender(Contender):
         for size in near:
             if size not in self.plans:
                 self.plans[size] = self._plan_size(size)
-        known = (self._retime(plan, size_bytes) for size in near for plan in self.plans[size])
-        plans = [plan for plan in known if plan is not None] or self._plan_size(size_bytes)
+        retimed = (self._retime(plan, size_bytes) for size in near for plan in self.plans[size])
+        plans = [plan for plan in retimed if plan is not None] or self._plan_size(size_bytes)
         return min(plans, key=lambda plan: plan.us, default=None)
 
     def _plan_size(self, size_bytes: int) -> list[TimedPlan]:
