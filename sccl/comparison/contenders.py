@@ -327,17 +327,21 @@ class SynthesizerContender(Contender):
 
     def fastest(self, size_bytes: int) -> TimedPlan | None:
         """Return its best plan, among several chunk counts if it has that option."""
-        near = [size_bytes]
-        if self.planned_sizes and size_bytes not in self.planned_sizes:
+        if not self.planned_sizes or size_bytes in self.planned_sizes:
+            plans = self._plans_at(size_bytes)
+        else:
             smaller = [size for size in self.planned_sizes if size < size_bytes]
             larger = [size for size in self.planned_sizes if size > size_bytes]
-            near = [*smaller[-1:], *larger[:1]]
-        for size in near:
-            if size not in self.plans:
-                self.plans[size] = self._plan_size(size)
-        retimed = (self._retime(plan, size_bytes) for size in near for plan in self.plans[size])
-        plans = [plan for plan in retimed if plan is not None] or self._plan_size(size_bytes)
+            near = [plan for size in (*smaller[-1:], *larger[:1]) for plan in self._plans_at(size)]
+            retimed = (self._retime(plan, size_bytes) for plan in near)
+            plans = [plan for plan in retimed if plan is not None] or self._plans_at(size_bytes)
         return min(plans, key=lambda plan: plan.us, default=None)
+
+    def _plans_at(self, size_bytes: int) -> list[TimedPlan]:
+        """Return the plans for a size, which are made once."""
+        if size_bytes not in self.plans:
+            self.plans[size_bytes] = self._plan_size(size_bytes)
+        return self.plans[size_bytes]
 
     def _plan_size(self, size_bytes: int) -> list[TimedPlan]:
         """Return a plan for each chunk count, as far as its time allows.
@@ -369,8 +373,6 @@ class SynthesizerContender(Contender):
     def _retime(self, plan: TimedPlan, size_bytes: int) -> TimedPlan | None:
         """Return a plan at another size. None: it cannot be timed anew."""
         chunk_bytes = -(-size_bytes // plan.schedule.collective.chunks)
-        if chunk_bytes == plan.schedule.chunk_bytes:
-            return plan
         with self.count_time(), suppress(ParameterError, TooLargeError):
             return TimedPlan(retime_schedule(plan.schedule, chunk_bytes), plan.about)
         return None
@@ -393,8 +395,8 @@ class SynthesizerContender(Contender):
         if self.problem.model is AlphaModel.TRAVELS:
             # More chunks take no longer where links are free during alpha, except for the bytes by
             # which their size is rounded up.
-            whole = [c for c in fit if size_bytes % (spec.unit * c) == 0]
-            fit = sorted({fit[-1], *whole[-1:]})
+            divisors = [c for c in fit if size_bytes % (spec.unit * c) == 0]
+            fit = sorted({fit[-1], *divisors[-1:]})
         for chunks in fit:
             yield kind(**common_options, chunks=chunks)
 

@@ -115,10 +115,16 @@ def retime_schedule(schedule: Schedule, chunk_bytes: int) -> Schedule:
         chunk_bytes: the size of every chunk.
 
     Raises:
-        ParameterError: switches copy messages, the size is out of range, or the times may be.
+        ParameterError: chunks differ in size, switches copy messages, the size is out of range, or
+            the times may be.
         TooLargeError: some messages arrive too early after the maximum number of postponements.
     """
     s = schedule
+    if not isinstance(s.chunk_bytes, int):
+        raise ParameterError(
+            f"schedule of {s.collective.name}: its chunks differ in size, and other sizes need "
+            "another plan: give a schedule of equal chunks"
+        )
     clock = Clock.from_topology(s.topology, chunk_bytes, s.model, s.tick_ps)
     row, first = _message_rows(s)
     begin, end = row[first[:-1]], row[first[1:] - 1]  # first and last hop of each message
