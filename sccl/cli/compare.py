@@ -28,6 +28,7 @@ from sccl.view.text.progress_notes import progress_bar
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from sccl.comparison.comparison import SystemResult
     from sccl.comparison.comparison_output import CompareOutput
 
 Size = Annotated[
@@ -145,10 +146,9 @@ def compare(
     file_plans = load_file_plans(contest, file or [])
     if directory is not None:
         prepare_folder(directory)
-    with _progress() as tell:
-        comparison = compare(
-            contest, build_contenders(contest, names, file_plans, tell), sizes, tell
-        )
+    with _progress(sizes) as (tell, show_times):
+        entrants = build_contenders(contest, names, file_plans, tell)
+        comparison = compare(contest, entrants, sizes, tell, on_system=show_times)
     if comparison.end_reason and err().is_terminal:
         err().print(f"{comparison.end_reason}: partial results follow")
     kept = write_fastest(directory, comparison) if directory is not None else {}
@@ -177,13 +177,29 @@ def _split_names(words: Sequence[str] | None) -> list[str]:
 
 
 @contextmanager
-def _progress() -> Iterator[Callable[[str], None]]:
-    """Show progress on a terminal, and yield the function that receives it."""
+def _progress(
+    sizes: Sequence[int],
+) -> Iterator[tuple[Callable[[str], None], Callable[[SystemResult], None]]]:
+    """Show progress on a terminal: a status, and the times of each contender that is done.
+
+    Yields:
+        The functions that receive the status, and a contender.
+    """
     if not err().is_terminal:
-        yield lambda _: None
+        yield lambda _: None, lambda _: None
         return
+
+    def show_times(system: SystemResult) -> None:
+        """Print the times of a contender in one line."""
+        times = system.measurements
+        cells = [f"{float(times[size].us):10.4g}" if size in times else " " * 10 for size in sizes]
+        line = f"{single_line(system.name)[:20]:20}{''.join(cells)}"
+        err().print(line, markup=False, no_wrap=True, crop=True)
+
+    head = "".join(f"{format_bytes(size):>10}" for size in sizes)
     with progress_bar(err()) as tell:
-        yield tell
+        err().print(f"{'time in us':20}{head}", markup=False, no_wrap=True, crop=True)
+        yield tell, show_times
 
 
 def _print(console: Console, shown: CompareOutput) -> None:

@@ -116,7 +116,7 @@ def _size_part(comparison: Comparison, size: int, kept: Mapping[int, Path]) -> C
     row = winner.measurements[size] if winner else None
     return ComparedSizePart(
         size_bytes=size,
-        bound_us=float(comparison.lower_bounds.us(size)),
+        bound_us=float(comparison.bound_us(size)),
         bound_by=comparison.lower_bounds.source(size),
         winner=winner.name if winner else None,
         time_us=float(row.us) if row else None,

@@ -234,7 +234,8 @@ def limit_algorithms(contest: ComparisonProblem) -> list[Algorithm]:
             f"{contest.topology.ranks}: give --timeout to search for them"
         )
     each = None if contest.timeout_s is None else contest.timeout_s / MAX_LIMITS
-    frontier = find_limits(contest.topology, contest.spec, None, _settings(contest, each))
+    settings = _settings(contest, each)
+    frontier = find_limits(contest.topology, contest.spec, None, settings, few_chunks=False)
     if frontier.is_interrupted:
         raise KeyboardInterrupt
     return frontier_algorithms(frontier)

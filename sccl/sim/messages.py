@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sccl.core.algorithm import Algorithm
-from sccl.core.arrays import AnyIntArray
+from sccl.core.arrays import AnyIntArray, IntArray
 from sccl.core.clock import StepAlignment
 from sccl.core.schedule import MAX_TIME, Schedule
 from sccl.errors import ParameterError
@@ -214,6 +214,33 @@ class Messages:
             gates = _version_gates(of, start, end, at, at + 1)
         made = replace(cls._build(of, start, end, reduces[order], gates), step=level)
         return made.with_barriers() if stepping is StepAlignment.BARRIER else made
+
+    @classmethod
+    def from_order(  # noqa: PLR0913, PLR0917 - four columns, and the order of their values
+        cls,
+        chunk: AnyIntArray,
+        src: AnyIntArray,
+        dst: AnyIntArray,
+        reduce: NDArray[np.bool_],
+        sent_at: IntArray,
+        written_at: IntArray,
+    ) -> Messages:
+        """Return messages that keep an order, each as soon as it can be.
+
+        A message waits for the arrivals at its source before ``sent_at``. Links serve messages in
+        the order of ``sent_at``.
+
+        Args:
+            chunk: chunk number.
+            src: source node.
+            dst: destination node.
+            reduce: whether each message reduces.
+            sent_at: when each reads its chunk, by any measure of time.
+            written_at: when it changes the chunk at its destination, by the same measure.
+        """
+        gates = _version_gates(chunk, src, dst, sent_at, written_at)
+        level = np.unique(sent_at, return_inverse=True)[1].astype(np.int32)
+        return replace(cls._build(chunk, src, dst, reduce, gates), step=level)
 
     @classmethod
     def from_algorithm(

@@ -21,6 +21,7 @@ def find_limits(  # noqa: PLR0913 - a question, how to answer it, and where resu
     *,
     folder: AlgorithmFolder | None = None,
     notify: NotifyLimit = lambda _: None,
+    few_chunks: bool = True,
 ) -> StepLimitFrontier:
     """Return the limit frontier of a collective on a topology, as far as it is known in time.
 
@@ -30,19 +31,35 @@ def find_limits(  # noqa: PLR0913 - a question, how to answer it, and where resu
             depend on the load.
         folder: Folder for the algorithms. None: none.
         notify: Function that receives every limit and every point.
+        few_chunks: Whether to search for algorithms with few chunks.
 
     Raises:
         InputError: The collective does not fit the topology, or some rank cannot be reached.
     """
     seconds = settings.effort.seconds
     solve = few_chunk_solver(topology, spec, settings)
-    of = partial(limit_frontier, topology, solve=solve, seconds=seconds, notify=notify)
+    of = partial(
+        limit_frontier,
+        topology,
+        solve=solve,
+        seconds=seconds,
+        notify=notify,
+        few_chunks=few_chunks,
+    )
     if dual_of(spec).phases == 1:
         return of(spec, max_steps=max_steps, folder=folder)
     from sccl.synth.allreduce.limit_frontier import allreduce_limit_frontier  # noqa: PLC0415 - of allreduce alone
     from sccl.synth.packing.by_steps.allreduce_trees import tree_frontier  # noqa: PLC0415
 
-    trees = partial(tree_frontier, topology, spec, seconds=seconds, folder=folder, notify=notify)
+    trees = partial(
+        tree_frontier,
+        topology,
+        spec,
+        seconds=seconds,
+        folder=folder,
+        notify=notify,
+        few_chunks=few_chunks,
+    )
     return allreduce_limit_frontier(topology, spec, of, trees, max_steps=max_steps, folder=folder)
 
 

@@ -13,9 +13,9 @@ from sccl.core.clock import AlphaModel, Clock, StepAlignment
 from sccl.core.collective import Collective
 from sccl.core.schedule import Schedule
 from sccl.core.topology import Topology
-from sccl.errors import TooLargeError
+from sccl.errors import ParameterError, TooLargeError
 from sccl.judge import require_valid
-from sccl.sim import Messages, Timeline, simulate
+from sccl.sim import MessageRoutes, Messages, Timeline, simulate
 
 MAX_DELAY_ROUNDS = 100
 """Largest number of rounds that postpone early sends. Measured instances need 1 to 90."""
@@ -101,39 +101,176 @@ def schedule_sends(
     if timing is None and stepping is not StepAlignment.BARRIER:
         timing = _delay_sends(sends, topology, clock, StepAlignment.BARRIER)
     if timing is None:
-        raise TooLargeError(
-            f"{sends.collective.name} on topology {topology.name!r}: some sends arrive before "
-            "their receiver has sent the value that they are reduced into, even after "
-            f"{MAX_DELAY_ROUNDS} rounds of postponing: give fewer chunks or another algorithm"
-        )
+        raise _too_early_error(sends.collective, topology)
     return timing.schedule(sends.collective)
+
+
+def retime_schedule(schedule: Schedule, chunk_bytes: int) -> Schedule:
+    """Return a schedule's messages for chunks of another size, not yet verified.
+
+    Messages start as soon as they can. Links keep the order in which messages set out. Chunks that
+    one transfer carries are sent one after the other.
+
+    Args:
+        chunk_bytes: the size of every chunk.
+
+    Raises:
+        ParameterError: chunks differ in size, switches copy messages, the size is out of range, or
+            the times may be.
+        TooLargeError: some messages arrive too early after the maximum number of postponements.
+    """
+    s = schedule
+    if not isinstance(s.chunk_bytes, int):
+        raise ParameterError(
+            f"schedule of {s.collective.name}: its chunks differ in size, and other sizes need "
+            "another plan: give a schedule of equal chunks"
+        )
+    clock = Clock.from_topology(s.topology, chunk_bytes, s.model, s.tick_ps)
+    row, first = _message_rows(s)
+    begin, end = row[first[:-1]], row[first[1:] - 1]  # first and last hop of each message
+    ends = np.array([link.edge for link in s.topology.links], dtype=np.int64)
+    lags = np.array([s.clock.lag(i) for i in range(len(ends))], dtype=np.int64)
+    chunk, src, dst = s.chunk[begin], ends[s.link[begin], 0], ends[s.link[end], 1]
+    if max(src.max(initial=0), dst.max(initial=0)) >= s.topology.ranks:
+        raise ParameterError(
+            f"schedule of {s.collective.name} on topology {s.topology.name!r}: some messages end "
+            "at a switch, which copies them, so that their order has no other times; plan this size"
+        )
+    sent_at = 2 * s.start[begin].astype(np.int64) + 1  # at one tick, arrivals come first
+    written_at = 2 * (s.end[end].astype(np.int64) + lags[s.link[end]])
+    messages = Messages.from_order(chunk, src, dst, s.reduce[end], sent_at, written_at)
+    messages = replace(messages, num_chunks=s.collective.num_chunks)
+    routes = MessageRoutes(np.arange(len(begin)), first, s.link[row].astype(np.int64))
+    places = None
+    if s.collective.combining:
+        places = _ValueOrder.from_events(chunk, src, dst, sent_at, written_at)
+    timing = _postpone_early(messages, places, s.topology, clock, routes)
+    if timing is None:
+        raise _too_early_error(s.collective, s.topology)
+    return timing.schedule(s.collective)
+
+
+def _message_rows(schedule: Schedule) -> tuple[IntArray, IntArray]:
+    """Return the rows of a schedule message by message, and where each message begins.
+
+    Messages are in the order in which they set out.
+    """
+    rows = np.arange(schedule.num_sends)
+    if schedule.message is None:
+        return rows, np.arange(len(rows) + 1)
+    key = schedule.message.astype(np.int64) * schedule.collective.num_chunks + schedule.chunk
+    by_key = np.argsort(key, kind="stable")  # hops of a message stay in the order of time
+    begins = np.flatnonzero(np.diff(key[by_key], prepend=-1))
+    lengths = np.diff(np.append(begins, len(rows)))
+    order = np.argsort(by_key[begins], kind="stable")
+    first = np.concatenate(([0], np.cumsum(lengths[order])))
+    within = rows - np.repeat(first[:-1], lengths[order])
+    return by_key[np.repeat(begins[order], lengths[order]) + within], first
+
+
+def _too_early_error(collective: Collective, topology: Topology) -> TooLargeError:
+    return TooLargeError(
+        f"{collective.name} on topology {topology.name!r}: some sends arrive before "
+        "their receiver has sent the value that they are reduced into, even after "
+        f"{MAX_DELAY_ROUNDS} rounds of postponing: give fewer chunks or another algorithm"
+    )
 
 
 def _delay_sends(
     sends: SteppedSends, topology: Topology, clock: Clock, stepping: StepAlignment
 ) -> Timeline | None:
-    """Return sends with their times, none too early. None: some still are after many rounds.
-
-    Sends that postpone one another would continue by one tick each. Sends that repeat are therefore
-    postponed by more, so that others go first.
-    """
+    """Return sends with their times, none too early. None: some still are after many rounds."""
     columns = (sends.step, sends.chunk, sends.src, sends.dst, sends.reduce)
     messages = Messages.from_steps(*columns, stepping=stepping)
     messages = replace(messages, num_chunks=sends.collective.num_chunks)
-    timeline = simulate(messages, topology, clock)
-    if not sends.collective.combining:
+    places = None
+    if sends.collective.combining:
+        step = 2 * sends.step.astype(np.int64)  # a step sends the values before it
+        places = _ValueOrder.from_events(sends.chunk, sends.src, sends.dst, step, step + 1)
+    return _postpone_early(messages, places, topology, clock)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _ValueOrder:
+    """Starts and arrivals at each chunk's copy at each rank, in their order.
+
+    Attributes:
+        order: rows: first all starts, then all arrivals.
+        place: the copy of each.
+        arrives: whether each is an arrival.
+    """
+
+    order: IntArray
+    place: IntArray
+    arrives: NDArray[np.bool_]
+
+    @classmethod
+    def from_events(
+        cls,
+        chunk: AnyIntArray,
+        src: AnyIntArray,
+        dst: AnyIntArray,
+        sent_at: IntArray,
+        written_at: IntArray,
+    ) -> _ValueOrder:
+        """Return the events of sends, ordered by any measure of time."""
+        many, nodes = len(chunk), 1 + int(max(src.max(initial=0), dst.max(initial=0)))
+        first = chunk.astype(np.int64) * nodes
+        place = np.concatenate((first + src, first + dst))
+        order = np.lexsort((np.concatenate((sent_at, written_at)), place))
+        return cls(order, place[order], order >= many)
+
+    def early_ticks(self, start: IntArray, arrive: IntArray) -> IntArray:
+        """Return by how many ticks each send arrives too early.
+
+        That is before a send of an earlier value has started from where it arrives.
+
+        Args:
+            start: of each send.
+            arrive: likewise.
+        """
+        many = len(start)
+        started = np.concatenate((start, np.full(many, -1)))[self.order]
+        times, rank = np.unique(started, return_inverse=True)
+        base = np.cumsum(np.diff(self.place, prepend=-1) != 0) * len(
+            times
+        )  # so that places stay apart
+        latest = times[np.maximum.accumulate(rank + base) - base]
+        early = np.zeros(many, dtype=np.int64)
+        of = self.order[self.arrives] - many
+        early[of] = np.maximum(latest[self.arrives] + 1 - arrive[of], 0)
+        return early
+
+
+def _postpone_early(
+    messages: Messages,
+    places: _ValueOrder | None,
+    topology: Topology,
+    clock: Clock,
+    routes: MessageRoutes | None = None,
+) -> Timeline | None:
+    """Return messages with their times, none too early. None: some still are after many rounds.
+
+    Sends that postpone one another would continue by one tick each. Sends that repeat are therefore
+    postponed by more, so that others go first.
+
+    Args:
+        places: the order of values. None: nothing is reduced.
+        routes: the links of each message. None: shortest paths.
+    """
+    timeline, released = simulate(messages, topology, clock, routes), messages.release
+    if places is None:
         return timeline
     times = np.zeros(len(messages), dtype=np.int64)
     for _ in range(MAX_DELAY_ROUNDS):
         first, last = _message_row_ends(timeline)
-        early = _early_ticks(sends, timeline.start[first], timeline.arrive[last])
+        early = places.early_ticks(timeline.start[first], timeline.arrive[last])
         if not early.any():
             return timeline
         times += early > 0
         more = times // DELAY_PATIENCE * int((timeline.free - timeline.start).max())
-        later = np.where(early > 0, timeline.start[first] + early + more, messages.release)
-        timeline = simulate(replace(messages, release=later), topology, clock)
-        messages = timeline.messages
+        released = np.where(early > 0, timeline.start[first] + early + more, released)
+        timeline = simulate(replace(messages, release=released), topology, clock, routes)
     return None
 
 
@@ -141,28 +278,3 @@ def _message_row_ends(timeline: Timeline) -> tuple[IntArray, IntArray]:
     """Return the first and the last row of each message."""
     rows = np.searchsorted(timeline.message, np.arange(len(timeline.messages) + 1))
     return rows[:-1], rows[1:] - 1
-
-
-def _early_ticks(sends: SteppedSends, start: IntArray, arrive: IntArray) -> IntArray:
-    """Return by how many ticks each send arrives too early at its place.
-
-    That is before a send of its step, or of one before, has started there.
-
-    Args:
-        start: of each send.
-        arrive: likewise.
-    """
-    many, ranks = len(sends.step), sends.collective.ranks
-    chunk = sends.chunk.astype(np.int64)
-    place = np.concatenate((chunk * ranks + sends.src, chunk * ranks + sends.dst))
-    arrives = np.arange(2 * many) >= many
-    order = np.lexsort((arrives, np.concatenate((sends.step, sends.step)), place))
-    started = np.concatenate((start, np.full(many, -1)))[order]
-    place, arrives = place[order], arrives[order]
-    times, rank = np.unique(started, return_inverse=True)
-    base = np.cumsum(np.diff(place, prepend=-1) != 0) * len(times)  # so that places stay apart
-    latest = times[np.maximum.accumulate(rank + base) - base]
-    early = np.zeros(many, dtype=np.int64)
-    of = order[arrives] - many
-    early[of] = np.maximum(latest[arrives] + 1 - arrive[of], 0)
-    return early

@@ -18,7 +18,13 @@ from sccl.comparison import comparison as compare_task
 from sccl.comparison import contender_selection
 from sccl.comparison.comparison import Comparison, compare, comparison_subject
 from sccl.comparison.contender_selection import build_contenders, contender_names
-from sccl.comparison.contenders import ClassicalContender, ComparisonProblem, Contender, TimedPlan
+from sccl.comparison.contenders import (
+    ClassicalContender,
+    ComparisonProblem,
+    Contender,
+    SynthesizerContender,
+    TimedPlan,
+)
 from sccl.core.clock import AlphaModel
 from sccl.core.files.algorithms import algorithm_to_wire
 from sccl.core.files.json_text import to_text
@@ -88,7 +94,8 @@ def test_smallest_are_gathered_and_added_up_in_one_alpha(tmp_path: Path) -> None
     assert times["gathered"][0] < times["direct"][0]
     assert times["gathered"][-1] > 1.9 * times["direct"][-1]
     made = json.loads((tmp_path / "allreduce-full-4-1000-gathered.json").read_text())
-    assert (made["collective"]["name"], made["chunk_bytes"]) == ("allgather", 1000)
+    pieces = made["collective"]["chunks"]
+    assert (made["collective"]["name"], made["chunk_bytes"] * pieces) == ("allgather", 1000)
 
 
 def test_size_dependent_contender_chooses_at_each_size() -> None:
@@ -276,6 +283,27 @@ def test_synthesiser_whose_time_has_run_out_is_reported(monkeypatch: pytest.Monk
     assert "limits of more than 3 ranks take minutes, and there are 4" in limit["why"]
     (limit,) = found_of("--size", "1MB", "--only", "limits", "--timeout", "60")["systems"]
     assert limit["times"]
+
+
+def test_synthesizers_plan_only_sizes_between_latency_and_bandwidth() -> None:
+    """The packing proves a bound for each size, and its plan is the one of its verb."""
+    subject = comparison_subject(resolve_topology("dgx1"), "allreduce", None)
+    contest = ComparisonProblem(subject.topology, subject.spec, AlphaModel.TRAVELS)
+    sizes, names = (1_000, 4_000, 256_000, 16_384_000, 64_000_000), ("tacos", "limits-time")
+    entrants = build_contenders(contest, names, {}, lambda _: None)
+    comparison = compare(contest, entrants, sizes)
+    tacos, packing = entrants
+    assert isinstance(tacos, SynthesizerContender)
+    assert isinstance(packing, SynthesizerContender)
+    assert (tuple(tacos.plans), packing.planned_sizes) == ((4_000, 256_000, 16_384_000), ())
+    by_tacos, by_packing = (system.measurements for system in comparison.systems)
+    assert (len(by_tacos), len(by_packing)) == (5, 5)
+    code, out, _ = sccl(
+        *("limits", "--time", "--collective", "allreduce", "--topo", "dgx1"),
+        *("--size", "16384KB", "--json"),
+    )
+    (point,) = json.loads(out)["points"]
+    assert (code, float(by_packing[16_384_000].us)) == (0, point["finish_us"])
 
 
 def test_sweep_ends_with_what_it_has_where_its_time_has_run_out() -> None:

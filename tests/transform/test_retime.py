@@ -9,14 +9,19 @@ from hypothesis import strategies as st
 from sccl.collectives import named_spec
 from sccl.core.algorithm import Algorithm, make_send
 from sccl.core.clock import AlphaModel, Clock
+from sccl.core.outcome import Solution
+from sccl.core.schedule import Schedule
 from sccl.core.topology import Link, Topology
 from sccl.errors import TooLargeError
 from sccl.judge import violations
 from sccl.sim import StepAlignment, replay
+from sccl.solvers.effort import Effort
+from sccl.synth.common import registry
+from sccl.synth.common.contract import Request
 from sccl.topo import resolve_topology
 from sccl.transform import retime
 from sccl.transform.levels import algorithm_from_schedule
-from sccl.transform.retime import schedule_algorithm
+from sccl.transform.retime import retime_schedule, schedule_algorithm
 from tests.kit.easy_algorithms import frontier
 from tests.kit.nightly import times
 
@@ -78,3 +83,29 @@ def test_early_sends_are_delayed(stepping: StepAlignment, monkeypatch: pytest.Mo
     monkeypatch.setattr(retime, "MAX_DELAY_ROUNDS", 0)
     with pytest.raises(TooLargeError, match="even after 0 rounds of postponing"):
         schedule_algorithm(algorithm, 4096, stepping=stepping)
+
+
+@given(st.data())
+@settings(max_examples=times(25), deadline=None)
+def test_schedule_keeps_its_order_at_other_sizes(data: st.DataObject) -> None:
+    """At its own size it is no later, since each transfer could start when it did."""
+    machine = resolve_topology(data.draw(st.sampled_from(["dgx1", "ring:4", "star:4", "rail:2x4"])))
+    collective = data.draw(st.sampled_from(["allgather", "allreduce", "alltoall", "reduce"]))
+    size = data.draw(st.integers(1, 2**24))
+    model = data.draw(st.sampled_from(AlphaModel))
+    tacos = registry.load("tacos")
+    request = Request(machine, named_spec(collective, machine.ranks), size)
+    outcome = registry.plan(tacos, request, tacos.Options(alpha=model.value), Effort(None, size))
+    assert isinstance(outcome, Solution)
+    schedule = outcome.plan
+    assert isinstance(schedule, Schedule)
+    assert isinstance(schedule.chunk_bytes, int)
+    again = retime_schedule(schedule, schedule.chunk_bytes)
+    assert violations(again) == []
+    other = retime_schedule(schedule, data.draw(st.integers(1, 2**22)))
+    assert violations(other) == []
+    if not machine.switches:
+        assert again.finish <= schedule.finish
+        for link in range(len(machine.links)):
+            chunks = schedule.chunk[schedule.link == link]
+            assert (other.chunk[other.link == link] == chunks).all()

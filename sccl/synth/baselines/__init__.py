@@ -10,6 +10,7 @@ Its docstring begins with a description in a line.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Protocol, cast
 
 from sccl.core.plugins import load_plugin, plugin_names
@@ -60,6 +61,7 @@ class Baseline(Protocol):
     COLLECTIVES: Mapping[str, PatternMaker]
 
 
+@cache
 def names() -> tuple[str, ...]:
     """Return the names of the algorithms. None is loaded."""
     return plugin_names(__path__)

@@ -25,7 +25,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -58,6 +59,10 @@ MAX_HALVED_RANKS = 8
 """Ranks that are put in two groups in every way."""
 
 
+MAX_CACHED_SIZE = 2**14
+"""Largest number of initial copies of chunks and links of a problem whose bound is cached."""
+
+
 def lower_bound_ticks(  # noqa: PLR0913 - independent inputs
     topology: Topology,
     clock: Clock,
@@ -69,6 +74,9 @@ def lower_bound_ticks(  # noqa: PLR0913 - independent inputs
 ) -> int:
     """Return a lower bound on when all that is wanted has arrived.
 
+    The last few are cached, since a system and the one that gives it a first schedule ask for the
+    same.
+
     Args:
         backwards: whether the machine is reversed, and schedules on it are read backwards.
         attained: by a schedule; ways are not looked at where the links alone show that it is best.
@@ -76,6 +84,30 @@ def lower_bound_ticks(  # noqa: PLR0913 - independent inputs
     Raises:
         UnreachableError: something cannot.
     """
+    parts = [None if part is None else part.tobytes() for part in demand[1:]]
+    key = topology, clock, backwards, demand.chunks, tuple(parts)
+    search = _BoundSearch(key, net, demand, attained)
+    if len(demand.held) + len(topology.links) > MAX_CACHED_SIZE:
+        return _search_bound.__wrapped__(search)
+    return _search_bound(search)
+
+
+@dataclass(frozen=True, slots=True)
+class _BoundSearch:
+    """The arguments of :func:`lower_bound_ticks`, of which ``key`` determines the result.
+
+    A bound that equals ``attained`` is the largest, so that it holds for any other value as well.
+    """
+
+    key: tuple[Topology, Clock, bool, int, tuple[bytes | None, ...]]
+    net: NetworkArrays = field(compare=False)
+    demand: Demand = field(compare=False)
+    attained: int = field(compare=False)
+
+
+@lru_cache(maxsize=16)
+def _search_bound(search: _BoundSearch) -> int:
+    (topology, clock, backwards, *_), net, demand = search.key, search.net, search.demand
     paths, lower_bound = nearest_paths(topology, clock, net, backwards=backwards), 0
     pipes = _build_pipes(topology, clock, paths, demand, backwards=backwards)
     for group in _groupings(topology, net):
@@ -83,7 +115,7 @@ def lower_bound_ticks(  # noqa: PLR0913 - independent inputs
         needs = _group_demands(demand, group[: net.nodes])
         for needed, ends in zip(needs, (pipes.dst, pipes.src), strict=True):
             lower_bound = max(lower_bound, _carry_ticks(pipes, group[ends], crosses, needed))
-    if lower_bound == attained:
+    if lower_bound == search.attained:
         return lower_bound
     if demand.wanted is None:
         lower_bound = max(lower_bound, _relay_ticks(topology, net, paths, pipes, demand))

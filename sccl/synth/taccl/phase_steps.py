@@ -255,7 +255,7 @@ class SketchedPhase:
                 or (self._is_near_bound and (quick or self.is_too_large))
             ):
                 return
-        self._warm_start(spending, improve=0.0 if quick else 1.0)
+        self._warm_start(spending, improve=0.0 if quick else min(1.0, units))
         if not quick:
             self._solve_exact_times(pairs, spending, units)
             self._search_neighborhoods(spending, pairs)

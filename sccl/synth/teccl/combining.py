@@ -301,7 +301,7 @@ def _try_chains(
             and asked.method == "auto"
             and everywhere
         ):
-            turned = reroot_chains(problem, chains.sends, spending.deadline_passed)
+            turned = reroot_chains(problem, chains.sends, units, spending.deadline_passed)
             ticks = chain_finish(problem, turned) * problem.unit
             candidates.append((CombiningMethod.CHAINS, ticks, chain_to_sends(problem, turned)))
         left = spending.remaining(units)

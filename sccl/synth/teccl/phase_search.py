@@ -357,7 +357,8 @@ def build_phase(  # noqa: PLR0913 - independent inputs
     rounds = options.model == "astar"
     begins = options.buffers is None and (rounds or not options.epochs)
     if alike and begins:
-        improve = 0.0 if rounds else 1.0  # as it is kept only if rounds do not end
+        # one of A* is kept only if its rounds do not end
+        improve = 0.0 if rounds else min(1.0, effort.units or 1.0)
         first, ended = warm_start_from_tacos(
             request, options.chunks, options.alpha, effort, improve
         )

@@ -71,7 +71,10 @@ def chain_trees(problem: SchedulingProblem, chain: Sequence[ChunkSend]) -> list[
 
 
 def reroot_chains(
-    problem: SchedulingProblem, chain: Sequence[ChunkSend], deadline_passed: Callable[[], bool]
+    problem: SchedulingProblem,
+    chain: Sequence[ChunkSend],
+    units: float,
+    deadline_passed: Callable[[], bool],
 ) -> Chain:
     """Return chains with the best roots that are found.
 
@@ -79,10 +82,12 @@ def reroot_chains(
     grown from pairs that exchange. Then one chunk after the other gets others, while that helps.
 
     Args:
+        units: effort of the caller. Less than one unit leaves fewer tries.
         deadline_passed: whether time has run out.
     """
     search = _RootSearch(problem, chain_trees(problem, chain), chain)
-    search.run(_MAX_PLACED_SENDS // max(1, len(chain)), deadline_passed)
+    max_sends = int(_MAX_PLACED_SENDS * min(1.0, units))
+    search.run(max_sends // max(1, len(chain)), deadline_passed)
     return search.best
 
 

@@ -372,7 +372,7 @@ class Invented(PackingClass):
 @pytest.mark.parametrize("name", ["known", "not known"])
 def test_frontier_is_whole_if_the_limits_of_all_steps_are_known(name: str) -> None:
     found = Invented(
-        resolve_topology("ring:3"), AlgorithmBounds(2, Fraction(1)), 1.0, name, "", 1, ()
+        resolve_topology("ring:3"), AlgorithmBounds(2, Fraction(1)), 1.0, name, "", 1, (), True
     )
     stopped, part = compute_limits(4, found, None, lambda _: None, 0.0)
     assert (str(stopped), part.is_complete) == ("bandwidth-bound", name == "known")

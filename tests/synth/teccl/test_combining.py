@@ -167,7 +167,7 @@ def test_over_links_alone_chains_placed_again_are_never_later(data: st.DataObjec
     assert chain_finish(posed, again) <= chain_finish(posed, chain)
     told = [sorted((s.chunk, s.route, s.reduce) for s in of) for of in (sends, again)]
     assert told[0] == told[1]
-    turned = reroot_chains(posed, again, lambda: False)
+    turned = reroot_chains(posed, again, 1.0, lambda: False)
     assert chain_finish(posed, turned) <= chain_finish(posed, again)
     for one in (again, turned):
         check_chain(posed, one)

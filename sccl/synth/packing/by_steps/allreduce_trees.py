@@ -72,6 +72,7 @@ def tree_frontier(  # noqa: PLR0913 - a question, how long, and where results go
     seconds: float = math.inf,
     folder: AlgorithmFolder | None = None,
     notify: NotifyLimit = lambda _: None,
+    few_chunks: bool = True,
 ) -> StepLimitFrontier:
     """Return the limit frontier of allreduce by trees, of its one class.
 
@@ -81,10 +82,19 @@ def tree_frontier(  # noqa: PLR0913 - a question, how long, and where results go
         max_steps: last S. None: six more than the fewest.
         seconds: limit for each. By default only effort ends them. If time has run out, nothing is
             written from a packing, there or for more steps.
+        few_chunks: whether to search for algorithms with few chunks.
     """
     begin = time.perf_counter()
     trees = _TreeClass(
-        topology, tree_bounds(topology, spec), seconds, TREES, TREE_SCOPE, 1, (), spec
+        topology,
+        tree_bounds(topology, spec),
+        seconds,
+        TREES,
+        TREE_SCOPE,
+        1,
+        (),
+        few_chunks,
+        spec,
     )
     last = max_steps or trees.bounds.steps + 2 * EXTRA_STEPS
     stopped, part = compute_limits(last, trees, folder, notify, begin)
@@ -156,7 +166,11 @@ class _TreeClass(PackingClass):
         max_chunks = _FEW_CHUNKS if few else _FEW_CHUNKS_SEARCHED
         if algorithm is None or algorithm.collective.chunks > max_chunks:
             units = REDUCED_EFFORT_UNITS if algorithm else TOTAL_EFFORT_UNITS
-            fewer = round_to_few_chunks(packing, packed.limit.proofs[0], units)
+            fewer = (
+                round_to_few_chunks(packing, packed.limit.proofs[0], units)
+                if self.few_chunks
+                else None
+            )
             if few and fewer is None:
                 fewer = round_to_palindrome(packing)
             algorithm = fewer or algorithm or round_approximately(packing)

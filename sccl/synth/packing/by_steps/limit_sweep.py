@@ -42,6 +42,7 @@ def limit_frontier(  # noqa: PLR0913 - the inputs and callbacks of a sweep
     seconds: float = math.inf,
     folder: AlgorithmFolder | None = None,
     notify: NotifyLimit = lambda _: None,
+    few_chunks: bool = True,
 ) -> StepLimitFrontier:
     """Return the limit frontier of a collective on a topology.
 
@@ -54,6 +55,7 @@ def limit_frontier(  # noqa: PLR0913 - the inputs and callbacks of a sweep
             written from a packing, there or for more steps.
         folder: where to keep the algorithms. None: nowhere.
         notify: called with every limit and every point, for progress.
+        few_chunks: whether to search for algorithms with few chunks.
 
     Raises:
         InputError: the collective does not fit the topology, or some rank cannot be reached.
@@ -72,7 +74,7 @@ def limit_frontier(  # noqa: PLR0913 - the inputs and callbacks of a sweep
     more = None if max_steps else extra_broadcast_steps(topology, spec, bounds.steps)
     beyond = (more,) if more and more > last else ()
     packed_class = _CollectiveClass(
-        topology, bounds, seconds, "", scope, dual.phases, beyond, spec, solve
+        topology, bounds, seconds, "", scope, dual.phases, beyond, few_chunks, spec, solve
     )
     stopped, part = compute_limits(last, packed_class, folder, notify, begin)
     return StepLimitFrontier(
@@ -99,6 +101,7 @@ class PackingClass(ABC):
         scope: the class, in words.
         stride: from one S to the next.
         extra_steps: more S to look at, after the last.
+        few_chunks: whether to search for algorithms with few chunks.
     """
 
     topology: Topology
@@ -108,6 +111,7 @@ class PackingClass(ABC):
     scope: str
     stride: int
     extra_steps: tuple[int, ...]
+    few_chunks: bool
 
     @abstractmethod
     def limit_with_packing(self, steps: int, earlier: LimitWithPacking | None) -> LimitWithPacking:
@@ -242,4 +246,10 @@ class _CollectiveClass(PackingClass):
     ) -> tuple[AnyAlgorithm, str] | None:
         """Return one of few chunks, or the packing's; of few only where the limits are certain."""
         solve = self.solve if is_known or not is_late else None
-        return round_to_algorithm(packed, dual_of(self.spec), solve, from_packing=not is_late)
+        return round_to_algorithm(
+            packed,
+            dual_of(self.spec),
+            solve,
+            from_packing=not is_late,
+            few_chunks=self.few_chunks,
+        )

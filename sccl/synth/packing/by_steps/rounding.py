@@ -32,7 +32,12 @@ _MAX_INVERTED_SENDS = 1_000_000  # sends that are turned round one by one
 
 
 def round_to_algorithm(
-    packed: LimitWithPacking, dual: Dual, solve: InstanceSolver | None, *, from_packing: bool = True
+    packed: LimitWithPacking,
+    dual: Dual,
+    solve: InstanceSolver | None,
+    *,
+    from_packing: bool = True,
+    few_chunks: bool = True,
 ) -> tuple[AnyAlgorithm, str] | None:
     """Return an algorithm at the limit with few chunks, else multiplied out, else one near it.
 
@@ -41,6 +46,7 @@ def round_to_algorithm(
     Args:
         solve: None: no search for few chunks.
         from_packing: whether the packing may be written down.
+        few_chunks: whether to search for algorithms with few chunks.
 
     Raises:
         KeyboardInterrupt: the user interrupted.
@@ -64,7 +70,8 @@ def round_to_algorithm(
     is_single = len(packings) == 1 and from_packing  # not two that have to agree in C and in rounds
     multiplied = multiply_out(packings[0]) if is_single else None
     units = REDUCED_EFFORT_UNITS if multiplied else TOTAL_EFFORT_UNITS
-    integral = round_to_few_chunks(packings[0], limit.proofs[0], units) if is_single else None
+    searched = is_single and few_chunks
+    integral = round_to_few_chunks(packings[0], limit.proofs[0], units) if searched else None
     for chunks, rounds in _smallest_candidates(limit, dual):
         if integral and chunks >= integral.collective.chunks * dual.chunk_factor:
             break
