@@ -589,7 +589,7 @@ def test_budget_that_is_passed_twice_is_not_read_backwards() -> None:
     machine = Topology("star", 3, tuple(links), 1.0, 1.0, (bus,), switches=(Switch("hub"),))
     fluid = registry.load("limits-time")
     for name in ("reducescatter", "reduce"):
-        with pytest.raises(TopologyError, match="budget 'bus' is of links into and out of"):
+        with pytest.raises(TopologyError, match="budget 'bus' combines links into and out of"):
             registry.plan(
                 fluid, Request(machine, named_spec(name, 3), 999), None, Effort(units=0.1)
             )
