@@ -48,10 +48,8 @@ from sccl.synth.packing.by_time.pricing.arborescence_model import ArborescencePr
 from sccl.synth.packing.by_time.pricing.set_tables import NoTreeError
 from sccl.synth.packing.by_time.pricing.tree_pricing import TreePricing
 from sccl.synth.packing.schedules import schedule_builder
-from sccl.synth.packing.schedules.chunk_size_lp import is_resizable, optimize_chunk_sizes
 from sccl.synth.packing.schedules.flow_problem import FlowProblem, SlotTree, build_flow_problem
 from sccl.synth.packing.schedules.schedule_builder import ScheduleBuilder, forward_or_reversed
-from sccl.synth.packing.schedules.send_plans import place_plan, plan_sends
 from sccl.synth.packing.schedules.time_slots import (
     BorderRule,
     TimeSlots,
@@ -766,7 +764,6 @@ def test_packing_is_cut_smaller_where_that_will_be_enough(
     packing = SlotColumnGeneration(
         posed, rounded_slots(posed.alpha, Fraction(7, 10), 11), TreePricing(posed), 8.65
     ).run(effort=0.5)
-    monkeypatch.setattr(schedule_builder, "is_resizable", lambda _: False)
     took = {}
     for most in (10**6, 3000):
         monkeypatch.setattr(schedule_builder, "MAX_SENDS", most)
@@ -774,23 +771,6 @@ def test_packing_is_cut_smaller_where_that_will_be_enough(
             placing = ScheduleBuilder(posed, dual, forward_or_reversed(dgx1, dual), lambda: False)
             took[most, enough] = placing.schedule_packing(packing, enough, thorough=True)
     assert took[3000, 0.0] > 9.0 >= took[3000, 9.0] >= took[10**6, 0.0]
-
-
-def test_few_sends_are_cut_smaller_before_sizes_are_found_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """A program for sizes takes ten times as long as placing smaller chunks, where these do."""
-    asked: list[int] = []
-
-    def none(*given: object) -> tuple[None, float]:
-        asked.append(len(given))
-        return None, 0.0
-
-    monkeypatch.setattr(schedule_builder, "optimize_chunk_sizes", none)
-    best = found(resolve_topology("z52"), "reducescatter", 64_000, gap=0.01)
-    assert best.gap is not None
-    assert best.gap <= Fraction(1, 100)
-    assert not asked
 
 
 @pytest.mark.parametrize(("seed", "size"), [(1, 500), (1, 8000), (2, 500), (2, 8000), (3, 8000)])
@@ -803,28 +783,6 @@ def test_links_of_many_alphas_are_planned_in_slots_of_about_those(seed: int, siz
     best = found(Topology("many", 8, links, 0.0, 25.0), "allgather", size, gap=0.01)
     assert best.gap is not None
     assert best.gap <= Fraction(1, 100)
-
-
-@pytest.mark.parametrize("machine", ["dgx1", "switch:4x2", "rail:2x2"])
-def test_sizes_are_found_again_for_an_order_of_sends(machine: str) -> None:
-    """The program's time is attained except for rounding to bytes, also through switches."""
-    ring = resolve_topology(machine)
-    dual = dual_of(named_spec("allgather", ring.ranks))
-    posed = build_flow_problem(ring, dual, 125_000)
-    placing = ScheduleBuilder(posed, dual, forward_or_reversed(ring, dual), lambda: False)
-    posed_slots = variable_slots(posed, (Fraction(0),) * ring.ranks, max(posed.alpha), 4)
-    packing = SlotColumnGeneration(posed, posed_slots, TreePricing(posed), 7.0).run()
-    plan = plan_sends(posed, packing, dual, 1)
-    sent = place_plan(posed, plan, placing.directions)
-    better, effort = optimize_chunk_sizes(posed, dual, plan, sent, 10.0)
-    assert is_resizable(posed)
-    assert effort > 0
-    assert better is not None
-    assert sum(better.sizes) == sum(plan.sizes)
-    assert min(better.sizes) >= 1
-    again = place_plan(posed, better, placing.directions)
-    before, after = (max(one.arrival for one in some) for some in (sent, again))
-    assert after <= before * (1 + 1e-3)
 
 
 def test_four_chassis_are_bounded_by_trees_to_a_rank_of_each() -> None:

@@ -11,8 +11,6 @@ from sccl.collectives import Dual, Spec
 from sccl.core.clock import Clock
 from sccl.core.schedule import MAX_TIME, Schedule, build_schedule
 from sccl.core.topology import Topology
-from sccl.synth.packing.schedules.chunk_size_lp import MAX_SENDS as MOST_POLISHED
-from sccl.synth.packing.schedules.chunk_size_lp import is_resizable, optimize_chunk_sizes
 from sccl.synth.packing.schedules.flow_problem import FlowProblem, routes_between_ranks
 from sccl.synth.packing.schedules.port_matching import plan_port_matching
 from sccl.synth.packing.schedules.send_plans import (
@@ -51,10 +49,6 @@ MAX_SENDS, MAX_MATCHED_SENDS = 60_000, 300_000
 _MAX_NEAR_SENDS = 200_000
 """Largest number of sends of a packing if repeating the last gain would reach the target."""
 
-_FEW_SENDS, _FEWEST_SENDS = 5000, 600
-"""Sends up to which chunks are cut smaller before their sizes are found again, where whole shares
-are at most so many; of more sizes gain more."""
-
 _MAX_IDLE, _IDLE_RATIO = 2, 1 - 1e-3
 """So often in turn more parts take more than that part of the time, and no more are tried."""
 
@@ -68,11 +62,6 @@ _SEND_EFFORT = 3e-6
 
 _MIN_GAIN_RATIO = 1 - 1e-4
 """Smaller chunks that take more than that part of the time are not made smaller again."""
-
-_RESIZE_RATIO, _RESIZE_EFFORT, _RESIZE_PASSES = 1.1, 1.0, 4
-"""Factor of the target up to which sizes are optimized again, the budget of this, and the number of
-placements of the result.
-"""
 
 _PS_PER_US = 10**6
 
@@ -131,8 +120,6 @@ class ScheduleBuilder:
         """Make schedules of a packing, until one is fast enough; return the best's microseconds."""
         self.method = "packing"
         flows = STEADY_FACTOR if packing.slots.offset else 1
-        if thorough and self._refine_chunks(packing, flows, target_us):
-            return self.us
         before, max_sends, soon = float("inf"), MAX_SENDS, False
         for pieces in PIECE_COUNTS:
             if pieces > _USUAL_PIECES and not soon:
@@ -140,36 +127,15 @@ class ScheduleBuilder:
             plan = plan_sends(self.problem, packing, self.dual, pieces * flows)
             if self.plan is not None and (len(plan.sends) > max_sends or self.deadline_passed()):
                 break
-            sent = self._place_plan(plan)
-            ticks = self._keep_best(plan, sent)
+            ticks = self._keep_best(plan, self._place_plan(plan))
             if self.ticks <= target_us * _PS_PER_US or not thorough:
                 break
-            self._resize_chunks(plan, sent, target_us)
-            if self.ticks <= target_us * _PS_PER_US or ticks > before * _MIN_GAIN_RATIO:
+            if ticks > before * _MIN_GAIN_RATIO:
                 break
             near = before < float("inf") and 2 * ticks - before <= target_us * _PS_PER_US
             soon = 3 * ticks - before <= 2 * target_us * _PS_PER_US
             before, max_sends = ticks, _MAX_NEAR_SENDS if near else MAX_SENDS
         return self.us
-
-    def _refine_chunks(self, packing: TimedPacking, flows: int, target_us: float) -> bool:
-        """Place smaller and smaller chunks while sends are few; return whether that is enough.
-
-        It takes a tenth of the time of finding their sizes again, or less.
-        """
-        before = float("inf")
-        for pieces in PIECE_COUNTS:
-            plan = plan_sends(self.problem, packing, self.dual, pieces * flows)
-            few = _FEW_SENDS if pieces > 1 else _FEWEST_SENDS
-            if len(plan.sends) > few or self.deadline_passed():
-                return False
-            ticks = self._keep_best(plan, self._place_plan(plan))
-            if self.ticks <= target_us * _PS_PER_US:
-                return True
-            if ticks > before * _MIN_GAIN_RATIO:
-                return False
-            before = ticks
-        return False
 
     def _place_plan(self, plan: SendPlan) -> list[PlacedSend]:
         """Return the sends of a plan, each as soon as may be."""
@@ -177,21 +143,6 @@ class ScheduleBuilder:
         passes = min(_MAX_PASSES, _MAX_PLACED_SENDS // many)
         self.effort += _SEND_EFFORT * many * (1 + passes)
         return place_plan(self.problem, plan, self.directions, passes)
-
-    def _resize_chunks(self, plan: SendPlan, sent: list[PlacedSend], target_us: float) -> None:
-        """Size the chunks of a schedule again, if it is near enough for that to help."""
-        ticks, near = max(send.arrival for send in sent), target_us * _PS_PER_US * _RESIZE_RATIO
-        if ticks > near or len(sent) > MOST_POLISHED or not is_resizable(self.problem):
-            return
-        while not self.deadline_passed():
-            better, took = optimize_chunk_sizes(self.problem, self.dual, plan, sent, _RESIZE_EFFORT)
-            self.effort += took
-            if better is None:
-                return
-            plan, sent = better, place_plan(self.problem, better, self.directions, _RESIZE_PASSES)
-            before, ticks = ticks, self._keep_best(plan, sent)
-            if self.ticks <= target_us * _PS_PER_US or ticks > before * _IDLE_RATIO:
-                return
 
     def schedule_by_matching(
         self, floor: float, gap: float, spare_us: float, effort: float
