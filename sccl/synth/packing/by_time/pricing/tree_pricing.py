@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Protocol
 
 import numpy as np
@@ -14,12 +13,6 @@ from sccl.synth.packing.by_time.pricing.arborescence_model import ArborescencePr
 from sccl.synth.packing.by_time.pricing.insertion_heuristic import insert_targets
 from sccl.synth.packing.by_time.pricing.rank_partitions import MAX_RANKS, rank_partitions
 from sccl.synth.packing.by_time.pricing.set_tables import NoTreeError, SetTables, chunk_starts
-from sccl.synth.packing.by_time.pricing.symmetric_group_dp import (
-    InterchangeableGroups,
-    extract_symmetric_tree,
-    fill_symmetric_groups,
-    find_interchangeable_groups,
-)
 from sccl.synth.packing.schedules.flow_problem import FlowCommodity, FlowProblem, SlotTree
 from sccl.synth.packing.schedules.port_matching import has_ports
 
@@ -191,68 +184,6 @@ def _light_tables(parts: list[_PricingTable], commodities: int) -> list[_Pricing
     return [part for part in parts if part.work(2) <= _LIGHT_FACTOR * min_work]
 
 
-class _SymmetricGroupTable:
-    """Sets of ranks of a group, and how many other groups. See ``symmetric_group_dp``."""
-
-    is_exact = False
-
-    def __init__(
-        self,
-        joined: InterchangeableGroups,
-        links_by_kind: Mapping[tuple[int, int, int], int],
-        commodities: tuple[int, ...],
-    ) -> None:
-        self.joined, self.links, self.commodities = joined, links_by_kind, commodities
-        self._table = np.zeros(0, np.int64)
-        self._tree = np.zeros((4 * joined.nodes * joined.groups + 256, 4), np.int64)
-
-    def work(self, slots: int) -> float:
-        pairs = self.joined.groups * (self.joined.groups + 1) / 2
-        return float(3.0**self.joined.nodes * pairs * self.joined.nodes * (slots + 1) / 2)
-
-    def fill(self, cost: IntArray, arrive: IntArray) -> None:
-        j, slots = self.joined, cost.shape[1]
-        size = (j.groups << j.nodes) * (slots + 1) * j.nodes
-        if len(self._table) != size:
-            self._table = np.zeros(size, np.int64)
-        link_arrays = (cost[j.link], arrive[j.link])
-        fill_symmetric_groups(
-            j.nodes, j.groups, slots, j.src, j.dst, j.inside, *link_arrays, self._table
-        )
-
-    def tree(
-        self, commodity: FlowCommodity, start: int, cost: IntArray, arrive: IntArray
-    ) -> SlotTree:
-        j, slots = self.joined, cost.shape[1]
-        group, node = divmod(start, j.nodes)
-        local_mask = sum(
-            1 << rank % j.nodes
-            for rank in commodity.wanted
-            if rank != start and rank // j.nodes == group
-        )
-        count = extract_symmetric_tree(
-            j.nodes,
-            j.groups,
-            slots,
-            j.src,
-            j.dst,
-            j.inside,
-            cost[j.link],
-            arrive[j.link],
-            self._table,
-            group,
-            node,
-            local_mask,
-            self._tree,
-        )
-        if count < 0:
-            raise NoTreeError
-        return frozenset(
-            (self.links[int(kind), int(source), int(target)], int(slot))
-            for kind, slot, source, target in self._tree[:count]
-        )
-
-
 class _InsertionTable:
     """No table: a cheap tree of each commodity, see ``insertion_heuristic``."""
 
@@ -320,16 +251,9 @@ def _build_tables(problem: FlowProblem) -> list[_PricingTable]:
     all_goals = sorted(frozenset().union(*missing))
     all_indices = tuple(range(len(commodities)))
     if len(all_goals) > MAX_RANKS and all(len(c.wanted) == topology.ranks for c in commodities):
-        single = all(len(c.holders) == 1 for c in commodities)
-        alike = find_interchangeable_groups(problem) if single else None
-        groupings = list(rank_partitions(problem))
         parted: list[_PricingTable] = [
-            SetTables(problem, groups, all_indices) for groups in groupings
+            SetTables(problem, groups, all_indices) for groups in rank_partitions(problem)
         ]
-        if alike is not None:  # the first partition, by chassis, in less work
-            rest = parted[1:] if len(groupings) > 1 else []
-            few = [part for part in rest if part.work(2) <= MAX_LIGHT_WORK]
-            return [_SymmetricGroupTable(*alike, all_indices), *few]
         light = [part for part in parted if part.work(2) <= MAX_PARTITION_WORK]
         large = max(map(len, topology.chassis), default=0) > MAX_RANKS
         if not topology.chassis or (large and not has_ports(problem)):
