@@ -158,8 +158,8 @@ def worlds(draw: st.DrawFn, *, gives_up: bool = False) -> World:
         {s: Fraction(draw(st.integers(0, 4)), 4) for s in space.step_counts if draw(st.booleans())}
         for _ in range(2)
     )
-    first = draw(st.booleans()), draw(st.booleans())
-    return World(space, most, frozenset(silent), limit_slack, bound_slack, *first)
+    orders = draw(st.booleans()), draw(st.booleans())
+    return World(space, most, frozenset(silent), limit_slack, bound_slack, *orders)
 
 
 @given(worlds())
