@@ -392,9 +392,9 @@ class SynthesizerContender(Contender):
         spec = self.problem.spec
         each = spec.at(spec.unit).pair_count
         fit = [c for c in CHUNKS if c == CHUNKS[0] or each * c <= MAX_DELIVERIES]
-        if self.problem.model is AlphaModel.TRAVELS:
+        if self.problem.model is AlphaModel.TRAVELS and self.synthesizer.NAME in QUICK_UNITS:
             # More chunks take no longer where links are free during alpha, except for the bytes by
-            # which their size is rounded up.
+            # which their size is rounded up. (The greedy TACOS is best with few on some machines.)
             divisors = [c for c in fit if size_bytes % (spec.unit * c) == 0]
             fit = sorted({fit[-1], *divisors[-1:]})
         for chunks in fit:

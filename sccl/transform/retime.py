@@ -16,6 +16,7 @@ from sccl.core.topology import Topology
 from sccl.errors import ParameterError, TooLargeError
 from sccl.judge import require_valid
 from sccl.sim import MessageRoutes, Messages, Timeline, simulate
+from sccl.sim.messages import NO_GATE
 
 MAX_DELAY_ROUNDS = 100
 """Largest number of rounds that postpone early sends. Measured instances need 1 to 90."""
@@ -108,8 +109,9 @@ def schedule_sends(
 def retime_schedule(schedule: Schedule, chunk_bytes: int) -> Schedule:
     """Return a schedule's messages for chunks of another size, not yet verified.
 
-    Messages start as soon as they can. Links keep the order in which messages set out. Chunks that
-    one transfer carries are sent one after the other.
+    Messages start as soon as they can. Links keep the order in which messages set out, unless
+    postponements of early arrivals have no end. Chunks that one transfer carries are sent one after
+    the other.
 
     Args:
         chunk_bytes: the size of every chunk.
@@ -145,6 +147,9 @@ def retime_schedule(schedule: Schedule, chunk_bytes: int) -> Schedule:
     if s.collective.combining:
         places = _ValueOrder.from_events(chunk, src, dst, sent_at, written_at)
     timing = _postpone_early(messages, places, s.topology, clock, routes)
+    if timing is None:  # what is postponed holds up its link: let links serve as messages come
+        messages = replace(messages, step=np.full(len(messages), NO_GATE))
+        timing = _postpone_early(messages, places, s.topology, clock, routes)
     if timing is None:
         raise _too_early_error(s.collective, s.topology)
     return timing.schedule(s.collective)

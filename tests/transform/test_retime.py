@@ -109,3 +109,16 @@ def test_schedule_keeps_its_order_at_other_sizes(data: st.DataObject) -> None:
         for link in range(len(machine.links)):
             chunks = schedule.chunk[schedule.link == link]
             assert (other.chunk[other.link == link] == chunks).all()
+
+
+def test_relayed_contributions_have_times_for_another_size() -> None:
+    """What is postponed holds up the links that keep their order, in rounds without end."""
+    machine, teccl = resolve_topology("dgx1"), registry.load("teccl")
+    request = Request(machine, named_spec("allreduce", machine.ranks), 4000)
+    outcome = registry.plan(teccl, request, teccl.Options(chunks=4), Effort(None, 0, 0.1))
+    assert isinstance(outcome, Solution)
+    assert isinstance(outcome.plan, Schedule)
+    assert outcome.plan.message is not None
+    again = retime_schedule(outcome.plan, 32)
+    assert violations(again) == []
+    assert again.finish < outcome.plan.finish

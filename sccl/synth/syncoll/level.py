@@ -22,7 +22,7 @@ class Level:
         refuted: Those that have no algorithm.
         open: Those on which the solver gave up.
         best: The cheapest that has an algorithm.
-        is_queried: Whether the oracle was asked about one of them.
+        is_queried: Whether the oracle was asked about the cheapest of them.
         is_limit_asked: Whether the oracle was asked for the limit of R/C.
     """
 
@@ -52,10 +52,10 @@ class Level:
             queue.append((True, tuple(c for c in undecided if c < candidate)))
             queue.append((True, tuple(c for c in undecided if not candidate.implies_unsat(c))))
 
-    def record(self, answer: Answer) -> Level:
-        """Return the state after the answer of the next candidate, with all consequences."""
-        candidate = self.next_candidate()
-        level = replace(self, is_queried=True)
+    def record(self, answer: Answer, candidate: Candidate) -> Level:
+        """Return the state after the answer for a candidate, with all consequences."""
+        is_cheapest = candidate == self.undecided[0]
+        level = replace(self, is_queried=self.is_queried or is_cheapest)
         match answer:
             case Sat():
                 cheaper = tuple(c for c in self.undecided if c < candidate)
@@ -78,7 +78,7 @@ class Level:
                 still = (OpenCandidate(c, reason) for c in dict.fromkeys((candidate, *gone)))
                 left = tuple(c for c in self.undecided if c != candidate and c not in gone)
                 # what is known of the first is likely to be the cheapest that is left
-                asked = bool(self.open) or answer.best is None
+                asked = level.is_queried and (bool(self.open) or answer.best is None)
                 return replace(level, is_queried=asked, undecided=left, open=(*self.open, *still))
 
     def refute_below(self, limit: StepLimit, seconds: float) -> Level:

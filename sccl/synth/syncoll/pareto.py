@@ -5,7 +5,8 @@ candidates with far fewer queries:
 
 - A lower bound on R/C for S steps refutes cheaper candidates before any query.
 - The cheapest candidate of S steps is tried first, then the middle one of those left. The paper
-  tries them by ascending R/C.
+  tries them by ascending R/C. Where bounds take long, the dearest ones come first, so that an
+  algorithm is known early.
 - A refutation carries to every candidate with no more rounds and no fewer chunks
   (:meth:`Candidate.implies_unsat`). A solution makes all more expensive candidates irrelevant.
 - The limit of R/C for S steps takes longer than the lower bound. It is computed once the cheapest
@@ -17,13 +18,13 @@ dominate is reported as the best found, not as proved.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Protocol
 
 from sccl.collectives import Dual
-from sccl.core.answer import Answer, Origin
+from sccl.core.answer import Answer, Origin, Sat, Unknown
 from sccl.core.frontier import OpenCandidate, RefutedCandidate
 from sccl.core.instance import Candidate, SweepRange
 from sccl.core.step_limit import StepLimit
@@ -69,6 +70,11 @@ class CandidateOracle(Protocol):
         """Return whether limits are quicker than queries of candidates."""
         ...
 
+    @property
+    def asks_dearest_first(self) -> bool:
+        """Return whether to ask for candidates of the largest R/C before any bound."""
+        ...
+
     def answer(self, candidate: Candidate, search: ParetoSearch) -> Answer:
         """Return whether a candidate has an algorithm. ``search`` names the likely next ones."""
         ...
@@ -96,25 +102,66 @@ def pareto_synthesize(
         oracle: Decides them.
         report: Receives the search after each number of steps.
     """
-    search, interrupted = ParetoSearch(space), False
+    search, interrupted, reached = ParetoSearch(space), False, 0
+    probes: dict[Candidate, Answer] = {}
     try:
+        for candidate, answer in _probe_dearest(search, oracle):
+            probes[candidate] = answer  # noqa: PERF403 - an interrupt leaves those before it
         for steps in space.step_counts:  # line 5 of Algorithm 1
-            search = search.start_level(steps)  # line 6: the set A
+            search, reached = search.start_level(steps), steps  # line 6: the set A
+            search = search.record_probes(probes)
             search = _refute_by_bounds(search, oracle)
             while search.level.undecided:  # line 7
                 if search.level.is_queried and not search.level.is_limit_asked:
                     search = search.record_limit(*oracle.step_limit(steps))
                 else:
                     candidate = search.level.next_candidate()
-                    answer = oracle.answer(candidate, search)  # line 9, SMT
-                    search = search.record(answer)  # line 13: SAT leaves only cheaper ones
+                    # line 9, SMT
+                    answer = probes.get(candidate) or oracle.answer(candidate, search)
+                    search = search.record(answer, candidate)  # line 13: SAT leaves cheaper ones
             search = search.finish_level()
             report(search)  # line 10, if there is an algorithm
             if search.best_cost == space.bandwidth:  # line 11
                 break  # line 12: return
     except KeyboardInterrupt:
-        search, interrupted = search.finish_level(), True
+        search, interrupted = _finish_by_probes(search, probes, reached), True
     return search.stop(interrupted=interrupted)
+
+
+def _probe_dearest(
+    search: ParetoSearch, oracle: CandidateOracle
+) -> Iterator[tuple[Candidate, Answer]]:
+    """Yield the answer for the dearest candidate of each S, up to the first that has an algorithm.
+
+    Bounds and hard candidates of small S may take minutes, and then an algorithm is known.
+    """
+    for steps in search.space.step_counts if oracle.asks_dearest_first else ():
+        level = search.start_level(steps)
+        for dearest in level.level.undecided[-1:]:
+            answer = oracle.answer(dearest, level)
+            yield dearest, answer
+            if isinstance(answer, Sat):
+                return
+
+
+def _finish_by_probes(
+    search: ParetoSearch, probes: Mapping[Candidate, Answer], reached: int
+) -> ParetoSearch:
+    """Return an interrupted search with the answers for levels that it has not reached.
+
+    All that is undecided at these levels is open.
+
+    Args:
+        reached: The last S that it has reached.
+    """
+    search = search.finish_level()
+    for candidate, answer in probes.items():
+        if candidate.steps > reached:
+            level = search.start_level(candidate.steps)
+            if candidate in level.level.undecided:
+                level = level.record(answer, candidate)
+            search = level.finish_level()
+    return search
 
 
 def _refute_by_bounds(search: ParetoSearch, oracle: CandidateOracle) -> ParetoSearch:
@@ -191,9 +238,19 @@ class ParetoSearch:
         """Return the search at the candidates of S steps that would improve R/C."""
         return replace(self, level=Level(steps, self.space.candidates(steps, self.best_cost)))
 
-    def record(self, answer: Answer) -> ParetoSearch:
-        """Return the search after the answer of the level's next candidate."""
-        return replace(self, level=self.level.record(answer))
+    def record(self, answer: Answer, candidate: Candidate) -> ParetoSearch:
+        """Return the search after the answer for a candidate of this level."""
+        return replace(self, level=self.level.record(answer, candidate))
+
+    def record_probes(self, probes: Mapping[Candidate, Answer]) -> ParetoSearch:
+        """Return the search after an answer that came before this level.
+
+        An unsat counts once its candidate is next: a bound may refute more.
+        """
+        for candidate in self.level.undecided:
+            if isinstance(answer := probes.get(candidate), Sat | Unknown):
+                return self.record(answer, candidate)
+        return self
 
     def record_bound(self, bound: StepLimit | None, seconds: float) -> ParetoSearch:
         """Return the search after the lower bound on R/C of this level. None: there is none."""

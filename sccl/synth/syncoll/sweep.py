@@ -89,10 +89,11 @@ class _SweepOracle:
         bounds: Source of lower bounds on R/C. None: the sweep uses none.
         limits: Source of limits of R/C. None: the sweep uses none.
         asks_limit_first: Whether limits are quicker than queries of candidates.
+        asks_dearest_first: Whether bounds take long, so that an algorithm is sought before them.
         prefetch: Receives likely next instances.
         files: Where algorithms are written.
         notify: Receives the events.
-        solutions: The algorithms found for the current number of steps.
+        solutions: The algorithms found for the current number of steps and larger ones.
     """
 
     topology: Topology
@@ -102,6 +103,7 @@ class _SweepOracle:
     bounds: StepLimits | None
     limits: StepLimits | None
     asks_limit_first: bool
+    asks_dearest_first: bool
     prefetch: Prefetch
     files: _SweepFiles
     notify: Callable[[SweepEvent], None]
@@ -116,6 +118,10 @@ class _SweepOracle:
             self.files.save_provisional(answer.algorithm)
         self.notify(QueryAnswered(candidate, answer))
         return answer
+
+    def forget_solutions(self, last: int) -> None:
+        """Forget the algorithms of up to ``last`` steps."""
+        self.solutions = {c: sat for c, sat in self.solutions.items() if c.steps > last}
 
     def quick_bound(self, steps: int) -> tuple[StepLimit | None, float]:
         """Return a quick lower bound on R/C for a number of steps, and the seconds it took."""
@@ -194,7 +200,7 @@ class _SweepPoints:
         for best in search.optima[len(self.points) :]:
             point = self.make_point(best, search.space.dual.scope)
             self.points.append(point)
-            self.oracle.solutions.clear()
+            self.oracle.forget_solutions(best.candidate.steps)
             self.oracle.notify(PointDecided(point))
 
     def make_point(self, best: LevelOptimum, composition: str) -> Point:
@@ -339,6 +345,7 @@ def sweep(  # noqa: PLR0913 - what a sweep is given, and how it reports
         folder.prepare()
     step_limits = None if limits is None else limits(topology, spec, bounds)
     is_large = topology.ranks > _MAX_LIMIT_RANKS
+    are_quick = step_limits is not None and step_limits.are_quick()
     oracle = _SweepOracle(
         topology,
         spec,
@@ -346,7 +353,8 @@ def sweep(  # noqa: PLR0913 - what a sweep is given, and how it reports
         solver,
         bounds=step_limits,
         limits=None if is_large else step_limits,
-        asks_limit_first=step_limits is not None and not is_large and step_limits.are_quick(),
+        asks_limit_first=are_quick and not is_large,
+        asks_dearest_first=step_limits is not None and not are_quick,
         prefetch=prefetch,
         files=_SweepFiles(folder),
         notify=notify,

@@ -161,7 +161,7 @@ def test_sweeps_skip_what_trees_come_nowhere_near() -> None:
     assert found.best > Fraction(7, 6)
     cheaper = [Candidate(Fraction(21, c), c, 16, 21) for c in (18, 17, 16)]
     dear = Candidate(Fraction(21), 1, 16, 21)
-    level = Level(16, (*cheaper, dear)).record(found)
+    level = Level(16, (*cheaper, dear)).record(found, cheaper[0])
     assert level.undecided == (dear,)
     assert [one.candidate for one in level.open] == cheaper
     none = rip_up_trees.answer(Instance(topology, collective, 16, 20))

@@ -368,7 +368,7 @@ def test_a_file_gives_way_to_a_better_one_unless_it_was_there(
 def test_ranges_with_nothing_in_them_are_refused() -> None:
     with pytest.raises(ParameterError, match="at least 2 steps"):
         run("dgx1", "allgather", max_steps=1)
-    with pytest.raises(ParameterError, match="multiples of 8"):
+    with pytest.raises(ParameterError, match="a multiple of 8"):
         run("dgx1", "alltoall", max_chunks=4)
 
 
