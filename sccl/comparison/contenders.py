@@ -333,14 +333,22 @@ class SynthesizerContender(Contender):
             smaller = [size for size in self.planned_sizes if size < size_bytes]
             larger = [size for size in self.planned_sizes if size > size_bytes]
             near = [plan for size in (*smaller[-1:], *larger[:1]) for plan in self._plans_at(size)]
-            retimed = (self._retime(plan, size_bytes) for plan in near)
-            plans = [plan for plan in retimed if plan is not None] or self._plans_at(size_bytes)
+            plans = self._retime(near, size_bytes) or self._plans_at(size_bytes)
         return min(plans, key=lambda plan: plan.us, default=None)
 
     def _plans_at(self, size_bytes: int) -> list[TimedPlan]:
-        """Return the plans for a size, which are made once."""
+        """Return the plans for a size, which are made once.
+
+        After its time has run out, these are its plans for other sizes with other times.
+        """
         if size_bytes not in self.plans:
-            self.plans[size_bytes] = self._plan_size(size_bytes)
+            try:
+                self.plans[size_bytes] = self._plan_size(size_bytes)
+            except DeadlineError:
+                others = [plan for plans in self.plans.values() for plan in plans]
+                self.plans[size_bytes] = self._retime(others, size_bytes)
+                if not self.plans[size_bytes]:
+                    raise
         return self.plans[size_bytes]
 
     def _plan_size(self, size_bytes: int) -> list[TimedPlan]:
@@ -357,7 +365,7 @@ class SynthesizerContender(Contender):
         for options in self._option_variants(size_bytes):
             left = self.spending.remaining()
             if left is None:
-                if not plans and not any(self.plans.values()):
+                if not plans:
                     raise DeadlineError(str(self.spending.effort.timeout_reason))
                 break
             try:
@@ -370,12 +378,15 @@ class SynthesizerContender(Contender):
                 plans.append(made)
         return plans
 
-    def _retime(self, plan: TimedPlan, size_bytes: int) -> TimedPlan | None:
-        """Return a plan at another size. None: it cannot be timed anew."""
-        chunk_bytes = -(-size_bytes // plan.schedule.collective.chunks)
-        with self.count_time(), suppress(ParameterError, TooLargeError):
-            return TimedPlan(retime_schedule(plan.schedule, chunk_bytes), plan.about)
-        return None
+    def _retime(self, plans: Sequence[TimedPlan], size_bytes: int) -> list[TimedPlan]:
+        """Return plans at another size, of those that can be timed anew."""
+        retimed = []
+        for plan in plans:
+            chunk_bytes = -(-size_bytes // plan.schedule.collective.chunks)
+            with self.count_time(), suppress(ParameterError, TooLargeError):
+                schedule = retime_schedule(plan.schedule, chunk_bytes)
+                retimed.append(TimedPlan(schedule, plan.about))
+        return retimed
 
     def _effort(self, seconds: float | None) -> Effort:
         return Effort(seconds, self.problem.seed, QUICK_UNITS.get(self.synthesizer.NAME))

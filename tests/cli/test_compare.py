@@ -22,6 +22,7 @@ from sccl.comparison.contenders import (
     ClassicalContender,
     ComparisonProblem,
     Contender,
+    DeadlineError,
     SynthesizerContender,
     TimedPlan,
 )
@@ -304,6 +305,27 @@ def test_synthesizers_plan_only_sizes_between_latency_and_bandwidth() -> None:
     )
     (point,) = json.loads(out)["points"]
     assert (code, float(by_packing[16_384_000].us)) == (0, point["finish_us"])
+
+
+def test_plans_serve_other_sizes_after_the_time_has_run_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    subject = comparison_subject(resolve_topology("dgx1"), "allgather", None)
+    contest = ComparisonProblem(subject.topology, subject.spec, AlphaModel.TRAVELS)
+    (tacos,) = build_contenders(contest, ["tacos"], {}, lambda _: None)
+    assert isinstance(tacos, SynthesizerContender)
+    plan_size = SynthesizerContender._plan_size
+
+    def plan_in_time(contender: SynthesizerContender, size_bytes: int) -> list[TimedPlan]:
+        if contender.plans:
+            raise DeadlineError("no time left")
+        return plan_size(contender, size_bytes)
+
+    monkeypatch.setattr(SynthesizerContender, "_plan_size", plan_in_time)
+    sizes = (1_000, 64_000, 1_024_000)
+    (system,) = compare(contest, [tacos], sizes).systems
+    assert (tuple(system.measurements), system.reason) == (sizes, "")
+    assert {row.plan for row in system.measurements.values()} <= {"C=1", "C=4", "C=16"}
 
 
 def test_sweep_ends_with_what_it_has_where_its_time_has_run_out() -> None:
