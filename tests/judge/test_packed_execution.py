@@ -30,7 +30,7 @@ def test_right_ones_pass(schedule: PackedSchedule) -> None:
     assert schedule.num_sends == whole(schedule).num_sends
 
 
-@settings(max_examples=times(150, by_day=75))
+@settings(max_examples=times(1000, by_day=75))
 @given(st.data())
 def test_damaged_ones_are_verified_as_transfer_by_transfer(data: st.DataObject) -> None:
     schedule = data.draw(damaged(data.draw(right())))

@@ -21,7 +21,7 @@ from tests.kit.strategies import specs, topologies
 
 
 @given(st.data())
-@settings(max_examples=times(300, by_day=150), deadline=None)
+@settings(max_examples=times(1000, by_day=150), deadline=None)
 def test_both_judges_agree(data: st.DataObject) -> None:
     topology = data.draw(topologies(max_ranks=4))
     spec = data.draw(specs(topology.ranks))

@@ -73,7 +73,7 @@ def damaged(good: SymmetricAlgorithm, rng: random.Random) -> SymmetricAlgorithm:
     return replace(good, sends=tuple(sends), num_sends=len(sends) * good.topology.ranks)
 
 
-@settings(max_examples=times(150, by_day=75), deadline=None)
+@settings(max_examples=times(1000, by_day=75), deadline=None)
 @given(cayley_machines(budgets=True), st.sampled_from(["allgather", "alltoall"]), st.randoms())
 def test_verdict_agrees_with_full_execution(
     machine: Topology, collective: str, rng: random.Random

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import event, given
+from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from sccl.collectives import named_spec
@@ -17,6 +17,7 @@ from sccl.core.schedule import Schedule, build_schedule
 from sccl.core.topology import Budget, Link, Switch, Topology
 from sccl.errors import ParameterError
 from sccl.judge import timed, timed_arrays, violations
+from tests.kit.nightly import times
 from tests.kit.timed import is_right, mutated, no_byte_leaves_before_it_comes, right
 
 
@@ -26,6 +27,7 @@ def test_right_schedule_passes(schedule: Schedule) -> None:
     assert is_right(schedule)
 
 
+@settings(max_examples=times(1000, by_day=100))
 @given(st.data())
 def test_mutation_is_verified_as_the_slow_judge_does(data: st.DataObject) -> None:
     schedule = data.draw(right().filter(lambda s: s.num_sends > 0))
@@ -35,6 +37,7 @@ def test_mutation_is_verified_as_the_slow_judge_does(data: st.DataObject) -> Non
     assert is_right(changed) == (found == [])
 
 
+@settings(max_examples=times(1000, by_day=100))
 @given(st.data())
 def test_long_schedules_are_verified_alike(data: st.DataObject) -> None:
     schedule = data.draw(right())
@@ -49,6 +52,7 @@ def test_long_schedules_are_verified_alike(data: st.DataObject) -> None:
             assert timed_arrays.is_valid(alone) == (violations(alone) == [])
 
 
+@settings(max_examples=times(1000, by_day=100))
 @given(st.data())
 def test_long_schedules_through_switches_are_verified_alike(data: st.DataObject) -> None:
     """The compiled judge accepts only valid schedules, and every one with straight messages."""

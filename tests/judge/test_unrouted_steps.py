@@ -35,7 +35,7 @@ def right(collective: Collective, sends: list[Send]) -> bool:
 
 
 @given(st.data())
-@settings(max_examples=times(300, by_day=150), deadline=None)
+@settings(max_examples=times(1000, by_day=150), deadline=None)
 def test_both_judges_agree_on_any_sends(data: st.DataObject) -> None:
     """Draw sends, some of them valid, because few chunks have few destinations."""
     ranks = data.draw(st.integers(2, 4))
