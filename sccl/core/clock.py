@@ -31,7 +31,8 @@ MAX_TICK_PS = 10**12
 MAX_TICKS = 2**48
 """Limit for one chunk on one link, so that sums over long schedules fit in 64 bits."""
 
-_PS_PER_US = 10**6
+PS_PER_US = 10**6
+"""Picoseconds per microsecond."""
 
 T = TypeVar("T", bound=Hashable)
 
@@ -174,7 +175,7 @@ class Clock:
 
     def us(self, ticks: int) -> float:
         """Return a number of ticks in microseconds."""
-        return ticks * self.tick_ps / _PS_PER_US
+        return ticks * self.tick_ps / PS_PER_US
 
 
 def _distinct_sizes(chunk_bytes: int | tuple[int, ...]) -> tuple[int, ...]:
@@ -203,7 +204,7 @@ def _ticks_by_cost(costs: Sequence[T], ticks: Callable[[T], int]) -> tuple[int, 
 
 
 def _alpha_ticks(tick_ps: int, alpha_us: float) -> int:
-    return math.ceil(Fraction(str(alpha_us)) * _PS_PER_US / tick_ps)
+    return math.ceil(Fraction(str(alpha_us)) * PS_PER_US / tick_ps)
 
 
 def _passing_ticks(size: int, tick_ps: int, pipe: tuple[int, float]) -> int:

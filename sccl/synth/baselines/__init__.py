@@ -44,6 +44,7 @@ MAX_RANKS = 4096
 """Most patterns have a row for each pair of ranks, and some ten times as many."""
 
 MAX_PIECES = 65_536
+"""Guard against typing errors."""
 
 
 class Baseline(Protocol):

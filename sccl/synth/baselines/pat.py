@@ -23,6 +23,7 @@ SLOT_BYTES = 2**19
 """A slot of NCCL's buffers: 4 MiB in eight slots."""
 
 SLOTS = 8
+"""Slots of NCCL's buffers."""
 
 
 def chunks_per_message(ranks: int, shard_bytes: int) -> int:

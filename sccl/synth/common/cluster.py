@@ -17,6 +17,8 @@ from sccl.errors import InputError, ScclError, ScclWarning, SolverError, ToolErr
 
 _CONNECT_TIMEOUT = "10s"
 _CHECK_INTERVAL_S = 2.0
+"""Seconds between looks at the cluster, so that a dead one is noticed soon."""
+
 _MAX_WORKERLESS_S = 60.0
 """For workers that were lost to come back, as those with a nanny do in a few seconds."""
 

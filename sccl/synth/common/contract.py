@@ -21,6 +21,7 @@ from sccl.solvers.effort import Effort
 from sccl.synth.common.step_limits import StepLimitsFactory
 
 MAX_SIZE_BYTES = 2**60
+"""Guard against typing errors: an EiB."""
 
 
 class Feature(Flag):

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from sccl.synth.common.cluster import Cluster
 
 DEFAULT_TIMEOUT_S = 60.0
+"""Seconds per query, unless the user gives others."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,6 +59,8 @@ _LOCK_TIMEOUT_S = 20.0
 """Longest wait for another process's lock. A write takes milliseconds, but on a slow disk a process
 that writes without pause can win the lock many times in a row."""
 _MAX_RETRY_PAUSE_S = 0.01
+"""Longest random pause between attempts to write, so that writers do not stay in step."""
+
 _derived_unsats: set[tuple[str, str]] = set()
 """The (instance, solver) of each unsat that this process derived and put into any store."""
 _LOCK_ERRORS = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}

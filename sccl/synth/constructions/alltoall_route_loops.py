@@ -12,6 +12,7 @@ from sccl.compiled import compiled
 _UNIT_BITS = 20  # bits of the load of a constraint that is the fullest of its step
 _NOISE_BITS = 10  # bits
 _INFINITE_COST = 1 << 61
+"""Larger than any sum of costs, with room to add one in 64 bits."""
 
 
 @compiled

@@ -32,10 +32,13 @@ from sccl.topo.symmetry.semiregular import SemiregularGroup, find_semiregular_gr
 _PASSES = ((4, 1), (8, 2), (8, 3), (16, 4), (32, 5), (32, 6), (64, 7), (64, 8))
 """(batches of a rank's chunks, squarings of shares): each so many times as follows."""
 _REPEATS = 4
+"""How often each pass is made."""
+
 _RESTART_PASS = 4  # of these with which all begins again, from ways that are good already
 _MAX_WORK = 1.5e10  # elementary operations, of about a nanosecond: passes end there
 _MIN_WORK = 5e7  # likewise: up to there they go on
 _NOISE_SIZE = 65_537
+"""Number of random costs, a prime."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -7,6 +7,7 @@ from typing import Any
 from sccl.compiled import compiled
 
 _INFINITE_COST = 1e18
+"""Larger than any sum of costs."""
 
 
 @compiled

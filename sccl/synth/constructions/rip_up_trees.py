@@ -36,6 +36,8 @@ MAX_TREE_SEARCH_RANKS = 32
 
 _MIN_CHUNKS = 8  # chunks
 _MAX_PASSES = 60
+"""Largest number of passes over all trees."""
+
 _MIN_AFFORDABLE_PASSES = 20  # passes: of so few chunks that there are these
 _MIN_PASSES = 4  # passes before steps get more rounds
 _MAX_WORK = 1.5e10  # elementary operations, of about a nanosecond

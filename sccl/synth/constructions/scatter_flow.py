@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 NAME = "construction (flow)"
 
 _MAX_SENDS = 1_000_000
+"""Largest number of sends that are written down."""
+
 _MULTIPLES = (1, 2, 3, 4, 6, 8, 12)  # the least C at which R is whole
 _MAX_CUT_ROUNDS = 400  # times that some are added for one C
 _EFFORT, _STRATEGY = Effort(units=2.0), Strategy(linear=2)

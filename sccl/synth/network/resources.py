@@ -26,6 +26,7 @@ from sccl.synth.network.adjacency import group_rows
 from sccl.synth.network.routes import Routes, inter_switch_links
 
 _MAX_ROOM = 2**50
+"""Largest capacity, so that sums of demands stay within 64 bits."""
 
 
 class SharedResources(NamedTuple):

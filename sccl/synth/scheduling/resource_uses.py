@@ -39,6 +39,7 @@ RouteUses = tuple[list[list[ResourceUse]], tuple[int, ...]]
 """What each way holds, in ticks, and how much there is of each thing."""
 
 _MAX_CAPACITY = 2**50
+"""Largest capacity, so that sums of demands stay within 64 bits."""
 
 
 def common_capacities(

@@ -18,13 +18,11 @@ from fractions import Fraction
 from itertools import pairwise
 from math import ceil, floor
 
-from sccl.core.clock import MAX_TICKS, AlphaModel, Clock
+from sccl.core.clock import MAX_TICKS, PS_PER_US, AlphaModel, Clock
 from sccl.core.topology import Topology
 from sccl.core.variable_bandwidth import StepFunction, VariableBandwidth
 from sccl.synth.network.routes import Routes
 from sccl.synth.network.shortest_paths import UNREACHABLE
-
-_PS_PER_US = 10**6
 
 
 class TransferCurve:
@@ -90,7 +88,7 @@ class VaryingRoutes:
         """
         bandwidth.check_fits(topology)
         self.name = bandwidth.name
-        us = Fraction(_PS_PER_US, clock.tick_ps)
+        us = Fraction(PS_PER_US, clock.tick_ps)
         parts = [
             tuple((at * us, part) for at, part in bandwidth.link_fractions(link.edge))
             for link in topology.links

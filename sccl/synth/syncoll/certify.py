@@ -51,6 +51,7 @@ _MAX_FORMULA_SIZE = (
     3_000_000  # variables of an instance times ranks: beyond, proofs take hours to check
 )
 _MAX_VECTORS = 500
+"""Largest number of round vectors of a certificate."""
 
 
 @dataclass(slots=True)

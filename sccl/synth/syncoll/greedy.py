@@ -29,7 +29,11 @@ _MAX_SIZE = 100_000
 """Chunks times links times steps, up to which it is tried: all attempts take up to some 0.2 s."""
 
 _ATTEMPTS = 24
+"""Attempts per instance."""
+
 _UNICAST_ATTEMPTS = 2
+"""Attempts for gather and alltoall (see above)."""
+
 _SHAPES_PER_PASS = 12  # of rounds by step, before single rounds are moved by chance
 
 

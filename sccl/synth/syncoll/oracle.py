@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from sccl.synth.common.prefetch import Prefetcher
 
 MAX_JOBS = 1024
+"""Guard against typing errors."""
+
 _MIN_SYMMETRIC_RANKS = 12  # below, the solvers need no help, and symmetric searches cost time
 
 _MAX_SIZE, _MAX_SYMMETRIC_SIZE = 20_000, 200_000  # chunks times links times steps

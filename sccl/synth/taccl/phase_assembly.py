@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from sccl.collectives.duals import Dual
 from sccl.core.bound import Bound, Measure
-from sccl.core.clock import AlphaModel, Clock
+from sccl.core.clock import PS_PER_US, AlphaModel, Clock
 from sccl.core.formatting import format_count
 from sccl.core.outcome import Solution
 from sccl.core.sketch import Sketch
@@ -29,8 +29,6 @@ from sccl.synth.taccl.combining import (
 from sccl.synth.taccl.options import Options
 from sccl.synth.taccl.phase_steps import GapCallback, SketchedPhase
 from sccl.synth.taccl.routing import check_reachable
-
-PS_PER_US = 10**6
 
 
 def phase_directions(dual: Dual) -> list[bool]:

@@ -24,6 +24,7 @@ from sccl.synth.tacos.bitsets import ONE, ZERO, random_state
 
 TWO = np.uint64(2)
 NO_LIMIT = 2**62
+"""Later than any tick of a schedule."""
 
 HEADS_PER_KIND = 4
 """Number of entries of each kind in ``NetworkState.queue_heads``: three heads and the tail."""

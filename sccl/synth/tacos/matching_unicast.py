@@ -15,6 +15,7 @@ from sccl.synth.tacos.expanded_network import initial_state
 from sccl.synth.tacos.matching_unicast_loops import UnicastState, enqueue_chunks, run_events
 
 _SENDS_PER_CALL = 200_000
+"""Sends per call of compiled code. Between calls a signal is heard."""
 
 MAX_NODES = 4096
 """Limit on the nodes of a machine: the distances between all pairs are stored."""

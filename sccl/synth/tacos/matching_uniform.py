@@ -24,6 +24,8 @@ from sccl.synth.tacos.matching_uniform_loops import (
 )
 
 _MAX_GROUPS = 64
+"""Largest number of groups of words of a rank's chunks."""
+
 _CACHE_LINE_BITS = 3
 """Minimum number of words of a group, as a power of two: a cache line."""
 

@@ -19,6 +19,8 @@ from sccl.synth.tacos.options import Options
 from sccl.synth.tacos.restarts import AttemptMeter, AttemptResult, run_attempt
 
 _POLL_S = 0.1
+"""Seconds between looks at a thread, so that Ctrl-C is heard."""
+
 _NOT_NEEDED = StopReason(StopKind.OTHER, "not needed any more")
 
 

@@ -23,6 +23,8 @@ MAX_STATES = 2**22
 """Limit on ranks times chunks. Each try initializes an array of this size, of 8 MB."""
 
 _WINDOW_ROUNDS = (2, 4, 8, 16, 32)
+"""Numbers of last rounds that are matched again."""
+
 _TRIES = 4
 """Number of tries with each window."""
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sccl.collectives import dual_of, named_spec
 from sccl.core.bound import Bound, Measure
-from sccl.core.clock import AlphaModel, Clock
+from sccl.core.clock import PS_PER_US, AlphaModel, Clock
 from sccl.core.collective import Collective, RelationKind
 from sccl.core.outcome import PlanBound, Solution
 from sccl.core.schedule import MAX_TIME, Schedule
@@ -47,8 +47,6 @@ from sccl.synth.teccl.options import Options
 from sccl.synth.teccl.phase_search import EPOCH_MODELS, PhaseSearch, ProgressListeners
 from sccl.synth.teccl.rerooting import reroot_chains
 from sccl.synth.teccl.time_varying_problem import schedule_rows
-
-PS_PER_US = 10**6
 
 
 class CombiningMethod(StrEnum):

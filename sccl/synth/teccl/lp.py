@@ -19,7 +19,7 @@ from math import ceil
 
 from sccl.collectives import Dual, dual_of, named_spec
 from sccl.core.bound import Bound, Measure
-from sccl.core.clock import AlphaModel, Clock
+from sccl.core.clock import PS_PER_US, AlphaModel, Clock
 from sccl.core.formatting import format_count
 from sccl.core.outcome import Inconclusive, Outcome, Solution
 from sccl.core.stop import INTERRUPTED, NOT_STOPPED, StopKind, StopReason
@@ -54,11 +54,11 @@ DEFAULT_UNITS = 2.0
 """Default effort, in units."""
 
 MAX_RANKS = 256
+"""Largest number of ranks of the LP."""
 
 _MAX_PROGRAM_UNITS = 30.0
 """Limit on the effort of one program, in units."""
 
-_PS_PER_US = 10**6
 _NOT_SOLVED = StopReason(StopKind.BUDGET, "no program was solved in its effort")
 
 
@@ -284,5 +284,5 @@ def _epoch_lengths(
 
 def _build_result(request: Request, builder: ScheduleBuilder, bound_us: Fraction) -> Solution:
     schedule = builder.schedule(request.topology, request.spec)
-    attained = Fraction(schedule.finish * schedule.tick_ps, _PS_PER_US)
+    attained = Fraction(schedule.finish * schedule.tick_ps, PS_PER_US)
     return Solution(schedule, attained, Bound(Measure.TIME_US, bound_us, (), "any chunks"))

@@ -18,7 +18,7 @@ import numpy as np
 from msgspec import structs
 
 from sccl.core.bound import Bound, Measure
-from sccl.core.clock import Clock
+from sccl.core.clock import PS_PER_US, Clock
 from sccl.core.files.bandwidths import bandwidth_from_wire
 from sccl.core.outcome import Inconclusive, Outcome, Solution
 from sccl.core.schedule import Schedule
@@ -53,7 +53,6 @@ _MAX_AUTO_VARIABLES = 200_000
 _MAX_BOUND_MULTIPLE = 100
 """Bounds that it may take, where the plan of full bandwidth takes for ever."""
 
-_PS_PER_US = 10**6
 
 PlanFunction = Callable[[Request, Options, Effort, Notify], Outcome]
 
@@ -215,7 +214,7 @@ class VaryingBandwidthSearch:
         )
         problem = build_problem(self.request.topology, result.plan.collective, clock)
         problem = with_varying_bandwidth(problem, self._bandwidth)
-        us = Fraction(clock.tick_ps, _PS_PER_US)
+        us = Fraction(clock.tick_ps, PS_PER_US)
         if at_full:
             self._problem = problem
             self._update_bound(result)

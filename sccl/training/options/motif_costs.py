@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from sccl.collectives import Spec
 from sccl.core.arrays import IntArray
+from sccl.core.clock import PS_PER_US
 from sccl.core.fabric import Channel, Fabric, SharedBudget
 from sccl.core.motif import Motif
 from sccl.core.schedule import Schedule
@@ -50,7 +51,6 @@ class MotifPlanner:
 _RING = parse_recipe("ring")
 
 _PS_PER_NS = 1000
-_PS_PER_US = 10**6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -288,7 +288,7 @@ class _Channel:
         self.routes, self._channel = FastestRoutes(channel.topology), channel
         self.rings = LinkedRings(channel.topology)
         links = channel.topology.links
-        self._alpha = np.array([round(k.alpha_us * _PS_PER_US) for k in links], np.int64)
+        self._alpha = np.array([round(k.alpha_us * PS_PER_US) for k in links], np.int64)
         self._target = np.array([k.dst for k in links], np.int64)
         self._paces = np.array([1000 / (k.lanes * k.gb_per_s) for k in links])
         place = {item.edge: k for k, item in enumerate(links)}

@@ -26,6 +26,7 @@ from sccl.synth.packing.by_steps.pricing.time_windows import max_price_scale
 
 _SCALE = 1 << 26  # scale of prices as integers, smaller if a tree's cost could exceed 64 bits
 _SMOOTHING = 0.6
+"""Weight of the best prices so far (Wentges 1997), which keeps prices from oscillating."""
 
 
 @dataclass(frozen=True, slots=True)

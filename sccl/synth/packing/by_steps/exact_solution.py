@@ -12,6 +12,7 @@ from sccl.synth.packing.by_steps.master import Master, MasterSolution
 from sccl.synth.packing.by_steps.packing_problem import LinkStep
 
 _DENOMINATOR = 10**6
+"""Largest denominator of a share that is rounded from floating point."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,10 @@ from sccl.synth.packing.by_steps.packing_solver import Packing
 from sccl.topo.symmetry.permutations import Permutation, map_ranks
 
 _MAX_GROUP = 512
+"""Largest group of symmetries whose images of a tree are written out."""
+
 _MAX_SENDS = 200_000
+"""Largest number of sends of a packing that is written down."""
 
 ChunkClass = tuple[frozenset[Rank], frozenset[Rank]]
 TimedSends = frozenset[tuple[Edge, int]]

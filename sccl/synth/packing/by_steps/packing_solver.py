@@ -45,6 +45,7 @@ from sccl.synth.packing.by_steps.master import MasterSolution
 from sccl.synth.packing.by_steps.packing_problem import PackingProblem, StepTree
 
 _TOLERANCE = 1e-6
+"""Relative gap below which floating-point prices give way to exact ones."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,8 @@ _ROUNDED_MULTIPLES = (
     4,
 )  # C, in units, near a limit that is too large to write down
 _SOLVED_MULTIPLES = (1, 2)
+"""Multiples of the fewest chunks with a whole R that a solver is asked about."""
+
 _MAX_INVERTED_SENDS = 1_000_000  # sends that are turned round one by one
 
 

@@ -15,6 +15,7 @@ from math import ceil, inf
 
 from sccl.collectives import Spec, dual_of, named_spec
 from sccl.core.bound import Bound, Measure
+from sccl.core.clock import PS_PER_US
 from sccl.core.outcome import Solution
 from sccl.core.topology import Topology
 from sccl.errors import TooLargeError
@@ -32,8 +33,6 @@ from sccl.synth.packing.schedules.schedule_builder import ReduceBroadcastRoutes,
 from sccl.synth.packing.schedules.send_plans import PlacementDirection
 from sccl.synth.packing.schedules.time_slots import TimeSlots
 from sccl.synth.packing.schedules.tree_shares import TimedPacking, TreePart
-
-_PS_PER_US = 10**6
 
 _FEW_DISTANCES = Fraction(3, 2)
 """Multiple of the time to a rank and from it, up to which borders come first."""
@@ -247,7 +246,7 @@ def pack_allreduce(  # noqa: PLR0913, PLR0917 - independent inputs
     if placing.plan is None:
         return phases, interrupted
     schedule = placing.schedule(request.topology, request.spec)
-    attained = Fraction(schedule.finish * schedule.tick_ps, _PS_PER_US)
+    attained = Fraction(schedule.finish * schedule.tick_ps, PS_PER_US)
     candidates = [
         Solution(schedule, attained, Bound(Measure.TIME_US, floor, ()), "tree pairs"),
         *([phases] if phases else []),

@@ -20,7 +20,11 @@ from sccl.synth.packing.schedules.time_slots import TimeSlots
 from sccl.synth.packing.schedules.tree_shares import TimedPacking, TreePart
 
 _TOLERANCE = 1e-6
+"""Relative gap at which a packing counts as optimal."""
+
 _SMOOTHING = 0.7
+"""Weight of the kept prices (Wentges 1997), which keeps prices from oscillating."""
+
 _PIVOT_EFFORT, _ROUND_EFFORT = 3e-9, 5e-6
 """Effort of a pivot, and of a round, for each row and column: so no load changes what is found."""
 

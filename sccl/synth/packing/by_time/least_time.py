@@ -10,6 +10,7 @@ from math import inf
 
 from sccl.collectives import Dual, Spec, dual_of
 from sccl.core.bound import Bound, Measure
+from sccl.core.clock import PS_PER_US
 from sccl.core.outcome import Inconclusive, Outcome, Solution
 from sccl.core.stop import INTERRUPTED, NOT_STOPPED, StopKind, StopReason
 from sccl.errors import ParameterError, TooLargeError, TopologyError
@@ -39,10 +40,11 @@ DEFAULT_EFFORT_UNITS = 0.7
 """Default effort in units of a few seconds."""
 
 MAX_RANKS = 128
+"""Largest number of ranks: 16 NDv2 of 8 GPUs."""
+
 MAX_COMMODITIES = 5000
 """Limit on classes that are no images of one another: with more the program becomes slow."""
 
-_PS_PER_US = 10**6
 
 _SHORT_TIME_ALPHAS = 3
 """Multiple of the longest alpha within which links between chassis cannot forward arrivals."""
@@ -126,7 +128,7 @@ class _PhaseResult:
             placing.schedule_packing,
         )
         if placing.plan is not None:
-            search.schedule_us, search.spent = placing.ticks / _PS_PER_US, placing.effort
+            search.schedule_us, search.spent = placing.ticks / PS_PER_US, placing.effort
             dear = (
                 isinstance(engine, TreePricing) and engine.effort(_PRICED_SLOTS) > _EXPENSIVE_EFFORT
             )
@@ -183,7 +185,7 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
     if ended.kind is StopKind.INTERRUPTED:
         notify(SearchInterrupted(len(half.builder.sends)))
     schedule = half.builder.schedule(topology, request.spec)
-    attained = Fraction(schedule.finish * schedule.tick_ps, _PS_PER_US)
+    attained = Fraction(schedule.finish * schedule.tick_ps, PS_PER_US)
     result = Solution(schedule, attained, Bound(Measure.TIME_US, floor, ()), half.builder.found_by)
     target_us = floor * (1 + Fraction(options.gap))
     if dual.phases > 1 and not ended and attained > target_us:

@@ -36,6 +36,8 @@ MORE_SLOTS = 12
 """Than a chunk has to go through at least."""
 
 _MAX_SLOTS = 40
+"""Largest number of slots that are tried."""
+
 _UNIT_TRIALS, _MAX_IDLE = 2, 3
 """More slots than the fewest with which all units are tried, and times that nothing is gained."""
 

@@ -13,6 +13,7 @@ from fractions import Fraction
 
 from sccl.core.algorithm import Algorithm
 from sccl.core.bound import Bound, Measure
+from sccl.core.clock import PS_PER_US
 from sccl.core.outcome import Inconclusive, Outcome, Solution
 from sccl.core.stop import INTERRUPTED, NOT_STOPPED, StopKind, StopReason
 from sccl.errors import TooLargeError
@@ -20,8 +21,6 @@ from sccl.prove.bounds.time_cuts import completion_time_bound
 from sccl.solvers.effort import Effort
 from sccl.synth.common import registry
 from sccl.synth.common.contract import Request
-
-_PS_PER_US = 10**6
 
 CHUNK_COUNTS = (1, 4, 16, 64)
 """Per part, as long as there are not too many sends."""
@@ -32,6 +31,7 @@ bound.
 """
 
 _MAX_SENDS = 200_000
+"""Largest number of sends of a plan of another synthesizer."""
 
 _OVERLAP_EFFORT = 0.2
 """Effort for an allreduce with overlapping phases, if there is one with two phases."""
@@ -128,7 +128,7 @@ def _tree_schedules(request: Request, effort: Effort, deadline: float) -> Iterat
             return
         chunks, steps = best.plan.collective.chunks, best.plan.steps + 1
         made = schedule_algorithm(best.plan, -(-request.size_bytes // chunks))
-        took = Fraction(made.finish * made.tick_ps, _PS_PER_US)
+        took = Fraction(made.finish * made.tick_ps, PS_PER_US)
         yield Solution(made, took, Bound(Measure.TIME_US, floor, ()), "limit by steps")
 
 

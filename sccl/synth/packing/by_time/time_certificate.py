@@ -11,6 +11,7 @@ from pathlib import Path
 
 from sccl.collectives import Dual, Spec, dual_of
 from sccl.core.bound_consistency import require_at_least_bound
+from sccl.core.clock import PS_PER_US
 from sccl.core.files.claims import (
     BandwidthWire,
     Claim,
@@ -53,8 +54,6 @@ _PRICE_SCALE = 2**32
 
 _CLOSE_RATIO = 1 - Fraction(1, 10**8)
 """Fraction of a bound to search by prices, if cuts do not prove it."""
-
-_PS_PER_US = 10**6
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +126,7 @@ def _schedule_claims(  # noqa: PLR0913, PLR0917 - independent inputs
     assert isinstance(schedule, Schedule)
     file = f"{file_prefix(topology, spec)}-{size_bytes}.json"
     write_pieces_atomically(folder / file, (piece.encode() for piece in text_pieces(schedule)))
-    finish = Fraction(schedule.finish * schedule.tick_ps, _PS_PER_US)
+    finish = Fraction(schedule.finish * schedule.tick_ps, PS_PER_US)
     require_at_least_bound(
         finish,
         lower_bound,

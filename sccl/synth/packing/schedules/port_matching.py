@@ -14,7 +14,7 @@ import numpy as np
 
 from sccl.collectives import Dual
 from sccl.core.arrays import UInt64Array
-from sccl.core.clock import Clock
+from sccl.core.clock import PS_PER_US, Clock
 from sccl.core.collective import Collective
 from sccl.synth.network.routes import build_routes
 from sccl.synth.packing.schedules.flow_problem import FlowProblem
@@ -34,8 +34,6 @@ _WORD_EFFORT = 2e-9
 
 _WORDS_PER_CALL = 50_000_000
 """Words that are looked at before a signal is heard."""
-
-_PS_PER_US = 10**6
 
 
 def has_ports(problem: FlowProblem) -> bool:
@@ -94,7 +92,7 @@ def plan_port_matching(
         np.zeros((left, 3), np.int64),
         np.array([0, 0, left, 0, 0]),
     )
-    until = int(spare_us * _PS_PER_US / tick_ps)
+    until = int(spare_us * PS_PER_US / tick_ps)
     while advance(paths, all_, sent, until, int(sent.now[LOOKS]) + _WORDS_PER_CALL):
         if deadline_passed():
             break

@@ -24,6 +24,7 @@ examined.
 
 _ONE = np.uint64(1)
 _NEVER = 1 << 60
+"""Later than any tick of a schedule."""
 
 _ROUTE_WORDS = 32
 """Words, as which looking at a way counts beside those that it looks at."""

@@ -8,7 +8,7 @@ from fractions import Fraction
 from math import inf
 
 from sccl.collectives import Dual, Spec
-from sccl.core.clock import Clock
+from sccl.core.clock import PS_PER_US, Clock
 from sccl.core.schedule import MAX_TIME, Schedule, build_schedule
 from sccl.core.topology import Topology
 from sccl.synth.packing.schedules.flow_problem import FlowProblem, routes_between_ranks
@@ -56,14 +56,13 @@ _MAX_PLACED_SENDS = 200_000
 """Sends that are placed again, however few there are of them at a time."""
 
 _MAX_PASSES = 12
+"""Largest number of placements of one packing."""
 
 _SEND_EFFORT = 3e-6
 """Budget of one send, in units of some seconds."""
 
 _MIN_GAIN_RATIO = 1 - 1e-4
 """Smaller chunks that take more than that part of the time are not made smaller again."""
-
-_PS_PER_US = 10**6
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +113,7 @@ class ScheduleBuilder:
     @property
     def us(self) -> float:
         """Return the time of the best schedule, microseconds. Infinite: there is none."""
-        return inf if self.plan is None else self.ticks / _PS_PER_US
+        return inf if self.plan is None else self.ticks / PS_PER_US
 
     def schedule_packing(self, packing: TimedPacking, target_us: float, thorough: bool) -> float:
         """Make schedules of a packing, until one is fast enough; return the best's microseconds."""
@@ -128,12 +127,12 @@ class ScheduleBuilder:
             if self.plan is not None and (len(plan.sends) > max_sends or self.deadline_passed()):
                 break
             ticks = self._keep_best(plan, self._place_plan(plan))
-            if self.ticks <= target_us * _PS_PER_US or not thorough:
+            if self.ticks <= target_us * PS_PER_US or not thorough:
                 break
             if ticks > before * _MIN_GAIN_RATIO:
                 break
-            near = before < float("inf") and 2 * ticks - before <= target_us * _PS_PER_US
-            soon = 3 * ticks - before <= 2 * target_us * _PS_PER_US
+            near = before < float("inf") and 2 * ticks - before <= target_us * PS_PER_US
+            soon = 3 * ticks - before <= 2 * target_us * PS_PER_US
             before, max_sends = ticks, _MAX_NEAR_SENDS if near else MAX_SENDS
         return self.us
 
@@ -161,7 +160,7 @@ class ScheduleBuilder:
         self.method = "matching"
         classes = self.problem.collective.chunk_classes().items()
         each = sum(len(class_chunks) * len(post - pre) for (pre, post), class_chunks in classes)
-        target, max_effort = floor * (1 + gap) * _PS_PER_US, _MATCHING_EFFORT * effort
+        target, max_effort = floor * (1 + gap) * PS_PER_US, _MATCHING_EFFORT * effort
         before, idle = float("inf"), 0
         for many in MATCHING_PIECES:
             pieces = _round_to_bytes(self.problem.chunk_bytes, many)
