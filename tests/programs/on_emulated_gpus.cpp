@@ -31,6 +31,7 @@ std::atomic<int> probes;  // while it waits for streams
 std::chrono::steady_clock::time_point alone_until;  // so long this rank is alone where hosts meet: it sends nothing
 std::function<int(MPI_Request *)> deferred;         // until then
 int alone_from;                                     // its exchange of this number is the first of which it is alone; 0: none
+std::function<void()> during_exchange;                // runs once in the next one
 std::atomic<bool> no_memory{false};                 // the next allocation fails
 std::atomic<int> allocating_gpu{-1};                // of the last allocation
 
@@ -339,6 +340,40 @@ void calls_differ() {
   }
 }
 
+// A rank has no memory for the packed copy of a buffer, so its call and those of its peers go to MPI, and the next ones do not.
+void no_memory_for_copies() {
+  Numbers send(2 * ranks), recv(2 * ranks);
+  std::vector<int> counts(ranks, 1), places(ranks);
+  for (int r = 0; r < ranks; ++r) places[r] = r;
+  MPI_Datatype pair;  // with a gap
+  MPI_Type_vector(1, 1, 2, MPI_INT, &pair);
+  MPI_Type_create_resized(pair, 0, 2 * sizeof(int), &pair);
+  MPI_Type_commit(&pair);
+  for (const bool counted : {false, true})
+    for (int call = 0; call < 3; ++call) {
+      std::fill(recv.at, recv.at + recv.count, -1);
+      for (int r = 0; r < ranks; ++r) send.at[2 * r] = value(rank * ranks + r, call, 0);
+      no_memory = call == 1 && rank == 1;
+      if (counted) MPI_Alltoallv(send.at, counts.data(), places.data(), pair, recv.at, counts.data(), places.data(), pair, MPI_COMM_WORLD);
+      else MPI_Alltoall(send.at, 1, pair, recv.at, 1, pair, MPI_COMM_WORLD);
+      check(!no_memory, "no copy is allocated");
+      for (int r = 0; r < ranks; ++r)
+        check(recv.at[2 * r] == value(r * ranks + rank, call, 0) && recv.at[2 * r + 1] == -1, "alltoall of a type with gaps is wrong");
+    }
+}
+
+// Another thread selects programs while ranks agree on a call: the call keeps the selection with which it began.
+void selected_meanwhile() {
+  Numbers send(1), recv(ranks);
+  send.at[0] = value(rank, 0, 0);
+  for (int call = 0; call < 3; ++call) {
+    if (rank == 1) during_exchange = [] { std::thread([] { check(sccl_select("allgather:0=0e") == SCCL_SUCCESS, sccl_explain()); }).join(); };
+    MPI_Allgather(send.at, 1, MPI_INT, recv.at, 1, MPI_INT, MPI_COMM_WORLD);
+    for (int r = 0; r < ranks; ++r) check(recv.at[r] == value(r, 0, 0), "allgather is wrong");
+    check(sccl_select("allgather:0=0d") == SCCL_SUCCESS, sccl_explain());
+  }
+}
+
 // What these ranks or their GPUs cannot do: an error code and a sentence, and MPI does it.
 void refused() {
   int on_host[2];
@@ -448,7 +483,7 @@ void counts_differ() {
       const int own = (rank == 1) == less ? n : n - 1;
       for (int i = own * ranks; i < n * ranks; ++i) recv.at[i] = -1;
       check(sccl_allgather(send.at, recv.at, own, SCCL_INT32, gathers, nullptr) == SCCL_FAILED, "a call of another size than that of its peers goes well");
-      check(std::strstr(sccl_explain(), "or one of another size"), sccl_explain());
+      check(std::strstr(sccl_explain(), "data of another call or size"), sccl_explain());
       for (int i = own * ranks; i < n * ranks; ++i) check(recv.at[i] == -1, "a peer writes behind the output");
       const int code = sccl_broadcast(recv.at, own, SCCL_INT32, 0, sends, nullptr);  // the root may be done with it already
       check(code == SCCL_FAILED || rank != 1, "what is sent in a call of another size is taken for data");
@@ -945,7 +980,7 @@ void meetings_differ() {
     const int code = which == 0   ? sccl_alltoallv(send.at, each.data(), nullptr, recv.at, each.data(), nullptr, SCCL_INT32, comm, nullptr)
                      : which == 1 ? sccl_register(comm, send.at, ranks * sizeof(int), &handle)
                                   : sccl_deregister(comm, handle);
-    check(code == SCCL_FAILED && std::strstr(sccl_explain(), "ranks have to make the same calls"), sccl_explain());
+    check(code == SCCL_FAILED && std::strstr(sccl_explain(), "ranks must make the same calls"), sccl_explain());
   }
   MPI_Comm comm;  // hosts meet for direct calls alone
   MPI_Comm_dup(MPI_COMM_WORLD, &comm);
@@ -953,11 +988,11 @@ void meetings_differ() {
   check(gather() == SCCL_SUCCESS, sccl_explain());
   MPI_Barrier(MPI_COMM_WORLD);
   check(sccl_select(rank == 1 ? "allgather:0=0e" : "allgather:0=0d") == SCCL_SUCCESS, sccl_explain());
-  check(gather() == SCCL_FAILED && std::strstr(sccl_explain(), "ranks have to make the same calls"), sccl_explain());
+  check(gather() == SCCL_FAILED && std::strstr(sccl_explain(), "ranks must make the same calls"), sccl_explain());
   MPI_Comm_dup(MPI_COMM_WORLD, &comm);  // a rank that registers a buffer is asked nothing, and passes no call on to MPI
   MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
   const int code = rank == 1 ? sccl_register(comm, recv.at, ranks * sizeof(int), &handle) : MPI_Allreduce(send.at, recv.at, 1, MPI_INT, MPI_SUM, comm);
-  check(code != MPI_SUCCESS && std::strstr(sccl_explain(), "ranks have to make the same calls"), sccl_explain());
+  check(code != MPI_SUCCESS && std::strstr(sccl_explain(), "ranks must make the same calls"), sccl_explain());
 }
 
 // A rank is late when communicators are made: what its peers may have mapped stays when the communicator is freed.
@@ -1036,7 +1071,7 @@ void registered_by_one() {
   check(sccl_deregister(comm, one) == SCCL_SUCCESS && add(comm, first, &one) == SCCL_SUCCESS, sccl_explain());
   MPI_Barrier(MPI_COMM_WORLD);  // it has ended everywhere
   check(sccl_deregister(comm, odd ? other : one) == SCCL_FAILED, "ranks deregister different buffers");
-  check(std::strstr(sccl_explain(), "ranks have to deregister the same buffers") || std::strstr(sccl_explain(), "ranks have to make the same calls"), sccl_explain());
+  check(std::strstr(sccl_explain(), "ranks have to deregister the same buffers") || std::strstr(sccl_explain(), "ranks must make the same calls"), sccl_explain());
 }
 
 // Of registered buffers that overlap, an output lies in the first.
@@ -1063,7 +1098,7 @@ void registrations_overlap() {
   }
   add(comm, memory.at, &first);  // behind the other one
   check(gather_to(memory.at + (rank == 1 ? 0 : whole), comm) == SCCL_FAILED, "outputs in different buffers are taken for one");
-  check(std::strstr(sccl_explain(), "ranks have to make the same calls"), sccl_explain());
+  check(std::strstr(sccl_explain(), "ranks must make the same calls"), sccl_explain());
 }
 
 // Pointers that do not matter on a rank may be anything.
@@ -1261,12 +1296,12 @@ void registered() {
     check(sccl_register(comm, second.at, n * ranks * sizeof(int), &other) == SCCL_SUCCESS, sccl_explain());
     MPI_Barrier(MPI_COMM_WORLD);  // else one that is wrong already ends the registration of one that is slow
     gather_to(rank == 1 ? second.at : memory.at, SCCL_FAILED, comm);
-    check(std::strstr(sccl_explain(), "ranks have to make the same calls"), sccl_explain());
+    check(std::strstr(sccl_explain(), "ranks must make the same calls"), sccl_explain());
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);  // not all outputs are registered: one rank waits where hosts meet
     check(sccl_register(comm, memory.at, n * ranks * sizeof(int), &handle) == SCCL_SUCCESS, sccl_explain());
     MPI_Barrier(MPI_COMM_WORLD);
     gather_to(rank == 1 ? apart.at : memory.at, SCCL_FAILED, comm);
-    check(std::strstr(sccl_explain(), "ranks have to make the same calls"), sccl_explain());
+    check(std::strstr(sccl_explain(), "ranks must make the same calls"), sccl_explain());
   }
   Numbers short_one(1);
   check(sccl_register(MPI_COMM_WORLD, short_one.at, rank == 1 ? 1 << 20 : 4, &handle) == SCCL_UNSUPPORTED, "it is longer than it is");
@@ -1412,6 +1447,87 @@ void told_on_hosts(bool frees) {
   std::_Exit(0);
 }
 
+// One rank calls something else than the others do, on a stream or in a graph: nobody makes a call after that which could
+// report it, so all ask by a call with no elements.
+void failure_is_asked_for(bool replayed) {
+  Numbers send(ranks), recv(ranks);
+  Stream stream = nullptr;
+  check(gpu_stream(&stream), "no stream");
+  const auto code = [&] { return sccl_allgather(send.at, recv.at, 0, SCCL_INT32, MPI_COMM_WORLD, stream); };
+  const auto call = [&](bool other) {
+    const int made = other ? sccl_alltoall(send.at, recv.at, 1, SCCL_INT32, MPI_COMM_WORLD, stream)
+                           : sccl_allgather(send.at, recv.at, 1, SCCL_INT32, MPI_COMM_WORLD, stream);
+    check(made == SCCL_SUCCESS, sccl_explain());
+  };
+  call(false);
+  check(gpu_sync(stream) && code() == SCCL_SUCCESS, "the first call fails");
+  MPI_Barrier(MPI_COMM_WORLD);  // it has ended everywhere
+  Graph graphs[2];
+  for (int other = 0; other < 2 && replayed; ++other) {
+    stream->capture(graphs + other);
+    call(other);
+    stream->capture(nullptr);
+  }
+  std::atomic<bool> begin{false};
+  stream->put([&] { while (!begin) sched_yield(); });
+  for (const auto &task : graphs[rank == 1]) stream->put(task);
+  if (!replayed) call(rank == 1);
+  MPI_Barrier(MPI_COMM_WORLD);  // nobody makes a call after it has failed
+  begin = true;
+  check(gpu_sync(stream), "the stream fails");
+  MPI_Barrier(MPI_COMM_WORLD);
+  check(code() == SCCL_FAILED && std::strstr(sccl_explain(), "all ranks must make the same calls"), sccl_explain());
+}
+
+// Ranks wait for their last calls before they map outputs. The communicator ends meanwhile, and the last call of rank 1 goes on
+// only after that.
+void told_while_mapping() {
+  Numbers send(ranks), recv(ranks);
+  Stream stream = nullptr, other = nullptr;
+  check(gpu_stream(&stream) && gpu_stream(&other), "no streams");
+  const auto reduce = [&] { return sccl_allreduce(send.at, recv.at, 1, SCCL_INT32, SCCL_SUM, MPI_COMM_WORLD, stream); };
+  check(reduce() == SCCL_SUCCESS && gpu_sync(stream), sccl_explain());
+  MPI_Barrier(MPI_COMM_WORLD);  // it has ended everywhere
+  std::atomic<bool> begin{false};
+  stream->put([&] { while (!begin) sched_yield(); });
+  check((rank == 2 ? sccl_alltoall(send.at, recv.at, 1, SCCL_INT32, MPI_COMM_WORLD, stream) : reduce()) == SCCL_SUCCESS, sccl_explain());
+  probes = 0;
+  std::thread watch([&] {
+    while (!probes) sched_yield();
+    if (rank != 1) begin = true;
+  });
+  check(sccl_allgather(send.at, recv.at, 1, SCCL_INT32, MPI_COMM_WORLD, other) == SCCL_FAILED, "a call after a failure goes well");
+  begin = true;
+  watch.join();
+  check(gpu_sync(stream), "the stream fails");
+  std::printf("rank %d has ended\n", rank);
+  std::fflush(stdout);
+  MPI_Barrier(MPI_COMM_WORLD);
+  std::_Exit(0);  // a meeting may not have ended
+}
+
+// The GPU of rank 1 cannot tell whether replays have ended, so nobody unmaps the memory of its peers.
+void freed_on_a_broken_gpu() {
+  MPI_Comm comm;
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  Numbers send(1), recv(ranks);
+  Stream stream = nullptr;
+  check(gpu_stream(&stream), "no stream");
+  Graph graph;
+  stream->capture(&graph);
+  check(sccl_allgather(send.at, recv.at, 1, SCCL_INT32, comm, stream) == SCCL_SUCCESS, sccl_explain());
+  stream->capture(nullptr);
+  MPI_Barrier(MPI_COMM_WORLD);  // all have captured it
+  emulation().calls.clear();
+  emulation().broken = rank == 1;
+  MPI_Comm_free(&comm);
+  check(!emulation().calls.count("close"), "memory is unmapped that replays may use");
+  std::printf("rank %d has ended\n", rank);
+  std::fflush(stdout);
+  MPI_Barrier(MPI_COMM_WORLD);
+  std::_Exit(0);  // a meeting may not have ended
+}
+
 // Calls of all kinds in any order, on two streams and on two communicators, some of which nobody awaits before the next. Ranks
 // are late at random: no call that all make or refuse fails.
 void calls_of_all_kinds() {
@@ -1548,6 +1664,12 @@ const struct {
     {"counts_differ", counts_differ},
     {"mixed_memory", mixed_memory},
     {"calls_in_a_row", calls_in_a_row},
+    {"no_memory_for_copies", no_memory_for_copies},
+    {"selected_meanwhile", selected_meanwhile},
+    {"failure_of_a_stream", [] { failure_is_asked_for(false); }},
+    {"failure_of_replays", [] { failure_is_asked_for(true); }},
+    {"told_while_mapping", told_while_mapping},
+    {"freed_on_a_broken_gpu", freed_on_a_broken_gpu},
 };
 
 }  // namespace
@@ -1555,6 +1677,7 @@ const struct {
 // Stands before MPI's own, since the program is linked with -rdynamic.
 extern "C" int PMPI_Iallgather(const void *from, int n, MPI_Datatype type, void *to, int m, MPI_Datatype other, MPI_Comm comm, MPI_Request *request) {
   static const auto next = reinterpret_cast<decltype(&PMPI_Iallgather)>(dlsym(RTLD_NEXT, "PMPI_Iallgather"));
+  if (during_exchange) std::exchange(during_exchange, nullptr)();
   if (++exchanges == alone_from) alone_until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   const auto begin = [=](MPI_Request *into) { return next(from, n, type, to, m, other, comm, into); };
   if (std::chrono::steady_clock::now() >= alone_until) return begin(request);

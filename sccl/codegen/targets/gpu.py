@@ -34,44 +34,62 @@ PACKET_PART_BYTES = 8 * 1024
 estimated to cost less than a fence and a flag."""
 
 MEMORY_CONTRACT = """\
- *  - Buffers are memory of the calling rank's GPU, and `stream` is a {stream} of its context. Both
- *    are those that were current at the communicator's first call, which waits for all ranks
- *    without the limit of SCCL_TIMEOUT. A call returns when its work is enqueued on the stream. If
- *    its program is direct and its output is not registered, it first waits until all ranks make
- *    the call. With a NULL stream the call waits for all work that its thread put on the default
- *    streams (legacy and per thread), and returns when the collective is complete. If the thread
- *    blocks of several communicators do not fit on the GPU together, use one of them at a time,
- *    across all threads and streams. If they fit, all ranks must make the calls in the same order,
- *    because streams may share a queue of the GPU. SCCL_TIMEOUT starts with the kernel, so calls
- *    behind those of another communicator may take longer, even refused ones. A stream that runs
- *    fewer thread blocks at the same time than a call has returns SCCL_UNSUPPORTED.
+ *  - Buffers are memory of the calling rank's GPU, and `stream` is a {stream} of its context. The
+ *    communicator keeps the GPU and the context that are current at its first call. That call
+ *    waits for all ranks without the limit of SCCL_TIMEOUT. Free the communicator before the
+ *    context is destroyed ({api}DeviceReset).
+ *  - A call with a stream returns when its work is enqueued. If its program is direct and its
+ *    output is not registered, it first waits until all ranks make the call and, if it maps an
+ *    output, until the previous call has ended. SCCL_TIMEOUT does not limit the wait for the
+ *    previous call.
+ *  - A call with a NULL stream waits for all work that its thread put on the default streams
+ *    (legacy and per thread), but not for the legacy stream while a stream made without
+ *    {api}StreamNonBlocking is captured. It returns when the collective is complete.
+ *  - Calls from several threads need MPI_THREAD_MULTIPLE. Calls on one communicator must not
+ *    overlap.
+ *  - If the thread blocks of several communicators do not fit on the GPU together, use one of the
+ *    communicators at a time, across all threads and streams. If they fit, all ranks must make
+ *    the calls in the same order, because streams may share a queue of the GPU. SCCL_TIMEOUT
+ *    starts with the kernel of a call, so a call that waits behind one of another communicator
+ *    may take longer. The same holds for a refused call, because it starts a kernel that informs
+ *    the other ranks.
+ *  - If a stream runs fewer thread blocks at the same time than a call has, the call returns
+ *    SCCL_UNSUPPORTED.
 {captures}
- *  - A peer that is late by more than SCCL_TIMEOUT seconds (environment; default 600; 0: no limit)
- *    is an error on every rank: SCCL_FAILED, for calls on a stream at the next call. The output of
- *    the failed call is undefined. A peer that makes a different call, or one with another count,
- *    type or op, is the same error. It is nearly always detected, mostly at once.
- *  - A call that all ranks refuse (SCCL_UNSUPPORTED, SCCL_INVALID) leaves the communicator usable.
- *    If only some ranks refuse it, it is SCCL_FAILED on all: at the next call for a rank that
- *    refused it on a stream or with SCCL_INVALID. Only the launch detects a stream that is too
- *    small, after the ranks met for a direct call. An earlier refusal takes precedence."""
+ *  - A peer that is late by more than SCCL_TIMEOUT seconds (environment; default 600; 0: no
+ *    limit) is an error on every rank: SCCL_FAILED. A peer that makes a different call, or the
+ *    same call with another count, type or op, is the same error. The ranks detect it by a tag of
+ *    16 bits: different programs have different tags, but a few pairs of sizes, types and ops
+ *    share a tag.
+ *  - A call on a stream returns before it can fail, so a later call returns SCCL_FAILED. To
+ *    check without moving data, let all ranks synchronize, then make a call with count 0 on every
+ *    rank: it returns SCCL_FAILED if an earlier call or replay failed.
+ *  - The output of a failed call is undefined, and a peer may still write into it. Do not reuse
+ *    or free it before all ranks have returned the error.
+ *  - A call that all ranks refuse (SCCL_UNSUPPORTED, SCCL_INVALID) leaves the communicator
+ *    usable. If only some ranks refuse it, it is SCCL_FAILED on all: at the next call for a rank
+ *    that refused it on a stream or with SCCL_INVALID. Only the launch detects a stream that is
+ *    too small, after the ranks met for a direct call. An earlier refusal takes precedence."""
 
 CAPTURES_CONTRACT = """\
- *  - A stream may be captured if every rank captures it: the graph then repeats the call with the
- *    same buffers whenever all ranks replay it. Order replays and calls of one communicator by one
+ *  - You can capture a call into a graph if all ranks capture it. All ranks must replay their
+ *    graphs equally often. Each replay repeats the call with the same buffers. Replays report no
+ *    errors: see the call with count 0 below. Order replays and calls of one communicator by one
  *    stream or by events. After a captured call, a refused call waits for all ranks. If a call is
  *    refused while its stream is captured, the graph repeats the refusal, and each replay informs
  *    the other ranks. With the dma transport a capture is SCCL_UNSUPPORTED."""
 
 NO_CAPTURES = """\
- *  - A stream in capture mode is SCCL_UNSUPPORTED."""
+ *  - A call on a stream in capture mode returns SCCL_UNSUPPORTED."""
 
 _DEVICE = {"Half": "DeviceHalf", "BFloat": "DeviceBFloat"}
 MACHINES = {"kernel": "gpu/machine.hpp.jinja", "dma": "gpu/dma.hpp.jinja"}
 COUNTED_CONTRACT = """\
  * Arrays are in memory of the host or of a GPU. An algorithm of the project carries the blocks
  * through scratch memory. Hosts exchange all counts first, so a call synchronizes all ranks, and
- * waits until the previous one starts. No stream may capture it (SCCL_UNSUPPORTED), and counts that
- * contradict each other are SCCL_INVALID on every rank."""
+ * waits until the previous one starts. If an array is in GPU memory, the call first waits for all
+ * work on its stream. No stream may capture it (SCCL_UNSUPPORTED), and counts that contradict each
+ * other are SCCL_INVALID on every rank."""
 
 GPU_FILES = (
     "gpu.hpp",
@@ -120,6 +138,7 @@ def files(
         "slices": max(slices.values()),
         "memory_contract": MEMORY_CONTRACT.format(
             stream=stream,
+            api=target["api"],
             captures=CAPTURES_CONTRACT if target["captures"] == "true" else NO_CAPTURES,
         ),
         "stream_parameter": ", void *stream",

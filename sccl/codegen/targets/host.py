@@ -19,7 +19,8 @@ SLOT_BYTES = 128 * 1024
 
 MEMORY_CONTRACT = """\
  *  - Buffers are ordinary memory of the process. The call returns when the buffers may be used
- *    again. Several threads may call at once on different communicators."""
+ *    again. Several threads may call at once on different communicators. Those of MPI then need
+ *    MPI_THREAD_MULTIPLE."""
 
 COUNTED_CONTRACT = """\
  * This uses no algorithm: every rank reaches every other, so each block is sent directly."""

@@ -496,7 +496,7 @@ def test_ranks_that_disagree_about_a_call_get_no_data(transport: str) -> None:
     done = user("calls_differ", transport, SCCL_SELECT=select)
     assert done.returncode == 0, done.stderr
     assert "calls_differ is done" in done.stdout
-    assert "ranks have to make the same calls" in done.stderr
+    assert "ranks must make the same calls" in done.stderr
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
@@ -513,6 +513,46 @@ def test_ranks_that_wait_on_hosts_hear_of_the_end(name: str, transport: str) -> 
     done = user(name, transport, SCCL_SELECT="allgather:0=0e;alltoall:0=0e")
     ended = sorted(re.findall(r"rank (\d) has ended", done.stdout))
     assert ended == ["0", "1", "2", "3"], done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "transport"),
+    [
+        ("failure_of_a_stream", "kernel"),
+        ("failure_of_a_stream", "dma"),
+        ("failure_of_replays", "kernel"),
+    ],
+)
+def test_call_without_elements_reports_earlier_failures(name: str, transport: str) -> None:
+    done = user(name, transport, SCCL_SELECT="allgather:0=0e;alltoall:0=0e")
+    assert done.returncode == 0, done.stderr
+    assert f"{name} is done" in done.stdout
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_rank_that_waits_to_map_outputs_hears_of_the_end(transport: str) -> None:
+    select = "allgather:0=0d;allreduce:0=0e;alltoall:0=0e"
+    done = user("told_while_mapping", transport, SCCL_SELECT=select)
+    ended = sorted(re.findall(r"rank (\d) has ended", done.stdout))
+    assert ended == ["0", "1", "2", "3"], done.stderr
+
+
+def test_memory_stays_mapped_if_replays_may_go_on() -> None:
+    done = user("freed_on_a_broken_gpu", SCCL_SELECT="allgather:0=0e")
+    ended = sorted(re.findall(r"rank (\d) has ended", done.stdout))
+    assert ended == ["0", "1", "2", "3"], done.stderr
+
+
+def test_call_without_memory_for_copies_goes_to_mpi() -> None:
+    done = user("no_memory_for_copies")
+    assert done.returncode == 0, done.stderr
+    assert "passed on: no memory on the GPU for a packed copy: out of memory" in done.stderr
+    assert "passed on: another rank cannot take it" in done.stderr
+
+
+def test_selection_is_the_same_throughout_a_call() -> None:
+    done = user("selected_meanwhile", SCCL_SELECT="allgather:0=0d")
+    assert done.returncode == 0, done.stderr
 
 
 def test_captured_call_is_replayed() -> None:

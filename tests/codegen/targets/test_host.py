@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import signal
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -19,7 +22,7 @@ from sccl.runtime import Mpi
 from sccl.tasks import codegen
 from sccl.tasks.codegen import write_project_of
 from tests.kit import tacos
-from tests.kit.easy_algorithms import bundle_for
+from tests.kit.easy_algorithms import bundle_for, frontier
 from tests.kit.hard_algorithms import FOUR, MATRIX, Hard, load
 from tests.kit.nightly import is_night, times
 from tests.kit.paths import PROGRAMS
@@ -318,6 +321,47 @@ def test_c_api() -> None:
     library = str(project(4, mpi) / "libsccl.so")
     done = launch(mpi, 4, [sys.executable, str(PROGRAMS / "c_api.py"), library])
     assert "all right" in done.stdout, done.stdout + done.stderr
+
+
+def test_call_without_elements_reports_that_a_rank_has_left(tmp_path: Path) -> None:
+    """Ranks are threads of this process, which no MPI has brought together."""
+    write_project(tmp_path / "p", generate([frontier("ring:3", "allgather")[0]], "host"))
+    make(tmp_path / "p", "CXXFLAGS=-O0", "libsccl-plain.so")
+    library = ctypes.CDLL(str(tmp_path / "p" / "libsccl-plain.so"))
+    library.sccl_explain.restype = ctypes.c_char_p
+    exchange_type = ctypes.CFUNCTYPE(
+        ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t
+    )
+    contributions = [b""] * 3
+    barrier = threading.Barrier(3)
+
+    def join(rank: int) -> ctypes.c_void_p:
+        def exchange(_: object, mine: int, everybody: int, size: int) -> int:
+            contributions[rank] = ctypes.string_at(mine, size)
+            barrier.wait()
+            ctypes.memmove(everybody, b"".join(contributions), 3 * size)
+            barrier.wait()
+            return 0
+
+        comm = ctypes.c_void_p()
+        callback = exchange_type(exchange)
+        assert library.sccl_join(rank, callback, None, None, ctypes.byref(comm)) == 0
+        return comm
+
+    with ThreadPoolExecutor(3) as pool:
+        comms = list(pool.map(join, range(3)))
+    send, recv = ctypes.create_string_buffer(8), ctypes.create_string_buffer(24)
+
+    def gather(count: int) -> int:
+        return int(library.sccl_allgather(send, recv, ctypes.c_size_t(count), 0, comms[0]))
+
+    assert gather(0) == 0
+    for comm in comms[1:]:
+        library.sccl_leave(comm)
+    assert gather(8) == 3
+    assert gather(0) == 3
+    assert library.sccl_explain().endswith(b"has left")
+    library.sccl_leave(comms[0])
 
 
 def test_bad_selection_is_reported() -> None:

@@ -9,28 +9,44 @@
  *  - SCCL_IN_PLACE in place of the send buffer (scatter: of the receive buffer), where MPI
  *    allows MPI_IN_PLACE, takes the data from the other buffer. Custom collectives have no such
  *    form: with them it is SCCL_INVALID. Otherwise the two buffers do not overlap.
- *  - Buffers are memory of the calling rank's GPU, and `stream` is a hipStream_t of its context. Both
- *    are those that were current at the communicator's first call, which waits for all ranks
- *    without the limit of SCCL_TIMEOUT. A call returns when its work is enqueued on the stream. If
- *    its program is direct and its output is not registered, it first waits until all ranks make
- *    the call. With a NULL stream the call waits for all work that its thread put on the default
- *    streams (legacy and per thread), and returns when the collective is complete. If the thread
- *    blocks of several communicators do not fit on the GPU together, use one of them at a time,
- *    across all threads and streams. If they fit, all ranks must make the calls in the same order,
- *    because streams may share a queue of the GPU. SCCL_TIMEOUT starts with the kernel, so calls
- *    behind those of another communicator may take longer, even refused ones. A stream that runs
- *    fewer thread blocks at the same time than a call has returns SCCL_UNSUPPORTED.
- *  - A stream in capture mode is SCCL_UNSUPPORTED.
- *  - A peer that is late by more than SCCL_TIMEOUT seconds (environment; default 600; 0: no limit)
- *    is an error on every rank: SCCL_FAILED, for calls on a stream at the next call. The output of
- *    the failed call is undefined. A peer that makes a different call, or one with another count,
- *    type or op, is the same error. It is nearly always detected, mostly at once.
- *  - A call that all ranks refuse (SCCL_UNSUPPORTED, SCCL_INVALID) leaves the communicator usable.
- *    If only some ranks refuse it, it is SCCL_FAILED on all: at the next call for a rank that
- *    refused it on a stream or with SCCL_INVALID. Only the launch detects a stream that is too
- *    small, after the ranks met for a direct call. An earlier refusal takes precedence.
- *  - Returns SCCL_SUCCESS, or another code and then nothing has been moved; sccl_explain() says
- *    why in one sentence.
+ *  - Buffers are memory of the calling rank's GPU, and `stream` is a hipStream_t of its context. The
+ *    communicator keeps the GPU and the context that are current at its first call. That call
+ *    waits for all ranks without the limit of SCCL_TIMEOUT. Free the communicator before the
+ *    context is destroyed (hipDeviceReset).
+ *  - A call with a stream returns when its work is enqueued. If its program is direct and its
+ *    output is not registered, it first waits until all ranks make the call and, if it maps an
+ *    output, until the previous call has ended. SCCL_TIMEOUT does not limit the wait for the
+ *    previous call.
+ *  - A call with a NULL stream waits for all work that its thread put on the default streams
+ *    (legacy and per thread), but not for the legacy stream while a stream made without
+ *    hipStreamNonBlocking is captured. It returns when the collective is complete.
+ *  - Calls from several threads need MPI_THREAD_MULTIPLE. Calls on one communicator must not
+ *    overlap.
+ *  - If the thread blocks of several communicators do not fit on the GPU together, use one of the
+ *    communicators at a time, across all threads and streams. If they fit, all ranks must make
+ *    the calls in the same order, because streams may share a queue of the GPU. SCCL_TIMEOUT
+ *    starts with the kernel of a call, so a call that waits behind one of another communicator
+ *    may take longer. The same holds for a refused call, because it starts a kernel that informs
+ *    the other ranks.
+ *  - If a stream runs fewer thread blocks at the same time than a call has, the call returns
+ *    SCCL_UNSUPPORTED.
+ *  - A call on a stream in capture mode returns SCCL_UNSUPPORTED.
+ *  - A peer that is late by more than SCCL_TIMEOUT seconds (environment; default 600; 0: no
+ *    limit) is an error on every rank: SCCL_FAILED. A peer that makes a different call, or the
+ *    same call with another count, type or op, is the same error. The ranks detect it by a tag of
+ *    16 bits: different programs have different tags, but a few pairs of sizes, types and ops
+ *    share a tag.
+ *  - A call on a stream returns before it can fail, so a later call returns SCCL_FAILED. To
+ *    check without moving data, let all ranks synchronize, then make a call with count 0 on every
+ *    rank: it returns SCCL_FAILED if an earlier call or replay failed.
+ *  - The output of a failed call is undefined, and a peer may still write into it. Do not reuse
+ *    or free it before all ranks have returned the error.
+ *  - A call that all ranks refuse (SCCL_UNSUPPORTED, SCCL_INVALID) leaves the communicator
+ *    usable. If only some ranks refuse it, it is SCCL_FAILED on all: at the next call for a rank
+ *    that refused it on a stream or with SCCL_INVALID. Only the launch detects a stream that is
+ *    too small, after the ranks met for a direct call. An earlier refusal takes precedence.
+ *  - Returns SCCL_SUCCESS or another code. After SCCL_UNSUPPORTED and SCCL_INVALID nothing has been
+ *    moved. sccl_explain() returns the reason in one sentence.
  */
 #ifndef SCCL_H
 #define SCCL_H
@@ -47,7 +63,8 @@ typedef MPI_Comm sccl_comm;
 
 typedef enum {
   SCCL_SUCCESS = 0,
-  SCCL_UNSUPPORTED = 1, /* wrong number of ranks, or they do not share one machine */
+  SCCL_UNSUPPORTED = 1, /* the project does not serve this communicator or this call, for example
+                           because of the number of ranks */
   SCCL_INVALID = 2,     /* an argument is out of range */
   SCCL_FAILED = 3       /* the system refused something, or a peer is dead or late: the communicator
                            cannot be used any more */
@@ -77,12 +94,12 @@ int sccl_allreduce(const void *send, void *recv, size_t count, sccl_type type, s
 int sccl_call(const char *collective, const void *send, void *recv, size_t count, sccl_type type,
               sccl_op op, int root, sccl_comm comm, void *stream);
 
-/* A buffer of each rank that stays where it is: a call of this API whose output lies in it need not
- * tell the others where that is, each time. If the output of a call lies in a registered buffer on one
- * rank, then it does so, in that of the same call of sccl_register, on every rank that has an output.
- * Of registered buffers that overlap, an output lies in the one that was registered first.
- * Both functions are collective, and may wait for the others. Deregister before the buffer is freed,
- * and when no graph holds calls of it any more. */
+/* Register an output buffer on each rank, so that ranks need not exchange its address in each call.
+ * If a rank's output lies in the buffer of a handle, the outputs of all ranks that have one must lie in
+ * their buffers of the same handle. If registered buffers overlap, an output belongs to the buffer that
+ * was registered first. Both functions are collective: they may wait for all ranks and for the
+ * previous call. Deregister a buffer before you free it, and after you have freed all graphs with calls
+ * that use it. */
 typedef int sccl_handle;
 int sccl_register(sccl_comm comm, void *buffer, size_t bytes, sccl_handle *handle);
 int sccl_deregister(sccl_comm comm, sccl_handle handle);
@@ -91,7 +108,8 @@ int sccl_deregister(sccl_comm comm, sccl_handle handle);
 const char *sccl_explain(void);
 
 /* Choose programs by size, as the environment variable SCCL_SELECT does:
- * "allgather:0=0e,65536=1d;allreduce:0=0e". NULL returns to what was built in. */
+ * "allgather:0=0e,65536=1d;allreduce:0=0e". NULL restores the built-in selection. All ranks must make
+ * the same choice before the same call. A call uses one selection throughout. */
 int sccl_select(const char *text);
 
 /* All ranks in one process, for tests: send[r] and recv[r] are the buffers of rank r, `collective`

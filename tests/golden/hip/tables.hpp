@@ -17,7 +17,7 @@ constexpr char PROTOCOLS[] = "edp";  // letters of a selection
 constexpr int PATTERNS = 1;  // most blocks in a buffer
 constexpr int DATA = 1;  // most blocks that a collective tells apart
 
-// What keeps epochs apart (sccl/lower/protocol.py): copies of flags and slots, and how many epochs a peer
+// What keeps epochs apart (sccl/codegen/protocol.py): copies of flags and slots, and how many epochs a peer
 // may be behind when it is written to.
 constexpr int COPIES = 2;
 constexpr int EAGER_BEHIND = 1;

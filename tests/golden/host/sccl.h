@@ -10,9 +10,10 @@
  *    allows MPI_IN_PLACE, takes the data from the other buffer. Custom collectives have no such
  *    form: with them it is SCCL_INVALID. Otherwise the two buffers do not overlap.
  *  - Buffers are ordinary memory of the process. The call returns when the buffers may be used
- *    again. Several threads may call at once on different communicators.
- *  - Returns SCCL_SUCCESS, or another code and then nothing has been moved; sccl_explain() says
- *    why in one sentence.
+ *    again. Several threads may call at once on different communicators. Those of MPI then need
+ *    MPI_THREAD_MULTIPLE.
+ *  - Returns SCCL_SUCCESS or another code. After SCCL_UNSUPPORTED and SCCL_INVALID nothing has been
+ *    moved. sccl_explain() returns the reason in one sentence.
  */
 #ifndef SCCL_H
 #define SCCL_H
@@ -36,7 +37,8 @@ typedef MPI_Comm sccl_comm;
 
 typedef enum {
   SCCL_SUCCESS = 0,
-  SCCL_UNSUPPORTED = 1, /* wrong number of ranks, or they do not share one machine */
+  SCCL_UNSUPPORTED = 1, /* the project does not serve this communicator or this call, for example
+                           because of the number of ranks */
   SCCL_INVALID = 2,     /* an argument is out of range */
   SCCL_FAILED = 3       /* the system refused something, or a peer is dead or late: the communicator
                            cannot be used any more */
@@ -66,12 +68,12 @@ int sccl_allreduce(const void *send, void *recv, size_t count, sccl_type type, s
 int sccl_call(const char *collective, const void *send, void *recv, size_t count, sccl_type type,
               sccl_op op, int root, sccl_comm comm);
 
-/* A buffer of each rank that stays where it is: a call of this API whose output lies in it need not
- * tell the others where that is, each time. If the output of a call lies in a registered buffer on one
- * rank, then it does so, in that of the same call of sccl_register, on every rank that has an output.
- * Of registered buffers that overlap, an output lies in the one that was registered first.
- * Both functions are collective, and may wait for the others. Deregister before the buffer is freed,
- * and when no graph holds calls of it any more. */
+/* Register an output buffer on each rank, so that ranks need not exchange its address in each call.
+ * If a rank's output lies in the buffer of a handle, the outputs of all ranks that have one must lie in
+ * their buffers of the same handle. If registered buffers overlap, an output belongs to the buffer that
+ * was registered first. Both functions are collective: they may wait for all ranks and for the
+ * previous call. Deregister a buffer before you free it, and after you have freed all graphs with calls
+ * that use it. */
 typedef int sccl_handle;
 int sccl_register(sccl_comm comm, void *buffer, size_t bytes, sccl_handle *handle);
 int sccl_deregister(sccl_comm comm, sccl_handle handle);
@@ -80,7 +82,8 @@ int sccl_deregister(sccl_comm comm, sccl_handle handle);
 const char *sccl_explain(void);
 
 /* Choose programs by size, as the environment variable SCCL_SELECT does:
- * "allgather:0=0e,65536=1d;allreduce:0=0e". NULL returns to what was built in. */
+ * "allgather:0=0e,65536=1d;allreduce:0=0e". NULL restores the built-in selection. All ranks must make
+ * the same choice before the same call. A call uses one selection throughout. */
 int sccl_select(const char *text);
 
 /* All ranks in one process, for tests: send[r] and recv[r] are the buffers of rank r, `collective`

@@ -16,7 +16,7 @@ constexpr std::size_t PACKET_BYTES = 0;  // most of a chunk that packets carry; 
 constexpr char PROTOCOLS[] = "ade";  // letters of a selection
 constexpr int PATTERNS = 1;  // most blocks in a buffer
 
-// What keeps epochs apart (sccl/lower/protocol.py): copies of flags and slots, and how many epochs a peer
+// What keeps epochs apart (sccl/codegen/protocol.py): copies of flags and slots, and how many epochs a peer
 // may be behind when it is written to.
 constexpr int COPIES = 2;
 constexpr int EAGER_BEHIND = 1;
