@@ -193,7 +193,7 @@ def test_tune_says_in_json_whose_costs_it_took(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("machine", "more", "says"),
     [
-        (TRIO, (), "topology 'trio' has 3 ranks, an algorithm for 'pair' is for 2"),
+        (TRIO, (), "topology 'trio' has 3 ranks, an algorithm for 'pair' needs 2"),
         (ONE_WAY, (), "topology 'one way' has no link 1->0, which an algorithm for 'pair' may use"),
         (
             OWN,

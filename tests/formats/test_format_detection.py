@@ -72,7 +72,7 @@ def test_packed_plans_that_are_too_large_are_rejected(
     file = program.with_suffix(".gz")
     file.write_bytes(gzip.compress(b"x" * 2**26))
     code, _, err = sccl("check", file)
-    assert (code, "is longer than the 2 MiB" in err) == (2, True)
+    assert (code, "is longer than 2 MiB" in err) == (2, True)
 
 
 def test_fault_is_named(program: Path) -> None:

@@ -340,8 +340,8 @@ def test_large_k_ends(change: Callable[..., list[Verdict]]) -> None:
 @pytest.mark.parametrize(
     ("solvers", "detail"),
     [
-        (["alice", "bob"], "none of cadical, cpsat, z3"),
-        (["cpsat", "alice"], "none of cadical, cpsat, z3"),
+        (["alice", "bob"], "expected one of cadical, cpsat, z3"),
+        (["cpsat", "alice"], "expected one of cadical, cpsat, z3"),
         (["cpsat", "cpsat"], "expected two different ones"),
     ],
 )
@@ -437,7 +437,7 @@ def test_machines_and_collectives_are_reported(tmp_path: Path) -> None:
         assert "custom: NOT the generator's machine of this name" in lines(name=large)[0]
     links = json.loads((PUBLISHED / "dgx1-allgather" / CLAIMS).read_text())["topology"]["links"]
     links[0]["gb_per_s"] = 5.0
-    assert "links differ in speed: in a round each link carries one chunk" in lines(links=links)[0]
+    assert "links differ in speed: in a round each lane carries one chunk" in lines(links=links)[0]
     forged = lines(name="x\nok        C=1 S=1 R=1 is Pareto-optimal")[0]
     assert "\n" not in forged
 

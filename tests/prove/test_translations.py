@@ -131,7 +131,7 @@ def test_translations_must_be_a_regular_abelian_group() -> None:
     turn = (1, 2, 3, 0)
     for images, says in (
         (((0, 0, 1, 2),), "not a permutation"),
-        (((2, 3, 0, 1),), "take rank 0 to 2 of 4"),
+        (((2, 3, 0, 1),), "map rank 0 to 2 of 4 ranks"),
         ((turn, (0, 3, 2, 1)), "does not commute"),
     ):
         with pytest.raises(ValueError, match=says):

@@ -98,7 +98,7 @@ def test_switch_that_cuts_through_is_told_apart(
 ) -> None:
     schedule = timed(around(Switch("cuts")), [(0, 0, 0, 1)])
     files = written(schedule, None)
-    assert "stores chunks whole" in files.notes[1]
+    assert "stores each chunk before it forwards it" in files.notes[1]
     ours = simulate(
         Messages.from_steps([0], [0], [0], [1]), schedule.topology, schedule.clock
     ).finish
@@ -301,7 +301,7 @@ def test_any_machine_for_ns3_reads_back_or_is_rejected(machine: Topology) -> Non
     alike = all(costs.get((b, a), cost) == cost for (a, b), cost in costs.items())
     if machine.budgets or not alike:
         with pytest.raises(
-            InputError, match=r"budgets that do not model a switch|costs something else"
+            InputError, match=r"budgets that do not model a switch|reverse link has another cost"
         ):
             ns3(machine)
         return

@@ -249,7 +249,7 @@ def test_classes_that_are_not_looked_at_are_named() -> None:
     assert text.startswith("Other families may do better: gathered")
     assert "trees" in text
     assert not found.is_complete
-    with pytest.raises(ParameterError, match="multiples of 3"):
+    with pytest.raises(ParameterError, match="a multiple of 3"):
         swept(resolve_topology("ring:3"), max_chunks=2)
     big = swept(resolve_topology("ring:11"), max_steps=5)
     assert [one.name for one in big.classes] == ["composed", "trees", "gathered"]

@@ -430,7 +430,7 @@ def test_bine_exchanges_half_in_each_step() -> None:
     made = pattern("bine", "alltoall", "full:16")
     sent = Counter(zip(made.step.tolist(), made.src.tolist(), strict=True))
     assert set(sent.values()) == {8}
-    with pytest.raises(ParameterError, match="powers of two"):
+    with pytest.raises(ParameterError, match="a power of two as the number of ranks"):
         make_pattern("bine", request("broadcast", "full:6"))
     with pytest.raises(ParameterError, match="even number of ranks"):
         make_pattern("bine", request("allgather", "full:7"))

@@ -353,4 +353,4 @@ def test_cluster_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert result.exit_code == 2
     result = CliRunner().invoke(app, [*cluster_command("x")[:-2], "--tls-ca", str(tmp_path)])
     assert result.exit_code == 2
-    assert "no --cluster" in result.output
+    assert "without --cluster" in result.output

@@ -363,7 +363,7 @@ def test_blocked_chunk_is_reported() -> None:
         planned("ndv2x2", "allgather", 1000, sketch)
     within = tuple((n, ()) for n in range(8))
     shut = Sketch("shut", 2, intranode_links=within, relays=RelayRules(((0, (1,)),)))
-    with pytest.raises(UnreachableError, match="cannot come to"):
+    with pytest.raises(UnreachableError, match="cannot reach rank 1"):
         planned("ndv2x2", "allgather", 1000, shut)
 
 

@@ -321,7 +321,7 @@ def test_epoch_models_send_no_direct_messages() -> None:
 
 def test_invalid_arguments_give_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     ring = resolve_topology("ring:4")
-    with pytest.raises(ParameterError, match="combine is direct, and allgather reduces nothing"):
+    with pytest.raises(ParameterError, match="combine is direct, and allgather has no reductions"):
         planned(ring, "allgather", 1000, 1.0, combine="direct")
     with pytest.raises(ParameterError, match="in model milp, expected continuous"):
         planned(ring, "allreduce", 1000, 1.0, combine="direct", model="milp")

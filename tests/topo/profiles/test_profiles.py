@@ -244,7 +244,7 @@ def test_known_machine_keeps_what_was_not_measured() -> None:
 def test_machine_that_was_not_measured_is_rejected() -> None:
     made = measured({(0, 1): (1.0, 50.0), (1, 0): (1.0, 50.0)}, 2, "two")
     costs = shared_costs(fit_links(made))
-    with pytest.raises(ParameterError, match="'ring:4' has 4 ranks, measurements 'known' are of 2"):
+    with pytest.raises(ParameterError, match="'ring:4' has 4 ranks, measurements 'known' have 2"):
         build_measured_machine(made, costs, resolve_topology("ring:4"))
     one_way = replace(made, timings=tuple(t for t in made.timings if t.src == 0))
     two = Topology("two", 2, (Link(0, 1, 1, 1.0, 1.0), Link(1, 0, 1, 1.0, 1.0)), 1.0, 1.0)
