@@ -1,8 +1,9 @@
 """Define the contenders of a comparison: synthesizers, classical algorithms, and files.
 
 Each contender returns its fastest plan at a size. Algorithms in steps are timed as soon as
-possible, with chunks divided into the best number of pieces. Synthesizers of schedules plan for the
-sizes between latency and bandwidth, and their schedules are timed anew for the sizes beyond.
+possible, with chunks divided into the best number of pieces. Schedules are computed for the size,
+except those of TE-CCL and TACCL: these plan for the sizes between latency and bandwidth, and their
+schedules are timed anew for the sizes beyond.
 """
 
 from __future__ import annotations
@@ -67,8 +68,8 @@ LATENCY_RATIO, BANDWIDTH_RATIO = Fraction(11, 10), 5
 """Lower bound divided by that of one byte, up to which sizes take one plan, and from which on.
 
 For sizes that latency or bandwidth dominates, the same sends in the same order are best. On dgx1,
-allreduce plans of TACOS, TE-CCL, and TACCL for 4 KB and 1 MB are within 0.5 % of plans for the
-smaller and larger sizes.
+allreduce plans of TE-CCL and TACCL for 4 KB and 1 MB are within 0.1 % of plans for the smaller and
+larger sizes.
 """
 
 SystemKind = Literal["synthesiser", "baseline", "file"]
@@ -297,9 +298,9 @@ class ScheduleContender(Contender):
 class SynthesizerContender(Contender):
     """A synthesizer that plans for a size.
 
-    It plans for one of the sizes that latency dominates, for one of those that bandwidth dominates,
-    and for each between them. At the others it times these plans anew, in the same order on each
-    link.
+    One that improves plans for long does so for one of the sizes that latency dominates, for one of
+    those that bandwidth dominates, and for each between them. At the others it times these plans
+    anew, in the same order on each link.
 
     Attributes:
         planned_sizes: sizes for which it plans. Empty: all.
@@ -312,12 +313,12 @@ class SynthesizerContender(Contender):
     plans: dict[int, list[TimedPlan]] = field(default_factory=dict)
 
     def choose_sizes(self, sizes: Sequence[int], lower_bounds: CompletionTimeBound) -> None:
-        """Choose the sizes for which it plans. The packing proves a bound for each, and plans all.
+        """Choose the sizes for which it plans, if it improves plans for long.
 
         Args:
             sizes: all sizes of the comparison.
         """
-        if self.synthesizer.NAME == FLUID:
+        if self.synthesizer.NAME not in QUICK_UNITS:
             return
         latency, by_size = lower_bounds.us(1), {size: lower_bounds.us(size) for size in sizes}
         small = [size for size in sizes if by_size[size] <= LATENCY_RATIO * latency]
@@ -403,9 +404,9 @@ class SynthesizerContender(Contender):
         spec = self.problem.spec
         each = spec.at(spec.unit).pair_count
         fit = [c for c in CHUNKS if c == CHUNKS[0] or each * c <= MAX_DELIVERIES]
-        if self.problem.model is AlphaModel.TRAVELS and self.synthesizer.NAME in QUICK_UNITS:
+        if self.problem.model is AlphaModel.TRAVELS:
             # More chunks take no longer where links are free during alpha, except for the bytes by
-            # which their size is rounded up. (The greedy TACOS is best with few on some machines.)
+            # which their size is rounded up.
             divisors = [c for c in fit if size_bytes % (spec.unit * c) == 0]
             fit = sorted({fit[-1], *divisors[-1:]})
         for chunks in fit:

@@ -290,15 +290,15 @@ def test_synthesizers_plan_only_sizes_between_latency_and_bandwidth() -> None:
     """The packing proves a bound for each size, and its plan is the one of its verb."""
     subject = comparison_subject(resolve_topology("dgx1"), "allreduce", None)
     contest = ComparisonProblem(subject.topology, subject.spec, AlphaModel.TRAVELS)
-    sizes, names = (1_000, 4_000, 256_000, 16_384_000, 64_000_000), ("tacos", "limits-time")
+    sizes, names = (1_000, 4_000, 256_000, 16_384_000, 64_000_000), ("teccl", "limits-time")
     entrants = build_contenders(contest, names, {}, lambda _: None)
     comparison = compare(contest, entrants, sizes)
-    tacos, packing = entrants
-    assert isinstance(tacos, SynthesizerContender)
+    teccl, packing = entrants
+    assert isinstance(teccl, SynthesizerContender)
     assert isinstance(packing, SynthesizerContender)
-    assert (tuple(tacos.plans), packing.planned_sizes) == ((4_000, 256_000, 16_384_000), ())
-    by_tacos, by_packing = (system.measurements for system in comparison.systems)
-    assert (len(by_tacos), len(by_packing)) == (5, 5)
+    assert (tuple(teccl.plans), packing.planned_sizes) == ((4_000, 256_000, 16_384_000), ())
+    by_teccl, by_packing = (system.measurements for system in comparison.systems)
+    assert (len(by_teccl), len(by_packing)) == (5, 5)
     code, out, _ = sccl(
         *("limits", "--time", "--collective", "allreduce", "--topo", "dgx1"),
         *("--size", "16384KB", "--json"),
