@@ -27,7 +27,7 @@ from sccl.tasks.files import write_plan
 from sccl.tasks.subject import CollectiveProblem, build_problem, build_spec
 
 NOT_REACHED = "not reached"
-"""Why somebody has no times, where the user interrupted before."""
+"""Reason of a system without times after an interrupt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +96,12 @@ class Comparison:
         self._bound_us.pop(size_bytes, None)
 
     def gap(self, row: Measurement) -> float | None:
-        """Return by which part of the least time a row is above it. None: that is 0."""
+        """Return the completion time divided by the lower bound, minus 1. None: the bound is 0."""
         lower_bound = self.bound_us(row.size_bytes)
         return float(row.us / lower_bound - 1) if lower_bound else None
 
     def winner(self, size_bytes: int) -> SystemResult | None:
-        """Return who is fastest at a size, the first of several. None: nobody has a plan."""
+        """Return the fastest system at a size, the first of equals. None: no system has a plan."""
         rows = [system for system in self.systems if size_bytes in system.measurements]
         return min(rows, key=lambda system: system.measurements[size_bytes].us, default=None)
 

@@ -42,10 +42,10 @@ from sccl.topo.symmetry.expansion import expand_algorithm
 from sccl.transform.retime import retime_schedule
 
 PIECES = (1, 4, 16, 64)
-"""Into which each chunk is cut, as long as the next of them gains something."""
+"""Numbers of pieces of a chunk that are tried, as long as the next one gains something."""
 
 MIN_GAIN = Fraction(99, 100)
-"""The part of a time that another number of pieces has to come below to count as a gain."""
+"""Time divided by that with fewer pieces, below which more pieces count as a gain."""
 
 MAX_SENDS = 40_000
 """Largest number of sends after division into pieces. Verification of forwarded messages takes
@@ -53,23 +53,23 @@ long.
 """
 
 CHUNKS = (1, 4, 16)
-"""C by its unit, of synthesisers that are told it."""
+"""C divided by its unit, for synthesizers with an option for it."""
 
 MAX_DELIVERIES = 300_000
-"""Pairs of a chunk and a rank that gets it, of synthesisers that are told the chunks."""
+"""Largest number of pairs of a chunk and its destination, for synthesizers with an option for C."""
 
-FLUID = "limits-time"
-"""Whose bounds are of all chunkings: those of others are of the chunks that they have."""
+TIME_LIMITS = "limits-time"
+"""The synthesizer whose lower bounds hold for any chunks. Bounds of others assume their chunks."""
 
 QUICK_UNITS = {"teccl": 0.1, "taccl": 0.1}
 """Budget per plan of synthesizers that improve their result. Their verbs use more."""
 
 LATENCY_RATIO, BANDWIDTH_RATIO = Fraction(11, 10), 5
-"""Lower bound divided by that of one byte, up to which sizes take one plan, and from which on.
+"""Latency dominates sizes whose lower bound is at most the first number times that of one byte.
 
-For sizes that latency or bandwidth dominates, the same sends in the same order are best. On dgx1,
-allreduce plans of TE-CCL and TACCL for 4 KB and 1 MB are within 0.1 % of plans for the smaller and
-larger sizes.
+Bandwidth dominates from the second number on. In each of these ranges one plan serves all sizes,
+with other times. On dgx1, allreduce plans of TE-CCL and TACCL for 4 KB and 1 MB are within 0.1 % of
+plans for the smaller and larger sizes.
 """
 
 SystemKind = Literal["synthesiser", "baseline", "file"]
@@ -296,11 +296,11 @@ class ScheduleContender(Contender):
 
 @dataclass
 class SynthesizerContender(Contender):
-    """A synthesizer that plans for a size.
+    """A synthesizer of schedules.
 
-    One that improves plans for long does so for one of the sizes that latency dominates, for one of
-    those that bandwidth dominates, and for each between them. At the others it times these plans
-    anew, in the same order on each link.
+    Those in :data:`QUICK_UNITS` plan for one of the sizes that latency dominates, for one that
+    bandwidth dominates, and for each size between. For other sizes these plans get new times, in
+    the same order on each link.
 
     Attributes:
         planned_sizes: sizes for which it plans. Empty: all.
@@ -313,7 +313,7 @@ class SynthesizerContender(Contender):
     plans: dict[int, list[TimedPlan]] = field(default_factory=dict)
 
     def choose_sizes(self, sizes: Sequence[int], lower_bounds: CompletionTimeBound) -> None:
-        """Choose the sizes for which it plans, if it improves plans for long.
+        """Choose the sizes for which it plans, if planning takes long.
 
         Args:
             sizes: all sizes of the comparison.
@@ -416,7 +416,11 @@ class SynthesizerContender(Contender):
         with self.count_time():
             outcome = registry.plan(self.synthesizer, request, options, effort)
         result = outcome.best if isinstance(outcome, Inconclusive) else outcome
-        if self.synthesizer.NAME == FLUID and isinstance(result, Solution) and result.bound.value:
+        if (
+            self.synthesizer.NAME == TIME_LIMITS
+            and isinstance(result, Solution)
+            and result.bound.value
+        ):
             self.proved[request.size_bytes] = result.bound.value
         match outcome:
             case Solution(plan=plan):

@@ -33,14 +33,12 @@ class FluidTask:
     """A transfer, or a computation.
 
     Attributes:
-        ticks: that it takes alone.
-        loads: of each resource that it uses, the part that it has of it at full speed, above 0 and
-            up to 1.
-        after: tasks that end before it starts, by their numbers.
-        issued: whether it is issued in the order of tasks: not before all that are issued so and
-            come before it.
-        marks: numbers that are set while it is on the way.
-        slowed: by which part it takes longer while a mark is set; parts of several add up.
+        ticks: Duration without other tasks.
+        loads: By resource, the share of it that the task uses at full speed, above 0 and up to 1.
+        after: Numbers of the tasks that must end before it starts.
+        issued: Whether it waits for all earlier tasks with this flag to be issued.
+        marks: Numbers that are set while it runs.
+        slowed: By mark, the share by which it takes longer while the mark is set. Shares add up.
     """
 
     ticks: Fraction

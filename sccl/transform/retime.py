@@ -109,9 +109,9 @@ def schedule_sends(
 def retime_schedule(schedule: Schedule, chunk_bytes: int) -> Schedule:
     """Return a schedule's messages for chunks of another size, not yet verified.
 
-    Messages start as soon as they can. Links keep the order in which messages set out, unless
-    postponements of early arrivals have no end. Chunks that one transfer carries are sent one after
-    the other.
+    Messages start as early as possible. Links keep the order of the schedule, unless early arrivals
+    remain after the maximum number of postponements. Chunks of one transfer are sent one after the
+    other.
 
     Args:
         chunk_bytes: the size of every chunk.
@@ -136,7 +136,7 @@ def retime_schedule(schedule: Schedule, chunk_bytes: int) -> Schedule:
     if max(src.max(initial=0), dst.max(initial=0)) >= s.topology.ranks:
         raise ParameterError(
             f"schedule of {s.collective.name} on topology {s.topology.name!r}: some messages end "
-            "at a switch, which copies them, so that their order has no other times; plan this size"
+            "at a switch that copies them, which retiming does not support: plan this size"
         )
     sent_at = 2 * s.start[begin].astype(np.int64) + 1  # at one tick, arrivals come first
     written_at = 2 * (s.end[end].astype(np.int64) + lags[s.link[end]])
@@ -147,7 +147,7 @@ def retime_schedule(schedule: Schedule, chunk_bytes: int) -> Schedule:
     if s.collective.combining:
         places = _ValueOrder.from_events(chunk, src, dst, sent_at, written_at)
     timing = _postpone_early(messages, places, s.topology, clock, routes)
-    if timing is None:  # what is postponed holds up its link: let links serve as messages come
+    if timing is None:  # a postponed message blocks its link: drop the order of links
         messages = replace(messages, step=np.full(len(messages), NO_GATE))
         timing = _postpone_early(messages, places, s.topology, clock, routes)
     if timing is None:
@@ -226,9 +226,9 @@ class _ValueOrder:
         return cls(order, place[order], order >= many)
 
     def early_ticks(self, start: IntArray, arrive: IntArray) -> IntArray:
-        """Return by how many ticks each send arrives too early.
+        """Return the number of ticks by which each send arrives too early.
 
-        That is before a send of an earlier value has started from where it arrives.
+        A send must not arrive before all sends of the earlier value from its destination started.
 
         Args:
             start: of each send.
@@ -237,9 +237,8 @@ class _ValueOrder:
         many = len(start)
         started = np.concatenate((start, np.full(many, -1)))[self.order]
         times, rank = np.unique(started, return_inverse=True)
-        base = np.cumsum(np.diff(self.place, prepend=-1) != 0) * len(
-            times
-        )  # so that places stay apart
+        is_first = np.diff(self.place, prepend=-1) != 0
+        base = np.cumsum(is_first) * len(times)  # keeps the places apart
         latest = times[np.maximum.accumulate(rank + base) - base]
         early = np.zeros(many, dtype=np.int64)
         of = self.order[self.arrives] - many

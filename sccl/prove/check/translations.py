@@ -1,13 +1,13 @@
 """Machines whose ranks are images of one another by translations: one rank decides for all.
 
 A certificate may state symmetries of its machine. They are not trusted: the check is that each
-preserves links and lanes, that they commute, and that together they map rank 0 to every rank. Then
-exactly one element maps rank 0 to a given rank (an element that keeps one rank keeps all, since it
-commutes with the elements that map that rank to the others), so that
+preserves links and lanes, that they commute, and that together they map rank 0 to every rank. An
+element of the group that fixes one rank fixes all ranks, since it commutes with the elements that
+map this rank to the others. So exactly one element maps rank 0 to a given rank. It follows:
 
-* every statement on rank 0's chunks, their paths and distances holds for every rank's chunks,
-* a link has as many images as there are ranks, and if each rank's chunks take the images of the
-  paths of rank 0's, each image carries as much as all of them together carry for rank 0's chunks.
+* Every statement on rank 0's chunks, their paths, and distances holds for every rank's chunks.
+* A link has as many images as there are ranks. If each rank's chunks take the images of the paths
+  of rank 0's chunks, then each image carries the load that rank 0's chunks put on all images.
 
 Plain Python, apart from the code elsewhere that finds symmetries and verifies symmetric algorithms.
 """
@@ -32,7 +32,7 @@ def is_symmetric_demand(collective: Collective) -> bool:
 
 
 def check_translations(machine: Topology, images: Images, spend: Spend) -> None:
-    """Check that some symmetries of a machine commute, and take rank 0 to every rank.
+    """Check that some symmetries of a machine commute, and map rank 0 to every rank.
 
     Raises:
         ValueError: they do not, or it has budgets, whose images are not looked for.

@@ -1,4 +1,4 @@
-"""What ways hold of links, budgets and switches while a chunk goes over them."""
+"""The capacity of links, budgets, and switches that a chunk occupies on each route."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from sccl.synth.network.routes import Routes
 
 @dataclass(frozen=True, slots=True)
 class ResourceUse:
-    """What a chunk holds of one thing while it goes a way.
+    """The use of one resource by a chunk on a route.
 
     Attributes:
-        resource: a link, or, from the number of links on, something that ways share otherwise.
-        offset: units from the start of the way.
-        busy: units.
-        demand: how much of the thing's room.
-        multicast_group: ways with one stem hold the thing once for a chunk that sets out on them
-            together.
+        resource: number of the link; numbers from the link count on are budgets and switches.
+        offset: units from the start of the route to the start of the use.
+        busy: duration of the use, in units.
+        demand: occupied part of the resource's capacity.
+        multicast_group: routes that begin with the same links share one use per group, for a chunk
+            that a switch copies.
     """
 
     resource: int
@@ -36,7 +36,7 @@ class ResourceUse:
 
 
 RouteUses = tuple[list[list[ResourceUse]], tuple[int, ...]]
-"""What each way holds, in ticks, and how much there is of each thing."""
+"""The uses of each route, in ticks, and the capacity of each resource."""
 
 _MAX_CAPACITY = 2**50
 """Largest capacity, so that sums of demands stay within 64 bits."""
@@ -45,10 +45,10 @@ _MAX_CAPACITY = 2**50
 def common_capacities(
     of_sizes: Sequence[RouteUses],
 ) -> tuple[list[list[list[ResourceUse]]], tuple[int, ...]]:
-    """Return what ways hold for each size, as parts of what there is for all sizes.
+    """Return the uses of routes for each size, in the same units of capacity for all sizes.
 
-    For each size by itself a budget is in units of its own. What is taken is rounded up, where
-    common ones became too fine.
+    Each size by itself counts a budget in its own units. Demands are rounded up if the common unit
+    would be too small.
     """
     if len(of_sizes) == 1:
         return [of_sizes[0][0]], of_sizes[0][1]
@@ -68,9 +68,9 @@ def common_capacities(
 
 
 def find_route_uses(topology: Topology, clock: Clock, crossings: Routes) -> RouteUses:
-    """Return what each way holds of each thing, for chunks of one size.
+    """Return the uses of each route for chunks of one size, and the capacity of each resource.
 
-    Links, each for one chunk at a time. Then budgets, and places of switches that store chunks.
+    Links come first, each for one chunk at a time, then budgets, then buffers of switches.
     """
     first, links = crossings.first.tolist(), len(topology.links)
     columns = (crossings.link.tolist(), crossings.offset.tolist(), crossings.busy.tolist())
@@ -90,7 +90,7 @@ def find_route_uses(topology: Topology, clock: Clock, crossings: Routes) -> Rout
 
 
 class _MulticastGroups:
-    """Numbers of stems: of all links of a way up to the next switch that copies, or its end."""
+    """Numbers for beginnings of routes, up to each switch that copies and up to the end."""
 
     def __init__(self, topology: Topology) -> None:
         ranks = topology.ranks
@@ -101,11 +101,11 @@ class _MulticastGroups:
         self._numbers: dict[object, int] = {}
 
     def new_group(self) -> int:
-        """Return a number that is nobody else's."""
+        """Return a number that is not in use."""
         return self._numbers.setdefault(object(), len(self._numbers))
 
     def link_uses(self, rows: list[tuple[int, int, int]]) -> list[ResourceUse]:
-        """Return what a way holds, of the (link, offset, busy) of its links."""
+        """Return the uses of a route from the (link, offset, busy) of its links."""
         hops: list[ResourceUse] = []
         ends = [i for i, (link, _, _) in enumerate(rows) if self._copies[link]] + [len(rows) - 1]
         for i, (link, offset, busy) in enumerate(rows):

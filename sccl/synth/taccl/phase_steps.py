@@ -69,23 +69,21 @@ GapCallback = Callable[[float, float], None]
 
 @dataclass
 class SketchedPhase:
-    """A phase.
+    """One phase of a collective within a sketch, and its best schedule so far.
 
     Attributes:
-        spec: its collective, which does not combine.
-        size_bytes: size of C chunks.
-        unrestricted_problem: the same on all ways of the machine, for bounds.
-        is_strict: whether symmetries of the sketch are required, and not only a help.
-        mirror_phase: a phase of the same on an equal machine, with the same bounds.
-        any_chunks_bound: lower bound in ticks for schedules of any chunks, on any ways of the
-            machine, if
-            known.
-        initial_routes: routes of the first schedule, which step 1 begins from.
-        routes: result of step 1.
-        batches: the best so far.
-        method: the order or model that found it.
-        lower_bound_ticks: lower bound in ticks for schedules of such chunks, on any ways of the
-            machine.
+        spec: Collective of the phase, without reductions.
+        size_bytes: Size of C chunks.
+        unrestricted_problem: The problem with all routes of the machine, for bounds.
+        is_strict: Whether schedules must keep the symmetries of the sketch.
+        mirror_phase: The other phase of an allreduce, if its machine has the same costs and so the
+            same bounds.
+        any_chunks_bound: Lower bound in ticks for any chunks and all routes. 0: unknown.
+        initial_routes: Routes of the first schedule, where step 1 begins.
+        routes: Result of step 1.
+        batches: Best schedule so far.
+        method: Order or model that found it.
+        lower_bound_ticks: Lower bound in ticks for these chunks and all routes.
     """
 
     problem: SchedulingProblem

@@ -1,10 +1,10 @@
-"""Plans at a bandwidth that does not vary, placed again where it does.
+"""Plan at constant bandwidth, then place the sends at the bandwidth that varies over time.
 
-Models without epochs know no bandwidth that varies, and what reduces is planned backwards in time
-from an end that nobody knows yet. So such plans are made as if the bandwidth were what the machine
-says, and then what links have on average until the schedule so far ends, as long as that helps, and
-each send is placed again, in the order of the plan, as soon as its chunk is there and its way free.
-Where nothing reduces, the models in epochs, which do know it, come after these.
+Models without epochs assume constant bandwidth, and reductions are planned backwards in time from
+an end that is not known yet. So the first plan assumes the bandwidth of the machine. The next plans
+assume the average bandwidth of each link up to the end of the best schedule so far, as long as that
+helps. Each send of a plan is placed in its order, as soon as its chunk has arrived and its route is
+free. Without reductions, the models with epochs follow, which support bandwidth that varies.
 """
 
 from __future__ import annotations

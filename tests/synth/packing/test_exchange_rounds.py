@@ -32,7 +32,7 @@ from sccl.synth.packing.schedules.time_slots import rounded_slots
 from sccl.topo import resolve_topology
 from tests.kit.schedule_executor import executes_correctly
 
-FLUID = registry.load("limits-time")
+TIME_LIMITS = registry.load("limits-time")
 
 
 def problem_of(machine: str, size: int = 64_000) -> FlowProblem:
@@ -143,7 +143,7 @@ def test_few_alphas_meet_the_bound(machine: str, most: float) -> None:
     """Trees to a rank or two take 5.0, 3.7 and 2.8 us: 1.45, 1.26 and 1.2 times the bound."""
     topology = resolve_topology(machine)
     outcome = registry.plan(
-        FLUID, Request(topology, named_spec("allreduce", topology.ranks), 64_000)
+        TIME_LIMITS, Request(topology, named_spec("allreduce", topology.ranks), 64_000)
     )
     best = outcome.best if isinstance(outcome, Inconclusive) else outcome
     assert isinstance(best, Solution)

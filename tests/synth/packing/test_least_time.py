@@ -67,13 +67,13 @@ from tests.kit.schedule_executor import executes_correctly
 from tests.kit.small_budgets import small_tacos_budget
 from tests.kit.strategies import specs, topologies, unequal
 
-FLUID = registry.load("limits-time")
+TIME_LIMITS = registry.load("limits-time")
 
 
 def found(machine: str | Topology, collective: str, size: int, gap: float = 0.01) -> Solution:
     topology = resolve_topology(machine) if isinstance(machine, str) else machine
     request = Request(topology, named_spec(collective, topology.ranks), size)
-    outcome = registry.plan(FLUID, request, FLUID.Options(gap=gap))
+    outcome = registry.plan(TIME_LIMITS, request, TIME_LIMITS.Options(gap=gap))
     assert isinstance(outcome, Solution)
     return outcome
 
@@ -101,7 +101,9 @@ def test_schedules_are_right_and_no_faster_than_the_bound(data: st.DataObject) -
     spec = data.draw(specs(topology.ranks))
     size = data.draw(st.sampled_from([1, 1000, 1 << 20]))
     try:
-        outcome = registry.plan(FLUID, Request(topology, spec, size), effort=Effort(units=0.5))
+        outcome = registry.plan(
+            TIME_LIMITS, Request(topology, spec, size), effort=Effort(units=0.5)
+        )
     except (CollectiveError, TopologyError) as error:
         assume("reduces and ends with" not in str(error))
         raise
@@ -122,7 +124,7 @@ def test_no_schedule_of_others_is_faster_than_its_bound(data: st.DataObject) -> 
     topology = data.draw(unequal() | topologies(max_ranks=5))
     collective = data.draw(st.sampled_from(["allgather", "alltoall", "broadcast", "reducescatter"]))
     spec, size = named_spec(collective, topology.ranks), data.draw(st.sampled_from([60, 60_000]))
-    mine = registry.plan(FLUID, Request(topology, spec, size), effort=Effort(units=0.5))
+    mine = registry.plan(TIME_LIMITS, Request(topology, spec, size), effort=Effort(units=0.5))
     best = mine.best if isinstance(mine, Inconclusive) else mine
     assert isinstance(best, Solution)
     tacos = registry.load("tacos")
@@ -158,7 +160,9 @@ def test_no_cut_into_chunks_is_faster_and_what_is_found_is_as_fast_as_any(
         clock = Clock.from_topology(machine, tuple(10_000 * part for part in cut))
         posed = pose_chunks(machine, spec.at(1), clock)
         best.append(Fraction(best_objective(posed) * posed.unit, 10**6))
-    outcome = registry.plan(FLUID, Request(machine, spec, 10_000), FLUID.Options(gap=0.01))
+    outcome = registry.plan(
+        TIME_LIMITS, Request(machine, spec, 10_000), TIME_LIMITS.Options(gap=0.01)
+    )
     one = outcome.best if isinstance(outcome, Inconclusive) else outcome
     assert isinstance(one, Solution)
     assert least_of(one) <= float(min(best))
@@ -514,7 +518,9 @@ def test_machines_that_are_alike_everywhere(
     request = Request(
         resolve_topology(machine), named_spec(collective, resolve_topology(machine).ranks), size
     )
-    outcome = registry.plan(FLUID, request, FLUID.Options(gap=gap), effort=Effort(units=4.0))
+    outcome = registry.plan(
+        TIME_LIMITS, request, TIME_LIMITS.Options(gap=gap), effort=Effort(units=4.0)
+    )
     assert isinstance(outcome, Solution)
     assert outcome.gap is not None
     assert outcome.gap <= gap
@@ -548,9 +554,9 @@ def test_unserved_demand_gives_one_sentence() -> None:
         found(replace(stores, switches=(slow, *stores.switches[1:])), "allgather", 1000)
     with pytest.raises(ParameterError, match="alpha is occupies"):
         registry.plan(
-            FLUID,
+            TIME_LIMITS,
             Request(resolve_topology("ring:4"), named_spec("allgather", 4), 1000),
-            FLUID.Options(alpha="occupies"),
+            TIME_LIMITS.Options(alpha="occupies"),
         )
 
 
@@ -568,9 +574,9 @@ def test_interrupt_keeps_the_best_by_then(monkeypatch: pytest.MonkeyPatch) -> No
     ring = resolve_topology("teccl-ndv2x2")
     told: list[object] = []
     outcome = registry.plan(
-        FLUID,
+        TIME_LIMITS,
         Request(ring, named_spec("allgather", 16), 62_500),
-        FLUID.Options(gap=0),
+        TIME_LIMITS.Options(gap=0),
         notify=told.append,
     )
     assert isinstance(outcome, Inconclusive)
@@ -605,7 +611,7 @@ def test_messages_that_pass_a_budget_twice_at_a_time_share_it_with_others(part: 
         spec = named_spec(rng.choice(kinds), machine.ranks)
         request = Request(machine, spec, rng.choice((100, 5999, 100_000)))
         try:
-            outcome = registry.plan(FLUID, request, None, Effort(units=0.05))
+            outcome = registry.plan(TIME_LIMITS, request, None, Effort(units=0.05))
         except TopologyError as error:
             assert "is of links into and out of" in str(error)  # noqa: PT017
             continue

@@ -23,7 +23,7 @@ from sccl.topo import resolve_topology
 from tests.kit.nightly import times
 from tests.kit.placements import build_placement, chassis, verified_schedule
 
-FLUID = registry.load("limits-time")
+TIME_LIMITS = registry.load("limits-time")
 
 
 @settings(max_examples=times(25, by_day=13))
@@ -80,7 +80,9 @@ def test_chassis_with_slow_links_between_them(machine: str, size: int, within: f
 
 def planned(topology: Topology, size: int, *, units: float | None = None) -> Outcome:
     spec = named_spec("allgather", topology.ranks)
-    return registry.plan(FLUID, Request(topology, spec, size), FLUID.Options(), Effort(units=units))
+    return registry.plan(
+        TIME_LIMITS, Request(topology, spec, size), TIME_LIMITS.Options(), Effort(units=units)
+    )
 
 
 def test_machines_too_large_for_packings_are_served() -> None:

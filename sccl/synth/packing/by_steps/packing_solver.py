@@ -22,11 +22,11 @@
 
 ``closed``, ``stuck`` and ``spent`` make the packing exact, and ask for trees at exact prices once.
 
-Prices prove a limit, and :mod:`sccl.prove.check.constraint_prices` checks them: if the constraints'
-prices, times what each carries in a round, add up to at most 1 in every step, then R rounds buy at
-most R, however they are spread over the steps. So if the timed trees of all chunks together cost at
-least D per C, whatever trees they are, then R/C >= D. Likewise for rounds per step that are given:
-if they buy at most 1, then D * C <= 1.
+Prices prove a limit, and :mod:`sccl.prove.check.constraint_prices` checks them. In every step, the
+sum over constraints of price times capacity per round is at most 1. So the capacity of R rounds
+costs at most R, for any distribution of rounds to steps. If every choice of timed trees for all
+chunks costs at least D * C, then R/C >= D. For given rounds per step, whose capacity costs at most
+1, it follows that D * C <= 1.
 """
 
 from __future__ import annotations

@@ -23,10 +23,10 @@ MAX_PARTITION_WORK = 3 * 10**8
 """Likewise, of a machine's ranks in groups: tenths of a second."""
 
 MAX_LIGHT_WORK = 10**6
-"""Likewise, of what is looked at beside other trees: no more than milliseconds."""
+"""Likewise for tables that are considered in addition to others: milliseconds at most."""
 
 _LIGHT_FACTOR = 2
-"""Times the least work of a table: others are looked at when light ones have no better trees."""
+"""Largest work of a light table relative to the smallest. Others are used if these find nothing."""
 
 _SEED_RANKS = 4
 """Ranks with which trees are begun at first, where all take long."""
@@ -42,11 +42,11 @@ class TreePricing:
     """Tables for the trees of a problem.
 
     Attributes:
-        is_exact: whether no trees at all are cheaper than it tells. Otherwise none that it looks
-            at.
-        light_tables: of the tables some by which everything is served, in less work.
-        arborescence_pricer: where no tables say of all trees which is the cheapest, and it is asked
-            for.
+        is_exact: Whether the price that it returns is a lower bound for all trees. Otherwise it is
+            one for the trees that it considers.
+        light_tables: Tables with little work that cover all commodities.
+        arborescence_pricer: Exact search for the cheapest tree, if it is requested and no table
+            covers all trees.
 
     Raises:
         TooLargeError: there are too many sets of ranks to look at.
@@ -122,7 +122,7 @@ class TreePricing:
         prices = np.concatenate([prices, np.zeros((more, slots))])
         arrive = np.concatenate([arrive, np.tile(np.arange(slots), (more, 1))])
         dearest = float(prices.max(initial=0.0)) or 1.0
-        # a send costs a little even where it is free: it may cost something later, and ends loops
+        # Free sends get a small cost, which excludes loops.
         cost = np.floor(prices * (_COST_SCALE / dearest)).astype(np.int64) * 64 + 1
         results: list[tuple[float, SlotTree] | None] = [None] * len(self.problem.commodities)
         for part in self.light_tables if lightly else self.tables:
@@ -131,7 +131,7 @@ class TreePricing:
                 entry = self.problem.commodities[c]
                 try:
                     tree = part.tree(entry, self.starts[entry.holders], cost, arrive)
-                except NoTreeError:  # it may be that others, which enter a group once, come sooner
+                except NoTreeError:  # trees that enter a group once may still arrive in time
                     continue
                 tree = frozenset(use for use in tree if use[0] < link_count)
                 price = float(sum(prices[use] for use in sorted(tree)))
