@@ -11,7 +11,7 @@ import numpy as np
 
 from sccl.compiled import compiled
 from sccl.core.arrays import IntArray
-from sccl.synth.packing.by_time.pricing.slot_set_dp import INFINITE
+from sccl.synth.packing.price_sets import INFINITE
 
 
 @compiled

@@ -9,12 +9,17 @@ from numpy.typing import NDArray
 
 from sccl.core.arrays import IntArray
 from sccl.errors import TooLargeError
-from sccl.synth.packing.by_time.pricing.arborescence_model import ArborescencePricer
-from sccl.synth.packing.by_time.pricing.insertion_heuristic import insert_targets
-from sccl.synth.packing.by_time.pricing.rank_partitions import MAX_RANKS, rank_partitions
-from sccl.synth.packing.by_time.pricing.set_tables import NoTreeError, SetTables, chunk_starts
-from sccl.synth.packing.schedules.flow_problem import FlowCommodity, FlowProblem, SlotTree
-from sccl.synth.packing.schedules.port_matching import has_ports
+from sccl.synth.packing.flow_problem import FlowCommodity, FlowProblem, SlotTree, has_ports
+from sccl.synth.packing.insertion_heuristic import insert_targets
+from sccl.synth.packing.price_sets import (
+    MAX_RANKS,
+    WORK_EFFORT,
+    NoTreeError,
+    SetTables,
+    chunk_starts,
+    rank_partitions,
+    with_start_links,
+)
 
 MAX_WORK = 15 * 10**8
 """Pairs of sets times slots times nodes: a second for each time that trees are priced."""
@@ -60,9 +65,12 @@ class TreePricing:
         self.tables: list[_PricingTable] = (
             [_InsertionTable(problem)] if inserted else _build_tables(problem)
         )
-        self.is_exact, self.arborescence_pricer = all(part.is_exact for part in self.tables), None
+        self.is_exact = all(part.is_exact for part in self.tables)
+        self.arborescence_pricer: ArborescencePricer | None = None
         if exactly and not self.is_exact:
             self.is_exact, self.tables = True, [_InsertionTable(problem)]
+            from sccl.synth.packing.price_cpsat import ArborescencePricer  # noqa: PLC0415 - CP-SAT is slow to load
+
             self.arborescence_pricer = ArborescencePricer(problem)
         self.light_tables = _light_tables(self.tables, len(problem.commodities))
         self.check_size(2)
@@ -90,7 +98,7 @@ class TreePricing:
     def effort(self, slots: int, *, lightly: bool = False) -> float:
         """Return the effort for pricing trees in a number of slots, in units of some seconds."""
         parts = self.light_tables if lightly else self.tables
-        took = 5e-10 * sum(part.work(slots) for part in parts)
+        took = WORK_EFFORT * sum(part.work(slots) for part in parts)
         if self.arborescence_pricer is None or lightly:
             return took
         return took + _SEARCH_EFFORT * len(self.problem.commodities)
@@ -117,13 +125,11 @@ class TreePricing:
         Raises:
             NoTreeError: something has none.
         """
-        slots, link_count = prices.shape[1], len(self.problem.edges)
-        more = sum(len(holders) for holders in self.starts if len(holders) > 1)
-        prices = np.concatenate([prices, np.zeros((more, slots))])
-        arrive = np.concatenate([arrive, np.tile(np.arange(slots), (more, 1))])
+        link_count = len(prices)
         dearest = float(prices.max(initial=0.0)) or 1.0
         # Free sends get a small cost, which excludes loops.
         cost = np.floor(prices * (_COST_SCALE / dearest)).astype(np.int64) * 64 + 1
+        cost, arrive = with_start_links(self.starts, cost, arrive)
         results: list[tuple[float, SlotTree] | None] = [None] * len(self.problem.commodities)
         for part in self.light_tables if lightly else self.tables:
             part.fill(cost, arrive)

@@ -11,7 +11,7 @@ import numpy as np
 from sccl.core.arrays import IntArray
 from sccl.solvers.cpsat import CpModel, IntVar, LinearExpr, Result, Strategy, solve
 from sccl.solvers.effort import Effort
-from sccl.synth.packing.schedules.flow_problem import FlowCommodity, FlowProblem, SlotTree
+from sccl.synth.packing.flow_problem import FlowCommodity, FlowProblem, SlotTree
 
 TREE_EFFORT_UNITS = 0.5
 """Effort for a tree: sixteen ranks take a tenth of it. Without searched trees, the lower bound of

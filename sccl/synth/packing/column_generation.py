@@ -13,11 +13,10 @@ import numpy as np
 
 from sccl.core.arrays import FloatArray
 from sccl.solvers import lp
-from sccl.synth.packing.by_time.pricing.set_tables import NoTreeError
-from sccl.synth.packing.by_time.pricing.tree_pricing import TreePricing
-from sccl.synth.packing.schedules.flow_problem import FlowProblem, SlotTree
-from sccl.synth.packing.schedules.time_slots import TimeSlots
-from sccl.synth.packing.schedules.tree_shares import TimedPacking, TreePart
+from sccl.synth.packing.flow_problem import FlowProblem, SlotTree
+from sccl.synth.packing.price_sets import NoTreeError
+from sccl.synth.packing.price_trees import TreePricing
+from sccl.synth.packing.slots import TimedPacking, TimeSlots, TreePart
 
 _TOLERANCE = 1e-6
 """Relative gap at which a packing counts as optimal."""
