@@ -170,6 +170,7 @@ class SlotColumnGeneration:
         self.route_prices = RoutePrices(problem)
         self.sizes = np.array([float(c.size) * len(c.members) for c in problem.commodities])
         self.lower_bound, self.safe_bound, self._pricing_spent = 0.0, 0.0, 0.0
+        self._searched_before = pricing.search_effort
         self.is_light = pricing.has_heavy_tables
         self.best: tuple[FloatArray, FloatArray] | None = None
         self._costs = np.zeros(len(self.sizes))
@@ -177,7 +178,8 @@ class SlotColumnGeneration:
     @property
     def spent(self) -> float:
         """Return the effort so far, in units of some seconds. No clock has a part in it."""
-        return self.master.spent + self._pricing_spent
+        searched = self.pricing.search_effort - self._searched_before
+        return self.master.spent + self._pricing_spent + searched
 
     @property
     def _is_doubtful(self) -> bool:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sccl.solvers import lp
 from sccl.solvers.lp import BasisStatus
-from sccl.synth.packing.price_steps import ELEMENT_EFFORT
+from sccl.synth.packing.price_branching import ELEMENT_EFFORT
 from sccl.synth.packing.problem import LinkStep, PackingProblem, StepTree
 
 

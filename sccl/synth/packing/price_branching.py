@@ -1,15 +1,19 @@
-"""Cheapest timed trees by dual ascent and branching, for too many ranks for tables of sets.
+"""Cheap timed trees, lower bounds on their cost, and cheapest ones by branching, for many ranks.
 
-A timed tree is a Steiner arborescence in the network of (rank, time), where holding is free. So a
-cut for a rank that wants a chunk is given by a time for each rank, until which it is inside. Sends
-enter it to a rank that is inside from one that is not. Prices for entering cuts are a dual
-solution, whose sum is a lower bound on the cost of every tree. It is raised cut by cut, each from
-one rank's side, until an entering send has no reduced cost left (Wong, A dual ascent approach for
-Steiner tree problems on a directed graph, Mathematical Programming 28, 1984).
+A timed tree is a Steiner arborescence in the network of (rank, slot), where holding is free.
 
-The lower bound is mostly equal, or close, to the cost of a greedy tree. Few branches decide the
-rest: the most expensive send of the tree is the only one into its rank, or is not taken. Either way
-sends are left out, so the next dual solution is larger. If that takes too many nodes, CP-SAT
+*Trees* grow by Takahashi and Matsuyama's rule (1980): the rank that is cheapest to reach is joined
+next. Each rank may then be joined again, with all that it serves, where that is cheaper.
+
+*Bounds* are dual solutions. A cut for a rank that wants a chunk is given by a slot for each rank,
+until which it is inside. Sends enter it to a rank that is inside from one that is not. The sum of
+prices for entering cuts is a lower bound on the cost of every tree. It is raised cut by cut, each
+from one rank's side, until an entering send has no reduced cost left (Wong, A dual ascent approach
+for Steiner tree problems on a directed graph, Mathematical Programming 28, 1984).
+
+*Branching*: the bound is mostly equal, or close, to the cost of a grown tree. Few branches decide
+the rest: the most expensive send of the tree is the only one into its rank, or is not taken. Either
+way sends are left out, so the next dual solution is larger. If that takes too many nodes, CP-SAT
 continues from the cheapest tree so far, without the sends that no cheaper tree uses.
 """
 
@@ -17,369 +21,509 @@ from __future__ import annotations
 
 import math
 from time import perf_counter
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sccl.compiled import compiled
-from sccl.core.arrays import IntArray
-from sccl.errors import TooLargeError
-from sccl.solvers.cpsat import CpModel, LinearExpr, Strategy, solve
-from sccl.solvers.effort import Effort
-from sccl.synth.packing.price_steps import ELEMENT_EFFORT, INFINITE, PricedTimeWindow
-from sccl.synth.packing.problem import LinkStep, StepTree
+from sccl.core.arrays import BoolArray, IntArray
+from sccl.core.ids import Edge
+from sccl.synth.packing.flow_problem import SlotTree
+from sccl.synth.packing.price_sets import INFINITE, TreeDemand
 
+ELEMENT_EFFORT = 3e-9
+"""Effort of one element of an array.
 
-@compiled
-def dual_ascent_bound(  # noqa: PLR0912, PLR0913, PLR0917 - compiled code works on arrays, and is one loop
-    reduced: Any, src: Any, dst: Any, held: Any, wanted: Any, until: Any, size: Any, never: int
-) -> tuple[int, int]:
-    """Return a lower bound on the cost of trees, and the number of cuts in it.
+An estimate that does not depend on how busy a machine is, in the unit of CP-SAT's deterministic
+time, which takes one to five seconds.
+"""
 
-    Args:
-        reduced: costs of sends, by link and step. Out: the reduced costs.
-        held: by rank, whether it holds the chunk before.
-        wanted: by rank, whether it wants it and does not hold it.
-        until: scratch, by rank.
-        size: scratch, by rank.
-        never: cost of a useless send.
-    """
-    links, steps = reduced.shape
-    ranks = len(held)
-    total, sets = 0, 0
-    size[:] = 0
-    while True:
-        target = -1  # small sets first: they are entered by few
-        for rank in range(ranks):
-            if wanted[rank] and size[rank] >= 0 and (target < 0 or size[rank] < size[target]):
-                target = rank
-        if target < 0:
-            return total, sets
-        until[:] = -1
-        until[target] = steps
-        for step in range(steps - 1, -1, -1):
-            for link in range(links):
-                inside = until[dst[link]] > step and until[src[link]] < step
-                if inside and reduced[link, step] == 0:
-                    until[src[link]] = step
-        inside = 0
-        for rank in range(ranks):
-            inside += until[rank] + 1
-            if held[rank] and until[rank] >= 0:
-                inside = -1
-                break
-        size[target] = inside
-        if inside < 0:
-            continue
-        min_cost = never
-        for link in range(links):
-            for step in range(until[src[link]] + 1, until[dst[link]]):
-                min_cost = min(min_cost, reduced[link, step])
-        if min_cost >= never:
-            return never, sets
-        for link in range(links):
-            for step in range(until[src[link]] + 1, until[dst[link]]):
-                if reduced[link, step] < never:
-                    reduced[link, step] -= min_cost
-        total += min_cost
-        sets += 1
-
-
-@compiled
-def grow_tree(  # noqa: PLR0912, PLR0913, PLR0917 - likewise
-    weights: Any, src: Any, dst: Any, since: Any, into: Any, wanted: Any, far: Any, through: Any
-) -> bool:
-    """Reach the rank that is cheapest to reach, through time, until all are; return False if not.
-
-    Args:
-        weights: of sends, by link and step.
-        since: by rank, 0: it holds the chunk before, else more than there are steps; out: from when
-            on it does.
-        into: out: by rank, the link by which it is reached. -1: by none.
-        wanted: by rank, whether it is to be reached.
-        far, through: scratch, by time and rank.
-    """
-    links, steps = weights.shape
-    ranks = len(since)
-    into[:] = -1
-    while True:
-        for time in range(steps + 1):
-            for rank in range(ranks):
-                kept = time > 0 and far[time - 1, rank] < INFINITE
-                far[time, rank] = far[time - 1, rank] if kept else INFINITE
-                if since[rank] == time:
-                    far[time, rank] = 0
-                through[time, rank] = -1
-            if time > 0:
-                for link in range(links):
-                    if far[time - 1, src[link]] >= INFINITE:
-                        continue
-                    arrival_cost = far[time - 1, src[link]] + weights[link, time - 1]
-                    at = dst[link]
-                    if arrival_cost < far[time, at] and since[at] != time:
-                        far[time, at], through[time, at] = arrival_cost, link
-        nearest = -1
-        for rank in range(ranks):
-            missing = wanted[rank] and since[rank] > steps
-            if missing and (nearest < 0 or far[steps, rank] < far[steps, nearest]):
-                nearest = rank
-        if nearest < 0:
-            return True
-        if far[steps, nearest] >= INFINITE:
-            return False
-        at, time = nearest, steps
-        while since[at] > time:
-            if through[time, at] >= 0:
-                since[at], into[at] = time, through[time, at]
-                at = src[through[time, at]]
-            time -= 1
-
-
-@compiled
-def solve_branch_and_bound(  # noqa: PLR0913, PLR0917 - compiled code works on arrays
-    left: Any, src: Any, dst: Any, held: Any, wanted: Any, below: int, never: int, max_nodes: int,
-    scratch: Any, rank_scratch: Any, through: Any, best: Any,
-) -> tuple[int, int, int]:  # fmt: skip
-    """Return the minimum weight of a tree below a limit, the number of cuts, and of nodes.
-
-    The weight is ``below`` itself if no tree is below, and the nodes are -1 if there were too many:
-    then a tree of less weight may exist.
-
-    Args:
-        left: shape (nodes that wait, links, steps): the first has the weights of sends.
-        held: by rank, whether it holds the chunk before.
-        wanted: by rank, whether it wants it and does not hold it.
-        never: weight of a useless send.
-        max_nodes: limit on nodes.
-        scratch: shape (2, links, steps).
-        rank_scratch: scratch, shape (4, ranks).
-        through: scratch, shape (2, steps + 1, ranks).
-        best: shape (2, ranks). Out: by rank of the tree the link by which it is reached, or -1, and
-            the time.
-    """
-    reduced, doubled, far = scratch[0], scratch[1], through[0]
-    until, size, since, into = rank_scratch[0], rank_scratch[1], rank_scratch[2], rank_scratch[3]
-    waiting, nodes, paid = 1, 0, 0
-    while waiting > 0:
-        if nodes == max_nodes or waiting == len(left):
-            return below, paid, -1
-        nodes, waiting = nodes + 1, waiting - 1
-        weights = left[waiting]
-        reduced[:] = weights
-        bound, sets = dual_ascent_bound(reduced, src, dst, held, wanted, until, size, never)
-        paid += sets + 1
-        if bound >= below:
-            continue
-        _exclude_sends(weights, reduced, below - bound, never, doubled)
-        since[:] = len(far)
-        for rank in range(len(held)):
-            if held[rank]:
-                since[rank] = 0
-        if not grow_tree(doubled, src, dst, since, into, wanted, far, through[1]):
-            continue
-        cost = 0
-        for rank in range(len(held)):
-            cost += weights[into[rank], since[rank] - 1] if into[rank] >= 0 else 0
-        if cost < below:
-            below = cost
-            best[0], best[1] = into, since
-        rank = _most_expensive_rank(weights, dst, into, since, never) if bound < below else -1
-        if rank >= 0:
-            link, step = into[rank], since[rank] - 1
-            left[waiting + 1] = weights
-            for other_link in range(len(dst)):
-                if dst[other_link] == rank:
-                    left[waiting + 1, other_link] = never
-            left[waiting + 1, link, step] = weights[link, step]
-            weights[link, step] = never
-            waiting += 2
-    return below, paid, nodes
-
-
-@compiled
-def _exclude_sends(weights: Any, reduced: Any, room: int, never: int, doubled: Any) -> None:
-    """Leave out sends that no tree has which is cheap enough; double those not wholly paid for."""
-    links, steps = weights.shape
-    for link in range(links):
-        for step in range(steps):
-            if reduced[link, step] >= room:
-                weights[link, step] = never
-            dear = reduced[link, step] > 0 and weights[link, step] < never
-            doubled[link, step] = weights[link, step] * (2 if dear else 1)
-
-
-@compiled
-def _most_expensive_rank(weights: Any, dst: Any, into: Any, since: Any, never: int) -> int:
-    """Return the rank that a tree's dearest send reaches, of those with others into them, or -1."""
-    choices = [0] * len(into)
-    links, steps = weights.shape
-    for link in range(links):
-        for step in range(steps):
-            if weights[link, step] < never:
-                choices[dst[link]] += 1
-    dearest, max_weight = -1, -1
-    for rank in range(len(into)):
-        if into[rank] >= 0 and choices[rank] > 1:
-            weight = weights[into[rank], since[rank] - 1]
-            if weight > max_weight:
-                dearest, max_weight = rank, weight
-    return dearest
-
-
-_TREE_EFFORT = 30.0  # units for a tree
 _SEED = 1  # CP-SAT's own
-_STRATEGY = Strategy(workers=1, linear=2)
 _MAX_NODES, _MAX_OPEN_NODES = 2_000, 128
 """Limits on nodes of branch and bound. On two NDv2 it takes 4 on average, 0.1 ms, and CP-SAT 7 ms
 for the same.
 """
 
-_MAX_WORK = 20_000_000  # ranks times steps times links: beyond, a single tree takes minutes
+
+class TreeNetwork(NamedTuple):
+    """Links, and the ranks that hold and want a chunk.
+
+    Attributes:
+        src: of each link.
+        dst: of each link.
+        arrive: shape (links, slots): slot from which on a send has arrived. -1: it is not sent.
+        held: by rank, whether it holds the chunk before.
+        wanted: by rank, whether it wants it and does not hold it.
+    """
+
+    src: IntArray
+    dst: IntArray
+    arrive: IntArray
+    held: BoolArray
+    wanted: BoolArray
+
+
+def tree_network(
+    edges: tuple[Edge, ...], ranks: int, demand: TreeDemand, arrive: IntArray
+) -> TreeNetwork:
+    """Return the network of a demand over all links."""
+    src, dst = np.ascontiguousarray(np.array(edges, np.int64).reshape(-1, 2).T)
+    held = np.isin(np.arange(ranks), list(demand.holders))
+    wanted = np.isin(np.arange(ranks), list(demand.wanted)) & ~held
+    return TreeNetwork(src, dst, arrive, held, wanted)
+
+
+@compiled
+def insert_targets(network: TreeNetwork, cost: IntArray, first: BoolArray, tree: IntArray) -> int:
+    """Write the (link, slot)s of a cheap tree into ``tree``. Return their number, or -1 if none.
+
+    Args:
+        cost: shape (links, slots): cost of a send, 1 or more.
+        first: whether to begin a tree with each rank that wants it. The cheapest is kept.
+        tree: shape (most, 2).
+    """
+    slots, ranks = cost.shape[1], len(network.held)
+    best, many = INFINITE, -1
+    by, have = np.empty((ranks, 2), np.int64), np.empty(ranks, np.int64)
+    far, via = np.empty((slots + 1, ranks), np.int64), np.empty((slots + 1, ranks), np.int64)
+    for start in range(ranks):
+        if network.wanted[start] and first[start]:
+            if not grow_tree(network, cost, have, by, start, far, via):
+                continue
+            better = True
+            while better:
+                better = False
+                for v in range(ranks):
+                    if by[v, 0] >= 0:
+                        better |= _reattach_target(network, cost, have, by, v, far, via)
+            total = _prune_and_price(network, cost, by)
+            if total < best:
+                best, many = total, 0
+                for v in range(ranks):
+                    if by[v, 0] >= 0:
+                        tree[many] = by[v]
+                        many += 1
+    return many
+
+
+@compiled
+def grow_tree(  # noqa: PLR0913, PLR0917 - a network, a tree, and its scratch
+    network: TreeNetwork,
+    cost: IntArray,
+    have: IntArray,
+    by: IntArray,
+    start: int,
+    far: IntArray,
+    via: IntArray,
+) -> bool:
+    """Reach the rank that is cheapest to reach, through time, until all are; return False if not.
+
+    Args:
+        cost: shape (links, slots): cost of a send.
+        have: out: slot since which each rank has the chunk.
+        by: out, shape (ranks, 2): link and slot by which each rank has it. -1: by none.
+        start: rank that is reached first. -1: the cheapest.
+        far: scratch, shape (slots + 1, ranks).
+        via: scratch, likewise.
+    """
+    slots = cost.shape[1]
+    by[:], have[:] = -1, np.where(network.held, 0, slots + 1)
+    target = start
+    while True:
+        _arrival_costs(network, cost, have, by, -1, far, via)
+        for v in range(len(have)) if target < 0 else range(0):
+            missing = network.wanted[v] and have[v] > slots
+            if missing and (target < 0 or far[slots, v] < far[slots, target]):
+                target = v
+        if target < 0:
+            return True
+        if far[slots, target] >= INFINITE:
+            return False
+        _attach_target(network, have, by, target, slots, via)
+        target = -1
+
+
+@compiled
+def _arrival_costs(  # noqa: PLR0912, PLR0913, PLR0917 - one loop
+    network: TreeNetwork,
+    cost: IntArray,
+    have: IntArray,
+    by: IntArray,
+    below: int,
+    far: IntArray,
+    via: IntArray,
+) -> None:
+    """Fill in the cost of having the chunk at each rank by each slot, from its holders.
+
+    Args:
+        have: slot since which each rank has it.
+        by: link and slot by which each rank has it.
+        below: a rank that does not have it, nor the ranks served from there. -1: none.
+        via: the link by which it arrives first in a slot. -1: from the slot before. -2: it is there
+            anyway.
+    """
+    src, dst, arrive = network.src, network.dst, network.arrive
+    slots, ranks = cost.shape[1], len(have)
+    out = np.zeros(ranks, np.int64)
+    if below >= 0:
+        for v in range(ranks):
+            u = v
+            while u != below and by[u, 0] >= 0:
+                u = src[by[u, 0]]
+            out[v] = u == below
+    for k in range(slots + 1):
+        for v in range(ranks):
+            arrived = have[v] <= k and not out[v]
+            far[k, v] = 0 if arrived else INFINITE
+            via[k, v] = -2
+    for k in range(slots + 1):
+        if k > 0:
+            for v in range(ranks):
+                if far[k - 1, v] < far[k, v]:
+                    far[k, v], via[k, v] = far[k - 1, v], -1
+        again = k < slots
+        while again:  # forwards within the slot
+            again = False
+            for link in range(len(src)):
+                arrived, u, v = arrive[link, k], src[link], dst[link]
+                if arrived < 0 or far[k, u] >= INFINITE or (out[v] and v != below):
+                    continue
+                if far[k, u] + cost[link, k] < far[arrived, v]:
+                    far[arrived, v], via[arrived, v] = far[k, u] + cost[link, k], link * slots + k
+                    again = again or arrived == k
+
+
+@compiled
+def _attach_target(  # noqa: PLR0913, PLR0917
+    network: TreeNetwork, have: IntArray, by: IntArray, rank: int, slot: int, via: IntArray
+) -> None:
+    """Join a rank by the cheapest way to it by a slot, and all who are on that way."""
+    slots = network.arrive.shape[1]
+    while via[slot, rank] != -2:
+        if via[slot, rank] == -1:
+            slot -= 1
+            continue
+        link, slot = divmod(via[slot, rank], slots)
+        by[rank, 0], by[rank, 1], have[rank] = link, slot, network.arrive[link, slot]
+        rank = network.src[link]
+
+
+@compiled
+def _reattach_target(  # noqa: PLR0913, PLR0917
+    network: TreeNetwork,
+    cost: IntArray,
+    have: IntArray,
+    by: IntArray,
+    rank: int,
+    far: IntArray,
+    via: IntArray,
+) -> bool:
+    """Join a rank again by when it is needed, if that is cheaper; return whether it was."""
+    need = cost.shape[1]
+    serves = False
+    for v in range(len(have)):
+        if by[v, 0] >= 0 and network.src[by[v, 0]] == rank:
+            need, serves = min(need, by[v, 1]), True
+    old = cost[by[rank, 0], by[rank, 1]]
+    if not serves and not network.wanted[rank]:
+        by[rank], have[rank] = -1, cost.shape[1] + 1
+        return True
+    _arrival_costs(network, cost, have, by, rank, far, via)
+    if far[need, rank] >= old:
+        return False
+    _attach_target(network, have, by, rank, need, via)
+    return True
+
+
+@compiled
+def _prune_and_price(network: TreeNetwork, cost: IntArray, by: IntArray) -> int:
+    """Remove ranks that neither want the chunk nor serve others. Return the cost of the rest."""
+    again = True
+    while again:
+        again = False
+        for v in range(len(by)):
+            if by[v, 0] >= 0 and not network.wanted[v]:
+                serves = False
+                for w in range(len(by)):
+                    serves |= by[w, 0] >= 0 and network.src[by[w, 0]] == v
+                if not serves:
+                    by[v] = -1
+                    again = True
+    total = 0
+    for v in range(len(by)):
+        if by[v, 0] >= 0:
+            total += cost[by[v, 0], by[v, 1]]
+    return total
+
+
+@compiled
+def dual_ascent_bound(network: TreeNetwork, reduced: IntArray) -> tuple[int, int]:  # noqa: PLR0912
+    """Return a lower bound on the cost of trees, and the number of cuts in it.
+
+    Args:
+        reduced: costs of sends, by link and slot. Out: the reduced costs.
+    """
+    src, dst, arrive = network.src, network.dst, network.arrive
+    links, slots = reduced.shape
+    ranks = len(network.held)
+    until, size = np.empty(ranks, np.int64), np.zeros(ranks, np.int64)
+    total, sets = 0, 0
+    while True:
+        target = -1  # small sets first: they are entered by few
+        for rank in range(ranks):
+            waits = network.wanted[rank] and size[rank] >= 0
+            if waits and (target < 0 or size[rank] < size[target]):
+                target = rank
+        if target < 0:
+            return total, sets
+        until[:] = -1
+        until[target] = slots
+        for slot in range(slots - 1, -1, -1):
+            again = True
+            while again:  # backwards within the slot
+                again = False
+                for link in range(links):
+                    arrived = arrive[link, slot]
+                    inside = until[src[link]] < slot and 0 <= arrived <= until[dst[link]]
+                    if inside and reduced[link, slot] == 0:
+                        until[src[link]] = slot
+                        again = again or arrived == slot
+        inside = 0
+        for rank in range(ranks):
+            inside += until[rank] + 1
+            if network.held[rank] and until[rank] >= 0:
+                inside = -1
+                break
+        size[target] = inside
+        if inside < 0:
+            continue
+        min_cost = INFINITE
+        for link in range(links):
+            last = until[dst[link]]
+            for slot in range(until[src[link]] + 1, min(last + 1, slots)):
+                if 0 <= arrive[link, slot] <= last:
+                    min_cost = min(min_cost, reduced[link, slot])
+        if min_cost >= INFINITE:
+            return INFINITE, sets
+        for link in range(links):
+            last = until[dst[link]]
+            for slot in range(until[src[link]] + 1, min(last + 1, slots)):
+                if 0 <= arrive[link, slot] <= last and reduced[link, slot] < INFINITE:
+                    reduced[link, slot] -= min_cost
+        total += min_cost
+        sets += 1
+
+
+@compiled
+def solve_branch_and_bound(
+    network: TreeNetwork, left: IntArray, below: int, max_nodes: int, best: IntArray
+) -> tuple[int, int, int]:
+    """Return the minimum cost of a tree below a limit, the number of cuts, and of nodes.
+
+    The cost is ``below`` itself if no tree is below, and the nodes are -1 if there were too many:
+    then a tree of less cost may exist.
+
+    Args:
+        left: shape (nodes that wait, links, slots): the first has the costs of sends.
+        max_nodes: limit on nodes.
+        best: shape (ranks, 2). Out: by rank of the tree the link and slot by which it is reached,
+            or -1.
+    """
+    _, links, slots = left.shape
+    ranks = len(network.held)
+    reduced, doubled = np.empty((links, slots), np.int64), np.empty((links, slots), np.int64)
+    by, have = np.empty((ranks, 2), np.int64), np.empty(ranks, np.int64)
+    far, via = np.empty((slots + 1, ranks), np.int64), np.empty((slots + 1, ranks), np.int64)
+    waiting, nodes, paid = 1, 0, 0
+    while waiting > 0:
+        if nodes == max_nodes or waiting == len(left):
+            return below, paid, -1
+        nodes, waiting = nodes + 1, waiting - 1
+        costs = left[waiting]
+        reduced[:] = costs
+        bound, sets = dual_ascent_bound(network, reduced)
+        paid += sets + 1
+        if bound >= below:
+            continue
+        _exclude_sends(costs, reduced, below - bound, doubled)
+        if not grow_tree(network, doubled, have, by, -1, far, via):
+            continue
+        total = 0
+        for rank in range(ranks):
+            total += costs[by[rank, 0], by[rank, 1]] if by[rank, 0] >= 0 else 0
+        if total < below:
+            below = total
+            best[:] = by
+        rank = _most_expensive_rank(costs, network.dst, by) if bound < below else -1
+        if rank >= 0:
+            link, slot = by[rank]
+            left[waiting + 1] = costs
+            for other_link in range(links):
+                if network.dst[other_link] == rank:
+                    left[waiting + 1, other_link] = INFINITE
+            left[waiting + 1, link, slot] = costs[link, slot]
+            costs[link, slot] = INFINITE
+            waiting += 2
+    return below, paid, nodes
+
+
+@compiled
+def _exclude_sends(costs: IntArray, reduced: IntArray, room: int, doubled: IntArray) -> None:
+    """Leave out sends that no tree has which is cheap enough; double those not wholly paid for."""
+    links, slots = costs.shape
+    for link in range(links):
+        for slot in range(slots):
+            if reduced[link, slot] >= room:
+                costs[link, slot] = INFINITE
+            expensive = reduced[link, slot] > 0 and costs[link, slot] < INFINITE
+            doubled[link, slot] = costs[link, slot] * (2 if expensive else 1)
+
+
+@compiled
+def _most_expensive_rank(costs: IntArray, dst: IntArray, by: IntArray) -> int:
+    """Return the rank of a tree's most expensive send, of those with others into them, or -1."""
+    choices = [0] * len(by)
+    links, slots = costs.shape
+    for link in range(links):
+        for slot in range(slots):
+            if costs[link, slot] < INFINITE:
+                choices[dst[link]] += 1
+    best_rank, max_cost = -1, -1
+    for rank in range(len(by)):
+        if by[rank, 0] >= 0 and choices[rank] > 1:
+            cost = costs[by[rank, 0], by[rank, 1]]
+            if cost > max_cost:
+                best_rank, max_cost = rank, cost
+    return best_rank
 
 
 class TreeSearch:
-    """Branch and bound. Otherwise CP-SAT on the time-indexed model of one chunk."""
+    """Branch and bound. Otherwise CP-SAT on the time-indexed model of one chunk.
 
-    def __init__(self, window: PricedTimeWindow, deadline: float = math.inf) -> None:
-        self.window, self.deadline, self.spent = window, deadline, 0.0
-        useful = np.flatnonzero(window.usable.any(axis=1))
-        if window.ranks * window.steps * len(useful) > _MAX_WORK:
-            raise TooLargeError(
-                f"a limit over all k for {window.ranks} ranks, {len(useful)} links and "
-                f"{window.steps} steps is too large to compute; the bounds and a sweep over k work"
-            )
-        ends = np.array(window.edges, np.int64).reshape(-1, 2)[useful]
-        self.useful, self.src, self.dst = useful, *np.ascontiguousarray(ends.T)
-        ranks = np.arange(window.ranks)
-        self.held = np.isin(ranks, list(window.commodity.holders))
-        self.wanted = np.isin(ranks, list(window.commodity.wanted)) & ~self.held
+    Args:
+        network: links of the machine, with sends that take one slot or more.
+        max_effort: units for a tree.
+        deadline: time of ``time.perf_counter()`` after which no search continues.
 
-    def lower_bound(self, prices: IntArray) -> int:
-        """Return a lower bound on the cost of trees."""
-        return self._ascend_duals(self.window.weights(prices))[0] // (self.window.ranks + 1)
+    Attributes:
+        spent: effort of all that has been done, the same on every machine.
+    """
 
-    def exact(self, prices: IntArray) -> tuple[int, StepTree]:
-        """Return a cheapest tree and its cost.
+    def __init__(self, network: TreeNetwork, max_effort: float, deadline: float = math.inf) -> None:
+        reached = (network.arrive >= 0).any(axis=1) & ~network.held[network.dst]
+        self.useful, self.max_effort = np.flatnonzero(reached), max_effort
+        self.deadline, self.spent = deadline, 0.0
+        ends = (network.src[self.useful], network.dst[self.useful], network.arrive[self.useful])
+        self.network = TreeNetwork(*ends, network.held, network.wanted)
 
-        Raises:
-            TimeoutError: it was not found with the effort for a tree, or before the deadline.
+    def lower_bound(self, costs: IntArray) -> int:
+        """Return a lower bound on the cost of trees.
+
+        Args:
+            costs: shape (links, slots): cost of a send, INFINITE where there is none.
         """
-        cheapest = self.cheapest_below(prices, INFINITE)
-        assert cheapest is not None, "each rank can be reached in the steps that there are"
-        return cheapest
+        return self._ascend_duals(costs[self.useful])[0]
 
-    def cheapest_below(self, prices: IntArray, below: int) -> tuple[int, StepTree] | None:
-        """Return a cheapest tree and its cost. None: that is not below something.
+    def cheapest(self, costs: IntArray, below: int = INFINITE) -> tuple[SlotTree | None, int]:
+        """Return the cheapest tree below a cost, and a lower bound on the cost of trees below it.
+
+        None: there is no tree, or it is not found. The bound is ``below`` if there is none.
 
         Raises:
-            TimeoutError: it was not found with the effort for a tree, or before the deadline.
+            TimeoutError: no time is left.
+            KeyboardInterrupt: the user interrupted.
         """
         seconds = self.deadline - perf_counter()
         if seconds <= 0:
             raise TimeoutError("no time is left for a cheapest timed tree")
-        weights = self.window.weights(prices)
-        weight_limit = below * (self.window.ranks + 1)  # a tree's weight counts its sends as well
-        tree, is_complete = self._branch_and_bound(weights, weight_limit)
-        if not is_complete:
-            weight_limit = self.window.cost(weights, tree) if tree else weight_limit
-            bound, reduced = self._ascend_duals(weights)
-            tree = (
-                self._solve_cpsat(weights, reduced < weight_limit - bound, weight_limit, seconds)
-                or tree
-            )
-        return None if tree is None else (self.window.cost(prices, tree), tree)
+        useful_costs = costs[self.useful]
+        tree, cost, is_complete = self._branch_and_bound(useful_costs, below)
+        if is_complete:
+            return tree, cost
+        lower_bound, reduced = self._ascend_duals(useful_costs)
+        allowed = (reduced < cost - lower_bound) & (self.network.arrive >= 0)
+        better, proved = self._solve_cpsat(useful_costs, allowed, cost, seconds)
+        return better or tree, max(lower_bound, proved)
 
-    def quick(self, prices: IntArray) -> tuple[int, StepTree]:
-        """Reach the rank that is cheapest to reach, through time, until all are reached."""
-        tree = self._grow_greedily(self.window.weights(prices))
-        return self.window.cost(prices, tree), tree
+    def grow(self, costs: IntArray) -> SlotTree:
+        """Return a tree by Takahashi and Matsuyama's rule."""
+        network, useful_costs = self.network, costs[self.useful]
+        slots, ranks = costs.shape[1], len(network.held)
+        self.spent += ELEMENT_EFFORT * int(network.wanted.sum()) * useful_costs.size
+        by, have = np.empty((ranks, 2), np.int64), np.empty(ranks, np.int64)
+        far, via = np.empty((2, slots + 1, ranks), np.int64)
+        is_complete = grow_tree(network, useful_costs, have, by, -1, far, via)
+        assert is_complete, "each rank can be reached in the slots that there are"
+        return self._tree(by)
 
-    def _branch_and_bound(self, weights: IntArray, below: int) -> tuple[StepTree | None, bool]:
-        """Return the cheapest tree of less weight that few nodes find, and whether none is cheaper.
+    def _branch_and_bound(self, costs: IntArray, below: int) -> tuple[SlotTree | None, int, bool]:
+        """Return the cheapest tree that few nodes find, its cost, and whether none is cheaper."""
+        left = np.empty((_MAX_OPEN_NODES, *costs.shape), np.int64)
+        left[0] = costs
+        best = np.full((len(self.network.held), 2), -1, np.int64)
+        cost, paid, nodes = solve_branch_and_bound(self.network, left, below, _MAX_NODES, best)
+        each = len(best) + int(self.network.wanted.sum())
+        many = _MAX_NODES if nodes < 0 else nodes
+        self.spent += ELEMENT_EFFORT * (paid + many * each) * costs.size
+        return (self._tree(best) if cost < below else None), cost, nodes >= 0
 
-        None: none of less weight is found.
-        """
-        ranks, steps = self.window.ranks, self.window.steps
-        left = np.empty((_MAX_OPEN_NODES, len(self.useful), steps), np.int64)
-        left[0] = weights[self.useful]
-        scratch = np.empty((2, *left.shape[1:]), np.int64)
-        through = np.empty((2, steps + 1, ranks), np.int64)
-        best = np.full((2, ranks), -1, np.int64)
-        ends = (self.src, self.dst, self.held, self.wanted)
-        rank_scratch = np.empty((4, ranks), np.int64)
-        cost, paid, nodes = solve_branch_and_bound(
-            left, *ends, below, INFINITE, _MAX_NODES, scratch, rank_scratch, through, best
-        )
-        each = ranks + len(self.window.commodity.wanted)
-        self.spent += (
-            ELEMENT_EFFORT * (paid + (_MAX_NODES if nodes < 0 else nodes) * each) * scratch[0].size
-        )
-        return (self._tree(*best) if cost < below else None), nodes >= 0
+    def _tree(self, by: IntArray) -> SlotTree:
+        """Return the tree by which ranks are reached by links in slots."""
+        return frozenset((int(self.useful[link]), int(slot)) for link, slot in by if link >= 0)
 
-    def _tree(self, into: NDArray[np.int64], since: NDArray[np.int64]) -> StepTree:
-        """Return the tree by which ranks are reached by links since then."""
-        reached = np.flatnonzero(into >= 0)
-        return frozenset((int(self.useful[into[r]]), int(since[r]) - 1) for r in reached)
+    def _ascend_duals(self, costs: IntArray) -> tuple[int, IntArray]:
+        """Return a lower bound on the cost of trees, and the reduced costs of its proof."""
+        reduced = costs.copy()
+        bound, sets = dual_ascent_bound(self.network, reduced)
+        self.spent += ELEMENT_EFFORT * (sets + len(self.network.held)) * reduced.size
+        return bound, reduced
 
     def _solve_cpsat(
-        self, weights: IntArray, among: NDArray[np.bool_], below: int, seconds: float
-    ) -> StepTree | None:
-        """Return a cheapest tree of less weight, by CP-SAT. None: there is none.
+        self, costs: IntArray, allowed: BoolArray, below: int, seconds: float
+    ) -> tuple[SlotTree | None, int]:
+        """Return the cheapest tree of less cost that CP-SAT finds, and a lower bound on its cost.
 
         Args:
-            among: by link and step, whether such a tree may have the send.
+            allowed: by link and slot, whether such a tree may have the send.
         """
-        model, window = CpModel(), self.window
-        allowed = among & window.usable
-        x = {
-            (int(e), int(s)): model.new_bool_var("")
-            for e, s in zip(*np.nonzero(allowed), strict=True)
+        from sccl.solvers.cpsat import CpModel, LinearExpr, Strategy, solve  # noqa: PLC0415 - slow to load
+        from sccl.solvers.effort import Effort  # noqa: PLC0415 - likewise
+
+        src, dst, arrive, held, wanted = self.network
+        model = CpModel()
+        sent = {
+            (int(e), int(k)): model.new_bool_var("")
+            for e, k in zip(*np.nonzero(allowed), strict=True)
         }
-        into: dict[int, list[LinkStep]] = {rank: [] for rank in range(window.ranks)}
-        for e, s in x:
-            into[window.edges[e][1]].append((e, s))
-        for rank, uses in into.items():
-            arriving = [x[use] for use in uses]
-            if self.wanted[rank]:
+        into: list[list[tuple[int, int]]] = [[] for _ in held]
+        for e, k in sent:
+            into[dst[e]].append((e, k))
+        order = [model.new_int_var(0, len(held), "") for _ in held]
+        for rank, arrivals in enumerate(into):
+            arriving = [sent[use] for use in arrivals]
+            if wanted[rank]:
                 model.add_exactly_one(arriving)
             elif arriving:
                 model.add_at_most_one(arriving)
-        for (e, s), used in x.items():
-            src = window.edges[e][0]
-            if not self.held[src]:
-                model.add_bool_or([~used, *(x[f, t] for f, t in into[src] if t < s)])
-        total = LinearExpr.weighted_sum(list(x.values()), [int(weights[use]) for use in x])
+        for (e, k), used in sent.items():
+            if not held[src[e]]:
+                before = (sent[use] for use in into[src[e]] if arrive[use] <= k)
+                model.add_bool_or([~used, *before])
+                if arrive[e, k] == k:  # within a slot nothing goes round
+                    model.add(order[dst[e]] > order[src[e]]).only_enforce_if(used)
+        total = LinearExpr.weighted_sum(list(sent.values()), [int(costs[use]) for use in sent])
         model.add(total < below)
         model.minimize(total)
         timeout_s = seconds if seconds < math.inf else None
-        result = solve(model, Effort(timeout_s, _SEED, _TREE_EFFORT), _STRATEGY)
+        effort = Effort(timeout_s, _SEED, self.max_effort)
+        result = solve(model, effort, Strategy(workers=1, linear=2))
         self.spent += result.units
-        if not (result.is_optimal or result.is_infeasible):
-            raise TimeoutError("the search for a cheapest timed tree ran out of time")
         if result.is_infeasible:
-            return None
-        return frozenset(use for use, used in x.items() if result.value(used))
-
-    def _ascend_duals(self, weights: IntArray) -> tuple[int, IntArray]:
-        """Return a lower bound on the weight of trees, and the reduced weights of its proof."""
-        ranks = self.window.ranks
-        reduced = weights[self.useful]
-        scratch = np.zeros((2, ranks), np.int64)
-        of = (self.src, self.dst, self.held, self.wanted, scratch[0], scratch[1])
-        bound, sets = dual_ascent_bound(reduced, *of, INFINITE)
-        self.spent += ELEMENT_EFFORT * (sets + ranks) * reduced.size
-        left = np.full_like(weights, INFINITE)
-        left[self.useful] = reduced
-        return bound, left
-
-    def _grow_greedily(self, weights: IntArray) -> StepTree:
-        ranks, steps = self.window.ranks, self.window.steps
-        self.spent += ELEMENT_EFFORT * len(self.window.commodity.wanted) * steps * len(self.useful)
-        since = np.where(self.held, 0, steps + 1)
-        into = np.full(ranks, -1, np.int64)
-        far, through = np.zeros((2, steps + 1, ranks), np.int64)
-        of = (self.src, self.dst, since, into, self.wanted, far, through)
-        is_complete = grow_tree(np.ascontiguousarray(weights[self.useful]), *of)
-        assert is_complete, "each rank can be reached in the steps that there are"
-        return self._tree(into, since)
+            return None, below
+        if not result.has_solution:
+            return None, result.bound
+        tree = frozenset(
+            (int(self.useful[e]), k) for (e, k), used in sent.items() if result.value(used)
+        )
+        cost = sum(int(costs[use]) for use, used in sent.items() if result.value(used))
+        return tree, cost if result.is_optimal else result.bound

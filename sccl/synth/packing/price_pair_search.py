@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 
 from sccl.core.arrays import IntArray
 from sccl.core.topology import UNREACHED, Topology, distances
-from sccl.synth.packing.price_branching import TreeSearch
-from sccl.synth.packing.price_steps import ELEMENT_EFFORT, PricedTimeWindow
+from sccl.synth.packing.price_branching import ELEMENT_EFFORT
+from sccl.synth.packing.price_steps import PricedTimeWindow, SearchPricer
 from sccl.synth.packing.problem import (
     Commodity,
     LinkStep,
@@ -37,7 +37,7 @@ class _TreeDirection:
         is_broadcast: whether it goes down.
     """
 
-    search: TreeSearch
+    search: SearchPricer
     first: int
     is_broadcast: bool
 
@@ -199,8 +199,8 @@ def _candidate_pairs(
             up = _build_window(problem, backwards, turn.ranks, wanted, begin)
             down = _build_window(problem, topology, turn.ranks, wanted, problem.steps - end)
             yield _TreePair(
-                _TreeDirection(TreeSearch(up, deadline), begin - 1, is_broadcast=False),
-                _TreeDirection(TreeSearch(down, deadline), end, is_broadcast=True),
+                _TreeDirection(SearchPricer(up, deadline), begin - 1, is_broadcast=False),
+                _TreeDirection(SearchPricer(down, deadline), end, is_broadcast=True),
                 tuple((edge, begin) for edge in turn.links),
             )
 

@@ -189,12 +189,9 @@ class TreePairPricing(TreePricing):
     """
 
     def __init__(self, problem: FlowProblem) -> None:
-        self.problem, self.is_exact, self.arborescence_pricer, self.starts = (
-            problem,
-            False,
-            None,
-            {},
-        )
+        self.problem, self.starts = problem, {}
+        self.is_exact = self.is_searched = False
+        self.search_effort = 0.0
         ranks = list(range(problem.topology.ranks))
         groupings = [[ranks]] if len(ranks) <= MAX_RANKS else list(rank_partitions(problem))
         if max(map(len, problem.topology.chassis), default=0) > MAX_RANKS:

@@ -350,6 +350,8 @@ def with_start_links(
         arrive: likewise: from which slot on it is there. -1: it is not sent.
     """
     more = sum(len(holders) for holders in starts if len(holders) > 1)
+    if not more:
+        return cost, arrive
     free = np.zeros((more, cost.shape[1]), np.int64)
     return np.concatenate([cost, free]), np.concatenate([arrive, free + np.arange(cost.shape[1])])
 

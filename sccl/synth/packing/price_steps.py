@@ -10,6 +10,7 @@ taken: a free send costs nothing now and load later.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -17,24 +18,28 @@ from numpy.typing import NDArray
 
 from sccl.core.arrays import IntArray
 from sccl.core.ids import Edge
+from sccl.errors import TooLargeError
+from sccl.synth.packing.price_branching import TreeSearch, tree_network
 from sccl.synth.packing.price_pairs import PairTables, reverse_costs
-from sccl.synth.packing.price_sets import WORK_EFFORT, SetTables, chunk_starts, with_start_links
+from sccl.synth.packing.price_sets import (
+    INFINITE,
+    WORK_EFFORT,
+    SetTables,
+    chunk_starts,
+    with_start_links,
+)
 from sccl.synth.packing.problem import Commodity, PackingProblem, StepTree
 
-INFINITE = 1 << 52
-"""Dearer than any tree; sums of a few stay within 64 bits."""
+_MAX_TREE_COST = 1 << 52
+"""Largest cost of a tree: sums of a few, and objectives of CP-SAT, stay within 64 bits."""
 
-ELEMENT_EFFORT = 3e-9
-"""Effort of one element of an array.
-
-An estimate that does not depend on how busy a machine is, in the unit of CP-SAT's deterministic
-time, which takes one to five seconds.
-"""
+_TREE_EFFORT = 30.0  # units for a tree, of which CP-SAT takes 7 ms on two NDv2
+_MAX_WORK = 20_000_000  # ranks times steps times links: beyond, a single tree takes minutes
 
 
 def max_price_scale(ranks: int) -> int:
-    """Return the largest integer for a price of 1 that keeps tree costs below INFINITE."""
-    return INFINITE // (2 * (ranks + 1) ** 2)
+    """Return the largest integer for a price of 1 that keeps tree costs below the largest."""
+    return _MAX_TREE_COST // (2 * (ranks + 1) ** 2)
 
 
 class PricedTimeWindow:
@@ -107,3 +112,59 @@ class PairPricer:
         return self.window.cost(prices, tree), tree
 
     quick = exact
+
+
+class SearchPricer:
+    """Trees by branching, for too many ranks for dynamic programming.
+
+    Raises:
+        TooLargeError: a search would take too long for a single tree.
+    """
+
+    def __init__(self, window: PricedTimeWindow, deadline: float = math.inf) -> None:
+        self.window = window
+        network = tree_network(window.edges, window.ranks, window.commodity, window.arrive)
+        self.search = TreeSearch(network, _TREE_EFFORT, deadline)
+        links = len(self.search.useful)
+        if window.ranks * window.steps * links > _MAX_WORK:
+            raise TooLargeError(
+                f"a limit over all k for {window.ranks} ranks, {links} links and {window.steps} "
+                "steps is too large to compute; the bounds and a sweep over k work"
+            )
+
+    @property
+    def spent(self) -> float:
+        """Return the effort of all that has been done."""
+        return self.search.spent
+
+    def lower_bound(self, prices: IntArray) -> int:
+        """Return a lower bound on the cost of trees."""
+        return self.search.lower_bound(self.window.weights(prices)) // (self.window.ranks + 1)
+
+    def exact(self, prices: IntArray) -> tuple[int, StepTree]:
+        """Return a cheapest tree and its cost.
+
+        Raises:
+            TimeoutError: it was not found with the effort for a tree, or before the deadline.
+        """
+        cheapest = self.cheapest_below(prices, _MAX_TREE_COST)
+        assert cheapest is not None, "each rank can be reached in the steps that there are"
+        return cheapest
+
+    def cheapest_below(self, prices: IntArray, below: int) -> tuple[int, StepTree] | None:
+        """Return a cheapest tree and its cost. None: that is not below something.
+
+        Raises:
+            TimeoutError: it was not found with the effort for a tree, or before the deadline.
+        """
+        weights = self.window.weights(prices)
+        max_weight = below * (self.window.ranks + 1)  # a tree's weight counts its sends as well
+        tree, lower_bound = self.search.cheapest(weights, max_weight)
+        if lower_bound < (max_weight if tree is None else self.window.cost(weights, tree)):
+            raise TimeoutError("the search for a cheapest timed tree ran out of time")
+        return None if tree is None else (self.window.cost(prices, tree), tree)
+
+    def quick(self, prices: IntArray) -> tuple[int, StepTree]:
+        """Return a tree and its cost: the rank that is cheapest to reach is joined next."""
+        tree = self.search.grow(self.window.weights(prices))
+        return self.window.cost(prices, tree), tree

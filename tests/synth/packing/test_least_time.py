@@ -44,7 +44,6 @@ from sccl.synth.packing.by_time.packing_search import shift_trees
 from sccl.synth.packing.by_time.portfolio import refine_chunks
 from sccl.synth.packing.column_generation import RoutePrices, SlotColumnGeneration
 from sccl.synth.packing.flow_problem import FlowProblem, SlotTree, build_flow_problem
-from sccl.synth.packing.price_cpsat import ArborescencePricer
 from sccl.synth.packing.price_sets import NoTreeError
 from sccl.synth.packing.price_trees import TreePricing
 from sccl.synth.packing.schedule_builder import ScheduleBuilder, forward_or_reversed
@@ -634,7 +633,7 @@ def test_trees_are_searched_as_they_are_by_tables_and_inserted_ones_are_no_cheap
     searched = TreePricing(posed)
     searched.tables = searched.light_tables = [tree_pricing._InsertionTable(posed)]
     inserted = searched.cheapest(prices, parts.arrive)
-    searched.arborescence_pricer = ArborescencePricer(posed)
+    searched.is_searched = True
     every = zip(
         posed.commodities,
         by_tables.cheapest(prices, parts.arrive),

@@ -49,7 +49,14 @@ from sccl.core.step_limit import StepPrices
 from sccl.core.topology import constraint_name
 from sccl.synth.common.step_limits import LIMIT_EFFORT_UNITS
 from sccl.synth.packing.master import Master, MasterSolution, exact_solution, nearby_packing
-from sccl.synth.packing.price_steps import PairPricer, PricedTimeWindow, SetPricer, max_price_scale
+from sccl.synth.packing.price_pair_search import ReduceBroadcastSearch
+from sccl.synth.packing.price_steps import (
+    PairPricer,
+    PricedTimeWindow,
+    SearchPricer,
+    SetPricer,
+    max_price_scale,
+)
 from sccl.synth.packing.problem import MAX_SUBSET_RANKS, Commodity, PackingProblem, StepTree
 
 _TOLERANCE = 1e-6
@@ -302,17 +309,11 @@ def make_pricer(
     if problem.has_tree_pairs and problem.topology.ranks <= MAX_SUBSET_RANKS:
         return PairPricer(window, problem)
     if problem.has_tree_pairs:
-        from sccl.synth.packing.price_pair_search import (  # noqa: PLC0415 - loads a solver
-            ReduceBroadcastSearch,
-        )
-
         return ReduceBroadcastSearch(window, problem, deadline)
     free = problem.topology.ranks - len(commodity.holders)
     if free <= MAX_SUBSET_RANKS or len(commodity.wanted - commodity.holders) == 1:
         return SetPricer(window, problem)
-    from sccl.synth.packing.price_branching import TreeSearch  # noqa: PLC0415 - CP-SAT is slow to load
-
-    return TreeSearch(window, deadline)
+    return SearchPricer(window, deadline)
 
 
 class ColumnGeneration:

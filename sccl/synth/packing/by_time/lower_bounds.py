@@ -21,7 +21,7 @@ from sccl.core.arrays import IntArray
 from sccl.synth.packing.column_generation import RoutePrices, SlotColumnGeneration
 from sccl.synth.packing.flow_lp import MAX_COLUMNS, FlowProgram, is_unicast
 from sccl.synth.packing.flow_problem import FlowProblem, SlotTree
-from sccl.synth.packing.insertion_heuristic import insert_targets
+from sccl.synth.packing.price_branching import insert_targets, tree_network
 from sccl.synth.packing.price_sets import NoTreeError
 from sccl.synth.packing.price_trees import TreePricing
 from sccl.synth.packing.slots import TimedPacking, TimeSlots, border_changes, bordered_slots
@@ -360,13 +360,7 @@ class ExtendedTrees:
     def __init__(self, problem: FlowProblem, goals: frozenset[int]) -> None:
         self.problem = problem
         (self._commodity,) = problem.commodities
-        ranks = problem.topology.ranks
-        self._src, self._dst = np.array(problem.edges, dtype=np.int64).T.copy()
-        self._since = np.full(ranks, -1)
-        self._wanted, self._targets = np.zeros((2, ranks), np.int64)
-        self._since[sorted(self._commodity.holders)] = 0
-        self._wanted[sorted(self._commodity.wanted)] = 1
-        self._targets[sorted(goals)] = 1
+        self._targets = np.isin(np.arange(problem.topology.ranks), sorted(goals))
         self._route_prices = RoutePrices(problem)
         self._counts = np.array([resource.count for resource in problem.resources])
 
@@ -419,7 +413,8 @@ class ExtendedTrees:
             load[:, slots.room[slot]] += size * self._route_prices.meets[:, link] / self._counts
 
     def _extend_tree(self, cost: IntArray, arrive: IntArray) -> SlotTree | None:
-        tree = np.zeros((len(self._since), 2), np.int64)
-        ranks = (self._since, self._wanted, self._targets)
-        count = insert_targets(self._src, self._dst, cost, arrive, *ranks, tree)
+        tree = np.zeros((len(self._targets), 2), np.int64)
+        edges = self.problem.edges
+        network = tree_network(edges, len(tree), self._commodity, arrive)
+        count = insert_targets(network, cost, self._targets, tree)
         return None if count < 0 else frozenset((int(e), int(k)) for e, k in tree[:count])
