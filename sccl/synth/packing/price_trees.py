@@ -147,11 +147,11 @@ class TreePricing:
             for c, commodity in enumerate(self.problem.commodities):
                 best = results[c]
                 searched, lower_bound = self._search_tree(commodity, *sends)
-                known = searched or (best and best[1])
+                cheapest = searched or (best and best[1])
                 # each send costs 1 more than its price
                 proved = max(0, lower_bound - self.problem.topology.ranks)
                 price = proved * dearest / _COST_SCALE / 64
-                results[c] = (price, known) if known else None
+                results[c] = (price, cheapest) if cheapest else None
         trees = [entry for entry in results if entry is not None]
         if len(trees) < len(results):
             raise NoTreeError
@@ -199,7 +199,7 @@ def _light_tables(parts: list[_PricingTable], commodities: int) -> list[_Pricing
 
 
 class _InsertionTable:
-    """No table: a cheap tree of each commodity, see ``insertion_heuristic``."""
+    """No table: a cheap tree of each commodity, see :func:`.price_branching.insert_targets`."""
 
     is_exact = False
 
