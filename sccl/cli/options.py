@@ -5,15 +5,18 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import is_dataclass
+from enum import StrEnum
 from functools import wraps
 from glob import escape
 from inspect import Parameter
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
 
+import msgspec
 import typer
 
 from sccl.core.files.disk import check_can_write
+from sccl.core.option_fields import OptionField, option_fields
 from sccl.errors import ParameterError
 
 Plans = Annotated[
@@ -49,6 +52,28 @@ SketchedChunks = Annotated[
         "--chunks",
         help="Chunks per part that a rank sends or receives.",
         show_default="the sketch's, else 1",
+    ),
+]
+Size = Annotated[
+    str | None,
+    typer.Option(
+        help="Buffer of a rank in bytes: 64KiB (binary), 62.5MB (decimal), or a number.",
+        show_default="the sketch's",
+    ),
+]
+Seed = Annotated[
+    int, typer.Option(min=0, help="Seed; the same seed and budget give the same schedule.")
+]
+Budget = Annotated[
+    float,
+    typer.Option("--effort", min=0, help="Budget of the search; 1 takes some seconds."),
+]
+Deadline = Annotated[
+    float | None,
+    typer.Option(
+        "--timeout",
+        "--time-limit",
+        help="Seconds after which the best schedule so far is returned.",
     ),
 ]
 Timeout = Annotated[
@@ -131,24 +156,34 @@ def reject_options(values: Mapping[str, object], why: str) -> None:
 def flatten_options(verb: Callable[..., T]) -> Callable[..., T]:
     """Return a verb that takes each field of its groups as a parameter, which Typer can read.
 
-    A group is a dataclass whose fields are options.
+    A group is a dataclass whose fields are options, or ``Annotated[dict[str, Any], struct]``, whose
+    values are those of the options that the struct describes. An option of the struct that the verb
+    declares itself is left out.
     """
-    groups: dict[str, tuple[type, list[Parameter]]] = {}
     parameters: list[Parameter] = []
-    for parameter in _parameters(verb):
-        kind = parameter.annotation
-        if is_dataclass(kind) and isinstance(kind, type):
-            groups[parameter.name] = kind, _parameters(kind)
-            parameters += groups[parameter.name][1]
+    groups: list[tuple[str, Callable[..., Any], list[str]]] = []
+    declared = _parameters(verb)
+    for parameter in declared:
+        kind: Any = parameter.annotation
+        make: Callable[..., Any] = dict
+        if is_dataclass(kind):
+            make = cast("Callable[..., Any]", kind)
+            members = _parameters(make)
+        elif (struct := _described_struct(kind)) is not None:
+            names = {option.name for option in declared}
+            members = [option for option in _struct_parameters(struct) if option.name not in names]
         else:
             parameters.append(parameter)
+            continue
+        parameters += members
+        groups.append((parameter.name, make, [member.name for member in members]))
 
     @wraps(verb)
     def call(**values: Any) -> T:
         """Make the values of the groups, and call the verb with them."""
         made = {
-            name: kind(**{field.name: values.pop(field.name) for field in fields})
-            for name, (kind, fields) in groups.items()
+            name: make(**{member: values.pop(member) for member in members})
+            for name, make, members in groups
         }
         return verb(**made, **values)
 
@@ -164,6 +199,44 @@ def _parameters(function: Callable[..., Any]) -> list[Parameter]:
         parameter.replace(annotation=hints[name], kind=Parameter.KEYWORD_ONLY)
         for name, parameter in inspect.signature(function).parameters.items()
     ]
+
+
+def _described_struct(hint: Any) -> type[msgspec.Struct] | None:
+    """Return the struct that describes the options of a group. None: it is no such group."""
+    kind = get_args(hint)[1] if get_origin(hint) is Annotated else None
+    return kind if isinstance(kind, type) and issubclass(kind, msgspec.Struct) else None
+
+
+def _struct_parameters(struct: type[msgspec.Struct]) -> list[Parameter]:
+    """Return the parameters for the options that a struct describes."""
+    return [
+        Parameter(
+            option.name,
+            Parameter.KEYWORD_ONLY,
+            default=default,
+            annotation=Annotated[
+                hint, typer.Option(help=option.help, show_default=option.default_help or True)
+            ],
+        )
+        for option in option_fields(struct)
+        for hint, default in [_typer_type(option)]
+    ]
+
+
+def _typer_type(option: OptionField) -> tuple[Any, Any]:
+    """Return the type of an option on the command line, and its default there.
+
+    A choice is an enumeration, a list is a text, and a structure is the path of its file.
+    """
+    kind, default = option.type, option.default
+    if get_origin(kind) is Literal:
+        choices = StrEnum("Choice", {word: word for word in get_args(kind)})  # type: ignore[misc]
+        return choices, choices(default)
+    if get_origin(kind) is tuple:
+        return str, ",".join(map(str, default))
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        kind = Path
+    return (kind | None if option.is_optional else kind), default
 
 
 # --- completion in shells ------------------------------------------------------------------------

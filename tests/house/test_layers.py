@@ -89,7 +89,7 @@ _DOORS = {
 MAY_IMPORT = {
     "errors": set(),
     "compiled": {"numba"},
-    "core": {"errors", "numpy"},
+    "core": {"errors", "msgspec", "numpy"},
     "core/files": {"core", "errors", "msgspec", "numpy"},
     "topo": _NOUNS,
     "topo/symmetry": _NOUNS | {"numpy", "igraph"},
