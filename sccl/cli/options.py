@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import is_dataclass
+from dataclasses import dataclass, is_dataclass
 from enum import StrEnum
 from functools import wraps
 from glob import escape
@@ -153,25 +153,60 @@ def reject_options(values: Mapping[str, object], why: str) -> None:
 # --- groups of options ---------------------------------------------------------------------------
 
 
-def flatten_options(verb: Callable[..., T]) -> Callable[..., T]:
-    """Return a verb that takes each field of its groups as a parameter, which Typer can read.
+@dataclass(frozen=True, slots=True)
+class DerivedOptions:
+    """Options that a verb takes together: ``name: Annotated[dict[str, Any], DerivedOptions(...)]``."""
 
-    A group is a dataclass whose fields are options, or ``Annotated[dict[str, Any], struct]``, whose
-    values are those of the options that the struct describes. An option of the struct that the verb
-    declares itself is left out.
+    parameters: tuple[Parameter, ...]
+
+    @classmethod
+    def of(cls, options: type) -> DerivedOptions:
+        """Return the options that the fields of a class describe."""
+        return cls(tuple(option_parameter(field) for field in option_fields(options)))
+
+
+def option_parameter(option: OptionField, **more: Any) -> Parameter:
+    """Return the parameter for an option. A list is a text, and a structure the path of its file.
+
+    Args:
+        more: Further arguments of Typer's option.
+    """
+    kind, default = option.type, option.default
+    if get_origin(kind) is Literal:
+        kind = cast("Any", StrEnum)("Choice", {word: word for word in option.choices})
+        default = None if default is None else kind(default)
+    elif option.choices:
+        more["autocompletion"] = complete_words(option.choices, option.name)
+    elif get_origin(kind) is tuple:
+        kind, default = str, default and ",".join(map(str, default))
+    elif issubclass(kind, msgspec.Struct):
+        kind = Path
+    hint = kind | None if option.is_optional else kind
+    text = typer.Option(help=option.help, show_default=option.default_help or True, **more)
+    return Parameter(
+        option.name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[hint, text]
+    )
+
+
+def flatten_options(verb: Callable[..., T]) -> Callable[..., T]:
+    """Return a verb that takes each option of its groups as a parameter, which Typer can read.
+
+    A group is a dataclass whose fields are options, or an :class:`DerivedOptions`, without the options
+    that the verb declares itself.
     """
     parameters: list[Parameter] = []
     groups: list[tuple[str, Callable[..., Any], list[str]]] = []
     declared = _parameters(verb)
+    names = {parameter.name for parameter in declared}
     for parameter in declared:
         kind: Any = parameter.annotation
         make: Callable[..., Any] = dict
+        group = get_args(kind)[1] if get_origin(kind) is Annotated else None
         if is_dataclass(kind):
             make = cast("Callable[..., Any]", kind)
             members = _parameters(make)
-        elif (struct := _described_struct(kind)) is not None:
-            names = {option.name for option in declared}
-            members = [option for option in _struct_parameters(struct) if option.name not in names]
+        elif isinstance(group, DerivedOptions):
+            members = [member for member in group.parameters if member.name not in names]
         else:
             parameters.append(parameter)
             continue
@@ -199,44 +234,6 @@ def _parameters(function: Callable[..., Any]) -> list[Parameter]:
         parameter.replace(annotation=hints[name], kind=Parameter.KEYWORD_ONLY)
         for name, parameter in inspect.signature(function).parameters.items()
     ]
-
-
-def _described_struct(hint: Any) -> type[msgspec.Struct] | None:
-    """Return the struct that describes the options of a group. None: it is no such group."""
-    kind = get_args(hint)[1] if get_origin(hint) is Annotated else None
-    return kind if isinstance(kind, type) and issubclass(kind, msgspec.Struct) else None
-
-
-def _struct_parameters(struct: type[msgspec.Struct]) -> list[Parameter]:
-    """Return the parameters for the options that a struct describes."""
-    return [
-        Parameter(
-            option.name,
-            Parameter.KEYWORD_ONLY,
-            default=default,
-            annotation=Annotated[
-                hint, typer.Option(help=option.help, show_default=option.default_help or True)
-            ],
-        )
-        for option in option_fields(struct)
-        for hint, default in [_typer_type(option)]
-    ]
-
-
-def _typer_type(option: OptionField) -> tuple[Any, Any]:
-    """Return the type of an option on the command line, and its default there.
-
-    A choice is an enumeration, a list is a text, and a structure is the path of its file.
-    """
-    kind, default = option.type, option.default
-    if get_origin(kind) is Literal:
-        choices = StrEnum("Choice", {word: word for word in get_args(kind)})  # type: ignore[misc]
-        return choices, choices(default)
-    if get_origin(kind) is tuple:
-        return str, ",".join(map(str, default))
-    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
-        kind = Path
-    return (kind | None if option.is_optional else kind), default
 
 
 # --- completion in shells ------------------------------------------------------------------------

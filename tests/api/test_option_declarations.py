@@ -14,6 +14,7 @@ import sccl
 from sccl.core.option_fields import option_fields
 from sccl.synth.common import registry
 from sccl.tasks.synthesis import BandwidthLike
+from sccl.training.models import FAMILIES
 from tests.kit.commands import COMMANDS
 
 SHARED = {"collective", "topology", "size", "root", "sketch", "seed", "timeout_s", "progress"}
@@ -60,3 +61,15 @@ def test_every_option_has_help_and_its_default_is_in_range(name: str) -> None:
         assert field.help.endswith("."), field.name
         assert field.default is not msgspec.NODEFAULT
     assert msgspec.convert(msgspec.to_builtins(options()), options) == options()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_verb_has_the_parameters_of_each_family_of_models(family: str) -> None:
+    parameters = {p.name: p for p in COMMANDS["sccl workload make"].params}
+    for field in option_fields(FAMILIES[family].job):
+        shown = parameters[field.name]
+        assert shown.help
+        assert shown.default is None  # the preset's, or the family's
+        default = field.default_help or str(field.default)
+        if isinstance(field.default, int) and not isinstance(field.default, bool):
+            assert default in shown.show_default
