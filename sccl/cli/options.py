@@ -155,7 +155,7 @@ def reject_options(values: Mapping[str, object], why: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class DerivedOptions:
-    """Options that a verb takes together: ``name: Annotated[dict[str, Any], DerivedOptions(...)]``."""
+    """Options that a verb takes together, as ``Annotated[dict[str, Any], DerivedOptions(...)]``."""
 
     parameters: tuple[Parameter, ...]
 
@@ -191,8 +191,8 @@ def option_parameter(option: OptionField, **more: Any) -> Parameter:
 def flatten_options(verb: Callable[..., T]) -> Callable[..., T]:
     """Return a verb that takes each option of its groups as a parameter, which Typer can read.
 
-    A group is a dataclass whose fields are options, or an :class:`DerivedOptions`, without the options
-    that the verb declares itself.
+    A group is a dataclass whose fields are options, or :class:`DerivedOptions`, without those that
+    the verb declares itself.
     """
     parameters: list[Parameter] = []
     groups: list[tuple[str, Callable[..., Any], list[str]]] = []
