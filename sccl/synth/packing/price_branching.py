@@ -179,7 +179,7 @@ def _arrival_costs(  # noqa: PLR0912, PLR0913, PLR0917 - one loop
     for k in range(slots + 1):
         if k > 0:
             for v in range(ranks):
-                if far[k - 1, v] < far[k, v]:
+                if far[k - 1, v] <= far[k, v]:  # as early as possible
                     far[k, v], via[k, v] = far[k - 1, v], -1
         again = k < slots
         while again:  # forwards within the slot
