@@ -40,12 +40,13 @@ def _kept(dispatcher: Any) -> Any:
     # A cache file of another version may name modules that no longer exist. Numba reads these names
     # before it compares the sources, and would raise. It compares the source of the function alone,
     # although machine code holds that of the functions that it calls.
-    file = dispatcher._cache._cache_file  # noqa: SLF001 - there is no other way to it
-    read, own_stamp = file._load_index, file._source_stamp  # noqa: SLF001
+    function, file = dispatcher.py_func, dispatcher._cache._cache_file  # noqa: SLF001
+    read = file._load_index  # noqa: SLF001
+    _STAMPS[function] = {(function.__code__.co_filename, *file._source_stamp)}  # noqa: SLF001
+    _STAMPS[function] |= set(map(_file_stamp, _type_files(function)))
 
     def index() -> dict[Any, str]:
-        stamps = sorted(map(_file_stamp, _source_files(dispatcher.py_func, set())))
-        file._source_stamp = (own_stamp, *stamps)  # noqa: SLF001
+        file._source_stamp = tuple(sorted(_source_stamps(function, set())))  # noqa: SLF001
         try:
             return cast("dict[Any, str]", read())
         except Exception:  # noqa: BLE001 - pickles raise anything
@@ -55,30 +56,37 @@ def _kept(dispatcher: Any) -> Any:
     return dispatcher
 
 
-def _source_files(function: Any, seen: set[Any]) -> set[str]:
-    """Return the files of the compiled functions that one calls, and of its types of arguments."""
+_Stamp = tuple[str, float, int]
+"""Path, time, and size of a source file."""
+
+_STAMPS: dict[Any, set[_Stamp]] = {}
+"""The stamps of the sources of each compiled function, without those of functions that it calls.
+They are read at import, since a file may change before the first call."""
+
+
+def _source_stamps(function: Any, seen: set[Any]) -> set[_Stamp]:
+    """Return the stamps of the sources of a function and of all functions that it calls."""
     seen.add(function)
-    names = (*function.__code__.co_names, *map(str, function.__annotations__.values()))
-    values = [function.__globals__.get(name) for name in names]
-    files = {
-        path
-        for value in values
-        if isinstance(value, type) and (path := _module_file(value.__module__)) is not None
-    }
-    for callee in (getattr(value, "py_func", None) for value in values):
-        if callee is not None and callee not in seen:
-            files |= {callee.__code__.co_filename} | _source_files(callee, seen)
-    return files
+    stamps = set(_STAMPS[function])
+    for name in function.__code__.co_names:
+        callee = getattr(function.__globals__.get(name), "py_func", None)
+        if callee in _STAMPS and callee not in seen:
+            stamps |= _source_stamps(callee, seen)
+    return stamps
 
 
-def _module_file(name: str) -> str | None:
-    return getattr(sys.modules.get(name), "__file__", None)
+def _type_files(function: Any) -> Iterator[str]:
+    """Yield the files that define the types of a function's arguments and result."""
+    for name in function.__annotations__.values():
+        kind = function.__globals__.get(name)
+        path = getattr(sys.modules.get(getattr(kind, "__module__", "")), "__file__", None)
+        if isinstance(kind, type) and path is not None:
+            yield path
 
 
-def _file_stamp(path: str) -> tuple[str, int, int]:
-    """Return the path, time, and size of a file, as in Numba's stamp of a function."""
-    status = os.stat(path)  # noqa: PTH116 - Numba's own stamp is made alike
-    return path, status.st_mtime_ns, status.st_size
+def _file_stamp(path: str) -> _Stamp:
+    status = os.stat(path)  # noqa: PTH116 - as Numba's own stamp
+    return path, status.st_mtime, status.st_size
 
 
 lowest = cast("Callable[[Any], Any]", trailing_zeros)

@@ -100,6 +100,27 @@ def test_kept_code_is_compiled_again_when_a_called_function_changes(tmp_path: Pa
     assert results == [3, 21]
 
 
+def test_kept_code_of_a_file_that_changed_after_its_import_is_compiled_again(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "callee.py").write_text(CALLEE.format(amount=1))
+    (tmp_path / "changed.py").write_text(CALLEE.format(amount=10))
+    (tmp_path / "caller.py").write_text(
+        CALLER.replace("print(", "__import__('os').system(__import__('sys').argv[1])\nprint(")
+    )
+    old, new = [
+        subprocess.run(
+            [sys.executable, "caller.py", command],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for command in ("mv changed.py callee.py", "true")
+    ]
+    assert (old, new) == ("3\n", "21\n")
+
+
 def test_kept_code_is_read_back(tmp_path: Path) -> None:
     (tmp_path / "callee.py").write_text(CALLEE.format(amount=1))
     (tmp_path / "caller.py").write_text(CALLER + "print(add_twice.stats.cache_hits.values())\n")
