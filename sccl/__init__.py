@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sccl.api.schedule import Schedule
     from sccl.api.shared import Point
     from sccl.api.simulation import Simulation, simulate
-    from sccl.api.times import baseline, taccl, tacos, teccl
+    from sccl.api.synthesis import baseline, taccl, tacos, teccl
     from sccl.api.training import TrainingPlan, plan
     from sccl.api.workloads import Workload, make_workload, workload
     from sccl.errors import InputError, ScclError
@@ -45,7 +45,7 @@ _HOMES = {
     "sccl.api.schedule": ("Schedule",),
     "sccl.api.shared": ("Point",),
     "sccl.api.simulation": ("Simulation", "simulate"),
-    "sccl.api.times": ("baseline", "taccl", "tacos", "teccl"),
+    "sccl.api.synthesis": ("baseline", "taccl", "tacos", "teccl"),
     "sccl.api.training": ("TrainingPlan", "plan"),
     "sccl.api.workloads": ("Workload", "make_workload", "workload"),
     "sccl.api.machine": ("Topology",),

@@ -22,8 +22,7 @@ from sccl.solvers.effort import Effort
 from sccl.synth import baselines
 from sccl.synth.common import registry
 from sccl.synth.common.contract import Feature, Request
-from sccl.tasks.planned import parse_options
-from sccl.tasks.tacos import NAME
+from sccl.tasks.synthesis import parse_options
 from sccl.topo import resolve_topology
 from sccl.topo.machine_model import machine_model
 
@@ -132,7 +131,7 @@ def _synthesize(case: Case, machine: Topology, spec: Spec, pieces: int) -> _Meas
     """Synthesize and verify a TACOS schedule, with its lower bound."""
     tacos = registry.load(TACOS)
     model = machine if Feature.SWITCHES in tacos.FEATURES else _by_links(machine)
-    options = parse_options(NAME, chunks=pieces, alpha=case.alpha.value)
+    options = parse_options("tacos", chunks=pieces, alpha=case.alpha.value)
     began = time.perf_counter()
     outcome = tacos.plan(
         Request(model, spec, case.size_bytes), options, Effort(seed=0), lambda _: None

@@ -17,7 +17,8 @@ from sccl.api.shared import FrontierBase
 _TAKEN = {
     "sccl.api.given": ("Machine", "CollectiveLike", "Ranks"),
     "sccl.api.questions": ("Store",),
-    "sccl.api.times": ("Size",),
+    "sccl.api.synthesis": ("Size",),
+    "sccl.tasks.synthesis": ("BandwidthLike",),
     "sccl.api.simulation": ("PlanLike",),
     "sccl.api.progress": ("Progress",),
     "sccl.api.machine": ("Rank", "LinkLike"),

@@ -13,9 +13,11 @@ from contextlib import suppress
 from functools import wraps
 from numbers import Integral, Real
 from os import PathLike
+from textwrap import fill
 from types import NoneType, UnionType
 from typing import Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from sccl.core.option_fields import option_fields
 from sccl.errors import ParameterError
 
 P = ParamSpec("P")
@@ -32,6 +34,44 @@ _TYPE_TEXT: dict[Any, str] = {
     Iterable: "a list",
     Mapping: "a dict",
 }
+
+_SHARED_ARGUMENTS = {
+    "collective": "Name, file, or result of :func:`collective`.",
+    "topology": "Name, file, or topology.",
+    "size": "Size of a rank's buffer.",
+    "root": "Root of broadcast, reduce, gather, and scatter, by number or label. None: rank 0.",
+    "sketch": "File of a sketch, TACCL's or sccl's. Only the links that it permits are used, and "
+    ":attr:`Schedule.bound_us` refers to them. Its symmetries are not imposed.",
+    "effort": "Search budget. 1 takes some seconds.",
+    "seed": "Seed. The same seed and budget give the same schedule.",
+    "timeout_s": "Seconds after which the best schedule so far is returned. None: no limit.",
+    "progress": "Whether to show progress, or a function that receives each line of it.",
+}
+"""Descriptions of arguments that several functions have."""
+
+
+def describe_arguments(options: type) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Return a decorator that adds the section ``Args`` to the docstring of a function.
+
+    Args:
+        options: Options of a synthesizer, which describe the arguments of their names.
+    """
+    texts = dict(_SHARED_ARGUMENTS)
+    for option in option_fields(options):
+        default = f" Default: {option.default_help}." if option.default_help else ""
+        texts[option.name] = option.help + default
+
+    def describe(function: Callable[P, R]) -> Callable[P, R]:
+        """Add the section before that of errors."""
+        entries = (
+            fill(f"    {name}: {texts[name]}", 96, subsequent_indent=" " * 8)
+            for name in inspect.signature(function).parameters
+        )
+        summary, errors, rest = (inspect.getdoc(function) or "").partition("Raises:\n")
+        function.__doc__ = "\n".join([f"{summary}Args:", *entries, "", f"{errors}{rest}"])
+        return function
+
+    return describe
 
 
 def check_arguments(function: Callable[P, R]) -> Callable[P, R]:

@@ -6,14 +6,11 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral
 from os import PathLike
-from pathlib import Path
 
 from sccl.api.arguments import check_arguments
 from sccl.api.machine import Topology
 from sccl.collectives import Spec, custom_spec, format_in_groups, resolve_collective
-from sccl.core.files.bandwidths import bandwidth_from_text, bandwidth_to_wire, load_bandwidth
 from sccl.core.files.json_text import parse
-from sccl.core.files.schedule_shapes import VariableBandwidthWire
 from sccl.core.files.shapes import CustomCollectiveWire
 from sccl.errors import ParameterError
 from sccl.topo import resolve_topology
@@ -23,11 +20,6 @@ Machine = str | PathLike[str] | Topology
 
 CollectiveLike = str | PathLike[str] | Spec
 """The name of a collective, a JSON file, or the result of :func:`collective`."""
-
-BandwidthLike = str | PathLike[str] | Sequence[Mapping[str, object]]
-"""A JSON file, or its intervals. For example, ``[{"links": [(0, 1)], "from_us": 5, "to_us": 9,
-"fraction": 0}]`` disables one link for 4 us.
-"""
 
 GroupsLike = str | PathLike[str] | Sequence[Sequence[int]]
 """The ranks of each group, ``"0-3,4-7"`` as on the command line, or a JSON file."""
@@ -189,23 +181,3 @@ def _chunk_rank_pairs(label: str, ranks: Ranks) -> list[tuple[int, int]]:
                 "such as {0: [0, 1]}"
             )
     return sorted((int(chunk), int(rank)) for chunk, rank in pairs)
-
-
-def parse_bandwidth(bandwidth: BandwidthLike | None) -> VariableBandwidthWire | None:
-    """Return a checked bandwidth that varies over time. None: it does not vary.
-
-    Raises:
-        InputError: The file cannot be read, or the intervals are not valid.
-    """
-    if bandwidth is None:
-        return None
-    if isinstance(bandwidth, str | PathLike):
-        return bandwidth_to_wire(load_bandwidth(Path(bandwidth)))
-    try:
-        text = json.dumps({"intervals": [dict(interval) for interval in bandwidth]})
-    except (TypeError, ValueError) as error:
-        raise ParameterError(
-            f"bandwidth is {bandwidth!r:.60}, expected a file, or intervals, such as "
-            '[{"from_us": 5, "to_us": 9, "fraction": 0.5}]'
-        ) from error
-    return bandwidth_to_wire(bandwidth_from_text(text, "bandwidth"))

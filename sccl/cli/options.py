@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import is_dataclass
+from dataclasses import dataclass, is_dataclass
+from enum import StrEnum
 from functools import wraps
 from glob import escape
 from inspect import Parameter
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
 
+import msgspec
 import typer
 
 from sccl.core.files.disk import check_can_write
+from sccl.core.option_fields import OptionField, option_fields
 from sccl.errors import ParameterError
 
 Plans = Annotated[
@@ -49,6 +52,28 @@ SketchedChunks = Annotated[
         "--chunks",
         help="Chunks per part that a rank sends or receives.",
         show_default="the sketch's, else 1",
+    ),
+]
+Size = Annotated[
+    str | None,
+    typer.Option(
+        help="Buffer of a rank in bytes: 64KiB (binary), 62.5MB (decimal), or a number.",
+        show_default="the sketch's",
+    ),
+]
+Seed = Annotated[
+    int, typer.Option(min=0, help="Seed; the same seed and budget give the same schedule.")
+]
+Budget = Annotated[
+    float,
+    typer.Option("--effort", min=0, help="Budget of the search; 1 takes some seconds."),
+]
+Deadline = Annotated[
+    float | None,
+    typer.Option(
+        "--timeout",
+        "--time-limit",
+        help="Seconds after which the best schedule so far is returned.",
     ),
 ]
 Timeout = Annotated[
@@ -128,27 +153,72 @@ def reject_options(values: Mapping[str, object], why: str) -> None:
 # --- groups of options ---------------------------------------------------------------------------
 
 
-def flatten_options(verb: Callable[..., T]) -> Callable[..., T]:
-    """Return a verb that takes each field of its groups as a parameter, which Typer can read.
+@dataclass(frozen=True, slots=True)
+class DerivedOptions:
+    """Options that a verb takes together, as ``Annotated[dict[str, Any], DerivedOptions(...)]``."""
 
-    A group is a dataclass whose fields are options.
+    parameters: tuple[Parameter, ...]
+
+    @classmethod
+    def of(cls, options: type) -> DerivedOptions:
+        """Return the options that the fields of a class describe."""
+        return cls(tuple(option_parameter(field) for field in option_fields(options)))
+
+
+def option_parameter(option: OptionField, **more: Any) -> Parameter:
+    """Return the parameter for an option. A list is a text, and a structure the path of its file.
+
+    Args:
+        more: Further arguments of Typer's option.
     """
-    groups: dict[str, tuple[type, list[Parameter]]] = {}
+    kind, default = option.type, option.default
+    if get_origin(kind) is Literal:
+        kind = cast("Any", StrEnum)("Choice", {word: word for word in option.choices})
+        default = None if default is None else kind(default)
+    elif option.choices:
+        more["autocompletion"] = complete_words(option.choices, option.name)
+    elif get_origin(kind) is tuple:
+        kind, default = str, None if default is None else ",".join(map(str, default))
+    elif issubclass(kind, msgspec.Struct):
+        kind = Path
+    hint = kind | None if option.is_optional else kind
+    text = typer.Option(help=option.help, show_default=option.default_help or True, **more)
+    return Parameter(
+        option.name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[hint, text]
+    )
+
+
+def flatten_options(verb: Callable[..., T]) -> Callable[..., T]:
+    """Return a verb that takes each option of its groups as a parameter, which Typer can read.
+
+    A group is a dataclass whose fields are options, or :class:`DerivedOptions`, without those that
+    the verb declares itself.
+    """
     parameters: list[Parameter] = []
-    for parameter in _parameters(verb):
-        kind = parameter.annotation
-        if is_dataclass(kind) and isinstance(kind, type):
-            groups[parameter.name] = kind, _parameters(kind)
-            parameters += groups[parameter.name][1]
+    groups: list[tuple[str, Callable[..., Any], list[str]]] = []
+    declared = _parameters(verb)
+    names = {parameter.name for parameter in declared}
+    for parameter in declared:
+        kind: Any = parameter.annotation
+        make: Callable[..., Any] = dict
+        group = get_args(kind)[1] if get_origin(kind) is Annotated else None
+        if is_dataclass(kind):
+            make = cast("Callable[..., Any]", kind)
+            members = _parameters(make)
+        elif isinstance(group, DerivedOptions):
+            members = [member for member in group.parameters if member.name not in names]
         else:
             parameters.append(parameter)
+            continue
+        parameters += members
+        groups.append((parameter.name, make, [member.name for member in members]))
 
     @wraps(verb)
     def call(**values: Any) -> T:
         """Make the values of the groups, and call the verb with them."""
         made = {
-            name: kind(**{field.name: values.pop(field.name) for field in fields})
-            for name, (kind, fields) in groups.items()
+            name: make(**{member: values.pop(member) for member in members})
+            for name, make, members in groups
         }
         return verb(**made, **values)
 

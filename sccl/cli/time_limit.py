@@ -20,8 +20,8 @@ from sccl.core.stop import StopKind
 from sccl.synth.common.claims import check_can_certify
 from sccl.synth.common.settings import build_effort
 from sccl.tasks.certify import certify_times
-from sccl.tasks.planned import unmodified_problem
 from sccl.tasks.sizes import parse_sizes
+from sccl.tasks.synthesis import unmodified_problem
 
 _DEFAULT_GAP = 0.01
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
 from rich.table import Table
 
 from sccl.cli import options
-from sccl.cli.modelling import ModelParameters
+from sccl.cli.modelling import MODEL_OPTIONS, WORK_PANEL, given_parameters
 from sccl.cli.options import flatten_options
 from sccl.cli.report import out, print_output, report_errors, single_line
 from sccl.core.cost import format_bytes, format_us
@@ -161,7 +161,15 @@ def make(
             autocompletion=options.complete_words(FAMILIES, "a family of models"),
         ),
     ],
-    parameters: ModelParameters,
+    parameters: Annotated[dict[str, Any], MODEL_OPTIONS],
+    ranks: Annotated[
+        int | None,
+        typer.Option(
+            help="Number of ranks of the job.",
+            show_default="tp * pp * dp; required for a dlrm",
+            rich_help_panel=WORK_PANEL,
+        ),
+    ] = None,
     preset: Annotated[
         str | None,
         typer.Option(
@@ -182,7 +190,9 @@ def make(
     The documents contain the formula of each number. Presets name their sources and assumptions.
     """
     options.check_writable(output)
-    made = make_workload(family, parameters.set_values(), preset, name, output)
+    made = make_workload(
+        family, given_parameters({**parameters, "ranks": ranks}), preset, name, output
+    )
     if json:
         print_output(workload_make_output(made, output))
         return

@@ -21,8 +21,8 @@ from sccl.synth.common import registry
 from sccl.synth.common.contract import Request, SearchProgress
 from sccl.tasks.files import write_plan
 from sccl.tasks.outputs import Output, question_digests
-from sccl.tasks.planned import parse_options
 from sccl.tasks.subject import CollectiveProblem
+from sccl.tasks.synthesis import parse_options
 
 if TYPE_CHECKING:
     from sccl.core.outcome import Outcome

@@ -10,7 +10,7 @@ import pytest
 from sccl.core.outcome import Inconclusive, Outcome, Solution
 from sccl.core.stop import StopReason
 from sccl.synth.common import registry
-from sccl.tasks.planned import no_result_reason
+from sccl.tasks.synthesis import no_result_reason
 from tests.kit.commands import sccl
 
 ASKED = ("teccl", "--collective", "allgather", "--topo", "teccl-ndv2x2", "--size", "62500")
@@ -147,7 +147,7 @@ def test_interrupted_run_keeps_its_results(
             else found
         )
 
-    monkeypatch.setattr("sccl.tasks.teccl.registry.plan", cut_off)
+    monkeypatch.setattr(registry, "plan", cut_off)
     code, out, _ = sccl(*ASKED, "-o", tmp_path / "s.json")
     assert code == exit_code
     assert f"{reason}: this is the best plan so far" in out

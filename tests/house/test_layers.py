@@ -89,7 +89,7 @@ _DOORS = {
 MAY_IMPORT = {
     "errors": set(),
     "compiled": {"numba"},
-    "core": {"errors", "numpy"},
+    "core": {"errors", "msgspec", "numpy"},
     "core/files": {"core", "errors", "msgspec", "numpy"},
     "topo": _NOUNS,
     "topo/symmetry": _NOUNS | {"numpy", "igraph"},
@@ -99,7 +99,7 @@ MAY_IMPORT = {
     "training/motifs": _NOUNS | {"numpy"},
     "training/traces": _NOUNS | {"training/traces/readers"},
     "training/traces/readers": _NOUNS | {"msgspec"},
-    "training/models": {"core", "errors"},
+    "training/models": {"core", "errors", "msgspec"},
     "judge": {"compiled", "core", "errors", "topo/symmetry", "numpy"},
     "sim": {"compiled", "core", "errors", "topo", "numba", "numpy"},
     "training": {"collectives", "compiled", "core", "errors", "numpy", "sim", "solvers", "topo"}

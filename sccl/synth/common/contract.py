@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Flag, auto
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import msgspec
 
@@ -80,8 +80,22 @@ class Request:
 class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The options of a synthesiser, in addition to the request. Each field has a default.
 
-    Ranges and help are in the ``Meta`` of each field, which verbs, documents and the API use.
+    The ``Meta`` of a field has its range and help, from which the options of the verb, the
+    arguments of the Python function, and the reference derive (see :mod:`sccl.core.option_fields`).
+
+    Attributes:
+        DEFAULT_BUDGET: Budget of a search, unless the user gives another. None: there is none.
     """
+
+    DEFAULT_BUDGET: ClassVar[float | None] = None
+
+    def adapt_machine(self, topology: Topology) -> Topology:
+        """Return the machine that these options assume.
+
+        Raises:
+            ParameterError: The machine does not fit them.
+        """
+        return topology
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +111,14 @@ class SearchProgress:
     us: float
     lower_bound_us: float
     sketch: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MatchingProgress:
+    """Progress: transfers found, and their maximum number, without trials of improvements."""
+
+    sends: int
+    total: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
 
@@ -24,48 +24,64 @@ FEATURES = (
 
 
 class Options(contract.Options, frozen=True, kw_only=True):
-    """The sketch, the number of chunks, and the method of each step."""
+    """The options of TACCL."""
+
+    DEFAULT_BUDGET: ClassVar[float] = 2.0
 
     sketch: Annotated[
         SketchWire | None,
-        Meta(description="Sketch that restricts plans; none: the best of several."),
+        Meta(
+            description="Sketch file ('sccl schema sketch', or one of TACCL's); auto: the best of "
+            "the machine's suggestions.",
+            extra={"default": "auto"},
+        ),
     ] = None
     chunks: Annotated[
         int,
-        Meta(ge=0, le=1024, description="Chunks per part of a rank; 0: the sketch's number."),
+        Meta(
+            ge=0,
+            le=1024,
+            description="Chunks per part that a rank sends or receives; 0: the sketch's number, or "
+            "with auto the best number.",
+        ),
     ] = 0
     paths: Annotated[
         Literal["auto", "shortest", "any"],
         Meta(
-            description="Whether ranks forward chunks on shortest paths only; auto: for chunks "
-            "that only one rank needs."
+            description="Routes: shortest paths only, any path, or auto (shortest for chunks with "
+            "one destination)."
         ),
     ] = "auto"
     order: Annotated[
         Literal["best", "farthest-start", "farthest-end", "soonest-start", "soonest-end"],
-        Meta(description="Order of chunks on a link, from the start or the end; best: all four."),
+        Meta(
+            description="Order on a link: longest remaining path or earliest arrival first, filled "
+            "from the start or from the end; best: all four."
+        ),
     ] = "best"
     steps: Annotated[
         Literal["auto", "three", "joined"],
         Meta(
-            description="three: fix routes, then orders; joined: improve both together; auto: "
-            "joined for small problems."
+            description="three (routes, orders, exact times), joined (improves all of them "
+            "together), or auto (joined if small)."
         ),
     ] = "auto"
     together: Annotated[
-        bool, Meta(description="Whether chunks are sent together, if alpha occupies links.")
+        bool, Meta(description="Send chunks together with one alpha, if alpha occupies links.")
     ] = True
+    alpha: Annotated[
+        Literal["travels", "occupies"],
+        Meta(
+            description="Alpha model: travels (a chunk arrives alpha later) or occupies (the link "
+            "is busy during alpha)."
+        ),
+    ] = "travels"
     gap: Annotated[
         float,
         Meta(
             ge=0,
             le=1,
-            description="Stop when the schedule is within this relative gap to the lower bound "
-            "(0.01 = 1 %); at least 0.001 if sketches are searched on a machine that is "
-            "too large for the models.",
+            description="Relative optimality gap at which the search stops (0.01 = 1 %); at least "
+            "0.001 if sketches are searched on a machine that is too large for the models.",
         ),
     ] = 0.0
-    alpha: Annotated[
-        Literal["occupies", "travels"],
-        Meta(description="Whether alpha keeps a link busy, or delays arrivals only."),
-    ] = "travels"

@@ -23,38 +23,46 @@ FEATURES = (
 
 
 class Options(contract.Options, frozen=True, kw_only=True):
-    """The number of chunks, the number of trials, and the state of a link during alpha."""
+    """The options of TACOS."""
 
     chunks: Annotated[
-        int, Meta(ge=1, le=65_536, description="Chunks per part of a rank's input or output.")
+        int,
+        Meta(
+            ge=1,
+            le=65_536,
+            description="Chunks per part that a rank sends or receives.",
+            extra={"default": "the sketch's, else 1"},
+        ),
     ] = 1
+    alpha: Annotated[
+        Literal["travels", "occupies"],
+        Meta(
+            description="Alpha model: travels (a chunk arrives alpha later) or occupies (the link "
+            "is busy during alpha)."
+        ),
+    ] = "occupies"
     restarts: Annotated[
         int,
         Meta(
             ge=1,
             le=1_000_000,
-            description="Number of seeds to try; the search stops at the lower bound.",
+            description="Number of seeds; the search stops when a schedule attains the lower "
+            "bound.",
         ),
     ] = 1
-    alpha: Annotated[
-        Literal["occupies", "travels"],
-        Meta(description="Whether alpha keeps a link busy, or delays arrivals only."),
-    ] = "occupies"
     improve: Annotated[
         float,
         Meta(
             ge=0,
             le=1_000_000,
-            description="Effort to improve each schedule above the lower bound; 1 takes some "
+            description="Budget to improve each schedule above the lower bound; 1 takes some "
             "seconds.",
         ),
     ] = 0.2
     jobs: Annotated[
         int,
         Meta(
-            ge=1,
-            le=1024,
-            description="Number of seeds tried in parallel: the same result in less time.",
+            ge=1, le=1024, description="Number of seeds at a time; it does not change the result."
         ),
     ] = 1
     switch_degree: Annotated[
@@ -62,7 +70,7 @@ class Options(contract.Options, frozen=True, kw_only=True):
         Meta(
             ge=0,
             le=65_536,
-            description="Links per rank that replace its port of a switch (TACOS' unwinding; such "
-            "schedules are not improved); 0: keep switches.",
+            description="Links per rank that replace its port of a switch (the paper's unwinding; "
+            "such schedules are not improved); 0: keep switches.",
         ),
     ] = 0

@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYetError
 from contextlib import closing
-from dataclasses import dataclass
 
 from sccl.core.outcome import Inconclusive, Outcome, Solution
 from sccl.core.stop import INTERRUPTED, NOT_STOPPED, StopKind, StopReason
 from sccl.solvers.effort import Effort, EffortMeter
-from sccl.synth.common.contract import Notify, Request
+from sccl.synth.common.contract import MatchingProgress, Notify, Request
 from sccl.synth.tacos.local_improvement import is_close
 from sccl.synth.tacos.matching_problem import MatchingProblem, build_problem
 from sccl.synth.tacos.options import Options
@@ -22,14 +21,6 @@ _POLL_S = 0.1
 """Seconds between looks at a thread, so that Ctrl-C is heard."""
 
 _NOT_NEEDED = StopReason(StopKind.OTHER, "not needed any more")
-
-
-@dataclass(frozen=True, slots=True)
-class MatchingProgress:
-    """Progress: transfers found, and their maximum number, without trials of improvements."""
-
-    sends: int
-    total: int
 
 
 def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> Outcome:

@@ -231,7 +231,7 @@ def _build_problem(request: Request, options: Options, dual: Dual) -> FlowProble
             f"alpha is {options.alpha} in model lp, expected travels: bytes that flow wait for no "
             "chunk, and an alpha that occupies its link is paid for every chunk"
         )
-    if options.ports:
+    if options.has_exclusive_ports:
         raise ParameterError(
             "switch is hyperedge in model lp, expected machine, copy or nocopy: with split "
             "chunks, links do not send one chunk at a time"

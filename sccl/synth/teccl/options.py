@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from dataclasses import replace
+from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
 
 from sccl.core.files.schedule_shapes import VariableBandwidthWire
+from sccl.core.topology import Topology
+from sccl.errors import ParameterError
 from sccl.synth.common import contract
 from sccl.synth.common.contract import Feature
 
@@ -25,30 +28,39 @@ FEATURES = (
 
 
 class Options(contract.Options, frozen=True, kw_only=True):
-    """The number of chunks, the scheduling method, and the required quality."""
+    """The options of TE-CCL."""
+
+    DEFAULT_BUDGET: ClassVar[float] = 10.0
 
     chunks: Annotated[
-        int, Meta(ge=1, le=1024, description="Chunks per part that a rank sends or is to get.")
+        int,
+        Meta(
+            ge=1,
+            le=1024,
+            description="Chunks per part that a rank sends or receives.",
+            extra={"default": "the sketch's, else 1"},
+        ),
     ] = 1
     model: Annotated[
         Literal["auto", "continuous", "milp", "astar", "lp"],
         Meta(
-            description="continuous: intervals without epochs; with epochs, milp: one model, "
-            "astar: in rounds, lp: rates for data that are not copied."
+            description="Model: continuous (intervals in continuous time, the choice of auto), "
+            "milp (epochs in one model), astar (epochs in rounds), or lp (rates, for collectives "
+            "that copy nothing)."
         ),
     ] = "auto"
-    solver: Annotated[
-        Literal["auto", "cp-sat", "glop", "highs", "pdlp", "scip", "gurobi"],
-        Meta(description="Solver of the model: auto is GLOP for lp, else CP-SAT."),
-    ] = "auto"
-    ports: Annotated[
-        bool, Meta(description="Whether a link at a switch takes at most one chunk per epoch.")
-    ] = False
+    switch: Annotated[
+        Literal["machine", "copy", "nocopy", "hyperedge"],
+        Meta(
+            description="Switch behavior: as in the machine, copy, nocopy, or hyperedge (no copy, "
+            "and each link at a switch takes at most one chunk per epoch)."
+        ),
+    ] = "machine"
     epoch: Annotated[
         str,
         Meta(
-            description="Epoch length: time of a chunk on the fastest or the slowest link, a "
-            "number of us, or auto."
+            description="Epoch length: time of a chunk on the fastest or slowest link, or "
+            "microseconds; auto: the fastest link's, which lp shortens while that helps."
         ),
     ] = "auto"
     multiplier: Annotated[
@@ -62,38 +74,81 @@ class Options(contract.Options, frozen=True, kw_only=True):
         Meta(
             ge=0,
             le=4096,
-            description="Epochs of the horizon, or of a round; 0: the fewest, from alpha.",
+            description="Number of epochs of the horizon or of a round; 0: the smallest feasible "
+            "number.",
         ),
     ] = 0
     buffers: Annotated[
         Annotated[int, Meta(ge=0)] | None,
-        Meta(description="Chunks of others that a rank keeps to send on later; none: any."),
+        Meta(
+            description="Chunks of other ranks that a rank can buffer, in model milp.",
+            extra={"default": "any number"},
+        ),
     ] = None
+    combine: Annotated[
+        Literal["auto", "reversal", "direct"],
+        Meta(
+            description="Reductions: reversal (the dual's schedule reversed in time), direct (each "
+            "contribution is sent separately to the rank that reduces it), auto (the faster one)."
+        ),
+    ] = "auto"
+    alpha: Annotated[
+        Literal["travels", "occupies"],
+        Meta(
+            description="Alpha model: travels (a chunk arrives alpha later) or occupies (the link "
+            "is busy during alpha)."
+        ),
+    ] = "travels"
+    solver: Annotated[
+        Literal["auto", "cp-sat", "glop", "highs", "pdlp", "scip", "gurobi"],
+        Meta(
+            description="Solver of the model: auto (GLOP for lp, otherwise CP-SAT), HiGHS, Gurobi "
+            "if installed, SCIP (milp, astar), PDLP (lp)."
+        ),
+    ] = "auto"
     priorities: Annotated[
         tuple[Annotated[int, Meta(ge=1, le=1000)], ...],
-        Meta(description="Weights of concurrent collectives in the mean completion time."),
+        Meta(
+            description="Weights of concurrent collectives (e.g. 3,1): minimizes the weighted mean "
+            "completion time.",
+            extra={"default": "the last finish"},
+        ),
     ] = ()
+    bandwidth: Annotated[
+        VariableBandwidthWire | None,
+        Meta(
+            description="File of reduced link bandwidths over time ('sccl schema bandwidth'), for "
+            "models auto, milp, and astar.",
+            extra={"default": "all, always"},
+        ),
+    ] = None
     gap: Annotated[
         float,
         Meta(
             ge=0,
             le=1,
-            description="Stop when the schedule is within this relative gap to the "
-            "lower bound (0.01 = 1 %).",
+            description="Relative optimality gap at which the search stops (0.01 = 1 %).",
         ),
     ] = 0.0
-    alpha: Annotated[
-        Literal["occupies", "travels"],
-        Meta(description="Whether alpha keeps a link busy, or delays arrivals only."),
-    ] = "travels"
-    bandwidth: Annotated[
-        VariableBandwidthWire | None,
-        Meta(description="Reduced bandwidth of links over time; none: nothing."),
-    ] = None
-    combine: Annotated[
-        Literal["auto", "reversal", "direct"],
-        Meta(
-            description="Reductions: reversal of the dual's schedule, or direct sends of each "
-            "contribution to the place of its reduction; auto: the faster one."
-        ),
-    ] = "auto"
+
+    def adapt_machine(self, topology: Topology) -> Topology:
+        """Return the machine with the assumed behavior of switches.
+
+        Raises:
+            ParameterError: It has no switches.
+        """
+        if self.switch != "machine" and not topology.switches:
+            raise ParameterError(
+                f"switch is {self.switch}, and topology {topology.name!r} has no switches: leave "
+                "it out"
+            )
+        if self.switch in {"machine", "hyperedge"}:
+            return topology
+        copies = self.switch == "copy"
+        switches = tuple(replace(device, copies=copies) for device in topology.switches)
+        return replace(topology, switches=switches)
+
+    @property
+    def has_exclusive_ports(self) -> bool:
+        """Return whether a link at a switch takes at most one chunk per epoch."""
+        return self.switch == "hyperedge"

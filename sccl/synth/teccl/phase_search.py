@@ -220,7 +220,7 @@ class PhaseSearch:
     def _improve_in_epochs(self, spending: EffortMeter, target: int) -> None:
         asked = self.options
         length = epoch_length(self.problem, asked.epoch, asked.multiplier)
-        epochs = build_varying_epochs(self.problem, length, ports=asked.ports)
+        epochs = build_varying_epochs(self.problem, length, ports=asked.has_exclusive_ports)
         actions = list(self._symmetry_actions())
         take = lambda sends, count: self._accept_epochs(sends, epochs.length_us, count)  # noqa: E731
         if asked.buffers is not None:

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Annotated
+
+from msgspec import Meta
 
 from sccl.core.workload import Workload
 from sccl.errors import ParameterError
@@ -27,27 +30,22 @@ _STEM = 32
 
 @dataclass(frozen=True, kw_only=True)
 class ConvolutionalJob(ParallelJob):
-    """A convolutional net, and its training.
-
-    Attributes:
-        depths: Number of blocks of each stage.
-        widths: Width of each stage, whose first block halves height and breadth.
-        group_width: Channels of a group.
-        expansion: Factor of the width inside a block.
-        picture: Height and breadth in pixels.
-        batch: Pictures per rank.
-        classes: Number of classes.
-    """
+    """A convolutional net, and its training."""
 
     dtype: str = "float32"
     tflops: float = 15.0
-    depths: tuple[int, ...]
-    widths: tuple[int, ...]
-    group_width: int = 8
-    expansion: int = 4
-    picture: int = 224
-    batch: int = 64
-    classes: int = 1000
+    depths: Annotated[
+        tuple[int, ...], Meta(description="Number of blocks of each stage, as in 2/6/14x2.")
+    ]
+    widths: Annotated[
+        tuple[int, ...],
+        Meta(description="Number of channels of each stage, whose first block halves the picture."),
+    ]
+    group_width: Annotated[int, Meta(description="Number of channels of a group.")] = 8
+    expansion: Annotated[int, Meta(description="Expansion factor of a block.")] = 4
+    picture: Annotated[int, Meta(description="Height and width in pixels.")] = 224
+    batch: Annotated[int, Meta(description="Pictures of a rank.")] = 64
+    classes: Annotated[int, Meta(description="Number of classes.")] = 1000
 
     def __post_init__(self) -> None:
         super().__post_init__()

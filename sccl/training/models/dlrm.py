@@ -11,6 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Annotated
+
+from msgspec import Meta
 
 from sccl.core.workload import Workload
 from sccl.core.workload_ops import MAX_JOB_RANKS, CommOp
@@ -32,35 +35,42 @@ INDEX = "int64"
 class DlrmJob(Processor):
     """A recommendation model, and its training.
 
-    Attributes:
-        ranks: Number of ranks. Each has its own tables, and all of the perceptrons.
-        batch: Samples per rank.
-        tables: Number of tables.
-        dimension: Elements of a row.
-        pooling: Rows per table and sample, which are summed.
-        bottom: Widths of the perceptron for dense features, from layer to layer.
-        top: Widths of the perceptron for lookups and dense features together.
-        interaction_mflops: 10^6 operations per sample between the two, forward.
-        zero: 3: perceptrons are gathered layer by layer (FSDP). 0: each rank keeps them.
-        prefetch: Number of layers whose parameters are gathered ahead.
-        data_prefetch: Whether the next batch is exchanged during training on this one.
-        overlap_next: Whether each layer waits for its gradients in the next iteration.
+    Each rank has its own tables, and all of the perceptrons.
     """
 
     dtype: str = "float32"
     tflops: float = 15.0
-    ranks: int
-    batch: int
-    tables: int
-    dimension: int
-    pooling: int
-    bottom: tuple[int, ...]
-    top: tuple[int, ...]
-    interaction_mflops: float = 0.0
-    zero: int = 0
-    prefetch: int = 2
-    data_prefetch: bool = True
-    overlap_next: bool = False
+    ranks: Annotated[int, Meta(description="Number of ranks of the job.")]
+    batch: Annotated[int, Meta(description="Samples of a rank.")]
+    tables: Annotated[int, Meta(description="Number of tables of all ranks.")]
+    dimension: Annotated[int, Meta(description="Number of elements of a row.")]
+    pooling: Annotated[
+        int, Meta(description="Number of rows per table and sample, which are summed.")
+    ]
+    bottom: Annotated[
+        tuple[int, ...],
+        Meta(description="Widths of the bottom perceptron, for dense features, as in 512x3/64."),
+    ]
+    top: Annotated[
+        tuple[int, ...],
+        Meta(description="Widths of the top perceptron, for lookups and dense features."),
+    ]
+    interaction_mflops: Annotated[
+        float,
+        Meta(description="Forward operations per sample between the perceptrons, in 10^6."),
+    ] = 0.0
+    zero: Annotated[
+        int, Meta(description="3: perceptrons are gathered layer by layer; 0: each rank has them.")
+    ] = 0
+    prefetch: Annotated[
+        int, Meta(description="Number of layers of which parameters are gathered in advance.")
+    ] = 2
+    data_prefetch: Annotated[
+        bool, Meta(description="Exchange the next batch while this one is trained on.")
+    ] = True
+    overlap_next: Annotated[
+        bool, Meta(description="Let each layer of the next iteration wait for its gradients.")
+    ] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -8,6 +8,9 @@ rank sends its b s / t tokens, k times and with room by the capacity, to whose e
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
+
+from msgspec import Meta
 
 from sccl.core.workload import Workload
 from sccl.errors import ParameterError
@@ -38,21 +41,15 @@ from sccl.training.models.transformer import (
 
 @dataclass(frozen=True, kw_only=True)
 class MoeJob(TransformerJob):
-    """A transformer with experts, and how it is trained.
+    """A transformer with experts, and its training."""
 
-    Attributes:
-        experts: of a layer that has some.
-        top_k: to how many of them each token goes.
-        capacity: room for tokens, by which more is sent and computed than there are.
-        ep: ranks that share the experts of a layer.
-        moe_every: of so many layers the last has experts.
-    """
-
-    experts: int
-    top_k: int = 2
-    capacity: float = 1.0
-    ep: int = 1
-    moe_every: int = 2
+    experts: Annotated[int, Meta(description="Number of experts of a layer, E.")]
+    top_k: Annotated[int, Meta(description="Number of experts per token.")] = 2
+    capacity: Annotated[float, Meta(description="Expert capacity factor.")] = 1.0
+    ep: Annotated[int, Meta(description="Number of ranks that share the experts of a layer.")] = 1
+    moe_every: Annotated[
+        int, Meta(description="Interval of layers with experts; the last of each has some.")
+    ] = 2
 
     def __post_init__(self) -> None:
         super().__post_init__()

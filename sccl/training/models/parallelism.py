@@ -11,7 +11,9 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import groupby
 from math import isfinite
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta
 
 from sccl.core.dtypes import ITEM_BYTES
 from sccl.core.workload_ops import MAX_ELEMENTS, MAX_JOB_RANKS
@@ -78,19 +80,24 @@ def round_up(number: int, of: int) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class Processor:
-    """The processor of each rank.
+    """The processor of each rank. Fields are options of users (:mod:`sccl.core.option_fields`)."""
 
-    Attributes:
-        dtype: Type of parameters, gradients, and activations.
-        tflops: Peak rate in 10^12 operations per second.
-        efficiency: Attained fraction of the peak.
-        memory_gb_per_s: Memory bandwidth.
-    """
-
-    dtype: str = "bfloat16"
-    tflops: float = 125.0
-    efficiency: float = 0.5
-    memory_gb_per_s: float = 900.0
+    dtype: Annotated[
+        str,
+        Meta(
+            description="Type of parameters, gradients, and activations.",
+            extra={"choices": tuple(ITEM_BYTES)},
+        ),
+    ] = "bfloat16"
+    tflops: Annotated[float, Meta(description="Peak of a rank in 10^12 operations per second.")] = (
+        125.0
+    )
+    efficiency: Annotated[
+        float, Meta(description="Share of the peak that computation reaches.")
+    ] = 0.5
+    memory_gb_per_s: Annotated[
+        float, Meta(description="Memory bandwidth of a rank in 10^9 bytes/s.")
+    ] = 900.0
 
     def __post_init__(self) -> None:
         if self.dtype not in ITEM_BYTES:
@@ -173,31 +180,45 @@ def source_text(model: str, job: Processor, about: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class ParallelJob(Processor):
-    """A job of several ranks, with the distribution of model, data, and states.
+    """A job of several ranks, with the distribution of model, data, and states."""
 
-    Attributes:
-        tp: Ranks that share the tensors of a layer.
-        pp: Stages of the pipeline, with equal numbers of layers.
-        dp: Replicas, each with its own data.
-        zero: Sharding among replicas: 0 none, 1 optimizer states, 2 also gradients, 3 also
-            parameters.
-        microbatches: Microbatches of an iteration, in sequence.
-        sequence_parallel: Whether ranks of a tensor group have a part of the sequence between
-            blocks.
-        bucket_mb: Size from which on gradients of blocks are reduced together, in 10^6 bytes.
-        prefetch: Number of blocks whose parameters are gathered ahead.
-        overlap_next: Whether the next iteration waits for its inputs block by block.
-    """
-
-    tp: int = 1
-    pp: int = 1
-    dp: int = 1
-    zero: int = 0
-    microbatches: int = 1
-    sequence_parallel: bool = False
-    bucket_mb: float = 25.0
-    prefetch: int = 2
-    overlap_next: bool = False
+    tp: Annotated[
+        int,
+        Meta(description="Size of a tensor-parallel group, t, which shares tensors of a layer."),
+    ] = 1
+    pp: Annotated[
+        int, Meta(description="Number of pipeline stages, with equal numbers of layers.")
+    ] = 1
+    dp: Annotated[
+        int,
+        Meta(
+            description="Number of data-parallel replicas, d.",
+            extra={"default": "1, or the remainder of --ranks"},
+        ),
+    ] = 1
+    zero: Annotated[
+        int,
+        Meta(
+            description="ZeRO stage: 0 nothing, 1 optimizer states, 2 also gradients, 3 also "
+            "parameters are sharded."
+        ),
+    ] = 0
+    microbatches: Annotated[
+        int, Meta(description="Number of microbatches of an iteration, in sequence.")
+    ] = 1
+    sequence_parallel: Annotated[
+        bool,
+        Meta(description="Use reducescatter and allgather instead of allreduces in tensor groups."),
+    ] = False
+    bucket_mb: Annotated[float, Meta(description="Size of a gradient bucket in 10^6 bytes.")] = 25.0
+    prefetch: Annotated[
+        int,
+        Meta(description="Number of layers of which parameters are gathered in advance (zero 3)."),
+    ] = 2
+    overlap_next: Annotated[
+        bool,
+        Meta(description="Let the next iteration wait for gradients or parameters layer by layer."),
+    ] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -11,6 +11,9 @@ Biases, norms and learned positions are left out.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Annotated
+
+from msgspec import Meta
 
 from sccl.core.workload import Workload
 from sccl.errors import ParameterError
@@ -37,38 +40,58 @@ RECOMPUTE = ("none", "selective", "full")
 
 @dataclass(frozen=True, kw_only=True)
 class TransformerJob(ParallelJob):
-    """A transformer, and its training.
+    """A transformer, and its training."""
 
-    Attributes:
-        layers: Layers of all stages together.
-        hidden: Width.
-        heads: Number of attention heads.
-        sequence: Number of tokens.
-        batch: Sequences in a microbatch of a replica.
-        vocabulary: Number of words, for an embedding before the layers and a matrix after them. 0:
-            neither.
-        recompute: Recomputation in the backward pass: none, attention (selective), or all of each
-            layer with its collectives (full).
-        split_backward: Whether gradients of weights are computed while those of inputs are in
-            flight.
-        mlp_width: Width of the perceptron, f. None: four times ``hidden``.
-        kv_heads: Number of key/value heads (grouped-query attention). None: as many as ``heads``.
-        gated_mlp: Whether the perceptron has a third matrix, for its gate (SwiGLU, GeGLU).
-        tied_embeddings: Whether the embedding is also the matrix after the layers.
-    """
-
-    layers: int
-    hidden: int
-    heads: int
-    sequence: int = 2048
-    batch: int = 1
-    vocabulary: int = 0
-    recompute: str = "none"
-    split_backward: bool = False
-    mlp_width: int | None = field(default=None, metadata=MODEL_VARIANT)
-    kv_heads: int | None = field(default=None, metadata=MODEL_VARIANT)
-    gated_mlp: bool = field(default=False, metadata=MODEL_VARIANT)
-    tied_embeddings: bool = field(default=False, metadata=MODEL_VARIANT)
+    layers: Annotated[int, Meta(description="Number of layers of all stages.")]
+    hidden: Annotated[int, Meta(description="Width, h.")]
+    heads: Annotated[int, Meta(description="Number of attention heads.")]
+    sequence: Annotated[int, Meta(description="Tokens, s.")] = 2048
+    batch: Annotated[
+        int,
+        Meta(description="Sequences of a microbatch, or samples or pictures of a rank."),
+    ] = 1
+    vocabulary: Annotated[
+        int,
+        Meta(description="Vocabulary size, V, with an embedding and an output matrix; 0: neither."),
+    ] = 0
+    recompute: Annotated[
+        str,
+        Meta(
+            description=f"Recomputation in the backward pass: {', '.join(RECOMPUTE)} (attention, "
+            "or whole layers with their collectives).",
+            extra={"choices": RECOMPUTE},
+        ),
+    ] = "none"
+    split_backward: Annotated[
+        bool, Meta(description="Compute weight gradients while input gradients are sent.")
+    ] = False
+    mlp_width: Annotated[
+        int | None,
+        Meta(
+            description="Width of the perceptron and of experts, f.",
+            extra={"default": "4 * hidden"},
+        ),
+    ] = field(default=None, metadata=MODEL_VARIANT)
+    kv_heads: Annotated[
+        int | None,
+        Meta(
+            description="Number of key/value heads of grouped-query attention.",
+            extra={"default": "the number of heads"},
+        ),
+    ] = field(default=None, metadata=MODEL_VARIANT)
+    gated_mlp: Annotated[
+        bool,
+        Meta(
+            description="A third matrix in each perceptron and expert, for its gate (SwiGLU, "
+            "GeGLU)."
+        ),
+    ] = field(default=False, metadata=MODEL_VARIANT)
+    tied_embeddings: Annotated[
+        bool,
+        Meta(
+            description="One matrix for the embedding and behind the layers, with a single stage."
+        ),
+    ] = field(default=False, metadata=MODEL_VARIANT)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -233,7 +233,7 @@ def test_unserved_flow_demand_gives_one_sentence() -> None:
     with pytest.raises(ParameterError, match="alpha is occupies in model lp"):
         planned(ring, "alltoall", 1000, alpha="occupies")
     with pytest.raises(ParameterError, match="switch is hyperedge in model lp"):
-        planned(ring, "alltoall", 1000, ports=True)
+        planned(ring, "alltoall", 1000, switch="hyperedge")
     with pytest.raises(ParameterError, match="in model lp, expected milp"):
         planned(ring, "alltoall", 1000, buffers=1)
     with pytest.raises(TooLargeError, match="302 ranks, at most"):

@@ -1,0 +1,266 @@
+"""Compute schedules (tacos, teccl, taccl) and classical algorithms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from sccl.api.algorithm import Algorithm
+from sccl.api.arguments import check_arguments, describe_arguments
+from sccl.api.given import CollectiveLike, Machine, Root
+from sccl.api.machine import Topology
+from sccl.api.progress import Progress, progress_lines
+from sccl.api.schedule import Schedule
+from sccl.api.simulation import parse_choice
+from sccl.collectives import Spec
+from sccl.core import topology as core
+from sccl.core.clock import AlphaModel, StepAlignment
+from sccl.core.packed_schedule import PackedSchedule
+from sccl.core.schedule_filter import ScheduleFilter
+from sccl.errors import TooLargeError
+from sccl.synth.common.contract import MatchingProgress, Request, SearchProgress
+from sccl.synth.taccl.options import Options as TacclOptions
+from sccl.synth.tacos.options import Options as TacosOptions
+from sccl.synth.teccl.options import Options as TecclOptions
+from sccl.tasks.baseline import place_baseline
+from sccl.tasks.sizes import parse_size
+from sccl.tasks.subject import build_problem, build_spec
+from sccl.tasks.synthesis import (
+    BandwidthLike,
+    build_synthesis_problem,
+    no_result_reason,
+    synthesize,
+)
+from sccl.topo import resolve_topology
+
+Size = int | str
+"""Size of a rank's buffer: bytes, or text such as ``"64KiB"`` or ``"1GB"``."""
+
+
+@check_arguments
+@describe_arguments(TacosOptions)
+def tacos(  # noqa: PLR0913 - the problem and its options
+    collective: CollectiveLike,
+    topology: Machine,
+    *,
+    size: Size,
+    chunks: int | None = None,
+    sketch: str | Path | None = None,
+    root: Root | None = None,
+    alpha: Literal["travels", "occupies"] = "occupies",
+    restarts: int = 1,
+    improve: float = 0.2,
+    jobs: int = 1,
+    switch_degree: int = 0,
+    seed: int = 0,
+    timeout_s: float | None = None,
+    progress: Progress = True,
+) -> Schedule:
+    """Return a verified TACOS schedule, for machines of up to thousands of ranks.
+
+    Ctrl-C, or interrupting the kernel, returns the best schedule so far.
+
+    Raises:
+        InputError: The collective, the size, the sketch, or a setting does not fit the machine, or
+            there is no schedule in time.
+
+    Source: Won et al., TACOS, MICRO 2024, section IV.
+
+    Examples:
+        >>> import sccl
+        >>> sccl.tacos("allgather", "mesh:8x8", size="16MiB").proved
+        True
+    """
+    return _schedule("tacos", **locals())
+
+
+@check_arguments
+@describe_arguments(TecclOptions)
+def teccl(  # noqa: PLR0913 - the problem and its options
+    collective: CollectiveLike,
+    topology: Machine,
+    *,
+    size: Size,
+    chunks: int | None = None,
+    sketch: str | Path | None = None,
+    root: Root | None = None,
+    model: Literal["auto", "continuous", "milp", "astar", "lp"] = "auto",
+    switch: Literal["machine", "copy", "nocopy", "hyperedge"] = "machine",
+    epoch: str = "auto",
+    multiplier: int = 1,
+    epochs: int = 0,
+    buffers: int | None = None,
+    combine: Literal["auto", "reversal", "direct"] = "auto",
+    alpha: Literal["travels", "occupies"] = "travels",
+    solver: Literal["auto", "cp-sat", "glop", "highs", "pdlp", "scip", "gurobi"] = "auto",
+    priorities: Sequence[int] = (),
+    bandwidth: BandwidthLike | None = None,
+    gap: float = 0.0,
+    effort: float = TecclOptions.DEFAULT_BUDGET,
+    seed: int = 0,
+    timeout_s: float | None = None,
+    progress: Progress = True,
+) -> Schedule:
+    """Return the best verified schedule of equal chunks from optimization models.
+
+    Ctrl-C, or interrupting the kernel, returns the best schedule so far. With priorities,
+    :attr:`Schedule.bound_us` is None.
+
+    Raises:
+        InputError: The collective, the size, the sketch, or a setting does not fit the machine, or
+            there is no schedule in time.
+
+    Source: Liu et al., TE-CCL, SIGCOMM 2024, sections 3 and 4.
+
+    Examples:
+        >>> import sccl
+        >>> sccl.teccl("allgather", "teccl-ndv2x2", size=62_500)
+        Schedule(allgather on teccl-ndv2x2, 61 KiB per rank in C=1: 46.45 us; lower bound attained)
+        >>> slow = [{"from_us": 10, "to_us": 30, "fraction": 0.5}]  # all links
+        >>> sccl.teccl("scatter", "ring:4@10GB+1us", size=400_000, bandwidth=slow).finish_us
+        31.5
+    """
+    return _schedule("teccl", **locals())
+
+
+@check_arguments
+@describe_arguments(TacclOptions)
+def taccl(  # noqa: PLR0913 - the problem and its options
+    collective: CollectiveLike,
+    topology: Machine,
+    *,
+    size: Size,
+    root: Root | None = None,
+    sketch: str | Path = "auto",
+    chunks: int = 0,
+    paths: Literal["auto", "shortest", "any"] = "auto",
+    order: Literal[
+        "best", "farthest-start", "farthest-end", "soonest-start", "soonest-end"
+    ] = "best",
+    steps: Literal["auto", "three", "joined"] = "auto",
+    together: bool = True,
+    alpha: Literal["travels", "occupies"] = "travels",
+    gap: float = 0.0,
+    effort: float = TacclOptions.DEFAULT_BUDGET,
+    seed: int = 0,
+    timeout_s: float | None = None,
+    progress: Progress = True,
+) -> Schedule:
+    """Return the best verified schedule within a communication sketch.
+
+    Ctrl-C, or interrupting the kernel, returns the best schedule so far.
+
+    Raises:
+        InputError: The sketch, the collective, the size, or a setting does not fit the machine, or
+            there is no schedule in time.
+
+    Source: Shah et al., TACCL, NSDI 2023, section 5 and appendix B.
+
+    Examples:
+        >>> import sccl
+        >>> sccl.taccl("alltoall", "ndv2x2", size="1MB", chunks=1)
+        Schedule(alltoall on ndv2x2, 1 MB per rank in C=16: 321.7 us; lower bound attained)
+    """
+    return _schedule("taccl", **locals())
+
+
+def _schedule(  # noqa: PLR0913 - the arguments that all synthesizers share
+    name: str,
+    *,
+    collective: CollectiveLike,
+    topology: Machine,
+    size: Size,
+    sketch: str | Path | None,
+    root: Root | None,
+    seed: int,
+    timeout_s: float | None,
+    progress: Progress,
+    effort: float | None = None,
+    **options: Any,
+) -> Schedule:
+    """Return the schedule of a synthesizer.
+
+    Args:
+        options: Its options, as its public function describes them.
+
+    Raises:
+        InputError: The inputs do not fit one another, or there is no schedule in time.
+    """
+    spec = collective if isinstance(collective, Spec) else str(collective)
+    problem = build_synthesis_problem(
+        name,
+        lambda _: _core_topology(topology),
+        lambda machine: build_spec(machine, spec, root),
+        size=size,
+        sketch=sketch,
+        options=options,
+        seed=seed,
+        timeout_s=timeout_s,
+        budget=effort,
+    )
+    with progress_lines(progress, problem.title) as print_line:
+
+        def report(event: object) -> None:
+            if isinstance(event, MatchingProgress):
+                print_line(f"{event.sends:,} of {event.total:,} transfers")
+            elif isinstance(event, SearchProgress):
+                bound = f"lower bound {event.lower_bound_us:.6g} us"
+                print_line(f"schedule {event.us:.6g} us, {bound}")
+
+        result = synthesize(problem, report)
+    if result.solution is None:
+        raise TooLargeError(no_result_reason(result.ended))
+    plan = result.plan
+    if isinstance(plan, PackedSchedule):
+        plan = plan.partial_schedule(ScheduleFilter())
+    bound_us = None if options.get("priorities") else float(result.best.bound.value)
+    return Schedule(plan, bound_us, str(result.ended))
+
+
+@check_arguments
+def baseline(  # noqa: PLR0913 - a question, and what decides how it is answered
+    name: str,
+    collective: CollectiveLike,
+    topology: Machine,
+    *,
+    size: Size = "1MiB",
+    pieces: int = 1,
+    root: Root | None = None,
+    alpha: Literal["travels", "occupies"] = "travels",
+) -> Algorithm | Schedule:
+    """Return a verified classical algorithm on a machine.
+
+    If each hop is a link, the result is an algorithm in steps. Otherwise hops take shortest paths
+    of links, which they share with others, and the result is a schedule for the size.
+
+    Args:
+        name: ``"ring"``, ``"swing"``, ... (``sccl baseline list`` describes each).
+        collective: Name, or result of :func:`collective`.
+        topology: Name, file, or topology.
+        size: Size of a rank's buffer, for schedules and for algorithms that depend on it.
+        pieces: Number of pieces of each message.
+        root: Root of broadcast, reduce, gather, and scatter, by number or label. None: rank 0.
+        alpha: Model of alpha in a schedule: ``"occupies"`` or ``"travels"``.
+
+    Raises:
+        InputError: There is no such algorithm, or it does not support the machine or the
+            collective.
+
+    Examples:
+        >>> import sccl
+        >>> sccl.baseline("ring", "allgather", "ring:4").bandwidth_cost
+        Fraction(3, 1)
+        >>> sccl.baseline("direct", "allgather", "ring:4")
+        Schedule(allgather on ring:4, 1 MiB per rank in C=1: 127.229 us)
+    """
+    spec = collective if isinstance(collective, Spec) else str(collective)
+    subject = build_problem(_core_topology(topology), spec, root)
+    request = Request(subject.topology, subject.spec, parse_size(str(size)))
+    model = parse_choice("alpha", alpha, AlphaModel) or AlphaModel.TRAVELS
+    made = place_baseline(name, request, pieces, model, StepAlignment.PIPELINED)
+    return Algorithm(made.algorithm) if made.algorithm else Schedule(made.schedule)
+
+
+def _core_topology(machine: Machine) -> core.Topology:
+    return machine.value if isinstance(machine, Topology) else resolve_topology(str(machine))

@@ -1,0 +1,373 @@
+"""``sccl tacos``, ``sccl teccl``, and ``sccl taccl``: schedules of chunks of one size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
+from json import dumps
+from pathlib import Path
+from shlex import quote
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from sccl.cli import options
+from sccl.cli.report import (
+    ExitCode,
+    err,
+    exit_if_stopped,
+    notify_first_compile,
+    out,
+    print_output,
+    report_errors,
+    single_line,
+)
+from sccl.cli.subject import SketchedProblemOptions
+from sccl.core.cost import format_bytes, format_us
+from sccl.core.files.disk import write_atomically
+from sccl.core.files.json_text import to_text
+from sccl.core.formatting import format_count
+from sccl.errors import ParameterError
+from sccl.synth.common.contract import (
+    MatchingProgress,
+    Notify,
+    SearchProgress,
+    VerificationProgress,
+)
+from sccl.synth.taccl.options import Options as TacclOptions
+from sccl.synth.tacos.options import Options as TacosOptions
+from sccl.synth.teccl.options import Options as TecclOptions
+from sccl.tasks.files import write_plan
+from sccl.tasks.outputs import to_plain
+from sccl.tasks.subject import build_spec
+from sccl.tasks.synthesis import (
+    Synthesis,
+    SynthesisOutput,
+    SynthesisProblem,
+    TacclOutput,
+    TecclOutput,
+    build_synthesis_problem,
+    no_result_reason,
+    obeyed_sketch,
+    synthesize,
+    taccl_output,
+    tacos_output,
+    teccl_output,
+)
+from sccl.view.text.progress_notes import share_bar
+
+
+@report_errors
+def tacos(
+    about: SketchedProblemOptions,
+    *,
+    size: options.Size = None,
+    chunks: options.SketchedChunks = None,
+    sketch: options.BySketch = None,
+    chosen: Annotated[dict[str, Any], options.DerivedOptions.of(TacosOptions)],
+    seed: options.Seed = 0,
+    timeout: options.Deadline = None,
+    record: Annotated[
+        bool,
+        typer.Option(
+            help="Write the schedule with -o, or only the seed, settings, and result that "
+            "regenerate it."
+        ),
+    ] = True,
+    output: options.Output = None,
+    json: options.Json = False,
+) -> None:
+    """Schedule thousands of ranks in seconds: match free links with chunks greedily (TACOS).
+
+    The schedule is verified and printed with a lower bound for schedules of such chunks. With
+    links of equal cost and millions of transfers the file is packed instead of JSON, with little
+    more than two bytes per transfer. 'sccl check' verifies it, 'sccl part' extracts parts of it.
+
+    Exit code 0: found, 2: bad input, 3: time ran out, 130: interrupted. The best schedule so far
+    is kept.
+    """
+    options.check_writable(output)
+    values = {"chunks": chunks, **chosen}
+    problem = _build("tacos", about, size, sketch, values, seed=seed, timeout=timeout)
+    with _transfer_bar(problem) as on_progress:
+        result = _find(problem, on_progress)
+    shown = tacos_output(result, output, asdict(about) | {"sketch": sketch}, recorded=record)
+    if output is None or record:
+        _write_schedule(result, output)
+    else:
+        write_atomically(output, dumps(to_plain(shown), indent=1) + "\n")
+    bound = f"lower bound {format_us(shown.bound_us)} for such chunks"
+    bound += " (each sent separately)" if shown.alpha == "occupies" else ""
+    bound += f" within sketch {single_line(shown.sketch)}" if shown.sketch else ""
+    _show(result, shown, bound, recorded=record, json=json)
+
+
+@report_errors
+def teccl(
+    about: SketchedProblemOptions,
+    *,
+    size: options.Size = None,
+    chunks: options.SketchedChunks = None,
+    sketch: options.BySketch = None,
+    chosen: Annotated[dict[str, Any], options.DerivedOptions.of(TecclOptions)],
+    effort: options.Budget = TecclOptions.DEFAULT_BUDGET,
+    seed: options.Seed = 0,
+    timeout: options.Deadline = None,
+    output: options.Output = None,
+    json: options.Json = False,
+) -> None:
+    """Find a schedule of few equal chunks for up to some tens of ranks (TE-CCL).
+
+    Starts from a list schedule and improves it with CP-SAT interval models, which prove optimality
+    on small instances, or uses TE-CCL's epoch models. The schedule is verified and printed with a
+    lower bound for schedules of such chunks.
+
+    Exit code 0: found, 2: bad input, 3: time or budget ran out, 130: interrupted. The best
+    schedule so far is kept.
+    """
+    options.check_writable(output)
+    values = {"chunks": chunks, **chosen}
+    problem = _build("teccl", about, size, sketch, values, effort, seed=seed, timeout=timeout)
+    with _search_status(problem, quiet=json) as on_progress:
+        result = _find(problem, on_progress)
+    shown = teccl_output(result, output, chosen["bandwidth"])
+    _write_schedule(result, output)
+    bound = f"lower bound {format_us(shown.bound_us)}"
+    if shown.weighted_us is not None and shown.weighted_bound_us is not None:
+        bound = (
+            f"weighted mean completion time {format_us(shown.weighted_us)}; lower bound "
+            f"{format_us(shown.weighted_bound_us)}"
+        )
+    _show(result, shown, f"{bound} ({shown.bound_of})", _teccl_lines(shown), json=json)
+
+
+@report_errors
+def taccl(
+    about: SketchedProblemOptions,
+    *,
+    size: options.Size = None,
+    chosen: Annotated[dict[str, Any], options.DerivedOptions.of(TacclOptions)],
+    effort: options.Budget = TacclOptions.DEFAULT_BUDGET,
+    seed: options.Seed = 0,
+    timeout: options.Deadline = None,
+    output: options.Output = None,
+    keep_sketch: Annotated[
+        Path | None, typer.Option(help="File for the sketch of the schedule.")
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """Find a schedule within a communication sketch, which restricts links and chunks (TACCL).
+
+    A sketch restricts links, senders of a node, symmetries, and the number of chunks, so that
+    clusters are planned in seconds. The schedule is verified and printed with a lower bound for
+    schedules of such chunks in any sketch.
+
+    Exit code 0: found, 2: bad input, 3: time or budget ran out, 130: interrupted. The best
+    schedule so far is kept.
+    """
+    options.check_writable(output)
+    options.check_writable(keep_sketch)
+    if output is not None and keep_sketch is not None and output.resolve() == keep_sketch.resolve():
+        raise ParameterError(
+            f"-o and --keep-sketch both name {output}: a schedule and a sketch need a file each"
+        )
+    sketch = chosen.pop("sketch")
+    problem = _build("taccl", about, size, sketch, chosen, effort, seed=seed, timeout=timeout)
+    with _search_status(problem, quiet=json) as on_progress:
+        result = _find(problem, on_progress)
+    shown = taccl_output(result, output, keep_sketch)
+    _write_schedule(result, output)
+    if keep_sketch is not None and (obeyed := obeyed_sketch(result)) is not None:
+        write_atomically(keep_sketch, to_text(obeyed))
+    bound = (
+        f"lower bound {format_us(shown.bound_us)} for schedules in any sketch ({shown.bound_of})"
+    )
+    _show(result, shown, bound, _taccl_lines(shown), json=json)
+
+
+# --- the search ----------------------------------------------------------------------------------
+
+
+def _build(
+    name: str,
+    about: SketchedProblemOptions,
+    size: str | None,
+    sketch: Path | None,
+    chosen: Mapping[str, object],
+    effort: float | None = None,
+    *,
+    seed: int,
+    timeout: float | None,
+) -> SynthesisProblem:
+    """Return the problem that options state.
+
+    Raises:
+        InputError: An option is out of range, or does not fit the others.
+    """
+    return build_synthesis_problem(
+        name,
+        about.machine,
+        lambda machine: build_spec(machine, *about.collective_and_root(machine)),
+        size=size,
+        sketch=sketch,
+        options=chosen,
+        seed=seed,
+        timeout_s=timeout,
+        budget=effort,
+    )
+
+
+def _find(problem: SynthesisProblem, on_progress: Notify) -> Synthesis:
+    """Return the result of a synthesizer, which has a schedule.
+
+    Raises:
+        Exit: There is none.
+    """
+    for note in problem.notes:
+        err().print(note, markup=False, soft_wrap=True)
+    result = synthesize(problem, on_progress, notify_first_compile)
+    if result.solution is None:
+        err().print(f"unknown: {no_result_reason(result.ended)}", markup=False)
+        raise typer.Exit(ExitCode.UNKNOWN)
+    return result
+
+
+@contextmanager
+def _transfer_bar(problem: SynthesisProblem) -> Iterator[Notify]:
+    """Yield a function that shows the number of transfers found and verified so far."""
+    doing = single_line(problem.title)
+    with share_bar(err(), doing) as bar:
+
+        def show(event: object) -> None:
+            if isinstance(event, MatchingProgress):
+                bar(event.sends, event.total)
+            elif isinstance(event, VerificationProgress):
+                bar(event.sends, event.total, f"verifying {doing}")
+
+        yield show
+
+
+@contextmanager
+def _search_status(problem: SynthesisProblem, *, quiet: bool) -> Iterator[Notify]:
+    """Yield a function that shows the best schedule so far and the lower bound."""
+    doing = escape(single_line(problem.title))
+    with err().status(doing) as status:
+
+        def show(event: object) -> None:
+            if isinstance(event, SearchProgress) and not quiet:
+                within = f", {escape(single_line(event.sketch))}" if event.sketch else ""
+                gap = event.us / event.lower_bound_us - 1 if event.lower_bound_us else 0.0
+                status.update(
+                    f"{doing}{within}: schedule {format_us(event.us)}, lower bound "
+                    f"{format_us(event.lower_bound_us)} (gap {gap:.2%})"
+                )
+
+        yield show
+
+
+def _write_schedule(result: Synthesis, output: Path | None) -> None:
+    if output is not None:
+        with share_bar(err(), f"writing {single_line(output)}") as bar:
+            write_plan(output, result.plan, bar)
+
+
+# --- text ----------------------------------------------------------------------------------------
+
+_COMBINATION_TEXT = {
+    "reversal": "reversal: the dual reversed in time; for allreduce, one phase after the other",
+    "overlap": "reversal: each chunk is sent as soon as it is reduced",
+    "chains": "chains: each chunk is reduced along its path to a root, then broadcast from it",
+    "direct": "direct demands: each contribution is sent separately to the rank that reduces it",
+    "gathered": "gathering: each contribution is sent separately to all ranks, and every rank "
+    "reduces",
+}
+
+
+def _show(
+    result: Synthesis,
+    shown: SynthesisOutput,
+    bound: str,
+    details: Iterable[str] = (),
+    *,
+    recorded: bool = True,
+    json: bool,
+) -> None:
+    """Print a result, and exit with its code.
+
+    Args:
+        bound: Lower bound, as text.
+        details: Lines of the synthesizer.
+        recorded: Whether the file, if any, holds the schedule.
+
+    Raises:
+        Exit: The search ended early.
+    """
+    if json:
+        print_output(shown)
+        exit_if_stopped(result.ended)
+        return
+    each = "per element" if result.problem.request.spec.counts else "per rank"
+    title = escape(f"{shown.collective} on {single_line(shown.topology)}")
+    met = (
+        "[green]lower bound attained[/]"
+        if shown.proved
+        else f"gap {float(result.best.gap or 0):.2%}"
+    )
+    console = out()
+    console.print(
+        f"{title}, {format_bytes(shown.size_bytes)} {each} in C={shown.chunks}: "
+        f"[bold]{format_us(shown.finish_us)}[/] ({format_count(shown.sends, 'transfer')}, "
+        f"{shown.seconds:.2f} s, seed {shown.seed}), alpha {shown.alpha}"
+    )
+    console.print(f"{escape(bound)}: {met}")
+    lines = list(details)
+    if shown.ended:
+        lines.append(f"{shown.ended}: this is the best plan so far")
+    if shown.file is None:
+        lines.append("not written: add -o FILE")
+    elif recorded:
+        file = single_line(shown.file)
+        command = f"sccl check {single_line(quote(shown.file))}"
+        lines.append(f"written to {file}; verify it with: {command}")
+    else:
+        lines.append(
+            f"written to {single_line(shown.file)}: the inputs that reproduce the schedule, not "
+            "the schedule itself"
+        )
+    for line in lines:
+        console.print(line, markup=False, soft_wrap=True)
+    exit_if_stopped(result.ended)
+
+
+def _teccl_lines(shown: TecclOutput) -> Iterator[str]:
+    for part in shown.tenants:
+        yield (
+            f"  {single_line(part.collective)}, priority {part.priority}: finished after "
+            f"{format_us(part.finish_us)}, lower bound alone {format_us(part.bound_us)}"
+        )
+    if shown.epochs is not None:
+        yield f"scheduled in {format_count(shown.epochs, 'epoch')} of {shown.epoch_us:g} us"
+    elif shown.by and shown.model in {"milp", "astar"} and shown.by != shown.model:
+        ended = "its rounds did not end" if shown.model == "astar" else "it improved nothing"
+        yield f"scheduled by {shown.by}, not by model {shown.model}: {ended}"
+    if shown.bandwidth:
+        yield (
+            f"bandwidth varies by {single_line(shown.bandwidth)}: 'sccl check' and 'sccl simulate' "
+            "use these times unchanged"
+        )
+    if shown.combined is not None:
+        yield f"combined by {_COMBINATION_TEXT[shown.combined]}"
+
+
+def _taccl_lines(shown: TacclOutput) -> Iterator[str]:
+    yield f"sketch {single_line(shown.sketch)}"
+    for number, phase in enumerate(shown.phases, 1):
+        which = f"phase {number}: " if len(shown.phases) > 1 else ""
+        yield (
+            f"  {which}routes alone {format_us(phase.relaxed_us)}; by {phase.by} "
+            f"{format_us(phase.tried[phase.by])}"
+        )
+    if shown.sketch_file:
+        yield f"sketch written to {single_line(shown.sketch_file)}"

@@ -1,0 +1,612 @@
+"""Compute schedules with TACOS, TE-CCL, or TACCL, with a lower bound (``sccl tacos``, ...)."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from fractions import Fraction
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
+
+import msgspec
+from msgspec import Meta
+
+from sccl.collectives import Spec
+from sccl.core.bound_consistency import require_at_least_bound
+from sccl.core.clock import AlphaText
+from sccl.core.files.bandwidths import bandwidth_from_text, bandwidth_to_wire, load_bandwidth
+from sccl.core.files.schedule_shapes import VariableBandwidthWire
+from sccl.core.files.shapes import Count, FileText, Part, Seconds
+from sccl.core.files.sketch_shapes import SketchWire
+from sccl.core.files.sketches import load_sketch, sketch_to_wire
+from sccl.core.outcome import Solution, best_plan
+from sccl.core.sketch import Sketch
+from sccl.core.stop import StopKind, StopReason
+from sccl.core.topology import Topology
+from sccl.errors import ParameterError
+from sccl.solvers.effort import Effort
+from sccl.synth.common import registry
+from sccl.synth.common.contract import Notify, Options, Request, Synthesizer
+from sccl.synth.common.settings import build_effort
+from sccl.tasks.outputs import Output, question_digests
+from sccl.tasks.sizes import check_divides, parse_size
+from sccl.tasks.subject import CollectiveProblem, build_spec
+
+if TYPE_CHECKING:
+    from sccl.core.packed_schedule import AnySchedule
+    from sccl.core.schedule import Schedule
+
+AUTO = "auto"
+"""Instead of a sketch: the best of several that the machine suggests."""
+
+BandwidthLike = str | PathLike[str] | Sequence[Mapping[str, object]]
+"""A JSON file, or its intervals. For example, ``[{"links": [(0, 1)], "from_us": 5, "to_us": 9,
+"fraction": 0}]`` disables one link for 4 us.
+"""
+
+_PRIORITY = re.compile("[1-9][0-9]{0,2}|1000")
+
+EventT = TypeVar("EventT")
+
+
+def unmodified_problem(
+    machine: Topology, collective: str | Spec, root: str | int | None
+) -> CollectiveProblem:
+    """Return the problem on the unmodified machine.
+
+    Raises:
+        InputError: There is no such collective or root.
+    """
+    return CollectiveProblem(machine, build_spec(machine, collective, root), ())
+
+
+# --- options -------------------------------------------------------------------------------------
+
+
+def parse_options(synthesizer: str, **chosen: object) -> Options:
+    """Return the options of a synthesizer.
+
+    Args:
+        chosen: Values, or texts and files that stand for them.
+
+    Raises:
+        InputError: An option is out of range, or a file cannot be read.
+    """
+    values = {name: _parse_value(name, value) for name, value in chosen.items()}
+    try:
+        options: Options = msgspec.convert(values, registry.load(synthesizer).Options)
+    except msgspec.ValidationError as error:
+        detail, _, where = str(error).partition(" - at `$.")
+        for kind in ("int", "float", "str"):
+            detail = detail.replace(f" `{kind}`", "")
+        name, expected = where.rstrip("`").partition("[")[0], detail.removeprefix("Expected")
+        raise ParameterError(f"{name} is {values.get(name)}, expected{expected}") from error
+    return options
+
+
+def _parse_value(name: str, value: object) -> object:
+    if name == "priorities":
+        return parse_priorities(value) if isinstance(value, str) else value
+    if name == "bandwidth":
+        return parse_bandwidth(cast("BandwidthLike | None", value))
+    return value.value if isinstance(value, Enum) else value
+
+
+def parse_priorities(text: str) -> tuple[int, ...]:
+    """Return priorities, such as 3,1. An empty text has none.
+
+    Raises:
+        ParameterError: The text has another form.
+    """
+    parts = text.split(",") if text else []
+    if not all(_PRIORITY.fullmatch(part) for part in parts):
+        raise ParameterError(f"priorities are {text!r}, expected numbers from 1 to 1000, as 3,1")
+    return tuple(int(part) for part in parts)
+
+
+def parse_bandwidth(bandwidth: BandwidthLike | None) -> VariableBandwidthWire | None:
+    """Return a checked bandwidth that varies over time. None: it does not vary.
+
+    Raises:
+        InputError: The file cannot be read, or the intervals are not valid.
+    """
+    if bandwidth is None:
+        return None
+    if isinstance(bandwidth, str | PathLike):
+        return bandwidth_to_wire(load_bandwidth(Path(bandwidth)))
+    try:
+        text = json.dumps({"intervals": [dict(interval) for interval in bandwidth]})
+    except (TypeError, ValueError) as error:
+        raise ParameterError(
+            f"bandwidth is {bandwidth!r:.60}, expected a file, or intervals, such as "
+            '[{"from_us": 5, "to_us": 9, "fraction": 0.5}]'
+        ) from error
+    return bandwidth_to_wire(bandwidth_from_text(text, "bandwidth"))
+
+
+# --- problems ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SynthesisProblem:
+    """A request to a synthesizer, with its options.
+
+    Attributes:
+        synthesizer: It obeys the sketch, if there is one.
+        sketch: Sketch to obey. None: none.
+    """
+
+    name: str
+    synthesizer: Synthesizer
+    request: Request
+    options: Options
+    effort: Effort
+    sketch: Sketch | None
+
+    @property
+    def title(self) -> str:
+        """Return the names of the collective and the machine."""
+        return f"{self.request.spec.name} on {self.request.topology.name}"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Return notes on parts of the sketch that the synthesizer ignores. Empty: none."""
+        if self.sketch is None or not self.sketch.rotations or _plans_within_sketches(self.name):
+            return ()
+        note = "symmetry_offsets are ignored: they narrow TACCL's search, and remove no link"
+        return (f"sketch {self.sketch.name}: {note}",)
+
+
+def build_synthesis_problem(  # noqa: PLR0913 - the collective, the machine, and the settings
+    name: str,
+    machine: Callable[[Sketch | None], Topology],
+    spec: Callable[[Topology], Spec],
+    *,
+    size: str | int | None,
+    sketch: str | Path | None,
+    options: Mapping[str, object],
+    seed: int,
+    timeout_s: float | None,
+    budget: float | None = None,
+) -> SynthesisProblem:
+    """Return the problem for a synthesizer of schedules.
+
+    Args:
+        machine: Function that returns the machine for a sketch.
+        spec: Function that returns the collective for a machine.
+        size: Size of a rank's buffer. None: the sketch's.
+        sketch: File of a sketch. None, and for TACCL ``"auto"``: none.
+        options: Options by name. For chunks, None is the number of the sketch, or else 1.
+        budget: Search budget. None: that of the synthesizer.
+
+    Raises:
+        InputError: An input cannot be read, is out of range, or does not fit the others.
+    """
+    plans_within_sketches = _plans_within_sketches(name)
+    is_unrestricted = sketch is None or (sketch == AUTO and plans_within_sketches)
+    obeyed = None if is_unrestricted else load_sketch(Path(cast("str | Path", sketch)))
+    chosen = dict(options)
+    if chosen.get("chunks", 1) is None:
+        chosen["chunks"] = obeyed.chunks if obeyed else 1
+    if plans_within_sketches:
+        chosen["sketch"] = None if obeyed is None else sketch_to_wire(obeyed)
+    elif obeyed is not None and chosen.get("bandwidth") is not None:
+        raise ParameterError(
+            "bandwidth and sketch are both given: bandwidth intervals describe all links of the "
+            "machine, and a sketch removes some; leave one of the two out"
+        )
+    parsed: Any = parse_options(name, **chosen)
+    topology = parsed.adapt_machine(machine(obeyed))
+    if size is None:
+        size = obeyed.size_bytes if obeyed else None
+    if size is None:
+        raise ParameterError(
+            "no size is given, and the sketch has no input_size: give --size, such as 1MB"
+            if obeyed
+            else "no size is given: give --size, such as 1MB"
+        )
+    request = Request(topology, spec(topology), parse_size(str(size)))
+    if getattr(parsed, "model", "") != "lp" and not request.spec.counts:  # their chunks may differ
+        chunks = parsed.chunks or (obeyed.chunks if obeyed else 1)
+        check_divides(request.size_bytes, request.spec.unit * chunks)
+    return SynthesisProblem(
+        name=name,
+        synthesizer=_restricted_synthesizer(name, obeyed),
+        request=request,
+        options=parsed,
+        effort=build_effort(timeout_s, seed, parsed.DEFAULT_BUDGET if budget is None else budget),
+        sketch=obeyed,
+    )
+
+
+def _plans_within_sketches(name: str) -> bool:
+    """Return whether sketches are among the options of a synthesizer."""
+    return "sketch" in registry.load(name).Options.__struct_fields__
+
+
+def _restricted_synthesizer(name: str, sketch: Sketch | None) -> Synthesizer:
+    synthesizer = registry.load(name)
+    if sketch is None or _plans_within_sketches(name):
+        return synthesizer
+    from sccl.synth.taccl.sketch_restriction import SketchRestriction  # noqa: PLC0415 - loads NumPy
+
+    return SketchRestriction(synthesizer, sketch)
+
+
+# --- results -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Synthesis:
+    """A result of a synthesizer: a verified schedule and its lower bound, or none.
+
+    Attributes:
+        solution: The best one. None: there is none.
+        ended: Reason why the search ended early.
+        seconds: Duration.
+        events: The last event of each type.
+    """
+
+    problem: SynthesisProblem
+    solution: Solution | None
+    ended: StopReason
+    seconds: float
+    events: Mapping[type, object]
+
+    @property
+    def best(self) -> Solution:
+        """Return the best result, which must exist."""
+        assert self.solution is not None
+        return self.solution
+
+    @property
+    def plan(self) -> AnySchedule:
+        """Return the schedule of the best result, which must exist."""
+        return cast("AnySchedule", self.best.plan)
+
+    def event(self, kind: type[EventT]) -> EventT | None:
+        """Return the last event of a type. None: there is none."""
+        return cast("EventT | None", self.events.get(kind))
+
+
+def synthesize(
+    problem: SynthesisProblem,
+    on_progress: Notify = lambda _: None,
+    on_first_compile: Callable[[], None] = lambda: None,
+) -> Synthesis:
+    """Return the verified result of a synthesizer.
+
+    Args:
+        on_progress: Function that receives each event of the synthesizer.
+        on_first_compile: Function that is called before a compilation without a cache.
+
+    Raises:
+        InputError: The request is not supported, or the options or the sketch do not fit it.
+        KeyboardInterrupt: The user interrupted before there was a schedule.
+    """
+    from sccl.compiled import compiling  # noqa: PLC0415 - loads Numba
+
+    events: dict[type, object] = {}
+
+    def receive(event: object) -> None:
+        events[type(event)] = event
+        on_progress(event)
+
+    began = time.perf_counter()
+    with compiling(on_first_compile):
+        outcome = registry.plan(
+            problem.synthesizer, problem.request, problem.options, problem.effort, receive
+        )
+    solution, ended = best_plan(outcome)
+    return Synthesis(problem, solution, ended, time.perf_counter() - began, events)
+
+
+def no_result_reason(ended: StopReason) -> str:
+    """Return a message that there is no schedule, with the limit to raise.
+
+    Args:
+        ended: Reason why the search ended, from :func:`~sccl.core.outcome.best_plan`.
+    """
+    if ended.kind in {StopKind.INTERRUPTED, StopKind.INFEASIBLE}:
+        return f"{ended}, before any schedule was found"
+    more = "time" if ended.kind is StopKind.TIMEOUT else "effort"
+    return f"{ended}, before any schedule was found: give it more {more}"
+
+
+def reproduce_command(problem: SynthesisProblem, inputs: Mapping[str, str | Path | None]) -> str:
+    """Return the command that reproduces a TACOS schedule.
+
+    Args:
+        inputs: Collective, machine, and sketch, by option. None: not given.
+    """
+    values: dict[str, object] = msgspec.to_builtins(problem.options)
+    values |= {"size": problem.request.size_bytes, "seed": problem.effort.seed}
+    del values["jobs"]  # without any effect
+    pairs: Iterable[tuple[str, object]] = [*inputs.items(), *sorted(values.items())]
+    words = [
+        word
+        for name, value in pairs
+        if value is not None
+        for word in ("--" + name.replace("_", "-"), str(value))
+    ]
+    return shlex.join(["sccl", problem.name, *words])
+
+
+# --- outputs -------------------------------------------------------------------------------------
+
+
+class SynthesisOutput(Output, frozen=True, kw_only=True):
+    """The common part of the JSON output of synthesizers of schedules."""
+
+    collective: str
+    topology: str
+    size_bytes: Annotated[
+        int, Meta(ge=1, description="Size of a rank's buffer, which has C chunks.")
+    ]
+    chunks: Count
+    alpha: Annotated[AlphaText, Meta(description="Whether alpha occupies the link or travels.")]
+    finish_us: Annotated[float, Meta(description="When the last chunk arrives.")]
+    bound_us: Annotated[float, Meta(description="Lower bound for all schedules of these chunks.")]
+    proved: Annotated[
+        bool,
+        Meta(
+            description="Whether the schedule attains the lower bound; with "
+            "priorities, the bound on the weighted mean."
+        ),
+    ]
+    sends: Annotated[int, Meta(ge=0, description="Transfers over links.")]
+    seconds: Seconds
+    seed: Annotated[int, Meta(ge=0)]
+    ended: Annotated[
+        str, Meta(description="Reason why it ended before its budget was used; or empty.")
+    ]
+    sketch: Annotated[str | None, Meta(description="Sketch that the schedule obeys; null: none.")]
+    file: FileText | None
+
+
+class TacosOutput(SynthesisOutput, frozen=True, kw_only=True):
+    """The JSON output of 'sccl tacos'."""
+
+    kind: Literal["tacos"] = "tacos"
+    recorded: Annotated[
+        bool,
+        Meta(
+            description="Whether the file holds the schedule, or only the inputs that reproduce it."
+        ),
+    ]
+    again: Annotated[str, Meta(description="The command that makes the same schedule.")]
+
+
+class TenantPart(Part, frozen=True, kw_only=True):
+    """When one of several collectives has finished."""
+
+    collective: str
+    priority: Annotated[int, Meta(ge=1, description="Weight in the weighted mean completion time.")]
+    finish_us: Annotated[float, Meta(description="When its last chunk arrives.")]
+    bound_us: Annotated[float, Meta(description="Lower bound for this collective alone.")]
+
+
+class TecclOutput(SynthesisOutput, frozen=True, kw_only=True):
+    """The JSON output of 'sccl teccl'."""
+
+    kind: Literal["teccl"] = "teccl"
+    model: Annotated[str, Meta(description="Requested model.")]
+    switch: Annotated[str, Meta(description="Capability of switches.")]
+    epoch_us: Annotated[float | None, Meta(description="How long an epoch of the model is.")]
+    epochs: Annotated[int | None, Meta(description="Number of epochs of the schedule.")]
+    tenants: Annotated[
+        tuple[TenantPart, ...],
+        Meta(description="Results of concurrent collectives with priorities; else empty."),
+    ]
+    weighted_us: Annotated[
+        float | None,
+        Meta(description="Weighted mean of their completion times, which is minimized; or null."),
+    ]
+    weighted_bound_us: Annotated[
+        float | None, Meta(description="Lower bound on this mean; or null.")
+    ]
+    bound_of: Annotated[str, Meta(description="Schedules that the bound covers, and its source.")]
+    bandwidth: Annotated[
+        FileText | None, Meta(description="File with the reduced bandwidth of links; null: none.")
+    ]
+    by: Annotated[
+        str | None,
+        Meta(
+            description="Method that produced it: list scheduling, the initial schedule of the "
+            "models, or a model; null for reductions."
+        ),
+    ]
+    combined: Annotated[
+        str | None,
+        Meta(description="For reductions: method of the best schedule; else null."),
+    ]
+
+
+class TacclPhasePart(Part, frozen=True, kw_only=True):
+    """How one phase went, step by step."""
+
+    relaxed_us: Annotated[float, Meta(description="Lower bound for all orders of its routes.")]
+    by: Annotated[str, Meta(description="Order or model that produced the schedule.")]
+    tried: Annotated[dict[str, float], Meta(description="Result of each order and each model.")]
+
+
+class TacclOutput(SynthesisOutput, frozen=True, kw_only=True):
+    """The JSON output of 'sccl taccl'."""
+
+    kind: Literal["taccl"] = "taccl"
+    sketch: Annotated[str, Meta(description="Sketch that the schedule obeys.")]
+    bound_of: Annotated[str, Meta(description="Schedules that the bound covers, in any sketch.")]
+    phases: tuple[TacclPhasePart, ...]
+    sketch_file: FileText | None
+
+
+def _common_fields(result: Synthesis, file: Path | None) -> dict[str, Any]:
+    """Return the fields of :class:`SynthesisOutput`."""
+    request, plan = result.problem.request, result.plan
+    return {
+        "inputs": question_digests(request.topology, request.spec),
+        "collective": request.spec.name,
+        "topology": request.topology.name,
+        "size_bytes": request.size_bytes,
+        "chunks": plan.collective.chunks,
+        "alpha": plan.clock.model.text,
+        "finish_us": plan.clock.us(plan.finish),
+        "bound_us": float(result.best.bound.value),
+        "proved": result.best.is_optimal,
+        "sends": plan.num_sends,
+        "seconds": round(result.seconds, 3),
+        "seed": result.problem.effort.seed,
+        "ended": str(result.ended),
+        "sketch": result.problem.sketch.name if result.problem.sketch else None,
+        "file": str(file) if file else None,
+    }
+
+
+def tacos_output(
+    result: Synthesis, file: Path | None, inputs: Mapping[str, str | Path | None], *, recorded: bool
+) -> TacosOutput:
+    """Return the JSON output.
+
+    Args:
+        inputs: See :func:`reproduce_command`.
+        recorded: Whether the file, if any, holds the schedule.
+    """
+    is_reproducible = not (result.problem.effort.timeout_s and result.ended)
+    again = reproduce_command(result.problem, inputs) if is_reproducible else ""
+    return TacosOutput(
+        **_common_fields(result, file), recorded=recorded and file is not None, again=again
+    )
+
+
+def teccl_output(
+    result: Synthesis, file: Path | None, bandwidth: str | Path | None = None
+) -> TecclOutput:
+    """Return the JSON output.
+
+    Args:
+        bandwidth: File of the reduced bandwidth. None: none.
+    """
+    from sccl.synth.teccl.combining import CombiningChoice  # noqa: PLC0415 - loads solvers
+    from sccl.synth.teccl.phase_search import ScheduleOrigin  # noqa: PLC0415
+    from sccl.synth.teccl.planner import EpochProgress  # noqa: PLC0415
+
+    options: Any = result.problem.options
+    fields, bound, model = _common_fields(result, file), result.best.bound, options.model
+    epochs, origin = result.event(EpochProgress), result.event(ScheduleOrigin)
+    choice = result.event(CombiningChoice)
+    if model == AUTO:
+        model = epochs.model if epochs else "continuous"
+    if options.priorities:
+        lower_bound = _check_last_finish(result)
+        fields["bound_us"] = float(lower_bound)
+    return TecclOutput(
+        **fields,
+        model=model,
+        switch=options.switch,
+        epoch_us=epochs.epoch_us if epochs else None,
+        epochs=epochs.epochs if epochs else None,
+        tenants=_concurrent_parts(result, options.priorities),
+        weighted_us=float(result.best.objective) if options.priorities else None,
+        weighted_bound_us=float(bound.value) if options.priorities else None,
+        bound_of=bound.scope,
+        bandwidth=str(bandwidth) if bandwidth else None,
+        by="lp" if options.model == "lp" else origin.found_by if origin else None,
+        combined=str(choice.by) if choice else None,
+    )
+
+
+def taccl_output(
+    result: Synthesis, file: Path | None, sketch_file: Path | None = None
+) -> TacclOutput:
+    """Return the JSON output."""
+    from sccl.synth.taccl.planner import SketchReport  # noqa: PLC0415 - loads solvers
+
+    report = result.event(SketchReport)
+    fields = _common_fields(result, file)
+    fields["sketch"] = report.kept.name if report else fields["sketch"] or AUTO
+    phases = report.phases if report else ()
+    return TacclOutput(
+        **fields,
+        bound_of=result.best.bound.scope,
+        phases=tuple(
+            TacclPhasePart(relaxed_us=phase.relaxed_us, by=phase.by, tried=phase.tried)
+            for phase in phases
+        ),
+        sketch_file=str(sketch_file) if sketch_file else None,
+    )
+
+
+def obeyed_sketch(result: Synthesis) -> SketchWire | None:
+    """Return the sketch of a schedule of TACCL. None: unknown."""
+    from sccl.synth.taccl.planner import SketchReport  # noqa: PLC0415 - loads solvers
+
+    report = result.event(SketchReport)
+    return report.kept if report else None
+
+
+def _check_last_finish(result: Synthesis) -> Fraction:
+    """Return the lower bound for schedules of these chunks, for any priorities.
+
+    Raises:
+        ContradictionError: The schedule finishes before it.
+    """
+    from sccl.tasks.time_bound import compute_time_bound  # noqa: PLC0415 - loads NumPy
+
+    request, plan = result.problem.request, result.plan
+    bound = compute_time_bound(request.topology, request.spec, plan.collective, plan.clock)
+    lower_bound = Fraction(bound.value * plan.tick_ps, 10**6)
+    _require_not_before(plan, plan.finish, lower_bound, "of a schedule of several collectives")
+    return lower_bound
+
+
+def _concurrent_parts(result: Synthesis, priorities: tuple[int, ...]) -> tuple[TenantPart, ...]:
+    """Return when each of several collectives has finished. Without priorities none.
+
+    Raises:
+        ContradictionError: One finishes before its lower bound.
+    """
+    from sccl.prove.bounds.time_cuts import completion_time_bound  # noqa: PLC0415 - loads solvers
+
+    if not priorities:
+        return ()
+    request, plan = result.problem.request, cast("Schedule", result.plan)
+    parts, model = request.spec.single_specs(), plan.clock.model
+    finishes = plan.part_finishes([part.pattern_chunks for part in parts])
+    tenants = []
+    for part, priority, finish in zip(parts, priorities, finishes, strict=True):
+        lower_bound = completion_time_bound(request.topology, part, model).us(request.size_bytes)
+        _require_not_before(plan, finish, lower_bound, f"of {part.name} among several collectives")
+        tenants.append(
+            TenantPart(
+                collective=part.name,
+                priority=priority,
+                finish_us=plan.clock.us(finish),
+                bound_us=float(lower_bound),
+            )
+        )
+    return tuple(tenants)
+
+
+def _require_not_before(plan: AnySchedule, finish: int, lower_bound: Fraction, of: str) -> None:
+    """Check that a part of a schedule does not finish before its lower bound.
+
+    Args:
+        finish: Tick at which it finishes.
+        lower_bound: The bound in microseconds.
+
+    Raises:
+        ContradictionError: It does.
+    """
+    require_at_least_bound(
+        Fraction(finish * plan.tick_ps, 10**6),
+        lower_bound,
+        result=f"the completion time {of}",
+        limit="the lower bound on it",
+        unit="us",
+    )
