@@ -178,7 +178,7 @@ def option_parameter(option: OptionField, **more: Any) -> Parameter:
     elif option.choices:
         more["autocompletion"] = complete_words(option.choices, option.name)
     elif get_origin(kind) is tuple:
-        kind, default = str, default and ",".join(map(str, default))
+        kind, default = str, None if default is None else ",".join(map(str, default))
     elif issubclass(kind, msgspec.Struct):
         kind = Path
     hint = kind | None if option.is_optional else kind

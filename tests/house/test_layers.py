@@ -157,7 +157,7 @@ MAY_IMPORT = {
     "torch": {"torch_backend"},
     "runtime/lab": {"errors", "runtime"},
     "torch_backend/control": _NOUNS | {"msgspec", "outside torch"},
-    "view": _NOUNS | {"altair", "lazy_loader", "vl_convert"},
+    "view": _NOUNS | {"altair", "vl_convert"},
     "view/charts": _NOUNS | {"view", "view/drawing", "altair"},
     "view/drawing": _NOUNS | {"view", "altair"},
     "view/explorer": _NOUNS | {"view", "view/drawing"},
