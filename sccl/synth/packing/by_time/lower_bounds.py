@@ -254,7 +254,7 @@ class LowerBoundSearch:
             return None
         finally:
             self.spent += search.spent
-            self.trees[borders, begin] = tuple(search.master.columns)
+            self.trees[borders, begin] = search.master.trees
 
     def _slot_changes(self, borders: frozenset[Fraction]) -> list[Fraction]:
         """Return the times at which slots between such borders change, and one long after."""
