@@ -199,18 +199,15 @@ class TreePairPricing(TreePricing):
         small = [g for g in groupings if SetTables(problem, g, (0,)).work(2) <= MAX_WORK]
         self._pairs = [PairTables(problem, groups) for groups in small]
         self.rounds = RoundPricing(problem)
-        self.light_tables = self.tables = [
-            part for pair in self._pairs for part in (pair.up, pair.down)
-        ]
+        self.tables = [part for pair in self._pairs for part in (pair.up, pair.down)]
         if not self._pairs and not self.rounds.plans:
             raise TooLargeError(
                 f"topology {problem.topology.name!r}: trees into ranks and out of them look at too "
                 f"many sets of its {len(ranks)} ranks"
             )
 
-    def effort(self, slots: int, *, lightly: bool = False) -> float:
+    def effort(self, slots: int) -> float:
         """Return the effort for pricing trees in a number of slots. See :class:`TreePricing`."""
-        del lightly  # all tables are
         return sum(pair.effort(slots) for pair in self._pairs) + self.rounds.effort(slots)
 
     def cheapest(
@@ -220,7 +217,7 @@ class TreePairPricing(TreePricing):
 
         See :class:`TreePricing`.
         """
-        del lightly  # all tables are
+        del lightly  # there is no search
         cost = np.floor(prices * (_COST_SCALE / (float(prices.max(initial=0.0)) or 1.0)))
         costs = reverse_costs(cost.astype(np.int64) * 64 + 1, arrive)
         price, tree = self.rounds.cheapest(*costs.down)

@@ -14,6 +14,7 @@ import numpy as np
 from sccl.synth.packing.by_time.lower_bounds import (
     FIRST_BORDERS,
     MAX_BORDERS,
+    MAX_SEARCHED_RANKS,
     ExtendedTrees,
     LowerBoundSearch,
     find_critical_targets,
@@ -85,9 +86,9 @@ class PackingSearch(LowerBoundSearch):
         )
 
     @property
-    def _is_exact(self) -> bool:
-        """Return whether no tree is cheaper than those that are priced."""
-        return not isinstance(self.engine, TreePricing) or self.engine.is_exact
+    def _is_searched(self) -> bool:
+        """Return whether trees are too many for tables."""
+        return isinstance(self.engine, TreePricing) and self.engine.is_searched
 
     @property
     def _has_inter_chassis(self) -> bool:
@@ -145,7 +146,7 @@ class PackingSearch(LowerBoundSearch):
                     self._repack_priced_trees,
                     self._schedule_best,
                 )
-                begin = () if self._is_exact else (self._pack_orbit_reduced,)
+                begin = (self._pack_orbit_reduced,) if self._is_searched else ()
                 return (
                     *begin,
                     *first,
@@ -202,7 +203,7 @@ class PackingSearch(LowerBoundSearch):
         It is done in addition to the limit on effort: if others are as hard to reach, it gives
         little.
         """
-        goals = frozenset[int]() if self._is_exact else find_critical_targets(self.problem)
+        goals = find_critical_targets(self.problem) if self._is_searched else frozenset[int]()
         if not goals:
             return False
         self.raise_by_critical_targets()
@@ -453,10 +454,8 @@ class PackingSearch(LowerBoundSearch):
 
     def _raise_bound(self) -> None:
         """Raise the floor, with all of the remaining effort."""
-        if self._is_exact:
-            self.raise_bound()
-        else:
-            self.raise_by_search()
+        if not self._is_searched or self.problem.topology.ranks <= MAX_SEARCHED_RANKS:
+            self.raise_with_engine()
 
     def _repack_priced_trees(self) -> None:
         """Pack the trees of the prices that raised the floor, where these say no less of packings.
