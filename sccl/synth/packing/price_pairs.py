@@ -191,7 +191,7 @@ class TreePairPricing(TreePricing):
     def __init__(self, problem: FlowProblem) -> None:
         self.problem, self.starts = problem, {}
         self.is_exact = self.is_searched = False
-        self.search_effort = 0.0
+        self.search_effort, self._first = 0.0, []
         ranks = list(range(problem.topology.ranks))
         groupings = [[ranks]] if len(ranks) <= MAX_RANKS else list(_rank_partitions(problem))
         if max(map(len, problem.topology.chassis), default=0) > MAX_RANKS:
