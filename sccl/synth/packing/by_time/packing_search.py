@@ -28,8 +28,6 @@ from sccl.synth.packing.slots import (
     TimedPacking,
     bordered_slots,
     link_waits,
-    nearest_length,
-    rounded_slots,
     steady_slots,
     uniform_slots,
     variable_slots,
@@ -59,10 +57,6 @@ _ALPHA_SLOT_EFFORT = 1.0
 
 _EPOCHS = 12
 """In which the floor is cut."""
-
-_ROUNDED_COUNTS, _OPTIMISTIC_RATIO = (16, 32), Fraction(3, 4)
-"""Slots of which alphas are the nearest numbers, and the part of the floor from which on they are
-tried."""
 
 _MAX_INTERVALS = 24
 """Intervals of time that are looked at, each with an order of borders of its own."""
@@ -137,52 +131,19 @@ class PackingSearch(LowerBoundSearch):
         first_of_dear = (
             (self._pack_alpha_slots,) if self._is_expensive and self.schedule_us == inf else ()
         )
+        free, steady = self._pack_free_lengths, self._pack_steady
+        bordered, bound = self._pack_bordered, self._raise_bound
         if self.lower_bound <= _FEW_DISTANCES * self._max_distance(hops=False):
             few = len(self._alpha_sums(self.lower_bound * Fraction(5, 4), MAX_BORDERS // 2 + 1))
             if few <= MAX_BORDERS // 2 and self.problem.is_rigid:
-                first = (
-                    self._pack_bordered,
-                    self._raise_bound,
-                    self._repack_priced_trees,
-                    self._schedule_best,
-                )
                 begin = (self._pack_orbit_reduced,) if self._is_searched else ()
-                return (
-                    *begin,
-                    *first,
-                    self._pack_rounded,
-                    self._pack_free_lengths,
-                    self._pack_steady,
-                )
-            then = (
-                self._pack_bordered,
-                self._pack_free_lengths,
-                self._pack_steady,
-                self._raise_bound,
-            )
-            return (*first_of_dear, self._pack_rounded, *then)
+                return (*begin, bordered, bound, self._schedule_best, free, steady)
+            return (*first_of_dear, bordered, free, steady, bound)
         if any(self.problem.potentials()):
             if self.lower_bound > _MANY_DISTANCES * self._max_distance(hops=False):
-                return (
-                    self._pack_steady,
-                    self._pack_free_lengths,
-                    self._pack_bordered,
-                    self._raise_bound,
-                )
-            first = (
-                self._pack_orbit_reduced,
-                self._raise_bound,
-                self._pack_rounded,
-                self._pack_free_lengths,
-            )
-            return (*first, self._pack_bordered)
-        return (
-            *first_of_dear,
-            self._pack_free_lengths,
-            self._pack_steady,
-            self._pack_bordered,
-            self._raise_bound,
-        )
+                return (steady, free, bordered, bound)
+            return (self._pack_orbit_reduced, bound, free, bordered)
+        return (*first_of_dear, free, steady, bordered, bound)
 
     def _consider(self, packing: TimedPacking | None) -> None:
         """Place a packing that is the best so far, or may become the best schedule."""
@@ -384,28 +345,6 @@ class PackingSearch(LowerBoundSearch):
             if self.is_done() or (self.best is not None and idle == most_idle):
                 return
 
-    # Slots with about a number of alphas: a plan that is too tight is delayed as well.
-
-    def _pack_rounded(self) -> None:
-        if self.us <= float(self.lower_bound) * (1 + self.gap / 2):
-            return
-        thorough = True
-        for many in _ROUNDED_COUNTS:
-            length = nearest_length(self.problem.alpha, self.lower_bound, many)
-            first, idle = ceil(self.lower_bound * _OPTIMISTIC_RATIO / length), 0
-            for count in range(first, first + many):
-                packing = self._search_packing(rounded_slots(self.problem.alpha, length, count))
-                if packing is None:
-                    continue
-                before = self.schedule_us
-                if packing.is_complete:
-                    self.schedule_us = self.build_schedules(packing, self.target_us, thorough)
-                idle = idle + 1 if self.schedule_us >= before * (1 - self.gap / 8) else 0
-                if self.is_done():
-                    return
-                if count * length > self.schedule_us or idle == _MAX_IDLE:
-                    break
-
     # Slots between borders: where all takes a few alphas.
 
     def _pack_bordered(self) -> None:
@@ -456,23 +395,6 @@ class PackingSearch(LowerBoundSearch):
         """Raise the floor, with all of the remaining effort."""
         if not self._is_searched or self.problem.topology.ranks <= MAX_SEARCHED_RANKS:
             self.raise_with_engine()
-
-    def _repack_priced_trees(self) -> None:
-        """Pack the trees of the prices that raised the floor, where these say no less of packings.
-
-        So it is where all borders are there that matter.
-        """
-        if self.proof is None:
-            return
-        proof, alpha = self.proof, self.problem.alpha
-        middle = (proof.begin + proof.end) / 2
-        below, above = (
-            bordered_slots(alpha, proof.borders, proof.borders, middle, rule)
-            for rule in ("below", "above")
-        )
-        if above.has_same_slots(below):
-            start = self.trees.get((proof.borders, proof.begin), ())
-            self._consider(self._search_packing(above, hopeless=float(proof.end), start=start))
 
 
 def shift_trees(packing: TimedPacking) -> tuple[tuple[int, SlotTree], ...]:
