@@ -165,10 +165,11 @@ def _gpu_tools() -> Iterator[Tool]:
 
 
 def _other_tools() -> Iterator[Tool]:
-    cluster, pictures = "pip install 'sccl[cluster]'", "import altair, vl_convert"
+    cluster, plot = "pip install 'sccl[cluster]'", "pip install 'sccl[plot]'"
     tests = "only for sccl's own tests: pip install playwright"
     browser = "only for sccl's own tests; Debian, Ubuntu: apt-get install chromium"
-    yield Tool("More", "pictures", "sccl plot", _REINSTALL, _package_check(pictures, "altair"))
+    pictures = _package_check("import altair, vl_convert", "altair")
+    yield Tool("More", "pictures", "charts: sccl plot, simulate, compare", plot, pictures)
     dask = _package_check("import distributed", "distributed")
     yield Tool("More", "distributed", "sccl pareto --cluster", cluster, dask)
     playwright = _package_check("import playwright.sync_api", "playwright")
