@@ -13,6 +13,7 @@ from sccl.api.arguments import check_arguments, check_wrapped_kind
 from sccl.api.chart import Chart
 from sccl.api.html import heading, paragraph, table
 from sccl.api.machine import Topology, text_console
+from sccl.codegen.projects import write_project_of
 from sccl.core import algorithm as core
 from sccl.core.cost import Costs
 from sccl.core.files.algorithms import algorithm_to_wire, load_algorithm
@@ -21,7 +22,6 @@ from sccl.core.files.json_text import to_text
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.errors import ParameterError
 from sccl.judge import violations
-from sccl.tasks.codegen import write_project_of
 from sccl.tasks.explore import explorer_algorithms
 from sccl.topo.symmetry.expansion import expand_algorithm
 from sccl.view import charts

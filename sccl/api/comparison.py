@@ -23,9 +23,9 @@ from sccl.comparison.contender_selection import build_contenders, load_file_plan
 from sccl.comparison.contenders import ComparisonProblem
 from sccl.core.clock import AlphaModel
 from sccl.core.cost import format_bytes
+from sccl.core.sizes import parse_sizes
 from sccl.errors import ParameterError
 from sccl.synth.common.settings import build_effort
-from sccl.tasks.sizes import parse_sizes
 from sccl.topo import resolve_topology
 from sccl.view import charts
 

@@ -14,7 +14,9 @@ from sccl.api.html import heading, paragraph, table
 from sccl.api.schedule import Schedule
 from sccl.core.clock import AlphaModel, StepAlignment
 from sccl.core.cost import format_bytes, format_us
+from sccl.core.sizes import parse_size
 from sccl.errors import ParameterError
+from sccl.sim.settings import SimulationSettings
 from sccl.tasks.simulate import (
     SimulatedCollective,
     SimulationRun,
@@ -24,8 +26,6 @@ from sccl.tasks.simulate import (
 )
 from sccl.tasks.simulated import build_run_part
 from sccl.tasks.simulated_charts import chart_run, simulation_chart
-from sccl.tasks.sizes import parse_size
-from sccl.tasks.terms import SimulationSettings
 
 NamedChoice = TypeVar("NamedChoice", bound=StrEnum)
 

@@ -17,9 +17,9 @@ from sccl.core.files.json_text import to_text
 from sccl.core.files.workloads import load_workload, workload_to_wire
 from sccl.core.formatting import format_count
 from sccl.errors import ParameterError
-from sccl.tasks.workload import import_workload, is_workload_file, workload_part
 from sccl.training.models import FAMILIES, generate_workload
 from sccl.training.traces import TraceHints
+from sccl.training.workload_outputs import import_workload, is_workload_file, workload_part
 
 
 @dataclass(frozen=True, slots=True, repr=False)

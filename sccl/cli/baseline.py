@@ -15,8 +15,11 @@ from sccl.cli.subject import Collective, Groups, Root, Topo, parse_collective
 from sccl.core.clock import AlphaModel, StepAlignment
 from sccl.core.cost import format_bytes, format_us
 from sccl.core.formatting import format_count
+from sccl.core.sizes import parse_size
 from sccl.errors import ParameterError
+from sccl.formats.files.plans import write_plan
 from sccl.synth.common.contract import Request
+from sccl.synth.common.problem import build_problem
 from sccl.tasks.baseline import (
     BaselinePart,
     PlacedBaseline,
@@ -25,9 +28,6 @@ from sccl.tasks.baseline import (
     list_output,
     place_baseline,
 )
-from sccl.tasks.files import write_plan
-from sccl.tasks.sizes import parse_size
-from sccl.tasks.subject import build_problem
 from sccl.topo import resolve_topology
 
 LIST = "list"

@@ -17,6 +17,7 @@ from sccl.cli.subject import StepProblemOptions, load_problem
 from sccl.collectives import Spec, dual_of
 from sccl.core.bound import AlgorithmBounds, PriceProof
 from sccl.core.files.bounds import bounds_to_wire, proved_limit_to_wire
+from sccl.core.files.outputs import output_head, question_digests
 from sccl.core.step_limit import LimitProof, StepLimit
 from sccl.core.topology import Topology, constraint_name
 from sccl.prove.bounds.any_class import any_class_bounds
@@ -25,7 +26,6 @@ from sccl.synth.common.settings import build_effort
 from sccl.synth.constructions import ConstructionCost
 from sccl.synth.packing.by_steps.limits_by_steps import check_size, step_limit
 from sccl.tasks.bounds import any_family_bound, attained_cost, attained_part
-from sccl.tasks.outputs import output_head, question_digests
 from sccl.view.text.reasons import explain_bandwidth, explain_steps
 
 _MAX_SHOWN = 8  # cuts, and ranks of each

@@ -15,7 +15,11 @@ from sccl.core.formatting import format_count
 from sccl.prove.check.case import printable
 from sccl.prove.check.certificate import Verdict, check_case
 from sccl.prove.check.messages import class_texts
-from sccl.tasks.certificates import LoadedCertificate, certificate_output, load_certificates
+from sccl.tasks.certificates import (
+    LoadedCertificate,
+    certificate_output,
+    load_certificates,
+)
 
 _COLORS = {"ok": "green", "failed": "red", "searched": "yellow", "unchecked": "yellow"}
 _NO_CLAIMS = ("nothing is claimed to be optimal",)

@@ -9,7 +9,7 @@ from shlex import quote
 from rich.markup import escape
 
 from sccl.cli.report import err, single_line
-from sccl.tasks.certify import WrittenCertificate
+from sccl.synth.allreduce.certify import WrittenCertificate
 
 
 def write_and_report(

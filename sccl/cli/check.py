@@ -26,7 +26,7 @@ from sccl.tasks.check import (
     verify_foreign,
     verify_training,
 )
-from sccl.tasks.training_files import claim_text, training_notes
+from sccl.training.plan_files import claim_text, training_notes
 from sccl.view.text.progress_notes import share_bar
 
 if TYPE_CHECKING:

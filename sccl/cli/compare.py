@@ -18,9 +18,9 @@ from sccl.core.clock import AlphaModel
 from sccl.core.cost import format_bytes
 from sccl.core.files.disk import check_can_write
 from sccl.core.formatting import format_count
+from sccl.core.sizes import parse_sizes
 from sccl.errors import ParameterError
 from sccl.synth.common.settings import build_effort
-from sccl.tasks.sizes import parse_sizes
 from sccl.view import charts
 from sccl.view.charts import TimeMeasure
 from sccl.view.text.progress_notes import progress_bar

@@ -31,10 +31,10 @@ from sccl.cli.report import (
 from sccl.core.cost import format_duration
 from sccl.core.files.workloads import load_workload
 from sccl.core.formatting import format_count, format_gap
-from sccl.tasks import comparing_plans
-from sccl.tasks.comparing_plans import ComparePlansOutput
-from sccl.tasks.training_files import name_file_in_errors
 from sccl.topo.fabrics import resolve_fabric
+from sccl.training import compare_searches as comparing_plans
+from sccl.training.compare_searches import ComparePlansOutput
+from sccl.training.plan_files import name_file_in_errors
 from sccl.view import charts
 
 

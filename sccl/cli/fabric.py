@@ -15,7 +15,7 @@ from sccl.core.files.fabrics import fabric_to_wire
 from sccl.core.files.json_text import to_text
 from sccl.core.formatting import format_count
 from sccl.core.topology import link_name
-from sccl.tasks.fabric import check_output, list_output
+from sccl.topo.fabric_outputs import check_output, list_output
 from sccl.topo.fabrics import FABRIC_NAMES as FABRICS
 from sccl.topo.fabrics import resolve_fabric
 

@@ -23,12 +23,12 @@ from sccl.collectives import Spec, dual_of
 from sccl.core.bound import PriceProof
 from sccl.core.cost import Costs, fastest_by_size, format_bytes
 from sccl.core.files.disk import check_can_create
+from sccl.core.files.outputs import output_head, question_digests
 from sccl.core.formatting import format_count
 from sccl.core.frontier import Frontier, LimitPoint, Point, SweepFrontier, format_optimal
 from sccl.core.step_limit import StepLimit
 from sccl.core.stop import StopKind
-from sccl.tasks.outputs import output_head, question_digests
-from sccl.tasks.subject import CollectiveProblem
+from sccl.synth.common.problem import CollectiveProblem
 from sccl.view.completeness import (
     ABOVE_ALL_TEXT,
     above_all_text,
@@ -40,8 +40,8 @@ from sccl.view.completeness import (
 from sccl.view.text.reasons import explain_bandwidth, explain_steps
 
 if TYPE_CHECKING:
+    from sccl.synth.allreduce.certify import WrittenCertificate
     from sccl.synth.common.algorithm_folder import AlgorithmFolder
-    from sccl.tasks.certify import WrittenCertificate
 
 OutDir = Annotated[Path | None, typer.Option("-o", "--out", help="Folder for the algorithms.")]
 CertifyDir = Annotated[
@@ -127,8 +127,8 @@ class OutputTargets:
             check_can_create(delivery.out_dir)
             folder = AlgorithmFolder(delivery.out_dir)
         if delivery.certify_dir:
+            from sccl.synth.allreduce.certify import require_certifiable  # noqa: PLC0415 - few certify
             from sccl.synth.common.claims import check_can_certify  # noqa: PLC0415
-            from sccl.tasks.certify import require_certifiable  # noqa: PLC0415 - few certify
 
             require_certifiable(topology, spec, max_steps)
             check_can_certify(delivery.certify_dir, topology, spec)
@@ -169,7 +169,7 @@ def write_outputs(
         write_and_report(write, outputs.certificate, quiet=outputs.json)
     if outputs.plot:
         from sccl.cli.plot import draw_frontier  # noqa: PLC0415 - few ask for a picture
-        from sccl.tasks.time_bound import lower_bound_function  # noqa: PLC0415 - loads NumPy
+        from sccl.synth.packing.by_time.time_bound import lower_bound_function  # noqa: PLC0415 - loads NumPy
 
         subject = outputs.subject
         lower_bound = lower_bound_function(subject.topology, subject.spec, outputs.costs)

@@ -11,7 +11,7 @@ from sccl.cli.report import single_line
 from sccl.core.cost import format_bytes, format_duration
 from sccl.core.formatting import format_count
 from sccl.core.training_plan import FULL_LOAD
-from sccl.tasks.offering import OptionGroup, group_options
+from sccl.training.offered_options import OptionGroup, group_options
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -35,15 +35,15 @@ from sccl.core.files.training_plans import offered_options_to_wire
 from sccl.core.files.workloads import load_workload
 from sccl.core.formatting import format_count, format_gap
 from sccl.errors import ParameterError
-from sccl.tasks.offering import enumerate_options, write_options
-from sccl.tasks.planning import (
+from sccl.topo.fabrics import resolve_fabric
+from sccl.training.offered_options import enumerate_options, write_options
+from sccl.training.plan_files import name_file_in_errors
+from sccl.training.plan_step import (
     TrainingPlanOutput,
     plan_training,
     planning_output,
     write_training_plan,
 )
-from sccl.tasks.training_files import name_file_in_errors
-from sccl.topo.fabrics import resolve_fabric
 
 if TYPE_CHECKING:
     from sccl.core.training_plan import OfferedOptions

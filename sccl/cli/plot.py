@@ -25,7 +25,7 @@ from sccl.tasks.plot import (
     source_digests,
     source_frontiers,
 )
-from sccl.tasks.training_files import LoadedTraining, valid_timeline
+from sccl.training.plan_files import LoadedTraining, valid_timeline
 from sccl.view import charts
 from sccl.view.charts import FrontierData, frontier_lines
 from sccl.view.charts.frontier_data import common_question
@@ -175,7 +175,7 @@ def _training_chart(plans: Sequence[LoadedTraining], view: ChartKind) -> tuple[C
             f"--what {view.value} cannot draw {plans[0].name!r}, a training plan: leave --what "
             "out to draw its timeline"
         )
-    from sccl.tasks.step_pictures import RunningPlan, step_panels  # noqa: PLC0415 - drawn rarely
+    from sccl.view.charts.step_pictures import RunningPlan, step_panels  # noqa: PLC0415 - drawn rarely
 
     running = [RunningPlan(loaded.plan, valid_timeline(loaded), loaded.name) for loaded in plans]
     return charts.step_gantt_chart(step_panels(running)), plans[0].name

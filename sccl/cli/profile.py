@@ -17,7 +17,7 @@ from sccl.core.measurements import Measurements, RepetitionStatistic
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
 from sccl.runtime import find_mpi
-from sccl.tasks.profile import (
+from sccl.runtime.machine_profile import (
     COUNTS,
     REPEAT,
     SIZES,

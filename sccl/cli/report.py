@@ -24,11 +24,11 @@ from sccl.cli.options import flatten_options
 from sccl.cli.signals import detach_stdout, exit_code, is_interrupted, run_interruptible
 from sccl.core.algorithm import Algorithm
 from sccl.core.collective import Collective
+from sccl.core.files.outputs import ErrorOutput, Failure, Output, to_plain
 from sccl.core.instance import Instance
 from sccl.core.stop import StopKind, StopReason
 from sccl.core.topology import Topology
 from sccl.errors import InputError, ScclError, ScclWarning
-from sccl.tasks.outputs import ErrorOutput, Failure, Output, to_plain
 
 if TYPE_CHECKING:
     from rich.status import Status

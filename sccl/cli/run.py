@@ -18,6 +18,7 @@ from sccl.cli import options
 from sccl.cli.report import err, next_command, out, print_output, report_errors, single_line
 from sccl.codegen.selection import Selection
 from sccl.core.files.disk import check_can_write, write_atomically
+from sccl.core.files.outputs import to_plain
 from sccl.core.formatting import format_count
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
@@ -31,8 +32,7 @@ from sccl.runtime import (
     geometric_speedup,
     group_by_collective,
 )
-from sccl.tasks.outputs import to_plain
-from sccl.tasks.run import (
+from sccl.runtime.project_timing import (
     bench_output,
     build_trial,
     checked_parts,

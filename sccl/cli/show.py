@@ -17,19 +17,19 @@ from sccl.core.algorithm import KSynchronousPlan
 from sccl.core.cost import format_bytes, format_duration
 from sccl.core.formatting import format_gap
 from sccl.errors import ParameterError
-from sccl.tasks.files import load_plans
-from sccl.tasks.offering import load_option_files
+from sccl.formats.files.plans import load_plans
 from sccl.tasks.show import check_can_list, check_can_show, show_output
-from sccl.tasks.show_training import ShownTrainingPart, model_notes, training_part
-from sccl.tasks.training_files import load_training_files, write_timeline
-from sccl.tasks.workload import is_workload_file, workload_show_output
 from sccl.topo.symmetry.expansion import expand_algorithm
+from sccl.training.offered_options import load_option_files
+from sccl.training.plan_files import load_training_files, write_timeline
+from sccl.training.plan_summary import ShownTrainingPart, model_notes, training_part
+from sccl.training.workload_outputs import is_workload_file, workload_show_output
 from sccl.view.text.algorithm_text import print_algorithm
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from sccl.tasks.files import LoadedPlan
+    from sccl.formats.files.plans import LoadedPlan
 
 _MAX_SHOWN = 12
 """Names in a line."""

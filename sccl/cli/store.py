@@ -16,11 +16,16 @@ from sccl.core.files.algorithms import algorithm_to_wire, answer_to_wire, instan
 from sccl.core.files.disk import write_atomically
 from sccl.core.files.json_text import digest as digest_of
 from sccl.core.files.json_text import to_text
+from sccl.core.files.outputs import plan_digests
 from sccl.core.formatting import format_count
 from sccl.errors import ParameterError
 from sccl.synth.common.settings import open_store
-from sccl.tasks.outputs import plan_digests
-from sccl.tasks.store import StoreExportOutput, StoreGcOutput, StoreShowOutput, ls_output
+from sccl.synth.common.store_outputs import (
+    StoreExportOutput,
+    StoreGcOutput,
+    StoreShowOutput,
+    ls_output,
+)
 
 StoreFile = Annotated[
     Path | None,

@@ -15,7 +15,9 @@ from sccl.cli.options import flatten_options
 from sccl.cli.report import out, print_output, report_errors, single_line
 from sccl.core.cost import format_bytes, format_us
 from sccl.core.formatting import format_count
-from sccl.tasks.workload import (
+from sccl.training.models import FAMILIES, PRESETS
+from sccl.training.traces import TraceHints, format_names
+from sccl.training.workload_outputs import (
     ImportedWorkload,
     import_workload,
     make_workload,
@@ -24,13 +26,11 @@ from sccl.tasks.workload import (
     workload_part,
     workload_show_output,
 )
-from sccl.training.models import FAMILIES, PRESETS
-from sccl.training.traces import TraceHints, format_names
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from sccl.tasks.workload import WorkloadPart
+    from sccl.training.workload_outputs import WorkloadPart
 
 _MAX_SHOWN = 16
 """Lines of each kind that are printed at most: --json has all."""

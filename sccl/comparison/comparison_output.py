@@ -11,8 +11,8 @@ from msgspec import Meta
 from sccl.comparison.comparison import Comparison, SystemResult
 from sccl.comparison.contender_selection import FilePlan
 from sccl.core.clock import AlphaText
+from sccl.core.files.outputs import Output, build_output, plan_digests, question_digests
 from sccl.core.files.shapes import Count, FileText, Part, Seconds
-from sccl.tasks.outputs import Output, build_output, plan_digests, question_digests
 from sccl.tasks.tuner import TunerPart
 from sccl.view.charts import SystemTimes
 

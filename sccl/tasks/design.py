@@ -20,6 +20,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from sccl.collectives import named_spec
+from sccl.core.files.outputs import Output, build_output
 from sccl.core.files.shapes import Count, FileText, FractionText, Part
 from sccl.core.frontier import COMPOSED, EXCHANGED, GATHERED
 from sccl.core.stop import INTERRUPTED, NOT_STOPPED
@@ -28,7 +29,6 @@ from sccl.errors import InputError, ParameterError
 from sccl.synth.constructions import ConstructionCost
 from sccl.synth.constructions.clique_exchange import find_clique_exchange
 from sccl.tasks.bounds import attained_cost
-from sccl.tasks.outputs import Output, build_output
 from sccl.topo import resolve_topology
 from sccl.topo.designs import NetworkSize, basic_designs, composite_designs, moore_steps
 

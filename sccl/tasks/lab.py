@@ -13,9 +13,9 @@ from sccl.core.fabric import Channel, Fabric
 from sccl.core.files.disk import write_atomically
 from sccl.core.files.fabrics import fabric_to_wire
 from sccl.core.files.json_text import to_text
+from sccl.core.files.outputs import Output, build_output
 from sccl.core.files.shapes import Count, Part
 from sccl.runtime.lab import LabChannel, LabEnd, LabRun
-from sccl.tasks.outputs import Output, build_output
 from sccl.topo import resolve_topology
 
 _USABLE_SHARE = 0.97

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from msgspec import Meta
 
 from sccl.core.algorithm import KSynchronousPlan
+from sccl.core.files.outputs import Output, build_output, plan_digests
 from sccl.core.files.shapes import Count, FileText
 from sccl.core.progress import ProgressCallback
 from sccl.errors import FormatError, ParameterError
-from sccl.tasks.files import load_plan, write_plan
-from sccl.tasks.outputs import Output, build_output, plan_digests
+from sccl.formats.files.plans import load_plan, write_plan
 
 if TYPE_CHECKING:
     from sccl.core.packed_schedule import AnySchedule

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sccl.core.formatting import format_count
 from sccl.core.topology import link_name
-from sccl.tasks.profile import LinkProfile
+from sccl.runtime.machine_profile import LinkProfile
 from sccl.view.charts.link_times import MAX_TIMED, TimedLinks, link_times_chart
 
 if TYPE_CHECKING:

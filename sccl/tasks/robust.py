@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Meta
 
 from sccl.collectives import Spec, collective_names, remove_rank
+from sccl.core.files.outputs import Output, build_output, question_digests
 from sccl.core.files.shapes import Count, FileText, FractionText, Part, Seconds
 from sccl.core.frontier import Point
 from sccl.core.ids import Edge
@@ -24,10 +25,9 @@ from sccl.core.instance import SweepRange
 from sccl.core.stop import INTERRUPTED, NOT_STOPPED
 from sccl.core.topology import Topology
 from sccl.errors import InputError, ParameterError, TopologyError
+from sccl.synth.allreduce.pareto_search import find_frontier
+from sccl.synth.common.problem import CollectiveProblem, build_problem
 from sccl.synth.common.settings import Settings
-from sccl.tasks.outputs import Output, build_output, question_digests
-from sccl.tasks.pareto import find_frontier
-from sccl.tasks.subject import CollectiveProblem, build_problem
 from sccl.topo.degrade import remove_parts
 from sccl.topo.measures import unreachable_pair
 from sccl.topo.symmetry.automorphisms import automorphisms

@@ -8,14 +8,14 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 
 from sccl.core.files.json_text import digest
+from sccl.core.files.outputs import Output, question_digests
 from sccl.core.files.shapes import Count, FileText
 from sccl.core.files.sketches import load_sketch, sketch_to_wire
 from sccl.core.sketch import Sketch
 from sccl.errors import ParameterError
+from sccl.synth.common.problem import build_spec, optional_machine
 from sccl.tasks.fitted_sketch import FittedSketch, SketchedChunks, fit_sketch, sketched_chunks
-from sccl.tasks.outputs import Output, question_digests
 from sccl.tasks.sketch_words import sketch_sentences
-from sccl.tasks.subject import build_spec, optional_machine
 
 
 class FittedSketchOutput(Output, frozen=True, kw_only=True):

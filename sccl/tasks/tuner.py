@@ -19,12 +19,12 @@ from sccl.core.cost import format_bytes
 from sccl.core.files.disk import write_bytes_atomically
 from sccl.core.files.shapes import FileText, Part
 from sccl.core.formatting import format_count
+from sccl.core.sizes import parse_sizes
 from sccl.errors import CollectiveError, InputError
 from sccl.formats import SizedPlan, WrittenFiles
 from sccl.formats.tuner_csv import COLLECTIVES, DEFAULT_CHANNELS, MAX_SIZE, TunerRule, format_rules
 from sccl.synth.baselines.nccl import count_nodes
-from sccl.tasks.sizes import parse_sizes
-from sccl.tasks.subject import build_spec
+from sccl.synth.common.problem import build_spec
 
 NCCL_ALGORITHMS = {"multi-ring": "ring", "double-binary-tree": "tree", "pat": "pat"}
 """NCCL's names of classical algorithms."""

@@ -9,8 +9,9 @@ import pytest
 
 from sccl.core.instance import SweepRange
 from sccl.solvers.effort import Effort
+from sccl.synth.allreduce.pareto_search import find_frontier
+from sccl.synth.common.problem import build_problem
 from sccl.synth.common.settings import Settings
-from sccl.tasks.pareto import find_frontier
 from sccl.tasks.robust import (
     FailingPart,
     RobustnessProblem,
@@ -18,7 +19,6 @@ from sccl.tasks.robust import (
     analyze_robustness,
     failure_classes,
 )
-from sccl.tasks.subject import build_problem
 from sccl.topo import resolve_topology
 from sccl.topo.degrade import remove_parts
 from tests.kit.commands import sccl

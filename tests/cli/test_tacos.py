@@ -14,12 +14,12 @@ import pytest
 from sccl.compiled import compiling
 from sccl.core.files.disk import is_packed
 from sccl.core.outcome import Inconclusive, Outcome, Solution
+from sccl.core.sizes import parse_size, parse_sizes
 from sccl.core.stop import StopReason
 from sccl.errors import ParameterError
+from sccl.runtime.project_timing import size_range
 from sccl.synth.common import registry
 from sccl.synth.tacos import matching_problem
-from sccl.tasks.run import size_range
-from sccl.tasks.sizes import parse_size, parse_sizes
 from tests.kit.commands import sccl
 
 ASKED = ("tacos", "--collective", "allgather", "--topo", "torus:3x3", "--size", "1MB")
