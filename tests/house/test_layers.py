@@ -116,7 +116,7 @@ MAY_IMPORT = {
     "synth": set(),
     "synth/common": _NOUNS
     | {"collectives", "judge", "prove/bounds", "prove/check", "solvers", "topo/symmetry"}
-    | {"transform", "sccl", "msgspec", "platformdirs"},
+    | {"transform", "synth/network", "sccl", "msgspec", "numpy", "platformdirs"},
     "synth/syncoll": _NOUNS
     | {"collectives", "judge", "prove/bounds", "prove/check", "solvers", "synth/common"}
     | {"synth/constructions", "topo/symmetry", "transform", "msgspec", "pysmt"},
