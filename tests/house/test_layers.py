@@ -43,7 +43,7 @@ FLOORS = {
     "runtime/lab": 8,
     "torch_backend": 10,
     "torch_backend/control": 7,
-    "synth/network": 7,
+    "synth/network": 6,
     "synth/constructions": 8,
     "synth/packing": 8,
     "synth/scheduling": 8,
