@@ -46,7 +46,6 @@ FLOORS = {
     "synth/network": 7,
     "synth/constructions": 8,
     "synth/packing": 8,
-    "synth/packing/schedules": 8,
     "synth/scheduling": 8,
     "synth/packing/by_steps": 9,
     "synth/packing/by_time": 9,
@@ -79,7 +78,7 @@ _DOORS = {
     *("codegen", "collectives", "formats", "judge", "prove/bounds", "prove/check", "rich", "sccl"),
     *("runtime", "runtime/lab", "sim", "synth/allreduce", "synth/baselines", "synth/common"),
     *("synth/constructions", "synth/network", "synth/packing/by_steps", "synth/packing/by_time"),
-    *("synth/packing/schedules", "synth/scheduling", "synth/syncoll", "synth/taccl"),
+    *("synth/packing", "synth/scheduling", "synth/syncoll", "synth/taccl"),
     *("synth/tacos", "synth/teccl", "tasks", "topo", "topo/importers", "topo/profiles"),
     *("topo/symmetry", "torch_backend", "torch_backend/control", "training", "training/models"),
     *("training/motifs", "training/traces", "transform", "view", "view/charts", "view/explorer"),
@@ -120,17 +119,16 @@ MAY_IMPORT = {
     "synth/syncoll": _NOUNS
     | {"collectives", "judge", "prove/bounds", "prove/check", "solvers", "synth/common"}
     | {"synth/constructions", "topo/symmetry", "transform", "msgspec", "pysmt"},
-    "synth/packing": set(),
-    "synth/packing/by_steps": _NOUNS
-    | {"collectives", "compiled", "judge", "prove/bounds", "prove/check", "solvers"}
-    | {"synth/common", "synth/constructions", "topo/symmetry", "transform"}
-    | {"msgspec", "flint", "numpy"},
-    "synth/packing/by_time": _NOUNS
-    | {"collectives", "compiled", "prove/bounds", "prove/check", "solvers", "synth/common"}
-    | {"synth/packing/schedules", "synth/network", "transform", "msgspec", "numpy"},
-    "synth/packing/schedules": _NOUNS
+    "synth/packing": _NOUNS
     | {"collectives", "compiled", "solvers", "synth/network", "topo/symmetry", "numpy"}
-    | {"prove/bounds"},
+    | {"prove/bounds", "flint"},
+    "synth/packing/by_steps": _NOUNS
+    | {"collectives", "judge", "prove/bounds", "prove/check", "solvers"}
+    | {"synth/common", "synth/constructions", "synth/packing", "topo/symmetry", "transform"}
+    | {"msgspec", "numpy"},
+    "synth/packing/by_time": _NOUNS
+    | {"collectives", "prove/bounds", "prove/check", "solvers", "synth/common"}
+    | {"synth/packing", "synth/network", "transform", "msgspec", "numpy"},
     "synth/baselines": _NOUNS
     | {"collectives", "compiled", "judge", "synth/common", "synth/constructions", "topo"}
     | {"transform", "numpy"},
@@ -143,14 +141,14 @@ MAY_IMPORT = {
     "synth/tacos": _NOUNS
     | {"collectives", "compiled", "solvers", "synth/common", "synth/network", "msgspec", "numpy"},
     "synth/teccl": _NOUNS
-    | {"collectives", "prove/bounds", "solvers", "synth/common", "synth/packing/schedules"}
+    | {"collectives", "prove/bounds", "solvers", "synth/common", "synth/packing"}
     | {"synth/scheduling", "synth/network", "topo/symmetry", "msgspec", "numpy"},
     "synth/taccl": _NOUNS
     | {"collectives", "prove/bounds", "solvers", "synth/common", "synth/scheduling"}
     | {"synth/network", "topo/symmetry", "msgspec", "numpy"},
     "synth/allreduce": _NOUNS
     | {"collectives", "prove/bounds", "synth/common", "synth/constructions"}
-    | {"synth/packing/by_steps", "topo/symmetry", "transform"},
+    | {"synth/packing", "synth/packing/by_steps", "topo/symmetry", "transform"},
     "runtime": _NOUNS | {"codegen"},
     "torch_backend": _NOUNS
     | {"collectives", "codegen", "torch_backend/control", "runtime", "synth/common"}

@@ -24,9 +24,9 @@ from sccl.core.clock import Clock
 from sccl.core.collective import Collective
 from sccl.core.topology import Topology
 from sccl.synth.network.routes import Routes, build_routes
-from sccl.synth.packing.schedules.flow_problem import FlowProblem, RouteImages
-from sccl.synth.packing.schedules.placement_loops import place_sends
-from sccl.synth.packing.schedules.tree_shares import TimedPacking, TreePart
+from sccl.synth.packing.flow_problem import FlowProblem, RouteImages
+from sccl.synth.packing.placement_loops import place_sends
+from sccl.synth.packing.slots import TimedPacking, TreePart
 
 _SENDS_PER_CALL = 4096
 """Sends that are placed before a signal is heard."""

@@ -21,8 +21,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sccl.core.arrays import IntArray
-from sccl.synth.packing.schedules.flow_problem import FlowProblem
+from sccl.core.arrays import FloatArray, IntArray
+from sccl.synth.packing.flow_problem import FlowProblem, SlotTree
 
 BorderRule = Literal["above", "below"]
 
@@ -244,3 +244,37 @@ def nearest_length(alpha: tuple[Fraction, ...], time: Fraction, count: int) -> F
     each = [time / Fraction(count * n, 24) for n in range(18, 33)]
     near = [max(abs(a - round(a / length) * length) for a in kinds) for length in each]
     return each[min(range(len(each)), key=lambda i: (near[i], abs(i - 6)))]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TreePart:
+    """A part of a commodity that goes by a tree."""
+
+    commodity: int
+    tree: SlotTree
+    part: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TimedPacking:
+    """A packing of some slots.
+
+    Attributes:
+        us: Its time, microseconds.
+        lower_bound_us: Lower bound for packings of these slots.
+        shares: Shares. Those of each commodity add up to 1.
+        lengths: Lengths of the slots.
+        is_complete: Whether the trees serve everything. If not, there are too few slots, or too
+            short
+            ones.
+        prices: Shape (resources, rooms): prices that prove ``lower_bound_us``, per unit of a
+            resource.
+    """
+
+    slots: TimeSlots
+    us: float
+    lower_bound_us: float
+    shares: tuple[TreePart, ...]
+    lengths: FloatArray
+    is_complete: bool
+    prices: FloatArray

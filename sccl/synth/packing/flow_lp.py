@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 
 from sccl.core.arrays import FloatArray, IntArray
 from sccl.solvers.lp import SparseProgram, SparseResult, SparseStatus, solve_sparse
-from sccl.synth.packing.schedules.flow_problem import FlowProblem, RouteImages, SlotTree
-from sccl.synth.packing.schedules.time_slots import TimeSlots
-from sccl.synth.packing.schedules.tree_shares import TimedPacking, TreePart
+from sccl.synth.packing.flow_problem import FlowProblem, RouteImages, SlotTree
+from sccl.synth.packing.slots import TimedPacking, TimeSlots, TreePart
 from sccl.topo.symmetry.permutations import Permutation
 
 MAX_COLUMNS = 600_000

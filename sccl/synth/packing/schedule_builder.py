@@ -11,9 +11,9 @@ from sccl.collectives import Dual, Spec
 from sccl.core.clock import PS_PER_US, Clock
 from sccl.core.schedule import MAX_TIME, Schedule, build_schedule
 from sccl.core.topology import Topology
-from sccl.synth.packing.schedules.flow_problem import FlowProblem, routes_between_ranks
-from sccl.synth.packing.schedules.port_matching import plan_port_matching
-from sccl.synth.packing.schedules.send_plans import (
+from sccl.synth.packing.flow_problem import FlowProblem, routes_between_ranks
+from sccl.synth.packing.port_matching import plan_port_matching
+from sccl.synth.packing.send_plans import (
     PlacedSend,
     PlacementDirection,
     SendPlan,
@@ -21,7 +21,7 @@ from sccl.synth.packing.schedules.send_plans import (
     plan_sends,
     schedule_rows,
 )
-from sccl.synth.packing.schedules.tree_shares import TimedPacking
+from sccl.synth.packing.slots import TimedPacking
 
 PIECE_COUNTS = (1, 2, 4, 8, 16, 32, 64, 128)
 """Chunks of each share of a tree, as long as there are not too many sends."""

@@ -1,7 +1,7 @@
 """Cheapest pairs of timed trees, for too many ranks for dynamic programming.
 
 For a given place and time of the turn, the trees up and down are two separate problems, and
-:mod:`sccl.synth.packing.by_steps.pricing.tree_search` solves each. Pairs that cannot be cheaper
+:mod:`sccl.synth.packing.price_branching` solves each. Pairs that cannot be cheaper
 than a known one are
 skipped: each rank but the roots is entered once, going down, in no earlier step than its distance
 allows.
@@ -15,15 +15,16 @@ from dataclasses import dataclass, replace
 
 from sccl.core.arrays import IntArray
 from sccl.core.topology import UNREACHED, Topology, distances
-from sccl.synth.packing.by_steps.packing_problem import (
+from sccl.synth.packing.price_branching import ELEMENT_EFFORT
+from sccl.synth.packing.price_steps import PricedTimeWindow, SearchPricer
+from sccl.synth.packing.problem import (
     Commodity,
     LinkStep,
     PackingProblem,
     StepTree,
+    farthest_distance,
+    root_choices,
 )
-from sccl.synth.packing.by_steps.pricing.time_windows import ELEMENT_EFFORT, PricedTimeWindow
-from sccl.synth.packing.by_steps.pricing.tree_search import TreeSearch
-from sccl.synth.packing.by_steps.roots import farthest_distance, root_choices
 from sccl.topo.symmetry.permutations import Orbits
 
 
@@ -36,7 +37,7 @@ class _TreeDirection:
         is_broadcast: whether it goes down.
     """
 
-    search: TreeSearch
+    search: SearchPricer
     first: int
     is_broadcast: bool
 
@@ -198,8 +199,8 @@ def _candidate_pairs(
             up = _build_window(problem, backwards, turn.ranks, wanted, begin)
             down = _build_window(problem, topology, turn.ranks, wanted, problem.steps - end)
             yield _TreePair(
-                _TreeDirection(TreeSearch(up, deadline), begin - 1, is_broadcast=False),
-                _TreeDirection(TreeSearch(down, deadline), end, is_broadcast=True),
+                _TreeDirection(SearchPricer(up, deadline), begin - 1, is_broadcast=False),
+                _TreeDirection(SearchPricer(down, deadline), end, is_broadcast=True),
                 tuple((edge, begin) for edge in turn.links),
             )
 

@@ -14,12 +14,18 @@ from numpy.typing import NDArray
 
 from sccl.core.arrays import IntArray
 from sccl.errors import TooLargeError
-from sccl.synth.packing.by_time.pricing.exchange_rounds import RoundPricing
-from sccl.synth.packing.by_time.pricing.rank_partitions import MAX_RANKS, rank_partitions
-from sccl.synth.packing.by_time.pricing.set_tables import NoTreeError, SetTables
-from sccl.synth.packing.by_time.pricing.slot_set_dp import INFINITE
-from sccl.synth.packing.by_time.pricing.tree_pricing import TreePricing
-from sccl.synth.packing.schedules.flow_problem import FlowProblem, SlotTree
+from sccl.synth.packing.flow_problem import FlowProblem, SlotTree
+from sccl.synth.packing.price_rounds import RoundPricing
+from sccl.synth.packing.price_sets import (
+    INFINITE,
+    MAX_RANKS,
+    WORK_EFFORT,
+    NoTreeError,
+    SetTables,
+    TreeProblem,
+    rank_partitions,
+)
+from sccl.synth.packing.price_trees import TreePricing
 
 MAX_WORK = 3 * 10**7
 """Limit for a table, pairs of sets times slots times nodes: beyond, pricing takes tenths of a
@@ -87,10 +93,10 @@ class _CheapestPair(NamedTuple):
     since: int
 
 
-class _PairTables:
+class PairTables:
     """Tables of trees down, and of trees up, and where these may turn."""
 
-    def __init__(self, problem: FlowProblem, groups: list[list[int]]) -> None:
+    def __init__(self, problem: TreeProblem, groups: list[list[int]]) -> None:
         self.problem = problem
         backwards = replace(problem, edges=tuple((v, u) for u, v in problem.edges))
         self.down, self.up = (
@@ -112,6 +118,11 @@ class _PairTables:
                 for u, v in both
             ]
         self.goals = sum(len(turn.goals[0]) for turn in self.roots)
+
+    def effort(self, slots: int) -> float:
+        """Return the effort for pricing trees in a number of slots, in units of some seconds."""
+        work = self.down.work(slots) + self.up.work(slots)
+        return _TABLE_FACTOR * WORK_EFFORT * work + _GOAL_EFFORT * slots * self.goals
 
     def _shared_goals(self, u: int, v: int) -> tuple[IntArray, IntArray]:
         """Return the sets of two ranks that together are everything."""
@@ -178,18 +189,15 @@ class TreePairPricing(TreePricing):
     """
 
     def __init__(self, problem: FlowProblem) -> None:
-        self.problem, self.is_exact, self.arborescence_pricer, self.starts = (
-            problem,
-            False,
-            None,
-            {},
-        )
+        self.problem, self.starts = problem, {}
+        self.is_exact = self.is_searched = False
+        self.search_effort = 0.0
         ranks = list(range(problem.topology.ranks))
         groupings = [[ranks]] if len(ranks) <= MAX_RANKS else list(rank_partitions(problem))
         if max(map(len, problem.topology.chassis), default=0) > MAX_RANKS:
             groupings = []  # parts of chassis are no gates, and say too little
         small = [g for g in groupings if SetTables(problem, g, (0,)).work(2) <= MAX_WORK]
-        self._pairs = [_PairTables(problem, groups) for groups in small]
+        self._pairs = [PairTables(problem, groups) for groups in small]
         self.rounds = RoundPricing(problem)
         self.light_tables = self.tables = [
             part for pair in self._pairs for part in (pair.up, pair.down)
@@ -202,9 +210,8 @@ class TreePairPricing(TreePricing):
 
     def effort(self, slots: int, *, lightly: bool = False) -> float:
         """Return the effort for pricing trees in a number of slots. See :class:`TreePricing`."""
-        base_effort = super().effort(slots, lightly=lightly)
-        turns = _GOAL_EFFORT * slots * sum(pair.goals for pair in self._pairs)
-        return _TABLE_FACTOR * base_effort + turns + self.rounds.effort(slots)
+        del lightly  # all tables are
+        return sum(pair.effort(slots) for pair in self._pairs) + self.rounds.effort(slots)
 
     def cheapest(
         self, prices: NDArray[np.float64], arrive: IntArray, *, lightly: bool = False

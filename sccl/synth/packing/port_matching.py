@@ -17,8 +17,8 @@ from sccl.core.arrays import UInt64Array
 from sccl.core.clock import PS_PER_US, Clock
 from sccl.core.collective import Collective
 from sccl.synth.network.routes import build_routes
-from sccl.synth.packing.schedules.flow_problem import FlowProblem
-from sccl.synth.packing.schedules.port_matching_loops import (
+from sccl.synth.packing.flow_problem import FlowProblem
+from sccl.synth.packing.port_matching_loops import (
     LEFT,
     LOOKS,
     SENDS,
@@ -27,24 +27,13 @@ from sccl.synth.packing.schedules.port_matching_loops import (
     PortRoutes,
     advance,
 )
-from sccl.synth.packing.schedules.send_plans import PlannedSend, SendPlan
+from sccl.synth.packing.send_plans import PlannedSend, SendPlan
 
 _WORD_EFFORT = 2e-9
 """Budget of one examined word, in units of some seconds."""
 
 _WORDS_PER_CALL = 50_000_000
 """Words that are looked at before a signal is heard."""
-
-
-def has_ports(problem: FlowProblem) -> bool:
-    """Return whether most ways are between ports: in by one link, and out by another.
-
-    And chunks are alike: those of unequal sizes do not pass ports in one time.
-    """
-    if problem.collective.counts or any(switch.copies for switch in problem.topology.switches):
-        return False
-    lengths = [len(path) for path in problem.routes]
-    return max(lengths) <= 2 and 2 * lengths.count(2) > len(lengths)
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,6 +132,17 @@ class FlowProblem:
         return (Fraction(0),) * len(ranks)
 
 
+def has_ports(problem: FlowProblem) -> bool:
+    """Return whether most ways are between ports: in by one link, and out by another.
+
+    And chunks are alike: those of unequal sizes do not pass ports in one time.
+    """
+    if problem.collective.counts or any(switch.copies for switch in problem.topology.switches):
+        return False
+    lengths = [len(path) for path in problem.routes]
+    return max(lengths) <= 2 and 2 * lengths.count(2) > len(lengths)
+
+
 class RouteImages:
     """The images of paths under symmetries, each computed once."""
 

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from sccl.core.arrays import IntArray
 from sccl.core.ids import Edge
 from sccl.synth.network.product_coordinates import Coordinates, find_coordinates
-from sccl.synth.packing.by_time.pricing.slot_set_dp import INFINITE
-from sccl.synth.packing.schedules.flow_problem import FlowProblem, SlotTree
+from sccl.synth.packing.flow_problem import FlowProblem, SlotTree
+from sccl.synth.packing.price_sets import INFINITE
 
 _MAX_RANKS = 32
 """Limit on ranks, since there are many pairs of links."""

@@ -13,11 +13,10 @@ import numpy as np
 
 from sccl.core.arrays import FloatArray
 from sccl.solvers import lp
-from sccl.synth.packing.by_time.pricing.set_tables import NoTreeError
-from sccl.synth.packing.by_time.pricing.tree_pricing import TreePricing
-from sccl.synth.packing.schedules.flow_problem import FlowProblem, SlotTree
-from sccl.synth.packing.schedules.time_slots import TimeSlots
-from sccl.synth.packing.schedules.tree_shares import TimedPacking, TreePart
+from sccl.synth.packing.flow_problem import FlowProblem, SlotTree
+from sccl.synth.packing.price_sets import NoTreeError
+from sccl.synth.packing.price_trees import TreePricing
+from sccl.synth.packing.slots import TimedPacking, TimeSlots, TreePart
 
 _TOLERANCE = 1e-6
 """Relative gap at which a packing counts as optimal."""
@@ -171,6 +170,7 @@ class SlotColumnGeneration:
         self.route_prices = RoutePrices(problem)
         self.sizes = np.array([float(c.size) * len(c.members) for c in problem.commodities])
         self.lower_bound, self.safe_bound, self._pricing_spent = 0.0, 0.0, 0.0
+        self._searched_before = pricing.search_effort
         self.is_light = pricing.has_heavy_tables
         self.best: tuple[FloatArray, FloatArray] | None = None
         self._costs = np.zeros(len(self.sizes))
@@ -178,7 +178,8 @@ class SlotColumnGeneration:
     @property
     def spent(self) -> float:
         """Return the effort so far, in units of some seconds. No clock has a part in it."""
-        return self.master.spent + self._pricing_spent
+        searched = self.pricing.search_effort - self._searched_before
+        return self.master.spent + self._pricing_spent + searched
 
     @property
     def _is_doubtful(self) -> bool:
