@@ -43,7 +43,7 @@ FLOORS = {
     "runtime/lab": 9,
     "torch_backend": 10,
     "torch_backend/control": 7,
-    "synth/network": 7,
+    "synth/network": 6,
     "synth/constructions": 8,
     "synth/packing": 8,
     "synth/scheduling": 8,
@@ -117,8 +117,13 @@ MAY_IMPORT = {
     | {"msgspec", "numpy"},
     "synth": set(),
     "synth/common": _NOUNS
+<<<<<<< HEAD
     | {"collectives", "judge", "prove/bounds", "prove/check", "solvers", "topo", "topo/importers"}
     | {"topo/symmetry", "transform", "sccl", "msgspec", "platformdirs"},
+=======
+    | {"collectives", "judge", "prove/bounds", "prove/check", "solvers", "topo/symmetry"}
+    | {"transform", "synth/network", "sccl", "msgspec", "numpy", "platformdirs"},
+>>>>>>> main
     "synth/syncoll": _NOUNS
     | {"collectives", "judge", "prove/bounds", "prove/check", "solvers", "synth/common"}
     | {"synth/constructions", "topo/symmetry", "transform", "msgspec", "pysmt"},

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sccl.collectives import dual_of, named_spec
+from sccl.collectives import named_spec
 from sccl.core.bound import Bound, Measure
 from sccl.core.clock import PS_PER_US, AlphaModel, Clock
 from sccl.core.collective import Collective, RelationKind
@@ -21,12 +21,10 @@ from sccl.core.schedule import MAX_TIME, Schedule
 from sccl.core.stop import INTERRUPTED, NOT_STOPPED, StopReason
 from sccl.core.topology import Topology
 from sccl.errors import TooLargeError
-from sccl.prove.bounds.time_cuts import MAX_RANKS, completion_time_bound
 from sccl.solvers.effort import EffortMeter
-from sccl.synth.common.contract import Notify, Request
-from sccl.synth.network.arrays import build_arrays
+from sccl.synth.common.contract import Notify
+from sccl.synth.common.reduction import Reduction
 from sccl.synth.network.routes import Routes, build_routes
-from sccl.synth.network.tick_bounds import allreduce_bound_ticks
 from sccl.synth.network.time_reversal import concatenate_schedules, reverse_schedule
 from sccl.synth.network.transfer_rows import (
     build_sized_transfer_rows,
@@ -129,10 +127,10 @@ class CombinedSchedule:
 
 
 def assemble_phases(
-    request: Request, options: Options, collective: Collective, phases: list[PhaseSearch]
+    reduction: Reduction, options: Options, collective: Collective, phases: list[PhaseSearch]
 ) -> CombinedSchedule:
     """Return the results of the phases, one after the other."""
-    topology, dual, its = request.topology, dual_of(request.spec), phases[-1].problem.clock
+    topology, dual, its = reduction.request.topology, reduction.dual, phases[-1].problem.clock
     model = AlphaModel(options.alpha)
     clock = Clock.from_topology(topology, its.chunk_bytes, model, its.tick_ps)
     crossings = tuple(
@@ -155,11 +153,7 @@ def assemble_phases(
         scope += ", each sent separately"
     if dual.phases > 1:
         smallest = Clock.from_topology(topology, clock.sizes[0], model, its.tick_ps)
-        net = build_arrays(topology, smallest, crossings[0])
-        lower_bound = Fraction(allreduce_bound_ticks(topology, smallest, net, collective))
-        if topology.ranks <= MAX_RANKS:
-            us = completion_time_bound(topology, request.spec, model).us(request.size_bytes)
-            lower_bound = max(lower_bound, us * PS_PER_US / clock.tick_ps)
+        lower_bound = reduction.allreduce_bound(collective, smallest)
     else:
         lower_bound = Fraction(phases[0].lower_bound * phases[0].problem.unit)
         scope += ", by CP-SAT's search" if phases[0].is_bound_by_search else ""
