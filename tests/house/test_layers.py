@@ -117,13 +117,8 @@ MAY_IMPORT = {
     | {"msgspec", "numpy"},
     "synth": set(),
     "synth/common": _NOUNS
-<<<<<<< HEAD
-    | {"collectives", "judge", "prove/bounds", "prove/check", "solvers", "topo", "topo/importers"}
-    | {"topo/symmetry", "transform", "sccl", "msgspec", "platformdirs"},
-=======
-    | {"collectives", "judge", "prove/bounds", "prove/check", "solvers", "topo/symmetry"}
-    | {"transform", "synth/network", "sccl", "msgspec", "numpy", "platformdirs"},
->>>>>>> main
+    | {"collectives", "judge", "prove/bounds", "prove/check", "solvers", "synth/network", "topo"}
+    | {"topo/importers", "topo/symmetry", "transform", "sccl", "msgspec", "numpy", "platformdirs"},
     "synth/syncoll": _NOUNS
     | {"collectives", "judge", "prove/bounds", "prove/check", "solvers", "synth/common"}
     | {"synth/constructions", "topo/symmetry", "transform", "msgspec", "pysmt"},
