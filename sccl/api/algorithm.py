@@ -11,7 +11,6 @@ from typing import Any, Literal
 
 from sccl.api.arguments import check_arguments, check_wrapped_kind
 from sccl.api.chart import Chart
-from sccl.api.html import heading, paragraph, table
 from sccl.api.machine import Topology, text_console
 from sccl.codegen.projects import write_project_of
 from sccl.core import algorithm as core
@@ -27,6 +26,7 @@ from sccl.topo.symmetry.expansion import expand_algorithm
 from sccl.view import charts
 from sccl.view.explorer.page_html import render_page
 from sccl.view.text.algorithm_text import print_algorithm, utilization_rows
+from sccl.view.text.html import heading, paragraph, table
 
 ChartKind = Literal["utilisation", "arrival", "topology"]
 

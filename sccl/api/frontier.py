@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 
 from sccl.api.algorithm import Algorithm
 from sccl.api.arguments import check_arguments, check_wrapped_kind
-from sccl.api.html import heading, paragraph, table
 from sccl.api.machine import Topology
 from sccl.api.shared import CLASS_COLUMNS, COLUMNS, FrontierBase, Point
 from sccl.core.files.algorithms import load_algorithm
@@ -43,6 +42,7 @@ from sccl.view.completeness import (
     origin_notes,
     unswept_text,
 )
+from sccl.view.text.html import heading, paragraph, table
 from sccl.view.text.reasons import describe_bounds
 
 

@@ -12,7 +12,6 @@ from sccl.api.algorithm import Algorithm
 from sccl.api.arguments import check_arguments, describe_arguments
 from sccl.api.frontier import Frontier, LimitFrontier, SavedFrontier
 from sccl.api.given import CollectiveLike, Machine, Root
-from sccl.api.html import heading, paragraph
 from sccl.api.machine import Topology
 from sccl.api.progress import Progress, progress_lines, progress_notes
 from sccl.api.schedule import Schedule
@@ -39,6 +38,7 @@ from sccl.tasks.solve import find_algorithm
 from sccl.topo import resolve_topology
 from sccl.transform import build_question
 from sccl.view.completeness import BoundSummary
+from sccl.view.text.html import heading, paragraph
 from sccl.view.text.progress_notes import limit_note
 from sccl.view.text.reasons import answer_reason
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from sccl.api.arguments import check_arguments, check_wrapped_kind
 from sccl.api.chart import Chart
-from sccl.api.html import heading, paragraph, table
 from sccl.api.workloads import Workload
 from sccl.core import training_plan as core
 from sccl.core.cost import format_bytes, format_duration
@@ -33,6 +32,7 @@ from sccl.training.plan_files import (
 from sccl.training.plan_summary import fluid_us, links_us, model_notes, training_part
 from sccl.view import charts
 from sccl.view.charts.step_pictures import RunningPlan, plan_notes, step_panels
+from sccl.view.text.html import heading, paragraph, table
 
 if TYPE_CHECKING:
     import pandas as pd

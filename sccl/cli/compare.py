@@ -127,7 +127,7 @@ def compare(
     from sccl.comparison.comparison_output import chart_data, compare_output  # noqa: PLC0415 - likewise
     from sccl.comparison.contender_selection import build_contenders, load_file_plans, select_names  # noqa: PLC0415 - likewise
     from sccl.comparison.contenders import ComparisonProblem  # noqa: PLC0415 - likewise
-    from sccl.tasks.tuner import check_tunable, write_tuner  # noqa: PLC0415 - likewise
+    from sccl.comparison.tuner_rules import check_tunable, write_tuner  # noqa: PLC0415 - likewise
 
     sizes, names = parse_sizes(size), select_names(_split_names(only), _split_names(without))
     build_effort(timeout, seed)

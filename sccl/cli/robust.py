@@ -14,6 +14,13 @@ from sccl.cli import options
 from sccl.cli.report import ExitCode, err, out, print_output, report_errors, single_line
 from sccl.cli.signals import exit_code
 from sccl.cli.subject import StepProblemOptions, load_problem
+from sccl.comparison.robustness import (
+    FailingPart,
+    RobustnessProblem,
+    RobustOutput,
+    SurvivedPart,
+    analyze_robustness,
+)
 from sccl.core.formatting import format_count
 from sccl.core.instance import SweepRange
 from sccl.synth.common.settings import DEFAULT_TIMEOUT_S
@@ -22,13 +29,6 @@ from sccl.synth.syncoll.search_options import (
     StoreOptions,
     WorkerOptions,
     build_settings,
-)
-from sccl.tasks.robust import (
-    FailingPart,
-    RobustnessProblem,
-    RobustOutput,
-    SurvivedPart,
-    analyze_robustness,
 )
 from sccl.view import charts
 

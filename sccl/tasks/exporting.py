@@ -132,7 +132,7 @@ def export_plans(
     size_bytes = _export_size(form, loaded, size_bytes)
     entries = _sized_plans(form, loaded, size_bytes)
     if form.NAME == _TUNER_FORMAT:
-        from sccl.tasks.tuner import rules_for_plans  # noqa: PLC0415 - loads the solvers
+        from sccl.comparison.tuner_rules import rules_for_plans  # noqa: PLC0415 - loads the solvers
 
         written = rules_for_plans(entries, size_bytes)
     else:

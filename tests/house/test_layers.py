@@ -166,10 +166,10 @@ MAY_IMPORT = {
     | {"solvers", "synth/baselines", "topo", "training", "training/motifs", "training/traces"}
     | {"transform", "msgspec", "platformdirs", "outside torch"},  # which nothing else imports
     "torch": {"torch_backend"},
-    "runtime/lab": {"errors", "runtime"},
+    "runtime/lab": _NOUNS | {"runtime", "topo", "msgspec"},
     "torch_backend/control": _NOUNS | {"msgspec", "outside torch"},
     "view": _NOUNS | {"altair", "vl_convert"},
-    "view/charts": _NOUNS | {"view", "view/drawing", "altair"},
+    "view/charts": _NOUNS | {"runtime", "topo/profiles", "view", "view/drawing", "altair"},
     "view/drawing": _NOUNS | {"view", "altair"},
     "view/explorer": _NOUNS | {"view", "view/drawing"},
     "view/text": _NOUNS | {"view", "collectives", "judge", "topo", "rich"},

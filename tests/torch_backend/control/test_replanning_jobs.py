@@ -16,7 +16,7 @@ from sccl.core.workload import Workload
 from sccl.core.workload_ops import CommOp, HostAction, HostEvent, HostProgram, Role
 from sccl.errors import ToolError
 from sccl.runtime.lab import Limiter, choose_method, parse_channels
-from sccl.tasks.lab import build_lab_fabric
+from sccl.runtime.lab.lab_fabric import build_lab_fabric
 from sccl.torch_backend.jobs.compile_plan import compile_plan
 from sccl.torch_backend.jobs.controller import decode_plan, encode_plan
 from sccl.torch_backend.jobs.replan_worker import measured_fabric

@@ -7,12 +7,9 @@ from dataclasses import dataclass
 from sccl.collectives import Spec, dual_of
 from sccl.core.clock import Clock
 from sccl.core.ids import Edge
-from sccl.core.sketch import HyperedgePolicy, Sketch
+from sccl.core.sketch import Sketch
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError, UnreachableError
-from sccl.view.charts import LogicalTopology
-
-_ONE_POLICY = tuple({policy.value} for policy in HyperedgePolicy)
 
 DEFAULT_BYTES = 10**6
 """Size of a chunk when paths are counted without times."""
@@ -149,39 +146,4 @@ def _check_divides(sketch: Sketch, spec: Spec, where: str) -> None:
         f"{where}: hyperparameters.input_size is {sketch.size_bytes} bytes, which {spec.name} with "
         f"input_chunkup {sketch.chunks} would cut into {pieces} chunks of no whole bytes: give "
         f"{others}, or another input_chunkup"
-    )
-
-
-def logical_topology(fit: FittedSketch, notes: tuple[str, ...]) -> LogicalTopology:
-    """Return the drawn links of a machine within a sketch, and its relays."""
-    sketch, local, ranks = fit.sketch, fit.ranks_per_node, fit.topology.ranks
-    policies = {
-        (a, b): edge.policy.value for edge in sketch.hyperedges for a in edge.local
-        for b in edge.local
-    }  # fmt: skip
-    within: dict[Edge, str] = {}
-    far = [route for route in fit.routes if route.factor and fit.is_inter_node(route)]
-    over: dict[int, set[str]] = {}
-    for route in fit.routes:
-        near = route.factor and not fit.is_inter_node(route)
-        policy = policies.get((route.src % local, route.dst % local), "") if near else ""
-        for edge in route.links if near else ():
-            within[edge] = policy
-        for switch in {
-            end for edge in route.links for end in edge if end >= ranks and route.factor
-        }:
-            over.setdefault(switch, set()).add(policy)
-    return LogicalTopology(
-        nodes=tuple(tuple(range(i, i + local)) for i in range(0, ranks, local)),
-        within=within,
-        between=frozenset(edge for route in far for edge in route.links),
-        senders=frozenset(route.src for route in far),
-        receivers=frozenset(route.dst for route in far),
-        names={
-            switch: min(policy_set)
-            for switch, policy_set in over.items()
-            if policy_set in _ONE_POLICY
-        },
-        title=f"{sketch.name} on {fit.topology.name}",
-        notes=notes,
     )

@@ -9,7 +9,7 @@ from textwrap import wrap
 from sccl.core.cost import format_bytes
 from sccl.core.formatting import format_count, format_runs
 from sccl.core.sketch import HyperedgePolicy, RelayPattern, RelayRules, Sketch
-from sccl.tasks.fitted_sketch import FittedSketch, SketchedChunks
+from sccl.synth.taccl.fitted_sketch import FittedSketch, SketchedChunks
 
 _MAX_LISTED = 16
 """Largest number of listed senders, and of listed ranks without a pattern."""
