@@ -8,7 +8,8 @@ from shlex import quote
 
 from rich.markup import escape
 
-from sccl.cli.report import err, single_line
+from sccl.cli.report import err
+from sccl.core.formatting import single_line
 from sccl.synth.allreduce.certify import WrittenCertificate
 
 

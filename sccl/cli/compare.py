@@ -12,12 +12,12 @@ from rich.markup import escape
 from rich.table import Table
 
 from sccl.cli import options
-from sccl.cli.report import ExitCode, err, out, print_output, report_errors, single_line
+from sccl.cli.report import ExitCode, err, out, print_output, report_errors
 from sccl.cli.subject import ProblemOptions
 from sccl.core.clock import AlphaModel
 from sccl.core.cost import format_bytes
 from sccl.core.files.disk import check_can_write
-from sccl.core.formatting import format_count
+from sccl.core.formatting import format_count, single_line
 from sccl.core.sizes import parse_sizes
 from sccl.errors import ParameterError
 from sccl.synth.common.settings import build_effort

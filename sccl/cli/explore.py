@@ -10,13 +10,13 @@ import typer
 from rich.markup import escape
 
 from sccl.cli import options
-from sccl.cli.report import err, out, print_output, report_errors, single_line
+from sccl.cli.report import err, out, print_output, report_errors
 from sccl.core.algorithm import KSynchronousPlan
 from sccl.core.files.disk import check_can_write, is_folder, write_atomically
 from sccl.core.files.frontier_folders import read_frontiers
 from sccl.core.files.json_text import file_digest
 from sccl.core.files.outputs import plan_digests
-from sccl.core.formatting import format_count
+from sccl.core.formatting import format_count, single_line
 from sccl.errors import InputError, ParameterError
 from sccl.formats.files.plans import expand_paths, frontier_files, load_plans
 from sccl.tasks.explore import ExploreOutput, explorer_algorithms, explorer_schedules

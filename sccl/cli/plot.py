@@ -10,9 +10,10 @@ import typer
 from rich.markup import escape
 
 from sccl.cli import options
-from sccl.cli.report import err, out, print_output, report_errors, single_line
+from sccl.cli.report import err, out, print_output, report_errors
 from sccl.core.algorithm import Algorithm
 from sccl.core.files.disk import slugify
+from sccl.core.formatting import single_line
 from sccl.core.frontier import Frontier
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError

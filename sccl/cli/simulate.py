@@ -10,10 +10,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from sccl.cli import options
-from sccl.cli.report import err, out, print_output, report_errors, single_line
+from sccl.cli.report import err, out, print_output, report_errors
 from sccl.core.clock import AlphaModel, StepAlignment
 from sccl.core.cost import format_bytes, format_us
-from sccl.core.formatting import format_count
+from sccl.core.formatting import format_count, single_line
 from sccl.core.sizes import parse_sizes
 from sccl.errors import ParameterError
 from sccl.view import charts

@@ -22,14 +22,13 @@ from sccl.cli.report import (
     out,
     print_output,
     report_errors,
-    single_line,
 )
 from sccl.cli.subject import SketchedProblemOptions
 from sccl.core.cost import format_bytes, format_us
 from sccl.core.files.disk import write_atomically
 from sccl.core.files.json_text import to_text
 from sccl.core.files.outputs import to_plain
-from sccl.core.formatting import format_count
+from sccl.core.formatting import format_count, single_line
 from sccl.errors import ParameterError
 from sccl.formats.files.plans import write_plan
 from sccl.synth.common.contract import (

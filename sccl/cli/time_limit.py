@@ -12,9 +12,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from sccl.cli.certify import write_and_report
-from sccl.cli.report import ExitCode, err, notify_first_compile, out, print_output, single_line
+from sccl.cli.report import ExitCode, err, notify_first_compile, out, print_output
 from sccl.cli.subject import ProblemOptions
 from sccl.core.cost import format_bytes, format_us
+from sccl.core.formatting import single_line
 from sccl.core.outcome import Solution
 from sccl.core.sizes import parse_sizes
 from sccl.core.stop import StopKind

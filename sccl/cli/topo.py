@@ -10,11 +10,12 @@ from rich.markup import escape
 from rich.table import Table
 
 from sccl.cli import options
-from sccl.cli.report import out, print_file, print_json, print_output, report_errors, single_line
+from sccl.cli.report import out, print_file, print_json, print_output, report_errors
 from sccl.core.files.disk import write_atomically
 from sccl.core.files.json_text import to_text
 from sccl.core.files.kinds import SHAPE_NAMES, json_schema, published_shapes
 from sccl.core.files.topologies import topology_to_wire
+from sccl.core.formatting import single_line
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError, unknown_name
 from sccl.formats.files.machines import (

@@ -172,7 +172,8 @@ MAY_IMPORT = {
     "view/charts": _NOUNS | {"runtime", "topo/profiles", "view", "view/drawing", "altair"},
     "view/drawing": _NOUNS | {"view", "altair"},
     "view/explorer": _NOUNS | {"view", "view/drawing"},
-    "view/text": _NOUNS | {"view", "collectives", "judge", "topo", "rich"},
+    "view/text": _NOUNS
+    | {"view", "collectives", "judge", "synth/constructions", "topo", "training", "rich"},
     "tasks": _NOUNS | (_DOORS - {"tasks"}) | {"compiled", "msgspec", "solvers"},
     "": {"api", "errors"},  # the package itself, which names its lazily loaded modules
     "__main__": {"cli"},

@@ -1,4 +1,4 @@
-"""Options that a fabric offers for a workload, in tables."""
+"""Print the options of collectives of a training step."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 from rich.markup import escape
 from rich.table import Table
 
-from sccl.cli.report import single_line
 from sccl.core.cost import format_bytes, format_duration
-from sccl.core.formatting import format_count
+from sccl.core.formatting import format_count, single_line
 from sccl.core.training_plan import FULL_LOAD
 from sccl.training.offered_options import OptionGroup, group_options
 
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from sccl.core.training_plan import OfferedOptions, Option
+
 
 _MAX_SHOWN = 3
 """Names, or kinds of links, in a line: JSON has all."""
