@@ -17,8 +17,8 @@ from sccl.prove.bounds.lower_bounds import lower_bounds
 from sccl.prove.bounds.timed_cuts import timed_bound
 from sccl.solvers import lp
 from sccl.synth.packing.by_steps.limits_by_steps import step_limit
-from sccl.synth.packing.by_steps.packing_problem import build_packing_problem
-from sccl.synth.packing.by_steps.packing_solver import solve_packing
+from sccl.synth.packing.by_steps.solve import solve_packing
+from sccl.synth.packing.problem import build_packing_problem
 from sccl.topo import resolve_topology
 
 

@@ -63,8 +63,8 @@ class Symmetry:
 class SymmetricAlgorithm(KSynchronousPlan):
     """An algorithm that is invariant under symmetries, by one send of each orbit of sends.
 
-    Like :class:`Algorithm` it is a candidate: the verifier (:mod:`sccl.judge.steps_stream`) checks
-    it after all of its sends have been expanded.
+    Like :class:`Algorithm` it is a candidate: the verifier (:mod:`sccl.judge.symmetric`) checks
+    it by its symmetries, or after all of its sends have been expanded.
 
     Attributes:
         symmetries: generators of the group.

@@ -40,7 +40,8 @@ from sccl.core.arrays import IntArray, UInt64Array
 from sccl.core.collective import Collective, Relation, RelationKind
 from sccl.core.packed_schedule import PackedSchedule, PassKind, release_pages
 from sccl.core.topology import link_name
-from sccl.judge.violation import Violation
+from sccl.judge.execution_arrays import relation_mask
+from sccl.judge.violation import Violation, missing_violation, unavailable_text
 
 _WINDOW_CHUNKS = 2**24
 """Chunks that are sorted together, unless a round has more: 128 MB."""
@@ -50,7 +51,6 @@ _CHUNKS_PER_CALL = 2**22
 
 _ZERO, _ONE, _TO_WORD, _IN_WORD = np.uint64(0), np.uint64(1), np.uint64(6), np.uint64(63)
 _SLOT, _CHUNK = np.uint64(32), np.uint64(6)
-_ALL_BITS = np.uint64(2**64 - 1)
 
 
 def violations(
@@ -85,9 +85,7 @@ def violations(
             else run.have
         )
     if lacking := _first_missing(have, collective, collective.post):
-        chunk, rank = lacking
-        text = f"after the last transfer rank {rank} does not hold chunk {chunk}"
-        return [Violation("postcondition", text, chunk=chunk, rank=rank)]
+        return [missing_violation("transfer", *lacking)]
     return []
 
 
@@ -138,44 +136,29 @@ def _is_single(relation: Relation) -> bool:
     return relation.kind is not RelationKind.ALL
 
 
-def _relation_pairs(relation: Relation, collective: Collective) -> tuple[IntArray, IntArray]:
-    """Return the chunks and the ranks of a relation that is not of all with all."""
-    ranks, chunk = collective.ranks, np.arange(collective.num_chunks, dtype=np.int64)
-    match relation.kind:
-        case RelationKind.SCATTERED:
-            return chunk, chunk % ranks
-        case RelationKind.TRANSPOSE:
-            return chunk, chunk // ranks % ranks
-        case RelationKind.ROOT:
-            return chunk, np.full_like(chunk, relation.root)
-    pairs = [(c, r) for c in chunk.tolist() for r in sorted(relation.ranks_of(c, ranks))]
-    table = np.array(pairs, dtype=np.int64).reshape(-1, 2)
-    return table[:, 0], table[:, 1]
+def _relation_bits(relation: Relation, collective: Collective, group: int) -> UInt64Array:
+    """Return by rank which of a group of 64 chunks are related to it, as bits."""
+    first, end = 64 * group, min(64 * group + 64, collective.num_chunks)
+    if relation.kind is RelationKind.ALL:
+        return np.full(collective.ranks, 2 ** (end - first) - 1, dtype=np.uint64)
+    chunk, rank = np.nonzero(relation_mask(relation, collective, np.arange(first, end)))
+    bits = np.zeros(collective.ranks, dtype=np.uint64)
+    np.bitwise_or.at(bits, rank, _ONE << chunk.astype(np.uint64))
+    return bits
 
 
 def _initial_holdings(collective: Collective, relation: Relation) -> UInt64Array:
     """Return by group of 64 chunks and by rank which of them it holds, as bits."""
-    shape = (-(-collective.num_chunks // 64), collective.ranks)
-    if relation.kind is RelationKind.ALL:
-        return np.full(shape, _ALL_BITS, dtype=np.uint64)
-    have = np.zeros(shape, dtype=np.uint64)
-    chunk, rank = _relation_pairs(relation, collective)
-    np.bitwise_or.at(have, (chunk >> 6, rank), _ONE << (chunk.astype(np.uint64) & _IN_WORD))
-    return have
+    groups = range(-(-collective.num_chunks // 64))
+    return np.array([_relation_bits(relation, collective, group) for group in groups])
 
 
 def _first_missing(
     have: UInt64Array, collective: Collective, relation: Relation
 ) -> tuple[int, int] | None:
     """Return a chunk and a rank of a relation that does not hold it. None: all do."""
-    if relation.kind is not RelationKind.ALL:
-        chunk, rank = _relation_pairs(relation, collective)
-        held = have[chunk >> 6, rank] >> (chunk.astype(np.uint64) & _IN_WORD) & _ONE
-        wrong = np.flatnonzero(held == 0)
-        return (int(chunk[wrong[0]]), int(rank[wrong[0]])) if len(wrong) else None
     for group, row in enumerate(have):
-        width = min(collective.num_chunks - 64 * group, 64)
-        lacking = ~row & (_ALL_BITS >> np.uint64(64 - width))
+        lacking = _relation_bits(relation, collective, group) & ~row
         if len(wrong := np.flatnonzero(lacking)):
             bits = int(lacking[wrong[0]])
             return 64 * group + (bits & -bits).bit_length() - 1, int(wrong[0])
@@ -270,7 +253,7 @@ class _PassExecution:
         text = f"{how} of chunk {chunk} over {link_name(edge)} at tick {tick}"
         if not reduces:
             kind, rank = "availability", edge[0]
-            text = f"{text}: rank {rank} does not hold the chunk by then"
+            text = unavailable_text(text, rank, chunk)
         elif self.have[chunk >> 6, edge[1]] >> np.uint64(chunk & 63) & _ONE:
             kind, rank = "double-count", edge[0]
             text = f"{text}: rank {rank} sends its sum again later, or is to keep it"

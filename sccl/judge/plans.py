@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
@@ -14,21 +11,13 @@ from sccl.core.progress import ProgressCallback
 from sccl.core.symmetric import AnyAlgorithm, SymmetricAlgorithm
 from sccl.errors import JudgeError
 from sccl.judge import steps
+from sccl.judge.execution import is_compiled_worthwhile
 from sccl.judge.violation import Violation
 
 if TYPE_CHECKING:
     from sccl.core.outcome import Plan
     from sccl.core.packed_schedule import PackedSchedule
     from sccl.core.schedule import Schedule
-
-COMPILED_TRANSFERS = 2**17
-"""Transfers that are executed as compiled code is loaded."""
-
-LOADED_TRANSFERS = 2**15
-"""The same where Numba is loaded already."""
-
-_uncompiled_transfers: Counter[str] = Counter()
-"""Transfers that each of the judges executed in this process without compiled code."""
 
 P = TypeVar("P", Algorithm, SymmetricAlgorithm, AnyAlgorithm, "Schedule", "PackedSchedule", "Plan")
 
@@ -58,7 +47,7 @@ def violations(plan: Plan, on_progress: ProgressCallback = lambda *_: None) -> l
         from sccl.judge import packed_execution  # noqa: PLC0415 - Numba is slow to load
 
         return packed_execution.violations(plan, on_progress)
-    if _is_compiled_worthwhile("times", plan.num_sends):
+    if is_compiled_worthwhile("times", plan.num_sends):
         from sccl.judge import timed_arrays  # noqa: PLC0415 - Numba is slow to load
 
         if timed_arrays.is_supported(plan) and timed_arrays.is_valid(plan):
@@ -66,21 +55,8 @@ def violations(plan: Plan, on_progress: ProgressCallback = lambda *_: None) -> l
     return timed.violations(plan)
 
 
-def _is_compiled_worthwhile(judge: str, transfers: int) -> bool:
-    """Return whether to use compiled code for this many more transfers, and count them if not.
-
-    It is loaded as soon as the transfers executed without it have cost as much as loading it. So
-    the total time is at most twice that of the better choice.
-    """
-    long = LOADED_TRANSFERS if "numba" in sys.modules else COMPILED_TRANSFERS
-    if _uncompiled_transfers[judge] + transfers >= long:
-        return True
-    _uncompiled_transfers[judge] += transfers
-    return False
-
-
 def _algorithm_violations(algorithm: Algorithm) -> list[Violation]:
-    if _is_compiled_worthwhile("steps", len(algorithm.sends)):
+    if is_compiled_worthwhile("steps", len(algorithm.sends)):
         from sccl.judge import steps_arrays  # noqa: PLC0415 - Numba is slow to load
 
         if steps_arrays.is_valid(algorithm):
@@ -89,27 +65,18 @@ def _algorithm_violations(algorithm: Algorithm) -> list[Violation]:
 
 
 def _symmetric_violations(algorithm: SymmetricAlgorithm) -> list[Violation]:
-    from sccl.judge import free_action, symmetric  # noqa: PLC0415 - NumPy is slow to load
+    from sccl.judge import symmetric  # noqa: PLC0415 - NumPy is slow to load
     from sccl.topo.symmetry.expansion import expand_algorithm  # noqa: PLC0415
 
-    faults = symmetric.violations(algorithm)
-    if faults is None:
-        faults = free_action.violations(algorithm)
-    if faults is not None:
+    if (faults := symmetric.violations(algorithm)) is not None:
         return faults
-    if _is_compiled_worthwhile("steps", len(algorithm.sends) * algorithm.collective.num_chunks):
+    sends = len(algorithm.sends) * algorithm.collective.num_chunks
+    if is_compiled_worthwhile("steps", sends):
         return stream_violations(algorithm)
     expanded = expand_algorithm(replace(algorithm, num_sends=0))  # it may say anything
-    faults = _algorithm_violations(expanded)[:1]
-    return faults or _count_violations(algorithm, len(expanded.sends))
-
-
-def _count_violations(algorithm: SymmetricAlgorithm, count: int) -> list[Violation]:
-    """Return a violation if the total number of sends differs from the stated number."""
-    if count == algorithm.num_sends:
-        return []
-    text = f"it states {algorithm.num_sends} sends, and has {count}"
-    return [Violation("range", text)]
+    return _algorithm_violations(expanded)[:1] or [
+        *steps.count_violations(algorithm, expanded.num_sends)
+    ]
 
 
 def stream_violations(algorithm: SymmetricAlgorithm) -> list[Violation]:
@@ -118,21 +85,11 @@ def stream_violations(algorithm: SymmetricAlgorithm) -> list[Violation]:
     Raises:
         ParameterError: its symmetries do not map chunks to chunks.
     """
-    from sccl.judge.steps_stream import SendsOfChunk, first_violation  # noqa: PLC0415 - loads Numba
+    from sccl.judge import steps_arrays  # noqa: PLC0415 - Numba is slow to load
     from sccl.topo.symmetry.send_arrays import expanded_sends  # noqa: PLC0415
 
-    count = 0
-
-    def counting() -> Iterator[SendsOfChunk]:
-        nonlocal count
-        for batch in expanded_sends(algorithm):
-            count += len(batch[1])
-            yield batch
-
-    violation = first_violation(
-        algorithm.topology, algorithm.collective, algorithm.rounds_per_step, counting()
-    )
-    return [violation] if violation else _count_violations(algorithm, count)
+    violation = steps_arrays.first_violation(algorithm, expanded_sends(algorithm))
+    return [violation] if violation else []
 
 
 def require_valid(plan: P, made_by: str, on_progress: ProgressCallback = lambda *_: None) -> P:

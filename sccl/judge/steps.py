@@ -2,17 +2,22 @@
 
 Shares nothing with encoders, solvers or transformations: it reads the definitions of SCCL sections
 3.2 and 3.3 (run V_0 .. V_S, bandwidth per constraint and step, postcondition) and, for combining
-collectives, follows which contributions every partial result is made of.
+collectives, follows which contributions every partial result is made of (section 3.5).
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 
 from sccl.core.algorithm import Algorithm, Send
+from sccl.core.collective import Collective
 from sccl.core.ids import Edge
-from sccl.judge.violation import Contributions, Violation, ranks_text
+from sccl.core.symmetric import AnyAlgorithm, SymmetricAlgorithm
+from sccl.core.topology import Constraint
+from sccl.judge.execution import Execution
+from sccl.judge.violation import ChunkPlace, Contributions, Violation
 
 
 def violations(algorithm: Algorithm) -> list[Violation]:
@@ -23,26 +28,29 @@ def violations(algorithm: Algorithm) -> list[Violation]:
     That the postcondition holds in the end, and for combining collectives that each partial result
     counts a contribution at most once and the final ones count every contribution exactly once.
     """
-    faults = list(_malformed_violations(algorithm))
-    sends = [s for s in algorithm.sends if _is_in_range(algorithm, s)]
-    faults += _off_link_violations(algorithm, sends)
-    faults += _budget_violations(algorithm, sends)
-    run = _run_combining if algorithm.collective.combining else _run_copying
-    faults += run(algorithm, sends)
-    return faults
+    every_chunk = range(algorithm.collective.num_chunks)
+    return [*chunk_violations(algorithm, every_chunk), *_bandwidth_violations(algorithm)]
 
 
-def _is_in_range(algorithm: Algorithm, send: Send) -> bool:
-    ranks = algorithm.topology.ranks  # switches forward and hold nothing: they take no part
-    return (
-        0 <= send.step < algorithm.steps
-        and 0 <= send.chunk < algorithm.collective.num_chunks
-        and 0 <= send.src < ranks
-        and 0 <= send.dst < ranks
-    )
+def chunk_violations(algorithm: AnyAlgorithm, chunks: Sequence[int]) -> Iterator[Violation]:
+    """Yield the violations of some chunks by themselves, bandwidth apart.
+
+    Args:
+        algorithm: A plan that has all sends of these chunks, and no others.
+        chunks: The chunks. All others are ignored.
+    """
+    yield from malformed_violations(algorithm)
+    sends = _sends_in_range(algorithm)
+    edges = algorithm.topology.edges
+    for send in sends:
+        if send.edge not in edges:
+            text = f"{describe_send(send)}: there is no link {send.src}->{send.dst}"
+            yield Violation("link", text, send.step, send.chunk, send.dst)
+    yield from _run(algorithm.collective, sends, chunks)
 
 
-def _malformed_violations(algorithm: Algorithm) -> Iterator[Violation]:
+def malformed_violations(algorithm: AnyAlgorithm) -> Iterator[Violation]:
+    """Yield the violations in the collective, the rounds, and the numbers of an algorithm."""
     if algorithm.collective.ranks != algorithm.topology.ranks:
         text = (
             f"{algorithm.collective.name} is for {algorithm.collective.ranks} ranks and the "
@@ -57,9 +65,23 @@ def _malformed_violations(algorithm: Algorithm) -> Iterator[Violation]:
         if not _is_in_range(algorithm, send):
             text = f"{describe_send(send)}: that step, chunk or rank does not exist"
             yield Violation("range", text, send.step, send.chunk, send.dst)
-        elif send.reduce and not algorithm.collective.combining:
-            text = f"{describe_send(send)} reduces, but {algorithm.collective.name} does not"
-            yield Violation("conflict", text, send.step, send.chunk, send.dst)
+
+
+def bandwidth_violation(constraint: Constraint, step: int, used: int, rounds: int) -> Violation:
+    """Return that a constraint carries more chunks in a step than its rounds allow."""
+    text = (
+        f"step {step}: {constraint.name} carries {used} chunks, "
+        f"{constraint.chunks_per_round} per round x {rounds} rounds = "
+        f"{constraint.chunks_per_round * max(rounds, 0)} allowed"
+    )
+    return Violation("bandwidth", text, step=step, rank=constraint.edges[0][0])
+
+
+def count_violations(algorithm: SymmetricAlgorithm, count: int) -> Iterator[Violation]:
+    """Yield that an algorithm states another number of sends than it has, if so."""
+    if count != algorithm.num_sends:
+        text = f"it states {algorithm.num_sends} sends, and has {count}"
+        yield Violation("range", text)
 
 
 def describe_send(send: Send) -> str:
@@ -68,121 +90,69 @@ def describe_send(send: Send) -> str:
     return f"{how} {send.chunk} from {send.src} to {send.dst} at step {send.step}"
 
 
-def _off_link_violations(algorithm: Algorithm, sends: list[Send]) -> Iterator[Violation]:
-    edges = algorithm.topology.edges
-    for send in sends:
-        if send.edge not in edges:
-            text = f"{describe_send(send)}: there is no link {send.src}->{send.dst}"
-            yield Violation("link", text, send.step, send.chunk, send.dst)
+def _is_in_range(algorithm: AnyAlgorithm, send: Send) -> bool:
+    ranks = algorithm.topology.ranks  # switches forward and hold nothing: they take no part
+    return (
+        0 <= send.step < algorithm.steps
+        and 0 <= send.chunk < algorithm.collective.num_chunks
+        and 0 <= send.src < ranks
+        and 0 <= send.dst < ranks
+    )
 
 
-def _budget_violations(algorithm: Algorithm, sends: list[Send]) -> Iterator[Violation]:
-    load: Counter[tuple[int, Edge]] = Counter((s.step, s.edge) for s in sends)
+def _sends_in_range(algorithm: AnyAlgorithm) -> list[Send]:
+    return [send for send in algorithm.sends if _is_in_range(algorithm, send)]
+
+
+def _bandwidth_violations(algorithm: Algorithm) -> Iterator[Violation]:
+    load: Counter[tuple[int, Edge]] = Counter(
+        (send.step, send.edge) for send in _sends_in_range(algorithm)
+    )
     for constraint in algorithm.topology.constraints():
         for step, rounds in enumerate(algorithm.rounds_per_step):
             used = sum(load[step, edge] for edge in constraint.edges)
-            allowed = constraint.chunks_per_round * max(rounds, 0)
-            if used > allowed:
-                text = (
-                    f"step {step}: {constraint.name} carries {used} chunks, "
-                    f"{constraint.chunks_per_round} per round x {rounds} rounds = {allowed} allowed"
-                )
-                yield Violation("bandwidth", text, step=step, rank=constraint.edges[0][0])
+            if used > constraint.chunks_per_round * max(rounds, 0):
+                yield bandwidth_violation(constraint, step, used, rounds)
 
 
-def _run_copying(algorithm: Algorithm, sends: list[Send]) -> Iterator[Violation]:
-    """Run V_{s+1} = V_s + the chunks that holders send in step s (SCCL section 3.3)."""
-    collective = algorithm.collective
-    held: set[tuple[int, int]] = {
-        (c, r) for c in range(collective.num_chunks) for r in collective.holders(c)
-    }
-    by_step = _sends_by_step(sends)
-    for step in range(algorithm.steps):
-        arrived: list[tuple[int, int]] = []
-        for send in by_step[step]:
-            if (send.chunk, send.src) in held:
-                arrived.append((send.chunk, send.dst))
-            else:
-                yield _unavailable_violation(send)
-        held.update(arrived)
-    for chunk in range(collective.num_chunks):
-        for rank in sorted(collective.destinations(chunk)):
-            if (chunk, rank) not in held:
-                text = f"after the last step rank {rank} does not hold chunk {chunk}"
-                yield Violation("postcondition", text, chunk=chunk, rank=rank)
+def _run(
+    collective: Collective, sends: Iterable[Send], chunks: Sequence[int]
+) -> Iterator[Violation]:
+    """Run V_{s+1} = V_s + the values that holders send in step s (SCCL section 3.3).
 
-
-def _unavailable_violation(send: Send) -> Violation:
-    text = f"{describe_send(send)}: rank {send.src} does not hold chunk {send.chunk} when it begins"
-    return Violation("availability", text, send.step, send.chunk, send.src)
-
-
-def _sends_by_step(sends: list[Send]) -> dict[int, list[Send]]:
-    grouped: dict[int, list[Send]] = defaultdict(list)
-    for send in sends:
-        grouped[send.step].append(send)
-    return grouped
-
-
-def _run_combining(algorithm: Algorithm, sends: list[Send]) -> Iterator[Violation]:
-    """Run with sets of contributions instead of data (SCCL section 3.5)."""
-    collective = algorithm.collective
-    value: dict[tuple[int, int], Contributions] = {
-        (c, r): 1 << r for c in range(collective.num_chunks) for r in collective.holders(c)
-    }
-    by_step = _sends_by_step(sends)
-    for step in range(algorithm.steps):
-        arrivals: dict[tuple[int, int], list[tuple[Send, Contributions]]] = defaultdict(list)
-        for send in by_step[step]:
-            sent = value.get((send.chunk, send.src))
-            if sent is None:
-                yield _unavailable_violation(send)
+    Args:
+        sends: By step.
+    """
+    run = _StepExecution(collective, chunks)
+    for _, together in groupby(sends, key=lambda send: send.step):
+        arrivals: dict[ChunkPlace, list[tuple[Send, Contributions]]] = defaultdict(list)
+        for send in together:
+            yield from run.misuse_violations(send)
+            if (sent := run.value.get((send.chunk, send.src))) is None:
+                yield run.unavailable_violation(send)
             else:  # all sends of a step carry the values from its beginning
                 arrivals[send.chunk, send.dst].append((send, sent))
         for place, incoming in arrivals.items():
-            yield from _receive(value, place, incoming)
-    for chunk in range(collective.num_chunks):
-        everyone = sum(1 << r for r in collective.holders(chunk))
-        for rank in sorted(collective.destinations(chunk)):
-            yield from _final_violations(chunk, rank, value.get((chunk, rank)), everyone)
+            yield from run.receive(place, incoming)
+    yield from run.final_violations()
 
 
-def _receive(
-    value: dict[tuple[int, int], Contributions],
-    place: tuple[int, int],
-    incoming: list[tuple[Send, Contributions]],
-) -> Iterator[Violation]:
-    """Store or reduce all that one rank receives of one chunk in one step.
+class _StepExecution(Execution[Send]):
+    UNIT = "step"
 
-    Reducing into a place that holds nothing stores: a relay has no contribution of its own.
-    """
-    chunk, rank = place
-    copies = [item for item in incoming if not item[0].reduce]
-    if copies and (len(copies) < len(incoming) or len({sent for _, sent in copies}) > 1):
-        text = (
-            f"step {copies[0][0].step}: rank {rank} receives different values of chunk {chunk} "
-            "and at least one overwrites, so the result depends on their order"
-        )
-        yield Violation("conflict", text, copies[0][0].step, chunk, rank)
-    for _, sent in copies:
-        value[place] = sent
-    for send, sent in incoming:
-        if not send.reduce:
-            continue
-        held = value.get(place, 0)
-        if both := held & sent:
-            text = f"{describe_send(send)} counts the contribution of {ranks_text(both)} twice"
-            yield Violation("double-count", text, send.step, chunk, rank)
-        value[place] = held | sent
+    def describe(self, transfer: Send) -> str:
+        return describe_send(transfer)
 
+    def arrival(self, transfer: Send) -> str:
+        return f"step {transfer.step}"
 
-def _final_violations(chunk: int, rank: int, got: int | None, everyone: int) -> Iterator[Violation]:
-    if got is None:
-        text = f"after the last step rank {rank} does not hold chunk {chunk}"
-        yield Violation("postcondition", text, chunk=chunk, rank=rank)
-    elif missing := everyone & ~got:
-        text = (
-            f"after the last step chunk {chunk} on rank {rank} lacks the contribution of "
-            f"{ranks_text(missing)}"
-        )
-        yield Violation("incomplete", text, chunk=chunk, rank=rank)
+    def violation(
+        self,
+        transfer: Send,
+        kind: str,
+        text: str,
+        node: int,
+        *,
+        arriving: bool = False,  # noqa: ARG002 - sends arrive in the step in which they begin
+    ) -> Violation:
+        return Violation(kind, text, transfer.step, transfer.chunk, node)

@@ -13,21 +13,79 @@ has its sends, and (a) holds for it as for the given chunk: only names differ. A
 are invariant, so by (i) the constraints of one orbit carry equal loads: their sum decides.
 
 Nothing in a file is trusted: (i) and (ii) are checked for each generator, (iii) for generators of
-the stabiliser of a chunk (Schreier's lemma). The check is quick if some generators commute, keep
-chunk numbers, and are transitive on ranks, and the others normalise the group of these. Then every
-chunk has an image on rank 0, and the stabiliser of rank 0 decides the rest. Groups of another kind
-go to the stream verifier (:mod:`sccl.judge.steps_stream`), which executes every send.
+the stabiliser of a chunk (Schreier's lemma). Two kinds of groups are supported:
+
+- Some generators commute, keep chunk numbers, and are transitive on ranks: translations. The
+  others, turns, normalise the group of these. Then every chunk has an image on rank 0, and the
+  stabiliser of rank 0 decides the rest.
+- Only the identity keeps a rank. Then only the identity keeps a chunk, and (iii) holds. The
+  generators need not commute, and the group need not be transitive. Tables of all pairs of ranks
+  show it.
+
+In both, a group N of which only the identity keeps a rank takes each rank to a *home*, one rank of
+each of its orbits. Groups of another kind go to the stream verifier
+(:func:`sccl.judge.steps_arrays.first_violation`), which executes every send.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
 import numpy as np
 
 from sccl.core.arrays import Int32Array, IntArray
-from sccl.core.symmetric import SymmetricAlgorithm
+from sccl.core.collective import Collective
+from sccl.core.ids import Edge
+from sccl.core.symmetric import SymmetricAlgorithm, Symmetry
+from sccl.core.topology import Topology
 from sccl.errors import ParameterError
-from sccl.judge.group_action import GroupAction, budget_orbits, find_group_action, kinds_by_orbit
-from sccl.judge.violation import Violation
+from sccl.judge.execution import is_compiled_worthwhile
+from sccl.judge.steps import (
+    bandwidth_violation,
+    chunk_violations,
+    count_violations,
+    malformed_violations,
+)
+from sccl.judge.violation import Violation, missing_violation
+from sccl.topo.symmetry.regular_groups import (
+    LinkArrays,
+    RegularGroup,
+    find_regular_group,
+    split_commuting,
+)
+from sccl.topo.symmetry.semiregular import find_semiregular_group
+
+_MAX_ROUTES = 2**26  # chunks of a rank times ranks: ways between them take four times as many bytes
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Turn:
+    """A symmetry that keeps rank 0: its image of each rank, and of each chunk of rank 0."""
+
+    ranks: Int32Array
+    chunk_images: IntArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Action:
+    """A free group N of symmetries, and turns about rank 0 that normalise it.
+
+    Attributes:
+        size: Number of elements of N.
+        home: The first rank of each rank's orbit under N.
+        to_home: Returns the element of N that takes a rank to its home.
+        turns: Only if N is transitive. Together with N they make the whole group.
+        link_images: The image of each link under each generator of the whole group.
+        budget_images: Likewise the image of each different budget.
+    """
+
+    size: int
+    home: IntArray
+    to_home: Callable[[int], Int32Array]
+    turns: tuple[_Turn, ...]
+    link_images: list[IntArray]
+    budget_images: list[IntArray]
 
 
 def violations(algorithm: SymmetricAlgorithm) -> list[Violation] | None:
@@ -36,120 +94,199 @@ def violations(algorithm: SymmetricAlgorithm) -> list[Violation] | None:
     Raises:
         ParameterError: the sends of two chunks of one orbit are given.
     """
-    if (violation := malformed_violation(algorithm)) is not None:
+    if (violation := next(malformed_violations(algorithm), None)) is not None:
         return [violation]
-    action = find_group_action(algorithm)
+    action = _find_action(algorithm)
     if action is None:
         return None
-    columns = np.array([(s.step, s.chunk, s.src, s.dst) for s in algorithm.sends], np.int64)
-    step, chunk, src, dst = columns.reshape(-1, 4).T
-    judge = _RootChunkSends(algorithm, action, step, chunk, src, dst)
-    if not judge.is_invariant():
+    orbits = _ChunkOrbits(algorithm, action)
+    if not orbits.is_invariant():
         return None
-    violation = judge.chunk_violation() or judge.load_violation() or judge.count_violation()
+    violation = next(orbits.violations(), None)
     return [violation] if violation else []
 
 
-def malformed_violation(algorithm: SymmetricAlgorithm) -> Violation | None:
-    """Return the first violation in rounds and numbers, or None."""
-    for step, rounds in enumerate(algorithm.rounds_per_step):
-        if rounds < 1:
-            text = f"step {step} has {rounds} rounds, at least 1 expected"
-            return Violation("rounds", text, step)
-    chunks, ranks = algorithm.collective.num_chunks, algorithm.topology.ranks
-    for send in algorithm.sends:
-        if not 0 <= send.step < algorithm.steps:
-            return Violation("range", f"step {send.step} does not exist", send.step)
-        if not (0 <= send.chunk < chunks and 0 <= send.src < ranks and 0 <= send.dst < ranks):
-            return Violation(
-                "range", f"step {send.step}: a chunk or rank that does not exist", send.step
+# --- conditions (i) and (ii) ----------------------------------------------------------------------
+
+
+def _find_action(algorithm: SymmetricAlgorithm) -> _Action | None:
+    """Return the group of an algorithm, once (i) and (ii) are checked. None: not for this judge."""
+    topology, collective = algorithm.topology, algorithm.collective
+    if not algorithm.symmetries or not _is_supported(algorithm):
+        return None
+    images = [np.array(symmetry.ranks, np.int32) for symmetry in algorithm.symmetries]
+    wide = [image.astype(np.int64) for image in images]
+    links = LinkArrays.from_topology(topology)
+    budgets = [_budget_images(topology, symmetry) for symmetry in algorithm.symmetries]
+    preserved = [numbers for numbers in budgets if numbers is not None]
+    if len(preserved) < len(budgets) or not all(map(links.is_preserved, images)):
+        return None
+    link_images = [links.link_numbers(image[links.src], image[links.dst]) for image in wide]
+    of_constraints = link_images, preserved
+    kept, others = split_commuting(algorithm.symmetries)
+    regular = find_regular_group([np.array(symmetry.ranks, np.int32) for symmetry in kept])
+    if regular is not None:
+        turns = [_turn(regular, symmetry, collective) for symmetry in others]
+        fits = not turns or collective.num_chunks <= _MAX_ROUTES
+        if fits and None not in turns:
+            return _Action(
+                topology.ranks,
+                np.zeros(topology.ranks, np.int64),
+                lambda rank: np.argsort(regular.element_taking(rank)).astype(np.int32),
+                tuple(turn for turn in turns if turn),
+                *of_constraints,
             )
-    return None
+    if any(symmetry.chunk_shift for symmetry in algorithm.symmetries):
+        return None
+    free = find_semiregular_group([image.tolist() for image in images], topology.ranks)
+    if free is None:
+        return None
+    return _Action(free.size, free.representative, free.element_to.__getitem__, (), *of_constraints)
 
 
-class _RootChunkSends:
-    """The sends that are given, each chunk's translated so that it starts on rank 0.
+def _is_supported(algorithm: SymmetricAlgorithm) -> bool:
+    """Return whether each rank has chunks of its own, and symmetries are permutations that fit."""
+    topology, collective = algorithm.topology, algorithm.collective
+    if topology.switches or collective.combining:
+        return False
+    if not (collective.is_allgather or collective.is_alltoall):
+        return False
+    everyone = np.arange(topology.ranks)
+    return all(
+        collective.class_size_divisor % symmetry.period == 0
+        and len(symmetry.ranks) == topology.ranks
+        and np.array_equal(np.sort(np.array(symmetry.ranks)), everyone)
+        for symmetry in algorithm.symmetries
+    )
+
+
+def _different_budgets(topology: Topology) -> dict[tuple[frozenset[Edge], int], int]:
+    """Return budgets by their links and width, and one place among the budgets of each."""
+    return {
+        (frozenset(budget.edges), budget.chunks_per_round): place
+        for place, budget in enumerate(topology.budgets)
+    }
+
+
+def _budget_images(topology: Topology, symmetry: Symmetry) -> IntArray | None:
+    """Return the number of the image of each different budget, or None if one has no image."""
+    budgets = _different_budgets(topology)
+    number = {key: i for i, key in enumerate(budgets)}
+    image = symmetry.ranks
+    images = [
+        number.get((frozenset((image[u], image[v]) for u, v in edges), width), -1)
+        for edges, width in budgets
+    ]
+    return None if -1 in images else np.array(images, np.int64)
+
+
+def _turn(group: RegularGroup, symmetry: Symmetry, collective: Collective) -> _Turn | None:
+    """Return a symmetry followed by the translation that brings rank 0 back.
+
+    None: it does not take translations to translations when they are conjugated.
+    """
+    image = np.array(symmetry.ranks, np.int32)
+    ranks = np.argsort(group.element_taking(int(image[0])))[image].astype(np.int32)
+    back = np.argsort(ranks)
+    for generator in group.generators:
+        conjugate = ranks[generator[back]]
+        if not np.array_equal(conjugate, group.element_taking(int(conjugate[0]))):
+            return None
+    index = np.arange(collective.class_size_divisor, dtype=np.int64)
+    place = index % symmetry.period
+    index = index - place + (place + symmetry.chunk_shift) % symmetry.period
+    if not collective.is_alltoall:
+        return _Turn(ranks, index)
+    return _Turn(ranks, (index[:, None] * group.ranks + ranks[None, :]).ravel())
+
+
+def _orbit_numbers(images: list[IntArray], count: int) -> IntArray:
+    """Return of each thing the number of its orbit under permutations."""
+    first = np.arange(count)
+    while True:
+        lower = first
+        for image in images:
+            lower = np.minimum(lower, lower[image])
+            lower[image] = np.minimum(lower[image], lower)
+        lower = lower[lower]
+        if np.array_equal(lower, first):
+            return np.unique(first, return_inverse=True)[1].reshape(-1).astype(np.int64)
+        first = lower
+
+
+class _ChunkOrbits:
+    """The orbits of chunks whose sends are given.
 
     Attributes:
-        chunks: of each, which chunk of rank 0 it is.
-        row: of each send, the place of its chunk in ``chunks``.
-        sizes: of each, how many chunks of rank 0 are its images.
+        chunks: The given chunks, ascending.
+        row: The place of each send's chunk among them.
+        sizes: The number of images of each given chunk among the chunks of its home.
+        is_sent: By number in the home and home, whether the sends of a chunk are known.
     """
 
-    def __init__(  # noqa: PLR0913, PLR0917 - columns
-        self,
-        algorithm: SymmetricAlgorithm,
-        action: GroupAction,
-        step: IntArray,
-        chunk: IntArray,
-        src: IntArray,
-        dst: IntArray,
-    ) -> None:
-        self.algorithm, self.action, self.step = algorithm, action, step
-        self.source_chunks, self.row = np.unique(chunk, return_inverse=True)
-        ranks = action.group.ranks
-        holder, self.chunks = self.source_chunks % ranks, self.source_chunks // ranks
-        self.src, self.dst, self.named = src, dst, (src, dst)
-        if holder.any():
-            self._translate(holder)
-        self._find_orbits()
-
-    def _translate(self, holder: IntArray) -> None:
-        """Replace chunks of other ranks than 0, and their sends, by images that start there."""
-        group, ranks = self.action.group, self.action.group.ranks
-        self.src, self.dst, self.chunks = self.src.copy(), self.dst.copy(), self.chunks.copy()
-        for rank in np.unique(holder[holder > 0]):
-            back = np.argsort(group.element_taking(int(rank)))
-            rank_chunks = np.flatnonzero(holder == rank)
-            sends = np.isin(self.row, rank_chunks)
-            self.src[sends], self.dst[sends] = back[self.src[sends]], back[self.dst[sends]]
-            if self.action.targets is not None:
-                k = self.chunks[rank_chunks]
-                self.chunks[rank_chunks] = k - k % ranks + back[k % ranks]
-
-    def _find_orbits(self) -> None:
-        """Find the orbits of chunks of rank 0 under the turns, and the stabilisers of given ones.
-
-        Raises:
-            ParameterError: two given chunks are of one orbit.
-        """
+    def __init__(self, algorithm: SymmetricAlgorithm, action: _Action) -> None:
+        self.algorithm, self.action = algorithm, action
+        columns = [(s.step, s.chunk, s.src, s.dst) for s in algorithm.sends]
+        self.step, chunk, self.src, self.dst = np.array(columns, np.int64).reshape(-1, 4).T
+        self.chunks, row = np.unique(chunk, return_inverse=True)
+        self.row = row.reshape(-1)
+        self.links = LinkArrays.from_topology(algorithm.topology)
+        self.edges = self.links.link_numbers(self.src, self.dst)
+        collective, ranks = algorithm.collective, algorithm.topology.ranks
+        self.homes, number = np.unique(action.home, return_inverse=True)
+        self.is_sent = np.zeros((collective.num_chunks // ranks, len(self.homes)), np.bool_)
         self.sizes = np.ones(len(self.chunks), dtype=np.int64)
-        self.stabilizers: list[list[Int32Array]] = [[] for _ in self.chunks]
-        self.seen = np.zeros(self.action.chunks_per_rank, dtype=bool)
-        for i, first in enumerate(self.chunks.tolist()):
-            if self.seen[first]:
+        self.stabilizers: dict[int, list[Int32Array]] = {}
+        holders, indices = self.chunks % ranks, self._indices_at_home()
+        for i, (index, at) in enumerate(zip(indices, number[holders].tolist(), strict=True)):
+            if self.is_sent[index, at]:
                 raise ParameterError(
                     "the sends of two chunks of one orbit are given, expected one each"
                 )
-            self.seen[first] = True
-            if self.action.stabilizers:
-                self.sizes[i] = self._count_images(i, first)
+            self.is_sent[index, at] = True
+            if action.turns:
+                self._add_images(i, index)
 
-    def _count_images(self, i: int, first: int) -> int:
-        """Return the number of images of a chunk on rank 0, and note its stabiliser."""
-        images = {first: np.arange(self.action.group.ranks, dtype=np.int32)}
+    def _indices_at_home(self) -> list[int]:
+        """Return which chunk of its home each given chunk becomes when its holder goes home."""
+        ranks = self.algorithm.topology.ranks
+        holders, indices = self.chunks % ranks, self.chunks // ranks
+        if self.algorithm.collective.is_alltoall:
+            for rank in np.unique(holders).tolist():
+                of_rank = holders == rank
+                target = indices[of_rank] % ranks
+                indices[of_rank] += self.action.to_home(rank)[target] - target
+        indices_list: list[int] = indices.tolist()
+        return indices_list
+
+    def _add_images(self, i: int, first: int) -> None:
+        """Add the images of a chunk of rank 0 under turns, and note generators of its stabiliser.
+
+        They are Schreier's: the way to an image, a turn, and the way back.
+        """
+        images = {first: np.arange(self.algorithm.topology.ranks, dtype=np.int32)}
         keeps: dict[bytes, Int32Array] = {}
         for chunk in (order := [first]):
-            for turn in self.action.stabilizers:
+            for turn in self.action.turns:
                 target, image = int(turn.chunk_images[chunk]), turn.ranks[images[chunk]]
                 if target not in images:
                     images[target] = image
-                    self.seen[target] = True
+                    self.is_sent[target, 0] = True
                     order.append(target)
                 elif not np.array_equal(image, images[target]):
                     back = np.argsort(images[target]).astype(np.int32)[image]
                     keeps[back.tobytes()] = back
-        self.stabilizers[i] = list(keeps.values())
-        return len(order)
+        self.sizes[i] = len(order)
+        if keeps:
+            self.stabilizers[i] = list(keeps.values())
 
     def is_invariant(self) -> bool:
         """Return whether the stabiliser of a chunk keeps its sends: condition (iii)."""
-        ranks = self.action.group.ranks
-        for i, keeps in enumerate(self.stabilizers):
-            if not keeps:
-                continue
+        ranks = self.algorithm.topology.ranks
+        for i, keeps in self.stabilizers.items():
             mask = self.row == i
-            step, src, dst = (column[mask] for column in (self.step, self.src, self.dst))
+            home = self.action.to_home(int(self.chunks[i]) % ranks)
+            step, src, dst = self.step[mask], home[self.src[mask]], home[self.dst[mask]]
             codes = np.sort((step * ranks + src) * ranks + dst)
             for image in keeps:
                 moved = (step * ranks + image[src]) * ranks + image[dst]
@@ -157,117 +294,70 @@ class _RootChunkSends:
                     return False
         return True
 
-    def chunk_violation(self) -> Violation | None:
-        """Return the first violation in the sends of one chunk by themselves: condition (a)."""
-        self.edges = self.action.machine.links.link_numbers(self.src, self.dst)
-        if len(self.edges) and int(self.edges.min()) < 0:
-            return self._violation_at(
-                int(np.argmin(self.edges)), "link", "there is no link {0}->{1}"
-            )
-        # the first arrival of each chunk on each rank, since sends are sorted by step
-        places, first = np.unique(self._places(self.dst), return_index=True)
-        came = self.step[first] + 1
-        sender = self._places(self.src)
-        at = np.minimum(np.searchsorted(places, sender), max(len(places) - 1, 0))
-        is_available = (self.src == 0) | ((places[at] == sender) & (came[at] <= self.step))
-        if not is_available.all():
-            text = "rank {0} does not hold chunk {2} when it sends it to {1}"
-            return self._violation_at(int(np.argmin(is_available)), "availability", text)
-        return self._unserved_violation(places)
+    def violations(self) -> Iterator[Violation]:
+        """Yield violations of (a) and (b), and of the number of sends."""
+        if not self._are_chunks_valid():
+            yield from chunk_violations(self.algorithm, self.chunks.tolist())
+        yield from self._unsent_violations()
+        yield from self._link_violations()
+        yield from self._budget_violations()
+        yield from count_violations(self.algorithm, int(self._image_counts().sum()))
 
-    def _places(self, rank: IntArray) -> IntArray:
-        return self.row * self.action.group.ranks + rank
+    def _are_chunks_valid(self) -> bool:
+        """Return whether compiled loops are worthwhile, and find condition (a)."""
+        if not is_compiled_worthwhile("steps", len(self.step)):
+            return False
+        from sccl.judge.steps_arrays import are_chunks_valid  # noqa: PLC0415 - Numba is slow to load
 
-    def _violation_at(self, i: int, kind: str, text: str) -> Violation:
-        src, dst = (int(column[i]) for column in self.named)
-        step, chunk = int(self.step[i]), int(self.source_chunks[self.row[i]])
-        said = f"step {step}: {text.format(src, dst, chunk)}"
-        return Violation(kind, said, step, chunk, src if kind == "availability" else dst)
+        return are_chunks_valid(self.algorithm, self.chunks)
 
-    def _unserved_violation(self, places: IntArray) -> Violation | None:
-        """Return that a chunk does not come to where it is wanted, if so.
+    def _image_counts(self) -> IntArray:
+        """Return of each send how many images it has."""
+        return self.sizes[self.row] * self.action.size
+
+    def _unsent_violations(self) -> Iterator[Violation]:
+        """Yield the chunks that are wanted elsewhere, and are in no orbit of a given chunk."""
+        collective, ranks = self.algorithm.collective, self.algorithm.topology.ranks
+        index, at = np.nonzero(~self.is_sent)
+        chunks = index * ranks + self.homes[at]
+        if collective.is_alltoall:
+            chunks = chunks[index % ranks != self.homes[at]]
+        for chunk in chunks.tolist():
+            for rank in sorted(collective.destinations(chunk) - collective.holders(chunk)):
+                yield missing_violation("step", chunk, rank)
+
+    def _link_violations(self) -> Iterator[Violation]:
+        orbit = _orbit_numbers(self.action.link_images, len(self.links.codes))
+        _, first, members = np.unique(orbit, return_index=True, return_counts=True)
+        used = np.zeros((len(first), self.algorithm.steps), dtype=np.int64)
+        np.add.at(used, (orbit[self.edges], self.step), self._image_counts())
+        yield from self._overloads(used // members[:, None], self.links.lanes[first], first)
+
+    def _budget_violations(self) -> Iterator[Violation]:
+        topology = self.algorithm.topology
+        places = np.array(list(_different_budgets(topology).values()), np.int64)
+        orbit = _orbit_numbers(self.action.budget_images, len(places))
+        for number in range(int(orbit.max(initial=-1)) + 1):
+            members = places[orbit == number]
+            holding = np.zeros(len(self.links.codes), dtype=np.int64)
+            for place in members.tolist():
+                src, dst = np.array(topology.budgets[place].edges, np.int64).T
+                holding[self.links.link_numbers(src, dst)] += 1
+            used = np.zeros((1, self.algorithm.steps), dtype=np.int64)
+            np.add.at(used[0], self.step, self._image_counts() * holding[self.edges])
+            width = np.array([topology.budgets[members[0]].chunks_per_round])
+            yield from self._overloads(used // len(members), width, len(holding) + members[:1])
+
+    def _overloads(self, used: IntArray, widths: IntArray, places: IntArray) -> Iterator[Violation]:
+        """Yield constraints that carry too much, by orbit.
 
         Args:
-            places: chunks' places times ranks, plus the ranks that they come to. No two alike.
+            used: Chunks that a constraint of each orbit carries in each step.
+            widths: Chunks that it may carry in a round.
+            places: A constraint of each orbit, by its place among all.
         """
-        ranks, targets = self.action.group.ranks, self.action.targets
-        for k in np.flatnonzero(~self.seen):
-            if targets is None or targets[k] != 0:
-                rank = 1 if targets is None else int(targets[k])
-                return missing_violation(int(k) * ranks, rank)
-        if targets is None:
-            elsewhere = places[places % ranks != 0]
-            counts = np.bincount(elsewhere // ranks, minlength=len(self.chunks))
-            for i in np.flatnonzero(counts < ranks - 1):
-                reached = elsewhere[elsewhere // ranks == i] % ranks
-                rank = int(np.setdiff1d(np.arange(1, ranks), reached)[0])
-                return missing_violation(int(self.chunks[i]) * ranks, rank)
-            return None
-        wanted = targets[self.chunks]
-        served = (wanted == 0) | np.isin(np.arange(len(wanted)) * ranks + wanted, places)
-        if served.all():
-            return None
-        first = int(np.argmin(served))
-        return missing_violation(int(self.chunks[first]) * ranks, int(wanted[first]))
-
-    def load_violation(self) -> Violation | None:
-        """Return which constraint carries too much: condition (b), of links and of budgets."""
-        machine, steps = self.action.machine, self.algorithm.steps
-        rounds = np.array(self.algorithm.rounds_per_step, np.int64)
-        weights = self.sizes[self.row]
-        orbit = np.array(kinds_by_orbit(machine, self.action.stabilizers), np.int64)
-        used = np.zeros((len(orbit), steps), dtype=np.int64)
-        np.add.at(used, (orbit[machine.kinds[self.edges]], self.step), weights)
-        members = np.bincount(orbit, minlength=len(orbit))
-        for kind in np.unique(orbit).tolist():
-            # images of a chunk are as many as ranks times its size, links as ranks times members
-            over = used[kind] > members[kind] * machine.lanes[kind] * rounds
-            if over.any():
-                step = int(np.argmax(over))
-                name = f"link 0->{machine.steps[kind]}"
-                carried = int(used[kind, step]) // int(members[kind])
-                return overload_violation(self.algorithm, step, name, carried, machine.lanes[kind])
-        return self._budget_violation(weights)
-
-    def _budget_violation(self, weights: IntArray) -> Violation | None:
-        topology, ranks = self.algorithm.topology, self.action.group.ranks
-        for members in budget_orbits(self.algorithm):
-            count = np.zeros(len(self.action.machine.links.codes), dtype=np.int64)
-            for number in members:
-                src, dst = np.array(topology.budgets[number].edges, np.int64).T
-                count[self.action.machine.links.link_numbers(src, dst)] += 1
-            used = np.zeros(self.algorithm.steps, dtype=np.int64)
-            np.add.at(used, self.step, weights * count[self.edges] * ranks)
-            first = topology.budgets[members[0]]
-            for step, rounds in enumerate(self.algorithm.rounds_per_step):
-                carried = int(used[step]) // len(members)
-                if carried > first.chunks_per_round * rounds:
-                    width = first.chunks_per_round
-                    return overload_violation(self.algorithm, step, first.name, carried, width)
-        return None
-
-    def count_violation(self) -> Violation | None:
-        """Return a violation if the total number of sends differs from the stated number."""
-        count = int(self.sizes[self.row].sum()) * self.action.group.ranks
-        if count == self.algorithm.num_sends:
-            return None
-        text = f"it states {self.algorithm.num_sends} sends, and has {count}"
-        return Violation("range", text)
-
-
-def missing_violation(chunk: int, rank: int) -> Violation:
-    """Return that a chunk does not come to a rank that wants it."""
-    text = f"after the last step rank {rank} does not hold chunk {chunk}"
-    return Violation("postcondition", text, chunk=chunk, rank=rank)
-
-
-def overload_violation(
-    algorithm: SymmetricAlgorithm, step: int, name: str, carried: int, per_round: int
-) -> Violation:
-    """Return that a constraint carries too much in a step."""
-    rounds = algorithm.rounds_per_step[step]
-    text = (
-        f"step {step}: {name} carries {carried} chunks, {per_round} per round x {rounds} "
-        "rounds allowed"
-    )
-    return Violation("bandwidth", text, step)
+        rounds, max_used = self.algorithm.rounds_per_step, int(used.max(initial=0))
+        allowed = widths[:, None] * np.array([min(r, max_used) for r in rounds], np.int64)
+        for i, step in np.argwhere(used > allowed).tolist():
+            constraint = self.algorithm.topology.constraints()[places[i]]
+            yield bandwidth_violation(constraint, step, int(used[i, step]), rounds[step])

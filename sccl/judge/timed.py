@@ -29,11 +29,9 @@ from dataclasses import dataclass
 from sccl.core.formatting import format_count
 from sccl.core.schedule import MAX_TIME, Schedule
 from sccl.core.topology import Switch
+from sccl.judge.execution import Execution
 from sccl.judge.link_capacity import capacity_violations
-from sccl.judge.violation import Contributions, Violation, ranks_text
-
-ChunkPlace = tuple[int, int]
-"""(chunk, rank)."""
+from sccl.judge.violation import ChunkPlace, Contributions, Violation
 
 CombinedChunks = frozenset[tuple[int | None, int]]
 """(message, chunk) of all that a transfer of several chunks carries."""
@@ -66,10 +64,6 @@ class TimedSend:
     def transfer(self) -> tuple[int, int, int, int]:
         """Return the key that all rows of one transfer share."""
         return self.start, self.end, self.src, self.dst
-
-    def __str__(self) -> str:
-        how = "reduce-send" if self.reduce else "send"
-        return f"{how} of chunk {self.chunk} from {self.src} to {self.dst} at tick {self.start}"
 
 
 @dataclass(slots=True)
@@ -124,21 +118,39 @@ def timed_sends(schedule: Schedule) -> Iterator[TimedSend]:
             )
 
 
-class _TimedExecution:
+class _TimedExecution(Execution[TimedSend]):
     """The state of a re-execution as time advances."""
 
+    UNIT = "transfer"
+
     def __init__(self, schedule: Schedule) -> None:
-        self.topology, self.collective = schedule.topology, schedule.collective
-        self.value: dict[ChunkPlace, Contributions] = {
-            (c, r): 1 << r if self.collective.combining else 1
-            for c in range(self.collective.num_chunks)
-            for r in self.collective.holders(c)
-        }
+        super().__init__(schedule.collective, range(schedule.collective.num_chunks))
+        self.topology = schedule.topology
         self.relays = _relay_ranks(schedule)
         self.together = _combined_transfers(schedule)
         self.passing: dict[NodePassage, list[_PassingMessage]] = defaultdict(list)
         self.pending_arrivals: list[tuple[int, int, TimedSend, Contributions]] = []
         self.started = 0
+
+    def describe(self, transfer: TimedSend) -> str:
+        how = "reduce-send" if transfer.reduce else "send"
+        where = f"from {transfer.src} to {transfer.dst} at tick {transfer.start}"
+        return f"{how} of chunk {transfer.chunk} {where}"
+
+    def arrival(self, transfer: TimedSend) -> str:
+        return f"tick {transfer.last}"
+
+    def violation(
+        self, transfer: TimedSend, kind: str, text: str, node: int, *, arriving: bool = False
+    ) -> Violation:
+        return Violation(
+            kind,
+            text,
+            chunk=transfer.chunk,
+            rank=node,
+            link=(transfer.src, transfer.dst),
+            tick=transfer.last if arriving else transfer.start,
+        )
 
     def arrive(self, until: int) -> Iterator[Violation]:
         """Process all arrivals up to a tick, those of one tick and place together."""
@@ -149,50 +161,17 @@ class _TimedExecution:
                 _, _, transfer, sent = heapq.heappop(self.pending_arrivals)
                 by_place[transfer.chunk, transfer.dst].append((transfer, sent))
             for place, incoming in by_place.items():
-                yield from self._receive(place, incoming)
-
-    def _receive(
-        self, place: ChunkPlace, incoming: list[tuple[TimedSend, Contributions]]
-    ) -> Iterator[Violation]:
-        """Store or reduce the arrivals of one chunk at one rank at one tick.
-
-        Reducing into a place that holds nothing stores: a relay makes no contribution.
-        """
-        chunk, rank = place
-        copies = [item for item in incoming if not item[0].reduce]
-        if copies and (len(copies) < len(incoming) or len({sent for _, sent in copies}) > 1):
-            tick = copies[0][0].last
-            text = (
-                f"at tick {tick} rank {rank} receives different values of chunk {chunk} and at "
-                "least one overwrites, so the result depends on their order"
-            )
-            yield _violation_at(copies[0][0], "conflict", text, rank, tick)
-        for _, sent in copies:
-            self.value[place] = sent
-        for transfer, sent in incoming:
-            if not transfer.reduce:
-                continue
-            held = self.value.get(place, 0)
-            if both := held & sent:
-                text = f"{transfer} counts the contribution of {ranks_text(both)} twice"
-                yield _violation_at(transfer, "double-count", text, rank, transfer.last)
-            self.value[place] = held | sent
+                yield from self.receive(place, incoming)
 
     def start(self, transfer: TimedSend) -> Iterator[Violation]:
         """Start a transfer with the value that its sender has."""
-        if transfer.reduce and not self.collective.combining:
-            text = f"{transfer} reduces, but {self.collective.name} does not"
-            yield _violation_at(transfer, "conflict", text, transfer.dst)
-            return
+        yield from self.misuse_violations(transfer)
         if self._is_passing(transfer.message, transfer.src):
             sent, wrong = self._forward(transfer)
         else:
             sent, wrong = self.value.get((transfer.chunk, transfer.src)), None
             if sent is None:
-                text = (
-                    f"{transfer}: rank {transfer.src} does not hold chunk {transfer.chunk} by then"
-                )
-                wrong = _violation_at(transfer, "availability", text, transfer.src)
+                wrong = self.unavailable_violation(transfer)
         if wrong:
             yield wrong
         if sent is None:
@@ -201,9 +180,9 @@ class _TimedExecution:
             self.started += 1  # of one tick in the order of their start
             heapq.heappush(self.pending_arrivals, (transfer.last, self.started, transfer, sent))
             return
-        if transfer.reduce:
-            text = f"{transfer} reduces where it is only passed on"
-            yield _violation_at(transfer, "conflict", text, transfer.dst)
+        if transfer.reduce and self.collective.combining:
+            text = f"{self.describe(transfer)} reduces where it is only passed on"
+            yield self.violation(transfer, "conflict", text, transfer.dst)
         hop = (transfer.message, transfer.chunk, transfer.dst)
         self.passing[hop].append(_PassingMessage(transfer, sent))
 
@@ -224,20 +203,22 @@ class _TimedExecution:
         fresh = [p for p in ready if p.last_departure is None]
         if not ready:
             text = (
-                f"{transfer}: chunk {transfer.chunk} has not arrived at {self._name(node)} by then"
+                f"{self.describe(transfer)}: chunk {transfer.chunk} has not arrived at "
+                f"{self._name(node)} by then"
             )
-            return None, _violation_at(transfer, "availability", text, node)
+            return None, self.violation(transfer, "availability", text, node)
         wrong = None
         if not (fresh or switch.copies):
-            text = f"{transfer}: {self._name(node)} has passed that on already, and does not copy"
-            wrong = _violation_at(transfer, "switch", text, node)
+            passed = f"{self._name(node)} has passed that on already, and does not copy"
+            text = f"{self.describe(transfer)}: {passed}"
+            wrong = self.violation(transfer, "switch", text, node)
         passage = ready[-1] if switch.copies or wrong else fresh[0]
         if transfer.end < passage.inbound.last:
             text = (
-                f"{transfer}: it ends at tick {transfer.end}, and the last byte reaches "
-                f"{self._name(node)} at tick {passage.inbound.last}"
+                f"{self.describe(transfer)}: it ends at tick {transfer.end}, and the last byte "
+                f"reaches {self._name(node)} at tick {passage.inbound.last}"
             )
-            wrong = _violation_at(transfer, "switch", text, node)
+            wrong = self.violation(transfer, "switch", text, node)
         passage.last_departure, passage.last_finish = (
             transfer.start,
             max(passage.last_finish, transfer.end),
@@ -288,21 +269,7 @@ class _TimedExecution:
                     "and "
                     f"has room for {limit}"
                 )
-                yield _violation_at(transfer, "buffer", text, node, tick)
-
-    def final_violations(self) -> Iterator[Violation]:
-        for chunk in range(self.collective.num_chunks):
-            everyone = sum(1 << r for r in self.collective.holders(chunk))
-            for rank in sorted(self.collective.destinations(chunk)):
-                got = self.value.get((chunk, rank))
-                where = f"after the last transfer rank {rank}"
-                if got is None:
-                    text = f"{where} does not hold chunk {chunk}"
-                    yield Violation("postcondition", text, chunk=chunk, rank=rank)
-                elif self.collective.combining and (missing := everyone & ~got):
-                    lacks = f"lacks the contribution of {ranks_text(missing)}"
-                    text = f"{where} has chunk {chunk}, which {lacks}"
-                    yield Violation("incomplete", text, chunk=chunk, rank=rank)
+                yield self.violation(transfer, "buffer", text, node, arriving=True)
 
 
 _RELAY = Switch("", copies=False, buffer_chunks=None, cut_through=False)
@@ -329,16 +296,3 @@ def _combined_transfers(schedule: Schedule) -> dict[tuple[int, int, int, int], C
     for row in timed_sends(schedule):
         members[row.transfer].add((row.message, row.chunk))
     return {transfer: frozenset(rows) for transfer, rows in members.items() if len(rows) > 1}
-
-
-def _violation_at(
-    transfer: TimedSend, kind: str, text: str, node: int, tick: int | None = None
-) -> Violation:
-    return Violation(
-        kind,
-        text,
-        chunk=transfer.chunk,
-        rank=node,
-        link=(transfer.src, transfer.dst),
-        tick=transfer.start if tick is None else tick,
-    )

@@ -9,6 +9,9 @@ from sccl.core.ids import Edge
 Contributions = int
 """A set of ranks as bits: whose contributions a partial result is the reduction of."""
 
+ChunkPlace = tuple[int, int]
+"""(chunk, rank)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Violation:
@@ -39,3 +42,22 @@ def ranks_text(bits: Contributions) -> str:
     """Return the ranks of a set in words."""
     members = [str(r) for r in range(bits.bit_length()) if bits >> r & 1]
     return f"rank{'s' if len(members) > 1 else ''} {', '.join(members)}"
+
+
+def unavailable_text(transfer: str, rank: int, chunk: int) -> str:
+    """Return that a rank sends a chunk that it does not hold.
+
+    Args:
+        transfer: The transfer in words.
+    """
+    return f"{transfer}: rank {rank} does not hold chunk {chunk} by then"
+
+
+def missing_violation(last: str, chunk: int, rank: int) -> Violation:
+    """Return that a rank that wants a chunk does not hold it in the end.
+
+    Args:
+        last: The last event of the plan: "step" or "transfer".
+    """
+    text = f"after the last {last} rank {rank} does not hold chunk {chunk}"
+    return Violation("postcondition", text, chunk=chunk, rank=rank)

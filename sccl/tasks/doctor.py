@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from sccl.core.files.shapes import Part
 from sccl.runtime import CheckResult, ToolCheck, ToolState, mpi_folder, try_all
-from sccl.tasks.outputs import Output
+from sccl.tasks.outputs import Output, build_output
 
 _REINSTALL = "reinstall sccl with its dependencies (in its folder: pip install .)"
 _ABSENT = "No module named"
@@ -83,15 +83,13 @@ def doctor_output(tried: ToolResults) -> DoctorOutput:
 
 def _tool_part(tool: Tool, result: CheckResult) -> ToolPart:
     works = result.state is ToolState.OK
-    return ToolPart(
+    return build_output(
+        ToolPart,
+        result,
         group=tool.group,
         name=tool.name,
-        state=result.state.value,
-        version=result.version,
-        path=result.path,
         needed=tool.needed,
         use=tool.purpose if works else "",
-        problem=result.problem,
         get="" if works else tool.install_hint,
     )
 
@@ -167,10 +165,11 @@ def _gpu_tools() -> Iterator[Tool]:
 
 
 def _other_tools() -> Iterator[Tool]:
-    cluster, pictures = "pip install 'sccl[cluster]'", "import altair, vl_convert"
+    cluster, plot = "pip install 'sccl[cluster]'", "pip install 'sccl[plot]'"
     tests = "only for sccl's own tests: pip install playwright"
     browser = "only for sccl's own tests; Debian, Ubuntu: apt-get install chromium"
-    yield Tool("More", "pictures", "sccl plot", _REINSTALL, _package_check(pictures, "altair"))
+    pictures = _package_check("import altair, vl_convert", "altair")
+    yield Tool("More", "pictures", "charts: sccl plot, simulate, compare", plot, pictures)
     dask = _package_check("import distributed", "distributed")
     yield Tool("More", "distributed", "sccl pareto --cluster", cluster, dask)
     playwright = _package_check("import playwright.sync_api", "playwright")

@@ -1,15 +1,35 @@
-"""The libraries that draw, each loaded when something of it is first used: that takes a second."""
+"""The libraries that draw. Each is imported at its first use, since that takes up to a second."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import importlib
+from typing import TYPE_CHECKING, Any
 
-import lazy_loader
+from sccl.errors import ToolError
 
 if TYPE_CHECKING:
     import altair as alt
     import vl_convert
-else:
-    alt, vl_convert = map(lazy_loader.load, ("altair", "vl_convert"))
 
 __all__ = ["alt", "vl_convert"]
+
+
+class _PlotLibrary:
+    """A module of the extra ``plot``, imported at the first use of an attribute."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        try:
+            module = importlib.import_module(self._name)
+        except ImportError as error:
+            raise ToolError(
+                f"charts need {self._name}, which cannot be imported ({error}): "
+                "pip install 'sccl[plot]'"
+            ) from error
+        return getattr(module, attribute)
+
+
+if not TYPE_CHECKING:
+    alt, vl_convert = map(_PlotLibrary, ("altair", "vl_convert"))

@@ -40,10 +40,9 @@ FLOORS = {
     "runtime/lab": 8,
     "torch_backend": 10,
     "torch_backend/control": 7,
-    "synth/network": 7,
+    "synth/network": 6,
     "synth/constructions": 8,
     "synth/packing": 8,
-    "synth/packing/schedules": 8,
     "synth/scheduling": 8,
     "synth/packing/by_steps": 9,
     "synth/packing/by_time": 9,
@@ -76,7 +75,7 @@ _DOORS = {
     *("codegen", "collectives", "formats", "judge", "prove/bounds", "prove/check", "rich", "sccl"),
     *("runtime", "runtime/lab", "sim", "synth/allreduce", "synth/baselines", "synth/common"),
     *("synth/constructions", "synth/network", "synth/packing/by_steps", "synth/packing/by_time"),
-    *("synth/packing/schedules", "synth/scheduling", "synth/syncoll", "synth/taccl"),
+    *("synth/packing", "synth/scheduling", "synth/syncoll", "synth/taccl"),
     *("synth/tacos", "synth/teccl", "tasks", "topo", "topo/importers", "topo/profiles"),
     *("topo/symmetry", "torch_backend", "torch_backend/control", "training", "training/models"),
     *("training/motifs", "training/traces", "transform", "view", "view/charts", "view/explorer"),
@@ -113,21 +112,20 @@ MAY_IMPORT = {
     "synth": set(),
     "synth/common": _NOUNS
     | {"collectives", "judge", "prove/bounds", "prove/check", "solvers", "topo/symmetry"}
-    | {"transform", "sccl", "msgspec", "platformdirs"},
+    | {"transform", "synth/network", "sccl", "msgspec", "numpy", "platformdirs"},
     "synth/syncoll": _NOUNS
     | {"collectives", "judge", "prove/bounds", "prove/check", "solvers", "synth/common"}
     | {"synth/constructions", "topo/symmetry", "transform", "msgspec", "pysmt"},
-    "synth/packing": set(),
-    "synth/packing/by_steps": _NOUNS
-    | {"collectives", "compiled", "judge", "prove/bounds", "prove/check", "solvers"}
-    | {"synth/common", "synth/constructions", "topo/symmetry", "transform"}
-    | {"msgspec", "flint", "numpy"},
-    "synth/packing/by_time": _NOUNS
-    | {"collectives", "compiled", "prove/bounds", "prove/check", "solvers", "synth/common"}
-    | {"synth/packing/schedules", "synth/network", "transform", "msgspec", "numpy"},
-    "synth/packing/schedules": _NOUNS
+    "synth/packing": _NOUNS
     | {"collectives", "compiled", "solvers", "synth/network", "topo/symmetry", "numpy"}
-    | {"prove/bounds"},
+    | {"prove/bounds", "flint"},
+    "synth/packing/by_steps": _NOUNS
+    | {"collectives", "judge", "prove/bounds", "prove/check", "solvers"}
+    | {"synth/common", "synth/constructions", "synth/packing", "topo/symmetry", "transform"}
+    | {"msgspec", "numpy"},
+    "synth/packing/by_time": _NOUNS
+    | {"collectives", "prove/bounds", "prove/check", "solvers", "synth/common"}
+    | {"synth/packing", "synth/network", "transform", "msgspec", "numpy"},
     "synth/baselines": _NOUNS
     | {"collectives", "compiled", "judge", "synth/common", "synth/constructions", "topo"}
     | {"transform", "numpy"},
@@ -140,14 +138,14 @@ MAY_IMPORT = {
     "synth/tacos": _NOUNS
     | {"collectives", "compiled", "solvers", "synth/common", "synth/network", "msgspec", "numpy"},
     "synth/teccl": _NOUNS
-    | {"collectives", "prove/bounds", "solvers", "synth/common", "synth/packing/schedules"}
+    | {"collectives", "prove/bounds", "solvers", "synth/common", "synth/packing"}
     | {"synth/scheduling", "synth/network", "topo/symmetry", "msgspec", "numpy"},
     "synth/taccl": _NOUNS
     | {"collectives", "prove/bounds", "solvers", "synth/common", "synth/scheduling"}
     | {"synth/network", "topo/symmetry", "msgspec", "numpy"},
     "synth/allreduce": _NOUNS
     | {"collectives", "prove/bounds", "synth/common", "synth/constructions"}
-    | {"synth/packing/by_steps", "topo/symmetry", "transform"},
+    | {"synth/packing", "synth/packing/by_steps", "topo/symmetry", "transform"},
     "runtime": _NOUNS | {"codegen"},
     "torch_backend": _NOUNS
     | {"collectives", "codegen", "torch_backend/control", "runtime", "synth/common"}
@@ -156,7 +154,7 @@ MAY_IMPORT = {
     "torch": {"torch_backend"},
     "runtime/lab": {"errors", "runtime"},
     "torch_backend/control": _NOUNS | {"msgspec", "outside torch"},
-    "view": _NOUNS | {"altair", "lazy_loader", "vl_convert"},
+    "view": _NOUNS | {"altair", "vl_convert"},
     "view/charts": _NOUNS | {"view", "view/drawing", "altair"},
     "view/drawing": _NOUNS | {"view", "altair"},
     "view/explorer": _NOUNS | {"view", "view/drawing"},

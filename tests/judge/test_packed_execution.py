@@ -80,7 +80,7 @@ def test_transfer_before_its_chunk_is_there_is_named() -> None:
     swapped = [(0 if n == last[0] else last[0] if n == 0 else n, s, c) for n, s, c in rows]
     (found,) = violations(with_rows(line, swapped))
     assert found.kind == "availability"
-    assert "does not hold the chunk by then" in found.message
+    assert "does not hold chunk" in found.message
     assert found.tick is not None
     assert found.link in {link.edge for link in line.topology.links}
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sccl.core.algorithm import Algorithm, make_send
 from sccl.core.ids import ChunkId, Rank
-from sccl.judge import plans, steps, steps_arrays, violations
+from sccl.judge import execution, steps, steps_arrays, violations
 from sccl.synth import baselines
 from sccl.synth.baselines import to_algorithm
 from sccl.topo import resolve_topology
@@ -72,7 +72,7 @@ def test_one_thing_wrong_is_seen_by_both(name: str, collective: str, machine: st
 
 
 def test_long_ones_are_verified_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plans, "LOADED_TRANSFERS", 1)
+    monkeypatch.setattr(execution, "LOADED_TRANSFERS", 1)
     right = to_algorithm(
         baselines.make_pattern("ring", request("allreduce", "ring:4")), resolve_topology("ring:4")
     )
@@ -88,8 +88,8 @@ def test_many_short_ones_are_verified_so_in_the_end(monkeypatch: pytest.MonkeyPa
     right = to_algorithm(
         baselines.make_pattern("ring", request("allreduce", "ring:4")), resolve_topology("ring:4")
     )
-    monkeypatch.setattr(plans, "LOADED_TRANSFERS", 3 * len(right.sends))
-    monkeypatch.setattr(plans, "_uncompiled_transfers", Counter())
+    monkeypatch.setattr(execution, "LOADED_TRANSFERS", 3 * len(right.sends))
+    monkeypatch.setattr(execution, "_uncompiled_transfers", Counter())
     looked_at: list[object] = []
 
     def look(algorithm: object) -> list[object]:

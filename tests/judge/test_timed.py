@@ -16,7 +16,7 @@ from sccl.core.collective import Collective
 from sccl.core.schedule import Schedule, build_schedule
 from sccl.core.topology import Budget, Link, Switch, Topology
 from sccl.errors import ParameterError
-from sccl.judge import timed, timed_arrays, violations
+from sccl.judge import execution_arrays, timed, timed_arrays, violations
 from tests.kit.nightly import times
 from tests.kit.timed import is_right, mutated, no_byte_leaves_before_it_comes, right
 
@@ -37,6 +37,12 @@ def test_mutation_is_verified_as_the_slow_judge_does(data: st.DataObject) -> Non
     assert is_right(changed) == (found == [])
 
 
+def draw_block_sizes(data: st.DataObject, patch: pytest.MonkeyPatch) -> None:
+    """Draw how many rows a call takes, and how large the state of a group of chunks is."""
+    for name, usual in (("_SET_ROWS_PER_CALL", 2**14), ("_GROUP_WORDS", 2**19)):
+        patch.setattr(execution_arrays, name, data.draw(st.sampled_from([1, usual])))
+
+
 @settings(max_examples=times(1000, by_day=100))
 @given(st.data())
 def test_long_schedules_are_verified_alike(data: st.DataObject) -> None:
@@ -46,9 +52,7 @@ def test_long_schedules_are_verified_alike(data: st.DataObject) -> None:
     alone = replace(schedule, message=None)
     if timed_arrays.is_supported(alone):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(
-                timed_arrays, "_SET_ROWS_PER_CALL", data.draw(st.sampled_from([1, 2**14]))
-            )
+            draw_block_sizes(data, patch)
             assert timed_arrays.is_valid(alone) == (violations(alone) == [])
 
 
@@ -63,7 +67,7 @@ def test_long_schedules_through_switches_are_verified_alike(data: st.DataObject)
     if not timed_arrays.is_supported(schedule):
         return
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(timed_arrays, "_SET_ROWS_PER_CALL", data.draw(st.sampled_from([1, 2**14])))
+        draw_block_sizes(data, patch)
         patch.setattr(timed_arrays, "_ROWS_PER_CALL", data.draw(st.sampled_from([1, 3, 2**20])))
         is_right_by_loops = timed_arrays.is_valid(schedule)
     wrong = timed.violations(schedule)

@@ -11,8 +11,8 @@ from sccl.core.schedule import Schedule
 from sccl.core.topology import Link, Switch, Topology
 from sccl.judge import violations
 from sccl.prove.bounds.time_cuts import completion_time_bound
-from sccl.synth.packing.schedules.flow_problem import FlowProblem, build_flow_problem
-from sccl.synth.packing.schedules.schedule_builder import ScheduleBuilder, forward_or_reversed
+from sccl.synth.packing.flow_problem import FlowProblem, build_flow_problem
+from sccl.synth.packing.schedule_builder import ScheduleBuilder, forward_or_reversed
 
 
 @st.composite

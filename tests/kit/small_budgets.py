@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from sccl.synth.packing.by_steps import integer_packing
+from sccl.synth.packing.by_steps import round_steps
 from sccl.synth.tacos import local_improvement
 
 
@@ -26,5 +26,5 @@ def small_limit_budget() -> Iterator[None]:
     An allgather in 3 steps on a DGX-1 has none, and the full search takes 10 s to give up.
     """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(integer_packing, "TOTAL_EFFORT_UNITS", integer_packing.REDUCED_EFFORT_UNITS)
+        patch.setattr(round_steps, "TOTAL_EFFORT_UNITS", round_steps.REDUCED_EFFORT_UNITS)
         yield

@@ -15,13 +15,16 @@ from sccl.cli.main import app
 from sccl.collectives import named_spec
 from sccl.core.files.algorithms import algorithm_to_wire
 from sccl.core.files.json_text import to_text
-from sccl.synth.packing.by_steps.multiplication import multiply_out, round_to_multiple
-from sccl.synth.packing.by_steps.packing_problem import (
+from sccl.synth.packing.by_steps.round_steps import (
+    multiply_out,
+    round_to_multiple,
+    round_to_palindrome,
+)
+from sccl.synth.packing.by_steps.solve import solve_packing
+from sccl.synth.packing.problem import (
     build_allreduce_problem,
     build_packing_problem,
 )
-from sccl.synth.packing.by_steps.packing_solver import solve_packing
-from sccl.synth.packing.by_steps.palindromic_trees import round_to_palindrome
 from sccl.synth.syncoll import solve
 from sccl.topo import resolve_topology
 

@@ -47,12 +47,11 @@ from sccl.prove.check.work import TooMuchError, Work
 from sccl.synth.common.claims import bound_claims, limit_claims
 from sccl.synth.packing.by_steps.allreduce_trees import tree_bounds
 from sccl.synth.packing.by_steps.limits_by_steps import step_limit
-from sccl.synth.packing.by_steps.packing_problem import (
+from sccl.synth.packing.by_steps.solve import make_pricer, solve_packing
+from sccl.synth.packing.problem import (
     build_allreduce_problem,
     build_packing_problem,
 )
-from sccl.synth.packing.by_steps.packing_solver import solve_packing
-from sccl.synth.packing.by_steps.pricing.pricers import make_pricer
 from sccl.topo import resolve_topology
 from sccl.topo.symmetry.expansion import expand_algorithm
 from tests.kit.certificates import certify_swept, composed_allreduce, formulas_alone

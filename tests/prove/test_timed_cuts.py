@@ -24,8 +24,8 @@ from sccl.prove.check.certificate import check_folder
 from sccl.prove.check.timed_cut_bounds import timed_cut_bound
 from sccl.synth.common.claims import limit_claims, write_claims
 from sccl.synth.packing.by_steps.limits_by_steps import step_bound, step_limit
-from sccl.synth.packing.by_steps.packing_problem import build_packing_problem
-from sccl.synth.packing.by_steps.packing_solver import Packing, solve_packing
+from sccl.synth.packing.by_steps.solve import Packing, solve_packing
+from sccl.synth.packing.problem import build_packing_problem
 from sccl.topo.catalogue import resolve_topology
 from tests.kit.nightly import times
 from tests.kit.strategies import specs, topologies

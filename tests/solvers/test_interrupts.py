@@ -41,8 +41,8 @@ FIRST = [
         f"{SOLVE} broadcast --topo torus:4x4 --chunks 8 --steps 5 --rounds 5",
     ),
     ("sccl.prove.bounds.flow_lp", "bounds --collective alltoall --topo dgx1"),
-    ("sccl.synth.packing.by_steps.master", "bounds --collective broadcast --topo dgx1 --steps 3"),
-    ("sccl.synth.packing.by_steps.master", "pareto --collective alltoall --topo dgx1 --no-store"),
+    ("sccl.synth.packing.master", "bounds --collective broadcast --topo dgx1 --steps 3"),
+    ("sccl.synth.packing.master", "pareto --collective alltoall --topo dgx1 --no-store"),
 ]
 
 
@@ -66,9 +66,9 @@ def test_first_native_work_of_a_module_is_stopped(module: str, words: str) -> No
 
 def test_limit_sweep_shows_what_was_found_and_the_limit_it_was_about_to_attain() -> None:
     words = "pareto --collective broadcast --topo dgx1 --limit --max-steps 3"
-    late = interrupted("sccl.synth.packing.by_steps.master", 20, words)
+    late = interrupted("sccl.synth.packing.master", 20, words)
     assert "C=2 R=2" in late
-    attaining = interrupted("sccl.synth.packing.by_steps.integer_packing", 2, words)
+    attaining = interrupted("sccl.synth.packing.by_steps.round_steps", 2, words)
     assert "9/22" in attaining
     assert "interrupted" in attaining
 
@@ -77,12 +77,12 @@ def test_limit_sweep_shows_what_was_found_and_the_limit_it_was_about_to_attain()
     ("module", "count", "asked"),
     [
         (
-            "sccl.synth.packing.by_steps.master",
+            "sccl.synth.packing.master",
             2,
             "ring:4 --max-steps 4",
         ),  # its first work is of halves
         pytest.param(
-            *("sccl.synth.packing.by_steps.palindromic_trees", 1, "dgx1 --max-steps 5"),
+            *("sccl.synth.packing.by_steps.round_steps", 1, "dgx1 --max-steps 5"),
             marks=pytest.mark.nightly,
         ),
     ],

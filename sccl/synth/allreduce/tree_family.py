@@ -34,7 +34,7 @@ from sccl.synth.packing.by_steps.allreduce_trees import (
 )
 
 if TYPE_CHECKING:
-    from sccl.synth.packing.by_steps.packing_solver import Packing
+    from sccl.synth.packing.by_steps.solve import Packing
 
 _MAX_WORK = 5_000_000
 """Rounds times steps times pairs of sets of ranks: DGX-1 takes 3 million up to its last point."""
@@ -115,8 +115,8 @@ def _packings_by_steps(
     notify: Callable[[SweepEvent], None],
 ) -> Iterator[Packing]:
     """Yield the packings at the limits of as many numbers of steps as the work allows."""
-    from sccl.synth.packing.by_steps.packing_problem import build_allreduce_problem  # noqa: PLC0415 - loads the LP solver
-    from sccl.synth.packing.by_steps.packing_solver import solve_packing  # noqa: PLC0415
+    from sccl.synth.packing.by_steps.solve import solve_packing  # noqa: PLC0415
+    from sccl.synth.packing.problem import build_allreduce_problem  # noqa: PLC0415 - loads the LP solver
 
     unit = spec.at(spec.unit)
     few, work, effort = topology.ranks <= MAX_SUBSET_RANKS, _MAX_WORK, _SEARCH_UNITS
@@ -144,8 +144,11 @@ def _packings_by_steps(
 
 def _algorithm_near_limit(packing: Packing, *, search: bool) -> Algorithm | None:
     """Return an algorithm at a limit, or near it, if one is quickly found."""
-    from sccl.synth.packing.by_steps.multiplication import multiply_out, round_to_multiple  # noqa: PLC0415 - loads solvers
-    from sccl.synth.packing.by_steps.palindromic_trees import round_to_palindrome  # noqa: PLC0415
+    from sccl.synth.packing.by_steps.round_steps import (  # noqa: PLC0415 - loads solvers
+        multiply_out,
+        round_to_multiple,
+        round_to_palindrome,
+    )
 
     algorithm = multiply_out(packing, _MAX_MULTIPLIED_CHUNKS)
     few = (

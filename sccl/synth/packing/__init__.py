@@ -1,1 +1,1 @@
-"""Packings of timed trees: limits of R/C by the number of steps, and the least time by size."""
+"""Packings of timed trees by steps and by time: problems, slots, prices, and their schedules."""

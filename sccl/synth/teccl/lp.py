@@ -28,12 +28,11 @@ from sccl.prove.bounds.time_cuts import completion_time_bound
 from sccl.solvers.effort import Effort, EffortMeter
 from sccl.solvers.lp import SparseStatus
 from sccl.synth.common.contract import Request
-from sccl.synth.packing.schedules.flow_problem import FlowProblem, build_flow_problem
-from sccl.synth.packing.schedules.schedule_builder import ScheduleBuilder, forward_or_reversed
-from sccl.synth.packing.schedules.send_plans import plan_sends
-from sccl.synth.packing.schedules.time_slots import uniform_slots
-from sccl.synth.packing.schedules.tree_shares import TimedPacking
-from sccl.synth.packing.schedules.unicast_flow_lp import FlowProgram, is_unicast
+from sccl.synth.packing.flow_lp import FlowProgram, is_unicast
+from sccl.synth.packing.flow_problem import FlowProblem, build_flow_problem
+from sccl.synth.packing.schedule_builder import ScheduleBuilder, forward_or_reversed
+from sccl.synth.packing.send_plans import plan_sends
+from sccl.synth.packing.slots import TimedPacking, uniform_slots
 from sccl.synth.scheduling.problem import build_problem as build_chunk_problem
 from sccl.synth.teccl.epochs import AUTO, MAX_EPOCHS, epoch_length_us
 from sccl.synth.teccl.options import Options

@@ -29,9 +29,9 @@ from sccl.synth.packing.by_time.allreduce_packing import (
     merge_roots,
     pack_allreduce,
 )
-from sccl.synth.packing.by_time.pricing.tree_pairs import TreePairPricing, reverse_costs
-from sccl.synth.packing.schedules.flow_problem import FlowProblem, build_flow_problem
-from sccl.synth.packing.schedules.time_slots import rounded_slots, variable_slots
+from sccl.synth.packing.flow_problem import FlowProblem, build_flow_problem
+from sccl.synth.packing.price_pairs import TreePairPricing, reverse_costs
+from sccl.synth.packing.slots import rounded_slots, variable_slots
 from sccl.topo import resolve_topology
 from tests.kit.nightly import times
 from tests.kit.schedule_executor import executes_correctly

@@ -24,11 +24,11 @@ from sccl.synth.packing.by_time.allreduce_packing import (
     pack_allreduce,
     separate_phases,
 )
-from sccl.synth.packing.by_time.pricing.exchange_rounds import RoundPricing
-from sccl.synth.packing.schedules.flow_problem import FlowProblem, build_flow_problem
-from sccl.synth.packing.schedules.schedule_builder import ScheduleBuilder
-from sccl.synth.packing.schedules.send_plans import PlacedSend, PlacementDirection
-from sccl.synth.packing.schedules.time_slots import rounded_slots
+from sccl.synth.packing.flow_problem import FlowProblem, build_flow_problem
+from sccl.synth.packing.price_rounds import RoundPricing
+from sccl.synth.packing.schedule_builder import ScheduleBuilder
+from sccl.synth.packing.send_plans import PlacedSend, PlacementDirection
+from sccl.synth.packing.slots import rounded_slots
 from sccl.topo import resolve_topology
 from tests.kit.schedule_executor import executes_correctly
 

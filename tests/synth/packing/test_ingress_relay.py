@@ -17,7 +17,7 @@ from sccl.solvers.effort import Effort
 from sccl.synth.common import registry
 from sccl.synth.common.contract import Request
 from sccl.synth.packing.by_time.ingress_relay import ingress_relay_us, strongest_ingress_relay
-from sccl.synth.packing.schedules.flow_problem import FlowProblem, build_flow_problem
+from sccl.synth.packing.flow_problem import FlowProblem, build_flow_problem
 from sccl.topo import resolve_topology
 from tests.kit.nightly import times
 from tests.kit.strategies import topologies

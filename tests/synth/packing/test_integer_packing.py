@@ -12,8 +12,8 @@ from sccl.collectives import named_spec
 from sccl.core.topology import Topology
 from sccl.judge import violations
 from sccl.prove.bounds.lower_bounds import lower_bounds
-from sccl.synth.packing.by_steps.integer_packing import IntegerPacking, round_to_few_chunks
 from sccl.synth.packing.by_steps.limits_by_steps import LimitWithPacking, step_limit
+from sccl.synth.packing.by_steps.round_steps import IntegerPacking, round_to_few_chunks
 from sccl.topo import resolve_topology
 from tests.kit.nightly import times
 from tests.kit.strategies import topologies

@@ -26,31 +26,28 @@ from sccl.solvers.effort import Effort
 from sccl.synth.common import registry
 from sccl.synth.common.contract import Request
 from sccl.synth.network import symmetries
+from sccl.synth.packing import price_trees as tree_pricing
+from sccl.synth.packing import schedule_builder
 from sccl.synth.packing.by_time import portfolio
-from sccl.synth.packing.by_time.column_generation import RoutePrices, SlotColumnGeneration
-from sccl.synth.packing.by_time.critical_targets import (
-    ExtendedTrees,
-    find_critical_targets,
-    restrict_targets,
-)
 from sccl.synth.packing.by_time.least_time import SearchInterrupted
+from sccl.synth.packing.by_time.lower_bounds import (
+    ExtendedTrees,
+    LowerBoundSearch,
+    build_no_schedules,
+    find_critical_targets,
+    ignore_progress,
+    restrict_targets,
+    restricted_search,
+)
 from sccl.synth.packing.by_time.orbit_reduction import reduce_by_orbits
 from sccl.synth.packing.by_time.packing_search import shift_trees
 from sccl.synth.packing.by_time.portfolio import refine_chunks
-from sccl.synth.packing.by_time.price_bounds import (
-    LowerBoundSearch,
-    build_no_schedules,
-    ignore_progress,
-    restricted_search,
-)
-from sccl.synth.packing.by_time.pricing import tree_pricing
-from sccl.synth.packing.by_time.pricing.arborescence_model import ArborescencePricer
-from sccl.synth.packing.by_time.pricing.set_tables import NoTreeError
-from sccl.synth.packing.by_time.pricing.tree_pricing import TreePricing
-from sccl.synth.packing.schedules import schedule_builder
-from sccl.synth.packing.schedules.flow_problem import FlowProblem, SlotTree, build_flow_problem
-from sccl.synth.packing.schedules.schedule_builder import ScheduleBuilder, forward_or_reversed
-from sccl.synth.packing.schedules.time_slots import (
+from sccl.synth.packing.column_generation import RoutePrices, SlotColumnGeneration
+from sccl.synth.packing.flow_problem import FlowProblem, SlotTree, build_flow_problem
+from sccl.synth.packing.price_sets import NoTreeError
+from sccl.synth.packing.price_trees import TreePricing
+from sccl.synth.packing.schedule_builder import ScheduleBuilder, forward_or_reversed
+from sccl.synth.packing.slots import (
     BorderRule,
     TimeSlots,
     bordered_slots,
@@ -636,7 +633,7 @@ def test_trees_are_searched_as_they_are_by_tables_and_inserted_ones_are_no_cheap
     searched = TreePricing(posed)
     searched.tables = searched.light_tables = [tree_pricing._InsertionTable(posed)]
     inserted = searched.cheapest(prices, parts.arrive)
-    searched.arborescence_pricer = ArborescencePricer(posed)
+    searched.is_searched = True
     every = zip(
         posed.commodities,
         by_tables.cheapest(prices, parts.arrive),

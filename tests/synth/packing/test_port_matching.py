@@ -16,9 +16,9 @@ from sccl.judge import violations
 from sccl.solvers.effort import Effort
 from sccl.synth.common import registry
 from sccl.synth.common.contract import Request
-from sccl.synth.packing.schedules.flow_problem import build_flow_problem
-from sccl.synth.packing.schedules.port_matching import has_ports, plan_port_matching
-from sccl.synth.packing.schedules.schedule_builder import MATCHING_PIECES
+from sccl.synth.packing.flow_problem import build_flow_problem, has_ports
+from sccl.synth.packing.port_matching import plan_port_matching
+from sccl.synth.packing.schedule_builder import MATCHING_PIECES
 from sccl.topo import resolve_topology
 from tests.kit.nightly import times
 from tests.kit.placements import build_placement, chassis, verified_schedule

@@ -18,12 +18,10 @@ from sccl.prove.bounds.any_class import any_class_bounds
 from sccl.prove.check.allreduce import is_tree_allreduce
 from sccl.synth.allreduce.any_family_bound import any_family_proof
 from sccl.synth.packing.by_steps.allreduce_trees import MAX_RANKS, tree_bounds, tree_frontier
-from sccl.synth.packing.by_steps.packing_problem import PackingProblem, build_allreduce_problem
-from sccl.synth.packing.by_steps.packing_solver import solve_packing
-from sccl.synth.packing.by_steps.pricing.pricers import make_pricer
-from sccl.synth.packing.by_steps.pricing.reduce_broadcast_search import ReduceBroadcastSearch
-from sccl.synth.packing.by_steps.pricing.reduce_broadcast_trees import ReduceBroadcastTrees
-from sccl.synth.packing.by_steps.pricing.time_windows import PricedTimeWindow
+from sccl.synth.packing.by_steps.solve import make_pricer, solve_packing
+from sccl.synth.packing.price_pair_search import ReduceBroadcastSearch
+from sccl.synth.packing.price_steps import PairPricer, PricedTimeWindow
+from sccl.synth.packing.problem import PackingProblem, build_allreduce_problem
 from sccl.topo import resolve_topology
 from tests.kit.nightly import times
 from tests.kit.strategies import topologies
@@ -55,10 +53,10 @@ def test_search_finds_what_dynamic_programming_does(
     window = PricedTimeWindow(problem, data.draw(st.sampled_from(problem.commodities)))
     numbers = np.random.default_rng(seed)
     prices = numbers.integers(0, 6, (len(problem.edges), problem.steps)).astype(np.int64)
-    by_sets, search = ReduceBroadcastTrees(window), ReduceBroadcastSearch(window, problem)
+    by_sets, search = PairPricer(window, problem), ReduceBroadcastSearch(window, problem)
     with pytest.MonkeyPatch.context() as patch:  # CP-SAT goes on where nodes are too many
         patch.setattr(
-            "sccl.synth.packing.by_steps.pricing.tree_search._MAX_NODES",
+            "sccl.synth.packing.price_branching._MAX_NODES",
             data.draw(st.sampled_from((0, 1, 2, 2000))),
         )
         cost, tree, *others = search.exact(prices)

@@ -34,13 +34,16 @@ from sccl.synth.common.settings import Settings
 from sccl.synth.packing.by_steps.allreduce_trees import tree_bounds, tree_frontier
 from sccl.synth.packing.by_steps.limit_sweep import PackingClass, compute_limits, limit_frontier
 from sccl.synth.packing.by_steps.limits_by_steps import LimitWithPacking, PackingLimits, step_limit
-from sccl.synth.packing.by_steps.multiplication import multiply_out, round_to_multiple
-from sccl.synth.packing.by_steps.packing_problem import (
+from sccl.synth.packing.by_steps.round_steps import (
+    multiply_out,
+    round_to_multiple,
+    round_to_palindrome,
+)
+from sccl.synth.packing.by_steps.solve import solve_packing
+from sccl.synth.packing.problem import (
     build_allreduce_problem,
     build_packing_problem,
 )
-from sccl.synth.packing.by_steps.packing_solver import solve_packing
-from sccl.synth.packing.by_steps.palindromic_trees import round_to_palindrome
 from sccl.synth.syncoll import solve
 from sccl.synth.syncoll.sweep import sweep
 from sccl.tasks.limits import find_limits

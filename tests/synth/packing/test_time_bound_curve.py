@@ -19,7 +19,7 @@ from sccl.prove.bounds.time_cuts import CompletionTimeBound, PriceLine, completi
 from sccl.solvers.effort import Effort
 from sccl.synth.common import registry
 from sccl.synth.common.contract import Request
-from sccl.synth.packing.by_time.price_bounds import LowerBoundSearch
+from sccl.synth.packing.by_time.lower_bounds import LowerBoundSearch
 from sccl.synth.packing.by_time.time_bound_curve import compute_bound_curve
 from sccl.topo import resolve_topology
 from tests.kit import once

@@ -24,22 +24,22 @@ from sccl.solvers.effort import Effort
 from sccl.solvers.lp import SparseStatus
 from sccl.synth.common import registry
 from sccl.synth.common.contract import Request
-from sccl.synth.packing.by_time.column_generation import SlotColumnGeneration
-from sccl.synth.packing.by_time.pricing.set_tables import NoTreeError
-from sccl.synth.packing.by_time.pricing.tree_pricing import TreePricing
-from sccl.synth.packing.schedules.flow_problem import (
+from sccl.synth.packing.column_generation import SlotColumnGeneration
+from sccl.synth.packing.flow_lp import FlowProgram, is_unicast
+from sccl.synth.packing.flow_problem import (
     FlowProblem,
     RouteImages,
     SlotTree,
     build_flow_problem,
 )
-from sccl.synth.packing.schedules.time_slots import (
+from sccl.synth.packing.price_sets import NoTreeError
+from sccl.synth.packing.price_trees import TreePricing
+from sccl.synth.packing.slots import (
     TimeSlots,
     bordered_slots,
     uniform_slots,
     variable_slots,
 )
-from sccl.synth.packing.schedules.unicast_flow_lp import FlowProgram, is_unicast
 from sccl.topo import resolve_topology
 from tests.kit.commands import sccl
 from tests.kit.nightly import times
@@ -252,7 +252,7 @@ def test_interrupt_keeps_the_best_flows_by_then(monkeypatch: pytest.MonkeyPatch)
             raise KeyboardInterrupt
         return solve(*told)
 
-    monkeypatch.setattr("sccl.synth.packing.schedules.unicast_flow_lp.solve_sparse", interrupted)
+    monkeypatch.setattr("sccl.synth.packing.flow_lp.solve_sparse", interrupted)
     request = Request(resolve_topology("dgx1"), named_spec("alltoall", 8), 10**6)
     outcome = registry.plan(TECCL, request, TECCL.Options(model="lp"), Effort(units=5))
     assert isinstance(outcome, Inconclusive)

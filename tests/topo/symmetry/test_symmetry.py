@@ -34,7 +34,7 @@ from sccl.errors import (
 )
 from sccl.judge import require_valid, violations
 from sccl.judge.plans import stream_violations
-from sccl.judge.steps_stream import first_violation
+from sccl.judge.steps_arrays import first_violation
 from sccl.judge.violation import Violation
 from sccl.prove.bounds.lower_bounds import lower_bounds
 from sccl.synth.syncoll import solve
@@ -386,13 +386,17 @@ def test_both_judges_agree_on_damaged_algorithms(rng: random.Random) -> None:
     assert bool(violations(damaged)) == bool(stream_violations(damaged)) == found
 
 
+def nothing_sent(machine: Topology, collective: Collective) -> SymmetricAlgorithm:
+    return SymmetricAlgorithm(machine, collective, (1,), (), (), 0)
+
+
 def test_streams_of_combining_collectives_are_rejected() -> None:
     machine = resolve_topology("ring:4")
     with pytest.raises(CollectiveError, match="reduces"):
-        first_violation(machine, named_spec("allreduce", 4).at(4), (1,), [])
+        first_violation(nothing_sent(machine, named_spec("allreduce", 4).at(4)), [])
     none = np.array([], np.int32)
     batches = [(0, none, none, none)]
-    found = first_violation(machine, named_spec("allgather", 4).at(1), (1,), batches)
+    found = first_violation(nothing_sent(machine, named_spec("allgather", 4).at(1)), batches)
     assert found is not None
     assert found.kind == "postcondition"
 

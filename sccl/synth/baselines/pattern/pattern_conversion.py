@@ -28,9 +28,10 @@ def verify_pattern(pattern: Pattern) -> Pattern:
     """
     p = pattern
     if p.num_sends >= MAX_INTERPRETED_SENDS:
-        from sccl.judge.unrouted_steps import is_valid  # noqa: PLC0415 - Numba is slow to load
+        from sccl.judge.execution_arrays import is_satisfied  # noqa: PLC0415 - loads Numba
+        from sccl.judge.steps_arrays import step_transfers  # noqa: PLC0415
 
-        if is_valid(p.collective, p.step, p.chunk, p.src, p.dst, p.reduce):
+        if is_satisfied(p.collective, step_transfers(p.step, p.chunk, p.src, p.dst, p.reduce)):
             return p
     require_valid(_build_algorithm(p, _hop_topology(p)), "a classical algorithm")
     return p

@@ -25,8 +25,8 @@ from sccl.synth.common.candidates import EXTRA_STEPS
 from sccl.synth.common.step_limits import LIMIT_EFFORT_UNITS
 from sccl.synth.packing.by_steps.limit_sweep import NotifyLimit, PackingClass, compute_limits
 from sccl.synth.packing.by_steps.limits_by_steps import LimitWithPacking, packing_proof
-from sccl.synth.packing.by_steps.roots import farthest_distance, root_choices
 from sccl.synth.packing.by_steps.rounding import round_approximately
+from sccl.synth.packing.problem import farthest_distance, root_choices
 
 TREE_SCOPE = "allreduce by timed trees up to a rank, or two that exchange, and down for each chunk"
 MAX_SUBSET_RANKS = 10
@@ -122,8 +122,8 @@ class _TreeClass(PackingClass):
 
     def limit_with_packing(self, steps: int, earlier: LimitWithPacking | None) -> LimitWithPacking:
         """Return the limit of a number of steps, begun with that of a step less."""
-        from sccl.synth.packing.by_steps.packing_problem import build_allreduce_problem  # noqa: PLC0415
-        from sccl.synth.packing.by_steps.packing_solver import solve_packing  # noqa: PLC0415 - loads the LP solver
+        from sccl.synth.packing.by_steps.solve import solve_packing  # noqa: PLC0415 - loads the LP solver
+        from sccl.synth.packing.problem import build_allreduce_problem  # noqa: PLC0415
 
         unit = self.spec.at(self.spec.unit)
         before = earlier.packings[0] if earlier else None
@@ -150,13 +150,13 @@ class _TreeClass(PackingClass):
         is_late: bool,
     ) -> tuple[Algorithm, str] | None:
         """Return the packing's. If it has many chunks, rather of whole trees, or a palindrome."""
-        from sccl.synth.packing.by_steps.integer_packing import (  # noqa: PLC0415
+        from sccl.synth.packing.by_steps.round_steps import (  # noqa: PLC0415
             REDUCED_EFFORT_UNITS,
             TOTAL_EFFORT_UNITS,
+            multiply_out,
             round_to_few_chunks,
+            round_to_palindrome,
         )
-        from sccl.synth.packing.by_steps.multiplication import multiply_out  # noqa: PLC0415 - loads solvers
-        from sccl.synth.packing.by_steps.palindromic_trees import round_to_palindrome  # noqa: PLC0415
 
         if is_late:
             return None

@@ -20,7 +20,7 @@ from sccl.prove.bounds.lower_bounds import farthest_pair
 from sccl.synth.common.candidates import check_min_steps, round_vectors
 from sccl.synth.common.step_limits import LIMIT_EFFORT_UNITS, MAX_STEPS, SWEEP_LIMIT_UNITS
 from sccl.synth.constructions import construct_algorithm
-from sccl.synth.packing.by_steps.packing_problem import (
+from sccl.synth.packing.problem import (
     PackingProblem,
     build_packing_problem,
     is_priced_without_search,
@@ -31,7 +31,7 @@ from sccl.transform import Question
 
 if TYPE_CHECKING:
     from sccl.prove.bounds.timed_cuts import TimedRelaxation
-    from sccl.synth.packing.by_steps.packing_solver import Packing
+    from sccl.synth.packing.by_steps.solve import Packing
 
 _MAX_SEARCHED_RANKS = 32  # ranks up to which packings are optimal
 _NEAR_RATIO = Fraction(9, 8)  # of a bound
@@ -286,7 +286,7 @@ def step_limit(  # noqa: PLR0913, PLR0917 - a question, its bounds, its time, an
         ParameterError: fewer steps than the latency bound, or (allreduce) an odd number.
         TooLargeError: there are too many ranks, links and steps.
     """
-    from sccl.synth.packing.by_steps.packing_solver import solve_packing  # noqa: PLC0415
+    from sccl.synth.packing.by_steps.solve import solve_packing  # noqa: PLC0415
 
     dual = dual_of(spec)
     _check_steps(spec, steps, bounds, dual.phases)
@@ -356,7 +356,7 @@ def check_size(topology: Topology, spec: Spec, steps: int | None = None) -> None
         UnreachableError: a chunk cannot reach a rank that wants it.
         TooLargeError: so many ranks, links and steps that it cannot be computed.
     """
-    from sccl.synth.packing.by_steps.pricing.pricers import make_pricer  # noqa: PLC0415 - loads NumPy
+    from sccl.synth.packing.by_steps.solve import make_pricer  # noqa: PLC0415 - loads NumPy
 
     dual = dual_of(spec)
     _check_max_steps(steps or 0)
@@ -424,7 +424,7 @@ class PackingLimits:
         self, instance: Instance, rounds: tuple[int, ...], units: float
     ) -> tuple[StepPrices, float]:
         """Return prices at which the trees of all chunks cost more than these rounds buy."""
-        from sccl.synth.packing.by_steps.packing_solver import solve_packing  # noqa: PLC0415
+        from sccl.synth.packing.by_steps.solve import solve_packing  # noqa: PLC0415
 
         goal = Fraction(1, instance.collective.chunks)
         problem = build_packing_problem(
@@ -452,7 +452,7 @@ def _count_refuted_vectors(question: Question, instance: Instance) -> int:
 
 def _rounds_to_exceed(packing: PackingProblem, goal: Fraction, most_rounds: int) -> int:
     """Return the rounds that prove a packing problem's optimum larger than ``goal``. 0: none do."""
-    from sccl.synth.packing.by_steps.packing_solver import solve_packing  # noqa: PLC0415 - loads the LP solver
+    from sccl.synth.packing.by_steps.solve import solve_packing  # noqa: PLC0415 - loads the LP solver
 
     try:
         result = solve_packing(packing, target=goal, most_rounds=most_rounds)

@@ -64,9 +64,9 @@ def _plan_by_trees(request: Request, options: Options, effort: Effort, notify: N
         ParameterError: it is no allreduce, or of too many ranks.
         KeyboardInterrupt: the user interrupted.
     """
-    from sccl.synth.packing.by_steps.multiplication import multiply_out  # noqa: PLC0415
-    from sccl.synth.packing.by_steps.packing_problem import build_allreduce_problem  # noqa: PLC0415 - loads the LP solver
-    from sccl.synth.packing.by_steps.packing_solver import solve_packing  # noqa: PLC0415
+    from sccl.synth.packing.by_steps.round_steps import multiply_out  # noqa: PLC0415
+    from sccl.synth.packing.by_steps.solve import solve_packing  # noqa: PLC0415
+    from sccl.synth.packing.problem import build_allreduce_problem  # noqa: PLC0415 - loads the LP solver
 
     topology, spec = request.topology, request.spec
     if not is_allreduce(spec) or topology.ranks > MAX_RANKS:

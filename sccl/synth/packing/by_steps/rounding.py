@@ -19,7 +19,7 @@ from sccl.topo.symmetry.expansion import MAX_EXPANDED_SENDS, expand_algorithm
 from sccl.transform import InstanceSolver, build_question, solve_question
 
 if TYPE_CHECKING:
-    from sccl.synth.packing.by_steps.packing_solver import Packing
+    from sccl.synth.packing.by_steps.solve import Packing
 
 _ROUNDED_MULTIPLES = (
     256,
@@ -53,12 +53,12 @@ def round_to_algorithm(
     Raises:
         KeyboardInterrupt: the user interrupted.
     """
-    from sccl.synth.packing.by_steps.integer_packing import (  # noqa: PLC0415
+    from sccl.synth.packing.by_steps.round_steps import (  # noqa: PLC0415
         REDUCED_EFFORT_UNITS,
         TOTAL_EFFORT_UNITS,
+        multiply_out,
         round_to_few_chunks,
     )
-    from sccl.synth.packing.by_steps.multiplication import multiply_out  # noqa: PLC0415 - loads the LP solver
 
     limit, packings, algorithm = packed.limit, packed.packings, packed.direct
     if algorithm is None and not packings:
@@ -125,7 +125,7 @@ def _recover_original(
 
 def round_approximately(packing: Packing) -> Algorithm | None:
     """Return an algorithm near a packing, of as many chunks as can well be written down."""
-    from sccl.synth.packing.by_steps.multiplication import round_to_multiple  # noqa: PLC0415 - loads the LP solver
+    from sccl.synth.packing.by_steps.round_steps import round_to_multiple  # noqa: PLC0415 - loads the LP solver
 
     return next(
         filter(None, (round_to_multiple(packing, times) for times in _ROUNDED_MULTIPLES)), None

@@ -21,18 +21,17 @@ from sccl.core.topology import Topology
 from sccl.errors import TooLargeError
 from sccl.synth.common.contract import Request
 from sccl.synth.packing.by_time.packing_search import PackingSearch
-from sccl.synth.packing.by_time.pricing.exchange_rounds import RoundPricing
-from sccl.synth.packing.by_time.pricing.tree_pairs import TreePairPricing
-from sccl.synth.packing.schedules.flow_problem import (
+from sccl.synth.packing.flow_problem import (
     FlowCommodity,
     FlowProblem,
     SlotTree,
     build_flow_problem,
 )
-from sccl.synth.packing.schedules.schedule_builder import ReduceBroadcastRoutes, ScheduleBuilder
-from sccl.synth.packing.schedules.send_plans import PlacementDirection
-from sccl.synth.packing.schedules.time_slots import TimeSlots
-from sccl.synth.packing.schedules.tree_shares import TimedPacking, TreePart
+from sccl.synth.packing.price_pairs import TreePairPricing
+from sccl.synth.packing.price_rounds import RoundPricing
+from sccl.synth.packing.schedule_builder import ReduceBroadcastRoutes, ScheduleBuilder
+from sccl.synth.packing.send_plans import PlacementDirection
+from sccl.synth.packing.slots import TimedPacking, TimeSlots, TreePart
 
 _FEW_DISTANCES = Fraction(3, 2)
 """Multiple of the time to a rank and from it, up to which borders come first."""

@@ -14,7 +14,7 @@ from math import lcm
 from sccl.core.bound import Bound, Measure
 from sccl.core.topology import Topology
 from sccl.prove.bounds.bandwidth_proof import shortest_paths
-from sccl.synth.packing.schedules.flow_problem import FlowProblem
+from sccl.synth.packing.flow_problem import FlowProblem
 
 _DistancePair = tuple[Fraction, tuple[Fraction, ...]]
 """How far a chunk is from a chassis, and from each of it that wants it."""

@@ -19,6 +19,7 @@ from sccl.solvers.effort import Effort
 from sccl.synth.common.contract import Notify, Request, SearchProgress
 from sccl.synth.packing.by_time.allreduce_packing import is_tree_allreduce, pack_allreduce
 from sccl.synth.packing.by_time.ingress_relay import ingress_relay_us
+from sccl.synth.packing.by_time.lower_bounds import restricted_search, select_engine
 from sccl.synth.packing.by_time.options import Options
 from sccl.synth.packing.by_time.packing_search import PackingSearch
 from sccl.synth.packing.by_time.portfolio import (
@@ -28,13 +29,11 @@ from sccl.synth.packing.by_time.portfolio import (
     plan_overlapping,
     refine_chunks,
 )
-from sccl.synth.packing.by_time.price_bounds import restricted_search, select_engine
-from sccl.synth.packing.by_time.pricing.tree_pricing import TreePricing
-from sccl.synth.packing.schedules.flow_problem import build_flow_problem
-from sccl.synth.packing.schedules.port_matching import has_ports
-from sccl.synth.packing.schedules.schedule_builder import ScheduleBuilder, forward_or_reversed
-from sccl.synth.packing.schedules.send_plans import plan_sends
-from sccl.synth.packing.schedules.unicast_flow_lp import is_unicast
+from sccl.synth.packing.flow_lp import is_unicast
+from sccl.synth.packing.flow_problem import build_flow_problem, has_ports
+from sccl.synth.packing.price_trees import TreePricing
+from sccl.synth.packing.schedule_builder import ScheduleBuilder, forward_or_reversed
+from sccl.synth.packing.send_plans import plan_sends
 
 DEFAULT_EFFORT_UNITS = 0.7
 """Default effort in units of a few seconds."""

@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sccl.synth.network.symmetries import bounded_symmetries
-from sccl.synth.packing.schedules.flow_problem import (
+from sccl.synth.packing.flow_problem import (
     FlowProblem,
     FlowResource,
     RouteImages,
     SlotTree,
 )
-from sccl.synth.packing.schedules.tree_shares import TimedPacking, TreePart
+from sccl.synth.packing.slots import TimedPacking, TreePart
 
 MAX_IMAGES = 4
 """Limit on the images of a tree. With more of them, chunks become so small that few are sent for

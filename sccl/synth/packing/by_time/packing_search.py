@@ -11,16 +11,20 @@ from math import ceil, inf
 
 import numpy as np
 
-from sccl.synth.packing.by_time.critical_targets import (
+from sccl.synth.packing.by_time.lower_bounds import (
+    FIRST_BORDERS,
+    MAX_BORDERS,
     ExtendedTrees,
+    LowerBoundSearch,
     find_critical_targets,
     restrict_targets,
 )
 from sccl.synth.packing.by_time.orbit_reduction import reduce_by_orbits
-from sccl.synth.packing.by_time.price_bounds import FIRST_BORDERS, MAX_BORDERS, LowerBoundSearch
-from sccl.synth.packing.by_time.pricing.tree_pricing import TreePricing
-from sccl.synth.packing.schedules.flow_problem import SlotTree
-from sccl.synth.packing.schedules.time_slots import (
+from sccl.synth.packing.flow_lp import FlowProgram
+from sccl.synth.packing.flow_problem import SlotTree
+from sccl.synth.packing.price_trees import TreePricing
+from sccl.synth.packing.slots import (
+    TimedPacking,
     bordered_slots,
     link_waits,
     nearest_length,
@@ -29,8 +33,6 @@ from sccl.synth.packing.schedules.time_slots import (
     uniform_slots,
     variable_slots,
 )
-from sccl.synth.packing.schedules.tree_shares import TimedPacking
-from sccl.synth.packing.schedules.unicast_flow_lp import FlowProgram
 
 MORE_SLOTS = 12
 """Than a chunk has to go through at least."""

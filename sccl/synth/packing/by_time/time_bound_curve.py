@@ -33,7 +33,7 @@ from sccl.core.topology import Topology
 from sccl.errors import TooLargeError
 from sccl.prove.bounds.time_cuts import CompletionTimeBound, PriceLine
 from sccl.prove.check.time_bounds import is_valid_for_both_alphas
-from sccl.synth.packing.by_time.price_bounds import (
+from sccl.synth.packing.by_time.lower_bounds import (
     LowerBoundSearch,
     SlotPriceProof,
     TreesByBorders,
@@ -41,7 +41,7 @@ from sccl.synth.packing.by_time.price_bounds import (
     ignore_progress,
     select_engine,
 )
-from sccl.synth.packing.schedules.flow_problem import FlowProblem, build_flow_problem
+from sccl.synth.packing.flow_problem import FlowProblem, build_flow_problem
 
 CURVE_EFFORT_UNITS = 0.4
 """Effort for all sizes: about a second."""

@@ -39,7 +39,7 @@ from sccl.prove.check.time_claims import claimed_bound
 from sccl.prove.check.work import TooMuchError, Work
 from sccl.synth.common.claims import bound_claims, file_prefix, write_claims
 from sccl.synth.packing.by_time.ingress_relay import strongest_ingress_relay
-from sccl.synth.packing.by_time.price_bounds import (
+from sccl.synth.packing.by_time.lower_bounds import (
     LowerBoundSearch,
     SlotPriceProof,
     build_no_schedules,
@@ -47,7 +47,7 @@ from sccl.synth.packing.by_time.price_bounds import (
     restricted_search,
     select_engine,
 )
-from sccl.synth.packing.schedules.flow_problem import FlowProblem, build_flow_problem
+from sccl.synth.packing.flow_problem import FlowProblem, build_flow_problem
 
 _PRICE_SCALE = 2**32
 """The largest price as an integer."""

@@ -1,0 +1,427 @@
+"""The limit of R/C for a number of steps: when column generation goes on, and when it ends.
+
+::
+
+      .------------------------------------------------.
+      v     gap left              no new tree          |
+    solving --------> pricing ---------------> stuck --| new trees
+      |  |              |  |                     |     |
+      |  |              |  '-- new trees --------|-----|
+      |  |  no effort   v  too slow              |     |
+      |  '----------> spent -------------------->|     |
+      |                                          |     |
+      |  gap closed            known             v     |
+      '-----------> closed -------------------> end    |
+                      |  |                       ^     |
+                      |  '---- new trees --------|-----|
+                      |                          |     |
+                      |  neither        no tree  |     |
+                      '---------> repricing -----'     |
+                                      |                |
+                                      '-- new trees ---'
+
+``closed``, ``stuck`` and ``spent`` make the packing exact, and ask for trees at exact prices once.
+
+Prices prove a limit, and :mod:`sccl.prove.check.constraint_prices` checks them. In every step, the
+sum over constraints of price times capacity per round is at most 1. So the capacity of R rounds
+costs at most R, for any distribution of rounds to steps. If every choice of timed trees for all
+chunks costs at least D * C, then R/C >= D. For given rounds per step, whose capacity costs at most
+1, it follows that D * C <= 1.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from fractions import Fraction
+from math import lcm
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sccl.core.arrays import IntArray
+from sccl.core.bound import Bound, Measure
+from sccl.core.step_limit import StepPrices
+from sccl.core.topology import constraint_name
+from sccl.synth.common.step_limits import LIMIT_EFFORT_UNITS
+from sccl.synth.packing.master import Master, MasterSolution, exact_solution, nearby_packing
+from sccl.synth.packing.price_pair_search import ReduceBroadcastSearch
+from sccl.synth.packing.price_steps import (
+    PairPricer,
+    PricedTimeWindow,
+    SearchPricer,
+    SetPricer,
+    max_price_scale,
+)
+from sccl.synth.packing.problem import MAX_SUBSET_RANKS, Commodity, PackingProblem, StepTree
+
+_TOLERANCE = 1e-6
+"""Relative gap below which floating-point prices give way to exact ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """Shares of timed trees, and the bounds on the limit of R/C for S steps.
+
+    Attributes:
+        lower: no algorithm of S steps has a smaller R/C.
+        upper: R/C of the packing. Equal to ``lower`` if the limit is known.
+        shares: sum to 1 per commodity.
+        prices: proof of ``lower``, unless the bandwidth bound proves it (then empty).
+        rounds: rounds of column generation.
+        effort: effort spent, independent of the clock.
+        trees: by commodity, all that were priced on the way.
+        is_timed_out: whether seconds ended it, so that the shares depend on the load of the
+            machine.
+            The bounds hold, but nothing is written from such a packing.
+    """
+
+    problem: PackingProblem
+    lower: Fraction
+    upper: Fraction
+    shares: tuple[TreeShare, ...]
+    prices: StepPrices
+    rounds: int
+    seconds: float
+    effort: float = 0.0
+    trees: tuple[tuple[int, StepTree], ...] = ()
+    is_timed_out: bool = False
+
+    @property
+    def is_exact(self) -> bool:
+        """Return whether the limit is known."""
+        return self.lower == self.upper
+
+
+@dataclass(frozen=True, slots=True)
+class _StopConditions:
+    """The conditions that end a search before the limit is known. See :func:`solve_packing`."""
+
+    deadline: float
+    target: Fraction | None
+    max_rounds: int | None
+    effort: float
+
+
+_NextState = Callable[[], "_NextState | None"]
+"""A state: a function that performs its action and returns the next one. None: the end."""
+
+
+class _PackingSearch:
+    """The states of the drawing above, and the results so far."""
+
+    def __init__(
+        self,
+        columns: ColumnGeneration,
+        ends: _StopConditions,
+        notify: Callable[[float, float], None],
+    ) -> None:
+        self.columns, self.ends, self.notify = columns, ends, notify
+        self.solution: MasterSolution
+        self.rounds, self.upper = 0, Fraction(0)
+        self.shares: tuple[TreeShare, ...] = ()
+
+    def run(self) -> None:
+        """Go from state to state, to the end."""
+        state: _NextState | None = self.solve_master
+        while state:
+            state = state()
+
+    def solve_master(self) -> _NextState:
+        self.rounds += 1
+        self.solution = self.columns.master.solve()
+        self.notify(float(self.columns.best.value), self.solution.value)
+        if self.is_spent():
+            return self.finish_exhausted
+        gap = self.solution.value - float(self.columns.best.value)
+        return self.price_trees if gap > _TOLERANCE else self.close_gap
+
+    def is_spent(self) -> bool:
+        """Return whether nothing more may be done, or needs to be."""
+        ends, value = self.ends, self.columns.best.value
+        if time.perf_counter() > ends.deadline or self.rounds == ends.max_rounds:
+            return True
+        if self.columns.spent > ends.effort:
+            return True
+        if ends.target is None:
+            return False
+        return value > ends.target or self.solution.value < float(ends.target)
+
+    def price_trees(self) -> _NextState:
+        """Look for trees that may improve on the solution."""
+        try:
+            return self.solve_master if self.columns.improve(self.solution) else self.finish_stuck
+        except TimeoutError:
+            return self.finish_exhausted
+
+    def close_gap(self) -> _NextState | None:
+        """Make a packing exact whose floats meet the bound."""
+        is_known, grew = self.extract_packing()
+        if is_known:
+            return None
+        return self.solve_master if grew else self.price_again
+
+    def finish_stuck(self) -> _NextState | None:
+        """Make a packing exact that no tree improves, though its floats do not meet the bound."""
+        is_known, grew = self.extract_packing()
+        return self.solve_master if grew and not is_known else None
+
+    def finish_exhausted(self) -> None:
+        """Make the packing exact that there is when the search has to end."""
+        self.extract_packing()
+
+    def price_again(self) -> _NextState | None:
+        """Look for trees once more: exact fractions have shown a gap that floats do not."""
+        try:
+            return self.solve_master if self.columns.improve(self.solution) else None
+        except TimeoutError:
+            return None
+
+    def extract_packing(self) -> tuple[bool, bool]:
+        """Make the packing exact; return whether the limit is known, and whether trees are new."""
+        before = len(self.columns.master.columns)
+        is_known, self.upper, self.shares = self.columns.extract_packing(self.solution)
+        return is_known, len(self.columns.master.columns) > before
+
+
+def solve_packing(  # noqa: PLR0913, PLR0917 - two bounds, three ends, a start, and progress
+    problem: PackingProblem,
+    floor: Fraction = Fraction(0),
+    seconds: float = math.inf,
+    target: Fraction | None = None,
+    earlier: Packing | None = None,
+    notify: Callable[[float, float], None] = lambda _low, _high: None,
+    most_rounds: int | None = None,
+    effort: float = LIMIT_EFFORT_UNITS,
+) -> Packing:
+    """Return a packing that is the limit of its problem, or near it if effort or time runs out.
+
+    Args:
+        floor: a proved lower bound: the bandwidth bound, or the limit of more steps.
+        seconds: time after which no further round is begun. By default only effort ends it.
+        earlier: the limit of the same problem with a step less, to start from.
+        target: stop once the lower bound exceeds this, or cannot.
+        notify: called with the bounds after every round, for progress.
+        most_rounds: limit on column generation. Unlike seconds it is the same on every machine.
+        effort: limit on effort, also the same on every machine.
+
+    Raises:
+        KeyboardInterrupt: the user interrupted. The solvers have been stopped.
+    """
+    begin = time.perf_counter()
+    deadline = begin + seconds
+    columns = ColumnGeneration(problem, floor, deadline)
+    columns.start()
+    if earlier is not None and earlier.problem.steps == problem.steps - 1:
+        columns.warm_start(earlier.shares)
+    search = _PackingSearch(columns, _StopConditions(deadline, target, most_rounds, effort), notify)
+    search.run()
+    end = time.perf_counter()
+    return Packing(
+        problem,
+        columns.best.value,
+        search.upper,
+        search.shares,
+        _constraint_prices(problem, columns.best.proof.exact),
+        search.rounds,
+        end - begin,
+        columns.spent,
+        tuple((column.commodity, column.tree) for column in columns.master.columns),
+        is_timed_out=end > deadline,
+    )
+
+
+def _constraint_prices(
+    problem: PackingProblem, prices: Iterable[tuple[int, int, Fraction]]
+) -> StepPrices:
+    """Return the prices of all constraints of some resources, by the constraints' names."""
+    named = [(key, s, price) for i, s, price in prices for key in problem.resources[i].keys]
+    return tuple(sorted(named, key=lambda priced: (constraint_name(priced[0]), priced[1])))
+
+
+_SCALE = 1 << 26  # scale of prices as integers, smaller if a tree's cost could exceed 64 bits
+_SMOOTHING = 0.6
+"""Weight of the best prices so far (Wentges 1997), which keeps prices from oscillating."""
+
+
+@dataclass(frozen=True, slots=True)
+class TreeShare:
+    """A timed tree of a commodity, and which part of the commodity's chunks takes it."""
+
+    commodity: int
+    tree: StepTree
+    fraction: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class ResourcePrices:
+    """The prices of resources in steps that prove a lower bound on R/C.
+
+    Attributes:
+        exact: (resource, step, price of each of its constraints) where a price is not 0.
+        floats: All of them, shape (resources, steps). None: there are no prices yet.
+    """
+
+    exact: tuple[tuple[int, int, Fraction], ...] = ()
+    floats: NDArray[np.float64] | None = None
+
+
+class Pricer(Protocol):
+    """Finds cheap timed trees of one commodity."""
+
+    @property
+    def spent(self) -> float:
+        """Return the effort of all that has been done, the same on every machine."""
+        ...
+
+    def exact(self, prices: IntArray) -> tuple[int, StepTree, *tuple[StepTree, ...]]:
+        """Return the cost of a cheapest tree, the tree, and perhaps other cheap trees.
+
+        Raises:
+            TimeoutError: that took too long.
+        """
+        ...
+
+    def quick(self, prices: IntArray) -> tuple[int, StepTree]:
+        """Return a tree and its cost, at little effort. Not always a cheapest."""
+        ...
+
+
+def make_pricer(
+    problem: PackingProblem,
+    commodity: Commodity,
+    *,
+    deadline: float = math.inf,
+) -> Pricer:
+    """Return an exact pricer for the trees of a commodity.
+
+    Args:
+        deadline: time of ``time.perf_counter()`` after which no search continues.
+
+    Raises:
+        TooLargeError: a search would take too long for a single tree.
+    """
+    window = PricedTimeWindow(problem, commodity)
+    if problem.has_tree_pairs and problem.topology.ranks <= MAX_SUBSET_RANKS:
+        return PairPricer(window, problem)
+    if problem.has_tree_pairs:
+        return ReduceBroadcastSearch(window, problem, deadline)
+    free = problem.topology.ranks - len(commodity.holders)
+    if free <= MAX_SUBSET_RANKS or len(commodity.wanted - commodity.holders) == 1:
+        return SetPricer(window, problem)
+    return SearchPricer(window, deadline)
+
+
+class ColumnGeneration:
+    """The LP over the trees so far, the pricers that add to it, and the best bound they proved.
+
+    Args:
+        floor: a proved lower bound to begin with.
+        deadline: of ``time.perf_counter()``, after which no pricing goes on.
+    """
+
+    def __init__(self, problem: PackingProblem, floor: Fraction, deadline: float) -> None:
+        self.problem = problem
+        self.pricers: list[Pricer] = [
+            make_pricer(problem, c, deadline=deadline) for c in problem.commodities
+        ]
+        self.master = Master(problem)
+        self.best: Bound[Fraction, ResourcePrices] = Bound(Measure.COST, floor, ResourcePrices())
+        self.scale = min(_SCALE, max_price_scale(problem.topology.ranks))
+        shape = (len(problem.resources), len(problem.edges))
+        self.resource_uses = np.zeros(shape, dtype=np.int64)
+        for i, resource in enumerate(problem.resources):
+            for edge, times in resource.edges:
+                self.resource_uses[i, edge] = times
+        # The load of all constraints of a resource in a round is the weight of its price.
+        self.capacity = np.array([len(r.keys) * r.chunks_per_round for r in problem.resources])
+
+    @property
+    def spent(self) -> float:
+        """Return the effort of all that has been done. No clock has a part in it."""
+        return self.master.spent + sum(price.spent for price in self.pricers)
+
+    def start(self) -> None:
+        """Put a first tree of each commodity into the LP."""
+        even = np.ones((len(self.problem.edges), self.problem.steps), np.int64)
+        for i, price in enumerate(self.pricers):
+            self.master.add(i, price.quick(even)[1])
+
+    def warm_start(self, packing: tuple[TreeShare, ...]) -> None:
+        """Put the trees of a packing with a step less into the LP, with an idle step anywhere.
+
+        Eight times fewer rounds in all, over broadcast on DGX-1 for S = 2 to 8.
+        """
+        for share in packing:
+            for idle in range(self.problem.steps):
+                tree = frozenset((edge, step + (step >= idle)) for edge, step in share.tree)
+                self.master.add(share.commodity, tree)
+
+    def integer_prices(self, prices: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Return prices that buy at most 1 with each spread of rounds, in units of 1/scale."""
+        total = self.capacity @ prices
+        if self.problem.rounds is not None:
+            total = np.full_like(total, total @ np.array(self.problem.rounds))
+        scaled = np.divide(prices, total, out=np.zeros_like(prices), where=total > 1e-9)
+        integral_prices: NDArray[np.int64] = np.floor(scaled * self.scale).astype(np.int64)
+        return integral_prices
+
+    def price(self, integral_prices: NDArray[np.int64], scale: int) -> int:
+        """Add cheapest trees at these prices; return how many are new.
+
+        The bound from below is raised, if they can.
+        """
+        costs: IntArray = self.resource_uses.T @ integral_prices
+        added, bound = 0, Fraction(0)
+        for i, price in enumerate(self.pricers):
+            cost, *trees = price.exact(costs)
+            bound += self.problem.commodities[i].chunks * cost / scale
+            added += sum(self.master.add(i, tree) for tree in trees)
+        if bound > self.best.value:
+            named = tuple(
+                (int(i), int(s), Fraction(int(integral_prices[i, s]), scale))
+                for i, s in zip(*np.nonzero(integral_prices), strict=True)
+            )
+            prices = ResourcePrices(named, integral_prices / scale)
+            self.best = Bound(Measure.COST, bound, prices)
+        return added
+
+    def improve(self, solution: MasterSolution) -> bool:
+        """Add columns that may improve on a solution; return False if there are none."""
+        current = self.integer_prices(solution.prices)
+        best_prices = self.best.proof.floats
+        if best_prices is not None:
+            smooth = self.integer_prices(
+                _SMOOTHING * best_prices + (1 - _SMOOTHING) * current / self.scale
+            )
+            if self.price(smooth, self.scale):
+                return True
+        return self.price(current, self.scale) > 0
+
+    def extract_packing(
+        self, solution: MasterSolution
+    ) -> tuple[bool, Fraction, tuple[TreeShare, ...]]:
+        """Return whether the limit is known, and the exact packing of a solution."""
+        exact = exact_solution(self.master, solution)
+        value, parts = (
+            (exact.value, exact.parts) if exact else nearby_packing(self.master, solution)
+        )
+        shares = tuple(
+            TreeShare(c.commodity, c.tree, part)
+            for c, part in zip(self.master.columns, parts, strict=True)
+            if part
+        )
+        if exact is None or value == self.best.value:
+            return value == self.best.value, value, shares
+        scale = lcm(*(p.denominator for row in exact.prices for p in row))
+        if scale <= max_price_scale(self.problem.topology.ranks):
+            integral_prices = np.array(
+                [[int(p * scale) for p in row] for row in exact.prices], np.int64
+            )
+            with suppress(TimeoutError):
+                self.price(integral_prices, scale)
+        return value == self.best.value, value, shares

@@ -1,0 +1,420 @@
+"""Lower bounds over all chunkings by prices of links in slots, which improve those of cuts.
+
+The choice of an algorithm for packings in given slots is here as well.
+"""
+
+from __future__ import annotations
+
+import heapq
+import time
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from itertools import pairwise
+from math import inf
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sccl.core.arrays import IntArray
+from sccl.synth.packing.column_generation import RoutePrices, SlotColumnGeneration
+from sccl.synth.packing.flow_lp import MAX_COLUMNS, FlowProgram, is_unicast
+from sccl.synth.packing.flow_problem import FlowProblem, SlotTree
+from sccl.synth.packing.price_branching import insert_targets, tree_network
+from sccl.synth.packing.price_sets import NoTreeError
+from sccl.synth.packing.price_trees import TreePricing
+from sccl.synth.packing.slots import TimedPacking, TimeSlots, border_changes, bordered_slots
+
+MAX_BORDERS = 44
+"""Slots of which the time of a few alphas is made: of more the program becomes slow."""
+
+_MAX_ALPHAS, FIRST_BORDERS = 6, 8
+"""Of links that differ, of which sums are borders, and how many of these bounds look at."""
+
+_FIRST_FLOW_EFFORT = 30.0
+"""Effort for the first packing of flows without copies."""
+
+_PIVOT_EFFORT = 1e-9
+"""Effort per pivot and column."""
+
+MAX_SEARCHED_RANKS = 20
+"""Ranks of which the cheapest trees are searched, where no tables hold them all."""
+
+RESTRICTED_EFFORT = 1.5
+"""Effort for prices of trees to few ranks: a second or two, if they give a bound."""
+
+TreesByBorders = dict[tuple[frozenset[Fraction], Fraction], tuple[tuple[int, SlotTree], ...]]
+"""Trees of commodities, by borders of slots and the time from which on these are in an order."""
+
+
+def select_engine(problem: FlowProblem) -> FlowProgram | TreePricing:
+    """Return the algorithm for packings of a problem.
+
+    Raises:
+        TooLargeError: there are too many sets of ranks.
+    """
+    return FlowProgram(problem) if is_unicast(problem) else TreePricing(problem)
+
+
+@dataclass(frozen=True, slots=True)
+class SlotPriceProof:
+    """The prices that prove a lower bound on time.
+
+    Attributes:
+        borders: borders of slots, from the start and from the end.
+        begin: between it and ``end`` the order of borders is the same.
+        packing: the packing with the prices.
+        targets: ranks that trees serve, whoever else wants something. None: all.
+    """
+
+    borders: frozenset[Fraction]
+    begin: Fraction
+    end: Fraction
+    packing: TimedPacking
+    targets: frozenset[int] | None = None
+
+
+@dataclass
+class LowerBoundSearch:
+    """A search for a lower bound on the schedules of a problem, and for packings of some slots.
+
+    Attributes:
+        engine: algorithm for packings: a program of all flows, or the cheapest trees at prices.
+        lower_bound: lower bound, microseconds, initially by cuts of the machine.
+        gap: allowed relative gap of a packing to it.
+        deadline: time by ``time.perf_counter()``.
+        notify: called with (bound, best so far).
+        build_schedules: makes schedules of a packing, of smaller and smaller chunks until one is
+            within a
+            time, or only of the largest chunks, unless it is thorough. Returns the best time.
+        effort: limit, in units of some seconds.
+        best: the best packing so far.
+        schedule_us: time of the best schedule. Infinite: there is none yet.
+        proof: proof of the floor. None: it is still that of cuts.
+        trees: trees of the programs that raise the floor, which are useful for other sizes, too.
+        targets: the ranks to which the problem is restricted. None: it is whole.
+    """
+
+    problem: FlowProblem
+    engine: FlowProgram | TreePricing
+    lower_bound: Fraction
+    gap: float
+    effort: float
+    deadline: float
+    notify: Callable[[float, float], None]
+    build_schedules: Callable[[TimedPacking, float, bool], float]
+    best: TimedPacking | None = None
+    schedule_us: float = inf
+    spent: float = 0.0
+    proof: SlotPriceProof | None = None
+    trees: TreesByBorders = field(default_factory=dict)
+    targets: frozenset[int] | None = None
+
+    @property
+    def target_us(self) -> float:
+        """Return the time at which the search ends."""
+        return float(self.lower_bound) * (1 + self.gap)
+
+    def _search_packing(
+        self,
+        slots: TimeSlots,
+        *,
+        target_us: float = 0.0,
+        hopeless: float = inf,
+        start: Iterable[tuple[int, SlotTree]] = (),
+        max_effort: float = inf,
+    ) -> TimedPacking | None:
+        """Return the best packing of some slots, for so much effort. None: they are too few."""
+        unit = float(self.lower_bound) or 1.0
+        left = self.effort - self.spent if self.schedule_us < inf else self.effort
+        if isinstance(self.engine, FlowProgram):
+            first = max(left, _FIRST_FLOW_EFFORT) if self.schedule_us == inf else left
+            return self._solve_flow(self.engine, slots, unit, first)
+        search = SlotColumnGeneration(self.problem, slots, self.engine, unit)
+        try:
+            return search.run(
+                start=start,
+                effort=min(left, max_effort),
+                deadline=self.deadline,
+                notify=lambda *_: self.notify(float(self.lower_bound), self.schedule_us),
+                target_us=target_us,
+                hopeless=hopeless,
+            )
+        except NoTreeError:
+            return None
+        finally:
+            self.spent += search.spent
+
+    def _solve_flow(
+        self, program: FlowProgram, slots: TimeSlots, unit: float, left: float
+    ) -> TimedPacking | None:
+        if program.columns(slots.count) > MAX_COLUMNS:
+            return None
+        self.notify(float(self.lower_bound), self.schedule_us)
+        seconds = self.deadline - time.perf_counter()
+        packing, result = program.solve(slots, unit, left, seconds)
+        self.spent += _PIVOT_EFFORT * result.pivots * program.columns(slots.count)
+        return packing
+
+    def _alpha_sums(self, limit: Fraction, count: int) -> frozenset[Fraction]:
+        """Return the smallest sums of alphas: of the least any number, of the others one each."""
+        alphas = sorted(alpha for alpha in set(self.problem.alpha) if alpha)[:_MAX_ALPHAS]
+        queue, sums = [(Fraction(0), 0)], set[Fraction]()
+        seen = set(queue)
+        while queue and len(sums) < count:
+            at, used = heapq.heappop(queue)
+            if at > limit:
+                break
+            sums.add(at)
+            for i, alpha in enumerate(alphas):
+                then = (at + alpha, used | 1 << i if i else used)
+                if not used >> i & 1 and then not in seen:
+                    seen.add(then)
+                    heapq.heappush(queue, then)
+        return frozenset(sums)
+
+    def raise_bound(self, worth: float = 1e-9) -> Fraction | None:
+        """Raise the floor by prices of links in slots: of all trees, or of those to few ranks.
+
+        Args:
+            worth: by which part of it prices have to be above it.
+
+        Returns:
+            From which time on the borders of slots are in the order that was looked at last; None:
+            prices say nothing here.
+        """
+        if not self.problem.is_rigid:
+            return None
+        if not isinstance(self.engine, TreePricing) or self.engine.is_exact:
+            return self._raise_with_engine(self.engine, worth)
+        return self.raise_by_critical_targets(worth)
+
+    def raise_by_critical_targets(self, worth: float = 1e-9) -> Fraction | None:
+        """Raise the floor by trees to few ranks, in addition to the limit on effort."""
+        few = restricted_search(self.problem, self.lower_bound, self.deadline)
+        if few is None:
+            return None
+        looked = few.raise_bound(worth)
+        if few.proof is not None:
+            self.lower_bound, self.proof = few.lower_bound, few.proof
+        return looked
+
+    def raise_by_search(self) -> None:
+        """Raise the floor by trees that are searched, where no tables hold them all."""
+        if self.problem.is_rigid and self.problem.topology.ranks <= MAX_SEARCHED_RANKS:
+            self._raise_with_engine(TreePricing(self.problem, exactly=True), 1e-9)
+
+    def _raise_with_engine(
+        self, engine: FlowProgram | TreePricing, worth: float
+    ) -> Fraction | None:
+        borders = self._alpha_sums(self.lower_bound, FIRST_BORDERS)
+        points = self._slot_changes(borders)
+        looked = None
+        for begin, end in pairwise(points[bisect_right(points, self.lower_bound) - 1 :]):
+            if time.perf_counter() > self.deadline or self.spent > self.effort:
+                break
+            looked, target_us = begin, float(self.lower_bound) * (1 + worth)
+            # a packing that takes no longer is one whose prices say no more
+            packing = self._price_interval(engine, borders, begin, end, target_us)
+            if packing is None or packing.lower_bound_us <= target_us:
+                break
+            proved = Fraction(packing.lower_bound_us * (1 - 1e-9)).limit_denominator(10**9)
+            self.lower_bound = max(self.lower_bound, min(proved, end))
+            self.proof = SlotPriceProof(borders, begin, end, packing, self.targets)
+            if proved < end:
+                break
+        return looked
+
+    def _price_interval(
+        self,
+        engine: FlowProgram | TreePricing,
+        borders: frozenset[Fraction],
+        begin: Fraction,
+        end: Fraction,
+        target_us: float,
+    ) -> TimedPacking | None:
+        """Return a packing whose prices say the most of times between two. None: there is none."""
+        slots = bordered_slots(self.problem.alpha, borders, borders, (begin + end) / 2, "below")
+        if slots.count > 2 * MAX_BORDERS:
+            return None
+        unit, left = float(self.lower_bound) or 1.0, self.effort - self.spent
+        if isinstance(engine, FlowProgram):
+            return self._solve_flow(engine, slots, unit, left)
+        search = SlotColumnGeneration(self.problem, slots, engine, unit)
+        try:
+            return search.run(
+                start=self.trees.get((borders, begin), ()),
+                effort=left,
+                deadline=self.deadline,
+                notify=lambda *_: self.notify(float(self.lower_bound), self.schedule_us),
+                target_us=target_us,
+            )
+        except NoTreeError:
+            return None
+        finally:
+            self.spent += search.spent
+            self.trees[borders, begin] = tuple(search.master.columns)
+
+    def _slot_changes(self, borders: frozenset[Fraction]) -> list[Fraction]:
+        """Return the times at which slots between such borders change, and one long after."""
+        points = border_changes(self.problem.alpha, borders, borders)
+        return [*points, 1000 * (1 + max(self.lower_bound, points[-1]))]
+
+
+def restricted_search(
+    problem: FlowProblem, floor: Fraction, deadline: float
+) -> LowerBoundSearch | None:
+    """Return a search for the floor of a problem by trees to few ranks. None: there are none.
+
+    Args:
+        floor: that is known, microseconds.
+        deadline: of ``time.perf_counter()``.
+    """
+    goals = find_critical_targets(problem) if problem.is_rigid else frozenset[int]()
+    if not goals:
+        return None
+    few = restrict_targets(problem, goals)
+    engine = TreePricing(few)
+    search = LowerBoundSearch(
+        few,
+        engine,
+        floor,
+        0.0,
+        RESTRICTED_EFFORT,
+        deadline,
+        ignore_progress,
+        build_no_schedules,
+        targets=goals,
+    )
+    return search if engine.is_exact else None
+
+
+def ignore_progress(_low: float, _high: float) -> None:
+    """Tell nobody of a progress."""
+
+
+def build_no_schedules(_packing: TimedPacking, _enough: float, _thorough: bool) -> float:
+    """Make no schedule."""
+    return inf
+
+
+MAX_TARGETS = 6
+"""Trees to so many ranks take milliseconds, on any machine."""
+
+_IMPROVEMENT_EFFORT = 0.05
+"""Effort for trees to all ranks, by prices of trees to few."""
+
+_MIN_SLOT, _LOAD_EXPONENT, _MAX_LOAD, _COST_SCALE = 1e-3, 6.0, 3.0, 1 << 30
+"""Of the whole: a slot counts as no shorter. By how much a full one is dearer, as a logarithm; what
+is no dearer for being fuller, and the dearest send as a whole number."""
+
+
+def find_critical_targets(problem: FlowProblem) -> frozenset[int]:
+    """Return ranks that are hard to serve together. Empty: chunks do not all take the same paths.
+
+    These are the farthest rank of each chassis, as each chassis has its late arrivals, and for each
+    link that a chunk can begin with, a rank far from it, as late data have to leave over several.
+    """
+    if len(problem.commodities) != 1 or len(problem.commodities[0].members) != 1:
+        return frozenset()
+    commodity = problem.commodities[0]
+    missing = sorted(commodity.wanted - commodity.holders)
+    far = problem.distances(commodity.holders)
+    goals: list[int] = []
+    for chassis in problem.topology.chassis:
+        inside = [int(rank) for rank in chassis if rank in commodity.wanted]
+        if inside and commodity.holders.isdisjoint(inside):
+            goals.append(max(inside, key=lambda rank: (far[rank], -rank)))
+    for ranks in _last_reached(problem, missing):
+        if not ranks.intersection(goals):
+            goals.append(min(ranks))
+    return frozenset(goals[:MAX_TARGETS])
+
+
+def _last_reached(problem: FlowProblem, missing: list[int]) -> Iterator[frozenset[int]]:
+    """Yield the ranks that a chunk comes to last by each way that it can begin with."""
+    (commodity,) = problem.commodities
+    firsts = sorted(
+        {v for u, v in problem.edges if u in commodity.holders and v not in commodity.holders}
+    )
+    distances = [problem.distances([first]) for first in firsts]
+    farthest = [max(far.get(rank, Fraction(0)) for rank in missing) for far in distances]
+    each = [
+        frozenset(rank for rank in missing if far.get(rank) == last)
+        for far, last in zip(distances, farthest, strict=True)
+    ]
+    for _, ranks in sorted(enumerate(each), key=lambda entry: (len(entry[1]), entry[0])):
+        yield ranks
+
+
+def restrict_targets(problem: FlowProblem, goals: frozenset[int]) -> FlowProblem:
+    """Return a problem in which only these ranks want anything."""
+    few = (replace(commodity, wanted=commodity.wanted & goals) for commodity in problem.commodities)
+    return replace(problem, commodities=tuple(few))
+
+
+class ExtendedTrees:
+    """Trees to few ranks that everyone else joins, each where that costs the least."""
+
+    def __init__(self, problem: FlowProblem, goals: frozenset[int]) -> None:
+        self.problem = problem
+        (self._commodity,) = problem.commodities
+        self._targets = np.isin(np.arange(problem.topology.ranks), sorted(goals))
+        self._route_prices = RoutePrices(problem)
+        self._counts = np.array([resource.count for resource in problem.resources])
+
+    def extend_packing(self, packing: TimedPacking, target_us: float) -> TimedPacking | None:
+        """Return a packing of the same slots in which trees serve everyone. None: there is none.
+
+        Args:
+            target_us: microseconds at which it is not bettered.
+        """
+        pricing = TreePricing(self.problem, inserted=True)
+        search = SlotColumnGeneration(self.problem, packing.slots, pricing, packing.us)
+        start = self._extend_trees(packing)
+        try:
+            result = search.run(
+                start=start, target_us=target_us, effort=_IMPROVEMENT_EFFORT, spread=False
+            )
+        except NoTreeError:
+            return None
+        return result if result.is_complete else None
+
+    def _extend_trees(self, packing: TimedPacking) -> list[tuple[int, SlotTree]]:
+        """Return the trees of a packing, each continued to all ranks, the largest share first.
+
+        The cost of a link in a slot grows with the load by earlier trees, relative to its length.
+        """
+        slots = packing.slots
+        load = np.zeros((len(self._counts), slots.count))
+        lengths = np.maximum(packing.lengths, _MIN_SLOT * packing.us)
+        for share in packing.shares:
+            self._add_load(load, slots, share.tree, share.part)
+        trees = []
+        for share in sorted(packing.shares, key=lambda share: (-share.part, sorted(share.tree))):
+            full = np.minimum(load[:, slots.room] / lengths, _MAX_LOAD)
+            price = np.exp(_LOAD_EXPONENT * full) / lengths
+            each = self._route_prices.route_prices(price / self._counts[:, None])
+            cost = np.floor(each * (_COST_SCALE / each.max())).astype(np.int64) + 2
+            for use in share.tree:
+                cost[use] = 1
+            tree = self._extend_tree(cost, slots.arrive)
+            if tree is not None:
+                self._add_load(load, slots, tree - share.tree, share.part)
+                trees.append((share.commodity, tree))
+        return trees
+
+    def _add_load(
+        self, load: NDArray[np.float64], slots: TimeSlots, tree: SlotTree, part: float
+    ) -> None:
+        size = float(self._commodity.size) * part
+        for link, slot in tree:
+            load[:, slots.room[slot]] += size * self._route_prices.meets[:, link] / self._counts
+
+    def _extend_tree(self, cost: IntArray, arrive: IntArray) -> SlotTree | None:
+        tree = np.zeros((len(self._targets), 2), np.int64)
+        edges = self.problem.edges
+        network = tree_network(edges, len(tree), self._commodity, arrive)
+        count = insert_targets(network, cost, self._targets, tree)
+        return None if count < 0 else frozenset((int(e), int(k)) for e, k in tree[:count])

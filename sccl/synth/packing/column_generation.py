@@ -1,0 +1,367 @@
+"""Trees packed into slots: a linear program that grows by columns, until nothing improves it.
+
+Prices are smoothed towards those of the best bound so far (Wentges 1997).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from itertools import chain
+
+import numpy as np
+
+from sccl.core.arrays import FloatArray
+from sccl.solvers import lp
+from sccl.synth.packing.flow_problem import FlowProblem, SlotTree
+from sccl.synth.packing.price_sets import NoTreeError
+from sccl.synth.packing.price_trees import TreePricing
+from sccl.synth.packing.slots import TimedPacking, TimeSlots, TreePart
+
+_TOLERANCE = 1e-6
+"""Relative gap at which a packing counts as optimal."""
+
+_SMOOTHING = 0.7
+"""Weight of the kept prices (Wentges 1997), which keeps prices from oscillating."""
+
+_PIVOT_EFFORT, _ROUND_EFFORT = 3e-9, 5e-6
+"""Effort of a pivot, and of a round, for each row and column: so no load changes what is found."""
+
+_MIN_SPREAD_ROUNDS, _MAX_SPREAD_ROUNDS, _SPREAD_EFFORT_SHARE = 24, 400, 0.3
+"""Times that trees are priced at first, at least and at most, and the part of the effort after
+which that ends."""
+
+_MAX_LOAD_EXPONENT, _MIN_LOAD_STEP = 12.0, 0.1
+"""By how much the fullest slot becomes dearer in all of those times, and each time, at least."""
+
+_MIN_SLOT = 1e-3
+"""Of the whole: a slot counts as no shorter, where trees are to load all evenly."""
+
+_MISSING_COST = 1000.0
+"""Cost of serving a commodity by no tree, in multiples of the whole: no packing does it."""
+
+
+class _SlotMaster:
+    """The program over the trees so far. Times are in units of about the whole."""
+
+    def __init__(self, problem: FlowProblem, slots: TimeSlots, unit: float) -> None:
+        self.problem, self.slots, self.unit = problem, slots, unit
+        self.counts = np.array([r.count for r in problem.resources], dtype=np.float64)
+        self.fixed = slots.fixed / unit
+        self.min_windows = slots.row_minima / unit
+        self.model = model = lp.Model()
+        self.z = [model.add_variable(lb=0.0) for _ in range(slots.grows.shape[1])]
+        self.missing = [model.add_variable(lb=0.0) for _ in problem.commodities]
+        model.minimize(lp.fast_sum([*self.z, *(_MISSING_COST * x for x in self.missing)]))
+        self.windows = []
+        for row, lower_bound in zip(slots.rows, self.min_windows, strict=True):
+            window = model.add_linear_constraint(lb=float(lower_bound))
+            for j in np.flatnonzero(row):
+                window.set_coefficient(self.z[j], float(row[j]))
+            self.windows.append(window)
+        self.convexity_rows = []
+        for missing in self.missing:
+            served = model.add_linear_constraint(lb=1.0, ub=1.0)
+            served.set_coefficient(missing, 1.0)
+            self.convexity_rows.append(served)
+        self.room = {}
+        for i in range(len(problem.resources)):
+            for k in range(len(self.fixed)):
+                row = model.add_linear_constraint(ub=float(self.fixed[k]))
+                for j in np.flatnonzero(slots.grows[k]):
+                    row.set_coefficient(self.z[j], -float(slots.grows[k, j]))
+                self.room[i, k] = row
+        self.of_link: list[list[tuple[int, int]]] = [[] for _ in problem.edges]
+        for i, resource in enumerate(problem.resources):
+            for link, times in resource.links:
+                self.of_link[link].append((i, times))
+        self.columns: dict[tuple[int, SlotTree], lp.Variable] = {}
+        self._loads: list[tuple[int, list[int], list[float]]] = []
+        self.growing = lp.IncrementalProgram(model)
+        self.spent = 0.0
+
+    def add(self, commodity: int, tree: SlotTree) -> bool:
+        """Add a tree; return False if it is there already."""
+        if (commodity, tree) in self.columns:
+            return False
+        x = self.model.add_variable(lb=0.0)
+        self.convexity_rows[commodity].set_coefficient(x, 1.0)
+        loads: dict[tuple[int, int], int] = {}
+        rooms = self.slots.room.tolist()
+        for link, slot in sorted(tree):
+            for i, times in self.of_link[link]:
+                loads[i, rooms[slot]] = loads.get((i, rooms[slot]), 0) + times
+        demand = self.problem.commodities[commodity]
+        size = float(demand.size * len(demand.members)) / self.unit
+        rows, holds = [], []
+        for (i, room), times in loads.items():
+            resource = self.problem.resources[i]
+            hold = times / float(resource.rate)
+            self.room[i, room].set_coefficient(x, size * hold / resource.count)
+            rows.append(i * len(self.fixed) + room)
+            holds.append(hold)
+        self.columns[commodity, tree] = x
+        self._loads.append((commodity, rows, holds))
+        return True
+
+    def cheapest(self, prices: FloatArray) -> FloatArray:
+        """Return, for each commodity, the cost per byte of the cheapest of its trees so far."""
+        costs = np.full(len(self.problem.commodities), np.inf)
+        if self._loads:
+            commodities, rows, holds = zip(*self._loads, strict=True)
+            first = np.cumsum([0, *map(len, rows[:-1])])
+            each = prices.ravel()[list(chain(*rows))] * list(chain(*holds))
+            np.minimum.at(costs, list(commodities), np.add.reduceat(each, first))
+        return costs
+
+    def solve(self) -> tuple[lp.SolveResult, FloatArray, FloatArray]:
+        """Return the optimum, and the prices of one of each resource and of windows."""
+        result = self.growing.solve()
+        pivots = result.solve_stats.simplex_iterations
+        self.spent += (_PIVOT_EFFORT * pivots + _ROUND_EFFORT) * (
+            len(self.room) + len(self.columns)
+        )
+        duals = result.dual_values()
+        prices = np.zeros((len(self.problem.resources), len(self.fixed)))
+        for (i, k), row in self.room.items():
+            prices[i, k] = max(0.0, -duals[row]) / self.counts[i]
+        return result, prices, np.array([max(0.0, duals[w]) for w in self.windows])
+
+
+class RoutePrices:
+    """The price of a byte over each way, as a sum of the prices of its links and budgets.
+
+    A library's matrix product would wake threads for each.
+
+    Attributes:
+        meets: shape (resources, ways): microseconds of each that a byte takes.
+    """
+
+    def __init__(self, problem: FlowProblem) -> None:
+        self.meets = np.zeros((len(problem.resources), len(problem.edges)))
+        for i, resource in enumerate(problem.resources):
+            for link, times in resource.links:
+                self.meets[i, link] = times / float(resource.rate)
+        max_count = int(np.count_nonzero(self.meets, axis=0).max(initial=1))
+        self._resource = np.argsort(self.meets == 0, axis=0, kind="stable")[:max_count].T
+        self._pair_counts = np.take_along_axis(self.meets.T, self._resource, axis=1)
+
+    def route_prices(self, prices: FloatArray) -> FloatArray:
+        """Return the price of a byte, shape (ways, slots), by prices of resources in slots."""
+        path_prices: FloatArray = (prices[self._resource] * self._pair_counts[:, :, None]).sum(
+            axis=1
+        )
+        return path_prices
+
+
+class SlotColumnGeneration:
+    """Column generation for some slots.
+
+    Args:
+        unit: about the whole time, microseconds.
+    """
+
+    def __init__(
+        self, problem: FlowProblem, slots: TimeSlots, pricing: TreePricing, unit: float
+    ) -> None:
+        pricing.check_size(slots.count)
+        self.problem, self.slots, self.pricing = problem, slots, pricing
+        self.master = _SlotMaster(problem, slots, unit)
+        self.route_prices = RoutePrices(problem)
+        self.sizes = np.array([float(c.size) * len(c.members) for c in problem.commodities])
+        self.lower_bound, self.safe_bound, self._pricing_spent = 0.0, 0.0, 0.0
+        self._searched_before = pricing.search_effort
+        self.is_light = pricing.has_heavy_tables
+        self.best: tuple[FloatArray, FloatArray] | None = None
+        self._costs = np.zeros(len(self.sizes))
+
+    @property
+    def spent(self) -> float:
+        """Return the effort so far, in units of some seconds. No clock has a part in it."""
+        searched = self.pricing.search_effort - self._searched_before
+        return self.master.spent + self._pricing_spent + searched
+
+    @property
+    def _is_doubtful(self) -> bool:
+        """Return whether there may be cheaper trees than those that pricing tells."""
+        return self.is_light or not self.pricing.is_exact
+
+    def run(  # noqa: PLR0913 - a start, three ends, and progress
+        self,
+        *,
+        start: Iterable[tuple[int, SlotTree]] = (),
+        target_us: float = 0.0,
+        hopeless: float = np.inf,
+        effort: float = np.inf,
+        deadline: float = np.inf,
+        notify: Callable[[float, float], None] = lambda _low, _high: None,
+        spread: bool = True,
+    ) -> TimedPacking:
+        """Return a best packing.
+
+        Args:
+            start: trees to begin with.
+            target_us: microseconds at which nothing more is done.
+            hopeless: likewise, once no packing takes less.
+            effort: after which nothing more is done.
+            deadline: of ``time.perf_counter()``.
+            notify: called with bounds around the time, for progress.
+            spread: whether trees that load all slots evenly are begun with, too.
+
+        Raises:
+            NoTreeError: something cannot be served within the slots.
+            KeyboardInterrupt: the user interrupted.
+        """
+        master, unit = self.master, self.master.unit
+        if spread:
+            self._spread_trees(effort)
+        for commodity, tree in start:
+            if all(k < self.slots.count and self.slots.arrive[e, k] >= 0 for e, k in tree):
+                master.add(commodity, tree)
+        while True:
+            result, prices, windows = master.solve()
+            self._weaken_bound()
+            value = result.objective_value()
+            notify(self.lower_bound * unit, value * unit)
+            if value * unit <= target_us or self.spent > effort or time.perf_counter() > deadline:
+                break
+            if (
+                value - self.lower_bound <= _TOLERANCE * value
+                or self.lower_bound * unit >= hopeless
+            ):
+                if not self._use_all_tables():
+                    break
+                continue
+            if not self._improve(prices, windows) and not self._use_all_tables():
+                break
+        values = result.variable_values()
+        z = np.array([values[x] for x in master.z]) * unit
+        parts = [max(0.0, values.get(x, 0.0)) for x in master.columns.values()]
+        shares = tuple(
+            TreePart(c, tree, part)
+            for (c, tree), part in zip(master.columns, parts, strict=True)
+            if part > 1e-9
+        )
+        is_complete = all(values[x] < 1e-9 for x in master.missing)
+        lengths = self.slots.lengths(z)
+        proved = prices if self.best is None else self.best[0]
+        if self._is_doubtful:  # which proves nothing of the trees that were not looked at
+            self.safe_bound = 0.0
+        return TimedPacking(
+            self.slots, value * unit, self.safe_bound * unit, shares, lengths, is_complete, proved
+        )
+
+    def _use_all_tables(self) -> bool:
+        """Look at all tables from here on, as light ones have said all; return whether they had."""
+        more, self.is_light = self.is_light, False
+        if more:  # the proof was for fewer trees
+            before = self.best
+            self.lower_bound, self.safe_bound, self.best = 0.0, 0.0, None
+            if before is not None:
+                self._add_cheapest(*before)
+        return more
+
+    def _spread_trees(self, effort: float) -> None:
+        """Begin with trees that load all slots evenly: each is cheap where earlier ones are not.
+
+        The cost of a slot grows with its load, relative to its length (Garg and Koenemann 1998).
+        There are about as many trees as rows. Few commodities are priced more often, since a
+        solution of the program then takes longer than pricing.
+        """
+        count = self.slots.grows.shape[1]
+        lengths = self.slots.fixed + self.slots.grows @ np.full(count, self.master.unit / count)
+        lengths = np.maximum(lengths, _MIN_SLOT * self.master.unit)
+        prices = np.tile(1 / lengths, (len(self.problem.resources), 1))
+        often = len(self.master.room) // len(self.problem.commodities)
+        often = min(max(often, _MIN_SPREAD_ROUNDS), _MAX_SPREAD_ROUNDS)
+        steep = max(_MAX_LOAD_EXPONENT / often, _MIN_LOAD_STEP)
+        for _ in range(often):
+            trees = self._cheapest_trees(prices)
+            for c, (_, tree) in enumerate(trees):
+                self.master.add(c, tree)
+            self._bound_from_trees(trees, prices)
+            if self.spent > effort * _SPREAD_EFFORT_SHARE:
+                break
+            loads = np.zeros_like(prices)
+            for c, (_, tree) in enumerate(trees):
+                for link, slot in tree:
+                    loads[:, self.slots.room[slot]] += (
+                        self.sizes[c] * self.route_prices.meets[:, link]
+                    )
+            full = loads / self.master.counts[:, None] / lengths
+            prices *= 1 + steep * full / full.max()
+            prices /= prices.max()
+
+    def _bound_from_trees(self, trees: list[tuple[float, SlotTree]], prices: FloatArray) -> None:
+        """Update the bound by the cheapest trees at arbitrary prices."""
+        each = self.master.counts @ prices
+        buys = float((each @ self.slots.grows).max())  # a microsecond more, wherever it is
+        if buys > 0:
+            costs = np.array([price for price, _ in trees])
+            self._record_proof(costs / buys, prices / buys, np.zeros(len(self.master.min_windows)))
+
+    def _improve(self, prices: FloatArray, windows: FloatArray) -> bool:
+        """Add trees that may improve on a solution; return False if there are none."""
+        if self.best is not None:
+            smooth = tuple(
+                _SMOOTHING * kept + (1 - _SMOOTHING) * now
+                for kept, now in zip(self.best, (prices, windows), strict=True)
+            )
+            if self._add_cheapest(*smooth):
+                return True
+        return self._add_cheapest(prices, windows)
+
+    def _add_cheapest(self, prices: FloatArray, windows: FloatArray) -> bool:
+        """Add cheapest trees at some prices, and update the bound."""
+        trees = self._cheapest_trees(prices)
+        added = [self.master.add(c, tree) for c, (_, tree) in enumerate(trees)]
+        self._record_proof(np.array([cost for cost, _ in trees]), prices, windows)
+        return any(added)
+
+    def _record_proof(self, costs: FloatArray, prices: FloatArray, windows: FloatArray) -> None:
+        """Record the bound by prices, if it is the best so far.
+
+        Args:
+            costs: cost of a byte of each commodity, by its cheapest tree.
+        """
+        lower_bound, buys = self._proof_value(costs, prices, windows)
+        if lower_bound > self.lower_bound or self.best is None:
+            self.lower_bound, self.best, self._costs = (
+                max(lower_bound, self.lower_bound),
+                (prices, windows),
+                costs,
+            )
+            hidden = self.sizes.sum() * self.pricing.rounding_error(
+                self.route_prices.route_prices(prices)
+            )
+            sure = self.lower_bound - hidden / (self.master.unit * buys) if buys > 0 else 0.0
+            self.safe_bound = max(0.0, sure)
+
+    def _proof_value(
+        self, costs: FloatArray, prices: FloatArray, windows: FloatArray
+    ) -> tuple[float, float]:
+        """Return the bound on time by prices, in units, and the value of a unit of time."""
+        each, master, buys = self.master.counts @ prices, self.master, 1.0
+        cost = float(self.sizes @ costs) / master.unit
+        lower_bound = cost + float(windows @ master.min_windows) - float(each @ master.fixed)
+        if not len(master.windows) and len(master.z) == 1:
+            # a time T buys each @ (fixed + grows T), which is at least the cost of all trees
+            buys = float(each @ self.slots.grows[:, 0])
+            lower_bound = lower_bound / buys if buys > 0 else 0.0
+        return lower_bound, buys
+
+    def _weaken_bound(self) -> None:
+        """Prove no more than trees that have been found since allow, where they may be cheaper."""
+        if self.best is not None and self._is_doubtful:
+            self._costs = np.minimum(self._costs, self.master.cheapest(self.best[0]))
+            self.lower_bound = max(0.0, self._proof_value(self._costs, *self.best)[0])
+
+    def _cheapest_trees(self, prices: FloatArray) -> list[tuple[float, SlotTree]]:
+        self._pricing_spent += self.pricing.effort(self.slots.count, lightly=self.is_light)
+        bytes_ = self.route_prices.route_prices(prices[:, self.slots.room])
+        try:
+            return self.pricing.cheapest(bytes_, self.slots.arrive, lightly=self.is_light)
+        except NoTreeError:
+            if not self._use_all_tables():
+                raise
+            return self._cheapest_trees(prices)

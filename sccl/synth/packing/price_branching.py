@@ -1,0 +1,529 @@
+"""Cheap timed trees, lower bounds on their cost, and cheapest ones by branching, for many ranks.
+
+A timed tree is a Steiner arborescence in the network of (rank, slot), where holding is free.
+
+*Trees* grow by Takahashi and Matsuyama's rule (1980): the rank that is cheapest to reach is joined
+next. Each rank may then be joined again, with all that it serves, where that is cheaper.
+
+*Bounds* are dual solutions. A cut for a rank that wants a chunk is given by a slot for each rank,
+until which it is inside. Sends enter it to a rank that is inside from one that is not. The sum of
+prices for entering cuts is a lower bound on the cost of every tree. It is raised cut by cut, each
+from one rank's side, until an entering send has no reduced cost left (Wong, A dual ascent approach
+for Steiner tree problems on a directed graph, Mathematical Programming 28, 1984).
+
+*Branching*: the bound is mostly equal, or close, to the cost of a grown tree. Few branches decide
+the rest: the most expensive send of the tree is the only one into its rank, or is not taken. Either
+way sends are left out, so the next dual solution is larger. If that takes too many nodes, CP-SAT
+continues from the cheapest tree so far, without the sends that no cheaper tree uses.
+"""
+
+from __future__ import annotations
+
+import math
+from time import perf_counter
+from typing import NamedTuple
+
+import numpy as np
+
+from sccl.compiled import compiled
+from sccl.core.arrays import BoolArray, IntArray
+from sccl.core.ids import Edge
+from sccl.synth.packing.flow_problem import SlotTree
+from sccl.synth.packing.price_sets import INFINITE, TreeDemand
+
+ELEMENT_EFFORT = 3e-9
+"""Effort of one element of an array.
+
+An estimate that does not depend on how busy a machine is, in the unit of CP-SAT's deterministic
+time, which takes one to five seconds.
+"""
+
+_SEED = 1  # CP-SAT's own
+_MAX_NODES, _MAX_OPEN_NODES = 2_000, 128
+"""Limits on nodes of branch and bound. On two NDv2 it takes 4 on average, 0.1 ms, and CP-SAT 7 ms
+for the same.
+"""
+
+
+class TreeNetwork(NamedTuple):
+    """Links, and the ranks that hold and want a chunk.
+
+    Attributes:
+        src: of each link.
+        dst: of each link.
+        arrive: shape (links, slots): slot from which on a send has arrived. -1: it is not sent.
+        held: by rank, whether it holds the chunk before.
+        wanted: by rank, whether it wants it and does not hold it.
+    """
+
+    src: IntArray
+    dst: IntArray
+    arrive: IntArray
+    held: BoolArray
+    wanted: BoolArray
+
+
+def tree_network(
+    edges: tuple[Edge, ...], ranks: int, demand: TreeDemand, arrive: IntArray
+) -> TreeNetwork:
+    """Return the network of a demand over all links."""
+    src, dst = np.ascontiguousarray(np.array(edges, np.int64).reshape(-1, 2).T)
+    held = np.isin(np.arange(ranks), list(demand.holders))
+    wanted = np.isin(np.arange(ranks), list(demand.wanted)) & ~held
+    return TreeNetwork(src, dst, arrive, held, wanted)
+
+
+@compiled
+def insert_targets(network: TreeNetwork, cost: IntArray, first: BoolArray, tree: IntArray) -> int:
+    """Write the (link, slot)s of a cheap tree into ``tree``. Return their number, or -1 if none.
+
+    Args:
+        cost: shape (links, slots): cost of a send, 1 or more.
+        first: whether to begin a tree with each rank that wants it. The cheapest is kept.
+        tree: shape (most, 2).
+    """
+    slots, ranks = cost.shape[1], len(network.held)
+    best, many = INFINITE, -1
+    by, have = np.empty((ranks, 2), np.int64), np.empty(ranks, np.int64)
+    far, via = np.empty((slots + 1, ranks), np.int64), np.empty((slots + 1, ranks), np.int64)
+    for start in range(ranks):
+        if network.wanted[start] and first[start]:
+            if not grow_tree(network, cost, have, by, start, far, via):
+                continue
+            better = True
+            while better:
+                better = False
+                for v in range(ranks):
+                    if by[v, 0] >= 0:
+                        better |= _reattach_target(network, cost, have, by, v, far, via)
+            total = _prune_and_price(network, cost, by)
+            if total < best:
+                best, many = total, 0
+                for v in range(ranks):
+                    if by[v, 0] >= 0:
+                        tree[many] = by[v]
+                        many += 1
+    return many
+
+
+@compiled
+def grow_tree(  # noqa: PLR0913, PLR0917 - a network, a tree, and its scratch
+    network: TreeNetwork,
+    cost: IntArray,
+    have: IntArray,
+    by: IntArray,
+    start: int,
+    far: IntArray,
+    via: IntArray,
+) -> bool:
+    """Reach the rank that is cheapest to reach, through time, until all are; return False if not.
+
+    Args:
+        cost: shape (links, slots): cost of a send.
+        have: out: slot since which each rank has the chunk.
+        by: out, shape (ranks, 2): link and slot by which each rank has it. -1: by none.
+        start: rank that is reached first. -1: the cheapest.
+        far: scratch, shape (slots + 1, ranks).
+        via: scratch, likewise.
+    """
+    slots = cost.shape[1]
+    by[:], have[:] = -1, np.where(network.held, 0, slots + 1)
+    target = start
+    while True:
+        _arrival_costs(network, cost, have, by, -1, far, via)
+        for v in range(len(have)) if target < 0 else range(0):
+            missing = network.wanted[v] and have[v] > slots
+            if missing and (target < 0 or far[slots, v] < far[slots, target]):
+                target = v
+        if target < 0:
+            return True
+        if far[slots, target] >= INFINITE:
+            return False
+        _attach_target(network, have, by, target, slots, via)
+        target = -1
+
+
+@compiled
+def _arrival_costs(  # noqa: PLR0912, PLR0913, PLR0917 - one loop
+    network: TreeNetwork,
+    cost: IntArray,
+    have: IntArray,
+    by: IntArray,
+    below: int,
+    far: IntArray,
+    via: IntArray,
+) -> None:
+    """Fill in the cost of having the chunk at each rank by each slot, from its holders.
+
+    Args:
+        have: slot since which each rank has it.
+        by: link and slot by which each rank has it.
+        below: a rank that does not have it, nor the ranks served from there. -1: none.
+        via: the link by which it arrives first in a slot. -1: from the slot before. -2: it is there
+            anyway.
+    """
+    src, dst, arrive = network.src, network.dst, network.arrive
+    slots, ranks = cost.shape[1], len(have)
+    out = np.zeros(ranks, np.int64)
+    if below >= 0:
+        for v in range(ranks):
+            u = v
+            while u != below and by[u, 0] >= 0:
+                u = src[by[u, 0]]
+            out[v] = u == below
+    for k in range(slots + 1):
+        for v in range(ranks):
+            arrived = have[v] <= k and not out[v]
+            far[k, v] = 0 if arrived else INFINITE
+            via[k, v] = -2
+    for k in range(slots + 1):
+        if k > 0:
+            for v in range(ranks):
+                if far[k - 1, v] <= far[k, v]:  # as early as possible
+                    far[k, v], via[k, v] = far[k - 1, v], -1
+        again = k < slots
+        while again:  # forwards within the slot
+            again = False
+            for link in range(len(src)):
+                arrived, u, v = arrive[link, k], src[link], dst[link]
+                if arrived < 0 or far[k, u] >= INFINITE or (out[v] and v != below):
+                    continue
+                if far[k, u] + cost[link, k] < far[arrived, v]:
+                    far[arrived, v], via[arrived, v] = far[k, u] + cost[link, k], link * slots + k
+                    again = again or arrived == k
+
+
+@compiled
+def _attach_target(  # noqa: PLR0913, PLR0917
+    network: TreeNetwork, have: IntArray, by: IntArray, rank: int, slot: int, via: IntArray
+) -> None:
+    """Join a rank by the cheapest way to it by a slot, and all who are on that way."""
+    slots = network.arrive.shape[1]
+    while via[slot, rank] != -2:
+        if via[slot, rank] == -1:
+            slot -= 1
+            continue
+        link, slot = divmod(via[slot, rank], slots)
+        by[rank, 0], by[rank, 1], have[rank] = link, slot, network.arrive[link, slot]
+        rank = network.src[link]
+
+
+@compiled
+def _reattach_target(  # noqa: PLR0913, PLR0917
+    network: TreeNetwork,
+    cost: IntArray,
+    have: IntArray,
+    by: IntArray,
+    rank: int,
+    far: IntArray,
+    via: IntArray,
+) -> bool:
+    """Join a rank again by when it is needed, if that is cheaper; return whether it was."""
+    need = cost.shape[1]
+    serves = False
+    for v in range(len(have)):
+        if by[v, 0] >= 0 and network.src[by[v, 0]] == rank:
+            need, serves = min(need, by[v, 1]), True
+    old = cost[by[rank, 0], by[rank, 1]]
+    if not serves and not network.wanted[rank]:
+        by[rank], have[rank] = -1, cost.shape[1] + 1
+        return True
+    _arrival_costs(network, cost, have, by, rank, far, via)
+    if far[need, rank] >= old:
+        return False
+    _attach_target(network, have, by, rank, need, via)
+    return True
+
+
+@compiled
+def _prune_and_price(network: TreeNetwork, cost: IntArray, by: IntArray) -> int:
+    """Remove ranks that neither want the chunk nor serve others. Return the cost of the rest."""
+    again = True
+    while again:
+        again = False
+        for v in range(len(by)):
+            if by[v, 0] >= 0 and not network.wanted[v]:
+                serves = False
+                for w in range(len(by)):
+                    serves |= by[w, 0] >= 0 and network.src[by[w, 0]] == v
+                if not serves:
+                    by[v] = -1
+                    again = True
+    total = 0
+    for v in range(len(by)):
+        if by[v, 0] >= 0:
+            total += cost[by[v, 0], by[v, 1]]
+    return total
+
+
+@compiled
+def dual_ascent_bound(network: TreeNetwork, reduced: IntArray) -> tuple[int, int]:  # noqa: PLR0912
+    """Return a lower bound on the cost of trees, and the number of cuts in it.
+
+    Args:
+        reduced: costs of sends, by link and slot. Out: the reduced costs.
+    """
+    src, dst, arrive = network.src, network.dst, network.arrive
+    links, slots = reduced.shape
+    ranks = len(network.held)
+    until, size = np.empty(ranks, np.int64), np.zeros(ranks, np.int64)
+    total, sets = 0, 0
+    while True:
+        target = -1  # small sets first: they are entered by few
+        for rank in range(ranks):
+            waits = network.wanted[rank] and size[rank] >= 0
+            if waits and (target < 0 or size[rank] < size[target]):
+                target = rank
+        if target < 0:
+            return total, sets
+        until[:] = -1
+        until[target] = slots
+        for slot in range(slots - 1, -1, -1):
+            again = True
+            while again:  # backwards within the slot
+                again = False
+                for link in range(links):
+                    arrived = arrive[link, slot]
+                    inside = until[src[link]] < slot and 0 <= arrived <= until[dst[link]]
+                    if inside and reduced[link, slot] == 0:
+                        until[src[link]] = slot
+                        again = again or arrived == slot
+        inside = 0
+        for rank in range(ranks):
+            inside += until[rank] + 1
+            if network.held[rank] and until[rank] >= 0:
+                inside = -1
+                break
+        size[target] = inside
+        if inside < 0:
+            continue
+        min_cost = INFINITE
+        for link in range(links):
+            last = until[dst[link]]
+            for slot in range(until[src[link]] + 1, min(last + 1, slots)):
+                if 0 <= arrive[link, slot] <= last:
+                    min_cost = min(min_cost, reduced[link, slot])
+        if min_cost >= INFINITE:
+            return INFINITE, sets
+        for link in range(links):
+            last = until[dst[link]]
+            for slot in range(until[src[link]] + 1, min(last + 1, slots)):
+                if 0 <= arrive[link, slot] <= last and reduced[link, slot] < INFINITE:
+                    reduced[link, slot] -= min_cost
+        total += min_cost
+        sets += 1
+
+
+@compiled
+def solve_branch_and_bound(
+    network: TreeNetwork, left: IntArray, below: int, max_nodes: int, best: IntArray
+) -> tuple[int, int, int]:
+    """Return the minimum cost of a tree below a limit, the number of cuts, and of nodes.
+
+    The cost is ``below`` itself if no tree is below, and the nodes are -1 if there were too many:
+    then a tree of less cost may exist.
+
+    Args:
+        left: shape (nodes that wait, links, slots): the first has the costs of sends.
+        max_nodes: limit on nodes.
+        best: shape (ranks, 2). Out: by rank of the tree the link and slot by which it is reached,
+            or -1.
+    """
+    _, links, slots = left.shape
+    ranks = len(network.held)
+    reduced, doubled = np.empty((links, slots), np.int64), np.empty((links, slots), np.int64)
+    by, have = np.empty((ranks, 2), np.int64), np.empty(ranks, np.int64)
+    far, via = np.empty((slots + 1, ranks), np.int64), np.empty((slots + 1, ranks), np.int64)
+    waiting, nodes, paid = 1, 0, 0
+    while waiting > 0:
+        if nodes == max_nodes or waiting == len(left):
+            return below, paid, -1
+        nodes, waiting = nodes + 1, waiting - 1
+        costs = left[waiting]
+        reduced[:] = costs
+        bound, sets = dual_ascent_bound(network, reduced)
+        paid += sets + 1
+        if bound >= below:
+            continue
+        _exclude_sends(costs, reduced, below - bound, doubled)
+        if not grow_tree(network, doubled, have, by, -1, far, via):
+            continue
+        total = 0
+        for rank in range(ranks):
+            total += costs[by[rank, 0], by[rank, 1]] if by[rank, 0] >= 0 else 0
+        if total < below:
+            below = total
+            best[:] = by
+        rank = _most_expensive_rank(costs, network.dst, by) if bound < below else -1
+        if rank >= 0:
+            link, slot = by[rank]
+            left[waiting + 1] = costs
+            for other_link in range(links):
+                if network.dst[other_link] == rank:
+                    left[waiting + 1, other_link] = INFINITE
+            left[waiting + 1, link, slot] = costs[link, slot]
+            costs[link, slot] = INFINITE
+            waiting += 2
+    return below, paid, nodes
+
+
+@compiled
+def _exclude_sends(costs: IntArray, reduced: IntArray, room: int, doubled: IntArray) -> None:
+    """Leave out sends that no tree has which is cheap enough; double those not wholly paid for."""
+    links, slots = costs.shape
+    for link in range(links):
+        for slot in range(slots):
+            if reduced[link, slot] >= room:
+                costs[link, slot] = INFINITE
+            expensive = reduced[link, slot] > 0 and costs[link, slot] < INFINITE
+            doubled[link, slot] = costs[link, slot] * (2 if expensive else 1)
+
+
+@compiled
+def _most_expensive_rank(costs: IntArray, dst: IntArray, by: IntArray) -> int:
+    """Return the rank of a tree's most expensive send, of those with others into them, or -1."""
+    choices = [0] * len(by)
+    links, slots = costs.shape
+    for link in range(links):
+        for slot in range(slots):
+            if costs[link, slot] < INFINITE:
+                choices[dst[link]] += 1
+    best_rank, max_cost = -1, -1
+    for rank in range(len(by)):
+        if by[rank, 0] >= 0 and choices[rank] > 1:
+            cost = costs[by[rank, 0], by[rank, 1]]
+            if cost > max_cost:
+                best_rank, max_cost = rank, cost
+    return best_rank
+
+
+class TreeSearch:
+    """Branch and bound. Otherwise CP-SAT on the time-indexed model of one chunk.
+
+    Args:
+        network: links of the machine, with sends that take one slot or more.
+        max_effort: units for a tree.
+        deadline: time of ``time.perf_counter()`` after which no search continues.
+
+    Attributes:
+        spent: effort of all that has been done, the same on every machine.
+    """
+
+    def __init__(self, network: TreeNetwork, max_effort: float, deadline: float = math.inf) -> None:
+        reached = (network.arrive >= 0).any(axis=1) & ~network.held[network.dst]
+        self.useful, self.max_effort = np.flatnonzero(reached), max_effort
+        self.deadline, self.spent = deadline, 0.0
+        ends = (network.src[self.useful], network.dst[self.useful], network.arrive[self.useful])
+        self.network = TreeNetwork(*ends, network.held, network.wanted)
+
+    def lower_bound(self, costs: IntArray) -> int:
+        """Return a lower bound on the cost of trees.
+
+        Args:
+            costs: shape (links, slots): cost of a send, INFINITE where there is none.
+        """
+        return self._ascend_duals(costs[self.useful])[0]
+
+    def cheapest(self, costs: IntArray, below: int = INFINITE) -> tuple[SlotTree | None, int]:
+        """Return the cheapest tree below a cost, and a lower bound on the cost of trees below it.
+
+        None: there is no tree, or it is not found. The bound is ``below`` if there is none.
+
+        Raises:
+            TimeoutError: no time is left.
+            KeyboardInterrupt: the user interrupted.
+        """
+        seconds = self.deadline - perf_counter()
+        if seconds <= 0:
+            raise TimeoutError("no time is left for a cheapest timed tree")
+        useful_costs = costs[self.useful]
+        tree, cost, is_complete = self._branch_and_bound(useful_costs, below)
+        if is_complete:
+            return tree, cost
+        lower_bound, reduced = self._ascend_duals(useful_costs)
+        allowed = (reduced < cost - lower_bound) & (self.network.arrive >= 0)
+        better, proved = self._solve_cpsat(useful_costs, allowed, cost, seconds)
+        return better or tree, max(lower_bound, proved)
+
+    def grow(self, costs: IntArray) -> SlotTree:
+        """Return a tree by Takahashi and Matsuyama's rule."""
+        network, useful_costs = self.network, costs[self.useful]
+        slots, ranks = costs.shape[1], len(network.held)
+        self.spent += ELEMENT_EFFORT * int(network.wanted.sum()) * useful_costs.size
+        by, have = np.empty((ranks, 2), np.int64), np.empty(ranks, np.int64)
+        far, via = np.empty((2, slots + 1, ranks), np.int64)
+        is_complete = grow_tree(network, useful_costs, have, by, -1, far, via)
+        assert is_complete, "each rank can be reached in the slots that there are"
+        return self._tree(by)
+
+    def _branch_and_bound(self, costs: IntArray, below: int) -> tuple[SlotTree | None, int, bool]:
+        """Return the cheapest tree that few nodes find, its cost, and whether none is cheaper."""
+        left = np.empty((_MAX_OPEN_NODES, *costs.shape), np.int64)
+        left[0] = costs
+        best = np.full((len(self.network.held), 2), -1, np.int64)
+        cost, paid, nodes = solve_branch_and_bound(self.network, left, below, _MAX_NODES, best)
+        each = len(best) + int(self.network.wanted.sum())
+        many = _MAX_NODES if nodes < 0 else nodes
+        self.spent += ELEMENT_EFFORT * (paid + many * each) * costs.size
+        return (self._tree(best) if cost < below else None), cost, nodes >= 0
+
+    def _tree(self, by: IntArray) -> SlotTree:
+        """Return the tree by which ranks are reached by links in slots."""
+        return frozenset((int(self.useful[link]), int(slot)) for link, slot in by if link >= 0)
+
+    def _ascend_duals(self, costs: IntArray) -> tuple[int, IntArray]:
+        """Return a lower bound on the cost of trees, and the reduced costs of its proof."""
+        reduced = costs.copy()
+        bound, sets = dual_ascent_bound(self.network, reduced)
+        self.spent += ELEMENT_EFFORT * (sets + len(self.network.held)) * reduced.size
+        return bound, reduced
+
+    def _solve_cpsat(
+        self, costs: IntArray, allowed: BoolArray, below: int, seconds: float
+    ) -> tuple[SlotTree | None, int]:
+        """Return the cheapest tree of less cost that CP-SAT finds, and a lower bound on its cost.
+
+        Args:
+            allowed: by link and slot, whether such a tree may have the send.
+        """
+        from sccl.solvers.cpsat import CpModel, LinearExpr, Strategy, solve  # noqa: PLC0415 - slow to load
+        from sccl.solvers.effort import Effort  # noqa: PLC0415 - likewise
+
+        src, dst, arrive, held, wanted = self.network
+        model = CpModel()
+        sent = {
+            (int(e), int(k)): model.new_bool_var("")
+            for e, k in zip(*np.nonzero(allowed), strict=True)
+        }
+        into: list[list[tuple[int, int]]] = [[] for _ in held]
+        for e, k in sent:
+            into[dst[e]].append((e, k))
+        order = [model.new_int_var(0, len(held), "") for _ in held]
+        for rank, arrivals in enumerate(into):
+            arriving = [sent[use] for use in arrivals]
+            if wanted[rank]:
+                model.add_exactly_one(arriving)
+            elif arriving:
+                model.add_at_most_one(arriving)
+        for (e, k), used in sent.items():
+            if not held[src[e]]:
+                before = (sent[use] for use in into[src[e]] if arrive[use] <= k)
+                model.add_bool_or([~used, *before])
+                if arrive[e, k] == k:  # within a slot nothing goes round
+                    model.add(order[dst[e]] > order[src[e]]).only_enforce_if(used)
+        total = LinearExpr.weighted_sum(list(sent.values()), [int(costs[use]) for use in sent])
+        model.add(total < below)
+        model.minimize(total)
+        timeout_s = seconds if seconds < math.inf else None
+        effort = Effort(timeout_s, _SEED, self.max_effort)
+        result = solve(model, effort, Strategy(workers=1, linear=2))
+        self.spent += result.units
+        if result.is_infeasible:
+            return None, below
+        if not result.has_solution:
+            return None, result.bound
+        tree = frozenset(
+            (int(self.useful[e]), k) for (e, k), used in sent.items() if result.value(used)
+        )
+        cost = sum(int(costs[use]) for use, used in sent.items() if result.value(used))
+        return tree, cost if result.is_optimal else result.bound

@@ -1,0 +1,232 @@
+"""Cheapest pairs of timed trees, for too many ranks for dynamic programming.
+
+For a given place and time of the turn, the trees up and down are two separate problems, and
+:mod:`sccl.synth.packing.price_branching` solves each. Pairs that cannot be cheaper
+than a known one are
+skipped: each rank but the roots is entered once, going down, in no earlier step than its distance
+allows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from sccl.core.arrays import IntArray
+from sccl.core.topology import UNREACHED, Topology, distances
+from sccl.synth.packing.price_branching import ELEMENT_EFFORT
+from sccl.synth.packing.price_steps import PricedTimeWindow, SearchPricer
+from sccl.synth.packing.problem import (
+    Commodity,
+    LinkStep,
+    PackingProblem,
+    StepTree,
+    farthest_distance,
+    root_choices,
+)
+from sccl.topo.symmetry.permutations import Orbits
+
+
+@dataclass(frozen=True, slots=True)
+class _TreeDirection:
+    """Trees out of ranks within some steps; going up, of the machine reversed, and of time.
+
+    Attributes:
+        first: the step of the whole in which its own first is, or (going up) its last.
+        is_broadcast: whether it goes down.
+    """
+
+    search: SearchPricer
+    first: int
+    is_broadcast: bool
+
+    @property
+    def window(self) -> PricedTimeWindow:
+        """Return where and when its sends can matter."""
+        return self.search.window
+
+    def prices(self, all_prices: IntArray) -> IntArray:
+        if self.is_broadcast:
+            return all_prices[:, self.first :]
+        return all_prices[:, self.first :: -1] if self.first >= 0 else all_prices[:, :0]
+
+    def steps(self, tree: StepTree) -> set[tuple[int, int]]:
+        if self.is_broadcast:
+            return {(edge, self.first + step) for edge, step in tree}
+        return {(edge, self.first - step) for edge, step in tree}
+
+    def lower_bound(self, all_prices: IntArray) -> int:
+        return self.search.lower_bound(self.prices(all_prices))
+
+
+@dataclass(frozen=True, slots=True)
+class _TreePair:
+    """Trees up and down that turn somewhere, from a step on.
+
+    Attributes:
+        exchange_sends: (link, step) of the exchanges at the turn.
+    """
+
+    up: _TreeDirection
+    down: _TreeDirection
+    exchange_sends: tuple[LinkStep, ...]
+
+    def lower_bound(self, prices: IntArray) -> int:
+        return (
+            self.up.lower_bound(prices)
+            + self.down.lower_bound(prices)
+            + self.exchange_price(prices)
+        )
+
+    def exchange_price(self, prices: IntArray) -> int:
+        return sum(int(prices[use]) for use in self.exchange_sends)
+
+    def join_trees(self, up: StepTree, down: StepTree, prices: IntArray) -> tuple[int, StepTree]:
+        """Return the cost of trees up and down, and both as one.
+
+        A rank of no group that has received no contribution has nothing to exchange.
+        """
+        edges, knows = self.down.window.edges, set(self.down.window.commodity.wanted)
+        knows |= {edges[edge][1] for edge, _ in up}
+        exchanged = {use for use in self.exchange_sends if edges[use[0]][0] in knows}
+        tree = frozenset(self.up.steps(up) | self.down.steps(down) | exchanged)
+        return sum(int(prices[use]) for use in tree), tree
+
+    def quick(self, prices: IntArray) -> tuple[int, StepTree]:
+        """Return trees up and down and their cost, greedily."""
+        up, down = (w.search.quick(w.prices(prices))[1] for w in (self.up, self.down))
+        return self.join_trees(up, down, prices)
+
+    def cheapest(self, prices: IntArray, below: int) -> tuple[int, StepTree] | None:
+        """Return cheapest trees up and down and their cost. None: that is not below something.
+
+        Raises:
+            TimeoutError: that took too long.
+        """
+        spent = self.lower_bound(prices)
+        trees: list[StepTree] = []
+        for half in (self.up, self.down):
+            lower_bound = half.lower_bound(prices)
+            cheapest = half.search.cheapest_below(half.prices(prices), below - spent + lower_bound)
+            if cheapest is None:
+                return None
+            cost, tree = cheapest
+            spent += cost - lower_bound
+            trees.append(tree)
+        up, down = trees
+        return self.join_trees(up, down, prices)
+
+
+class ReduceBroadcastSearch:
+    """Trees up and down that turn in each orbit of ranks, and of links, from each step on."""
+
+    def __init__(
+        self, window: PricedTimeWindow, problem: PackingProblem, deadline: float = math.inf
+    ) -> None:
+        self.window = window
+        self.pairs = tuple(_candidate_pairs(problem, window.commodity, deadline))
+        self._pricing_effort = 0.0
+        if not self.pairs:
+            raise ValueError(f"no tree reduces and broadcasts within {problem.steps} steps")
+
+    @property
+    def spent(self) -> float:
+        """Return the effort of all that has been done."""
+        halves = (half for pair in self.pairs for half in (pair.up, pair.down))
+        return self._pricing_effort + sum(half.search.spent for half in halves)
+
+    def _ranked_pairs(self, prices: IntArray) -> list[tuple[int, int]]:
+        """Return a lower bound on the cost of each pair, and its number, in ascending order."""
+        self._pricing_effort += ELEMENT_EFFORT * 4 * len(self.pairs) * prices.size
+        return sorted((pair.lower_bound(prices), i) for i, pair in enumerate(self.pairs))
+
+    def quick(self, prices: IntArray) -> tuple[int, StepTree]:
+        """Return trees up and down and their cost, greedily, where they may be cheapest."""
+        best: tuple[int, StepTree] | None = None
+        for lower_bound, i in self._ranked_pairs(prices):
+            if best is not None and lower_bound >= best[0]:
+                break
+            candidate = self.pairs[i].quick(prices)
+            if best is None or candidate[0] < best[0]:
+                best = candidate
+        assert best is not None
+        return best
+
+    def exact(self, prices: IntArray) -> tuple[int, StepTree, *tuple[StepTree, ...]]:
+        """Return the cost of cheapest trees up and down, wherever and whenever they turn, and them.
+
+        With those that were the cheapest so far, on the way: they are of use to a packing, too, and
+        let it end after half the rounds.
+
+        Raises:
+            TimeoutError: that took too long.
+        """
+        cost, tree = self.quick(prices)
+        before: list[StepTree] = []
+        for lower_bound, i in self._ranked_pairs(prices):
+            if lower_bound >= cost:
+                break
+            if candidate := self.pairs[i].cheapest(prices, cost):
+                before.append(tree)
+                cost, tree = candidate
+        return cost, tree, *before
+
+
+def _candidate_pairs(
+    problem: PackingProblem, commodity: Commodity, deadline: float
+) -> Iterator[_TreePair]:
+    """Yield one pair of trees of each orbit, as prices are equal on images.
+
+    Only symmetries that keep the ranks which reduce the chunks count.
+    """
+    topology, backwards = problem.topology, problem.topology.reversed()
+    turns = {frozenset(t.ranks): t for t in root_choices(problem.edges, range(topology.ranks))}
+    orbits = Orbits(turns)
+    wanted = commodity.wanted
+    keeping = (s for s in problem.symmetries if all(s[rank] in wanted for rank in wanted))
+    for image in keeping:
+        for ranks in turns:
+            orbits.join(ranks, frozenset(image[rank] for rank in ranks))
+    for turn in (turns[first] for first in orbits.members()):
+        up_steps, back = (
+            farthest_distance(machine, turn.ranks, wanted) for machine in (backwards, topology)
+        )
+        if UNREACHED in {up_steps, back}:
+            continue
+        for begin in range(up_steps, problem.steps - back - turn.steps + 1):
+            end = begin + turn.steps
+            up = _build_window(problem, backwards, turn.ranks, wanted, begin)
+            down = _build_window(problem, topology, turn.ranks, wanted, problem.steps - end)
+            yield _TreePair(
+                _TreeDirection(SearchPricer(up, deadline), begin - 1, is_broadcast=False),
+                _TreeDirection(SearchPricer(down, deadline), end, is_broadcast=True),
+                tuple((edge, begin) for edge in turn.links),
+            )
+
+
+def _build_window(
+    problem: PackingProblem,
+    topology: Topology,
+    roots: Sequence[int],
+    wanted: frozenset[int],
+    steps: int,
+) -> PricedTimeWindow:
+    """Return the window of trees out of ranks to others, over links in the order of the problem's.
+
+    Args:
+        topology: the machine, or it reversed.
+    """
+    forwards = topology is problem.topology
+    edges = problem.edges if forwards else tuple((v, u) for u, v in problem.edges)
+    before = distances(topology.successors(), roots)
+    held = frozenset(roots)
+    commodity = Commodity(
+        held,
+        wanted,
+        problem.commodities[0].chunks,
+        tuple(steps if v in held or before[u] == UNREACHED else before[u] for u, v in edges),
+        tuple(0 if v in held else steps for _, v in edges),
+        ((held, wanted),),
+    )
+    return PricedTimeWindow(replace(problem, edges=edges, steps=steps), commodity)

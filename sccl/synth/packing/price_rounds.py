@@ -1,0 +1,249 @@
+"""Allreduces in rounds: in each, ranks of a line of the machine exchange their partial sums.
+
+A machine that is a product by its links (a hypercube, a torus of four by four, a DGX-1: two quads)
+has coordinates, and ranks that differ in only one of them are on a line. If the ranks of a line are
+linked all with all, one round completes a coordinate. After one round for each, in any order, every
+rank has every contribution exactly once. Coordinates may also be halved: one rank of a line gets
+the sums of the others, takes part in the other rounds for them, and sends them the result in the
+end.
+
+A round is several sends of the same bytes: in a plan they are in one slot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import combinations, permutations, product
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sccl.core.arrays import IntArray
+from sccl.core.ids import Edge
+from sccl.synth.network.product_coordinates import Coordinates, find_coordinates
+from sccl.synth.packing.flow_problem import FlowProblem, SlotTree
+from sccl.synth.packing.price_sets import INFINITE
+
+_MAX_RANKS = 32
+"""Limit on ranks, since there are many pairs of links."""
+
+_MAX_PLANS = 1000
+"""That are priced each time, those of which most is exchanged first."""
+
+_SLOT_EFFORT, _ROUND_EFFORT = 1e-4, 2e-8
+"""Of effort, in units of some seconds, of a slot, and of a round of a plan in it."""
+
+
+class RoundPlan(NamedTuple):
+    """A plan.
+
+    Attributes:
+        reduce_rounds: the rounds in which something is added up, by their numbers.
+        broadcast_rounds: those after them, in which ranks are told the sum.
+    """
+
+    reduce_rounds: tuple[int, ...]
+    broadcast_rounds: tuple[int, ...]
+
+
+def split_coordinates(places: Coordinates) -> Iterator[Coordinates]:
+    """Yield coordinates, and those with each one of four values as two of two, in all ways."""
+    each = []
+    for column in zip(*places, strict=True):
+        options: list[list[tuple[int, ...]]] = [[(n,) for n in column]]
+        if max(column) == 3:
+            for a, b in combinations((1, 2, 3), 2):
+                of = {0: (0, 0), a: (1, 0), b: (0, 1), a ^ b: (1, 1)}
+                options.append([of[n] for n in column])
+        each.append(options)
+    for chosen in product(*each):
+        yield tuple(sum(parts, ()) for parts in zip(*chosen, strict=True))
+
+
+def line_exchanges(places: Coordinates, i: int, active: Iterable[int]) -> list[Edge]:
+    """Return who sends to whom where all that differ in a coordinate alone exchange.
+
+    Args:
+        i: the coordinate.
+        active: the ranks that take part.
+    """
+    on: dict[tuple[int, ...], list[int]] = {}
+    for rank in active:
+        on.setdefault(places[rank][:i] + places[rank][i + 1 :], []).append(rank)
+    return [pair for ranks in on.values() for pair in permutations(ranks, 2)]
+
+
+class RoundPricing:
+    """The cheapest allreduce in rounds.
+
+    Attributes:
+        plans: all that are looked at.
+        rounds: the links of each, by its number.
+        max_reduce_rounds: rounds in which something is added up, of a plan.
+        max_broadcast_rounds: rounds in which ranks are told the sum.
+        round_sends: the sends of each tree that was told, with the level of each: rounds that add
+            are
+            numbered such that the last of each plan is the last of all, and those that tell follow.
+    """
+
+    def __init__(self, problem: FlowProblem) -> None:
+        self._links = {edge: i for i, edge in reversed(list(enumerate(problem.edges)))}
+        self._number: dict[tuple[int, ...], int] = {}
+        ranks = problem.topology.ranks
+        images = {image for c in problem.commodities for _, image in c.members}
+        self._is_transitive = (
+            len(images) == ranks
+        )  # a role of one rank in a plan is the role of each in an image of it
+        plans = list(self._plans(ranks)) if 3 < ranks <= _MAX_RANKS else []
+        self.plans = sorted(dict.fromkeys(plans), key=lambda p: len(p.broadcast_rounds))[
+            :_MAX_PLANS
+        ]
+        self.max_reduce_rounds = max((len(plan.reduce_rounds) for plan in self.plans), default=0)
+        self.max_broadcast_rounds = max(
+            (len(plan.broadcast_rounds) for plan in self.plans), default=0
+        )
+        self.round_sends: dict[SlotTree, tuple[tuple[int, int, int], ...]] = {}
+        self.rounds = list(self._number)
+        self._round_links = np.array([link for links in self.rounds for link in links], np.int64)
+        self._first = np.cumsum([0, *map(len, self.rounds[:-1])])
+        self._plan_rounds = np.full(
+            (len(self.plans), self.max_reduce_rounds + self.max_broadcast_rounds), -1
+        )
+        for p, plan in enumerate(self.plans):
+            self._plan_rounds[p, : len(plan.reduce_rounds + plan.broadcast_rounds)] = (
+                plan.reduce_rounds + plan.broadcast_rounds
+            )
+
+    def effort(self, slots: int) -> float:
+        """Return the effort for pricing rounds in a number of slots, in units of some seconds."""
+        return (
+            slots * (_SLOT_EFFORT + _ROUND_EFFORT * self._plan_rounds.size) if self.plans else 0.0
+        )
+
+    def cheapest(self, cost: IntArray, arrive: IntArray) -> tuple[int, SlotTree]:
+        """Return the price of the cheapest, and its sends; INFINITE: there is none.
+
+        Args:
+            cost: shape (links, slots): of a send.
+            arrive: likewise: from which slot on it is there. -1: never.
+        """
+        if not self.plans:
+            return INFINITE, frozenset()
+        slots = cost.shape[1]
+        each, then = (
+            np.add.reduceat(cost[self._round_links], self._first, axis=0),
+            self._next_slots(arrive),
+        )
+        costs = [np.zeros((len(self.plans), slots + 1), np.int64)]
+        for turn in self._plan_rounds.T:
+            costs.append(_extend_costs(costs[-1], turn, each, then))
+        best = int(costs[-1][:, slots].argmin())
+        price = int(costs[-1][best, slots])
+        if price >= INFINITE:
+            return INFINITE, frozenset()
+        sent, at = [], slots
+        for i in reversed(range(sum(self._plan_rounds[best] >= 0))):
+            number, before = self._plan_rounds[best, i], costs[i][best]
+            at = next(
+                k
+                for k in range(slots)
+                if k < then[number, k] <= at
+                and before[k] + each[number, k] == costs[i + 1][best, at]
+            )
+            sent.append(at)
+        return price, self._register_tree(self.plans[best], sent[::-1])
+
+    def earliest_trees(self, arrive: IntArray) -> Iterator[SlotTree]:
+        """Yield all in which everyone exchanges in each round, each round as soon as may be.
+
+        All orders of coordinates together load a machine evenly, and are many to be found by price.
+        """
+        then = self._next_slots(arrive) if self.plans else arrive
+        for plan in self.plans:
+            at, sent = 0, []
+            for number in plan.reduce_rounds if not plan.broadcast_rounds else ():
+                k = next((k for k in range(at, arrive.shape[1]) if then[number, k] > k), -1)
+                if k < 0:
+                    break
+                sent.append(k)
+                at = int(then[number, k])
+            if sent and len(sent) == len(plan.reduce_rounds):
+                yield self._register_tree(plan, sent)
+
+    def _next_slots(self, arrive: IntArray) -> IntArray:
+        """Return the slot from which on the data of a round are there, shape (rounds, slots)."""
+        arrivals = arrive[self._round_links]
+        then: IntArray = np.maximum.reduceat(arrivals, self._first, axis=0)
+        then[np.minimum.reduceat(arrivals, self._first, axis=0) < 0] = -1
+        return then
+
+    def _register_tree(self, plan: RoundPlan, sent: Sequence[int]) -> SlotTree:
+        """Return a plan whose rounds are in some slots as a tree that is known."""
+        first = self.max_reduce_rounds - len(plan.reduce_rounds)
+        sends = [
+            (first + turn, link, k)
+            for turn, (number, k) in enumerate(
+                zip(plan.reduce_rounds + plan.broadcast_rounds, sent, strict=True)
+            )
+            for link in self.rounds[number]
+        ]
+        tree = frozenset((link, k) for _, link, k in sends)
+        self.round_sends[tree] = tuple(sorted(sends))
+        return tree
+
+    def _plans(self, ranks: int) -> Iterator[RoundPlan]:
+        """Yield plans: an order of coordinates, how many of them are halved, and to which ranks."""
+        for places in split_coordinates(find_coordinates(ranks, list(self._links))):
+            sizes = [max(column) + 1 for column in zip(*places, strict=True)]
+            if len(set(places)) < ranks or np.prod(sizes) != ranks or not self._is_linked(places):
+                continue
+            for order in permutations(range(len(sizes))):
+                for halved in range(len(sizes)):
+                    yield from self._halving(places, order, halved, sizes)
+
+    def _is_linked(self, places: Coordinates) -> bool:
+        """Return whether all ranks that differ in one coordinate are linked."""
+        all_ranks = range(len(places))
+        return all(
+            pair in self._links
+            for i in range(len(places[0]))
+            for pair in line_exchanges(places, i, all_ranks)
+        )
+
+    def _halving(
+        self, places: Coordinates, order: tuple[int, ...], halved: int, sizes: Sequence[int]
+    ) -> Iterator[RoundPlan]:
+        """Yield plans that halve the first coordinates of an order, and exchange along the others.
+
+        If the machine's symmetries are transitive on ranks, all halve to the same ranks.
+        """
+        each = (range(1 if self._is_transitive else sizes[i]) for i in order[:halved])
+        for ends in product(*each):
+            adds: list[int] = []
+            tells: list[int] = []
+            active = list(range(len(places)))
+            for i, end in zip(order, ends, strict=False):
+                up = [(u, v) for u, v in line_exchanges(places, i, active) if places[v][i] == end]
+                adds.append(self._round_number(up))
+                tells.append(self._round_number([(v, u) for u, v in up]))
+                active = [rank for rank in active if places[rank][i] == end]
+            adds += [self._round_number(line_exchanges(places, i, active)) for i in order[halved:]]
+            yield RoundPlan(tuple(adds), tuple(reversed(tells)))
+
+    def _round_number(self, pairs: Sequence[Edge]) -> int:
+        links = tuple(sorted(self._links[pair] for pair in pairs))
+        return self._number.setdefault(links, len(self._number))
+
+
+def _extend_costs(costs: IntArray, turn: IntArray, each: IntArray, then: IntArray) -> IntArray:
+    """Return the cost of plans up to and including a round, by the slot of its arrival."""
+    result = np.full_like(costs, INFINITE)
+    result[turn < 0] = costs[turn < 0]
+    rows = np.flatnonzero(turn >= 0)
+    for k in range(costs.shape[1] - 1):
+        at = then[turn[rows], k]
+        kept_rows, at = rows[at > k], at[at > k]
+        price: NDArray[np.int64] = costs[kept_rows, k] + each[turn[kept_rows], k]
+        result[kept_rows, at] = np.minimum(result[kept_rows, at], price)
+    return np.minimum.accumulate(np.minimum(result, INFINITE), axis=1)
