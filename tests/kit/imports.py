@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
@@ -28,6 +28,9 @@ _READERS = {
 }
 """By the start of a file's path, the tests that read it, besides those that import it. Other files
 may reach every test."""
+
+
+_READ_BY_ALL = {"sccl/__init__.py", "tests/conftest.py"}
 
 
 def modules() -> list[Path]:
@@ -73,19 +76,24 @@ def import_closure(path: Path) -> set[str]:
     closure: set[str] = set()
     queue = [path]
     while queue:
-        file = queue.pop()
-        for name in imports(file) | loaded_by_name(file):
-            parts = name.split(".")
-            if module_file(parts[0]) is None:
-                closure.add(parts[0])
-                continue
-            for length in range(2, len(parts) + 1):  # packages on the way are loaded, too
-                module = ".".join(parts[:length])
-                found = module_file(module)
-                if found is not None and module not in closure:
-                    closure.add(module)
-                    queue.append(found)
+        for name in _loaded(queue.pop()) - closure:
+            closure.add(name)
+            if file := module_file(name):
+                queue.append(file)
     return closure
+
+
+@cache
+def _loaded(path: Path) -> frozenset[str]:
+    """Return the modules of the project that a file loads, their packages, and outside packages."""
+    loaded = set()
+    for name in imports(path) | loaded_by_name(path):
+        parts = name.split(".")
+        if module_file(parts[0]) is None:
+            loaded.add(parts[0])
+        names = (".".join(parts[:length]) for length in range(2, len(parts) + 1))
+        loaded |= {name for name in names if module_file(name)}
+    return frozenset(loaded)
 
 
 def changed_files(revision: str) -> set[str]:
@@ -112,37 +120,50 @@ def reached_tests(tests: Iterable[str], changed: set[str]) -> set[str]:
         changed: paths of changed files from the root.
     """
     folders = tuple(folder for file in changed for folder in _readers(file))
-    modules = {
-        ".".join(Path(file).with_suffix("").parts).removesuffix(".__init__")
-        for file in changed
-        if file.endswith(".py")
-    }
+    modules = {_module_name(ROOT / file) for file in changed if file.endswith(".py")}
     return {
         test
         for test in tests
-        if test in changed or test.startswith(folders) or modules & set(_reach(ROOT / test))
+        if test in changed or test.startswith(folders) or modules & _reach(ROOT / test)
     }
 
 
 def _readers(file: str) -> tuple[str, ...]:
-    if file == "tests/conftest.py" or (file.startswith("sccl/") and not file.endswith(".py")):
+    if file in _READ_BY_ALL or (file.startswith("sccl/") and not file.endswith(".py")):
         return ("",)
     return next((read for start, read in _READERS.items() if file.startswith(start)), ("",))
 
 
-def _reach(test: Path) -> Iterator[str]:
-    """Yield the modules that a test may load, also those that it runs as a command."""
-    closure = import_closure(test)
-    yield from closure
-    files = [test, *(file for name in closure if (file := module_file(name)))]
-    own = [file for file in files if file.is_relative_to(ROOT / "tests")]
-    if any(_runs_command(file) for file in own):
-        yield from import_closure(PACKAGE / "__main__.py")
+def _reach(path: Path) -> set[str]:
+    """Return the modules that a file may load, also as plugins, or in a command that it runs."""
+    reach: set[str] = set()
+    queue = [path]
+    while queue:
+        file = queue.pop()
+        names = set(_loaded(file))
+        if _loads_plugins(file):
+            names |= {_module_name(sibling) for sibling in file.parent.rglob("*.py")}
+        if _runs_command(file):
+            names.add("sccl.__main__")
+        queue += [each for name in names - reach if (each := module_file(name))]
+        reach |= names
+    return reach
+
+
+def _module_name(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts).removesuffix(".__init__")
+
+
+@cache
+def _loads_plugins(path: Path) -> bool:
+    """Return whether a file loads modules of its folder by names that it makes."""
+    return bool(re.search(r"load_plugin\(__name__|import_module\(f\"", path.read_text()))
 
 
 @cache
 def _runs_command(path: Path) -> bool:
-    """Return whether a file names the program ``sccl``."""
-    return any(
+    """Return whether a test's file names the program ``sccl``."""
+    return path.is_relative_to(ROOT / "tests") and any(
         isinstance(node, ast.Constant) and node.value == "sccl" for node in ast.walk(_parsed(path))
     )
