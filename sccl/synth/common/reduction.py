@@ -86,7 +86,7 @@ class Reduction:
                 chunks and ticks.
         """
         first, last = schedules[0], schedules[-1]
-        if self.dual.is_identity:
+        if not self.phases[0].is_backwards:
             return first
         if isinstance(first, PackedSchedule):
             passes = (PassKind.REDUCES, PassKind.STORES)[: len(self.phases)]
@@ -94,7 +94,7 @@ class Reduction:
             return replace(
                 first, topology=self.request.topology, collective=collective, passes=passes
             )
-        rows = _reversed_rows(self.request.topology, first)
+        rows = _reversed_rows(self.request.topology, first, reduces=self.request.spec.combining)
         if len(self.phases) == 2:
             rows = _concatenated_rows(rows, first.finish, cast("Schedule", last))
         return Schedule(
@@ -142,23 +142,40 @@ def reduce_request(request: Request) -> Reduction:
     size_bytes = -(-request.size_bytes // dual.chunk_factor)
     phases = []
     if dual.on_reversed or dual.phases == 2:
-        switches = tuple(replace(switch, copies=False) for switch in topology.switches)
-        backwards = replace(topology.reversed(), switches=switches)
+        backwards = _reversed_machine(topology)
         phases.append(Phase(backwards, dual.spec, size_bytes, is_backwards=True))
     if not dual.on_reversed:
         phases.append(Phase(topology, dual.spec, size_bytes, is_backwards=False))
     return Reduction(request, dual, tuple(phases))
 
 
-def _reversed_rows(topology: Topology, schedule: Schedule) -> TransferRows:
+def reverse_request(request: Request) -> Reduction:
+    """Return the reversed problem of a collective whose chunks each have one source and one end.
+
+    A gather is a scatter, read backwards. Searches may find a better schedule in one direction.
+    """
+    spec, size_bytes = request.spec, request.size_bytes
+    reversed_spec = replace(spec, name=f"{spec.name}-reversed", pre=spec.post, post=spec.pre)
+    dual = Dual(spec, reversed_spec, on_reversed=True, chunk_factor=1, phases=1, scope="")
+    phase = Phase(_reversed_machine(request.topology), reversed_spec, size_bytes, is_backwards=True)
+    return Reduction(request, dual, (phase,))
+
+
+def _reversed_machine(topology: Topology) -> Topology:
+    switches = tuple(replace(switch, copies=False) for switch in topology.switches)
+    return replace(topology.reversed(), switches=switches)
+
+
+def _reversed_rows(topology: Topology, schedule: Schedule, *, reduces: bool) -> TransferRows:
     """Return a schedule on the reversed machine, read backwards, as rows on the machine.
 
     A row keeps its link busy from s to e, and its bytes arrive by e + lag. Backwards from the
     finish F the opposite link is busy from F - e - lag to F - s - lag, and its bytes arrive by F -
     s: data that a rank had received before it sent at s now arrive before that. Each link's times
-    are shifted by one constant, so overlaps do not arise. Data that come to a rank are reduced. A
-    rank received each chunk once, so it sends its sum once: each contribution is counted once.
-    (Between switches a link without alpha passes on a tick later, in either direction.)
+    are shifted by one constant, so overlaps do not arise. (Between switches a link without alpha
+    passes on a tick later, in either direction.) In a reduction, data that come to a rank are
+    reduced. A rank received each chunk once, so it sends its sum once: each contribution is counted
+    once.
     """
     place = {link.edge: i for i, link in enumerate(topology.links)}
     back = np.array([place[k.dst, k.src] for k in topology.reversed().links], dtype=np.int32)
@@ -167,14 +184,14 @@ def _reversed_rows(topology: Topology, schedule: Schedule) -> TransferRows:
     waits = inter_switch_links(topology) & (np.array(forwards.alpha) == 0)
     lags = np.array([forwards.lag(i) for i in range(len(back))], dtype=np.int64) + waits
     end_of_start = schedule.finish - lags[link]
-    to_rank = np.array([k.dst < topology.ranks for k in topology.links])[link]
+    is_reduced = np.array([reduces and k.dst < topology.ranks for k in topology.links])
     return sorted_rows(
         TransferRows(
             start=end_of_start - schedule.end,
             end=end_of_start - schedule.start,
             chunk=schedule.chunk.astype(np.int32, copy=False),
             link=link,
-            reduce=to_rank,
+            reduce=is_reduced[link],
             message=None if schedule.message is None else schedule.message.astype(np.int32),
         )
     )

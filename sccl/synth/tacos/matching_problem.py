@@ -13,7 +13,6 @@ from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sccl.core.clock import MAX_TICK_PS, MAX_TICKS, AlphaModel, Clock
 from sccl.core.collective import Collective
@@ -22,13 +21,13 @@ from sccl.core.packed_schedule import AnySchedule, PackedSchedule, PassKind
 from sccl.core.schedule import Schedule
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError, TooLargeError
-from sccl.synth.common.reduction import Phase, Reduction
+from sccl.synth.common.contract import Request
+from sccl.synth.common.reduction import Phase, Reduction, reduce_request, reverse_request
 from sccl.synth.network.arrays import NetworkArrays, build_arrays
 from sccl.synth.network.demand import build_demand
 from sccl.synth.network.routes import Routes, build_routes
 from sccl.synth.network.tick_bounds import lower_bound_ticks
-from sccl.synth.network.time_reversal import reverse_schedule
-from sccl.synth.network.transfer_rows import build_transfer_rows, reverse_routes
+from sccl.synth.network.transfer_rows import build_transfer_rows
 from sccl.synth.network.transfers import Demand, Pause, Sends, TimedSends
 from sccl.synth.tacos.matching_heterogeneous import DEFAULT_STYLE, HeterogeneousMatching
 from sccl.synth.tacos.matching_unicast import MAX_NODES, UnicastMatching
@@ -54,22 +53,6 @@ time.
 """
 
 
-class MatchingPhase(NamedTuple):
-    """A demand on a machine, as one matching solves it.
-
-    Attributes:
-        net: The machine.
-        demand: The demand to match.
-        is_backwards: Whether ``net`` is reversed. The matching is then reversed in time.
-        unwound: Machine with links instead of switches, for the matching. None: ``net`` itself.
-    """
-
-    net: NetworkArrays
-    demand: Demand
-    is_backwards: bool
-    unwound: UnwoundMachine | None
-
-
 @dataclass(frozen=True, slots=True)
 class MatchingProblem:
     """The task of planning one collective that copies on one machine.
@@ -78,12 +61,11 @@ class MatchingProblem:
         topology: The machine.
         collective: The collective.
         clock: Costs of its chunks.
-        crossings: The links and switches of each link of ``forward.net``.
-        forward: The demand on the machine.
-        backward: If each chunk has one source and one destination: the demand for the way back, on
-            the reversed machine. None: there is no such demand.
-        opposite_link: By link of ``backward.net``: the opposite link of ``forward.net``.
-        is_read_backwards: Whether the machine is reversed, for a reduction.
+        crossings: The links and switches of each link of ``net``.
+        net: The machine as arrays.
+        demand: The demand to match.
+        unwound: Machine with links instead of switches, for the matching. None: ``net`` itself.
+        is_backwards: Whether the machine is reversed, and schedules are read backwards.
         uses: Number of times that the schedule is used: 2 in an allreduce.
         is_packed: Whether the schedule is a log of rounds.
     """
@@ -92,17 +74,17 @@ class MatchingProblem:
     collective: Collective
     clock: Clock
     crossings: Routes
-    forward: MatchingPhase
-    backward: MatchingPhase | None
-    opposite_link: NDArray[np.int64]
-    is_read_backwards: bool
+    net: NetworkArrays
+    demand: Demand
+    unwound: UnwoundMachine | None
+    is_backwards: bool
     uses: int
     is_packed: bool
 
     @property
     def min_sends(self) -> int:
         """Return the minimum number of transfers. It is exact if all ranks want all chunks."""
-        return self.forward.demand.min_sends(self.forward.net.nodes)
+        return self.demand.min_sends(self.net.nodes)
 
     @property
     def max_sends(self) -> int:
@@ -113,45 +95,17 @@ class MatchingProblem:
 
     def match_log(self, seed: int, pause: Pause) -> tuple[int, RoundLog]:
         """Return the completion time in ticks and the log of a packed schedule."""
-        net = self.forward.net
-        log = match_uniform(net, self.forward.demand, seed, pause)
-        return len(log.fired) * int(net.busy[0]), log
+        log = match_uniform(self.net, self.demand, seed, pause)
+        return len(log.fired) * int(self.net.busy[0]), log
 
-    def matching(self, attempt: int) -> MatchingPhase:
-        """Return the demand that an attempt matches: every second one a demand for the way back.
-
-        Chunks to few ranks are then distributed better over the links into these ranks.
-        """
-        if self.backward is None:
-            return self.forward
-        demand = self.forward.demand
-        assert demand.wanted_by is not None
-        is_concentrating = len(np.unique(demand.wanted_by)) < len(np.unique(demand.held_by))
-        return self.backward if is_concentrating == (attempt % 2 == 0) else self.forward
-
-    def to_forward(self, half: MatchingPhase, part: TimedSends) -> TimedSends:
-        """Return a matching, reversed in time if it is backwards."""
-        if not half.is_backwards:
-            return part
-        finish, sends = part
-        cost = half.net.cost[sends.link]
-        return finish, reverse_schedule(sends, finish, cost, self.opposite_link, reduce=False)
-
-    def lower_bound(self, half: MatchingPhase, attained: int) -> int:
+    def lower_bound(self, attained: int) -> int:
         """Return a lower bound on the completion time, in ticks.
 
         Args:
-            half: The demand that is matched.
             attained: Completion time of a schedule. A bound that attains it needs no improvement.
         """
-        topology, clock = self.topology, self.clock
-        if half.is_backwards:
-            topology = topology.reversed()
-            clock = Clock.from_topology(topology, clock.chunk_bytes, clock.model, clock.tick_ps)
-        backwards = half.is_backwards or self.is_read_backwards
-        return lower_bound_ticks(
-            topology, clock, half.net, half.demand, attained, backwards=backwards
-        )
+        arrays = self.topology, self.clock, self.net, self.demand
+        return lower_bound_ticks(*arrays, attained, backwards=self.is_backwards)
 
     def build_schedule(self, sends: Sends | RoundLog) -> AnySchedule:
         """Return transfers as a schedule."""
@@ -177,74 +131,71 @@ class MatchingProblem:
         )
 
 
-def build_problems(reduction: Reduction, options: Options) -> tuple[MatchingProblem, ...]:
-    """Return the tasks of a request: one, or two for an allreduce whose phases differ.
+class MatchingTask(NamedTuple):
+    """A request, reduced to problems that copy: one, or two for an allreduce."""
+
+    reduction: Reduction
+    problems: tuple[MatchingProblem, ...]
+
+
+def build_tasks(request: Request, options: Options) -> tuple[MatchingTask, ...]:
+    """Return the tasks that attempts solve in turn.
+
+    If each chunk has one source and one destination, every second attempt matches the way back.
+    Chunks to few ranks are then distributed better over the links into these ranks.
 
     Raises:
         InputError: The options do not fit the request, or the result would be too large.
     """
+    reductions = [reduce_request(request)]
+    (phase, *others) = reductions[0].phases
+    demand = build_demand(phase.spec.at(phase.spec.unit))
+    if not (others or phase.is_backwards) and demand.is_unicast():
+        assert demand.wanted_by is not None
+        is_concentrating = len(np.unique(demand.wanted_by)) < len(np.unique(demand.held_by))
+        reductions.insert(0 if is_concentrating else 1, reverse_request(request))
+    used = reductions[: options.restarts]
+    return tuple(MatchingTask(each, _build_problems(each, options)) for each in used)
+
+
+def _build_problems(reduction: Reduction, options: Options) -> tuple[MatchingProblem, ...]:
     phases = reduction.solved_phases
-    problems = tuple(_build_problem(phase, reduction, options) for phase in phases)
+    uses = len(reduction.phases) // len(phases)
+    problems = tuple(_build_problem(phase, options, uses, len(phases)) for phase in phases)
     max_sends = sum(problem.max_sends * problem.uses for problem in problems) // len(problems)
     min_sends = sum(problem.min_sends * problem.uses for problem in problems)
     if min_sends > max_sends:
-        topology, collective = reduction.request.topology, problems[0].collective
-        asked = reduction.collective(collective)
+        asked = reduction.collective(problems[0].collective)
         raise TooLargeError(
-            f"{asked.name} of {format_count(topology.ranks, 'rank')} with C={asked.chunks} "
+            f"{asked.name} of {format_count(asked.ranks, 'rank')} with C={asked.chunks} "
             f"takes {min_sends} transfers; this version keeps up to {max_sends} of it: "
             "give fewer ranks or chunks"
         )
     return problems
 
 
-def _build_problem(phase: Phase, reduction: Reduction, options: Options) -> MatchingProblem:
+def _build_problem(phase: Phase, options: Options, uses: int, phases: int) -> MatchingProblem:
     topology = phase.topology
     collective = phase.spec.at(phase.spec.unit * options.chunks)
-    demand = build_demand(collective)
     size = -(-phase.size_bytes // collective.chunks)
     tick = _tick_length(topology, size, collective.num_chunks)
     clock = Clock.from_topology(topology, size, AlphaModel(options.alpha), tick)
     crossings = build_routes(topology, clock, with_detours=False)
-    forward = MatchingPhase(
-        build_arrays(topology, clock, crossings),
-        demand,
-        is_backwards=False,
-        unwound=_unwind_if_requested(topology, clock, crossings, options),
-    )
-    backward, opposite = None, np.arange(len(crossings.src))
-    if demand.is_unicast() and reduction.dual.is_identity:
-        back_topology = topology.reversed()
-        back_clock = Clock.from_topology(back_topology, size, clock.model, tick)
-        back = build_routes(back_topology, back_clock, with_detours=False)
-        opposite = reverse_routes(topology, crossings, back)
-        backward = MatchingPhase(
-            build_arrays(back_topology, back_clock, back),
-            demand.reversed_demand(),
-            is_backwards=True,
-            unwound=_unwind_if_requested(back_topology, back_clock, back, options),
-        )
-    uses = len(reduction.phases) // len(reduction.solved_phases)
+    net, demand = build_arrays(topology, clock, crossings), build_demand(collective)
+    is_uniform = net.is_uniform and not (topology.switches or topology.budgets)
+    many = uses * demand.min_sends(net.nodes) >= MIN_PACKED_SENDS
     return MatchingProblem(
         topology=topology,
         collective=collective,
         clock=clock,
         crossings=crossings,
-        forward=forward,
-        backward=backward,
-        opposite_link=opposite,
-        is_read_backwards=phase.is_backwards,
+        net=net,
+        demand=demand,
+        unwound=_unwind_if_requested(topology, clock, crossings, options),
+        is_backwards=phase.is_backwards,
         uses=uses,
-        is_packed=len(reduction.solved_phases) == 1 and _is_packed(topology, forward, uses),
+        is_packed=phases == 1 and is_uniform and demand.wanted is None and many,
     )
-
-
-def _is_packed(topology: Topology, half: MatchingPhase, uses: int) -> bool:
-    """Return whether the schedule is a log of rounds: of many transfers that all cost the same."""
-    net, demand = half.net, half.demand
-    if topology.switches or topology.budgets or not net.is_uniform or demand.wanted is not None:
-        return False
-    return uses * demand.min_sends(net.nodes) >= MIN_PACKED_SENDS
 
 
 def _unwind_if_requested(
@@ -290,7 +241,7 @@ def _tick_length(topology: Topology, size: int, chunks: int) -> int:
     return tick
 
 
-def first_matching(half: MatchingPhase, seed: int, pause: Pause) -> TimedSends:
+def first_matching(half: MatchingProblem, seed: int, pause: Pause) -> TimedSends:
     """Return the completion time and the transfers of the first matching of a phase.
 
     Raises:

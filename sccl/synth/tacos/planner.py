@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYetError
 from contextlib import closing
@@ -16,10 +16,9 @@ from sccl.core.packed_schedule import AnySchedule
 from sccl.core.stop import INTERRUPTED, NOT_STOPPED, StopKind, StopReason
 from sccl.solvers.effort import Effort, EffortMeter
 from sccl.synth.common.contract import MatchingProgress, Notify, Request
-from sccl.synth.common.reduction import Reduction, reduce_request
 from sccl.synth.network.tick_bounds import allreduce_bound_ticks
 from sccl.synth.tacos.local_improvement import is_close
-from sccl.synth.tacos.matching_problem import MatchingProblem, build_problems
+from sccl.synth.tacos.matching_problem import MatchingTask, build_tasks
 from sccl.synth.tacos.options import Options
 from sccl.synth.tacos.restarts import AttemptMeter, AttemptResult, run_attempt
 
@@ -36,10 +35,8 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
         InputError: the options do not fit the request, or the result would be too large.
         KeyboardInterrupt: the user interrupted before there was a schedule.
     """
-    reduction = reduce_request(request)
-    problems = build_problems(reduction, options)
-    attempts = _AttemptQueue(problems, options, effort, notify)
-    best = _BestAttempt(reduction, problems)
+    attempts = _AttemptQueue(build_tasks(request, options), options, effort, notify)
+    best = _BestAttempt()
     with closing(attempts):
         try:
             for attempt in attempts.results():
@@ -59,37 +56,35 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
 
 
 class _BestAttempt:
-    def __init__(self, reduction: Reduction, problems: tuple[MatchingProblem, ...]) -> None:
-        self.reduction, self.problems = reduction, problems
+    def __init__(self) -> None:
         self.lower_bound, self.finish = 0, 0
         self.result: Solution | None = None
 
     def record(self, attempt: AttemptResult) -> None:
         if not attempt.schedules:
             return
-        pairs = list(zip(self.problems, attempt.schedules, strict=True))
+        reduction, problems = attempt.task
+        pairs = list(zip(problems, attempt.schedules, strict=True))
         finish = sum(problem.uses * ticks for problem, (ticks, _) in pairs)
         if not self.lower_bound:
             self.lower_bound = self._lower_bound(attempt, finish)
         if self.result is None or finish < self.finish:
             schedules = [problem.build_schedule(sends) for problem, (_, sends) in pairs]
-            self.finish, self.result = finish, self._build_result(schedules, finish)
+            plan = reduction.invert(schedules)
+            self.finish, self.result = finish, self._build_result(plan, finish)
 
     def _lower_bound(self, attempt: AttemptResult, finish: int) -> int:
         """Return a lower bound on the completion time of the request, in ticks."""
-        reduction, problem = self.reduction, self.problems[-1]
+        reduction, problem = attempt.task.reduction, attempt.task.problems[-1]
         if reduction.dual.phases == 1:
-            if attempt.lower_bounds:
-                return attempt.lower_bounds[0]
-            return problem.lower_bound(problem.forward, finish)
+            return (attempt.lower_bounds or [problem.lower_bound(finish)])[0]
         topology, its = reduction.request.topology, problem.clock
         clock = Clock.from_topology(topology, its.chunk_bytes, its.model, its.tick_ps)
         collective = reduction.collective(problem.collective)
-        return allreduce_bound_ticks(topology, clock, problem.forward.net, collective)
+        return allreduce_bound_ticks(topology, clock, problem.net, collective)
 
-    def _build_result(self, schedules: Sequence[AnySchedule], finish: int) -> Solution:
-        """Return the plan of all phases with its bound."""
-        plan = self.reduction.invert(schedules)
+    def _build_result(self, plan: AnySchedule, finish: int) -> Solution:
+        """Return a plan with its bound."""
         us, (size,) = Fraction(plan.tick_ps, PS_PER_US), plan.clock.sizes
         scope = f"{plan.collective.num_chunks} chunks of {size} bytes"
         if plan.model is AlphaModel.OCCUPIES:  # those that are sent together have one alpha
@@ -109,12 +104,12 @@ class _AttemptQueue:
 
     def __init__(
         self,
-        problems: tuple[MatchingProblem, ...],
+        tasks: tuple[MatchingTask, ...],
         options: Options,
         effort: Effort,
         notify: Notify,
     ) -> None:
-        self.problems, self.options, self.effort, self.notify = problems, options, effort, notify
+        self.tasks, self.options, self.effort, self.notify = tasks, options, effort, notify
         self._spending, self._spent_units = EffortMeter(effort), 0.0
         self._stop_request = NOT_STOPPED
         self._reported_sends = 0
@@ -167,7 +162,8 @@ class _AttemptQueue:
         """Return an attempt, made after so much has been spent."""
         seed = (self.effort.seed * 1_000_003 + number) % 2**63
         meter = AttemptMeter(lambda units: self._stop_reason(spent + units), self._report_sends)
-        return run_attempt(self.problems, number, seed, self.options.improve, meter)
+        task = self.tasks[number % len(self.tasks)]
+        return run_attempt(task, seed, self.options.improve, meter)
 
     def _stop_reason(self, units: float) -> StopReason:
         """Return why an attempt is to end after so much has been spent, if it is."""
@@ -180,6 +176,8 @@ class _AttemptQueue:
         return NOT_STOPPED
 
     def _report_sends(self, sends: int) -> None:
-        total_sends = sum(problem.min_sends for problem in self.problems) * self.options.restarts
+        total_sends = (
+            sum(problem.min_sends for problem in self.tasks[0].problems) * self.options.restarts
+        )
         self._reported_sends = min(self._reported_sends + sends, total_sends)
         self.notify(MatchingProgress(self._reported_sends, total_sends))

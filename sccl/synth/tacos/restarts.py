@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from sccl.core.stop import INTERRUPTED, NOT_STOPPED, StopReason
 from sccl.synth.network.transfers import TimedSends
 from sccl.synth.tacos.local_improvement import SENDS_PER_UNIT, ScheduleImprover
-from sccl.synth.tacos.matching_problem import MatchingProblem, first_matching
+from sccl.synth.tacos.matching_problem import MatchingTask, first_matching
 from sccl.synth.tacos.matching_uniform import RoundLog
 
 
@@ -66,6 +66,7 @@ class AttemptResult:
     """The result of one seed.
 
     Attributes:
+        task: The task of the attempt.
         schedules: By problem: the fastest matching, or log of a packed schedule. Empty: there is
             none.
         lower_bounds: By problem: lower bound on the completion time of matchings.
@@ -73,24 +74,18 @@ class AttemptResult:
         spent_units: Units of effort.
     """
 
+    task: MatchingTask
     schedules: list[TimedSends | tuple[int, RoundLog]] = field(default_factory=list)
     lower_bounds: list[int] = field(default_factory=list)
     stop_reason: StopReason = NOT_STOPPED
     spent_units: float = 0.0
 
 
-def run_attempt(
-    problems: tuple[MatchingProblem, ...],
-    number: int,
-    seed: int,
-    units: float,
-    meter: AttemptMeter,
-) -> AttemptResult:
+def run_attempt(task: MatchingTask, seed: int, units: float, meter: AttemptMeter) -> AttemptResult:
     """Return the result of an attempt.
 
     Args:
-        problems: The problems without reductions.
-        number: Number of the attempt.
+        task: The task.
         seed: Seed of the matchings and trials.
         units: Effort for trials.
         meter: The budget.
@@ -99,28 +94,23 @@ def run_attempt(
         UnreachableError: A rank has no path from any source of a chunk that it wants.
         KeyboardInterrupt: The user interrupted before there was a matching.
     """
-    attempt = AttemptResult()
+    attempt, problems = AttemptResult(task), task.problems
     try:
         meter.check()
         if problems[0].is_packed:
             attempt.schedules = [problem.match_log(seed, meter) for problem in problems]
             attempt.spent_units = meter.spent_units
             return attempt
-        phases = [problem.matching(number) for problem in problems]
-        matchings = [first_matching(phase, seed, meter) for phase in phases]
-        attempt.schedules = [
-            problem.to_forward(phase, matching)
-            for problem, phase, matching in zip(problems, phases, matchings, strict=True)
-        ]
+        matchings = [first_matching(problem, seed, meter) for problem in problems]
+        attempt.schedules = list(matchings)
         share = units / sum(problem.uses for problem in problems)
-        for index, problem in enumerate(problems):
-            phase, part = phases[index], matchings[index]
-            lower_bound = problem.lower_bound(phase, part[0])
+        for index, (problem, matching) in enumerate(zip(problems, matchings, strict=True)):
+            lower_bound = problem.lower_bound(matching[0])
             attempt.lower_bounds.append(lower_bound)
-            improver = ScheduleImprover(phase, seed)
-            max_units = 0.0 if phase.unwound else share
-            for better in improver.improve(part, lower_bound, max_units, meter):
-                attempt.schedules[index] = problem.to_forward(phase, better)
+            improver = ScheduleImprover(problem, seed)
+            max_units = 0.0 if problem.unwound else share
+            for better in improver.improve(matching, lower_bound, max_units, meter):
+                attempt.schedules[index] = better
                 meter.check()
     except AttemptStopped as stopped:
         attempt.stop_reason = stopped.reason

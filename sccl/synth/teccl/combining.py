@@ -25,7 +25,6 @@ from sccl.solvers.effort import EffortMeter
 from sccl.synth.common.contract import Notify
 from sccl.synth.common.reduction import Reduction
 from sccl.synth.network.routes import Routes, build_routes
-from sccl.synth.network.time_reversal import concatenate_schedules, reverse_schedule
 from sccl.synth.network.transfer_rows import (
     build_sized_transfer_rows,
     merge_switch_copies,
@@ -129,7 +128,11 @@ class CombinedSchedule:
 def assemble_phases(
     reduction: Reduction, options: Options, collective: Collective, phases: list[PhaseSearch]
 ) -> CombinedSchedule:
-    """Return the results of the phases, one after the other."""
+    """Return the results of the phases, one after the other.
+
+    Sends over routes are read backwards as rows are (:meth:`Reduction.invert`), because methods for
+    both phases at once start from them.
+    """
     topology, dual, its = reduction.request.topology, reduction.dual, phases[-1].problem.clock
     model = AlphaModel(options.alpha)
     clock = Clock.from_topology(topology, its.chunk_bytes, model, its.tick_ps)
@@ -141,13 +144,23 @@ def assemble_phases(
     if dual.on_reversed or dual.phases > 1:
         first, columns = phases[0], phases[0].to_sends()
         back = reverse_routes(topology, crossings[0], first.problem.crossings[0])
-        before = reverse_schedule(
-            columns, first.finish_ticks, first.durations(columns), back, reduce=True
-        )
-        sends = (
-            before if dual.on_reversed else concatenate_schedules(before, first.finish_ticks, sends)
-        )
-        finish = first.finish_ticks if dual.on_reversed else first.finish_ticks + finish
+        ends = columns.start + first.durations(columns)
+        before = Sends(
+            start=first.finish_ticks - ends,
+            chunk=columns.chunk,
+            link=back[columns.link].astype(np.int32),
+            reduce=np.ones_like(columns.reduce),
+        ).sorted_sends()
+        if dual.on_reversed:
+            finish, sends = first.finish_ticks, before
+        else:
+            finish += first.finish_ticks
+            sends = Sends(
+                start=np.concatenate([before.start, sends.start + first.finish_ticks]),
+                chunk=np.concatenate([before.chunk, sends.chunk]),
+                link=np.concatenate([before.link, sends.link]),
+                reduce=np.concatenate([before.reduce, sends.reduce]),
+            )
     scope = f"{collective.num_chunks} chunks of {_size_range(clock.sizes)} bytes"
     if model is AlphaModel.OCCUPIES:  # those that are sent together have one alpha
         scope += ", each sent separately"

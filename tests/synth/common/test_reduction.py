@@ -17,7 +17,7 @@ from sccl.judge import violations
 from sccl.solvers.effort import Effort
 from sccl.synth.common import registry
 from sccl.synth.common.contract import Request
-from sccl.synth.common.reduction import Phase, reduce_request
+from sccl.synth.common.reduction import Phase, reduce_request, reverse_request
 from sccl.topo import resolve_topology
 from tests.kit.nightly import times
 from tests.kit.strategies import reductions, topologies, unequal
@@ -76,6 +76,24 @@ def test_inverse_of_valid_schedules_is_valid_and_takes_as_long(data: st.DataObje
     uses = len(reduction.phases) // len(schedules)
     assert made.finish == uses * sum(schedule.finish for schedule in schedules)
     assert made.collective.served_bytes(made.chunk_bytes) >= request.size_bytes
+
+
+@settings(max_examples=times(100, by_day=30), deadline=None)
+@given(st.data())
+def test_chunks_with_one_source_and_one_end_may_go_the_way_back(data: st.DataObject) -> None:
+    topology = data.draw(topologies(max_ranks=5) | unequal() | star())
+    name = data.draw(st.sampled_from(["alltoall", "gather", "scatter"]))
+    request = Request(topology, named_spec(name, topology.ranks), 1 << 20)
+    reduction = reverse_request(request)
+    (phase,) = reduction.solved_phases
+    alpha = data.draw(st.sampled_from(["travels", "occupies"]))
+    try:
+        schedule = phase_schedule(phase, alpha, 1)
+    except UnreachableError:
+        return
+    made = reduction.invert([schedule])
+    assert violations(made) == []
+    assert (made.finish, made.collective) == (schedule.finish, request.spec.at(request.spec.unit))
 
 
 def test_collective_that_copies_is_its_own_phase() -> None:

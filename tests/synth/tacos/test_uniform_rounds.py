@@ -16,11 +16,10 @@ from sccl.core.schedule import Schedule
 from sccl.core.topology import Topology
 from sccl.judge import violations
 from sccl.synth.common.contract import Request
-from sccl.synth.common.reduction import reduce_request
 from sccl.synth.network.transfers import Sends
 from sccl.synth.tacos import matching_uniform, tail_rematching
 from sccl.synth.tacos.bitsets import random_state
-from sccl.synth.tacos.matching_problem import MatchingProblem, build_problems
+from sccl.synth.tacos.matching_problem import MatchingProblem, build_tasks
 from sccl.synth.tacos.matching_uniform import match_uniform
 from sccl.synth.tacos.options import Options
 from sccl.synth.tacos.round_log import log_to_sends
@@ -34,15 +33,13 @@ from tests.kit.tacos import found
 
 def task(topology: Topology, chunks: int = 1, collective: str = "allgather") -> MatchingProblem:
     spec = named_spec(collective, topology.ranks)
-    reduction = reduce_request(Request(topology, spec, 1 << 20))
-    return build_problems(reduction, Options(chunks=chunks))[0]
+    (first,) = build_tasks(Request(topology, spec, 1 << 20), Options(chunks=chunks))
+    return first.problems[0]
 
 
 def greedy(of: MatchingProblem, seed: int) -> tuple[int, Sends]:
-    log = match_uniform(of.forward.net, of.forward.demand, seed, lambda _sends, _done: None)
-    return len(log.fired) * int(of.forward.net.busy[0]), log_to_sends(
-        log, of.forward.net, of.forward.demand.chunks
-    )
+    log = match_uniform(of.net, of.demand, seed, lambda _sends, _done: None)
+    return len(log.fired) * int(of.net.busy[0]), log_to_sends(log, of.net, of.demand.chunks)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +59,7 @@ def test_bound_is_met_where_links_taken_one_by_one_miss_it(name: str) -> None:
 def test_rematched_schedule_is_valid_and_no_later(seed: int, name: str) -> None:
     of = task(resolve_topology(name), chunks=1 + seed % 2)
     finish, sends = greedy(of, seed)
-    better, others = rematch_tail(of.forward.net, of.forward.demand, finish, sends, seed)
+    better, others = rematch_tail(of.net, of.demand, finish, sends, seed)
     assert better <= finish
     plan = of.build_schedule(others)
     assert isinstance(plan, Schedule)
@@ -74,9 +71,7 @@ def test_rematched_schedule_is_valid_and_no_later(seed: int, name: str) -> None:
 @settings(max_examples=times(40))
 @given(st.data())
 def test_log_is_listed_by_round_chunk_and_link(data: st.DataObject) -> None:
-    net = task(
-        resolve_topology(data.draw(st.sampled_from(["ring:3", "mesh:3x4", "ring:9"])))
-    ).forward.net
+    net = task(resolve_topology(data.draw(st.sampled_from(["ring:3", "mesh:3x4", "ring:9"])))).net
     links, chunks = len(net.src), data.draw(st.sampled_from([1, 7, 50, 1000]))
     fired = data.draw(st.lists(st.lists(st.booleans(), min_size=links, max_size=links)))
     bits = np.zeros((len(fired), -(-links // 64)), dtype=np.uint64)
@@ -95,7 +90,7 @@ def test_log_is_listed_by_round_chunk_and_link(data: st.DataObject) -> None:
 def test_matching_that_meets_the_bound_is_left_alone() -> None:
     of = task(resolve_topology("mesh:4x4"))
     finish, sends = greedy(of, 1)
-    assert rematch_tail(of.forward.net, of.forward.demand, finish, sends, 1)[1] is sends
+    assert rematch_tail(of.net, of.demand, finish, sends, 1)[1] is sends
 
 
 @pytest.mark.parametrize(("what", "most"), [("MAX_STATES", 255), ("MAX_LINKS", 3)])
@@ -103,12 +98,12 @@ def test_too_large_problem_is_skipped(
     what: str, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     of = task(resolve_topology("torus:4x4"))
-    least = of.lower_bound(of.forward, 0)
+    least = of.lower_bound(0)
     tries = (greedy(of, seed) for seed in range(99))
     finish, sends = next(one for one in tries if one[0] > least)
-    assert rematch_tail(of.forward.net, of.forward.demand, finish, sends, 0)[0] == least
+    assert rematch_tail(of.net, of.demand, finish, sends, 0)[0] == least
     monkeypatch.setattr(tail_rematching, what, most)
-    assert rematch_tail(of.forward.net, of.forward.demand, finish, sends, 0)[1] is sends
+    assert rematch_tail(of.net, of.demand, finish, sends, 0)[1] is sends
 
 
 @st.composite
