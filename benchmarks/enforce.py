@@ -187,8 +187,8 @@ class JobLab:
     def __init__(self, python: Path) -> None:
         if not python.is_file():
             raise ToolError(
-                f"there is no torch ({python}): 'make test' installs it, or name a Python that has "
-                "it with --torch"
+                f"there is no torch ({python}): 'make test-rest' installs it, or name a Python "
+                "that has it with --torch"
             )
         self._python = python
         self._recorded: dict[tuple[str, bool], Workload] = {}

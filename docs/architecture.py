@@ -12,7 +12,8 @@ from xml.sax.saxutils import escape
 
 import networkx as nx
 
-from tests.house.test_layers import FLOORS, dependency, imports, modules, room_of
+from tests.house.test_layers import FLOORS, dependency, room_of
+from tests.kit.imports import imports, modules
 
 PICTURE = Path(__file__).parent / "pictures" / "architecture.svg"
 

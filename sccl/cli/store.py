@@ -22,6 +22,13 @@ from sccl.synth.common.settings import open_store
 from sccl.tasks.outputs import plan_digests
 from sccl.tasks.store import StoreExportOutput, StoreGcOutput, StoreShowOutput, ls_output
 
+StoreFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--store", help="File that stores answers.", show_default="in the user's cache folder"
+    ),
+]
+
 store = typer.Typer(
     name="store",
     help="List, export, and delete stored answers, from which sweeps resume.",
@@ -35,7 +42,7 @@ Digest = Annotated[
 
 @store.command("ls", epilog="Example: sccl store ls")
 @report_errors
-def ls(file: options.Store = None, json: options.Json = False) -> None:
+def ls(file: StoreFile = None, json: options.Json = False) -> None:
     """List the stored answers of solvers."""
     with open_store(file) as opened:
         rows = list(opened.rows())
@@ -66,7 +73,7 @@ def ls(file: options.Store = None, json: options.Json = False) -> None:
 @report_errors
 def show(
     digest: Digest,
-    file: options.Store = None,
+    file: StoreFile = None,
     json: options.Json = False,  # noqa: ARG001 - for its errors
 ) -> None:
     """Print an instance and its stored answers, always as JSON."""
@@ -87,7 +94,7 @@ def show(
 def export(
     digest: Digest,
     output: Annotated[Path, typer.Option("-o", "--output", help="File for the algorithm.")],
-    file: options.Store = None,
+    file: StoreFile = None,
     json: options.Json = False,
 ) -> None:
     """Write the algorithm of an instance to a file.
@@ -118,7 +125,7 @@ def gc(
         bool, typer.Option("--unknown", help="Delete answers without a verdict (unknown).")
     ] = False,
     everything: Annotated[bool, typer.Option("--all", help="Delete all answers.")] = False,
-    file: options.Store = None,
+    file: StoreFile = None,
     json: options.Json = False,
 ) -> None:
     """Delete stored answers and free their space."""

@@ -22,7 +22,7 @@ from sccl.synth.allreduce.any_family_bound import any_family_proof
 from sccl.synth.allreduce.families import SCOPES
 from sccl.synth.common.candidates import check_min_steps
 from sccl.synth.constructions import ConstructionCost, cost_without_search
-from sccl.tasks.outputs import Output
+from sccl.tasks.outputs import Output, build_output
 from sccl.view.completeness import BoundSummary as Shown
 from sccl.view.text.reasons import describe_bounds
 
@@ -94,7 +94,7 @@ def attained_cost(topology: Topology, spec: Spec) -> ConstructionCost | None:
 
 def attained_part(result: ConstructionCost) -> AttainedPart:
     """Return the JSON output of attained costs."""
-    return AttainedPart(steps=result.steps, bandwidth=str(result.bandwidth), by=result.construction)
+    return build_output(AttainedPart, result, by=result.construction)
 
 
 def any_family_bound(

@@ -17,7 +17,7 @@ from sccl.formats.transfer_lists import machine_of_edges
 from sccl.judge import violations
 from sccl.tasks.files import write_plan
 from sccl.tasks.foreign import ForeignFile, find_faults, load_foreign_files, raise_unrecognized
-from sccl.tasks.outputs import Output
+from sccl.tasks.outputs import Output, build_output
 from sccl.topo import resolve_topology
 
 if TYPE_CHECKING:
@@ -152,16 +152,14 @@ def _message_rows(file: Path, program: StepProgram) -> list[TimedRow]:
 def import_output(imported: ImportedPlan, output: Path) -> ImportOutput:
     """Return the JSON output."""
     algorithm, foreign_file = imported.algorithm, imported.source
-    return ImportOutput(
+    return build_output(
+        ImportOutput,
+        algorithm,
         inputs={str(foreign_file.file): foreign_file.digest},
         format=foreign_file.format.NAME,
         about=foreign_file.content.about,
         notes=foreign_file.content.notes,
-        collective=algorithm.collective.name,
-        topology=algorithm.topology.name,
         ranks=algorithm.topology.ranks,
         chunks=algorithm.collective.chunks,
-        steps=algorithm.steps,
-        rounds=algorithm.rounds,
-        file=str(output),
+        file=output,
     )

@@ -17,7 +17,7 @@ from sccl.prove.check.certificate import Verdict
 from sccl.prove.check.messages import class_texts
 from sccl.prove.check.work import ClaimState
 from sccl.tasks.files import expand_paths, file_digest
-from sccl.tasks.outputs import Output
+from sccl.tasks.outputs import Output, build_output
 
 
 class ClaimPart(Part, frozen=True, kw_only=True):
@@ -120,8 +120,7 @@ def certificate_output(
         folder=", ".join(str(certificate.folder) for certificate in certificates),
         questions=tuple(map(_question_part, certificates)),
         claims=tuple(
-            ClaimPart(folder=str(folder), claim=v.claim, state=v.state, detail=v.detail)
-            for folder, v in verdicts
+            build_output(ClaimPart, verdict, folder=folder) for folder, verdict in verdicts
         ),
     )
 

@@ -18,7 +18,7 @@ from sccl.core.files.shapes import Count, FileText
 from sccl.core.topology import Topology
 from sccl.errors import TooLargeError
 from sccl.tasks.judged import validated_steps
-from sccl.tasks.outputs import Output, plan_digests
+from sccl.tasks.outputs import Output, build_output, plan_digests
 
 if TYPE_CHECKING:
     from sccl.core.outcome import Plan
@@ -106,12 +106,5 @@ def write_project_of(  # noqa: PLR0913, PLR0917 - independent inputs
 
 def codegen_output(written: WrittenProject) -> CodegenOutput:
     """Return where a project was written."""
-    return CodegenOutput(
-        inputs=plan_digests(written.plans),
-        directory=str(written.directory),
-        target=written.target,
-        ranks=written.ranks,
-        algorithms=len(written.algorithms),
-        collectives=written.collectives,
-        files=written.files,
-    )
+    inputs = plan_digests(written.plans)
+    return build_output(CodegenOutput, written, inputs=inputs, algorithms=len(written.algorithms))

@@ -28,7 +28,7 @@ from sccl.errors import InputError, ParameterError
 from sccl.synth.constructions import ConstructionCost
 from sccl.synth.constructions.clique_exchange import find_clique_exchange
 from sccl.tasks.bounds import attained_cost
-from sccl.tasks.outputs import Output
+from sccl.tasks.outputs import Output, build_output
 from sccl.topo import resolve_topology
 from sccl.topo.designs import NetworkSize, basic_designs, composite_designs, moore_steps
 
@@ -231,16 +231,7 @@ def search_designs(  # noqa: PLR0913 - a size, a question, and who is told
         seed=seed,
         moore_steps=moore_steps(wanted),
         bandwidth=str(bandwidth_lower_bound(collective, wanted)),
-        networks=tuple(
-            DesignPart(
-                name=network.name,
-                steps=network.steps,
-                bandwidth=str(network.bandwidth),
-                by=network.by,
-                best=network in best,
-            )
-            for network in kept
-        ),
+        networks=tuple(build_output(DesignPart, network, best=network in best) for network in kept),
         tried=len(designer.tried_names),
         ended=str(ended),
     )

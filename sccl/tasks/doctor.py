@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from sccl.core.files.shapes import Part
 from sccl.runtime import CheckResult, ToolCheck, ToolState, mpi_folder, try_all
-from sccl.tasks.outputs import Output
+from sccl.tasks.outputs import Output, build_output
 
 _REINSTALL = "reinstall sccl with its dependencies (in its folder: pip install .)"
 _ABSENT = "No module named"
@@ -83,15 +83,13 @@ def doctor_output(tried: ToolResults) -> DoctorOutput:
 
 def _tool_part(tool: Tool, result: CheckResult) -> ToolPart:
     works = result.state is ToolState.OK
-    return ToolPart(
+    return build_output(
+        ToolPart,
+        result,
         group=tool.group,
         name=tool.name,
-        state=result.state.value,
-        version=result.version,
-        path=result.path,
         needed=tool.needed,
         use=tool.purpose if works else "",
-        problem=result.problem,
         get="" if works else tool.install_hint,
     )
 

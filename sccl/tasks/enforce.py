@@ -19,7 +19,7 @@ from sccl.core.files.workload_shapes import WorkloadWire
 from sccl.core.files.workloads import workload_to_wire
 from sccl.errors import InputError, ScclWarning, ToolError
 from sccl.runtime.command_sessions import run_session
-from sccl.tasks.outputs import Output
+from sccl.tasks.outputs import Output, build_output
 from sccl.tasks.workload import ImportedWorkload, import_workload
 from sccl.torch_backend.script import format_script
 from sccl.training.traces import TraceHints
@@ -41,8 +41,8 @@ class EnforceOutput(Output, frozen=True, kw_only=True):
     kind: Literal["enforce"] = "enforce"
     command: Annotated[tuple[str, ...], Meta(description="Command of the job.")]
     plan: Annotated[FileText | None, Meta(description="Plan that it followed, if any.")]
-    understood: Annotated[tuple[str, ...], Meta(description="Recorded calls, by rank.")]
-    assumed: Annotated[tuple[str, ...], Meta(description="Assumptions about the recording.")]
+    understood: Annotated[tuple[str, ...], Meta(description="Recorded calls, by rank.")] = ()
+    assumed: Annotated[tuple[str, ...], Meta(description="Assumptions about the recording.")] = ()
     file: Annotated[FileText | None, Meta(description="Written file, if any.")]
     workload: Annotated[WorkloadWire | None, Meta(description="Recorded workload, if any.")]
 
@@ -151,12 +151,12 @@ def enforce_output(
 ) -> EnforceOutput:
     """Return the JSON output."""
     read = None if recorded is None else recorded.read
-    return EnforceOutput(
+    return build_output(
+        EnforceOutput,
+        read,
         inputs={},
-        command=tuple(words),
-        plan=None if plan is None else str(plan),
-        understood=() if read is None else read.understood,
-        assumed=() if read is None else read.assumed,
-        file=None if output is None else str(output),
+        command=words,
+        plan=plan,
+        file=output,
         workload=None if read is None else workload_to_wire(read.workload),
     )

@@ -27,7 +27,7 @@ from sccl.errors import InputError, ParameterError, unknown_name
 from sccl.formats import Format, FormatOptions, SizedPlan, VerifiedTrainingPlan, WrittenFiles
 from sccl.tasks.files import LoadedPlan, load_plans
 from sccl.tasks.judged import validated_schedule, validated_steps
-from sccl.tasks.outputs import Output, plan_digests
+from sccl.tasks.outputs import Output, build_output, plan_digests
 from sccl.tasks.sizes import check_divides
 from sccl.tasks.training_files import (
     LoadedTraining,
@@ -140,9 +140,7 @@ def export_plans(
     plans = {str(source.file): source.plan for source in loaded}
     taken = {entry.name for entry in entries}
     left_out = tuple(name for source in loaded if (name := slugify(source.file.stem)) not in taken)
-    parts = tuple(
-        EntryPart(name=e.name, min_bytes=e.min_bytes, max_bytes=e.max_bytes) for e in entries
-    )
+    parts = tuple(build_output(EntryPart, entry) for entry in entries)
     exported = ExportedFiles(form, path, plan_digests(plans), parts, left_out, written)
     _write_files(exported)
     return exported
@@ -340,13 +338,11 @@ def _write_files(exported: ExportedFiles) -> None:
 
 def export_output(exported: ExportedFiles) -> ExportOutput:
     """Return the JSON output."""
-    return ExportOutput(
-        inputs=exported.inputs,
+    return build_output(
+        ExportOutput,
+        exported,
         format=exported.format.NAME,
-        path=str(exported.path),
-        files=tuple(sorted(exported.written.files)) if exported.is_folder else (),
+        files=sorted(exported.written.files) if exported.is_folder else (),
         plans=exported.entries,
-        command=exported.command,
-        notes=exported.notes,
         bytes=sum(map(len, exported.written.files.values())),
     )

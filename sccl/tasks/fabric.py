@@ -10,7 +10,7 @@ from sccl.core.fabric import Fabric
 from sccl.core.files.fabrics import fabric_to_wire
 from sccl.core.files.json_text import digest
 from sccl.core.files.shapes import Count, FileText, Part
-from sccl.tasks.outputs import Output
+from sccl.tasks.outputs import Output, build_output
 from sccl.topo.fabrics import FABRIC_NAMES as FABRICS
 from sccl.topo.fabrics import resolve_fabric
 
@@ -64,20 +64,8 @@ def check_output(file: str, fabric: Fabric) -> FabricCheckOutput:
 
 
 def _fabric_part(fabric: Fabric) -> FabricPart:
-    channels = tuple(
-        FabricChannelPart(
-            name=c.name,
-            topology=c.topology.name,
-            links=len(c.topology.links),
-            streams=c.streams,
-            launch_us=c.launch_us,
-        )
-        for c in fabric.channels
-    )
-    return FabricPart(
-        name=fabric.name,
-        ranks=fabric.ranks,
-        channels=channels,
-        shared=len(fabric.shared),
-        source=fabric.source,
-    )
+    channels = [
+        build_output(FabricChannelPart, channel, links=len(channel.topology.links))
+        for channel in fabric.channels
+    ]
+    return build_output(FabricPart, fabric, channels=channels, shared=len(fabric.shared))

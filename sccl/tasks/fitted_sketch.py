@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from sccl.collectives import Spec, dual_of
 from sccl.core.clock import Clock
@@ -107,7 +107,9 @@ def sketched_chunks(fit: FittedSketch, spec: Spec) -> SketchedChunks:
         InputError: A symmetry does not preserve the collective, a chunk cannot reach its
             destination over the remaining links, or the sketch's size does not divide into chunks.
     """
-    from sccl.synth.scheduling.problem import build_problem  # noqa: PLC0415 - loads NumPy
+    from sccl.synth.common.contract import Request  # noqa: PLC0415
+    from sccl.synth.common.reduction import reduce_request  # noqa: PLC0415 - loads NumPy
+    from sccl.synth.scheduling.problem import build_problem  # noqa: PLC0415
     from sccl.synth.scheduling.sketch import MachineSketch  # noqa: PLC0415
     from sccl.synth.taccl.routing import check_reachable  # noqa: PLC0415
 
@@ -115,11 +117,9 @@ def sketched_chunks(fit: FittedSketch, spec: Spec) -> SketchedChunks:
     collective = dual.spec.at(dual.spec.unit * sketch.chunks)
     where = f"sketch {sketch.name}, on {fit.topology.name!r}"
     _check_divides(sketch, spec, where)
-    for backwards in {2: (True, False)}.get(dual.phases, (dual.on_reversed,)):
-        machine = fit.topology.reversed() if backwards else fit.topology
-        plain = tuple(replace(switch, copies=False) for switch in machine.switches)
-        machine = replace(machine, switches=plain)
-        sketched = MachineSketch(sketch, machine, backwards)
+    for phase in reduce_request(Request(fit.topology, spec, DEFAULT_BYTES)).phases:
+        machine = phase.topology
+        sketched = MachineSketch(sketch, machine, phase.is_backwards)
         sketched.check_preserves(collective)
         try:
             problem = build_problem(

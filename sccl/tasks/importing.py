@@ -15,7 +15,7 @@ from sccl.core.files.shapes import Count, FileText, NetworkWire, TopologyWire
 from sccl.core.files.topologies import topology_to_wire
 from sccl.core.topology import check_cost
 from sccl.errors import FormatError, ParameterError, TooLargeError
-from sccl.tasks.outputs import Output, question_digests
+from sccl.tasks.outputs import Output, build_output, question_digests
 from sccl.topo import importers
 from sccl.topo.chassis_network import NetworkCards, describe_join, join_chassis
 from sccl.topo.importers import MAX_BYTES, Hints, Imported
@@ -192,15 +192,15 @@ def _assign_nics(ranks: int, nics: int, where: str) -> tuple[tuple[int, ...], ..
 def import_output(read: ImportedMachine, file: Path | None) -> TopoImportOutput:
     """Return the JSON output."""
     topology = read.imported.topology
-    return TopoImportOutput(
+    return build_output(
+        TopoImportOutput,
+        read.imported,
         inputs=question_digests(topology),
         format=read.format,
-        understood=read.imported.understood,
-        assumed=read.imported.assumed,
         ranks=topology.ranks,
         links=len(topology.links),
         unreachable=unreachable_pair(topology),
-        file=None if file is None else str(file),
+        file=file,
         topology=topology_to_wire(topology),
     )
 

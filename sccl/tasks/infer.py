@@ -14,7 +14,7 @@ from sccl.core.files.shapes import Count
 from sccl.core.pcie import PcieHierarchy
 from sccl.core.topology import Topology
 from sccl.tasks.files import file_digest
-from sccl.tasks.outputs import Output, question_digests
+from sccl.tasks.outputs import Output, build_output, question_digests
 
 
 class TopoInferOutput(Output, frozen=True, kw_only=True):
@@ -75,10 +75,10 @@ def infer_output(file: Path, machine: Topology | None, inferred: PcieInference) 
     inputs = {str(file): file_digest(file)}
     if machine is not None:
         inputs |= question_digests(machine)
-    return TopoInferOutput(
+    return build_output(
+        TopoInferOutput,
+        inferred.hierarchy,
         inputs=inputs,
-        near_cpu=inferred.hierarchy.near_cpu,
-        switches=inferred.hierarchy.switches,
         nic_gpus=inferred.hierarchy.near_gpus,
         visible_devices=inferred.visible_devices,
     )

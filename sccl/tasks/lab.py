@@ -15,7 +15,7 @@ from sccl.core.files.fabrics import fabric_to_wire
 from sccl.core.files.json_text import to_text
 from sccl.core.files.shapes import Count, Part
 from sccl.runtime.lab import LabChannel, LabEnd, LabRun
-from sccl.tasks.outputs import Output
+from sccl.tasks.outputs import Output, build_output
 from sccl.topo import resolve_topology
 
 _USABLE_SHARE = 0.97
@@ -82,14 +82,7 @@ def write_fabric(channels: Sequence[LabChannel], ranks: int, path: Path) -> None
 
 def lab_output(lab: LabRun, end: LabEnd) -> LabOutput:
     """Return what is said of a lab that has ended."""
-    return LabOutput(
-        inputs={},
-        channels=tuple(
-            LabChannelPart(name=channel.name, bits_per_s=channel.bits_per_s)
-            for channel in lab.channels
-        ),
-        ranks=lab.ranks,
-        limiter=lab.method.limiter.value,
-        exit_codes=end.codes,
-        failed_first=end.first,
+    limiter = lab.method.limiter
+    return build_output(
+        LabOutput, lab, inputs={}, limiter=limiter, exit_codes=end.codes, failed_first=end.first
     )

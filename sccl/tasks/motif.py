@@ -10,7 +10,7 @@ from msgspec import Meta
 from sccl.core.files.json_text import digest
 from sccl.core.files.shapes import Count, Part
 from sccl.errors import ParameterError
-from sccl.tasks.outputs import Output
+from sccl.tasks.outputs import Output, build_output
 from sccl.tasks.sizes import parse_size
 
 if TYPE_CHECKING:
@@ -121,16 +121,15 @@ def _motif_parts(
     from sccl.training.motifs import apply_recipe, buffer_elements, element_count  # noqa: PLC0415
 
     return tuple(
-        MotifPart(
+        build_output(
+            MotifPart,
+            motif,
             number=number,
-            collective=motif.collective,
             groups=len(motif.shares),
             ranks=motif.max_group_size,
-            group_ranks=tuple(len(share.group) for share in motif.shares),
+            group_ranks=(len(share.group) for share in motif.shares),
             bytes=element_count(motif) * item_bytes,
             rank_bytes=buffer_elements(motif) * item_bytes,
-            after=motif.after,
-            channel=motif.channel,
         )
         for number, motif in enumerate(apply_recipe(motifs, recipe, item_bytes))
     )

@@ -12,7 +12,7 @@ from sccl.core.files.shapes import Count, Part
 from sccl.core.training_plan import TrainingPlan
 from sccl.errors import InputError
 from sccl.tasks.controlling import Controller
-from sccl.tasks.outputs import Output
+from sccl.tasks.outputs import Output, build_output
 from sccl.tasks.training_files import load_training_files, training_digests, training_faults
 from sccl.torch_backend.control import Decision, DecisionError, FeedbackReader, Ledger
 
@@ -72,24 +72,15 @@ def optimizer_output(
     """
     seen = FeedbackReader(ledger).read()
     last = seen[-1] if seen else None
-    return OptimizerOutput(
+    versions = range(1, ledger.latest_version() + 1)
+    return build_output(
+        OptimizerOutput,
+        ledger.job,
         inputs=inputs or {},
-        run=ledger.job.run,
-        generation=ledger.job.generation,
         ranks=ledger.ranks,
         committed=None if decision is None else decision.committed,
-        plans=tuple(
-            _proposed_part(ledger, version, key)
-            for version in range(1, ledger.latest_version() + 1)
-        ),
-        last=None
-        if last is None
-        else MeasuredIterationPart(
-            iteration=last.iteration,
-            version=last.version,
-            period_us=last.period_us,
-            waited=last.waited,
-        ),
+        plans=(_proposed_part(ledger, version, key) for version in versions),
+        last=last,
     )
 
 

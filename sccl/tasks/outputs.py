@@ -6,11 +6,24 @@ verb is defined next to its task, in this package.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from collections.abc import Callable, Mapping
+from enum import Enum
+from functools import cache
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Literal,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+)
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 import sccl
 from sccl.collectives import Spec
@@ -19,7 +32,7 @@ from sccl.core.files.algorithms import algorithm_to_wire
 from sccl.core.files.collectives import collective_to_wire
 from sccl.core.files.json_text import digest
 from sccl.core.files.kinds import json_schema
-from sccl.core.files.shapes import Part
+from sccl.core.files.shapes import Part, Seconds
 from sccl.core.files.topologies import topology_to_wire
 from sccl.core.topology import Topology
 
@@ -39,6 +52,70 @@ class Output(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     sccl: Annotated[str, Meta(description="The version of sccl.")] = sccl.__version__
     inputs: Inputs
+
+
+# --- values --------------------------------------------------------------------------------------
+
+ShapeT = TypeVar("ShapeT", bound=msgspec.Struct)
+
+Convert = Callable[[Any], Any]
+
+
+def build_output(shape: type[ShapeT], value: object = None, /, **fields: object) -> ShapeT:
+    """Return an output, or a part of one, from a value.
+
+    Each field is the attribute of the same name, unless ``fields`` has it. Values become JSON by
+    the type of the field: fractions and paths become numbers or texts, objects with a name become
+    their names, and objects become the parts of their attributes. Microseconds may come from
+    nanoseconds. A field without a value has its default. Seconds are rounded to milliseconds.
+    """
+    values = {}
+    for name, convert in _converters(shape).items():
+        if name in fields:
+            values[name] = convert(fields[name])
+        elif hasattr(value, name):
+            values[name] = convert(getattr(value, name))
+        elif name.endswith("_us") and hasattr(value, nanoseconds := f"{name[:-3]}_ns"):
+            values[name] = getattr(value, nanoseconds) / 1000
+    return shape(**values)
+
+
+@cache
+def _converters(shape: type[msgspec.Struct]) -> dict[str, Convert]:
+    """Return the function that converts the values of each field."""
+    return {field.name: _converter(field.type) for field in msgspec.structs.fields(shape)}
+
+
+def _converter(kind: Any) -> Convert:
+    """Return the function that converts values to a type."""
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        is_duration = set(get_args(Seconds)[1:]) & set(parts[1:])
+        return _round_seconds if is_duration else _converter(parts[0])
+    if origin in {Union, UnionType}:
+        convert = _converter(next(part for part in parts if part not in {NoneType, UnsetType}))
+        return lambda value: value if value is None or value is UNSET else convert(value)
+    if origin is tuple:
+        convert_part = _converter(parts[0]) if parts[-1] is ... else _plain
+        return lambda values: tuple(map(convert_part, values))
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        return lambda value: value if isinstance(value, kind) else build_output(kind, value)
+    simple: dict[Any, Convert] = {float: float, str: _to_text, int: int, bool: bool}
+    return simple.get(kind, _plain)
+
+
+def _round_seconds(seconds: float) -> float:
+    return round(seconds, 3)
+
+
+def _plain(value: Any) -> Any:
+    return value.value if isinstance(value, Enum) else value
+
+
+def _to_text(value: Any) -> str:
+    if isinstance(value, str | Enum | Path):
+        return str(_plain(value))
+    return str(getattr(value, "name", value))
 
 
 # --- errors --------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from sccl.core.files.shapes import Count, FileText
 from sccl.core.progress import ProgressCallback
 from sccl.errors import FormatError, ParameterError
 from sccl.tasks.files import load_plan, write_plan
-from sccl.tasks.outputs import Output, plan_digests
+from sccl.tasks.outputs import Output, build_output, plan_digests
 
 if TYPE_CHECKING:
     from sccl.core.packed_schedule import AnySchedule
@@ -88,11 +88,11 @@ def part_output(file: Path, taken: ExtractedPart, output: Path | None) -> PartOu
     """
     if output is not None:
         write_plan(output, taken.part)
-    return PartOutput(
+    return build_output(
+        PartOutput,
+        taken.part,
         inputs=plan_digests({str(file): taken.source}),
-        collective=taken.part.collective.name,
-        topology=taken.part.topology.name,
         sends=taken.part.num_sends,
         of=taken.source.num_sends,
-        file=str(output) if output else None,
+        file=output,
     )

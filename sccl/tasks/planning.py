@@ -21,7 +21,7 @@ from sccl.core.merges import merged_id_rows
 from sccl.core.stop import INTERRUPTED, NOT_STOPPED, StopReason
 from sccl.core.workload import Workload
 from sccl.errors import ScclError
-from sccl.tasks.outputs import Output
+from sccl.tasks.outputs import Output, build_output
 
 if TYPE_CHECKING:
     from sccl.core.training_plan import TrainingPlan
@@ -168,27 +168,21 @@ def write_training_plan(path: Path, plan: TrainingPlan) -> None:
 def planning_output(planned: PlannedTraining, file: Path | None) -> TrainingPlanOutput:
     """Return the JSON output."""
     plan = planned.plan
-    return TrainingPlanOutput(
+    return build_output(
+        TrainingPlanOutput,
+        plan,
         inputs={
             "workload": digest(workload_to_wire(plan.input_workload)),
             "fabric": digest(fabric_to_wire(plan.fabric)),
         },
-        workload=plan.workload.name,
-        fabric=plan.fabric.name,
-        search=plan.search,
-        period_us=plan.period_ns / 1000,
-        bound_us=plan.bound_ns / 1000,
-        gap=plan.gap,
-        binding=plan.binding,
         baseline_us=planned.baseline_ns / 1000,
         two_iterations_us=planned.two_iterations_ns / 1000,
         proved=plan.is_at_bound,
         collectives=len(plan.options),
         merged=sum(map(len, merged_id_rows(plan.workload))),
         motifs=sum(len(option.motifs) for _, option in plan.options),
-        seconds=round(planned.seconds, 3),
+        seconds=planned.seconds,
         compilation_seconds=round(planned.compilation_seconds, 3),
-        seed=plan.seed,
-        ended=str(planned.end_reason),
-        file=None if file is None else str(file),
+        ended=planned.end_reason,
+        file=file,
     )

@@ -21,7 +21,7 @@ from sccl.core.measurements import MAX_PROFILED, Measurements, RepetitionStatist
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
 from sccl.runtime import LinkTrial, Mpi, build_gpu_profiler, measure_links
-from sccl.tasks.outputs import Output, question_digests
+from sccl.tasks.outputs import Output, build_output, question_digests
 from sccl.tasks.run import size_range
 
 if TYPE_CHECKING:
@@ -322,31 +322,24 @@ def profile_output(
     inputs = {"measurements": digest(measurements_to_wire(profile.measurements))}
     if machine is not None:
         inputs |= question_digests(machine)
-    return ProfileOutput(
+    return build_output(
+        ProfileOutput,
+        profile.topology,
         inputs=inputs,
-        name=profile.topology.name,
-        ranks=profile.topology.ranks,
         timings=len(profile.measurements.timings),
-        take=profile.take.value,
-        links=tuple(_link_part(fit, profile.cost_of(fit)) for fit in profile.fits),
-        costs=tuple(
-            SharedCostPart(alpha_us=c.alpha_us, gb_per_s=c.gb_per_s, links=len(c.edges))
-            for c in profile.costs
-        ),
-        measurements=_text(measurements),
-        file=_text(file),
-        picture=_text(picture),
+        take=profile.take,
+        links=[_link_part(fit, profile.cost_of(fit)) for fit in profile.fits],
+        costs=[build_output(SharedCostPart, c, links=len(c.edges)) for c in profile.costs],
+        measurements=measurements,
+        file=file,
+        picture=picture,
     )
 
 
-def _text(path: Path | None) -> str | None:
-    return None if path is None else str(path)
-
-
 def _link_part(fit: LinkFit, cost: int) -> FittedLinkPart:
-    return FittedLinkPart(
-        src=fit.src,
-        dst=fit.dst,
+    return build_output(
+        FittedLinkPart,
+        fit,
         alpha_us=_round_value(fit.alpha_us.value),
         alpha_us_interval=_interval_ends(fit.alpha_us),
         gb_per_s=_round_value(fit.gb_per_s.value),

@@ -25,7 +25,7 @@ from sccl.core.stop import INTERRUPTED, NOT_STOPPED
 from sccl.core.topology import Topology
 from sccl.errors import InputError, ParameterError, TopologyError
 from sccl.synth.common.settings import Settings
-from sccl.tasks.outputs import Output, question_digests
+from sccl.tasks.outputs import Output, build_output, question_digests
 from sccl.tasks.pareto import find_frontier
 from sccl.tasks.subject import CollectiveProblem, build_problem
 from sccl.topo.degrade import remove_parts
@@ -109,11 +109,11 @@ class SurvivedPart(Part, frozen=True, kw_only=True):
     ]
     points: Annotated[
         tuple[ReachedPart, ...], Meta(description="The frontier, by ascending S; empty: none.")
-    ]
+    ] = ()
     slowdown: Annotated[
         float | None, Meta(description="Lowest R/C divided by that of the whole machine.")
-    ]
-    undecided: Annotated[bool, Meta(description="Whether some candidate stayed open.")]
+    ] = None
+    undecided: Annotated[bool, Meta(description="Whether some candidate stayed open.")] = False
     why: Annotated[str, Meta(description="Reason why there is no algorithm; or empty.")]
     seconds: Seconds
 
@@ -289,7 +289,6 @@ def _solve_case(
         failed=name,
         alike=alike,
         points=tuple(map(_reached_part, frontier.points)),
-        slowdown=None,
         undecided=bool(frontier.open),
         why="" if frontier.points else "there is none",
         seconds=round(time.perf_counter() - began, 3),
@@ -308,23 +307,12 @@ def _time_per_byte(subject: CollectiveProblem, case: SurvivedPart) -> Fraction |
 
 
 def _reached_part(point: Point) -> ReachedPart:
-    return ReachedPart(
-        steps=point.steps,
-        bandwidth=str(point.cost),
-        chunks=point.chunks,
-        rounds=point.rounds,
-        proved=point.is_proved,
-        rests_on=tuple(origin.value for origin in point.proof_origins),
+    origins = point.proof_origins
+    return build_output(
+        ReachedPart, point, bandwidth=point.cost, proved=point.is_proved, rests_on=origins
     )
 
 
 def _failed_case(name: str, alike: tuple[str, ...], why: str, began: float) -> SurvivedPart:
-    return SurvivedPart(
-        failed=name,
-        alike=alike,
-        points=(),
-        slowdown=None,
-        undecided=False,
-        why=why,
-        seconds=round(time.perf_counter() - began, 3),
-    )
+    seconds = time.perf_counter() - began
+    return build_output(SurvivedPart, failed=name, alike=alike, why=why, seconds=seconds)

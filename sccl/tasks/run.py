@@ -30,7 +30,7 @@ from sccl.runtime import (
     write_selection_by_costs,
 )
 from sccl.tasks.files import file_digest
-from sccl.tasks.outputs import Output, question_digests
+from sccl.tasks.outputs import Output, build_output, question_digests
 from sccl.tasks.sizes import parse_size
 
 
@@ -255,10 +255,10 @@ def checked_parts(timings: Sequence[ContenderTiming]) -> tuple[CheckedPart, ...]
 
 def run_output(project: Project, timings: Sequence[ContenderTiming]) -> RunOutput:
     """Return the JSON output of a run."""
-    return RunOutput(
+    return build_output(
+        RunOutput,
+        project,
         inputs=project_digests([project]),
-        directory=str(project.directory),
-        ranks=project.ranks,
         timings=_timing_parts(timings),
         checked=checked_parts(timings),
     )
@@ -298,12 +298,12 @@ def tune_output(
     Args:
         inputs: Its digest before.
     """
-    return TuneOutput(
+    return build_output(
+        TuneOutput,
+        project,
         inputs=inputs if machine is None else inputs | question_digests(machine),
-        directory=str(project.directory),
-        ranks=project.ranks,
-        selection=str(selection),
-        machine=None if machine is None else machine.name,
+        selection=selection,
+        machine=machine,
         timings=_timing_parts(timings),
         checked=checked_parts(timings),
     )
@@ -311,12 +311,5 @@ def tune_output(
 
 def _timing_parts(timings: Sequence[ContenderTiming]) -> tuple[TimingPart, ...]:
     return tuple(
-        TimingPart(
-            collective=t.collective,
-            size_bytes=t.size_bytes,
-            contender=t.contender,
-            median_us=round(t.median_us, 3),
-            us=t.us,
-        )
-        for t in timings
+        build_output(TimingPart, timing, median_us=round(timing.median_us, 3)) for timing in timings
     )

@@ -14,6 +14,7 @@ from sccl.core.step_timeline import StepTimeline
 from sccl.core.training_plan import Option, TrainingPlan
 from sccl.core.workload_ops import CommOp
 from sccl.errors import InputError
+from sccl.tasks.outputs import build_output
 from sccl.tasks.training_files import LoadedTraining, valid_timeline
 
 _Us = Annotated[float, Meta(ge=0, description="Microseconds.")]
@@ -116,13 +117,11 @@ def training_part(loaded: LoadedTraining) -> ShownTrainingPart:
     on_links, apart, note = links_us(plan, timeline)
     computed = {op.id for op in plan.workload.computation()}
     ahead = dict.fromkeys(i.op for i in plan.order if i.shift and i.op not in computed)
-    return ShownTrainingPart(
-        file=str(loaded.file),
+    return build_output(
+        ShownTrainingPart,
+        plan,
+        file=loaded.file,
         digest_matches=loaded.intact,
-        workload=plan.workload.name,
-        fabric=plan.fabric.name,
-        search=plan.search,
-        seed=plan.seed,
         period_us=timeline.period_ns / 1000,
         two_iterations_us=timeline.finish_ns() / 1000,
         prologue_us=timeline.prologue_ns / 1000,
@@ -130,15 +129,11 @@ def training_part(loaded: LoadedTraining) -> ShownTrainingPart:
         links_us=on_links,
         links_apart_us=apart,
         links_note=note,
-        bound_us=plan.bound_ns / 1000,
-        gap=plan.gap,
-        binding=plan.binding,
         proved=plan.is_optimal,
-        costs=plan.costs,
         steady=timeline.is_steady,
-        ahead=tuple(ahead),
-        options=tuple(_option_parts(plan)),
-        lanes=tuple(_lane_parts(timeline)),
+        ahead=ahead,
+        options=_option_parts(plan),
+        lanes=_lane_parts(timeline),
     )
 
 
@@ -197,15 +192,16 @@ def _option_parts(plan: TrainingPlan) -> Iterator[TakenOptionPart]:
         call = calls[name]
         alike[call.collective, len(call.group), call.size_bytes, option] += 1
     for (collective, ranks, size, option), count in alike.items():
-        yield TakenOptionPart(
+        yield build_output(
+            TakenOptionPart,
+            option,
             collective=collective,
             group_ranks=ranks,
             bytes=size,
             operations=count,
-            recipe=option.recipe,
             motifs=len(option.motifs),
-            channels=tuple(dict.fromkeys(motif.channel for motif in option.motifs)),
-            carriers=tuple(dict.fromkeys(motif.carrier for motif in option.motifs)),
+            channels=dict.fromkeys(motif.channel for motif in option.motifs),
+            carriers=dict.fromkeys(motif.carrier for motif in option.motifs),
             us=option.isolated_ns / 1000,
         )
 

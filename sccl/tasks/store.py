@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from sccl.core.files.shapes import AnswerWire, Count, FileText, InstanceWire, Part, Seconds
 from sccl.synth.common.store import Row
-from sccl.tasks.outputs import Output
+from sccl.tasks.outputs import Output, build_output
 
 
 class VerdictPart(Part, frozen=True, kw_only=True):
@@ -61,20 +61,4 @@ class StoreGcOutput(Output, frozen=True, kw_only=True):
 
 def ls_output(store: str, rows: Iterable[Row]) -> StoreLsOutput:
     """Return the verdicts of a store."""
-    return StoreLsOutput(inputs={}, store=store, verdicts=tuple(map(_verdict_part, rows)))
-
-
-def _verdict_part(row: Row) -> VerdictPart:
-    return VerdictPart(
-        instance=row.instance,
-        solver=row.solver,
-        answer=row.answer,
-        seconds=round(row.seconds, 3),
-        version=row.version,
-        at=row.at,
-        topology=row.topology,
-        collective=row.collective,
-        chunks=row.chunks,
-        steps=row.steps,
-        rounds=row.rounds,
-    )
+    return build_output(StoreLsOutput, inputs={}, store=store, verdicts=rows)

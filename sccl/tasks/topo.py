@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from sccl.core.files.shapes import Count, FileText, Part
 from sccl.core.topology import Topology
-from sccl.tasks.outputs import Output, question_digests
+from sccl.tasks.outputs import Output, build_output, question_digests
 from sccl.topo import topology_makers
 from sccl.topo.measures import unreachable_pair
 
@@ -66,26 +66,19 @@ class TopoWithoutOutput(ChangedOutput, frozen=True, kw_only=True):
 
 def list_output(machines: Iterable[Topology]) -> TopoListOutput:
     """Return machines, and the generators."""
-    return TopoListOutput(
-        inputs={},
-        machines=tuple(MachinePart(name=m.name, ranks=m.ranks, source=m.source) for m in machines),
-        generators=tuple(
-            GeneratorPart(name=g.name, arguments=g.arguments, example=g.example)
-            for g in topology_makers()
-        ),
-    )
+    return build_output(TopoListOutput, inputs={}, machines=machines, generators=topology_makers())
 
 
 def changed_output(
     kind: type[TopoWithOutput | TopoWithoutOutput], before: Topology, after: Topology, file: Path
 ) -> ChangedOutput:
     """Return the JSON output."""
-    return kind(
+    return build_output(
+        kind,
+        after,
         inputs=question_digests(before),
-        file=str(file),
-        name=after.name,
-        ranks=after.ranks,
+        file=file,
         links=len(after.links),
-        labels=tuple(map(after.label, range(after.ranks))),
+        labels=map(after.label, range(after.ranks)),
         unreachable=unreachable_pair(after),
     )

@@ -20,7 +20,7 @@ from sccl.core.files.workloads import load_workload, workload_to_wire
 from sccl.core.workload import Workload
 from sccl.core.workload_ops import CommOp, HostAction
 from sccl.tasks.files import file_kind
-from sccl.tasks.outputs import Output
+from sccl.tasks.outputs import Output, build_output
 from sccl.training.models import GeneratedWorkload, generate_workload
 from sccl.training.traces import ParsedWorkload, TraceHints, iterate_files, read_workload
 
@@ -168,15 +168,13 @@ def import_workload(
 
 def workload_import_output(imported: ImportedWorkload, output: Path | None) -> WorkloadImportOutput:
     """Return the JSON output."""
-    read = imported.read
-    return WorkloadImportOutput(
+    workload = workload_to_wire(imported.read.workload)
+    return build_output(
+        WorkloadImportOutput,
+        imported.read,
         inputs=imported.digests,
-        formats=read.formats,
-        understood=read.understood,
-        assumed=read.assumed,
-        unread=read.unread,
-        file=None if output is None else str(output),
-        workload=workload_to_wire(read.workload),
+        file=output,
+        workload=workload,
     )
 
 
@@ -204,13 +202,12 @@ def make_workload(
 
 def workload_make_output(made: GeneratedWorkload, output: Path | None) -> WorkloadMakeOutput:
     """Return the JSON output."""
-    return WorkloadMakeOutput(
+    return build_output(
+        WorkloadMakeOutput,
+        made,
         inputs={},
-        family=made.family,
-        preset=made.preset,
-        about=made.about,
         parameters=made.job.list_parameters(),
-        file=None if output is None else str(output),
+        file=output,
         workload=workload_to_wire(made.workload),
     )
 
@@ -240,24 +237,17 @@ def workload_part(workload: Workload) -> WorkloadPart:
     streams: dict[tuple[str, str], list[float]] = defaultdict(list)
     for task in workload.computation():
         streams[task.role, task.stream].append(task.duration_us)
-    return WorkloadPart(
-        name=workload.name,
-        source=workload.source,
-        ranks=workload.ranks,
-        iteration_us=workload.iteration_us,
-        left_out_us=workload.left_out_us,
-        roles=tuple(_role_parts(workload)),
-        collectives=tuple(_collectives_part(*key, ops) for key, ops in sorted(kinds.items())),
-        computation=tuple(
+    return build_output(
+        WorkloadPart,
+        workload,
+        roles=_role_parts(workload),
+        collectives=[_collectives_part(*key, ops) for key, ops in sorted(kinds.items())],
+        computation=[
             StreamPart(role=role, stream=stream, operations=len(us), us=round(sum(us), 3))
             for (role, stream), us in streams.items()
-        ),
+        ],
         dependencies=len(workload.deps),
-        across=tuple(
-            AcrossPart(before=dep.before, after=dep.after, lag=dep.lag)
-            for dep in workload.deps
-            if dep.lag
-        ),
+        across=[dep for dep in workload.deps if dep.lag],
     )
 
 

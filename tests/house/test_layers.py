@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import ast
-import re
 from pathlib import Path
 
 import networkx as nx
 import pytest
 
-import sccl
+from tests.kit.imports import PACKAGE, import_closure, imports, loaded_by_name, modules
 
-PACKAGE = Path(sccl.__file__).parent
 SYNCOLL = PACKAGE / "synth" / "syncoll"
 
 FLOORS = {
@@ -43,7 +40,7 @@ FLOORS = {
     "runtime/lab": 8,
     "torch_backend": 10,
     "torch_backend/control": 7,
-    "synth/network": 7,
+    "synth/network": 6,
     "synth/constructions": 8,
     "synth/packing": 8,
     "synth/scheduling": 8,
@@ -115,7 +112,7 @@ MAY_IMPORT = {
     "synth": set(),
     "synth/common": _NOUNS
     | {"collectives", "judge", "prove/bounds", "prove/check", "solvers", "topo/symmetry"}
-    | {"transform", "sccl", "msgspec", "platformdirs"},
+    | {"transform", "synth/network", "sccl", "msgspec", "numpy", "platformdirs"},
     "synth/syncoll": _NOUNS
     | {"collectives", "judge", "prove/bounds", "prove/check", "solvers", "synth/common"}
     | {"synth/constructions", "topo/symmetry", "transform", "msgspec", "pysmt"},
@@ -171,10 +168,6 @@ MAY_IMPORT = {
 """Packages and outside packages that each package may import, besides the standard library."""
 
 
-def modules() -> list[Path]:
-    return sorted(p for p in PACKAGE.rglob("*.py") if "_data" not in p.parts)
-
-
 def room_of(path: Path) -> str:
     """Return the package of a file, or ``""`` for ``sccl/__init__.py``."""
     return _room(path.relative_to(PACKAGE).with_suffix("").parts)
@@ -186,19 +179,6 @@ def _room(parts: tuple[str, ...]) -> str:
         if len(parts) >= length and nested in FLOORS:
             return nested
     return "" if parts[0] == "__init__" else _SAME_ROOM.get(parts[0], parts[0])
-
-
-def imports(path: Path) -> set[str]:
-    """Return every module that a file imports, function-local ones too."""
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: relative import"
-            assert node.module is not None
-            found |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return found
 
 
 def dependency(name: str) -> str:
@@ -214,46 +194,6 @@ def dependency(name: str) -> str:
 LOADED_BY_NAME = {"synth/common": {"packing/by_steps", "packing/by_time", "syncoll", "taccl"}}
 LOADED_BY_NAME["synth/common"] |= {"tacos", "teccl"}
 """Systems of ``synth`` that the registry loads when a user names one."""
-
-
-_MODULE_NAME = re.compile(r"sccl(\.\w+)+")
-
-
-def loaded_by_name(path: Path) -> set[str]:
-    """Return the modules of sccl whose names stand as strings in a file."""
-    names = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        value = node.value if isinstance(node, ast.Constant) else None
-        if isinstance(value, str) and _MODULE_NAME.fullmatch(value) and _module_file(value):
-            names.add(value)
-    return names
-
-
-def _module_file(name: str) -> Path | None:
-    """Return the file of a module. None: there is none of this name."""
-    path = PACKAGE.joinpath(*name.split(".")[1:])
-    files = (path.with_suffix(".py"), path / "__init__.py")
-    return next((file for file in files if file.exists()), None)
-
-
-def import_closure(path: Path) -> set[str]:
-    """Return all modules that a file may load, directly or not, and outside packages."""
-    closure: set[str] = set()
-    queue = [path]
-    while queue:
-        file = queue.pop()
-        for name in imports(file) | loaded_by_name(file):
-            parts = name.split(".")
-            if parts[0] != "sccl":
-                closure.add(parts[0])
-                continue
-            for length in range(2, len(parts) + 1):  # packages on the way are loaded, too
-                module = ".".join(parts[:length])
-                found = _module_file(module)
-                if found is not None and module not in closure:
-                    closure.add(module)
-                    queue.append(found)
-    return closure
 
 
 @pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
