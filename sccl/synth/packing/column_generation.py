@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from itertools import chain
 
 import numpy as np
 
 from sccl.core.arrays import FloatArray
-from sccl.solvers import lp
 from sccl.synth.packing.flow_problem import FlowProblem, SlotTree
+from sccl.synth.packing.master import Master
 from sccl.synth.packing.price_sets import NoTreeError
 from sccl.synth.packing.price_trees import TreePricing
 from sccl.synth.packing.slots import TimedPacking, TimeSlots, TreePart
@@ -24,8 +23,8 @@ _TOLERANCE = 1e-6
 _SMOOTHING = 0.7
 """Weight of the kept prices (Wentges 1997), which keeps prices from oscillating."""
 
-_PIVOT_EFFORT, _ROUND_EFFORT = 3e-9, 5e-6
-"""Effort of a pivot, and of a round, for each row and column: so no load changes what is found."""
+_ROUND_EFFORT = 5e-6
+"""Effort of a round, for each row and column: so no load changes the result."""
 
 _MIN_SPREAD_ROUNDS, _MAX_SPREAD_ROUNDS, _SPREAD_EFFORT_SHARE = 24, 400, 0.3
 """Times that trees are priced at first, at least and at most, and the part of the effort after
@@ -36,96 +35,6 @@ _MAX_LOAD_EXPONENT, _MIN_LOAD_STEP = 12.0, 0.1
 
 _MIN_SLOT = 1e-3
 """Of the whole: a slot counts as no shorter, where trees are to load all evenly."""
-
-_MISSING_COST = 1000.0
-"""Cost of serving a commodity by no tree, in multiples of the whole: no packing does it."""
-
-
-class _SlotMaster:
-    """The program over the trees so far. Times are in units of about the whole."""
-
-    def __init__(self, problem: FlowProblem, slots: TimeSlots, unit: float) -> None:
-        self.problem, self.slots, self.unit = problem, slots, unit
-        self.counts = np.array([r.count for r in problem.resources], dtype=np.float64)
-        self.fixed = slots.fixed / unit
-        self.min_windows = slots.row_minima / unit
-        self.model = model = lp.Model()
-        self.z = [model.add_variable(lb=0.0) for _ in range(slots.grows.shape[1])]
-        self.missing = [model.add_variable(lb=0.0) for _ in problem.commodities]
-        model.minimize(lp.fast_sum([*self.z, *(_MISSING_COST * x for x in self.missing)]))
-        self.windows = []
-        for row, lower_bound in zip(slots.rows, self.min_windows, strict=True):
-            window = model.add_linear_constraint(lb=float(lower_bound))
-            for j in np.flatnonzero(row):
-                window.set_coefficient(self.z[j], float(row[j]))
-            self.windows.append(window)
-        self.convexity_rows = []
-        for missing in self.missing:
-            served = model.add_linear_constraint(lb=1.0, ub=1.0)
-            served.set_coefficient(missing, 1.0)
-            self.convexity_rows.append(served)
-        self.room = {}
-        for i in range(len(problem.resources)):
-            for k in range(len(self.fixed)):
-                row = model.add_linear_constraint(ub=float(self.fixed[k]))
-                for j in np.flatnonzero(slots.grows[k]):
-                    row.set_coefficient(self.z[j], -float(slots.grows[k, j]))
-                self.room[i, k] = row
-        self.of_link: list[list[tuple[int, int]]] = [[] for _ in problem.edges]
-        for i, resource in enumerate(problem.resources):
-            for link, times in resource.links:
-                self.of_link[link].append((i, times))
-        self.columns: dict[tuple[int, SlotTree], lp.Variable] = {}
-        self._loads: list[tuple[int, list[int], list[float]]] = []
-        self.growing = lp.IncrementalProgram(model)
-        self.spent = 0.0
-
-    def add(self, commodity: int, tree: SlotTree) -> bool:
-        """Add a tree; return False if it is there already."""
-        if (commodity, tree) in self.columns:
-            return False
-        x = self.model.add_variable(lb=0.0)
-        self.convexity_rows[commodity].set_coefficient(x, 1.0)
-        loads: dict[tuple[int, int], int] = {}
-        rooms = self.slots.room.tolist()
-        for link, slot in sorted(tree):
-            for i, times in self.of_link[link]:
-                loads[i, rooms[slot]] = loads.get((i, rooms[slot]), 0) + times
-        demand = self.problem.commodities[commodity]
-        size = float(demand.size * len(demand.members)) / self.unit
-        rows, holds = [], []
-        for (i, room), times in loads.items():
-            resource = self.problem.resources[i]
-            hold = times / float(resource.rate)
-            self.room[i, room].set_coefficient(x, size * hold / resource.count)
-            rows.append(i * len(self.fixed) + room)
-            holds.append(hold)
-        self.columns[commodity, tree] = x
-        self._loads.append((commodity, rows, holds))
-        return True
-
-    def cheapest(self, prices: FloatArray) -> FloatArray:
-        """Return, for each commodity, the cost per byte of the cheapest of its trees so far."""
-        costs = np.full(len(self.problem.commodities), np.inf)
-        if self._loads:
-            commodities, rows, holds = zip(*self._loads, strict=True)
-            first = np.cumsum([0, *map(len, rows[:-1])])
-            each = prices.ravel()[list(chain(*rows))] * list(chain(*holds))
-            np.minimum.at(costs, list(commodities), np.add.reduceat(each, first))
-        return costs
-
-    def solve(self) -> tuple[lp.SolveResult, FloatArray, FloatArray]:
-        """Return the optimum, and the prices of one of each resource and of windows."""
-        result = self.growing.solve()
-        pivots = result.solve_stats.simplex_iterations
-        self.spent += (_PIVOT_EFFORT * pivots + _ROUND_EFFORT) * (
-            len(self.room) + len(self.columns)
-        )
-        duals = result.dual_values()
-        prices = np.zeros((len(self.problem.resources), len(self.fixed)))
-        for (i, k), row in self.room.items():
-            prices[i, k] = max(0.0, -duals[row]) / self.counts[i]
-        return result, prices, np.array([max(0.0, duals[w]) for w in self.windows])
 
 
 class RoutePrices:
@@ -166,9 +75,9 @@ class SlotColumnGeneration:
     ) -> None:
         pricing.check_size(slots.count)
         self.problem, self.slots, self.pricing = problem, slots, pricing
-        self.master = _SlotMaster(problem, slots, unit)
+        self.master = Master(problem, slots, unit, has_missing=True, round_effort=_ROUND_EFFORT)
         self.route_prices = RoutePrices(problem)
-        self.sizes = np.array([float(c.size) * len(c.members) for c in problem.commodities])
+        self.sizes = np.array([float(c.amount) for c in problem.commodities])
         self.lower_bound, self.safe_bound, self._pricing_spent = 0.0, 0.0, 0.0
         self._searched_before = pricing.search_effort
         self.is_light = pricing.has_heavy_tables
@@ -219,9 +128,10 @@ class SlotColumnGeneration:
             if all(k < self.slots.count and self.slots.arrive[e, k] >= 0 for e, k in tree):
                 master.add(commodity, tree)
         while True:
-            result, prices, windows = master.solve()
+            solution = master.solve()
+            prices, windows = solution.prices, solution.windows
             self._weaken_bound()
-            value = result.objective_value()
+            value = solution.value
             notify(self.lower_bound * unit, value * unit)
             if value * unit <= target_us or self.spent > effort or time.perf_counter() > deadline:
                 break
@@ -234,14 +144,10 @@ class SlotColumnGeneration:
                 continue
             if not self._improve(prices, windows) and not self._use_all_tables():
                 break
-        values = result.variable_values()
+        values = solution.result.variable_values()
         z = np.array([values[x] for x in master.z]) * unit
-        parts = [max(0.0, values.get(x, 0.0)) for x in master.columns.values()]
-        shares = tuple(
-            TreePart(c, tree, part)
-            for (c, tree), part in zip(master.columns, parts, strict=True)
-            if part > 1e-9
-        )
+        parts = ((column, values.get(column.variable, 0.0)) for column in master.columns)
+        shares = tuple(TreePart(c.commodity, c.tree, part) for c, part in parts if part > 1e-9)
         is_complete = all(values[x] < 1e-9 for x in master.missing)
         lengths = self.slots.lengths(z)
         proved = prices if self.best is None else self.best[0]
@@ -272,7 +178,7 @@ class SlotColumnGeneration:
         lengths = self.slots.fixed + self.slots.grows @ np.full(count, self.master.unit / count)
         lengths = np.maximum(lengths, _MIN_SLOT * self.master.unit)
         prices = np.tile(1 / lengths, (len(self.problem.resources), 1))
-        often = len(self.master.room) // len(self.problem.commodities)
+        often = len(self.master.rooms) // len(self.problem.commodities)
         often = min(max(often, _MIN_SPREAD_ROUNDS), _MAX_SPREAD_ROUNDS)
         steep = max(_MAX_LOAD_EXPONENT / often, _MIN_LOAD_STEP)
         for _ in range(often):

@@ -45,6 +45,11 @@ class FlowCommodity:
     size: Fraction
     members: tuple[tuple[ChunkClass, Permutation], ...]
 
+    @property
+    def amount(self) -> Fraction:
+        """Return the bytes of all classes of the orbit."""
+        return self.size * len(self.members)
+
 
 @dataclass(frozen=True, slots=True)
 class FlowResource:

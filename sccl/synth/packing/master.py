@@ -1,92 +1,49 @@
-"""The master problem: which trees, and how often. An LP that grows by columns.
+"""The restricted master: which trees, how often, and how long slots are, as a growing LP.
 
 Floats come out of the LP solver; :func:`exact_solution` repeats its last basis in fractions.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import chain
 
 import numpy as np
 from flint import fmpq, fmpq_mat
-from numpy.typing import NDArray
 
+from sccl.core.arrays import FloatArray
 from sccl.solvers import lp
 from sccl.solvers.lp import BasisStatus
+from sccl.synth.packing.flow_problem import FlowResource, SlotTree
 from sccl.synth.packing.price_branching import ELEMENT_EFFORT
-from sccl.synth.packing.problem import LinkStep, PackingProblem, StepTree
+from sccl.synth.packing.price_sets import TreeProblem
+from sccl.synth.packing.problem import Resource
+from sccl.synth.packing.slots import TimeSlots
+
+_DENOMINATOR = 10**6
+"""Largest denominator of a share that is rounded from floating point."""
+
+_MISSING_COST = 1000.0
+"""Cost of serving a commodity by no tree, in multiples of the whole: no packing does it."""
+
+RoomUse = tuple[int, int]
+"""A resource and a room of slots, by number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A timed tree of a commodity; ``loads`` as :meth:`Problem.loads` counts them."""
+    """A timed tree of a commodity.
+
+    Attributes:
+        loads: how often it uses a resource in a room.
+    """
 
     commodity: int
-    tree: StepTree
-    loads: dict[LinkStep, int]
-
-
-class Master:
-    """The LP over the columns so far."""
-
-    def __init__(self, problem: PackingProblem) -> None:
-        self.problem, self.spent = problem, 0.0
-        self.columns: list[Column] = []
-        self.column_keys: set[tuple[int, StepTree]] = set()
-        self.model = lp.Model()
-        self.round_variables = [self.model.add_variable(lb=0.0) for _ in problem.round_spreads]
-        self.model.minimize(lp.fast_sum(self.round_variables))
-        self.shares: list[lp.Variable] = []
-        self.convexity_rows = [
-            self.model.add_linear_constraint(lb=1.0, ub=1.0) for _ in problem.commodities
-        ]
-        self.rows: dict[LinkStep, lp.LinearConstraint] = {}
-        for i, resource in enumerate(problem.resources):
-            for step in range(problem.steps):
-                row = self.model.add_linear_constraint(ub=0.0)
-                for spread, times in zip(problem.round_spreads, self.round_variables, strict=True):
-                    if spread[step]:
-                        room = float(resource.chunks_per_round * spread[step])
-                        row.set_coefficient(times, -room)
-                self.rows[i, step] = row
-        self.program = lp.IncrementalProgram(self.model)
-
-    def add(self, commodity: int, tree: StepTree) -> bool:
-        """Add a tree as a column; return False if it is there already."""
-        if (commodity, tree) in self.column_keys:
-            return False
-        self.column_keys.add((commodity, tree))
-        loads = self.problem.loads(tree)
-        column = Column(commodity, tree, loads)
-        variable = self.model.add_variable(lb=0.0)
-        self.convexity_rows[commodity].set_coefficient(variable, 1.0)
-        for use, times in loads.items():
-            self.rows[use].set_coefficient(variable, float(self.load(column, use[0], times)))
-        self.columns.append(column)
-        self.shares.append(variable)
-        return True
-
-    def load(self, column: Column, resource: int, times: int) -> Fraction:
-        """Return the load of one constraint of a resource, per C, if the column is used wholly."""
-        chunks = self.problem.commodities[column.commodity].chunks
-        return chunks * times / len(self.problem.resources[resource].keys)
-
-    def solve(self) -> MasterSolution:
-        """Return an optimal basic solution of the LP over the columns so far.
-
-        Raises:
-            SolverError: no LP solver finds one.
-        """
-        result = self.program.solve()
-        pivots = result.solve_stats.simplex_iterations
-        self.spent += ELEMENT_EFFORT * pivots * (len(self.rows) + len(self.columns))
-        duals = result.dual_values()
-        prices = np.zeros((len(self.problem.resources), self.problem.steps))
-        for (i, step), row in self.rows.items():
-            names = len(self.problem.resources[i].keys)
-            prices[i, step] = max(0.0, -duals[row]) / names
-        return MasterSolution(result, prices)
+    tree: SlotTree
+    variable: lp.Variable
+    loads: dict[RoomUse, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,20 +51,143 @@ class MasterSolution:
     """The result of the LP solver.
 
     Attributes:
-        prices: shape (resources, steps): the price of one of a resource's constraints in a step.
+        prices: shape (resources, rooms): of a unit of time of one of a resource's members.
+        windows: prices of the rows of the slots.
     """
 
     result: lp.SolveResult
-    prices: NDArray[np.float64]
+    prices: FloatArray
+    windows: FloatArray
 
     @property
     def value(self) -> float:
-        """Return the objective: R/C."""
+        """Return the objective: the whole time."""
         return float(self.result.objective_value())
 
 
-_DENOMINATOR = 10**6
-"""Largest denominator of a share that is rounded from floating point."""
+class Master:
+    """The program over the trees so far, in units of about the whole time.
+
+    ::
+
+        minimise sum(z) subject to
+            sum of parts of trees of a commodity = 1
+            slots.rows @ z >= slots.row_minima
+            sum of part * load <= slots.fixed + slots.grows @ z   for each resource and room
+
+    Args:
+        unit: of times.
+        has_missing: whether a commodity may be served by no tree, at a high cost.
+        round_effort: effort for each row and column of a solution, in addition to its pivots.
+    """
+
+    def __init__(
+        self,
+        problem: TreeProblem,
+        slots: TimeSlots,
+        unit: float = 1.0,
+        *,
+        has_missing: bool = False,
+        round_effort: float = 0.0,
+    ) -> None:
+        self.problem, self.slots, self.unit = problem, slots, unit
+        self.round_effort, self.spent = round_effort, 0.0
+        self.counts = np.array([r.count for r in problem.resources], dtype=np.float64)
+        self.fixed = slots.fixed / unit
+        self.min_windows = slots.row_minima / unit
+        self.model = model = lp.Model()
+        self.z = [model.add_variable(lb=0.0) for _ in range(slots.grows.shape[1])]
+        served = problem.commodities if has_missing else ()
+        self.missing = [model.add_variable(lb=0.0) for _ in served]
+        model.minimize(lp.fast_sum([*self.z, *(_MISSING_COST * x for x in self.missing)]))
+        self.windows = []
+        for row, lower_bound in zip(slots.rows, self.min_windows, strict=True):
+            window = model.add_linear_constraint(lb=float(lower_bound))
+            for j in np.flatnonzero(row):
+                window.set_coefficient(self.z[j], float(row[j]))
+            self.windows.append(window)
+        self.convexity_rows = [
+            model.add_linear_constraint(lb=1.0, ub=1.0) for _ in problem.commodities
+        ]
+        for missing, row in zip(self.missing, self.convexity_rows, strict=False):
+            row.set_coefficient(missing, 1.0)
+        self.rooms: dict[RoomUse, lp.LinearConstraint] = {}
+        for i in range(len(problem.resources)):
+            for k in range(len(self.fixed)):
+                room = model.add_linear_constraint(ub=float(self.fixed[k]))
+                for j in np.flatnonzero(slots.grows[k]):
+                    room.set_coefficient(self.z[j], -float(slots.grows[k, j]))
+                self.rooms[i, k] = room
+        self._uses: list[list[tuple[int, int]]] = [[] for _ in problem.edges]
+        resources: Sequence[FlowResource | Resource] = problem.resources
+        for i, resource in enumerate(resources):
+            for link, times in resource.links:
+                self._uses[link].append((i, times))
+        self.columns: list[Column] = []
+        self._keys: set[tuple[int, SlotTree]] = set()
+        self._holds: list[tuple[int, list[int], list[float]]] = []
+        self._program = lp.IncrementalProgram(model)
+
+    @property
+    def trees(self) -> tuple[tuple[int, SlotTree], ...]:
+        """Return the trees so far, each with its commodity."""
+        return tuple((column.commodity, column.tree) for column in self.columns)
+
+    def add(self, commodity: int, tree: SlotTree) -> bool:
+        """Add a tree; return False if it is there already."""
+        if (commodity, tree) in self._keys:
+            return False
+        self._keys.add((commodity, tree))
+        variable = self.model.add_variable(lb=0.0)
+        self.convexity_rows[commodity].set_coefficient(variable, 1.0)
+        loads: dict[RoomUse, int] = {}
+        rooms = self.slots.room.tolist()
+        for link, slot in sorted(tree):
+            for i, times in self._uses[link]:
+                loads[i, rooms[slot]] = loads.get((i, rooms[slot]), 0) + times
+        amount = float(self.problem.commodities[commodity].amount) / self.unit
+        rows, holds = [], []
+        for (i, room), times in loads.items():
+            resource = self.problem.resources[i]
+            hold = times / float(resource.rate)
+            self.rooms[i, room].set_coefficient(variable, amount * hold / resource.count)
+            rows.append(i * len(self.fixed) + room)
+            holds.append(hold)
+        self.columns.append(Column(commodity, tree, variable, loads))
+        self._holds.append((commodity, rows, holds))
+        return True
+
+    def cheapest(self, prices: FloatArray) -> FloatArray:
+        """Return, for each commodity, the cost per unit of the cheapest of its trees so far."""
+        costs = np.full(len(self.problem.commodities), np.inf)
+        if self._holds:
+            commodities, rows, holds = zip(*self._holds, strict=True)
+            first = np.cumsum([0, *map(len, rows[:-1])])
+            each = prices.ravel()[list(chain(*rows))] * list(chain(*holds))
+            np.minimum.at(costs, list(commodities), np.add.reduceat(each, first))
+        return costs
+
+    def load(self, column: Column, use: RoomUse) -> Fraction:
+        """Return the time that a column takes of one of a resource's members, if used wholly."""
+        resource = self.problem.resources[use[0]]
+        amount = self.problem.commodities[column.commodity].amount
+        return amount * column.loads[use] / (resource.rate * resource.count)
+
+    def solve(self) -> MasterSolution:
+        """Return an optimal basic solution of the LP over the columns so far.
+
+        Raises:
+            SolverError: no LP solver finds one.
+        """
+        result = self._program.solve()
+        pivots = result.solve_stats.simplex_iterations
+        effort = ELEMENT_EFFORT * pivots + self.round_effort
+        self.spent += effort * (len(self.rooms) + len(self.columns))
+        duals = result.dual_values()
+        prices = np.zeros((len(self.problem.resources), len(self.fixed)))
+        for (i, k), row in self.rooms.items():
+            prices[i, k] = max(0.0, -duals[row]) / self.counts[i]
+        return MasterSolution(result, prices, np.array([max(0.0, duals[w]) for w in self.windows]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +197,7 @@ class ExactSolution:
     Attributes:
         value: R/C of the packing.
         parts: by column of the LP.
-        prices: by resource and step, of one of its constraints; together at most 1 in each step.
+        prices: by resource and room, of a unit of what one of its members carries.
     """
 
     value: Fraction
@@ -131,24 +211,28 @@ class _Basis:
 
     Attributes:
         columns: basic columns of the LP, by number.
-        spreads: the spreads of rounds that are basic, by number.
+        lengths: the variable lengths of slots that are basic, by number.
         commodities: commodities whose row is tight.
-        uses: (resource, step) whose row is tight.
+        uses: (resource, room) whose row is tight.
     """
 
     columns: list[int]
-    spreads: list[int]
+    lengths: list[int]
     commodities: list[int]
-    uses: list[LinkStep]
+    uses: list[RoomUse]
 
     @property
     def size(self) -> int:
         """Return how many rows and columns it has."""
-        return len(self.columns) + len(self.spreads)
+        return len(self.columns) + len(self.lengths)
 
 
 def exact_solution(master: Master, solution: MasterSolution) -> ExactSolution | None:
-    """Return the basic solution and its prices as fractions; None if the basis is none exactly."""
+    """Return the basic solution and its prices as fractions; None if the basis is none exactly.
+
+    Args:
+        master: of slots without fixed lengths or rows, which grow by whole numbers.
+    """
     basis = _read_basis(master, solution)
     if basis is None:
         return None
@@ -166,9 +250,10 @@ def exact_solution(master: Master, solution: MasterSolution) -> ExactSolution | 
     for j, index in enumerate(basis.columns):
         parts[index] = _to_fraction(primal[j, 0])
     resources = master.problem.resources
-    prices = [[Fraction(0)] * master.problem.steps for _ in resources]
-    for row, (i, step) in enumerate(basis.uses, start=len(basis.commodities)):
-        prices[i][step] = -_to_fraction(dual[row, 0]) / len(resources[i].keys)
+    prices = [[Fraction(0)] * len(master.fixed) for _ in resources]
+    for row, (i, room) in enumerate(basis.uses, start=len(basis.commodities)):
+        per_member = -_to_fraction(dual[row, 0]) / resources[i].count
+        prices[i][room] = per_member / resources[i].rate
     if min(parts) < 0 or any(p < 0 for row in prices for p in row):
         return None
     if not _is_feasible(master, parts, prices):
@@ -185,7 +270,7 @@ def nearby_packing(
     values = solution.result.variable_values()
     parts = [
         Fraction(max(values.get(share, 0.0), 0.0)).limit_denominator(_DENOMINATOR)
-        for share in master.shares
+        for share in (column.variable for column in master.columns)
     ]
     totals = [Fraction(0)] * len(master.problem.commodities)
     for column, part in zip(master.columns, parts, strict=True):
@@ -201,17 +286,17 @@ def _is_feasible(master: Master, parts: list[Fraction], prices: list[list[Fracti
 
     A basis whose rows of that kind do not bind would not see to it.
     """
-    problem = master.problem
-    totals = [Fraction(0)] * len(problem.commodities)
+    totals = [Fraction(0)] * len(master.problem.commodities)
     for column, part in zip(master.columns, parts, strict=True):
         totals[column.commodity] += part
-    capacity = [len(r.keys) * r.chunks_per_round for r in problem.resources]
+    capacity = [r.count * r.rate for r in master.problem.resources]
     bought = [
-        sum((row[s] * n for row, n in zip(prices, capacity, strict=True)), Fraction(0))
-        for s in range(problem.steps)
+        sum((price * n for price, n in zip(column, capacity, strict=True)), Fraction(0))
+        for column in zip(*prices, strict=True)
     ]
     spent = (
-        sum(b * n for b, n in zip(bought, spread, strict=True)) for spread in problem.round_spreads
+        sum(b * int(n) for b, n in zip(bought, grows, strict=True))
+        for grows in master.slots.grows.T
     )
     return all(w == 1 for w in totals) and all(total <= 1 for total in spent)
 
@@ -227,10 +312,10 @@ def _read_basis(master: Master, solution: MasterSolution) -> _Basis | None:
     )
     basis = _Basis(
         # columns that came after the solution, before time ran out, are not in its basis
-        [j for j, x in enumerate(master.shares) if variables.get(x) == basic],
-        [s for s, x in enumerate(master.round_variables) if variables[x] == basic],
+        [j for j, x in enumerate(master.columns) if variables.get(x.variable) == basic],
+        [j for j, x in enumerate(master.z) if variables[x] == basic],
         [k for k, row in enumerate(master.convexity_rows) if rows[row] != basic],
-        [use for use, row in master.rows.items() if rows[row] != basic],
+        [use for use, row in master.rooms.items() if rows[row] != basic],
     )
     return basis if basis.size == len(basis.commodities) + len(basis.uses) else None
 
@@ -244,33 +329,32 @@ def _basis_matrix(master: Master, basis: _Basis) -> fmpq_mat:
         column = master.columns[index]
         if column.commodity in row_of_whole:
             matrix[row_of_whole[column.commodity], j] = fmpq(1)
-        for use, times in column.loads.items():
+        for use in column.loads:
             if use in row_of_use:
-                load = master.load(column, use[0], times)
+                load = master.load(column, use)
                 matrix[row_of_use[use], j] = fmpq(load.numerator, load.denominator)
-    for j, number in enumerate(basis.spreads, start=len(basis.columns)):
-        spread = master.problem.round_spreads[number]
-        for (i, step), row in row_of_use.items():
-            room = master.problem.resources[i].chunks_per_round * spread[step]
-            matrix[row, j] = fmpq(-room)
+    for j, number in enumerate(basis.lengths, start=len(basis.columns)):
+        for (_, room), row in row_of_use.items():
+            matrix[row, j] = fmpq(-int(master.slots.grows[room, number]))
     return matrix
 
 
 def _packing_value(master: Master, parts: list[Fraction]) -> Fraction:
-    """Return the value of a packing: the sum over steps of its maximum load."""
-    problem = master.problem
-    load: dict[tuple[int, int], Fraction] = {}
+    """Return the value of a packing: the whole time, where each room lasts as its loads take."""
+    load: dict[RoomUse, Fraction] = {}
     for column, part in zip(master.columns, parts, strict=True):
-        if part:
-            for use, times in column.loads.items():
-                more = part * master.load(column, use[0], times)
-                load[use] = load.get(use, Fraction(0)) + more
-    rounds = [Fraction(0)] * problem.steps
-    for (i, step), carried in load.items():
-        rounds[step] = max(rounds[step], carried / problem.resources[i].chunks_per_round)
-    if problem.rounds is None:
-        return sum(rounds, Fraction(0))
-    return max(used / have for used, have in zip(rounds, problem.rounds, strict=True))
+        for use in column.loads if part else ():
+            load[use] = load.get(use, Fraction(0)) + part * master.load(column, use)
+    lengths = [Fraction(0)] * len(master.fixed)
+    for (_, room), taken in load.items():
+        lengths[room] = max(lengths[room], taken)
+    return sum(
+        (
+            max(taken / int(n) for taken, n in zip(lengths, grows, strict=True) if n)
+            for grows in master.slots.grows.T
+        ),
+        Fraction(0),
+    )
 
 
 def _to_fraction(value: fmpq) -> Fraction:

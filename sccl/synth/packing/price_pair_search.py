@@ -224,7 +224,7 @@ def _build_window(
     commodity = Commodity(
         held,
         wanted,
-        problem.commodities[0].chunks,
+        problem.commodities[0].amount,
         tuple(steps if v in held or before[u] == UNREACHED else before[u] for u, v in edges),
         tuple(0 if v in held else steps for _, v in edges),
         ((held, wanted),),

@@ -45,7 +45,7 @@ class Commodity:
     Attributes:
         holders: the ranks that have the chunks before.
         wanted: the ranks that must have them after.
-        chunks: chunks of all classes of the orbit per C.
+        amount: chunks of all classes of the orbit per C.
         first_step: per edge, the first step in which a chunk can use it.
         end_step: per edge, the step before which it must have, to be of use.
         members: (holders, wanted) of all classes of the orbit.
@@ -53,7 +53,7 @@ class Commodity:
 
     holders: frozenset[int]
     wanted: frozenset[int]
-    chunks: Fraction
+    amount: Fraction
     first_step: tuple[int, ...]
     end_step: tuple[int, ...]
     members: tuple[tuple[frozenset[int], frozenset[int]], ...]
@@ -65,13 +65,18 @@ class Resource:
 
     Attributes:
         keys: of the constraints.
-        chunks_per_round: b of each.
-        edges: (edge, times): how often the constraints of the orbit together hold an edge.
+        rate: chunks per round of each.
+        links: (edge, times): how often the constraints of the orbit together hold an edge.
     """
 
     keys: tuple[ConstraintKey, ...]
-    chunks_per_round: int
-    edges: tuple[tuple[int, int], ...]
+    rate: int
+    links: tuple[tuple[int, int], ...]
+
+    @property
+    def count(self) -> int:
+        """Return how many constraints there are."""
+        return len(self.keys)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,20 +112,6 @@ class PackingProblem:
         if self.rounds is not None:
             return (self.rounds,)
         return tuple(tuple(int(s == t) for s in range(self.steps)) for t in range(self.steps))
-
-    def loads(self, tree: StepTree) -> dict[LinkStep, int]:
-        """Return, by (resource, step), how often the resource's constraints meet the tree."""
-        loads: dict[LinkStep, int] = {}
-        for resource, step, times in self._resource_uses(tree):
-            loads[resource, step] = loads.get((resource, step), 0) + times
-        return loads
-
-    def _resource_uses(self, tree: StepTree) -> list[tuple[int, int, int]]:
-        of_edge: dict[int, list[tuple[int, int]]] = {}
-        for i, resource in enumerate(self.resources):
-            for edge, times in resource.edges:
-                of_edge.setdefault(edge, []).append((i, times))
-        return [(i, step, n) for edge, step in tree for i, n in of_edge.get(edge, ())]
 
 
 def build_packing_problem(

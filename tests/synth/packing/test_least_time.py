@@ -33,9 +33,7 @@ from sccl.synth.packing.by_time.least_time import SearchInterrupted
 from sccl.synth.packing.by_time.lower_bounds import (
     ExtendedTrees,
     LowerBoundSearch,
-    build_no_schedules,
     find_critical_targets,
-    ignore_progress,
     restrict_targets,
     restricted_search,
 )
@@ -823,8 +821,7 @@ def test_trees_to_few_ranks_take_no_longer_and_everyone_joins_them(data: st.Data
     floors = []
     for one in (problem, few):
         least = Fraction(1, 1000)
-        told = (0.0, 5.0, float("inf"), ignore_progress, build_no_schedules)
-        search = LowerBoundSearch(one, TreePricing(one), least, *told)
+        search = LowerBoundSearch(one, TreePricing(one), least, effort=5.0)
         search.raise_bound()
         floors.append(float(search.lower_bound))
     assert floors[1] <= floors[0] * (1 + 1e-6)

@@ -1,39 +1,23 @@
-"""The limit of R/C for a number of steps: when column generation goes on, and when it ends.
+"""The limit of R/C for a number of steps, by column generation between an LP and exact pricing.
 
-::
-
-      .------------------------------------------------.
-      v     gap left              no new tree          |
-    solving --------> pricing ---------------> stuck --| new trees
-      |  |              |  |                     |     |
-      |  |              |  '-- new trees --------|-----|
-      |  |  no effort   v  too slow              |     |
-      |  '----------> spent -------------------->|     |
-      |                                          |     |
-      |  gap closed            known             v     |
-      '-----------> closed -------------------> end    |
-                      |  |                       ^     |
-                      |  '---- new trees --------|-----|
-                      |                          |     |
-                      |  neither        no tree  |     |
-                      '---------> repricing -----'     |
-                                      |                |
-                                      '-- new trees ---'
-
-``closed``, ``stuck`` and ``spent`` make the packing exact, and ask for trees at exact prices once.
+Every round of prices gives a lower bound (the cost of the cheapest trees), every solution of the LP
+an upper one (a packing). Floats only propose: when they meet, when no tree improves them, or when
+effort ends, the last basis is solved in fractions, and trees are priced at its exact prices once.
 
 Prices prove a limit, and :mod:`sccl.prove.check.constraint_prices` checks them. In every step, the
 sum over constraints of price times capacity per round is at most 1. So the capacity of R rounds
 costs at most R, for any distribution of rounds to steps. If every choice of timed trees for all
 chunks costs at least D * C, then R/C >= D. For given rounds per step, whose capacity costs at most
 1, it follows that D * C <= 1.
+
+Prices are smoothed towards those of the best bound so far (Wentges 1997), which halves the rounds.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
@@ -58,6 +42,7 @@ from sccl.synth.packing.price_steps import (
     max_price_scale,
 )
 from sccl.synth.packing.problem import MAX_SUBSET_RANKS, Commodity, PackingProblem, StepTree
+from sccl.synth.packing.slots import TimeSlots
 
 _TOLERANCE = 1e-6
 """Relative gap below which floating-point prices give way to exact ones."""
@@ -97,104 +82,12 @@ class Packing:
         return self.lower == self.upper
 
 
-@dataclass(frozen=True, slots=True)
-class _StopConditions:
-    """The conditions that end a search before the limit is known. See :func:`solve_packing`."""
-
-    deadline: float
-    target: Fraction | None
-    max_rounds: int | None
-    effort: float
-
-
-_NextState = Callable[[], "_NextState | None"]
-"""A state: a function that performs its action and returns the next one. None: the end."""
-
-
-class _PackingSearch:
-    """The states of the drawing above, and the results so far."""
-
-    def __init__(
-        self,
-        columns: ColumnGeneration,
-        ends: _StopConditions,
-        notify: Callable[[float, float], None],
-    ) -> None:
-        self.columns, self.ends, self.notify = columns, ends, notify
-        self.solution: MasterSolution
-        self.rounds, self.upper = 0, Fraction(0)
-        self.shares: tuple[TreeShare, ...] = ()
-
-    def run(self) -> None:
-        """Go from state to state, to the end."""
-        state: _NextState | None = self.solve_master
-        while state:
-            state = state()
-
-    def solve_master(self) -> _NextState:
-        self.rounds += 1
-        self.solution = self.columns.master.solve()
-        self.notify(float(self.columns.best.value), self.solution.value)
-        if self.is_spent():
-            return self.finish_exhausted
-        gap = self.solution.value - float(self.columns.best.value)
-        return self.price_trees if gap > _TOLERANCE else self.close_gap
-
-    def is_spent(self) -> bool:
-        """Return whether nothing more may be done, or needs to be."""
-        ends, value = self.ends, self.columns.best.value
-        if time.perf_counter() > ends.deadline or self.rounds == ends.max_rounds:
-            return True
-        if self.columns.spent > ends.effort:
-            return True
-        if ends.target is None:
-            return False
-        return value > ends.target or self.solution.value < float(ends.target)
-
-    def price_trees(self) -> _NextState:
-        """Look for trees that may improve on the solution."""
-        try:
-            return self.solve_master if self.columns.improve(self.solution) else self.finish_stuck
-        except TimeoutError:
-            return self.finish_exhausted
-
-    def close_gap(self) -> _NextState | None:
-        """Make a packing exact whose floats meet the bound."""
-        is_known, grew = self.extract_packing()
-        if is_known:
-            return None
-        return self.solve_master if grew else self.price_again
-
-    def finish_stuck(self) -> _NextState | None:
-        """Make a packing exact that no tree improves, though its floats do not meet the bound."""
-        is_known, grew = self.extract_packing()
-        return self.solve_master if grew and not is_known else None
-
-    def finish_exhausted(self) -> None:
-        """Make the packing exact that there is when the search has to end."""
-        self.extract_packing()
-
-    def price_again(self) -> _NextState | None:
-        """Look for trees once more: exact fractions have shown a gap that floats do not."""
-        try:
-            return self.solve_master if self.columns.improve(self.solution) else None
-        except TimeoutError:
-            return None
-
-    def extract_packing(self) -> tuple[bool, bool]:
-        """Make the packing exact; return whether the limit is known, and whether trees are new."""
-        before = len(self.columns.master.columns)
-        is_known, self.upper, self.shares = self.columns.extract_packing(self.solution)
-        return is_known, len(self.columns.master.columns) > before
-
-
-def solve_packing(  # noqa: PLR0913, PLR0917 - two bounds, three ends, a start, and progress
+def solve_packing(  # noqa: PLR0913, PLR0917 - two bounds, three ends, and a start
     problem: PackingProblem,
     floor: Fraction = Fraction(0),
     seconds: float = math.inf,
     target: Fraction | None = None,
     earlier: Packing | None = None,
-    notify: Callable[[float, float], None] = lambda _low, _high: None,
     most_rounds: int | None = None,
     effort: float = LIMIT_EFFORT_UNITS,
 ) -> Packing:
@@ -205,7 +98,6 @@ def solve_packing(  # noqa: PLR0913, PLR0917 - two bounds, three ends, a start, 
         seconds: time after which no further round is begun. By default only effort ends it.
         earlier: the limit of the same problem with a step less, to start from.
         target: stop once the lower bound exceeds this, or cannot.
-        notify: called with the bounds after every round, for progress.
         most_rounds: limit on column generation. Unlike seconds it is the same on every machine.
         effort: limit on effort, also the same on every machine.
 
@@ -218,21 +110,52 @@ def solve_packing(  # noqa: PLR0913, PLR0917 - two bounds, three ends, a start, 
     columns.start()
     if earlier is not None and earlier.problem.steps == problem.steps - 1:
         columns.warm_start(earlier.shares)
-    search = _PackingSearch(columns, _StopConditions(deadline, target, most_rounds, effort), notify)
-    search.run()
+    rounds = 0
+    while True:
+        solution, best = columns.master.solve(), columns.best.value
+        rounds += 1
+        is_spent = time.perf_counter() > deadline or rounds == most_rounds or columns.spent > effort
+        if target is not None:
+            is_spent |= best > target or solution.value < float(target)
+        has_gap = solution.value - float(best) > _TOLERANCE
+        try:
+            if has_gap and not is_spent and columns.improve(solution):
+                continue
+        except TimeoutError:
+            is_spent = True
+        known_columns = len(columns.master.columns)
+        is_known, upper, shares = columns.extract_packing(solution)
+        if is_known or is_spent:
+            break
+        if len(columns.master.columns) > known_columns:
+            continue
+        try:  # once more, if exact fractions have shown a gap that floats do not
+            if has_gap or not columns.improve(solution):
+                break
+        except TimeoutError:
+            break
     end = time.perf_counter()
     return Packing(
         problem,
         columns.best.value,
-        search.upper,
-        search.shares,
+        upper,
+        shares,
         _constraint_prices(problem, columns.best.proof.exact),
-        search.rounds,
+        rounds,
         end - begin,
         columns.spent,
-        tuple((column.commodity, column.tree) for column in columns.master.columns),
+        columns.master.trees,
         is_timed_out=end > deadline,
     )
+
+
+def step_slots(problem: PackingProblem) -> TimeSlots:
+    """Return steps as slots with a delay of 1: each lasts as long as the rounds that it takes."""
+    steps = problem.steps
+    grows = np.array(problem.round_spreads, np.float64).T
+    arrive = np.tile(np.arange(1, steps + 1), (len(problem.edges), 1))
+    empty = np.zeros((0, grows.shape[1]))
+    return TimeSlots(np.zeros(steps), grows, empty, np.zeros(0), arrive)
 
 
 def _constraint_prices(
@@ -329,16 +252,16 @@ class ColumnGeneration:
         self.pricers: list[Pricer] = [
             make_pricer(problem, c, deadline=deadline) for c in problem.commodities
         ]
-        self.master = Master(problem)
+        self.master = Master(problem, step_slots(problem))
         self.best: Bound[Fraction, ResourcePrices] = Bound(Measure.COST, floor, ResourcePrices())
         self.scale = min(_SCALE, max_price_scale(problem.topology.ranks))
         shape = (len(problem.resources), len(problem.edges))
         self.resource_uses = np.zeros(shape, dtype=np.int64)
         for i, resource in enumerate(problem.resources):
-            for edge, times in resource.edges:
+            for edge, times in resource.links:
                 self.resource_uses[i, edge] = times
         # The load of all constraints of a resource in a round is the weight of its price.
-        self.capacity = np.array([len(r.keys) * r.chunks_per_round for r in problem.resources])
+        self.capacity = np.array([r.count * r.rate for r in problem.resources])
 
     @property
     def spent(self) -> float:
@@ -379,7 +302,7 @@ class ColumnGeneration:
         added, bound = 0, Fraction(0)
         for i, price in enumerate(self.pricers):
             cost, *trees = price.exact(costs)
-            bound += self.problem.commodities[i].chunks * cost / scale
+            bound += self.problem.commodities[i].amount * cost / scale
             added += sum(self.master.add(i, tree) for tree in trees)
         if bound > self.best.value:
             named = tuple(
@@ -392,7 +315,8 @@ class ColumnGeneration:
 
     def improve(self, solution: MasterSolution) -> bool:
         """Add columns that may improve on a solution; return False if there are none."""
-        current = self.integer_prices(solution.prices)
+        rates = np.array([[r.rate] for r in self.problem.resources])
+        current = self.integer_prices(solution.prices / rates)
         best_prices = self.best.proof.floats
         if best_prices is not None:
             smooth = self.integer_prices(

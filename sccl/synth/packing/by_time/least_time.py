@@ -206,8 +206,9 @@ def _improve_allreduce(  # noqa: PLR0913, PLR0917 - a question, how well, how lo
     floor = phases.bound.value
     result, interrupted = phases, False
     if is_tree_allreduce(request.topology, request.spec):
-        trees, interrupted = _pack_tree_pairs(
-            request, phases, floor, options, effort, notify, deadline
+        on_progress, units = _progress_of(notify), _effort_units(effort)
+        trees, interrupted = pack_allreduce(
+            request, phases, floor, options.gap, units, deadline, on_progress
         )
         result = trees or phases
     if not interrupted and result.objective > floor * (1 + Fraction(options.gap)):
@@ -222,8 +223,9 @@ def _plan_overlapping_allreduce(
     floor = completion_time_bound(request.topology, request.spec).us(request.size_bytes)
     trees = None
     if is_tree_allreduce(request.topology, request.spec):
-        trees, interrupted = _pack_tree_pairs(
-            request, None, floor, options, effort, notify, deadline
+        on_progress, units = _progress_of(notify), _effort_units(effort)
+        trees, interrupted = pack_allreduce(
+            request, None, floor, options.gap, units, deadline, on_progress
         )
         if trees and interrupted:
             return Inconclusive(INTERRUPTED, trees)
@@ -239,22 +241,8 @@ def _plan_overlapping_allreduce(
     return Inconclusive(outcome.reason, trees) if isinstance(outcome, Inconclusive) else trees
 
 
-def _pack_tree_pairs(  # noqa: PLR0913, PLR0917 - independent inputs
-    request: Request,
-    phases: Solution | None,
-    floor: Fraction,
-    options: Options,
-    effort: Effort,
-    notify: Notify,
-    deadline: float,
-) -> tuple[Solution | None, bool]:
-
-    def on_progress(low: float, high: float) -> None:
-        notify(SearchProgress(high, low))
-
-    return pack_allreduce(
-        request, phases, floor, options.gap, _effort_units(effort), deadline, on_progress
-    )
+def _progress_of(notify: Notify) -> Callable[[float, float], None]:
+    return lambda low, high: notify(SearchProgress(high, low))
 
 
 def _effort_units(effort: Effort) -> float:
@@ -351,11 +339,7 @@ def _plan_phase(  # noqa: PLR0913, PLR0917 - a question, how well, how long, and
     if not problem.commodities:
         half.builder.plan = plan_sends(problem, None, dual, 1)
         return half
-
-    def on_progress(low: float, high: float) -> None:
-        notify(SearchProgress(high, low))
-
-    units = _effort_units(effort)
+    on_progress, units = _progress_of(notify), _effort_units(effort)
     try:
         if not is_unicast(problem) and has_ports(problem):
             half.match(options.gap, units, on_progress)

@@ -86,8 +86,8 @@ class LowerBoundSearch:
         deadline: time by ``time.perf_counter()``.
         notify: called with (bound, best so far).
         build_schedules: makes schedules of a packing, of smaller and smaller chunks until one is
-            within a
-            time, or only of the largest chunks, unless it is thorough. Returns the best time.
+            within a time, or only of the largest chunks, unless it is thorough. Returns the best
+            time.
         effort: limit, in units of some seconds.
         best: the best packing so far.
         schedule_us: time of the best schedule. Infinite: there is none yet.
@@ -99,11 +99,11 @@ class LowerBoundSearch:
     problem: FlowProblem
     engine: FlowProgram | TreePricing
     lower_bound: Fraction
-    gap: float
-    effort: float
-    deadline: float
-    notify: Callable[[float, float], None]
-    build_schedules: Callable[[TimedPacking, float, bool], float]
+    gap: float = 0.0
+    effort: float = inf
+    deadline: float = inf
+    notify: Callable[[float, float], None] = lambda _low, _high: None
+    build_schedules: Callable[[TimedPacking, float, bool], float] = lambda *_: inf
     best: TimedPacking | None = None
     schedule_us: float = inf
     spent: float = 0.0
@@ -126,34 +126,51 @@ class LowerBoundSearch:
         max_effort: float = inf,
     ) -> TimedPacking | None:
         """Return the best packing of some slots, for so much effort. None: they are too few."""
-        unit = float(self.lower_bound) or 1.0
         left = self.effort - self.spent if self.schedule_us < inf else self.effort
         if isinstance(self.engine, FlowProgram):
             first = max(left, _FIRST_FLOW_EFFORT) if self.schedule_us == inf else left
-            return self._solve_flow(self.engine, slots, unit, first)
-        search = SlotColumnGeneration(self.problem, slots, self.engine, unit)
+            return self._solve_flow(self.engine, slots, first)
+        effort = min(left, max_effort)
+        return self._generate_columns(
+            self.engine, slots, effort, start, target_us=target_us, hopeless=hopeless
+        )[0]
+
+    def _generate_columns(  # noqa: PLR0913 - an engine, a start, and three ends
+        self,
+        engine: TreePricing,
+        slots: TimeSlots,
+        effort: float,
+        start: Iterable[tuple[int, SlotTree]],
+        *,
+        target_us: float,
+        hopeless: float = inf,
+    ) -> tuple[TimedPacking | None, tuple[tuple[int, SlotTree], ...]]:
+        """Return the best packing of some slots, and all trees of its program."""
+        search = SlotColumnGeneration(self.problem, slots, engine, float(self.lower_bound) or 1.0)
+        packing = None
         try:
-            return search.run(
+            packing = search.run(
                 start=start,
-                effort=min(left, max_effort),
+                effort=effort,
                 deadline=self.deadline,
                 notify=lambda *_: self.notify(float(self.lower_bound), self.schedule_us),
                 target_us=target_us,
                 hopeless=hopeless,
             )
         except NoTreeError:
-            return None
+            pass
         finally:
             self.spent += search.spent
+        return packing, search.master.trees
 
     def _solve_flow(
-        self, program: FlowProgram, slots: TimeSlots, unit: float, left: float
+        self, program: FlowProgram, slots: TimeSlots, left: float
     ) -> TimedPacking | None:
         if program.columns(slots.count) > MAX_COLUMNS:
             return None
         self.notify(float(self.lower_bound), self.schedule_us)
         seconds = self.deadline - time.perf_counter()
-        packing, result = program.solve(slots, unit, left, seconds)
+        packing, result = program.solve(slots, float(self.lower_bound) or 1.0, left, seconds)
         self.spent += _PIVOT_EFFORT * result.pivots * program.columns(slots.count)
         return packing
 
@@ -238,23 +255,14 @@ class LowerBoundSearch:
         slots = bordered_slots(self.problem.alpha, borders, borders, (begin + end) / 2, "below")
         if slots.count > 2 * MAX_BORDERS:
             return None
-        unit, left = float(self.lower_bound) or 1.0, self.effort - self.spent
+        left = self.effort - self.spent
         if isinstance(engine, FlowProgram):
-            return self._solve_flow(engine, slots, unit, left)
-        search = SlotColumnGeneration(self.problem, slots, engine, unit)
-        try:
-            return search.run(
-                start=self.trees.get((borders, begin), ()),
-                effort=left,
-                deadline=self.deadline,
-                notify=lambda *_: self.notify(float(self.lower_bound), self.schedule_us),
-                target_us=target_us,
-            )
-        except NoTreeError:
-            return None
-        finally:
-            self.spent += search.spent
-            self.trees[borders, begin] = tuple(search.master.columns)
+            return self._solve_flow(engine, slots, left)
+        start = self.trees.get((borders, begin), ())
+        packing, self.trees[borders, begin] = self._generate_columns(
+            engine, slots, left, start, target_us=target_us
+        )
+        return packing
 
     def _slot_changes(self, borders: frozenset[Fraction]) -> list[Fraction]:
         """Return the times at which slots between such borders change, and one long after."""
@@ -277,26 +285,9 @@ def restricted_search(
     few = restrict_targets(problem, goals)
     engine = TreePricing(few)
     search = LowerBoundSearch(
-        few,
-        engine,
-        floor,
-        0.0,
-        RESTRICTED_EFFORT,
-        deadline,
-        ignore_progress,
-        build_no_schedules,
-        targets=goals,
+        few, engine, floor, effort=RESTRICTED_EFFORT, deadline=deadline, targets=goals
     )
     return search if engine.is_exact else None
-
-
-def ignore_progress(_low: float, _high: float) -> None:
-    """Tell nobody of a progress."""
-
-
-def build_no_schedules(_packing: TimedPacking, _enough: float, _thorough: bool) -> float:
-    """Make no schedule."""
-    return inf
 
 
 MAX_TARGETS = 6

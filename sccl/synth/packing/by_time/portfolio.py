@@ -60,23 +60,13 @@ def plan_overlapping(request: Request, effort: Effort, units: float, seconds: fl
     outcome = registry.plan(
         teccl, request, teccl.Options(alpha="travels"), _partial_effort(effort, units, seconds)
     )
-    best = outcome.best if isinstance(outcome, Inconclusive) else outcome
-    if not isinstance(best, Solution):
-        return (
-            Inconclusive(_stop_reason(outcome, effort))
-            if isinstance(outcome, Inconclusive)
-            else outcome
-        )
-    result = _with_bound(
-        best,
-        completion_time_bound(request.topology, request.spec).us(request.size_bytes),
-        teccl.NAME,
-    )
-    return (
-        Inconclusive(_stop_reason(outcome, effort), result)
-        if isinstance(outcome, Inconclusive)
-        else result
-    )
+    result = _best_solution(outcome)
+    if result is not None:
+        floor = completion_time_bound(request.topology, request.spec).us(request.size_bytes)
+        result = _with_bound(result, floor, teccl.NAME)
+    if isinstance(outcome, Inconclusive):
+        return Inconclusive(_stop_reason(outcome, effort), result)
+    return result or outcome
 
 
 def improve_two_phases(
@@ -94,9 +84,9 @@ def improve_two_phases(
         outcome = plan_overlapping(request, effort, _OVERLAP_EFFORT, seconds)
     except (TooLargeError, KeyboardInterrupt):
         return phases
-    best = outcome.best if isinstance(outcome, Inconclusive) else outcome
+    best = _best_solution(outcome)
     grouped = bool(request.spec.post.pattern) and not request.spec.counts
-    candidates = [phases, *([best] if isinstance(best, Solution) else [])]
+    candidates = [phases, *([best] if best else [])]
     if grouped and request.topology.ranks <= _TREE_RANKS and not request.topology.switches:
         candidates += _tree_schedules(request, effort, deadline)
     return min(candidates, key=lambda candidate: candidate.objective)
@@ -123,8 +113,8 @@ def _tree_schedules(request: Request, effort: Effort, deadline: float) -> Iterat
             )
         except (TooLargeError, KeyboardInterrupt):
             return
-        best = outcome.best if isinstance(outcome, Inconclusive) else outcome
-        if not isinstance(best, Solution) or not isinstance(best.plan, Algorithm):
+        best = _best_solution(outcome)
+        if best is None or not isinstance(best.plan, Algorithm):
             return
         chunks, steps = best.plan.collective.chunks, best.plan.steps + 1
         made = schedule_algorithm(best.plan, -(-request.size_bytes // chunks))
@@ -155,8 +145,8 @@ def refine_chunks(
             outcome = registry.plan(tacos, request, options, _partial_effort(effort, None, seconds))
         except (TooLargeError, KeyboardInterrupt):
             break
-        candidate = outcome.best if isinstance(outcome, Inconclusive) else outcome
-        if isinstance(candidate, Solution) and candidate.objective < best.objective:
+        candidate = _best_solution(outcome)
+        if candidate is not None and candidate.objective < best.objective:
             best = _with_bound(candidate, packed.bound.value, tacos.NAME)
     return best
 
@@ -193,17 +183,20 @@ def plan_by_list_scheduling(
                 raise
             ended = INTERRUPTED
             break
-        candidate = outcome.best if isinstance(outcome, Inconclusive) else outcome
+        candidate = _best_solution(outcome)
         ended = _stop_reason(outcome, effort) if isinstance(outcome, Inconclusive) else NOT_STOPPED
-        if isinstance(candidate, Solution) and (
-            best is None or candidate.objective < best.objective
-        ):
+        if candidate is not None and (best is None or candidate.objective < best.objective):
             best = _with_bound(candidate, floor, tacos.NAME)
         if ended or (best is not None and best.objective <= floor * (1 + Fraction(gap))):
             break
     if ended or best is None:
         return Inconclusive(ended or NO_SCHEDULE, best)
     return best
+
+
+def _best_solution(outcome: Outcome) -> Solution | None:
+    best = outcome.best if isinstance(outcome, Inconclusive) else outcome
+    return best if isinstance(best, Solution) else None
 
 
 def _partial_effort(effort: Effort, units: float | None, seconds: float) -> Effort:

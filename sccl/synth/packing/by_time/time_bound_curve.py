@@ -23,7 +23,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from math import inf
 
 import numpy as np
 
@@ -37,8 +36,6 @@ from sccl.synth.packing.by_time.lower_bounds import (
     LowerBoundSearch,
     SlotPriceProof,
     TreesByBorders,
-    build_no_schedules,
-    ignore_progress,
     select_engine,
 )
 from sccl.synth.packing.flow_problem import FlowProblem, build_flow_problem
@@ -135,17 +132,7 @@ class _CurveSearch:
         except TooLargeError:  # cuts alone are known
             return None
         floor, max_effort = self.curve.us(size), min(self.max_program_effort, self.effort)
-        search = LowerBoundSearch(
-            problem,
-            engine,
-            floor,
-            0.0,
-            max_effort,
-            inf,
-            ignore_progress,
-            build_no_schedules,
-            trees=self.trees,
-        )
+        search = LowerBoundSearch(problem, engine, floor, effort=max_effort, trees=self.trees)
         begin = search.raise_bound(_MIN_GAIN)
         self.effort -= search.spent
         if search.proof is not None:

@@ -42,8 +42,6 @@ from sccl.synth.packing.by_time.ingress_relay import strongest_ingress_relay
 from sccl.synth.packing.by_time.lower_bounds import (
     LowerBoundSearch,
     SlotPriceProof,
-    build_no_schedules,
-    ignore_progress,
     restricted_search,
     select_engine,
 )
@@ -231,9 +229,7 @@ def price_claim(topology: Topology, dual: Dual, size_bytes: int) -> TimePricesWi
     except TooLargeError:
         search = restricted_search(problem, floor, inf)
     else:
-        search = LowerBoundSearch(
-            problem, engine, floor, 0.0, inf, inf, ignore_progress, build_no_schedules
-        )
+        search = LowerBoundSearch(problem, engine, floor)
     if search is None:
         return None
     search.raise_bound()
