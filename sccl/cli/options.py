@@ -162,8 +162,8 @@ class DerivedOptions:
         fields = option_fields(options)
         if not names:
             return cls(tuple(map(option_parameter, fields)))
-        some = (field for field in fields if field.name in names)
-        return cls(tuple(option_parameter(field, min=field.minimum) for field in some))
+        named = (field for field in fields if field.name in names)
+        return cls(tuple(option_parameter(field, min=field.minimum) for field in named))
 
 
 def option_parameter(option: OptionField, **more: Any) -> Parameter:
