@@ -9,7 +9,7 @@ from typing import Any
 
 from docs.made.markdown import cell, escape
 from sccl.core.files.kinds import json_schema, published_shapes
-from sccl.tasks.outputs import output_schema
+from sccl.core.files.outputs import output_schema
 from sccl.tasks.schemas import OUTPUTS, output_type
 
 

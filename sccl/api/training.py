@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from sccl.api.arguments import check_arguments, check_wrapped_kind
 from sccl.api.chart import Chart
-from sccl.api.html import heading, paragraph, table
 from sccl.api.workloads import Workload
 from sccl.core import training_plan as core
 from sccl.core.cost import format_bytes, format_duration
@@ -20,9 +19,9 @@ from sccl.core.files.training_plans import load_training_plan, training_plan_to_
 from sccl.core.files.workloads import load_workload
 from sccl.core.formatting import format_gap
 from sccl.errors import ToolError
-from sccl.tasks.show_training import fluid_us, links_us, model_notes, training_part
-from sccl.tasks.step_pictures import RunningPlan, plan_notes, step_panels
-from sccl.tasks.training_files import (
+from sccl.topo import resolve_topology
+from sccl.topo.fabrics import resolve_fabric
+from sccl.training.plan_files import (
     LoadedTraining,
     load_cost_table,
     name_file_in_errors,
@@ -30,9 +29,10 @@ from sccl.tasks.training_files import (
     valid_timeline,
     write_timeline,
 )
-from sccl.topo import resolve_topology
-from sccl.topo.fabrics import resolve_fabric
+from sccl.training.plan_summary import fluid_us, links_us, model_notes, training_part
 from sccl.view import charts
+from sccl.view.charts.step_pictures import RunningPlan, plan_notes, step_panels
+from sccl.view.text.html import heading, paragraph, table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -389,8 +389,8 @@ def plan(  # noqa: PLR0913 - as the verb takes them
         >>> sccl.plan(job, "hgx2", search="fifo", seconds=1)
         TrainingPlan(transformer on hgx2: 7680.01 us per iteration; lower bound attained)
     """
-    from sccl.tasks.motif_planning import build_motif_planner  # noqa: PLC0415 - loads NumPy and Numba
-    from sccl.tasks.planning import plan_training  # noqa: PLC0415
+    from sccl.training.options.motif_planner import build_motif_planner  # noqa: PLC0415 - loads NumPy and Numba
+    from sccl.training.plan_step import plan_training  # noqa: PLC0415
     from sccl.training.planner import PlanSettings  # noqa: PLC0415
 
     loaded = workload.value if isinstance(workload, Workload) else load_workload(Path(workload))

@@ -19,22 +19,14 @@ from sccl.cli.planning import (
     Seed,
     build_plan_settings,
 )
-from sccl.cli.report import (
-    ExitCode,
-    err,
-    notify_first_compile,
-    out,
-    print_output,
-    report_errors,
-    single_line,
-)
+from sccl.cli.report import ExitCode, err, notify_first_compile, out, print_output, report_errors
 from sccl.core.cost import format_duration
 from sccl.core.files.workloads import load_workload
-from sccl.core.formatting import format_count, format_gap
-from sccl.tasks import comparing_plans
-from sccl.tasks.comparing_plans import ComparePlansOutput
-from sccl.tasks.training_files import name_file_in_errors
+from sccl.core.formatting import format_count, format_gap, single_line
 from sccl.topo.fabrics import resolve_fabric
+from sccl.training import compare_searches as comparing_plans
+from sccl.training.compare_searches import ComparePlansOutput
+from sccl.training.plan_files import name_file_in_errors
 from sccl.view import charts
 
 

@@ -10,7 +10,6 @@ import typer
 from rich.markup import escape
 
 from sccl.cli import options
-from sccl.cli.offers import print_training_options
 from sccl.cli.planning import (
     FabricName,
     File,
@@ -27,23 +26,23 @@ from sccl.cli.report import (
     print_file,
     print_output,
     report_errors,
-    single_line,
 )
 from sccl.core.cost import format_duration
 from sccl.core.files.json_text import to_text
 from sccl.core.files.training_plans import offered_options_to_wire
 from sccl.core.files.workloads import load_workload
-from sccl.core.formatting import format_count, format_gap
+from sccl.core.formatting import format_count, format_gap, single_line
 from sccl.errors import ParameterError
-from sccl.tasks.offering import enumerate_options, write_options
-from sccl.tasks.planning import (
+from sccl.topo.fabrics import resolve_fabric
+from sccl.training.offered_options import enumerate_options, write_options
+from sccl.training.plan_files import name_file_in_errors
+from sccl.training.plan_step import (
     TrainingPlanOutput,
     plan_training,
     planning_output,
     write_training_plan,
 )
-from sccl.tasks.training_files import name_file_in_errors
-from sccl.topo.fabrics import resolve_fabric
+from sccl.view.text.training_options_text import print_training_options
 
 if TYPE_CHECKING:
     from sccl.core.training_plan import OfferedOptions

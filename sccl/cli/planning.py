@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sccl.cli import options
-from sccl.tasks.sizes import parse_size
-from sccl.tasks.training_files import load_cost_table
+from sccl.core.sizes import parse_size
+from sccl.training.plan_files import load_cost_table
 
 if TYPE_CHECKING:
     from sccl.training.planner import PlanSettings
@@ -109,7 +109,7 @@ def build_plan_settings(searched: PlanSearchOptions, choices: PlanContentOptions
     Raises:
         InputError: there is no such search, or a number or the table of costs makes no sense.
     """
-    from sccl.tasks.motif_planning import build_motif_planner  # noqa: PLC0415 - loads NumPy and Numba
+    from sccl.training.options.motif_planner import build_motif_planner  # noqa: PLC0415 - loads NumPy and Numba
     from sccl.training.planner import PlanSettings  # noqa: PLC0415
 
     return PlanSettings(
