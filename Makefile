@@ -5,26 +5,31 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test golden quick nightly durations check docs reference pictures format clean
+.PHONY: demo test test-rest test-all changed golden nightly durations check docs reference pictures format clean
 
 PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 
 demo: $(STAMP) ## the main job: the proved frontier of allgather on a DGX-1
 	$(BIN)/sccl pareto --collective allgather --topo dgx1 --out found --certify proofs
 
-test: $(STAMP) $(VENV)/.tools ## all tests; skipped ones are listed with what they miss
-	$(PYTEST)
+test: $(STAMP) ## every kind of test: all short ones, and examples of those that need compilers or MPI
+	$(PYTEST) -m "not rest" $(if $(SCCL_STRICT_TOOLS),--processor-limit=650)
+
+test-rest: $(STAMP) $(VENV)/.tools ## all other tests: targets, MPIs, torch releases, pages, browsers, wheels
+	$(PYTEST) -m rest
+
+test-all: test test-rest ## all tests; skipped ones are listed with what they miss
+
+changed: $(STAMP) ## the tests of `make test` that a change since SINCE (main) can reach by imports
+	$(PYTEST) -m "not rest" --changed=$(or $(SINCE),main)
 
 golden: $(STAMP) ## results, files, and command line equal tests/golden/records (GOLDEN=values: are as good)
 	$(BIN)/python -m pytest tests/golden -n 2 --dist worksteal --golden=$(or $(GOLDEN),bytes)
 
-quick: $(STAMP) ## the short tests that need no compiler, MPI, torch, browser, notebook, page or wheel
-	$(PYTEST) -m "not (compiler or mpi or torch or browser or notebook or page or wheel or long)"
-
 nightly: $(STAMP) $(VENV)/.tools ## all tests, ten times the examples, from fresh seeds
 	$(PYTEST) --nightly --hypothesis-seed=$(shell date +%s)
 
-durations: $(STAMP) $(VENV)/.tools ## which files of tests take longest, measured anew
+durations: $(STAMP) $(VENV)/.tools ## the processor seconds of tests, measured anew
 	$(PYTEST) --junitxml=build/tests.xml
 	$(BIN)/python -m tests.kit.file_order build/tests.xml
 
@@ -59,7 +64,7 @@ $(STAMP): pyproject.toml
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet --editable '.[dev]'
 	@touch $(STAMP)
 
-# A second MPI for the tests, and the oldest and the newest torch that is supported, in environments of
+# For `make test-rest`: a second MPI, and the oldest and the newest torch that is supported, in environments of
 # their own; the assembler of CUDA 12.9, which still knows a V100, and a disassembler (45 MB); and the HIP
 # compiler, iproute2 and a browser where apt may install them. nvcc comes with NVIDIA's toolkit. What is missing, tests skip visibly; in CI that is a failure.
 $(VENV)/.tools: $(STAMP)

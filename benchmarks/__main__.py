@@ -356,7 +356,9 @@ def enforced_jobs(
     only: Parts = "",
     torch: Annotated[
         Path,
-        typer.Option(help="Python interpreter with torch.", show_default="that of 'make test'"),
+        typer.Option(
+            help="Python interpreter with torch.", show_default="that of 'make test-rest'"
+        ),
     ] = jobs.TORCH,
     smoke: Smoke = False,
     output: Output = None,

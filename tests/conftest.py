@@ -8,6 +8,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Generator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,10 @@ from tests.kit import loop_cache, nightly, once
 from tests.kit.browser import browser
 from tests.kit.file_order import sort_by_duration
 from tests.kit.headers import precompiled
+from tests.kit.imports import changed_files, reached_tests
 from tests.kit.markers import add_markers
+from tests.kit.paths import ROOT
+from tests.kit.processor_time import ProcessorTime
 
 __all__ = ["browser"]  # a fixture of all rooms
 
@@ -80,6 +84,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="how golden tests compare: every byte, or bounds, times, and proofs",
     )
     parser.addoption("--golden-since", help="git revision whose golden records count")
+    parser.addoption("--changed", metavar="REVISION", help="tests that a change since it can reach")
+    parser.addoption(
+        "--processor-limit", type=float, help="processor seconds above which the run fails"
+    )
     parser.addoption("--nightly", action="store_true", help="fresh seeds, ten times the examples")
 
 
@@ -89,9 +97,24 @@ def pytest_configure(config: pytest.Config) -> None:
     Loops are compiled by tests, once for all workers: to collect tests, each would by itself.
     """
     loop_cache.share_compiled_loops()
+    config.pluginmanager.register(ProcessorTime(config.getoption("--processor-limit")))
     if config.getoption("--nightly"):
         nightly.begin(config.getoption("--hypothesis-seed"))
         settings.load_profile("nightly")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out the files of tests that no change since a given revision can reach."""
+    revision = config.getoption("--changed")
+    if revision is None or not collection_path.match("test_*.py"):
+        return None
+    return collection_path not in _reached_tests(revision) or None
+
+
+@cache
+def _reached_tests(revision: str) -> set[Path]:
+    tests = [str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("test_*.py")]
+    return {ROOT / test for test in reached_tests(tests, changed_files(revision))}
 
 
 def pytest_unconfigure() -> None:

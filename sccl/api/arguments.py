@@ -50,16 +50,18 @@ _SHARED_ARGUMENTS = {
 """Descriptions of arguments that several functions have."""
 
 
-def describe_arguments(options: type) -> Callable[[Callable[P, R]], Callable[P, R]]:
+def describe_arguments(*options: type, **others: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Return a decorator that adds the section ``Args`` to the docstring of a function.
 
     Args:
-        options: Options of a synthesizer, which describe the arguments of their names.
+        options: Classes whose fields describe the arguments of their names.
+        others: Descriptions of further arguments.
     """
     texts = dict(_SHARED_ARGUMENTS)
-    for option in option_fields(options):
+    for option in (field for kind in options for field in option_fields(kind)):
         default = f" Default: {option.default_help}." if option.default_help else ""
         texts[option.name] = option.help + default
+    texts |= others
 
     def describe(function: Callable[P, R]) -> Callable[P, R]:
         """Add the section before that of errors."""

@@ -50,7 +50,7 @@ def topology(name: Machine) -> Topology:
 
 
 @check_arguments
-def collective(  # noqa: PLR0913 - a name, or all that a collective of one's own consists of
+def collective(  # noqa: PLR0913 - a name, or the parts of a custom collective
     name: str | PathLike[str],
     ranks: int,
     root: int | None = None,
@@ -108,7 +108,6 @@ def collective(  # noqa: PLR0913 - a name, or all that a collective of one's own
         >>> sccl.collective("dispatch", 3, alltoallv=[[0, 2, 1], [4, 0, 0], [1, 1, 0]]).counts
         (2, 1, 4, 1, 1)
     """
-    where = "sccl.collective"
     counted = {
         "allgatherv": allgatherv,
         "gatherv": gatherv,
@@ -116,37 +115,59 @@ def collective(  # noqa: PLR0913 - a name, or all that a collective of one's own
         "scatterv": scatterv,
         "counts": counts,
     }
-    count_fields: dict[str, object] = {
-        name: _counts_row(name, row) for name, row in counted.items()
-    }
-    count_fields["alltoallv"] = [_counts_row("alltoallv", row) for row in alltoallv]
-    count_fields = {name: of for name, of in count_fields.items() if of}
+    rows: dict[str, object] = {label: _counts_row(label, row) for label, row in counted.items()}
+    rows["alltoallv"] = [_counts_row("alltoallv", row) for row in alltoallv]
+    fields = {label: row for label, row in rows.items() if row}
     if groups is not None:
-        if count_fields or pre is not None or post is not None or combining:
+        if fields or pre is not None or post is not None or combining:
             raise ParameterError(
                 f"groups and a custom collective are both given for {name}: leave one out"
             )
         return resolve_collective(format_in_groups(str(name), _groups_text(groups)), ranks, root)
-    rooted = bool(gatherv or scatterv)
-    if count_fields and pre is None and post is None and (root is None or rooted):
-        plain = {"name": str(name), "ranks": ranks, "root": root or 0, **count_fields}
-        return custom_spec(parse(json.dumps(plain), CustomCollectiveWire, where), where)
-    if pre is None and post is None and not count_fields:
-        if combining:
-            raise ParameterError(
-                f"combining is given for {name}, but it applies to custom collectives only: give "
-                "pre and post, too, or leave it out"
-            )
+    if pre is None and post is None and not combining and not fields:
         return resolve_collective(str(name), ranks, root)
+    is_counted = bool(fields) and (root is None or bool(gatherv or scatterv))
+    fields |= {"name": str(name), "ranks": ranks}
+    if pre is None and post is None and is_counted:
+        return _custom_spec(fields | {"root": root or 0})
+    return _custom_collective(fields, root, pre, post, combining=combining)
+
+
+def _custom_collective(
+    fields: dict[str, object],
+    root: int | None,
+    pre: Ranks | None,
+    post: Ranks | None,
+    *,
+    combining: bool,
+) -> Spec:
+    """Return a custom collective.
+
+    Args:
+        fields: Its name, ranks, and counts.
+
+    Raises:
+        InputError: It contradicts itself.
+    """
+    name = fields["name"]
+    if pre is None and post is None and combining and len(fields) == 2:
+        raise ParameterError(
+            f"combining is given for {name}, but it applies to custom collectives only: give "
+            "pre and post, too, or leave it out"
+        )
     if pre is None or post is None or root is not None:
         raise ParameterError(
             f"the collective {name} has "
             f"{'a root' if root is not None else 'only one of the two'}: a custom collective has "
             "pre and post, and no root"
         )
-    plain = {"name": str(name), "ranks": ranks, "combining": combining, **count_fields}
-    plain |= {"pre": _chunk_rank_pairs("pre", pre), "post": _chunk_rank_pairs("post", post)}
-    return custom_spec(parse(json.dumps(plain), CustomCollectiveWire, where), where)
+    pairs = {"pre": _chunk_rank_pairs("pre", pre), "post": _chunk_rank_pairs("post", post)}
+    return _custom_spec(fields | pairs | {"combining": combining})
+
+
+def _custom_spec(fields: dict[str, object]) -> Spec:
+    where = "sccl.collective"
+    return custom_spec(parse(json.dumps(fields), CustomCollectiveWire, where), where)
 
 
 def _groups_text(groups: GroupsLike) -> str:

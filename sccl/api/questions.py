@@ -9,48 +9,51 @@ from os import PathLike
 from pathlib import Path
 
 from sccl.api.algorithm import Algorithm
-from sccl.api.arguments import check_arguments
+from sccl.api.arguments import check_arguments, describe_arguments
 from sccl.api.frontier import Frontier, LimitFrontier, SavedFrontier
 from sccl.api.given import CollectiveLike, Machine, Root
-from sccl.api.html import heading, paragraph
 from sccl.api.machine import Topology
 from sccl.api.progress import Progress, progress_lines, progress_notes
 from sccl.api.schedule import Schedule
 from sccl.collectives import Spec
 from sccl.core.answer import Sat, Unsat, verdict
 from sccl.core.files.disk import read_text
+from sccl.core.files.frontier_folders import read_frontiers
 from sccl.core.files.kinds import ALGORITHM_KINDS, FRONTIER, SCHEDULE, TOPOLOGY
 from sccl.core.instance import SweepRange
-from sccl.synth.common.cluster import Cluster
-from sccl.synth.common.settings import DEFAULT_TIMEOUT_S, Settings, build_effort
+from sccl.formats.files.plans import kind_among
+from sccl.synth.allreduce.limit_search import find_limits
+from sccl.synth.allreduce.pareto_search import find_frontier
+from sccl.synth.common.problem import CollectiveProblem, build_problem
+from sccl.synth.common.settings import DEFAULT_TIMEOUT_S
 from sccl.synth.syncoll import solve as syncoll_solve
+from sccl.synth.syncoll.search_options import (
+    SearchOptions,
+    StoreOptions,
+    WorkerOptions,
+    build_settings,
+)
 from sccl.tasks.bounds import compute_bounds
-from sccl.tasks.files import kind_among
-from sccl.tasks.frontiers import read_frontiers
-from sccl.tasks.limits import find_limits
-from sccl.tasks.pareto import find_frontier
 from sccl.tasks.solve import find_algorithm
-from sccl.tasks.subject import CollectiveProblem, build_problem
 from sccl.topo import resolve_topology
 from sccl.transform import build_question
 from sccl.view.completeness import BoundSummary
+from sccl.view.text.html import heading, paragraph
 from sccl.view.text.progress_notes import limit_note
 from sccl.view.text.reasons import answer_reason
+
+_STORE_HELP = "Whether verdicts are stored in the user's cache folder, or a file for them."
 
 Store = bool | str | PathLike[str]
 """Location of the verdict store: the user's cache folder (True), none (False), or a file."""
 
 
 @check_arguments
+@describe_arguments()
 def bounds(
     collective: CollectiveLike, topology: Machine, *, root: Root | None = None
 ) -> BoundSummary:
     """Return lower bounds: ``steps``, ``bandwidth`` (R/C), and ``reasons``.
-
-    Args:
-        collective: Name, file, or result of :func:`collective`.
-        topology: Name, file, or topology.
-        root: Root of broadcast, reduce, gather, and scatter, by number or label. None: rank 0.
 
     Raises:
         InputError: The collective does not fit the machine, or some rank cannot be reached.
@@ -101,7 +104,16 @@ class Answer:
 
 
 @check_arguments
-def solve(  # noqa: PLR0913 - a question, and what decides how it is answered
+@describe_arguments(
+    SearchOptions,
+    StoreOptions,
+    store=_STORE_HELP,
+    chunks="C, the number of chunks of each rank.",
+    steps="S, the number of steps.",
+    rounds="R, the sum of the rounds of all steps.",
+    timeout_s='Seconds after which the answer is ``"unknown"``. None: no limit.',
+)
+def solve(  # noqa: PLR0913 - the problem and the settings
     collective: CollectiveLike,
     topology: Machine,
     *,
@@ -118,21 +130,6 @@ def solve(  # noqa: PLR0913 - a question, and what decides how it is answered
 ) -> Answer:
     """Return whether an algorithm with C chunks, S steps, and R rounds exists.
 
-    Args:
-        collective: Name, file, or result of :func:`collective`.
-        topology: Name, file, or topology.
-        chunks: C, the number of chunks of each rank.
-        steps: S, the number of steps.
-        rounds: R, the sum of the rounds of all steps.
-        root: Root of broadcast, reduce, gather, and scatter, by number or label. None: rank 0.
-        solver: ``"cpsat"`` (the default), ``"cadical"``, ``"z3"``, or ``"portfolio"``.
-        seed: Seed of the solver's random choices.
-        timeout_s: Seconds after which the answer is ``"unknown"``. None: no limit.
-        symmetry: ``"auto"``, ``"none"``, ``"translations"``, or a file with generators.
-        store: Whether verdicts are stored in the user's cache folder, or a file for them.
-        trust_store: Whether to accept an unsat of a store file, or of another version, without
-            verification.
-
     Raises:
         InputError: The numbers, the collective, or the settings do not fit the machine.
 
@@ -145,7 +142,8 @@ def solve(  # noqa: PLR0913 - a question, and what decides how it is answered
     """
     subject = _modeled_problem(collective, topology, root)
     problem = build_question(subject.topology, subject.spec, chunks, steps, rounds)
-    settings = _solver_settings(solver, timeout_s, seed, symmetry, store, trust_store=trust_store)
+    search = SearchOptions(solver=solver, seed=seed, symmetry=symmetry)
+    settings = build_settings(search, timeout_s, _store_options(store, trusted=trust_store))
     answer = find_algorithm(subject.spec, problem, settings)
     algorithm = Algorithm(answer.algorithm) if isinstance(answer, Sat) else None
     origin = answer.origin.value if isinstance(answer, Unsat) else ""
@@ -153,7 +151,15 @@ def solve(  # noqa: PLR0913 - a question, and what decides how it is answered
 
 
 @check_arguments
-def pareto(  # noqa: PLR0913 - a question, and what decides how it is answered
+@describe_arguments(
+    SweepRange,
+    SearchOptions,
+    StoreOptions,
+    WorkerOptions,
+    store=_STORE_HELP,
+    timeout_s="Seconds per query, after which a candidate stays open.",
+)
+def pareto(  # noqa: PLR0913 - the problem and the settings
     collective: CollectiveLike,
     topology: Machine,
     *,
@@ -176,27 +182,6 @@ def pareto(  # noqa: PLR0913 - a question, and what decides how it is answered
 
     Ctrl-C, or interrupting the kernel, returns the part that is known by then.
 
-    Args:
-        collective: Name, file, or result of :func:`collective`.
-        topology: Name, file, or topology.
-        root: Root of broadcast, reduce, gather, and scatter, by number or label. None: rank 0.
-        k: Searches R <= S + k. None: 5, or as much as the bandwidth bound needs.
-        max_steps: Largest S. None: 3 above the latency bound, for allreduce 3 above that of each
-            half.
-        max_chunks: Largest C. None: all C that R and the bound allow. With a value, an allreduce is
-            searched among compositions only.
-        solver: ``"cpsat"`` (the default), ``"cadical"``, ``"z3"``, or ``"portfolio"``.
-        seed: Seed of the solver's random choices.
-        timeout_s: Seconds per query (default 60), after which a candidate stays open.
-        symmetry: ``"auto"``, ``"none"``, ``"translations"``, or a file with generators.
-        jobs: Number of queries solved at once, each in its own process.
-        cluster: Address of a Dask scheduler.
-        store: Whether verdicts are stored in the user's cache folder, or a file for them.
-        trust_store: Whether to accept an unsat of a store file, or of another version, without
-            verification.
-        trust_cluster: Whether to accept an unsat of a cluster worker without verification.
-        progress: Whether to show progress, or a function that receives each line of it.
-
     Raises:
         InputError: The collective or a setting does not fit the machine.
 
@@ -206,17 +191,11 @@ def pareto(  # noqa: PLR0913 - a question, and what decides how it is answered
         [(2, 2, 3), (6, 3, 7)]
     """
     subject = _modeled_problem(collective, topology, root)
-    where = Cluster(cluster) if cluster else None
-    settings = _solver_settings(
-        solver,
+    settings = build_settings(
+        SearchOptions(solver=solver, seed=seed, symmetry=symmetry),
         timeout_s,
-        seed,
-        symmetry,
-        store,
-        jobs,
-        where,
-        trust_store=trust_store,
-        trust_cluster=trust_cluster,
+        _store_options(store, trusted=trust_store),
+        WorkerOptions(jobs=jobs, cluster=cluster, trust_cluster=trust_cluster),
     )
     covered = SweepRange(k, max_steps, max_chunks)
     with progress_notes(progress) as notify:
@@ -225,7 +204,12 @@ def pareto(  # noqa: PLR0913 - a question, and what decides how it is answered
 
 
 @check_arguments
-def limits(  # noqa: PLR0913 - a question, and what decides how it is answered
+@describe_arguments(
+    SweepRange,
+    SearchOptions,
+    timeout_s="Seconds for each S. None: a fixed budget, which does not depend on the load.",
+)
+def limits(  # noqa: PLR0913 - the problem and the settings
     collective: CollectiveLike,
     topology: Machine,
     *,
@@ -238,16 +222,6 @@ def limits(  # noqa: PLR0913 - a question, and what decides how it is answered
 ) -> LimitFrontier:
     """Return the infimum of R/C over all k and C for every S, with algorithms that attain it.
 
-    Args:
-        collective: Name, file, or result of :func:`collective`.
-        topology: Name, file, or topology.
-        root: Root of broadcast, reduce, gather, and scatter, by number or label. None: rank 0.
-        max_steps: Largest S. None: a few above the latency bound.
-        seed: Seed of the solver's random choices.
-        solver: Solver that searches algorithms of few chunks at a limit, as in :func:`pareto`.
-        timeout_s: Seconds for each S. None: a fixed budget, which does not depend on the load.
-        progress: Whether to show progress, or a function that receives each line of it.
-
     Raises:
         InputError: The collective does not fit the machine, or some rank cannot be reached.
 
@@ -258,7 +232,7 @@ def limits(  # noqa: PLR0913 - a question, and what decides how it is answered
     """
     subject = _modeled_problem(collective, topology, root)
     machine, spec = subject.topology, subject.spec
-    settings = _solver_settings(solver, timeout_s, seed)
+    settings = build_settings(SearchOptions(solver=solver, seed=seed), timeout_s)
     with progress_lines(progress, f"limits of {spec.name} on {machine.name}") as tell:
         frontier = find_limits(
             machine, spec, max_steps, settings, notify=lambda event: tell(limit_note(event))
@@ -306,26 +280,6 @@ def _modeled_problem(
     return made
 
 
-def _solver_settings(  # noqa: PLR0913, PLR0917 - the arguments of the public functions
-    solver: str,
-    timeout_s: float | None,
-    seed: int,
-    symmetry: str = "auto",
-    store: Store = True,
-    jobs: int = 1,
-    cluster: Cluster | None = None,
-    *,
-    trust_store: bool = False,
-    trust_cluster: bool = False,
-) -> Settings:
-    return Settings(
-        syncoll_solve.check_name(solver),
-        build_effort(timeout_s, seed),
-        symmetry,
-        jobs,
-        cluster,
-        None if isinstance(store, bool) else Path(store),
-        no_store=store is False,
-        trust_store=trust_store,
-        trust_cluster=trust_cluster,
-    )
+def _store_options(store: Store, *, trusted: bool) -> StoreOptions:
+    file = None if isinstance(store, bool) else Path(store)
+    return StoreOptions(store=file, no_store=store is False, trust_store=trusted)

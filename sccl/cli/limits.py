@@ -12,14 +12,14 @@ from rich.markup import escape
 from sccl.cli import options
 from sccl.cli.frontiers import OutputOptions, OutputTargets, write_outputs
 from sccl.cli.report import ExitCode, err, report_errors
-from sccl.cli.searching import SearchOptions, solver_settings
 from sccl.cli.subject import ProblemOptions, load_problem
 from sccl.core.frontier import Point
 from sccl.core.step_limit import StepLimit
 from sccl.errors import ParameterError
+from sccl.synth.allreduce.certify import certify_limits
+from sccl.synth.allreduce.limit_search import find_limits
 from sccl.synth.common.settings import Settings
-from sccl.tasks.certify import certify_limits
-from sccl.tasks.limits import find_limits
+from sccl.synth.syncoll.search_options import SearchOptions, build_settings
 from sccl.view.text.progress_notes import limit_note
 
 InTime = Annotated[
@@ -84,7 +84,7 @@ def limits(
         to = (delivery.out_dir, delivery.certify_dir)
         run_time_limits(about, size or "1KB..1GB", gap, timeout, to, json=json)
     _reject_options("limits of R/C (add --time)", {"--size": size, "--gap": gap})
-    run_limits(about, max_steps, solver_settings(search, timeout), delivery, json=json)
+    run_limits(about, max_steps, build_settings(search, timeout), delivery, json=json)
 
 
 def _reject_options(subject: str, arguments: dict[str, object]) -> None:

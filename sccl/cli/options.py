@@ -93,14 +93,6 @@ LimitTimeout = Annotated[
         show_default="none: a fixed budget of deterministic work",
     ),
 ]
-Store = Annotated[
-    Path | None,
-    typer.Option(
-        "--store",
-        help="File that stores answers, to resume a sweep.",
-        show_default="in the user's cache folder",
-    ),
-]
 AlphaUs = Annotated[
     float | None,
     typer.Option(
@@ -160,9 +152,18 @@ class DerivedOptions:
     parameters: tuple[Parameter, ...]
 
     @classmethod
-    def of(cls, options: type) -> DerivedOptions:
-        """Return the options that the fields of a class describe."""
-        return cls(tuple(option_parameter(field) for field in option_fields(options)))
+    def of(cls, options: type, *names: str) -> DerivedOptions:
+        """Return the options that the fields of a class describe.
+
+        Args:
+            names: Names of some options, whose range the command line checks. Empty: all, whose
+                ranges are checked when they are converted to the class.
+        """
+        fields = option_fields(options)
+        if not names:
+            return cls(tuple(map(option_parameter, fields)))
+        named = (field for field in fields if field.name in names)
+        return cls(tuple(option_parameter(field, min=field.minimum) for field in named))
 
 
 def option_parameter(option: OptionField, **more: Any) -> Parameter:
@@ -182,7 +183,9 @@ def option_parameter(option: OptionField, **more: Any) -> Parameter:
     elif issubclass(kind, msgspec.Struct):
         kind = Path
     hint = kind | None if option.is_optional else kind
-    text = typer.Option(help=option.help, show_default=option.default_help or True, **more)
+    flag = "--" + option.name.replace("_", "-")
+    names = (flag,) if kind is bool and default is False else ()  # without its opposite
+    text = typer.Option(*names, help=option.help, show_default=option.default_help or True, **more)
     return Parameter(
         option.name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[hint, text]
     )
@@ -191,8 +194,9 @@ def option_parameter(option: OptionField, **more: Any) -> Parameter:
 def flatten_options(verb: Callable[..., T]) -> Callable[..., T]:
     """Return a verb that takes each option of its groups as a parameter, which Typer can read.
 
-    A group is a dataclass whose fields are options, or :class:`DerivedOptions`, without those that
-    the verb declares itself.
+    A group is a class whose fields are options, with Typer's help or that of
+    :mod:`sccl.core.option_fields`, or it is :class:`DerivedOptions`, without those that the verb
+    declares itself.
     """
     parameters: list[Parameter] = []
     groups: list[tuple[str, Callable[..., Any], list[str]]] = []
@@ -202,11 +206,11 @@ def flatten_options(verb: Callable[..., T]) -> Callable[..., T]:
         kind: Any = parameter.annotation
         make: Callable[..., Any] = dict
         group = get_args(kind)[1] if get_origin(kind) is Annotated else None
-        if is_dataclass(kind):
+        if is_dataclass(kind) or (isinstance(kind, type) and issubclass(kind, msgspec.Struct)):
             make = cast("Callable[..., Any]", kind)
-            members = _parameters(make)
+            members = _group_parameters(kind)
         elif isinstance(group, DerivedOptions):
-            members = [member for member in group.parameters if member.name not in names]
+            members = tuple(option for option in group.parameters if option.name not in names)
         else:
             parameters.append(parameter)
             continue
@@ -225,6 +229,17 @@ def flatten_options(verb: Callable[..., T]) -> Callable[..., T]:
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return call
+
+
+def _group_parameters(group: Any) -> tuple[Parameter, ...]:
+    """Return the options of a class, with Typer's help or that of its fields."""
+    hints = get_type_hints(group, include_extras=True)
+    is_described = any(
+        isinstance(part, msgspec.Meta) for hint in hints.values() for part in get_args(hint)[1:]
+    )
+    if not is_described:
+        return tuple(_parameters(group))
+    return tuple(option_parameter(field, min=field.minimum) for field in option_fields(group))
 
 
 def _parameters(function: Callable[..., Any]) -> list[Parameter]:

@@ -12,40 +12,31 @@ import typer
 from sccl.cli import options
 from sccl.cli.frontiers import OutputOptions, OutputTargets, write_outputs
 from sccl.cli.report import ExitCode, err, report_errors
-from sccl.cli.searching import SearchOptions, StoreOptions, WorkersOptions, solver_settings
 from sccl.cli.subject import StepProblemOptions, load_problem
 from sccl.core.instance import SweepRange
 from sccl.errors import ParameterError
+from sccl.synth.allreduce.pareto_search import find_frontier
 from sccl.synth.common.settings import DEFAULT_TIMEOUT_S
-from sccl.tasks.pareto import find_frontier
+from sccl.synth.syncoll.search_options import (
+    SearchOptions,
+    StoreOptions,
+    WorkerOptions,
+    build_settings,
+)
 from sccl.view.text.progress_notes import ProgressNotes, progress_bar
 
 if TYPE_CHECKING:
-    from sccl.tasks.certify import WrittenCertificate
+    from sccl.synth.allreduce.certify import WrittenCertificate
 
 
 @report_errors
 def pareto(
     about: StepProblemOptions,
     *,
-    k: Annotated[
-        int | None,
-        typer.Option(
-            help="Largest number of extra rounds: R <= S + k.",
-            show_default="5, or more if the bandwidth bound needs more",
-        ),
-    ] = None,
-    max_steps: options.MaxSteps = None,
-    max_chunks: Annotated[
-        int | None,
-        typer.Option(
-            help="Largest C. An allreduce is then searched as two halves only.",
-            show_default="any that the bandwidth bound allows",
-        ),
-    ] = None,
+    covered: SweepRange,
     search: SearchOptions,
     timeout: options.SweepTimeout = None,
-    workers: WorkersOptions,
+    workers: WorkerOptions,
     kept: StoreOptions,
     delivery: OutputOptions,
     limit: Annotated[bool, typer.Option("--limit", help="Run 'sccl limits'.")] = False,
@@ -60,24 +51,23 @@ def pareto(
 
     Exit code 0: done, 2: bad input, 3: some candidate stayed open, 130: interrupted.
     """
-    covered = SweepRange(k, max_steps, max_chunks)
     if limit:
         from sccl.cli.limits import run_limits  # noqa: PLC0415 - an alias, which few use
 
         _check_limits(covered, workers, kept)
-        settings = solver_settings(search, timeout, workers=workers)
-        run_limits(about, max_steps, settings, delivery, json=json)
+        settings = build_settings(search, timeout, workers=workers)
+        run_limits(about, covered.max_steps, settings, delivery, json=json)
     seconds = DEFAULT_TIMEOUT_S if timeout is None else timeout
-    settings = solver_settings(search, seconds, kept, workers)
+    settings = build_settings(search, seconds, kept, workers)
     subject = load_problem(about)
-    outputs = OutputTargets.from_options(delivery, subject, max_steps, json=json)
+    outputs = OutputTargets.from_options(delivery, subject, covered.max_steps, json=json)
     with _progress(quiet=json) as notify:
         frontier = find_frontier(
             subject.topology, subject.spec, covered, settings, folder=outputs.folder, notify=notify
         )
 
     def certify(folder: Path, report: Callable[[str], None]) -> WrittenCertificate:
-        from sccl.tasks.certify import certify_frontier  # noqa: PLC0415 - few ask for a certificate
+        from sccl.synth.allreduce.certify import certify_frontier  # noqa: PLC0415 - few ask for a certificate
 
         return certify_frontier(subject, frontier, settings, folder, report)
 
@@ -85,7 +75,7 @@ def pareto(
     raise typer.Exit(ExitCode.UNKNOWN if frontier.open else ExitCode.OK)
 
 
-def _check_limits(covered: SweepRange, workers: WorkersOptions, kept: StoreOptions) -> None:
+def _check_limits(covered: SweepRange, workers: WorkerOptions, kept: StoreOptions) -> None:
     """Check that nothing is given that plays no part in limits."""
     flags = {
         "--k": covered.k is not None,

@@ -11,19 +11,24 @@ from rich.markup import escape
 from rich.table import Table
 
 from sccl.cli import options
-from sccl.cli.report import ExitCode, err, out, print_output, report_errors, single_line
-from sccl.cli.searching import SearchOptions, StoreOptions, WorkersOptions, solver_settings
+from sccl.cli.report import ExitCode, err, out, print_output, report_errors
 from sccl.cli.signals import exit_code
 from sccl.cli.subject import StepProblemOptions, load_problem
-from sccl.core.formatting import format_count
-from sccl.core.instance import SweepRange
-from sccl.synth.common.settings import DEFAULT_TIMEOUT_S
-from sccl.tasks.robust import (
+from sccl.comparison.robustness import (
     FailingPart,
     RobustnessProblem,
     RobustOutput,
     SurvivedPart,
     analyze_robustness,
+)
+from sccl.core.formatting import format_count, single_line
+from sccl.core.instance import SweepRange
+from sccl.synth.common.settings import DEFAULT_TIMEOUT_S
+from sccl.synth.syncoll.search_options import (
+    SearchOptions,
+    StoreOptions,
+    WorkerOptions,
+    build_settings,
 )
 from sccl.view import charts
 
@@ -42,7 +47,7 @@ def robust(
     max_steps: options.MaxSteps = None,
     search: SearchOptions,
     timeout: options.SweepTimeout = None,
-    workers: WorkersOptions,
+    workers: WorkerOptions,
     kept: StoreOptions,
     plot: Annotated[
         Path | None, typer.Option(help="Picture: .html, .svg, .png, or .pdf.", show_default=False)
@@ -57,7 +62,7 @@ def robust(
     Exit code 0: done, 2: bad input, 3: some candidate stayed open, 130: interrupted.
     """
     seconds = DEFAULT_TIMEOUT_S if timeout is None else timeout
-    settings = solver_settings(search, seconds, kept, workers)
+    settings = build_settings(search, seconds, kept, workers)
     if plot is not None:
         charts.check_picture(plot)
     machine = about.machine()

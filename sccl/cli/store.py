@@ -10,17 +10,29 @@ from rich.markup import escape
 from rich.table import Table
 
 from sccl.cli import options
-from sccl.cli.report import out, print_output, report_errors, single_line
+from sccl.cli.report import out, print_output, report_errors
 from sccl.core.answer import Sat
 from sccl.core.files.algorithms import algorithm_to_wire, answer_to_wire, instance_to_wire
 from sccl.core.files.disk import write_atomically
 from sccl.core.files.json_text import digest as digest_of
 from sccl.core.files.json_text import to_text
-from sccl.core.formatting import format_count
+from sccl.core.files.outputs import plan_digests
+from sccl.core.formatting import format_count, single_line
 from sccl.errors import ParameterError
 from sccl.synth.common.settings import open_store
-from sccl.tasks.outputs import plan_digests
-from sccl.tasks.store import StoreExportOutput, StoreGcOutput, StoreShowOutput, ls_output
+from sccl.synth.common.store_outputs import (
+    StoreExportOutput,
+    StoreGcOutput,
+    StoreShowOutput,
+    ls_output,
+)
+
+StoreFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--store", help="File that stores answers.", show_default="in the user's cache folder"
+    ),
+]
 
 store = typer.Typer(
     name="store",
@@ -35,7 +47,7 @@ Digest = Annotated[
 
 @store.command("ls", epilog="Example: sccl store ls")
 @report_errors
-def ls(file: options.Store = None, json: options.Json = False) -> None:
+def ls(file: StoreFile = None, json: options.Json = False) -> None:
     """List the stored answers of solvers."""
     with open_store(file) as opened:
         rows = list(opened.rows())
@@ -66,7 +78,7 @@ def ls(file: options.Store = None, json: options.Json = False) -> None:
 @report_errors
 def show(
     digest: Digest,
-    file: options.Store = None,
+    file: StoreFile = None,
     json: options.Json = False,  # noqa: ARG001 - for its errors
 ) -> None:
     """Print an instance and its stored answers, always as JSON."""
@@ -87,7 +99,7 @@ def show(
 def export(
     digest: Digest,
     output: Annotated[Path, typer.Option("-o", "--output", help="File for the algorithm.")],
-    file: options.Store = None,
+    file: StoreFile = None,
     json: options.Json = False,
 ) -> None:
     """Write the algorithm of an instance to a file.
@@ -118,7 +130,7 @@ def gc(
         bool, typer.Option("--unknown", help="Delete answers without a verdict (unknown).")
     ] = False,
     everything: Annotated[bool, typer.Option("--all", help="Delete all answers.")] = False,
-    file: options.Store = None,
+    file: StoreFile = None,
     json: options.Json = False,
 ) -> None:
     """Delete stored answers and free their space."""

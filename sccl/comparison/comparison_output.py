@@ -8,12 +8,12 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from sccl.comparison.comparison import Comparison, Measurement, SystemResult
+from sccl.comparison.comparison import Comparison, SystemResult
 from sccl.comparison.contender_selection import FilePlan
+from sccl.comparison.tuner_rules import TunerPart
 from sccl.core.clock import AlphaText
+from sccl.core.files.outputs import Output, build_output, plan_digests, question_digests
 from sccl.core.files.shapes import Count, FileText, Part, Seconds
-from sccl.tasks.outputs import Output, plan_digests, question_digests
-from sccl.tasks.tuner import TunerPart
 from sccl.view.charts import SystemTimes
 
 GbPerS = Annotated[float, Meta(ge=0, description="Size / time, 10^9 bytes/s.")]
@@ -97,16 +97,16 @@ def compare_output(
     """
     contest = comparison.problem
     digests = question_digests(contest.topology, contest.spec)
-    return CompareOutput(
+    return build_output(
+        CompareOutput,
+        contest,
         inputs=digests | plan_digests(files),
-        collective=contest.spec.name,
-        topology=contest.topology.name,
+        collective=contest.spec,
         alpha="travels" if contest.model == "travels" else "occupies",
-        seed=contest.seed,
-        sizes=tuple(_size_part(comparison, size, kept) for size in comparison.sizes),
-        systems=tuple(_system_part(comparison, system) for system in comparison.systems),
-        ended=str(comparison.end_reason),
-        plot=str(plot) if plot else None,
+        sizes=(_size_part(comparison, size, kept) for size in comparison.sizes),
+        systems=(_system_part(comparison, system) for system in comparison.systems),
+        ended=comparison.end_reason,
+        plot=plot,
         tuner=tuner,
     )
 
@@ -114,37 +114,33 @@ def compare_output(
 def _size_part(comparison: Comparison, size: int, kept: Mapping[int, Path]) -> ComparedSizePart:
     winner = comparison.winner(size)
     row = winner.measurements[size] if winner else None
-    return ComparedSizePart(
+    return build_output(
+        ComparedSizePart,
         size_bytes=size,
-        bound_us=float(comparison.bound_us(size)),
+        bound_us=comparison.bound_us(size),
         bound_by=comparison.lower_bounds.source(size),
-        winner=winner.name if winner else None,
-        time_us=float(row.us) if row else None,
+        winner=winner,
+        time_us=row.us if row else None,
         algorithm_gb_per_s=row.gb_per_s if row else None,
         gap=comparison.gap(row) if row else None,
         plan=row.plan if row else "",
-        file=str(kept[size]) if size in kept else None,
+        file=kept.get(size),
     )
 
 
 def _system_part(comparison: Comparison, system: SystemResult) -> ComparedSystemPart:
-    return ComparedSystemPart(
-        name=system.name,
-        what=system.kind,
-        about=system.about,
-        seconds=round(system.seconds, 3),
-        times=tuple(_measurement_part(comparison, row) for row in system.measurements.values()),
-        why=system.reason,
-    )
-
-
-def _measurement_part(comparison: Comparison, row: Measurement) -> StandingPart:
-    return StandingPart(
-        size_bytes=row.size_bytes,
-        time_us=float(row.us),
-        algorithm_gb_per_s=row.gb_per_s,
-        gap=comparison.gap(row),
-        plan=row.plan,
+    times = [
+        build_output(
+            StandingPart,
+            row,
+            time_us=row.us,
+            algorithm_gb_per_s=row.gb_per_s,
+            gap=comparison.gap(row),
+        )
+        for row in system.measurements.values()
+    ]
+    return build_output(
+        ComparedSystemPart, system, what=system.kind, times=times, why=system.reason
     )
 
 

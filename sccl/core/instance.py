@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Annotated
+
+from msgspec import Meta
 
 from sccl.core.collective import Collective
 from sccl.core.topology import Topology
@@ -112,18 +115,34 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class SweepRange:
-    """The range of a sweep.
+    """The range of a sweep. Fields are options of users (:mod:`sccl.core.option_fields`).
 
-    Attributes:
-        k: R <= S + k (SCCL section 3.1: k-synchronous), for the S and R of the dual that is solved.
-            None: 5, or enough to attain the bandwidth bound in the fewest steps.
-        max_steps: last S. None: three steps (of the dual) more than the latency bound.
-        max_chunks: largest C. None: as large as R and the bandwidth bound allow.
+    For reductions and allreduce the numbers are those of the dual that is solved.
     """
 
-    k: int | None = None
-    max_steps: int | None = None
-    max_chunks: int | None = None
+    k: Annotated[
+        int | None,
+        Meta(
+            description="Largest number of extra rounds: R <= S + k.",
+            extra={"default": "5, or more if the bandwidth bound needs more"},
+        ),
+    ] = None
+    max_steps: Annotated[
+        int | None,
+        Meta(
+            description="Largest S.",
+            extra={
+                "default": "3 above the latency bound; for allreduce, 3 above that of each half"
+            },
+        ),
+    ] = None
+    max_chunks: Annotated[
+        int | None,
+        Meta(
+            description="Largest C. An allreduce is then searched as two halves only.",
+            extra={"default": "any that the bandwidth bound allows"},
+        ),
+    ] = None
 
     def __post_init__(self) -> None:
         if self.k is not None and not 0 <= self.k <= MAX_K:

@@ -1,7 +1,7 @@
 """The rules of :mod:`sccl.judge.execution` on arrays, in compiled loops: valid or invalid.
 
 Steps are times here: a send of step s starts at s and arrives at s + 1. So one pair of loops serves
-algorithms and schedules. Whatever arrives arrives after its start. So in the order of starts, all
+algorithms and schedules. Each send arrives after its start. So in the order of starts, all
 that has arrived by the start of a transfer belongs to earlier ones.
 
 Chunks are independent. They are executed in groups whose state fits in the cache, unless transfers

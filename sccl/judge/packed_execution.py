@@ -66,34 +66,25 @@ def violations(
     collective, done = schedule.collective, 0
     have = _initial_holdings(collective, collective.pre)
     for position, passing in enumerate(schedule.passes):
-        reduces = passing is PassKind.REDUCES
-        run = _PassExecution(
-            schedule,
-            position,
-            _initial_holdings(collective, _intermediate_relation(collective)) if reduces else have,
-        )
+        if reduces := passing is PassKind.REDUCES:
+            have = _initial_holdings(collective, _intermediate_relation(collective))
+        run = _PassExecution(schedule, position, have)
         for amount in run.run():
             done += amount
             on_progress(done, schedule.num_sends)
-        if wrong := run.violation or (
-            _missing_contribution(run.have, collective) if reduces else None
-        ):
-            return [wrong]
-        have = (
-            _initial_holdings(collective, _intermediate_relation(collective))
-            if reduces
-            else run.have
-        )
+        if run.violation:
+            return [run.violation]
+        if reduces:
+            if lacking := _first_missing(have, collective, Relation(RelationKind.ALL)):
+                return [_missing_contribution(*lacking)]
+            have = _initial_holdings(collective, _intermediate_relation(collective))
     if lacking := _first_missing(have, collective, collective.post):
         return [missing_violation("transfer", *lacking)]
     return []
 
 
-def _missing_contribution(have: UInt64Array, collective: Collective) -> Violation | None:
-    """Return whose contribution is not sent in a pass that reduces. None: all are."""
-    if not (lacking := _first_missing(have, collective, Relation(RelationKind.ALL))):
-        return None
-    chunk, rank = lacking
+def _missing_contribution(chunk: int, rank: int) -> Violation:
+    """Return that a rank's contribution to a chunk is not sent in a pass that reduces."""
     text = (
         f"the contribution of rank {rank} to chunk {chunk} does not reach the rank that reduces it"
     )
@@ -149,8 +140,10 @@ def _relation_bits(relation: Relation, collective: Collective, group: int) -> UI
 
 def _initial_holdings(collective: Collective, relation: Relation) -> UInt64Array:
     """Return by group of 64 chunks and by rank which of them it holds, as bits."""
-    groups = range(-(-collective.num_chunks // 64))
-    return np.array([_relation_bits(relation, collective, group) for group in groups])
+    have = np.empty((-(-collective.num_chunks // 64), collective.ranks), dtype=np.uint64)
+    for group in range(len(have)):
+        have[group] = _relation_bits(relation, collective, group)
+    return have
 
 
 def _first_missing(

@@ -73,11 +73,11 @@ class _Action:
 
     Attributes:
         size: Number of elements of N.
-        home: Of each rank, the first rank of its orbit under N.
+        home: The first rank of each rank's orbit under N.
         to_home: Returns the element of N that takes a rank to its home.
         turns: Only if N is transitive. Together with N they make the whole group.
-        link_images: Of each generator of the whole group, the image of each link.
-        budget_images: Of each, the image of each different budget.
+        link_images: The image of each link under each generator of the whole group.
+        budget_images: Likewise the image of each different budget.
     """
 
     size: int
@@ -219,8 +219,8 @@ class _ChunkOrbits:
 
     Attributes:
         chunks: The given chunks, ascending.
-        row: Of each send, the place of its chunk among them.
-        sizes: Of each given chunk, how many chunks of its home are images of it.
+        row: The place of each send's chunk among them.
+        sizes: The number of images of each given chunk among the chunks of its home.
         is_sent: By number in the home and home, whether the sends of a chunk are known.
     """
 

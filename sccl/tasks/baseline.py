@@ -11,9 +11,9 @@ from msgspec import Meta
 from sccl.core.algorithm import Algorithm
 from sccl.core.bound_consistency import require_at_least_bound
 from sccl.core.clock import AlphaModel, AlphaText, StepAlignment
+from sccl.core.files.outputs import Output, build_output, question_digests
 from sccl.core.files.shapes import Count, FileText, FractionText, Part
 from sccl.synth.common.contract import Request
-from sccl.tasks.outputs import Output, question_digests
 
 if TYPE_CHECKING:
     from sccl.core.schedule import Schedule
@@ -147,12 +147,8 @@ def _baseline_part(name: str) -> BaselinePart:
 
     baseline = baselines.load(name)
     about = (baseline.__doc__ or "").strip().partition("\n")[0].rstrip(".")
-    return BaselinePart(
-        name=name,
-        about=about,
-        source=baseline.SOURCE,
-        collectives=tuple(sorted(baseline.COLLECTIVES)),
-    )
+    collectives = tuple(sorted(baseline.COLLECTIVES))
+    return BaselinePart(name=name, about=about, source=baseline.SOURCE, collectives=collectives)
 
 
 def place_baseline(
@@ -192,8 +188,8 @@ def time_pattern(
         InputError: the size is too large, or nothing leads to where a hop goes.
     """
     from sccl.core.clock import Clock  # noqa: PLC0415 - likewise
+    from sccl.sim.settings import finest_tick  # noqa: PLC0415 - likewise
     from sccl.synth import baselines  # noqa: PLC0415 - NumPy is slow to load
-    from sccl.tasks.terms import finest_tick  # noqa: PLC0415 - likewise
 
     topology, chunk = request.topology, -(-request.size_bytes // pattern.collective.chunks)
     tick = finest_tick(topology, chunk, pattern.num_sends * MAX_ROUTE)
@@ -228,22 +224,20 @@ def baseline_output(
     return BaselineOutput(
         inputs=question_digests(request.topology, request.spec),
         algorithms=describe_baselines((name,)),
-        result=BaselineResultPart(
-            collective=request.spec.name,
-            topology=request.topology.name,
+        result=build_output(
+            BaselineResultPart,
+            made,
+            collective=request.spec,
+            topology=request.topology,
             chunks=schedule.collective.chunks,
-            steps=made.steps,
             rounds=a.rounds if a else None,
-            bandwidth_cost=str(a.bandwidth_cost) if a else None,
-            sends=made.sends,
+            bandwidth_cost=a.bandwidth_cost if a else None,
             transfers=schedule.num_sends,
             size_bytes=request.size_bytes,
             alpha=schedule.model.text,
-            stepping=stepping.value,
-            finish_us=us,
+            stepping=stepping,
             algorithm_gb_per_s=request.size_bytes / us / 1000 if us else 0.0,
-            bound_us=None if made.lower_bound_us is None else float(made.lower_bound_us),
-            gap=None if made.gap is None else float(made.gap),
+            bound_us=made.lower_bound_us,
             file=file,
         ),
     )

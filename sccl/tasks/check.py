@@ -7,23 +7,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import msgspec
 from msgspec import Meta
 
 from sccl.collectives import misnaming_reason
 from sccl.core.algorithm import KSynchronousPlan
 from sccl.core.clock import AlphaText
 from sccl.core.files.disk import is_folder
+from sccl.core.files.outputs import Output, build_output, plan_digests
 from sccl.core.files.shapes import FileText, Part
 from sccl.core.formatting import format_count
 from sccl.core.progress import ProgressCallback
 from sccl.errors import ParameterError
+from sccl.formats.files.foreign import ForeignFault, ForeignFile, find_faults, load_foreign_files
+from sccl.formats.files.plans import LoadedPlan, UnreadFiles, is_pattern, load_plans
 from sccl.judge import Violation, violations
-from sccl.tasks.files import LoadedPlan, UnreadFiles, is_pattern, load_plans
-from sccl.tasks.foreign import ForeignFault, ForeignFile, find_faults, load_foreign_files
-from sccl.tasks.offering import LoadedOptions, load_option_files, option_digests, option_faults
-from sccl.tasks.outputs import Output, plan_digests
-from sccl.tasks.training_files import (
+from sccl.training.offered_options import (
+    LoadedOptions,
+    load_option_files,
+    option_digests,
+    option_faults,
+)
+from sccl.training.plan_files import (
     LoadedTraining,
     claim_text,
     load_cost_table,
@@ -42,17 +46,19 @@ class ViolationPart(Part, frozen=True, kw_only=True):
 
     kind: str
     message: str
-    step: int | None
-    chunk: int | None
+    step: int | None = None
+    chunk: int | None = None
     rank: Annotated[
         int | None,
         Meta(description="Number of a rank, or of a switch (switches are numbered after ranks)."),
-    ]
+    ] = None
     block: Annotated[
         int | None, Meta(description="For programs: the thread block, and step is its step.")
-    ]
-    link: Annotated[tuple[int, int] | None, Meta(description="For schedules: the link [src, dst].")]
-    tick: Annotated[int | None, Meta(description="For schedules: the time.")]
+    ] = None
+    link: Annotated[
+        tuple[int, int] | None, Meta(description="For schedules: the link [src, dst].")
+    ] = None
+    tick: Annotated[int | None, Meta(description="For schedules: the time.")] = None
 
 
 class CheckedFilePart(Part, frozen=True, kw_only=True):
@@ -62,27 +68,27 @@ class CheckedFilePart(Part, frozen=True, kw_only=True):
     valid: bool
     digest_matches: Annotated[
         bool, Meta(description="Whether the file is unchanged since sccl wrote it.")
-    ]
-    collective: str
-    topology: str
+    ] = True
+    collective: str = ""
+    topology: str = ""
     finish_us: Annotated[
         float | None, Meta(description="For schedules: arrival of the last chunk.")
-    ]
+    ] = None
     alpha: Annotated[
         AlphaText | None,
         Meta(description="For schedules: whether alpha occupies the link or travels."),
-    ]
+    ] = None
     violations: tuple[ViolationPart, ...]
     format: Annotated[
         str | None, Meta(description="Name of its format in 'sccl export'; null: sccl's format.")
-    ]
-    about: Annotated[str, Meta(description="Description of a foreign file.")]
+    ] = None
+    about: Annotated[str, Meta(description="Description of a foreign file.")] = ""
     notes: Annotated[
         tuple[str, ...], Meta(description="Problems in some runtimes, and assumptions.")
-    ]
+    ] = ()
     refused: Annotated[
         tuple[str, ...], Meta(description="Reason why no runtime accepts it; or empty.")
-    ]
+    ] = ()
 
 
 class CheckOutput(Output, frozen=True, kw_only=True):
@@ -254,106 +260,53 @@ def check_output(
 
 def _training_part(judged: CheckedTraining) -> CheckedFilePart:
     loaded = judged.loaded
-    part = _step_part(
-        loaded.file,
-        loaded.plan.fabric.name,
-        judged.faults,
-        claim_text(loaded, wrong=bool(judged.faults)),
+    return build_output(
+        CheckedFilePart,
+        loaded,
+        valid=not judged.faults,
+        digest_matches=loaded.intact,
+        topology=loaded.plan.fabric,
+        violations=judged.faults,
+        about=claim_text(loaded, wrong=bool(judged.faults)),
+        notes=training_notes(loaded),
     )
-    return msgspec.structs.replace(part, digest_matches=loaded.intact, notes=training_notes(loaded))
 
 
 def _options_part(judged: CheckedOptions) -> CheckedFilePart:
-    loaded = judged.loaded
-    part = _step_part(loaded.file, loaded.offered.fabric.name, judged.faults, judged.about)
-    return msgspec.structs.replace(part, notes=judged.notes)
-
-
-def _step_part(file: Path, fabric: str, faults: Sequence[PlanFault], about: str) -> CheckedFilePart:
-    return CheckedFilePart(
-        file=str(file),
-        valid=not faults,
-        digest_matches=True,
-        collective="",
-        topology=fabric,
-        finish_us=None,
-        alpha=None,
-        violations=tuple(
-            ViolationPart(
-                kind=fault.kind,
-                message=fault.message,
-                step=None,
-                chunk=None,
-                rank=None,
-                block=None,
-                link=None,
-                tick=None,
-            )
-            for fault in faults
-        ),
-        format=None,
-        about=about,
-        notes=(),
-        refused=(),
+    return build_output(
+        CheckedFilePart,
+        judged,
+        file=judged.loaded.file,
+        valid=not judged.faults,
+        topology=judged.loaded.offered.fabric,
+        violations=judged.faults,
     )
 
 
 def _foreign_part(judged: CheckedForeign) -> CheckedFilePart:
-    foreign = judged.source.content
-    return CheckedFilePart(
-        file=str(judged.source.file),
+    content = judged.source.content
+    return build_output(
+        CheckedFilePart,
+        content,
+        file=judged.source.file,
         valid=judged.is_valid,
         digest_matches=False,
-        collective=foreign.plan.collective.name if foreign.plan else "",
-        topology="",
-        finish_us=None,
-        alpha=None,
-        violations=tuple(
-            ViolationPart(
-                kind=fault.kind,
-                message=fault.message,
-                step=fault.step,
-                chunk=fault.chunk,
-                rank=fault.rank,
-                block=fault.block,
-                link=None,
-                tick=None,
-            )
-            for fault in judged.faults
-        ),
+        collective=content.plan.collective if content.plan else "",
+        violations=judged.faults,
         format=judged.source.format.NAME,
-        about=foreign.about,
-        notes=foreign.notes,
-        refused=foreign.refused,
     )
 
 
 def _plan_part(judged: CheckedPlan) -> CheckedFilePart:
     loaded, plan = judged.loaded, judged.loaded.plan
     timed = None if isinstance(plan, KSynchronousPlan) else plan
-    return CheckedFilePart(
-        file=str(loaded.file),
+    return build_output(
+        CheckedFilePart,
+        plan,
+        file=loaded.file,
         valid=not judged.violations,
         digest_matches=loaded.intact,
-        collective=plan.collective.name,
-        topology=plan.topology.name,
         finish_us=timed.clock.us(timed.finish) if timed else None,
         alpha=timed.model.text if timed else None,
-        violations=tuple(
-            ViolationPart(
-                kind=v.kind,
-                message=v.message,
-                step=v.step,
-                chunk=v.chunk,
-                rank=v.rank,
-                block=None,
-                link=v.link,
-                tick=v.tick,
-            )
-            for v in judged.violations
-        ),
-        format=None,
-        about="",
-        notes=(),
-        refused=(),
+        violations=judged.violations,
     )

@@ -9,18 +9,18 @@ from msgspec import Meta
 
 from sccl.core.algorithm import Algorithm, KSynchronousPlan
 from sccl.core.clock import AlphaText
+from sccl.core.files.outputs import Output, build_output, plan_digests
 from sccl.core.files.shapes import Count, FileText, FractionText, Part
 from sccl.core.files.training_plan_shapes import OfferedOptionsWire
 from sccl.core.files.training_plans import offered_options_to_wire
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.errors import TooLargeError
+from sccl.formats.files.plans import LoadedPlan
 from sccl.judge import violations
-from sccl.tasks.files import LoadedPlan
-from sccl.tasks.offering import LoadedOptions, option_digests
-from sccl.tasks.outputs import Output, plan_digests
-from sccl.tasks.show_training import ShownTrainingPart, training_part
-from sccl.tasks.training_files import LoadedTraining, training_digests
 from sccl.topo.symmetry.expansion import expand_algorithm
+from sccl.training.offered_options import LoadedOptions, option_digests
+from sccl.training.plan_files import LoadedTraining, training_digests
+from sccl.training.plan_summary import ShownTrainingPart, training_part
 from sccl.view.text.algorithm_text import utilization_rows
 
 if TYPE_CHECKING:
@@ -177,46 +177,41 @@ def _schedule_part(file: str, plan: AnySchedule, *, intact: bool) -> ShownSchedu
             "'sccl export --format csv' writes a table of all"
         )
     edges = [link.edge for link in plan.topology.links]
-    return ShownSchedulePart(
+    return build_output(
+        ShownSchedulePart,
+        plan,
         file=file,
         digest_matches=intact,
         violations=len(violations(plan)),
-        topology=plan.topology.name,
-        collective=plan.collective.name,
         chunks=plan.collective.chunks,
         alpha=plan.model.text,
         finish_us=plan.clock.us(plan.finish),
-        transfers=tuple((*row[:-1], int(row[-1])) for row in transfer_rows(plan)),
-        links=tuple(
+        transfers=((*row[:-1], int(row[-1])) for row in transfer_rows(plan)),
+        links=[
             TransferredPart(link=edges[link], transfers=count, busy_us=busy)
             for count, link, busy in link_usage(plan)
-        ),
+        ],
     )
 
 
 def _algorithm_part(loaded_plan: LoadedPlan, algorithm: Algorithm) -> ShownPart:
-    a, wrong = algorithm, len(violations(algorithm))
-    return ShownPart(
-        file=str(loaded_plan.file),
+    wrong = len(violations(algorithm))
+    return build_output(
+        ShownPart,
+        algorithm,
+        file=loaded_plan.file,
         digest_matches=loaded_plan.intact,
         violations=wrong,
-        topology=a.topology.name,
-        collective=a.collective.name,
-        chunks=a.collective.chunks,
-        steps=a.steps,
-        rounds=a.rounds,
-        rounds_per_step=a.rounds_per_step,
-        bandwidth_cost=str(a.bandwidth_cost),
-        proved=a.proved if loaded_plan.intact and not wrong else (),
-        scope=a.scope,
-        sends=tuple((s.step, s.chunk, s.src, s.dst, int(s.reduce)) for s in a.sends),
-        utilisation=tuple(
+        chunks=algorithm.collective.chunks,
+        proved=algorithm.proved if loaded_plan.intact and not wrong else (),
+        sends=((s.step, s.chunk, s.src, s.dst, int(s.reduce)) for s in algorithm.sends),
+        utilisation=[
             StepPart(
                 step=step if isinstance(step, int) else None,
                 rounds=rounds,
                 sends=sends,
                 utilisation=share,
             )
-            for step, rounds, sends, share in utilization_rows(a)
-        ),
+            for step, rounds, sends, share in utilization_rows(algorithm)
+        ],
     )

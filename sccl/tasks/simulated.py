@@ -10,13 +10,13 @@ from msgspec import Meta
 
 from sccl.codegen.ir import Program
 from sccl.core.clock import AlphaText
+from sccl.core.files.json_text import file_digest
+from sccl.core.files.outputs import Output, build_output, plan_digests
 from sccl.core.files.shapes import Count, FileText, Part
 from sccl.core.outcome import Plan
 from sccl.sim import CriticalStep, Timeline
-from sccl.tasks.files import file_digest
-from sccl.tasks.outputs import Output, plan_digests
+from sccl.sim.settings import SimulationSettings
 from sccl.tasks.simulate import SimulatedCollective, SimulationRun, SimulationSource
-from sccl.tasks.terms import SimulationSettings
 
 Us = Annotated[float, Meta(ge=0, description="Microseconds.")]
 Share = Annotated[float, Meta(ge=0, le=1, description="1 is all of the time.")]
@@ -132,13 +132,8 @@ def simulate_output(
             programs[source.file] = file_digest(Path(source.file))
         else:
             plans[source.file] = source.plan
-    return SimulateOutput(
-        inputs=plan_digests(plans) | programs,
-        alpha_us=terms.alpha_us,
-        gb_per_s=terms.gb_per_s,
-        runs=tuple(runs),
-        plot=str(plot) if plot else None,
-    )
+    inputs = plan_digests(plans) | programs
+    return build_output(SimulateOutput, terms, inputs=inputs, runs=runs, plot=plot)
 
 
 def build_run_part(run: SimulationRun) -> RunPart:
@@ -158,20 +153,19 @@ def build_run_part(run: SimulationRun) -> RunPart:
 
 def _collective_part(run: SimulationRun, part: SimulatedCollective) -> SimulatedPart:
     c, chunk_bytes = part.source.collective, part.chunk_bytes
-    return SimulatedPart(
+    return build_output(
+        SimulatedPart,
+        part,
         file=part.source.file,
         program=part.source.program,
-        collective=c.name,
-        topology=part.source.topology.name,
+        collective=c,
+        topology=part.source.topology,
         chunks=c.chunks,
-        size_bytes=part.size_bytes,
         chunk_bytes=chunk_bytes if isinstance(chunk_bytes, int) else None,
-        messages=part.messages,
         finish_us=run.to_us(part.finish),
         algorithm_gb_per_s=run.gb_per_s(part),
         bound_us=run.to_us(part.bound.value) if part.bound else None,
         bound=part.bound.proof if part.bound else part.no_bound_reason,
-        gap=part.gap,
     )
 
 
@@ -195,17 +189,14 @@ def _path_part(run: SimulationRun, step: CriticalStep) -> PathPart:
     part = max((p for p in run.parts if p.first_message <= step.message),
                key=lambda p: p.first_message)  # fmt: skip
     before = sum(p.source.collective.num_chunks for p in run.parts[: run.parts.index(part)])
-    names: dict[str, WaitedFor] = {
-        "RELEASE": "release", "ARRIVAL": "arrival", "BARRIER": "barrier", "START": "start",
-        "ONWARD": "onward", "LINK": "link", "LIMIT": "limit", "ORDER": "order",
-    }  # fmt: skip
-    return PathPart(
+    return build_output(
+        PathPart,
         file=part.source.file,
         chunk=chunk - before,
         link=made.topology.links[step.link].edge,
         ready_us=made.clock.us(step.ready),
         start_us=made.clock.us(step.start),
         until_us=made.clock.us(step.until),
-        waited_for=names[step.why.name],
-        with_chunks=tuple(other_chunk - before for other_chunk in others),
+        waited_for=step.why.name.lower(),
+        with_chunks=(other_chunk - before for other_chunk in others),
     )

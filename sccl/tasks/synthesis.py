@@ -21,11 +21,13 @@ from sccl.collectives import Spec
 from sccl.core.bound_consistency import require_at_least_bound
 from sccl.core.clock import AlphaText
 from sccl.core.files.bandwidths import bandwidth_from_text, bandwidth_to_wire, load_bandwidth
+from sccl.core.files.outputs import Output, build_output, question_digests
 from sccl.core.files.schedule_shapes import VariableBandwidthWire
 from sccl.core.files.shapes import Count, FileText, Part, Seconds
 from sccl.core.files.sketch_shapes import SketchWire
 from sccl.core.files.sketches import load_sketch, sketch_to_wire
 from sccl.core.outcome import Solution, best_plan
+from sccl.core.sizes import check_divides, parse_size
 from sccl.core.sketch import Sketch
 from sccl.core.stop import StopKind, StopReason
 from sccl.core.topology import Topology
@@ -33,10 +35,8 @@ from sccl.errors import ParameterError
 from sccl.solvers.effort import Effort
 from sccl.synth.common import registry
 from sccl.synth.common.contract import Notify, Options, Request, Synthesizer
+from sccl.synth.common.problem import CollectiveProblem, build_spec
 from sccl.synth.common.settings import build_effort
-from sccl.tasks.outputs import Output, question_digests
-from sccl.tasks.sizes import check_divides, parse_size
-from sccl.tasks.subject import CollectiveProblem, build_spec
 
 if TYPE_CHECKING:
     from sccl.core.packed_schedule import AnySchedule
@@ -53,6 +53,7 @@ BandwidthLike = str | PathLike[str] | Sequence[Mapping[str, object]]
 _PRIORITY = re.compile("[1-9][0-9]{0,2}|1000")
 
 EventT = TypeVar("EventT")
+OutputT = TypeVar("OutputT", bound="SynthesisOutput")
 
 
 def unmodified_problem(
@@ -446,26 +447,28 @@ class TacclOutput(SynthesisOutput, frozen=True, kw_only=True):
     sketch_file: FileText | None
 
 
-def _common_fields(result: Synthesis, file: Path | None) -> dict[str, Any]:
-    """Return the fields of :class:`SynthesisOutput`."""
+def _build_output(
+    shape: type[OutputT], result: Synthesis, file: Path | None, **fields: object
+) -> OutputT:
+    """Return the JSON output of a synthesizer, whose own fields are given."""
     request, plan = result.problem.request, result.plan
-    return {
+    common: dict[str, object] = {
         "inputs": question_digests(request.topology, request.spec),
-        "collective": request.spec.name,
-        "topology": request.topology.name,
-        "size_bytes": request.size_bytes,
+        "collective": request.spec,
         "chunks": plan.collective.chunks,
         "alpha": plan.clock.model.text,
         "finish_us": plan.clock.us(plan.finish),
-        "bound_us": float(result.best.bound.value),
+        "bound_us": result.best.bound.value,
+        "bound_of": result.best.bound.scope,
         "proved": result.best.is_optimal,
         "sends": plan.num_sends,
-        "seconds": round(result.seconds, 3),
+        "seconds": result.seconds,
         "seed": result.problem.effort.seed,
-        "ended": str(result.ended),
-        "sketch": result.problem.sketch.name if result.problem.sketch else None,
-        "file": str(file) if file else None,
+        "ended": result.ended,
+        "sketch": result.problem.sketch,
+        "file": file,
     }
+    return build_output(shape, request, **common | fields)
 
 
 def tacos_output(
@@ -479,8 +482,8 @@ def tacos_output(
     """
     is_reproducible = not (result.problem.effort.timeout_s and result.ended)
     again = reproduce_command(result.problem, inputs) if is_reproducible else ""
-    return TacosOutput(
-        **_common_fields(result, file), recorded=recorded and file is not None, again=again
+    return _build_output(
+        TacosOutput, result, file, recorded=recorded and file is not None, again=again
     )
 
 
@@ -497,27 +500,26 @@ def teccl_output(
     from sccl.synth.teccl.planner import EpochProgress  # noqa: PLC0415
 
     options: Any = result.problem.options
-    fields, bound, model = _common_fields(result, file), result.best.bound, options.model
+    model, priorities, best = options.model, options.priorities, result.best
     epochs, origin = result.event(EpochProgress), result.event(ScheduleOrigin)
     choice = result.event(CombiningChoice)
     if model == AUTO:
         model = epochs.model if epochs else "continuous"
-    if options.priorities:
-        lower_bound = _check_last_finish(result)
-        fields["bound_us"] = float(lower_bound)
-    return TecclOutput(
-        **fields,
+    return _build_output(
+        TecclOutput,
+        result,
+        file,
+        bound_us=_check_last_finish(result) if priorities else best.bound.value,
         model=model,
         switch=options.switch,
         epoch_us=epochs.epoch_us if epochs else None,
         epochs=epochs.epochs if epochs else None,
-        tenants=_concurrent_parts(result, options.priorities),
-        weighted_us=float(result.best.objective) if options.priorities else None,
-        weighted_bound_us=float(bound.value) if options.priorities else None,
-        bound_of=bound.scope,
-        bandwidth=str(bandwidth) if bandwidth else None,
+        tenants=_concurrent_parts(result, priorities),
+        weighted_us=best.objective if priorities else None,
+        weighted_bound_us=best.bound.value if priorities else None,
+        bandwidth=bandwidth,
         by="lp" if options.model == "lp" else origin.found_by if origin else None,
-        combined=str(choice.by) if choice else None,
+        combined=choice.by if choice else None,
     )
 
 
@@ -528,17 +530,13 @@ def taccl_output(
     from sccl.synth.taccl.planner import SketchReport  # noqa: PLC0415 - loads solvers
 
     report = result.event(SketchReport)
-    fields = _common_fields(result, file)
-    fields["sketch"] = report.kept.name if report else fields["sketch"] or AUTO
-    phases = report.phases if report else ()
-    return TacclOutput(
-        **fields,
-        bound_of=result.best.bound.scope,
-        phases=tuple(
-            TacclPhasePart(relaxed_us=phase.relaxed_us, by=phase.by, tried=phase.tried)
-            for phase in phases
-        ),
-        sketch_file=str(sketch_file) if sketch_file else None,
+    return _build_output(
+        TacclOutput,
+        result,
+        file,
+        sketch=report.kept if report else result.problem.sketch or AUTO,
+        phases=report.phases if report else (),
+        sketch_file=sketch_file,
     )
 
 
@@ -556,7 +554,7 @@ def _check_last_finish(result: Synthesis) -> Fraction:
     Raises:
         ContradictionError: The schedule finishes before it.
     """
-    from sccl.tasks.time_bound import compute_time_bound  # noqa: PLC0415 - loads NumPy
+    from sccl.synth.packing.by_time.time_bound import compute_time_bound  # noqa: PLC0415 - loads NumPy
 
     request, plan = result.problem.request, result.plan
     bound = compute_time_bound(request.topology, request.spec, plan.collective, plan.clock)
@@ -583,11 +581,12 @@ def _concurrent_parts(result: Synthesis, priorities: tuple[int, ...]) -> tuple[T
         lower_bound = completion_time_bound(request.topology, part, model).us(request.size_bytes)
         _require_not_before(plan, finish, lower_bound, f"of {part.name} among several collectives")
         tenants.append(
-            TenantPart(
-                collective=part.name,
+            build_output(
+                TenantPart,
+                collective=part,
                 priority=priority,
                 finish_us=plan.clock.us(finish),
-                bound_us=float(lower_bound),
+                bound_us=lower_bound,
             )
         )
     return tuple(tenants)

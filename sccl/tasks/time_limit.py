@@ -12,16 +12,16 @@ from msgspec import Meta
 
 from sccl.core.cost import format_bytes
 from sccl.core.files.disk import check_can_create, check_can_write
+from sccl.core.files.outputs import Output, build_output, question_digests
 from sccl.core.files.shapes import FileText, Part, Seconds
 from sccl.core.outcome import Inconclusive, Solution, best_plan
 from sccl.core.schedule import Schedule
 from sccl.core.stop import INTERRUPTED, StopKind, StopReason
+from sccl.formats.files.plans import write_plan
 from sccl.solvers.effort import Effort
 from sccl.synth.common import registry
 from sccl.synth.common.contract import Request, SearchProgress
-from sccl.tasks.files import write_plan
-from sccl.tasks.outputs import Output, question_digests
-from sccl.tasks.subject import CollectiveProblem
+from sccl.synth.common.problem import CollectiveProblem
 from sccl.tasks.synthesis import parse_options
 
 if TYPE_CHECKING:
@@ -171,19 +171,17 @@ def point_part(point: TimePoint, file: Path | None) -> TimePointPart:
     result = point.plan
     plan = result.plan if result else None
     assert plan is None or isinstance(plan, Schedule)
-    lower_bound = result.bound.value if result else None
-    gap = result.gap if result else None
-    return TimePointPart(
-        size_bytes=point.size_bytes,
-        bound_us=None if lower_bound is None else float(lower_bound),
-        finish_us=float(result.objective) if result else None,
-        gap=None if gap is None else float(gap),
+    return build_output(
+        TimePointPart,
+        point,
+        bound_us=result.bound.value if result else None,
+        finish_us=result.objective if result else None,
+        gap=result.gap if result else None,
         chunks=plan.collective.chunks if plan else None,
         sends=plan.num_sends if plan else None,
         found_by=result.found_by if result else "",
-        seconds=round(point.seconds, 3),
-        ended=str(point.end_reason),
-        file=str(file) if file else None,
+        ended=point.end_reason,
+        file=file,
     )
 
 
@@ -191,10 +189,12 @@ def time_limit_output(
     subject: CollectiveProblem, within: float, points: Sequence[TimePointPart]
 ) -> TimeLimitOutput:
     """Return the JSON output."""
-    return TimeLimitOutput(
-        inputs=question_digests(subject.topology, subject.spec),
-        collective=subject.spec.name,
-        topology=subject.topology.name,
+    inputs = question_digests(subject.topology, subject.spec)
+    return build_output(
+        TimeLimitOutput,
+        subject,
+        inputs=inputs,
+        collective=subject.spec,
         within=within,
-        points=tuple(points),
+        points=points,
     )

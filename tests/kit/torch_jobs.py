@@ -24,11 +24,11 @@ from tests.kit.processes import PATIENCE_S
 def interpreter(release: str) -> Path:
     """Return the Python with the oldest or newest torch, and skip the test without it.
 
-    `make test` makes an environment for each.
+    `make test-rest` makes an environment for each.
     """
     found = ROOT / ".venv" / f"torch-{release}" / "bin" / "python"
     if not any(found.parent.parent.glob("lib/python*/site-packages/torch")):
-        pytest.skip(f"torch is not in .venv/torch-{release}: run make test")
+        pytest.skip(f"torch is not in .venv/torch-{release}: run make test-rest")
     return found
 
 

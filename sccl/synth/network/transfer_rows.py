@@ -26,6 +26,12 @@ class TransferRows(NamedTuple):
     message: NDArray[np.int32] | None
 
 
+def sorted_rows(rows: TransferRows) -> TransferRows:
+    """Return rows in the order of a schedule: by start, chunk, and link."""
+    order: IntArray = np.lexsort((rows.link, rows.chunk, rows.start))
+    return TransferRows(*(None if column is None else column[order] for column in rows))  # type: ignore[arg-type]
+
+
 def build_transfer_rows(sends: Sends, crossings: Routes) -> TransferRows:
     """Return the rows of transfers over paths. A transfer through a switch becomes a message."""
     paths = sends.link

@@ -35,12 +35,6 @@ class Demand(NamedTuple):
     wanted_by: NDArray[np.int64] | None = None
     wanted: NDArray[np.int64] | None = None
 
-    def reversed_demand(self) -> Demand:
-        """Return the demand for the way back, of chunks that one rank holds and one wants."""
-        assert self.wanted is not None
-        assert self.wanted_by is not None
-        return Demand(self.chunks, self.wanted_by, self.wanted, self.held_by, self.held)
-
     def is_unicast(self) -> bool:
         """Return whether each chunk starts on one rank and is wanted by one."""
         if self.wanted is None:

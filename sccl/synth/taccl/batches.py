@@ -8,10 +8,19 @@ by itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from sccl.core.clock import AlphaModel
+from sccl.core.schedule import Schedule
+from sccl.synth.network.transfer_rows import (
+    build_transfer_rows,
+    merge_switch_copies,
+    sorted_rows,
+)
+from sccl.synth.network.transfers import Sends
 from sccl.synth.scheduling.problem import ChunkSend, SchedulingProblem
 from sccl.synth.scheduling.resource_uses import ResourceUse
 
@@ -97,3 +106,35 @@ def batch_sends(batches: Iterable[Batch]) -> tuple[ChunkSend, ...]:
     """Return the sends of each chunk, without batches."""
     sends = (ChunkSend(b.start, chunk, b.route) for b in batches for chunk in b.chunks)
     return tuple(sorted(sends, key=lambda s: (s.start, s.chunk, s.route)))
+
+
+def batch_schedule(problem: SchedulingProblem, batches: Sequence[Batch]) -> Schedule:
+    """Return batches as a schedule. The rows of a batch have the same times."""
+    costs = BatchCosts(problem)
+    flat = [(b.start, chunk, b.route, len(b.chunks)) for b in batches for chunk in b.chunks]
+    table = np.array(flat, dtype=np.int64).reshape(-1, 4)
+    table = table[np.lexsort((table[:, 2], table[:, 1], table[:, 0]))]
+    sends = Sends(
+        start=table[:, 0] * problem.unit,
+        chunk=table[:, 1].astype(np.int32),
+        link=table[:, 2].astype(np.int32),
+        reduce=np.zeros(len(table), dtype=np.bool_),
+    )
+    hops = build_transfer_rows(sends, problem.crossings[0])
+    row = np.arange(len(table)) if hops.message is None else hops.message
+    extra_units = [
+        (count - 1) * costs.extra_units(path) if count > 1 else 0
+        for path, count in table[:, 2:].tolist()
+    ]
+    hops = hops._replace(end=hops.end + np.array(extra_units, np.int64)[row] * problem.unit)
+    if problem.is_multicast:
+        hops = merge_switch_copies(hops)
+    clock = problem.clock
+    return Schedule(
+        topology=problem.topology,
+        collective=problem.collective,
+        **sorted_rows(hops)._asdict(),
+        tick_ps=clock.tick_ps,
+        chunk_bytes=clock.chunk_bytes,
+        model=AlphaModel(clock.model),
+    )

@@ -2,53 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
 
-from sccl.collectives.duals import Dual
 from sccl.core.bound import Bound, Measure
 from sccl.core.clock import PS_PER_US, AlphaModel, Clock
 from sccl.core.formatting import format_count
 from sccl.core.outcome import Solution
 from sccl.core.sketch import Sketch
 from sccl.prove.bounds.time_cuts import MAX_RANKS, completion_time_bound
-from sccl.synth.common.contract import Request
-from sccl.synth.network.arrays import build_arrays
-from sccl.synth.network.routes import build_routes
-from sccl.synth.network.tick_bounds import allreduce_bound_ticks, combined_clock
+from sccl.synth.common.reduction import Phase, Reduction
 from sccl.synth.scheduling.bounds import chunk_sizes
 from sccl.synth.scheduling.problem import build_problem
 from sccl.synth.scheduling.sketch import MachineSketch
-from sccl.synth.taccl.combining import (
-    TimedRows,
-    batch_rows,
-    build_schedule,
-    concatenate_rows,
-    reverse_in_time,
-)
+from sccl.synth.taccl.batches import batch_schedule
 from sccl.synth.taccl.options import Options
 from sccl.synth.taccl.phase_steps import GapCallback, SketchedPhase
 from sccl.synth.taccl.routing import check_reachable
 
 
-def phase_directions(dual: Dual) -> list[bool]:
-    """Return of each phase whether it is planned on the reversed machine."""
-    if dual.phases == 2:
-        return [True, False]
-    return [dual.on_reversed]
-
-
-def build_phase(  # noqa: PLR0913, PLR0917 - independent inputs
-    request: Request,
+def build_phase(
+    phase: Phase,
     sketch: Sketch,
     options: Options,
-    dual: Dual,
     on_progress: GapCallback,
     before: SketchedPhase | None,
-    *,
-    backwards: bool,
 ) -> SketchedPhase:
-    """Return a phase, with nothing found yet, nor known of any chunks.
+    """Return a phase without any schedule yet, and without a bound for any chunks.
 
     Args:
         before: the phase before it. None: it is the first.
@@ -56,12 +35,8 @@ def build_phase(  # noqa: PLR0913, PLR0917 - independent inputs
     Raises:
         InputError: the sketch does not fit the machine or the collective.
     """
-    machine = request.topology
-    if backwards:  # backwards, a switch would have to reduce instead of copy
-        plain = tuple(replace(switch, copies=False) for switch in machine.switches)
-        machine = replace(machine.reversed(), switches=plain)
-    collective = dual.spec.at(dual.spec.unit * options.chunks)
-    size = -(-request.size_bytes // dual.chunk_factor)
+    machine, size, backwards = phase.topology, phase.size_bytes, phase.is_backwards
+    collective = phase.spec.at(phase.spec.unit * options.chunks)
     sketched = MachineSketch(sketch, machine, backwards)
     sketched.check_preserves(collective)
     clock = Clock.from_topology(machine, chunk_sizes(collective, size), AlphaModel(options.alpha))
@@ -81,7 +56,7 @@ def build_phase(  # noqa: PLR0913, PLR0917 - independent inputs
         problem,
         sketched,
         options,
-        dual.spec,
+        phase.spec,
         size,
         on_progress,
         is_strict=options.sketch is not None,
@@ -109,36 +84,23 @@ def any_chunks_bound(phase: SketchedPhase) -> Fraction:
 
 
 def assemble_schedule(
-    request: Request, dual: Dual, chunks: int, phases: list[SketchedPhase], *, at_once: bool
+    reduction: Reduction, phases: list[SketchedPhase], *, at_once: bool
 ) -> Solution:
     """Return the results of the phases as one schedule.
 
     Args:
         at_once: whether to leave out bounds that take seconds.
     """
-    topology, its = request.topology, phases[-1].problem.clock
-    clock = Clock.from_topology(topology, its.chunk_bytes, its.model, its.tick_ps)
-    collective = request.spec.at(request.spec.unit * chunks)
-    rows: TimedRows | None = None
-    for phase, backwards in zip(phases, phase_directions(dual), strict=True):
-        phase_rows = batch_rows(phase.problem, phase.batches)
-        phase_rows = reverse_in_time(topology, clock, phase_rows) if backwards else phase_rows
-        rows = phase_rows if rows is None else concatenate_rows(rows, phase_rows)
-    assert rows is not None
-    count, (size,) = collective.num_chunks, clock.sizes
+    plan = reduction.invert([batch_schedule(phase.problem, phase.batches) for phase in phases])
+    clock, can_batch = plan.clock, phases[0].can_batch
     lower_bound = Fraction(sum(phase.lower_bound_ticks for phase in phases))
-    if dual.phases == 2:
-        shared_clock = combined_clock(topology, clock) if phases[0].can_batch else clock
-        lower_bound = Fraction(0)
-        if shared_clock is not None:
-            net = build_arrays(topology, shared_clock, build_routes(topology, shared_clock))
-            lower_bound = Fraction(allreduce_bound_ticks(topology, shared_clock, net, collective))
-        if topology.ranks <= MAX_RANKS and not at_once:
-            us = completion_time_bound(topology, request.spec, clock.model).us(request.size_bytes)
-            lower_bound = max(lower_bound, us * PS_PER_US / clock.tick_ps)
+    if reduction.dual.phases == 2:
+        lower_bound = reduction.allreduce_bound(
+            plan.collective, clock, batches=can_batch, with_cuts=not at_once
+        )
     tick = Fraction(clock.tick_ps, PS_PER_US)
-    scope = f"{format_count(count, 'chunk')} of {size} bytes"
-    if clock.model is AlphaModel.OCCUPIES and not phases[0].can_batch:
+    (size,) = clock.sizes
+    scope = f"{format_count(plan.collective.num_chunks, 'chunk')} of {size} bytes"
+    if clock.model is AlphaModel.OCCUPIES and not can_batch:
         scope += ", each sent separately"
-    plan = build_schedule(topology, collective, clock, rows)
-    return Solution(plan, rows.finish * tick, Bound(Measure.TIME_US, lower_bound * tick, (), scope))
+    return Solution(plan, plan.finish * tick, Bound(Measure.TIME_US, lower_bound * tick, (), scope))

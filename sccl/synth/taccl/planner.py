@@ -16,12 +16,12 @@ from sccl.core.stop import INTERRUPTED, NOT_STOPPED, StopKind, StopReason
 from sccl.errors import ParameterError, TooLargeError
 from sccl.solvers.effort import Effort, EffortMeter
 from sccl.synth.common.contract import Notify, Request, SearchProgress
+from sccl.synth.common.reduction import reduce_request
 from sccl.synth.taccl.options import Options
 from sccl.synth.taccl.phase_assembly import (
     any_chunks_bound,
     assemble_schedule,
     build_phase,
-    phase_directions,
 )
 from sccl.synth.taccl.phase_steps import NEAR_GAP, SketchedPhase
 from sccl.synth.taccl.suggest import suggest_sketches
@@ -201,16 +201,16 @@ class SketchPlan:
                 "before others (enforce_ordering), to which orders from the start keep alone: give "
                 "one of these, or best"
             )
-        self.dual = dual_of(request.spec)
+        self.reduction = reduce_request(request)
         self.has_fixed_chunks = bool(options.chunks)
         self.chunks = options.chunks or sketch.chunks
         self.options = msgspec.structs.replace(options, chunks=self.chunks)
         self.phases: list[SketchedPhase] = []
         self._has_bounds = False
-        for backwards in phase_directions(self.dual):
+        for phase in self.reduction.phases:
             before = self.phases[0] if self.phases else None
-            asked = request, sketch, self.options, self.dual, self._report_improvement
-            self.phases.append(build_phase(*asked, before, backwards=backwards))
+            asked = phase, sketch, self.options, self._report_improvement
+            self.phases.append(build_phase(*asked, before))
 
     @property
     def has_schedule(self) -> bool:
@@ -321,5 +321,4 @@ class SketchPlan:
 
     def assemble(self) -> Solution:
         """Return the results of the phases as one schedule."""
-        asked = self.request, self.dual, self.chunks, self.phases
-        return assemble_schedule(*asked, at_once=not self._has_bounds)
+        return assemble_schedule(self.reduction, self.phases, at_once=not self._has_bounds)

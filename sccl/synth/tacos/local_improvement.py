@@ -21,7 +21,7 @@ from sccl.synth.tacos.matching_heterogeneous import (
     ChoiceStyle,
     HeterogeneousMatching,
 )
-from sccl.synth.tacos.matching_problem import MatchingPhase
+from sccl.synth.tacos.matching_problem import MatchingProblem
 from sccl.synth.tacos.matching_unicast import MAX_NODES, UnicastMatching
 from sccl.synth.tacos.partial_schedule import PartialSchedule, empty_schedule, schedule_before
 
@@ -43,7 +43,7 @@ def is_close(finish: Fraction | int, lower_bound: Fraction | int) -> bool:
 class ScheduleImprover:
     """Trials to improve the matching of one phase."""
 
-    def __init__(self, half: MatchingPhase, seed: int) -> None:
+    def __init__(self, half: MatchingProblem, seed: int) -> None:
         self.phase, self._seed = half, seed
         self.rng = np.random.Generator(np.random.PCG64(seed))
         self.is_unicast = half.demand.is_unicast() and half.net.nodes <= MAX_NODES

@@ -7,13 +7,18 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYetError
 from contextlib import closing
+from fractions import Fraction
 
+from sccl.core.bound import Bound, Measure
+from sccl.core.clock import PS_PER_US, AlphaModel, Clock
 from sccl.core.outcome import Inconclusive, Outcome, Solution
+from sccl.core.packed_schedule import AnySchedule
 from sccl.core.stop import INTERRUPTED, NOT_STOPPED, StopKind, StopReason
 from sccl.solvers.effort import Effort, EffortMeter
 from sccl.synth.common.contract import MatchingProgress, Notify, Request
+from sccl.synth.network.tick_bounds import allreduce_bound_ticks
 from sccl.synth.tacos.local_improvement import is_close
-from sccl.synth.tacos.matching_problem import MatchingProblem, build_problem
+from sccl.synth.tacos.matching_problem import MatchingTask, build_tasks
 from sccl.synth.tacos.options import Options
 from sccl.synth.tacos.restarts import AttemptMeter, AttemptResult, run_attempt
 
@@ -30,9 +35,8 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
         InputError: the options do not fit the request, or the result would be too large.
         KeyboardInterrupt: the user interrupted before there was a schedule.
     """
-    task = build_problem(request, options)
-    attempts = _AttemptQueue(task, options, effort, notify)
-    best = _BestAttempt(task)
+    attempts = _AttemptQueue(build_tasks(request, options), options, effort, notify)
+    best = _BestAttempt()
     with closing(attempts):
         try:
             for attempt in attempts.results():
@@ -52,24 +56,40 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
 
 
 class _BestAttempt:
-    def __init__(self, task: MatchingProblem) -> None:
-        self.task, self.lower_bound, self.finish = task, 0, 0
+    def __init__(self) -> None:
+        self.lower_bound, self.finish = 0, 0
         self.result: Solution | None = None
 
     def record(self, attempt: AttemptResult) -> None:
-        if not attempt.schedules and attempt.log is None:
+        if not attempt.schedules:
             return
-        finish, sends = attempt.log or self.task.join_phases(attempt.phases, attempt.schedules)
+        reduction, problems = attempt.task
+        pairs = list(zip(problems, attempt.schedules, strict=True))
+        finish = sum(problem.uses * ticks for problem, (ticks, _) in pairs)
         if not self.lower_bound:
-            has_bound = len(attempt.phases) == 1 and attempt.lower_bounds
-            self.lower_bound = (
-                attempt.lower_bounds[0] if has_bound else self.task.lower_bound(finish)
-            )
+            self.lower_bound = self._lower_bound(attempt, finish)
         if self.result is None or finish < self.finish:
-            self.finish, self.result = (
-                finish,
-                self.task.build_result(finish, sends, self.lower_bound),
-            )
+            schedules = [problem.build_schedule(sends) for problem, (_, sends) in pairs]
+            plan = reduction.invert(schedules)
+            self.finish, self.result = finish, self._build_result(plan, finish)
+
+    def _lower_bound(self, attempt: AttemptResult, finish: int) -> int:
+        """Return a lower bound on the completion time of the request, in ticks."""
+        reduction, problem = attempt.task.reduction, attempt.task.problems[-1]
+        if reduction.dual.phases == 1:
+            return (attempt.lower_bounds or [problem.lower_bound(finish)])[0]
+        topology, its = reduction.request.topology, problem.clock
+        clock = Clock.from_topology(topology, its.chunk_bytes, its.model, its.tick_ps)
+        collective = reduction.collective(problem.collective)
+        return allreduce_bound_ticks(topology, clock, problem.net, collective)
+
+    def _build_result(self, plan: AnySchedule, finish: int) -> Solution:
+        """Return a plan with its bound."""
+        us, (size,) = Fraction(plan.tick_ps, PS_PER_US), plan.clock.sizes
+        scope = f"{plan.collective.num_chunks} chunks of {size} bytes"
+        if plan.model is AlphaModel.OCCUPIES:  # those that are sent together have one alpha
+            scope += ", each sent separately"
+        return Solution(plan, finish * us, Bound(Measure.TIME_US, self.lower_bound * us, (), scope))
 
     @property
     def is_near_optimal(self) -> bool:
@@ -83,9 +103,13 @@ class _AttemptQueue:
     """
 
     def __init__(
-        self, task: MatchingProblem, options: Options, effort: Effort, notify: Notify
+        self,
+        tasks: tuple[MatchingTask, ...],
+        options: Options,
+        effort: Effort,
+        notify: Notify,
     ) -> None:
-        self.task, self.options, self.effort, self.notify = task, options, effort, notify
+        self.tasks, self.options, self.effort, self.notify = tasks, options, effort, notify
         self._spending, self._spent_units = EffortMeter(effort), 0.0
         self._stop_request = NOT_STOPPED
         self._reported_sends = 0
@@ -138,7 +162,8 @@ class _AttemptQueue:
         """Return an attempt, made after so much has been spent."""
         seed = (self.effort.seed * 1_000_003 + number) % 2**63
         meter = AttemptMeter(lambda units: self._stop_reason(spent + units), self._report_sends)
-        return run_attempt(self.task, number, seed, self.options.improve, meter)
+        task = self.tasks[number % len(self.tasks)]
+        return run_attempt(task, seed, self.options.improve, meter)
 
     def _stop_reason(self, units: float) -> StopReason:
         """Return why an attempt is to end after so much has been spent, if it is."""
@@ -151,6 +176,8 @@ class _AttemptQueue:
         return NOT_STOPPED
 
     def _report_sends(self, sends: int) -> None:
-        total_sends = self.task.min_sends // max(len(self.task.passes), 1) * self.options.restarts
+        total_sends = (
+            sum(problem.min_sends for problem in self.tasks[0].problems) * self.options.restarts
+        )
         self._reported_sends = min(self._reported_sends + sends, total_sends)
         self.notify(MatchingProgress(self._reported_sends, total_sends))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from sccl.core.stop import INTERRUPTED, NOT_STOPPED, StopReason
 from sccl.synth.network.transfers import TimedSends
 from sccl.synth.tacos.local_improvement import SENDS_PER_UNIT, ScheduleImprover
-from sccl.synth.tacos.matching_problem import MatchingPhase, MatchingProblem, first_matching
+from sccl.synth.tacos.matching_problem import MatchingTask, first_matching
 from sccl.synth.tacos.matching_uniform import RoundLog
 
 
@@ -66,31 +66,26 @@ class AttemptResult:
     """The result of one seed.
 
     Attributes:
-        phases: The phases of the task.
-        schedules: By phase: the fastest matching. Empty: there is none.
-        log: Completion time and log of a packed schedule, instead of ``schedules``. None: there is
+        task: The task of the attempt.
+        schedules: By problem: the fastest matching, or log of a packed schedule. Empty: there is
             none.
-        lower_bounds: By phase: lower bound on the completion time of matchings.
+        lower_bounds: By problem: lower bound on the completion time of matchings.
         stop_reason: Why the attempt ended before all trials.
         spent_units: Units of effort.
     """
 
-    phases: tuple[MatchingPhase, ...]
-    schedules: list[TimedSends] = field(default_factory=list)
-    log: tuple[int, RoundLog] | None = None
+    task: MatchingTask
+    schedules: list[TimedSends | tuple[int, RoundLog]] = field(default_factory=list)
     lower_bounds: list[int] = field(default_factory=list)
     stop_reason: StopReason = NOT_STOPPED
     spent_units: float = 0.0
 
 
-def run_attempt(
-    task: MatchingProblem, number: int, seed: int, units: float, meter: AttemptMeter
-) -> AttemptResult:
+def run_attempt(task: MatchingTask, seed: int, units: float, meter: AttemptMeter) -> AttemptResult:
     """Return the result of an attempt.
 
     Args:
         task: The task.
-        number: Number of the attempt.
         seed: Seed of the matchings and trials.
         units: Effort for trials.
         meter: The budget.
@@ -99,16 +94,24 @@ def run_attempt(
         UnreachableError: A rank has no path from any source of a chunk that it wants.
         KeyboardInterrupt: The user interrupted before there was a matching.
     """
-    attempt = AttemptResult(task.phases(reverse_unicast=task.is_matched_backwards(number)))
+    attempt, problems = AttemptResult(task), task.problems
     try:
         meter.check()
-        if task.passes:
-            attempt.log = task.match_log(seed, meter)
+        if problems[0].is_packed:
+            attempt.schedules = [problem.match_log(seed, meter) for problem in problems]
             attempt.spent_units = meter.spent_units
             return attempt
-        attempt.schedules = [first_matching(half, seed, meter) for half in attempt.phases]
-        for index, phase in enumerate(attempt.phases):
-            _improve_phase(task, attempt, index, ScheduleImprover(phase, seed), units, meter)
+        matchings = [first_matching(problem, seed, meter) for problem in problems]
+        attempt.schedules = list(matchings)
+        share = units / sum(problem.uses for problem in problems)
+        for index, (problem, matching) in enumerate(zip(problems, matchings, strict=True)):
+            lower_bound = problem.lower_bound(matching[0])
+            attempt.lower_bounds.append(lower_bound)
+            improver = ScheduleImprover(problem, seed)
+            max_units = 0.0 if problem.unwound else share
+            for better in improver.improve(matching, lower_bound, max_units, meter):
+                attempt.schedules[index] = better
+                meter.check()
     except AttemptStopped as stopped:
         attempt.stop_reason = stopped.reason
     except KeyboardInterrupt:
@@ -117,20 +120,3 @@ def run_attempt(
         attempt.stop_reason = INTERRUPTED
     attempt.spent_units = meter.spent_units
     return attempt
-
-
-def _improve_phase(  # noqa: PLR0913, PLR0917 - independent inputs
-    task: MatchingProblem,
-    attempt: AttemptResult,
-    index: int,
-    improver: ScheduleImprover,
-    units: float,
-    meter: AttemptMeter,
-) -> None:
-    """Replace the matching of a phase by the result of trials."""
-    phase, part = attempt.phases[index], attempt.schedules[index]
-    attempt.lower_bounds.append(task.phase_lower_bound(phase, part[0]))
-    share = 0.0 if phase.unwound else units / len(attempt.phases)
-    for better in improver.improve(part, attempt.lower_bounds[index], share, meter):
-        attempt.schedules[index] = better
-        meter.check()

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sccl.collectives import dual_of, named_spec
+from sccl.collectives import named_spec
 from sccl.core.bound import Bound, Measure
 from sccl.core.clock import PS_PER_US, AlphaModel, Clock
 from sccl.core.collective import Collective, RelationKind
@@ -21,13 +21,10 @@ from sccl.core.schedule import MAX_TIME, Schedule
 from sccl.core.stop import INTERRUPTED, NOT_STOPPED, StopReason
 from sccl.core.topology import Topology
 from sccl.errors import TooLargeError
-from sccl.prove.bounds.time_cuts import MAX_RANKS, completion_time_bound
 from sccl.solvers.effort import EffortMeter
-from sccl.synth.common.contract import Notify, Request
-from sccl.synth.network.arrays import build_arrays
+from sccl.synth.common.contract import Notify
+from sccl.synth.common.reduction import Reduction
 from sccl.synth.network.routes import Routes, build_routes
-from sccl.synth.network.tick_bounds import allreduce_bound_ticks
-from sccl.synth.network.time_reversal import concatenate_schedules, reverse_schedule
 from sccl.synth.network.transfer_rows import (
     build_sized_transfer_rows,
     merge_switch_copies,
@@ -129,10 +126,14 @@ class CombinedSchedule:
 
 
 def assemble_phases(
-    request: Request, options: Options, collective: Collective, phases: list[PhaseSearch]
+    reduction: Reduction, options: Options, collective: Collective, phases: list[PhaseSearch]
 ) -> CombinedSchedule:
-    """Return the results of the phases, one after the other."""
-    topology, dual, its = request.topology, dual_of(request.spec), phases[-1].problem.clock
+    """Return the results of the phases, one after the other.
+
+    Sends over routes are read backwards as rows are (:meth:`Reduction.invert`), because methods for
+    both phases at once start from them.
+    """
+    topology, dual, its = reduction.request.topology, reduction.dual, phases[-1].problem.clock
     model = AlphaModel(options.alpha)
     clock = Clock.from_topology(topology, its.chunk_bytes, model, its.tick_ps)
     crossings = tuple(
@@ -143,23 +144,29 @@ def assemble_phases(
     if dual.on_reversed or dual.phases > 1:
         first, columns = phases[0], phases[0].to_sends()
         back = reverse_routes(topology, crossings[0], first.problem.crossings[0])
-        before = reverse_schedule(
-            columns, first.finish_ticks, first.durations(columns), back, reduce=True
-        )
-        sends = (
-            before if dual.on_reversed else concatenate_schedules(before, first.finish_ticks, sends)
-        )
-        finish = first.finish_ticks if dual.on_reversed else first.finish_ticks + finish
+        ends = columns.start + first.durations(columns)
+        before = Sends(
+            start=first.finish_ticks - ends,
+            chunk=columns.chunk,
+            link=back[columns.link].astype(np.int32),
+            reduce=np.ones_like(columns.reduce),
+        ).sorted_sends()
+        if dual.on_reversed:
+            finish, sends = first.finish_ticks, before
+        else:
+            finish += first.finish_ticks
+            sends = Sends(
+                start=np.concatenate([before.start, sends.start + first.finish_ticks]),
+                chunk=np.concatenate([before.chunk, sends.chunk]),
+                link=np.concatenate([before.link, sends.link]),
+                reduce=np.concatenate([before.reduce, sends.reduce]),
+            )
     scope = f"{collective.num_chunks} chunks of {_size_range(clock.sizes)} bytes"
     if model is AlphaModel.OCCUPIES:  # those that are sent together have one alpha
         scope += ", each sent separately"
     if dual.phases > 1:
         smallest = Clock.from_topology(topology, clock.sizes[0], model, its.tick_ps)
-        net = build_arrays(topology, smallest, crossings[0])
-        lower_bound = Fraction(allreduce_bound_ticks(topology, smallest, net, collective))
-        if topology.ranks <= MAX_RANKS:
-            us = completion_time_bound(topology, request.spec, model).us(request.size_bytes)
-            lower_bound = max(lower_bound, us * PS_PER_US / clock.tick_ps)
+        lower_bound = reduction.allreduce_bound(collective, smallest)
     else:
         lower_bound = Fraction(phases[0].lower_bound * phases[0].problem.unit)
         scope += ", by CP-SAT's search" if phases[0].is_bound_by_search else ""

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from sccl.collectives import Dual, Spec, dual_of
+from sccl.collectives import Spec
 from sccl.core.formatting import format_count
 from sccl.core.outcome import Inconclusive, Outcome
 from sccl.core.stop import INTERRUPTED, NOT_STOPPED
-from sccl.core.topology import Topology
 from sccl.errors import ParameterError
 from sccl.solvers.effort import Effort, EffortMeter, budget_reason
 from sccl.synth.common.contract import Notify, Request, SearchProgress
+from sccl.synth.common.reduction import reduce_request
 from sccl.synth.scheduling.warm_start import NoScheduleError
 from sccl.synth.teccl.combining import (
     CombiningChoice,
@@ -50,8 +50,6 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
         InputError: the options do not fit the request, or the result would be too large.
         KeyboardInterrupt: the user interrupted before there was a schedule.
     """
-    dual = dual_of(request.spec)
-    topology = request.topology
     _check_options(options, request.spec)
     if options.model == "lp":
         return plan_flows(
@@ -66,8 +64,8 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
         return VaryingBandwidthSearch(request, options, effort, notify, better, plan).find_best()
     collective = request.spec.at(request.spec.unit * options.chunks)
     _check_priorities(request.spec, options)
-    machines = _phase_machines(topology, dual)
-    size_bytes = -(-request.size_bytes // dual.chunk_factor)
+    reduction = reduce_request(request)
+    dual = reduction.dual
     spending, ended = EffortMeter(effort), NOT_STOPPED
     listeners = ProgressListeners(
         lambda us, least_us: notify(SearchProgress(us, least_us)),
@@ -75,12 +73,12 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
     )
     phases: list[PhaseSearch] = []
     try:
-        for machine in machines:
+        for reduced in reduction.solved_phases:
             phase = build_phase(
-                machine,
-                dual.spec,
+                reduced.topology,
+                reduced.spec,
                 options,
-                size_bytes,
+                reduced.size_bytes,
                 effort=effort,
                 listeners=listeners,
                 backwards=dual.on_reversed,
@@ -109,7 +107,7 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
         ended = effort.timeout_reason
     if not request.spec.combining:
         notify(ScheduleOrigin(phases[-1].method))
-    composition = assemble_phases(request, options, collective, phases)
+    composition = assemble_phases(reduction, options, collective, phases)
     if request.spec.combining and (ended or options.buffers is not None):
         notify(CombiningChoice(CombiningMethod.REVERSAL))
     elif request.spec.combining:
@@ -220,22 +218,3 @@ def _check_priorities(spec: Spec, options: Options) -> None:
             f"priorities are given for {spec.name}, and {detail} has none: only model continuous "
             "supports priorities, without reductions; leave them out"
         )
-
-
-def _phase_machines(topology: Topology, dual: Dual) -> list[Topology]:
-    """Return the machines of the phases, once if it is the same for both of allreduce."""
-    if not dual.on_reversed and dual.phases == 1:
-        return [topology]
-    forwards = tuple(replace(switch, copies=False) for switch in topology.switches)
-    backwards = replace(topology.reversed(), switches=forwards)  # copies become reductions
-    is_single = dual.on_reversed or _are_equivalent(backwards, topology)
-    return [backwards] if is_single else [backwards, topology]
-
-
-def _are_equivalent(topology: Topology, other_topology: Topology) -> bool:
-    """Return whether two machines have the same links and budgets. Names may differ."""
-    speeds = topology.budget_speeds() == other_topology.budget_speeds()
-    things = (topology.links, topology.budgets, topology.switches)
-    return (
-        things == (other_topology.links, other_topology.budgets, other_topology.switches) and speeds
-    )

@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 
 from sccl.collectives import named_spec
 from sccl.core.arrays import BoolArray, IntArray
+from sccl.core.schedule import Schedule
 from sccl.core.topology import Topology
 from sccl.judge import violations
 from sccl.synth.common.contract import Request
 from sccl.synth.network.transfers import Sends
 from sccl.synth.tacos import matching_uniform, tail_rematching
 from sccl.synth.tacos.bitsets import random_state
-from sccl.synth.tacos.matching_problem import MatchingProblem, build_problem
+from sccl.synth.tacos.matching_problem import MatchingProblem, build_tasks
 from sccl.synth.tacos.matching_uniform import match_uniform
 from sccl.synth.tacos.options import Options
 from sccl.synth.tacos.round_log import log_to_sends
@@ -27,18 +28,18 @@ from sccl.synth.tacos.transversal_matching import NOT_HELD, TransversalState, ma
 from sccl.topo import resolve_topology
 from tests.kit.nightly import times
 from tests.kit.schedule_executor import executes_correctly
-from tests.kit.tacos import found, schedule
+from tests.kit.tacos import found
 
 
 def task(topology: Topology, chunks: int = 1, collective: str = "allgather") -> MatchingProblem:
     spec = named_spec(collective, topology.ranks)
-    return build_problem(Request(topology, spec, 1 << 20), Options(chunks=chunks))
+    (first,) = build_tasks(Request(topology, spec, 1 << 20), Options(chunks=chunks))
+    return first.problems[0]
 
 
 def greedy(of: MatchingProblem, seed: int) -> tuple[int, Sends]:
-    assert of.forward is not None
-    log = match_uniform(of.net, of.forward, seed, lambda _sends, _done: None)
-    return len(log.fired) * int(of.net.busy[0]), log_to_sends(log, of.net, of.forward.chunks)
+    log = match_uniform(of.net, of.demand, seed, lambda _sends, _done: None)
+    return len(log.fired) * int(of.net.busy[0]), log_to_sends(log, of.net, of.demand.chunks)
 
 
 @pytest.mark.parametrize(
@@ -57,11 +58,11 @@ def test_bound_is_met_where_links_taken_one_by_one_miss_it(name: str) -> None:
 @given(st.integers(0, 999), st.sampled_from(["torus:3x4", "hypercube:4", "mesh:3x3", "ring:9"]))
 def test_rematched_schedule_is_valid_and_no_later(seed: int, name: str) -> None:
     of = task(resolve_topology(name), chunks=1 + seed % 2)
-    assert of.forward is not None
     finish, sends = greedy(of, seed)
-    better, others = rematch_tail(of.net, of.forward, finish, sends, seed)
+    better, others = rematch_tail(of.net, of.demand, finish, sends, seed)
     assert better <= finish
-    plan = schedule(of.build_result(better, others, of.lower_bound(better)))
+    plan = of.build_schedule(others)
+    assert isinstance(plan, Schedule)
     assert plan.finish == better
     assert executes_correctly(plan)
     assert violations(plan) == []
@@ -88,9 +89,8 @@ def test_log_is_listed_by_round_chunk_and_link(data: st.DataObject) -> None:
 
 def test_matching_that_meets_the_bound_is_left_alone() -> None:
     of = task(resolve_topology("mesh:4x4"))
-    assert of.forward is not None
     finish, sends = greedy(of, 1)
-    assert rematch_tail(of.net, of.forward, finish, sends, 1)[1] is sends
+    assert rematch_tail(of.net, of.demand, finish, sends, 1)[1] is sends
 
 
 @pytest.mark.parametrize(("what", "most"), [("MAX_STATES", 255), ("MAX_LINKS", 3)])
@@ -98,13 +98,12 @@ def test_too_large_problem_is_skipped(
     what: str, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     of = task(resolve_topology("torus:4x4"))
-    assert of.forward is not None
     least = of.lower_bound(0)
     tries = (greedy(of, seed) for seed in range(99))
     finish, sends = next(one for one in tries if one[0] > least)
-    assert rematch_tail(of.net, of.forward, finish, sends, 0)[0] == least
+    assert rematch_tail(of.net, of.demand, finish, sends, 0)[0] == least
     monkeypatch.setattr(tail_rematching, what, most)
-    assert rematch_tail(of.net, of.forward, finish, sends, 0)[1] is sends
+    assert rematch_tail(of.net, of.demand, finish, sends, 0)[1] is sends
 
 
 @st.composite

@@ -23,6 +23,7 @@ from sccl.sim import replay
 from sccl.solvers.effort import Effort, EffortMeter
 from sccl.synth.common import registry
 from sccl.synth.common.contract import Request
+from sccl.synth.common.reduction import reduce_request
 from sccl.synth.network.symmetries import free_symmetries
 from sccl.synth.scheduling.intervals_cpsat import SymmetryAction
 from sccl.synth.scheduling.justify import BusyIntervals
@@ -135,7 +136,7 @@ def phased(draw: st.DrawFn, topology: Topology) -> tuple[CombinedSchedule, Phase
         found.append(
             replace(phase, sends=serial_schedule(phase.problem, sends, 0), options=Options())
         )
-    return assemble_phases(request, Options(), collective, found), found[-1]
+    return assemble_phases(reduce_request(request), Options(), collective, found), found[-1]
 
 
 @settings(max_examples=times(15, by_day=4), deadline=None)

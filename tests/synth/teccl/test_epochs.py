@@ -130,7 +130,7 @@ def test_schedules_are_right_and_no_faster_than_their_bound(data: st.DataObject)
         model=data.draw(st.sampled_from(["milp", "astar"])),
         epoch=data.draw(st.sampled_from(["fastest", "slowest"])),
         multiplier=data.draw(st.sampled_from([1, 2])),
-        ports=data.draw(st.booleans()),
+        switch=data.draw(st.sampled_from(["machine", "hyperedge"][: 1 + bool(topology.switches)])),
     )
     plan = plan_of(best)
     assert violations(plan) == []

@@ -1,0 +1,68 @@
+"""Processor time of tests, their workers, and their child processes."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+
+PROPERTY = "processor_s"
+"""The property of a test in the report of ``pytest --junitxml``."""
+
+
+def processor_seconds() -> float:
+    """Return the processor seconds of this process and of its children that ended."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
+
+
+class ProcessorTime:
+    """Measure each test, and print the sum at the end, with collection and all workers.
+
+    Args:
+        limit_s: processor seconds above which the run fails. None: no limit.
+    """
+
+    def __init__(self, limit_s: float | None) -> None:
+        self._limit_s = limit_s
+        self._workers_s = 0.0
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(self) -> Generator[None, object, object]:
+        """Start the clock of a test."""
+        self._begin = processor_seconds()
+        return (yield)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None, None, None]:
+        """Record the seconds of a test, with its fixtures."""
+        yield
+        item.user_properties.append((PROPERTY, round(processor_seconds() - self._begin, 3)))
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Add the seconds of a worker that ended."""
+        self._workers_s += getattr(node, "workeroutput", {}).get(PROPERTY, 0.0)
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Send the seconds of a worker, or compare those of the run with the limit."""
+        output = getattr(session.config, "workeroutput", None)
+        if output is not None:
+            output[PROPERTY] = processor_seconds()
+        elif self._limit_s is not None and self.total_s > self._limit_s:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    @property
+    def total_s(self) -> float:
+        """Return the processor seconds of the run so far."""
+        if not self._workers_s:
+            return processor_seconds()
+        return time.process_time() + self._workers_s  # its children are the workers
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Print the processor seconds of the run."""
+        limit = "" if self._limit_s is None else f" (limit {self._limit_s:.0f} s)"
+        terminalreporter.write_line(f"processor time: {self.total_s:.0f} s{limit}")
