@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-import numpy as np
 from hypothesis import strategies as st
 
 from sccl.collectives import dual_of, named_spec
@@ -14,7 +13,6 @@ from sccl.judge import violations
 from sccl.prove.bounds.time_cuts import completion_time_bound
 from sccl.synth.packing.flow_problem import FlowProblem, build_flow_problem
 from sccl.synth.packing.schedule_builder import ScheduleBuilder, forward_or_reversed
-from sccl.synth.packing.slots import TimeSlots
 
 
 @st.composite
@@ -56,17 +54,3 @@ def verified_schedule(placing: ScheduleBuilder, topology: Topology, collective: 
     schedule = placing.schedule(topology, named_spec(collective, topology.ranks))
     assert not violations(schedule)
     return schedule
-
-
-def rounded_slots(alpha: tuple[Fraction, ...], length: Fraction, count: int) -> TimeSlots:
-    """Return slots of one length, with alphas rounded to slots.
-
-    All slots grow equally if links would be overloaded.
-    """
-    waits = {a: max(1, round(a / length)) if a else 0 for a in set(alpha)}
-    arrive = np.array(
-        [[k + waits[a] if k + waits[a] <= count else -1 for k in range(count)] for a in alpha],
-        np.int64,
-    ).reshape(len(alpha), count)
-    grows = np.full((count, 1), 1.0 / count)
-    return TimeSlots(np.zeros(count), grows, np.zeros((0, 1)), np.zeros(0), arrive)

@@ -213,6 +213,29 @@ def uniform_slots(alpha: tuple[Fraction, ...], length: Fraction, count: int) -> 
     return TimeSlots(lengths, np.zeros((count, 0)), np.zeros((0, 0)), np.zeros(0), arrive)
 
 
+def rounded_slots(alpha: tuple[Fraction, ...], length: Fraction, count: int) -> TimeSlots:
+    """Return slots of one length, with alphas rounded to slots: for a plan, not for a proof.
+
+    All slots grow equally if links would be overloaded. Sends then keep the planned order, each as
+    soon as possible, so their time may be above or below that of the slots.
+    """
+    waits = {a: max(1, round(a / length)) if a else 0 for a in set(alpha)}
+    arrive = np.array(
+        [[k + waits[a] if k + waits[a] <= count else -1 for k in range(count)] for a in alpha],
+        np.int64,
+    ).reshape(len(alpha), count)
+    grows = np.full((count, 1), 1.0 / count)
+    return TimeSlots(np.zeros(count), grows, np.zeros((0, 1)), np.zeros(0), arrive)
+
+
+def nearest_length(alpha: tuple[Fraction, ...], time: Fraction, count: int) -> Fraction:
+    """Return the length of about so many slots of a time by which alphas are off the least."""
+    kinds = sorted(set(alpha))
+    each = [time / Fraction(count * n, 24) for n in range(18, 33)]
+    near = [max(abs(a - round(a / length) * length) for a in kinds) for length in each]
+    return each[min(range(len(each)), key=lambda i: (near[i], abs(i - 6)))]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class TreePart:
     """A part of a commodity that goes by a tree."""

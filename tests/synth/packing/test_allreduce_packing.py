@@ -31,10 +31,9 @@ from sccl.synth.packing.by_time.allreduce_packing import (
 )
 from sccl.synth.packing.flow_problem import FlowProblem, build_flow_problem
 from sccl.synth.packing.price_pairs import TreePairPricing, reverse_costs
-from sccl.synth.packing.slots import variable_slots
+from sccl.synth.packing.slots import rounded_slots, variable_slots
 from sccl.topo import resolve_topology
 from tests.kit.nightly import times
-from tests.kit.placements import rounded_slots
 from tests.kit.schedule_executor import executes_correctly
 from tests.kit.small_budgets import small_tacos_budget
 from tests.kit.strategies import topologies, unequal

@@ -28,8 +28,8 @@ from sccl.synth.packing.flow_problem import FlowProblem, build_flow_problem
 from sccl.synth.packing.price_rounds import RoundPricing
 from sccl.synth.packing.schedule_builder import ScheduleBuilder
 from sccl.synth.packing.send_plans import PlacedSend, PlacementDirection
+from sccl.synth.packing.slots import rounded_slots
 from sccl.topo import resolve_topology
-from tests.kit.placements import rounded_slots
 from tests.kit.schedule_executor import executes_correctly
 
 TIME_LIMITS = registry.load("limits-time")

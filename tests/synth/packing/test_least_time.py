@@ -48,6 +48,7 @@ from sccl.synth.packing.slots import (
     BorderRule,
     TimeSlots,
     bordered_slots,
+    rounded_slots,
     variable_slots,
 )
 from sccl.synth.scheduling.problem import build_problem as pose_chunks
@@ -56,7 +57,6 @@ from tests.kit.exhaustive_orders import best_objective
 from tests.kit.nightly import seed as seed_of
 from tests.kit.nightly import times
 from tests.kit.optimum_cases import draw_switched
-from tests.kit.placements import rounded_slots
 from tests.kit.schedule_executor import executes_correctly
 from tests.kit.small_budgets import small_tacos_budget
 from tests.kit.strategies import specs, topologies, unequal

@@ -28,6 +28,8 @@ from sccl.synth.packing.slots import (
     TimedPacking,
     bordered_slots,
     link_waits,
+    nearest_length,
+    rounded_slots,
     steady_slots,
     uniform_slots,
     variable_slots,
@@ -57,6 +59,10 @@ _ALPHA_SLOT_EFFORT = 1.0
 
 _EPOCHS = 12
 """In which the floor is cut."""
+
+_ROUNDED_COUNTS, _OPTIMISTIC_RATIO = (16, 32), Fraction(3, 4)
+"""Slots of which alphas are the nearest numbers, and the part of the floor from which on they are
+tried."""
 
 _MAX_INTERVALS = 24
 """Intervals of time that are looked at, each with an order of borders of its own."""
@@ -133,16 +139,17 @@ class PackingSearch(LowerBoundSearch):
         )
         free, steady = self._pack_free_lengths, self._pack_steady
         bordered, bound = self._pack_bordered, self._raise_bound
+        rounded = self._pack_rounded
         if self.lower_bound <= _FEW_DISTANCES * self._max_distance(hops=False):
             few = len(self._alpha_sums(self.lower_bound * Fraction(5, 4), MAX_BORDERS // 2 + 1))
             if few <= MAX_BORDERS // 2 and self.problem.is_rigid:
                 begin = (self._pack_orbit_reduced,) if self._is_searched else ()
-                return (*begin, bordered, bound, self._schedule_best, free, steady)
-            return (*first_of_dear, bordered, free, steady, bound)
+                return (*begin, bordered, bound, self._schedule_best, rounded, free, steady)
+            return (*first_of_dear, rounded, bordered, free, steady, bound)
         if any(self.problem.potentials()):
             if self.lower_bound > _MANY_DISTANCES * self._max_distance(hops=False):
                 return (steady, free, bordered, bound)
-            return (self._pack_orbit_reduced, bound, free, bordered)
+            return (self._pack_orbit_reduced, bound, rounded, free, bordered)
         return (*first_of_dear, free, steady, bordered, bound)
 
     def _consider(self, packing: TimedPacking | None) -> None:
@@ -344,6 +351,28 @@ class PackingSearch(LowerBoundSearch):
             idle = idle + 1 if before - self.us <= self.gap / 8 * self.us else 0
             if self.is_done() or (self.best is not None and idle == most_idle):
                 return
+
+    # Slots with about a number of alphas: a plan that is too tight is delayed as well.
+
+    def _pack_rounded(self) -> None:
+        if self.us <= float(self.lower_bound) * (1 + self.gap / 2):
+            return
+        thorough = True
+        for many in _ROUNDED_COUNTS:
+            length = nearest_length(self.problem.alpha, self.lower_bound, many)
+            first, idle = ceil(self.lower_bound * _OPTIMISTIC_RATIO / length), 0
+            for count in range(first, first + many):
+                packing = self._search_packing(rounded_slots(self.problem.alpha, length, count))
+                if packing is None:
+                    continue
+                before = self.schedule_us
+                if packing.is_complete:
+                    self.schedule_us = self.build_schedules(packing, self.target_us, thorough)
+                idle = idle + 1 if self.schedule_us >= before * (1 - self.gap / 8) else 0
+                if self.is_done():
+                    return
+                if count * length > self.schedule_us or idle == _MAX_IDLE:
+                    break
 
     # Slots between borders: where all takes a few alphas.
 
