@@ -115,7 +115,7 @@ def _fill_row(  # noqa: PLR0912, PLR0913, PLR0917 - the inputs of :func:`fill_ta
     for slot in range(slots - 1, -1, -1):
         for i in range(row + slot * nodes, row + (slot + 1) * nodes):
             table[i] = min(table[i], table[i + nodes])
-        again = True
+        again, is_within = True, False
         while again:  # forwards within the slot
             again = False
             for k in range(groups.links_first[g], groups.links_first[g + 1]):
@@ -127,7 +127,9 @@ def _fill_row(  # noqa: PLR0912, PLR0913, PLR0917 - the inputs of :func:`fill_ta
                 at = row + slot * nodes + groups.local[groups.src[link]]
                 if onward + cost[link, slot] < table[at]:
                     table[at] = onward + cost[link, slot]
-                    again = again or arrival == slot
+                    again = True
+                is_within = is_within or arrival == slot
+            again = again and is_within
 
 
 @compiled

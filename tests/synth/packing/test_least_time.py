@@ -41,6 +41,7 @@ from sccl.synth.packing.by_time.packing_search import shift_trees
 from sccl.synth.packing.by_time.portfolio import refine_chunks
 from sccl.synth.packing.column_generation import RoutePrices, SlotColumnGeneration
 from sccl.synth.packing.flow_problem import FlowProblem, SlotTree, build_flow_problem
+from sccl.synth.packing.price_branching import TreeSearch, tree_network
 from sccl.synth.packing.price_sets import NoTreeError
 from sccl.synth.packing.price_trees import TreePricing
 from sccl.synth.packing.schedule_builder import ScheduleBuilder, forward_or_reversed
@@ -793,6 +794,19 @@ def test_four_chassis_are_bounded_by_trees_to_a_rank_of_each() -> None:
     assert float(search.lower_bound) == pytest.approx(5.12 + 1.7 + 1.4 + 2 / 3 * 2.4)
 
 
+def test_chunk_passes_links_without_alpha_within_a_slot() -> None:
+    """Link 3 to 2 comes last: what leads to its source in a slot is looked at again then."""
+    links = (Link(0, 1, 1, 0.0, 5.0), Link(1, 3, 1, 0.0, 5.0), Link(3, 2, 1, 0.7, 5.0))
+    problem = problem_of(Topology("line", 4, links, 0.0, 5.0), "broadcast", 100_000)
+    few = restrict_targets(problem, frozenset({2}))
+    slots = variable_slots(problem, (Fraction(0),) * 4, Fraction(7, 10), 5)
+    packing = SlotColumnGeneration(few, slots, TreePricing(few), 10.0).run()
+    assert packing.us == pytest.approx(20.7)
+    network = tree_network(few.edges, 4, few.commodities[0], slots.arrive)
+    costs = np.ones(slots.arrive.shape, np.int64)
+    assert TreeSearch(network, 1.0).lower_bound(costs) == 3
+
+
 def test_prices_of_ways_are_sums_of_what_they_hold() -> None:
     problem = problem_of("rail:2x2", "allgather", 64_000)
     ways = RoutePrices(problem)
@@ -810,9 +824,10 @@ def test_trees_to_few_ranks_take_no_longer_and_everyone_joins_them(data: st.Data
     goals = frozenset(data.draw(st.sets(ranks, min_size=1)))
     few = restrict_targets(problem, goals)
     floors = []
+    spec = named_spec("broadcast", topology.ranks)
+    cuts = completion_time_bound(topology, spec).us(int(problem.commodities[0].size))
     for one in (problem, few):
-        least = Fraction(1, 1000)
-        search = LowerBoundSearch(one, TreePricing(one), least, effort=5.0)
+        search = LowerBoundSearch(one, TreePricing(one), cuts, effort=5.0)
         search.raise_bound()
         floors.append(float(search.lower_bound))
     assert floors[1] <= floors[0] * (1 + 1e-6)
