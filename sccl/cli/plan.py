@@ -4,20 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 
 from sccl.cli import options
-from sccl.cli.planning import (
-    FabricName,
-    File,
-    OptionsOnly,
-    PlanContentOptions,
-    PlanSearchOptions,
-    build_plan_settings,
-)
+from sccl.cli.planning import FabricName, File
 from sccl.cli.report import (
     ExitCode,
     err,
@@ -36,6 +29,7 @@ from sccl.errors import ParameterError
 from sccl.topo.fabrics import resolve_fabric
 from sccl.training.offered_options import enumerate_options, write_options
 from sccl.training.plan_files import name_file_in_errors
+from sccl.training.plan_options import PlanOptions, build_plan_settings
 from sccl.training.plan_step import (
     TrainingPlanOutput,
     plan_training,
@@ -53,9 +47,15 @@ def plan(
     file: File,
     *,
     fabric: FabricName,
-    searched: PlanSearchOptions,
-    choices: PlanContentOptions,
-    options_only: OptionsOnly = False,
+    chosen: PlanOptions,
+    options_only: Annotated[
+        bool,
+        typer.Option(
+            "--options-only",
+            help="Write the options of each collective and the refused recipes ('sccl schema "
+            "option'), without a plan.",
+        ),
+    ] = False,
     output: options.Output = None,
     json: options.Json = False,
 ) -> None:
@@ -66,12 +66,12 @@ def plan(
 
     Exit code 0: found, 2: bad input, 130: interrupted. The best plan so far is kept.
     """
-    if options_only and choices.merge is not None:
+    if options_only and chosen.merge is not None:
         raise ParameterError(
             "--merge is for plans, and --options-only makes none: leave out one of them"
         )
     workload, on = load_workload(file), resolve_fabric(fabric)
-    settings = build_plan_settings(searched, choices)
+    settings = build_plan_settings(chosen)
     options.check_writable(output)
     about = escape(single_line(f"{workload.name} on {on.name}"))
     with err().status(about) as status:
@@ -96,7 +96,7 @@ def plan(
     if json:
         print_output(shown)
     else:
-        _print(shown, merging=choices.merge is not None)
+        _print(shown, merging=chosen.merge is not None)
     if planned.end_reason:
         raise typer.Exit(ExitCode.INTERRUPTED)
 
