@@ -18,9 +18,9 @@ from sccl.core.step_timeline import StepTimeline
 from sccl.core.training_plan import TrainingPlan
 from sccl.formats import VerifiedTrainingPlan, WrittenFiles
 from sccl.formats.astra.analytical_network import choose_network
-from sccl.tasks.planning import plan_training
 from sccl.topo.fabrics import resolve_fabric
 from sccl.training.models import generate_workload
+from sccl.training.plan_step import plan_training
 from sccl.training.planner import PlanSettings
 from sccl.training.scheduling.workload_problem import all_waits
 from sccl.training.timeline import simulate_timeline

@@ -22,11 +22,11 @@ from typing import Any
 from sccl.core.workload import Workload
 from sccl.errors import ToolError
 from sccl.runtime.lab import parse_channels
-from sccl.tasks.enforce import SCRIPT, run_under_plan
-from sccl.tasks.lab import build_lab_fabric
-from sccl.tasks.planning import plan_training, write_training_plan
-from sccl.tasks.workload import ImportedWorkload
+from sccl.runtime.lab.lab_fabric import build_lab_fabric
+from sccl.torch_backend.jobs.run_job import SCRIPT, run_under_plan
 from sccl.torch_backend.script import format_script
+from sccl.training.plan_step import plan_training, write_training_plan
+from sccl.training.workload_outputs import ImportedWorkload
 
 ROOT = Path(__file__).parent.parent
 TORCH = ROOT / ".venv" / "torch-newest" / "bin" / "python"
@@ -241,7 +241,7 @@ class JobLab:
         """Plan a job, and return its claimed period in milliseconds. None: it has no plan."""
         if not case.search:
             return None
-        from sccl.tasks.scripting import compile_plan  # noqa: PLC0415 - loads synthesisers
+        from sccl.torch_backend.jobs.compile_plan import compile_plan  # noqa: PLC0415 - loads synthesisers
         from sccl.training.planner import PlanSettings  # noqa: PLC0415 - loads NumPy
 
         workload = self._workload(case)

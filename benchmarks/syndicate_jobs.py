@@ -16,11 +16,11 @@ from rich.table import Table
 
 from sccl.core.workload import Workload
 from sccl.core.workload_ops import CommOp, HostAction, HostEvent, HostProgram, Role
-from sccl.tasks.motif_planning import build_motif_planner
 from sccl.topo.fabrics import resolve_fabric
 from sccl.training.bounds.period_bounds import period_lower_bound
 from sccl.training.models import generate_workload
 from sccl.training.models.presets import find_preset
+from sccl.training.options.motif_planner import build_motif_planner
 from sccl.training.options.option_catalog import OptionSettings, find_options
 from sccl.training.scheduling.cyclic_problem import CyclicPlan, find_cyclic_plan_fault
 from sccl.training.scheduling.cyclic_search import search_cyclic_plans

@@ -21,7 +21,6 @@ from rich.table import Table
 from sccl.core.fabric import Fabric
 from sccl.core.training_plan import FULL_LOAD, Option, TrainingPlan
 from sccl.core.workload import Workload
-from sccl.tasks.step_pictures import RunningPlan, covered_ns, iteration_panel, iteration_start
 from sccl.topo.fabrics import resolve_fabric
 from sccl.training.bounds.period_bounds import period_lower_bound
 from sccl.training.models import generate_workload
@@ -33,6 +32,7 @@ from sccl.training.scheduling.policies import POLICIES, RULE_POLICIES, PolicyEff
 from sccl.training.scheduling.steady_state import SteadyState
 from sccl.training.scheduling.workload_problem import PlanningJob
 from sccl.training.timeline import simulate_timeline
+from sccl.view.charts.step_pictures import RunningPlan, covered_ns, iteration_panel, iteration_start
 
 FIFO, BS, HO, EXEC, SCHED = "FIFO", "BS+", "HO", "S-Exec", "S-Sched"
 PUBLISHED, OURS = "published search", "ours"

@@ -67,15 +67,15 @@ BLOCKS = {
     "commands": Block("Commands and Python API", ("cli", "api", "tasks"), 0, 0, 4),
     "pictures": Block("Pictures", ("view",), 1, 0),
     "jobs": Block("PyTorch jobs", ("torch_backend", "torch"), 1, 1),
-    "code": Block("Code and export", ("codegen", "formats", "runtime"), 2, 1),
-    "synthesizers": Block("Synthesizers", ("synth",), 2, 2),
+    "code": Block("Code and export", ("codegen", "formats", "runtime"), 3, 1),
+    "synthesizers": Block("Synthesizers", ("synth",), 3, 2),
     "training": Block("Training plans", ("training",), 2, 3),
-    "proofs": Block("Bounds and certificates", ("prove",), 3, 2),
-    "verifier": Block("Verification and simulation", ("judge", "sim", "transform"), 4, 0, 2),
-    "solvers": Block("Solvers", ("solvers",), 4, 2, 2),
+    "proofs": Block("Bounds and certificates", ("prove",), 4, 2),
+    "verifier": Block("Verification and simulation", ("judge", "sim", "transform"), 5, 0, 2),
+    "solvers": Block("Solvers", ("solvers",), 5, 2, 2),
     "domain": Block(
         "Topologies, collectives, algorithms",
-        ("topo", "collectives", "core", "compiled", "errors"), 5, 0, 4,
+        ("topo", "collectives", "core", "compiled", "errors"), 6, 0, 4,
     ),
 }  # fmt: skip
 """Blocks by key, from the top."""

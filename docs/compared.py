@@ -21,8 +21,8 @@ from sccl.comparison.contenders import ComparisonProblem
 from sccl.core.clock import AlphaModel
 from sccl.core.cost import format_bytes
 from sccl.core.files.disk import make_directory, slugify, write_atomically
-from sccl.tasks.outputs import to_plain
-from sccl.tasks.sizes import parse_sizes
+from sccl.core.files.outputs import to_plain
+from sccl.core.sizes import parse_sizes
 from sccl.topo import resolve_topology
 from sccl.view import charts
 from sccl.view.charts import SystemTimes, comparison_chart

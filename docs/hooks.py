@@ -1,4 +1,4 @@
-"""Hooks of the site: render formulas, and load nothing from a network."""
+"""Hooks of the site: render formulas, fill the reference, and load nothing from a network."""
 
 from __future__ import annotations
 
@@ -8,15 +8,18 @@ from typing import Any
 from latex2mathml.converter import convert
 from mkdocs.utils import get_relative_url
 
+from docs.made import fill
+
 _REMOTE = "https://unpkg.com/iframe-worker/shim"
 _MATH = re.compile(r"^```math\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _WITHOUT_CONTENTS = {"index.md", "comparisons.md", "peers.md"}  # their tables take the width
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Return the text of a page with rendered formulas."""
+    """Return the text of a page with rendered formulas and the full reference."""
     if page.file.src_uri in _WITHOUT_CONTENTS:
         page.meta["hide"] = ["toc"]
+    markdown = fill(markdown, full=True)
     return _MATH.sub(
         lambda formula: f'<div class="math">{convert(formula[1], display="block")}</div>\n',
         markdown,

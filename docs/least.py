@@ -25,11 +25,11 @@ from sccl.comparison.contenders import ComparisonProblem
 from sccl.core.clock import AlphaModel
 from sccl.core.cost import format_bytes
 from sccl.core.files.disk import make_directory, slugify, write_atomically
+from sccl.core.files.outputs import to_plain
 from sccl.errors import unknown_name
 from sccl.prove.bounds.time_cuts import completion_time_bound
 from sccl.synth import baselines
 from sccl.synth.packing.by_time.time_bound_curve import compute_bound_curve
-from sccl.tasks.outputs import to_plain
 from sccl.topo import resolve_topology
 
 DOCS = Path(__file__).parent

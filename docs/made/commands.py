@@ -16,7 +16,16 @@ from sccl.cli.main import load_verb
 from sccl.cli.verbs import VERBS
 
 
-def text() -> str:
+def summary() -> str:
+    """Return a table of all commands, in the order of ``sccl --help``."""
+    rows = ["| command | purpose |", "|---|---|"]
+    for verb in VERBS:
+        for full_name, command in _leaves(f"sccl {verb.name}", load_verb(verb)):
+            rows.append(f"| `{full_name}` | {cell(command.help.splitlines()[0])} |")
+    return "\n".join(rows)
+
+
+def full() -> str:
     """Return the reference of all commands, in the order and groups of ``sccl --help``."""
     texts: list[str] = []
     group = ""
@@ -24,8 +33,8 @@ def text() -> str:
         if verb.group != group:
             group = verb.group
             texts.append(f"## {group}")
-        for full, command in _leaves(f"sccl {verb.name}", load_verb(verb)):
-            texts += _command(full, command)
+        for name, command in _leaves(f"sccl {verb.name}", load_verb(verb)):
+            texts += _command(name, command)
     return "\n\n".join(texts)
 
 

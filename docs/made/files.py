@@ -9,11 +9,29 @@ from typing import Any
 
 from docs.made.markdown import cell, escape
 from sccl.core.files.kinds import json_schema, published_shapes
-from sccl.tasks.outputs import output_schema
+from sccl.core.files.outputs import output_schema
 from sccl.tasks.schemas import OUTPUTS, output_type
 
 
-def text() -> str:
+def summary() -> str:
+    """Return a table of the kinds of files."""
+    return _kinds({kind: json_schema(wire) for kind, wire in published_shapes().items()})
+
+
+def outputs_summary() -> str:
+    """Return a table of the kinds of printed outputs."""
+    return _kinds({kind: output_schema(output_type(kind)) for kind in OUTPUTS})
+
+
+def _kinds(schemas: dict[str, dict[str, Any]]) -> str:
+    rows = ["| kind | content |", "|---|---|"]
+    for kind, schema in schemas.items():
+        description = schema["$defs"][schema["$ref"].rsplit("/", 1)[-1]].get("description", "")
+        rows.append(f"| `{kind}` | {cell(inspect.cleandoc(description).split(chr(10) * 2)[0])} |")
+    return "\n".join(rows)
+
+
+def full() -> str:
     """Return a section for each kind of file, from the schema that validates it."""
     sections = (_shape(kind, json_schema(wire)) for kind, wire in published_shapes().items())
     return "\n\n".join(text for texts in sections for text in texts)

@@ -11,8 +11,8 @@ from typing import Any, Literal
 
 from sccl.api.arguments import check_arguments, check_wrapped_kind
 from sccl.api.chart import Chart
-from sccl.api.html import heading, paragraph, table
 from sccl.api.machine import Topology, text_console
+from sccl.codegen.projects import write_project_of
 from sccl.core import algorithm as core
 from sccl.core.cost import Costs
 from sccl.core.files.algorithms import algorithm_to_wire, load_algorithm
@@ -21,12 +21,12 @@ from sccl.core.files.json_text import to_text
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.errors import ParameterError
 from sccl.judge import violations
-from sccl.tasks.codegen import write_project_of
 from sccl.tasks.explore import explorer_algorithms
 from sccl.topo.symmetry.expansion import expand_algorithm
 from sccl.view import charts
 from sccl.view.explorer.page_html import render_page
 from sccl.view.text.algorithm_text import print_algorithm, utilization_rows
+from sccl.view.text.html import heading, paragraph, table
 
 ChartKind = Literal["utilisation", "arrival", "topology"]
 

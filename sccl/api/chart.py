@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sccl.api.arguments import check_arguments
-from sccl.api.html import picture
 from sccl.errors import ParameterError
 from sccl.view import charts
 from sccl.view.chart_files import PictureSize, render_svg
+from sccl.view.text.html import picture
 
 if TYPE_CHECKING:
     from sccl.view.charts import ChartType

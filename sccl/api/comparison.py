@@ -11,7 +11,6 @@ from typing import Literal
 from sccl.api.arguments import check_arguments, check_wrapped_kind
 from sccl.api.chart import Chart
 from sccl.api.given import CollectiveLike, Machine, Root
-from sccl.api.html import heading, paragraph, table
 from sccl.api.machine import Topology
 from sccl.api.progress import Progress, progress_lines
 from sccl.api.schedule import Schedule
@@ -23,11 +22,12 @@ from sccl.comparison.contender_selection import build_contenders, load_file_plan
 from sccl.comparison.contenders import ComparisonProblem
 from sccl.core.clock import AlphaModel
 from sccl.core.cost import format_bytes
+from sccl.core.sizes import parse_sizes
 from sccl.errors import ParameterError
 from sccl.synth.common.settings import build_effort
-from sccl.tasks.sizes import parse_sizes
 from sccl.topo import resolve_topology
 from sccl.view import charts
+from sccl.view.text.html import heading, paragraph, table
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -10,11 +10,11 @@ from typing import Any, ClassVar
 
 from sccl.api.algorithm import Algorithm
 from sccl.api.arguments import check_arguments, check_wrapped_kind
-from sccl.api.html import heading, paragraph, table
 from sccl.api.machine import Topology
 from sccl.api.shared import CLASS_COLUMNS, COLUMNS, FrontierBase, Point
 from sccl.core.files.algorithms import load_algorithm
 from sccl.core.files.frontiers import frontier_to_plain, frontiers_from_plain
+from sccl.core.files.outputs import output_head, question_digests
 from sccl.core.formatting import format_count
 from sccl.core.frontier import (
     EXCHANGED,
@@ -28,12 +28,11 @@ from sccl.core.frontier import (
 from sccl.core.frontier import Frontier as Known
 from sccl.core.frontier import Point as KnownPoint
 from sccl.core.step_limit import StepLimit
+from sccl.synth.allreduce.certify import certify_frontier, certify_limits
 from sccl.synth.common.algorithm_folder import AlgorithmFolder
+from sccl.synth.common.problem import CollectiveProblem
 from sccl.synth.common.settings import DEFAULT_TIMEOUT_S, Settings, build_effort
 from sccl.synth.syncoll import solve
-from sccl.tasks.certify import certify_frontier, certify_limits
-from sccl.tasks.outputs import output_head, question_digests
-from sccl.tasks.subject import CollectiveProblem
 from sccl.view.completeness import (
     ABOVE_ALL_TEXT,
     BoundSummary,
@@ -43,6 +42,7 @@ from sccl.view.completeness import (
     origin_notes,
     unswept_text,
 )
+from sccl.view.text.html import heading, paragraph, table
 from sccl.view.text.reasons import describe_bounds
 
 

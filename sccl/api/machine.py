@@ -13,7 +13,6 @@ from rich.console import Console
 
 from sccl.api.arguments import check_arguments, check_wrapped_kind
 from sccl.api.chart import Chart
-from sccl.api.html import heading, paragraph
 from sccl.core import topology as core
 from sccl.core.files.disk import write_atomically
 from sccl.core.files.json_text import to_text
@@ -23,6 +22,7 @@ from sccl.topo import degrade
 from sccl.topo.node_names import LinkName, parse_added_lanes, parse_links, parse_rank
 from sccl.view import charts
 from sccl.view.text.algorithm_text import costs_text, print_topology, size_text
+from sccl.view.text.html import heading, paragraph
 
 if TYPE_CHECKING:
     import networkx as nx

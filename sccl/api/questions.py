@@ -12,15 +12,19 @@ from sccl.api.algorithm import Algorithm
 from sccl.api.arguments import check_arguments, describe_arguments
 from sccl.api.frontier import Frontier, LimitFrontier, SavedFrontier
 from sccl.api.given import CollectiveLike, Machine, Root
-from sccl.api.html import heading, paragraph
 from sccl.api.machine import Topology
 from sccl.api.progress import Progress, progress_lines, progress_notes
 from sccl.api.schedule import Schedule
 from sccl.collectives import Spec
 from sccl.core.answer import Sat, Unsat, verdict
 from sccl.core.files.disk import read_text
+from sccl.core.files.frontier_folders import read_frontiers
 from sccl.core.files.kinds import ALGORITHM_KINDS, FRONTIER, SCHEDULE, TOPOLOGY
 from sccl.core.instance import SweepRange
+from sccl.formats.files.plans import kind_among
+from sccl.synth.allreduce.limit_search import find_limits
+from sccl.synth.allreduce.pareto_search import find_frontier
+from sccl.synth.common.problem import CollectiveProblem, build_problem
 from sccl.synth.common.settings import DEFAULT_TIMEOUT_S
 from sccl.synth.syncoll import solve as syncoll_solve
 from sccl.synth.syncoll.search_options import (
@@ -30,15 +34,11 @@ from sccl.synth.syncoll.search_options import (
     build_settings,
 )
 from sccl.tasks.bounds import compute_bounds
-from sccl.tasks.files import kind_among
-from sccl.tasks.frontiers import read_frontiers
-from sccl.tasks.limits import find_limits
-from sccl.tasks.pareto import find_frontier
 from sccl.tasks.solve import find_algorithm
-from sccl.tasks.subject import CollectiveProblem, build_problem
 from sccl.topo import resolve_topology
 from sccl.transform import build_question
 from sccl.view.completeness import BoundSummary
+from sccl.view.text.html import heading, paragraph
 from sccl.view.text.progress_notes import limit_note
 from sccl.view.text.reasons import answer_reason
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from sccl.api.algorithm import Algorithm
 from sccl.api.arguments import check_arguments, check_wrapped_kind
-from sccl.api.html import heading, paragraph
 from sccl.api.machine import Topology
 from sccl.core import schedule as core
 from sccl.core.cost import format_bytes, format_us
@@ -17,6 +16,7 @@ from sccl.core.files.schedules import load_schedule, text_pieces
 from sccl.core.formatting import format_count
 from sccl.judge import violations
 from sccl.transform.levels import algorithm_from_schedule
+from sccl.view.text.html import heading, paragraph
 
 
 @dataclass(frozen=True, slots=True, repr=False)

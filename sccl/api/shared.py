@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, overload
 from sccl.api.algorithm import Algorithm
 from sccl.api.arguments import check_arguments
 from sccl.api.chart import Chart
-from sccl.api.latex import Latex, tabular
 from sccl.core.answer import Origin
 from sccl.core.files.disk import check_can_write, write_atomically
 from sccl.core.frontier import Frontier as Known
@@ -24,6 +23,7 @@ from sccl.tasks.explore import explorer_algorithms
 from sccl.view import charts
 from sccl.view.completeness import above_all_text, frontier_state, frontier_summary
 from sccl.view.explorer.page_html import render_page
+from sccl.view.text.latex import Latex, tabular
 
 if TYPE_CHECKING:
     import pandas as pd

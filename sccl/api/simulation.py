@@ -10,11 +10,12 @@ from typing import Literal, TypeVar
 from sccl.api.algorithm import Algorithm
 from sccl.api.arguments import check_arguments, check_wrapped_kind
 from sccl.api.chart import Chart
-from sccl.api.html import heading, paragraph, table
 from sccl.api.schedule import Schedule
 from sccl.core.clock import AlphaModel, StepAlignment
 from sccl.core.cost import format_bytes, format_us
+from sccl.core.sizes import parse_size
 from sccl.errors import ParameterError
+from sccl.sim.settings import SimulationSettings
 from sccl.tasks.simulate import (
     SimulatedCollective,
     SimulationRun,
@@ -24,8 +25,7 @@ from sccl.tasks.simulate import (
 )
 from sccl.tasks.simulated import build_run_part
 from sccl.tasks.simulated_charts import chart_run, simulation_chart
-from sccl.tasks.sizes import parse_size
-from sccl.tasks.terms import SimulationSettings
+from sccl.view.text.html import heading, paragraph, table
 
 NamedChoice = TypeVar("NamedChoice", bound=StrEnum)
 

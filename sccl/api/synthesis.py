@@ -18,14 +18,14 @@ from sccl.core import topology as core
 from sccl.core.clock import AlphaModel, StepAlignment
 from sccl.core.packed_schedule import PackedSchedule
 from sccl.core.schedule_filter import ScheduleFilter
+from sccl.core.sizes import parse_size
 from sccl.errors import TooLargeError
 from sccl.synth.common.contract import MatchingProgress, Request, SearchProgress
+from sccl.synth.common.problem import build_problem, build_spec
 from sccl.synth.taccl.options import Options as TacclOptions
 from sccl.synth.tacos.options import Options as TacosOptions
 from sccl.synth.teccl.options import Options as TecclOptions
 from sccl.tasks.baseline import place_baseline
-from sccl.tasks.sizes import parse_size
-from sccl.tasks.subject import build_problem, build_spec
 from sccl.tasks.synthesis import (
     BandwidthLike,
     build_synthesis_problem,

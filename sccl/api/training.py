@@ -8,9 +8,8 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sccl.api.arguments import check_arguments, check_wrapped_kind
+from sccl.api.arguments import check_arguments, check_wrapped_kind, describe_arguments
 from sccl.api.chart import Chart
-from sccl.api.html import heading, paragraph, table
 from sccl.api.workloads import Workload
 from sccl.core import training_plan as core
 from sccl.core.cost import format_bytes, format_duration
@@ -20,9 +19,9 @@ from sccl.core.files.training_plans import load_training_plan, training_plan_to_
 from sccl.core.files.workloads import load_workload
 from sccl.core.formatting import format_gap
 from sccl.errors import ToolError
-from sccl.tasks.show_training import fluid_us, links_us, model_notes, training_part
-from sccl.tasks.step_pictures import RunningPlan, plan_notes, step_panels
-from sccl.tasks.training_files import (
+from sccl.topo import resolve_topology
+from sccl.topo.fabrics import resolve_fabric
+from sccl.training.plan_files import (
     LoadedTraining,
     load_cost_table,
     name_file_in_errors,
@@ -30,9 +29,11 @@ from sccl.tasks.training_files import (
     valid_timeline,
     write_timeline,
 )
-from sccl.topo import resolve_topology
-from sccl.topo.fabrics import resolve_fabric
+from sccl.training.plan_options import PlanOptions, build_plan_settings
+from sccl.training.plan_summary import fluid_us, links_us, model_notes, training_part
 from sccl.view import charts
+from sccl.view.charts.step_pictures import RunningPlan, plan_notes, step_panels
+from sccl.view.text.html import heading, paragraph, table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -349,7 +350,14 @@ _COLUMNS = (
 
 
 @check_arguments
-def plan(  # noqa: PLR0913 - as the verb takes them
+@describe_arguments(
+    PlanOptions,
+    workload="Workload, or the path of its file.",
+    fabric='``"hgx2"``, ``"hgx2x4"``, ... (``sccl fabric list``), or the path of a .json.',
+    memory_bytes="Memory limit of gathered results, in bytes. 0: no limit.",
+    merge_bytes="Largest size of merged collectives, in bytes. 0: none are.",
+)
+def plan(  # noqa: PLR0913 - the problem and its options
     workload: Workload | str | PathLike[str],
     fabric: str | PathLike[str],
     *,
@@ -364,21 +372,6 @@ def plan(  # noqa: PLR0913 - as the verb takes them
 ) -> TrainingPlan:
     """Return the best plan of a search for a workload on a fabric, verified, with its gap.
 
-    Args:
-        workload: Workload, or the path of its file.
-        fabric: ``"hgx2"``, ``"hgx2x4"``, ... (``sccl fabric list``), or the path of a .json.
-        search: ``"sgs"``, ``"exact"``, ``"mcmc"``, or an order of frameworks such as ``"fifo"``.
-        seconds: Approximate duration. It is counted in search steps, so the result does not depend
-            on the load of the machine. Options come first, then bounds with at most a quarter, then
-            the search.
-        seed: Seed of the search. The same seed gives the same plan.
-        max_motifs: Largest number of parts of a collective.
-        memory_bytes: Limit for gathered results in memory at one time. 0: no limit.
-        bitwise: Whether collectives keep their order of reduction.
-        merge_bytes: Collectives of the same kind up to this size may be merged if that is faster.
-            0: none.
-        costs: Measured times, a CSV file as for ``sccl plan --costs``. None: modeled times.
-
     Raises:
         InputError: The workload does not fit the fabric, or an operation has no option.
 
@@ -389,21 +382,19 @@ def plan(  # noqa: PLR0913 - as the verb takes them
         >>> sccl.plan(job, "hgx2", search="fifo", seconds=1)
         TrainingPlan(transformer on hgx2: 7680.01 us per iteration; lower bound attained)
     """
-    from sccl.tasks.motif_planning import build_motif_planner  # noqa: PLC0415 - loads NumPy and Numba
-    from sccl.tasks.planning import plan_training  # noqa: PLC0415
-    from sccl.training.planner import PlanSettings  # noqa: PLC0415
+    from sccl.training.plan_step import plan_training  # noqa: PLC0415 - loads NumPy and Numba
 
     loaded = workload.value if isinstance(workload, Workload) else load_workload(Path(workload))
-    settings = PlanSettings(
+    options = PlanOptions(
         search=search,
         seconds=seconds,
         seed=seed,
         max_motifs=max_motifs,
-        memory_bytes=memory_bytes,
+        memory=str(memory_bytes) if memory_bytes else None,
         bitwise=bitwise,
-        measured=None if costs is None else load_cost_table(Path(costs)),
-        planner=build_motif_planner(seed=seed),
-        merge_bytes=merge_bytes,
+        merge=str(merge_bytes) if merge_bytes else None,
+        costs=None if costs is None else Path(costs),
     )
+    settings = build_plan_settings(options)
     with nullcontext() if isinstance(workload, Workload) else name_file_in_errors(Path(workload)):
         return TrainingPlan(plan_training(loaded, resolve_fabric(str(fabric)), settings).plan)

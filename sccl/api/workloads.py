@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from sccl.api.arguments import check_arguments, check_wrapped_kind, coerce_to_hint
-from sccl.api.html import heading, paragraph, table
 from sccl.core import workload as core
 from sccl.core.cost import format_bytes, format_duration
 from sccl.core.files.disk import write_atomically
@@ -17,9 +16,10 @@ from sccl.core.files.json_text import to_text
 from sccl.core.files.workloads import load_workload, workload_to_wire
 from sccl.core.formatting import format_count
 from sccl.errors import ParameterError
-from sccl.tasks.workload import import_workload, is_workload_file, workload_part
 from sccl.training.models import FAMILIES, generate_workload
 from sccl.training.traces import TraceHints
+from sccl.training.workload_outputs import import_workload, is_workload_file, workload_part
+from sccl.view.text.html import heading, paragraph, table
 
 
 @dataclass(frozen=True, slots=True, repr=False)

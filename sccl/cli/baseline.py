@@ -10,13 +10,16 @@ from rich.markup import escape
 from rich.table import Table
 
 from sccl.cli import options
-from sccl.cli.report import err, out, print_output, report_errors, single_line
+from sccl.cli.report import err, out, print_output, report_errors
 from sccl.cli.subject import Collective, Groups, Root, Topo, parse_collective
 from sccl.core.clock import AlphaModel, StepAlignment
 from sccl.core.cost import format_bytes, format_us
-from sccl.core.formatting import format_count
+from sccl.core.formatting import format_count, single_line
+from sccl.core.sizes import parse_size
 from sccl.errors import ParameterError
+from sccl.formats.files.plans import write_plan
 from sccl.synth.common.contract import Request
+from sccl.synth.common.problem import build_problem
 from sccl.tasks.baseline import (
     BaselinePart,
     PlacedBaseline,
@@ -25,9 +28,6 @@ from sccl.tasks.baseline import (
     list_output,
     place_baseline,
 )
-from sccl.tasks.files import write_plan
-from sccl.tasks.sizes import parse_size
-from sccl.tasks.subject import build_problem
 from sccl.topo import resolve_topology
 
 LIST = "list"

@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from sccl.cli import options
-from sccl.cli.report import out, print_output, report_errors, single_line
-from sccl.tasks.bringing import import_output, import_plan
+from sccl.cli.report import out, print_output, report_errors
+from sccl.core.formatting import single_line
+from sccl.formats.files.import_plan import import_output, import_plan
 
 
 @report_errors

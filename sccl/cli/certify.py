@@ -8,8 +8,9 @@ from shlex import quote
 
 from rich.markup import escape
 
-from sccl.cli.report import err, single_line
-from sccl.tasks.certify import WrittenCertificate
+from sccl.cli.report import err
+from sccl.core.formatting import single_line
+from sccl.synth.allreduce.certify import WrittenCertificate
 
 
 def write_and_report(

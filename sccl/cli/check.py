@@ -10,10 +10,10 @@ from rich.console import Console
 from rich.markup import escape
 
 from sccl.cli import options
-from sccl.cli.report import ExitCode, err, out, print_output, report_errors, single_line
+from sccl.cli.report import ExitCode, err, out, print_output, report_errors
 from sccl.core.algorithm import KSynchronousPlan
 from sccl.core.files.claims import CLAIMS
-from sccl.core.formatting import format_count
+from sccl.core.formatting import format_count, single_line
 from sccl.errors import InputError
 from sccl.tasks.check import (
     CheckedForeign,
@@ -26,7 +26,7 @@ from sccl.tasks.check import (
     verify_foreign,
     verify_training,
 )
-from sccl.tasks.training_files import claim_text, training_notes
+from sccl.training.plan_files import claim_text, training_notes
 from sccl.view.text.progress_notes import share_bar
 
 if TYPE_CHECKING:

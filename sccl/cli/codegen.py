@@ -9,13 +9,13 @@ import typer
 from rich.markup import escape
 
 from sccl.cli import options
-from sccl.cli.report import next_command, out, print_output, report_errors, single_line
+from sccl.cli.report import next_command, out, print_output, report_errors
 from sccl.codegen.project_writer import targets
+from sccl.codegen.projects import codegen_output, write_project_of
 from sccl.codegen.targets.codegen_options import MAX_PER_LINK, CodegenOptions
-from sccl.core.formatting import format_count
+from sccl.core.formatting import format_count, single_line
 from sccl.errors import ParameterError
-from sccl.tasks.codegen import codegen_output, write_project_of
-from sccl.tasks.files import load_plans
+from sccl.formats.files.plans import load_plans
 from sccl.topo import resolve_topology
 
 Target = Annotated[

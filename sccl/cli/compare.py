@@ -12,15 +12,15 @@ from rich.markup import escape
 from rich.table import Table
 
 from sccl.cli import options
-from sccl.cli.report import ExitCode, err, out, print_output, report_errors, single_line
+from sccl.cli.report import ExitCode, err, out, print_output, report_errors
 from sccl.cli.subject import ProblemOptions
 from sccl.core.clock import AlphaModel
 from sccl.core.cost import format_bytes
 from sccl.core.files.disk import check_can_write
-from sccl.core.formatting import format_count
+from sccl.core.formatting import format_count, single_line
+from sccl.core.sizes import parse_sizes
 from sccl.errors import ParameterError
 from sccl.synth.common.settings import build_effort
-from sccl.tasks.sizes import parse_sizes
 from sccl.view import charts
 from sccl.view.charts import TimeMeasure
 from sccl.view.text.progress_notes import progress_bar
@@ -127,7 +127,7 @@ def compare(
     from sccl.comparison.comparison_output import chart_data, compare_output  # noqa: PLC0415 - likewise
     from sccl.comparison.contender_selection import build_contenders, load_file_plans, select_names  # noqa: PLC0415 - likewise
     from sccl.comparison.contenders import ComparisonProblem  # noqa: PLC0415 - likewise
-    from sccl.tasks.tuner import check_tunable, write_tuner  # noqa: PLC0415 - likewise
+    from sccl.comparison.tuner_rules import check_tunable, write_tuner  # noqa: PLC0415 - likewise
 
     sizes, names = parse_sizes(size), select_names(_split_names(only), _split_names(without))
     build_effort(timeout, seed)

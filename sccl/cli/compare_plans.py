@@ -3,38 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
 from rich.table import Table
 
 from sccl.cli import options
-from sccl.cli.planning import (
-    FabricName,
-    File,
-    Memory,
-    PlanContentOptions,
-    PlanSearchOptions,
-    Seed,
-    build_plan_settings,
-)
-from sccl.cli.report import (
-    ExitCode,
-    err,
-    notify_first_compile,
-    out,
-    print_output,
-    report_errors,
-    single_line,
-)
+from sccl.cli.planning import FabricName, File
+from sccl.cli.report import ExitCode, err, notify_first_compile, out, print_output, report_errors
 from sccl.core.cost import format_duration
 from sccl.core.files.workloads import load_workload
-from sccl.core.formatting import format_count, format_gap
-from sccl.tasks import comparing_plans
-from sccl.tasks.comparing_plans import ComparePlansOutput
-from sccl.tasks.training_files import name_file_in_errors
+from sccl.core.formatting import format_count, format_gap, single_line
 from sccl.topo.fabrics import resolve_fabric
+from sccl.training import compare_searches as comparing_plans
+from sccl.training.compare_searches import ComparePlansOutput
+from sccl.training.plan_files import name_file_in_errors
+from sccl.training.plan_options import PlanOptions, build_plan_settings
 from sccl.view import charts
 
 
@@ -46,8 +31,7 @@ def compare_plans(
     seconds: Annotated[
         float, typer.Option(min=0, help="Budget of each search, in approximate seconds.")
     ] = 5.0,
-    seed: Seed = 0,
-    memory: Memory = None,
+    chosen: Annotated[dict[str, Any], options.DerivedOptions.of(PlanOptions, "seed", "memory")],
     picture: Annotated[
         Path | None,
         typer.Option("-o", "--output", help="Picture: .html, .svg, .png, or .pdf."),
@@ -61,9 +45,7 @@ def compare_plans(
     workload, on = load_workload(file), resolve_fabric(fabric)
     if picture is not None:
         charts.check_picture(picture)
-    settings = build_plan_settings(
-        PlanSearchOptions(seconds=seconds, seed=seed), PlanContentOptions(memory=memory)
-    )
+    settings = build_plan_settings(PlanOptions(seconds=seconds, **chosen))
     about = escape(single_line(f"{workload.name} on {on.name}"))
     with err().status(about) as status:
 

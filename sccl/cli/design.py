@@ -12,13 +12,13 @@ from rich.table import Table
 
 from sccl.cli import options
 from sccl.cli.report import ExitCode, err, out, print_output, report_errors
+from sccl.comparison import network_design as task
+from sccl.comparison.network_design import ALLREDUCE, COLLECTIVES_TEXT, DesignOutput, DesignPart
 from sccl.core.files.disk import write_atomically
 from sccl.core.files.json_text import to_text
 from sccl.core.files.topologies import topology_to_wire
 from sccl.core.formatting import format_count
 from sccl.errors import ParameterError
-from sccl.tasks import design as task
-from sccl.tasks.design import ALLREDUCE, COLLECTIVES_TEXT, DesignOutput, DesignPart
 from sccl.topo import resolve_topology
 from sccl.view import charts
 

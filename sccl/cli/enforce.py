@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 
 from sccl.cli import options
-from sccl.cli.report import out, print_output, report_errors, single_line
-from sccl.core.formatting import format_count
+from sccl.cli.report import out, print_output, report_errors
+from sccl.core.formatting import format_count, single_line
 from sccl.errors import ParameterError
-from sccl.tasks.enforce import enforce_output, run_under_plan
-from sccl.tasks.workload import ImportedWorkload
+from sccl.torch_backend.jobs.run_job import enforce_output, run_under_plan
+from sccl.training.workload_outputs import ImportedWorkload
 
 Job = Annotated[
     list[str],

@@ -10,17 +10,18 @@ import typer
 from rich.markup import escape
 
 from sccl.cli import options
-from sccl.cli.report import err, out, print_output, report_errors, single_line
+from sccl.cli.report import err, out, print_output, report_errors
 from sccl.core.algorithm import KSynchronousPlan
 from sccl.core.files.disk import check_can_write, is_folder, write_atomically
-from sccl.core.formatting import format_count
+from sccl.core.files.frontier_folders import read_frontiers
+from sccl.core.files.json_text import file_digest
+from sccl.core.files.outputs import plan_digests
+from sccl.core.formatting import format_count, single_line
 from sccl.errors import InputError, ParameterError
+from sccl.formats.files.plans import expand_paths, frontier_files, load_plans
 from sccl.tasks.explore import ExploreOutput, explorer_algorithms, explorer_schedules
-from sccl.tasks.files import expand_paths, file_digest, frontier_files, load_plans
-from sccl.tasks.frontiers import read_frontiers
-from sccl.tasks.outputs import plan_digests
 from sccl.tasks.step_page import training_page
-from sccl.tasks.training_files import LoadedTraining, load_training_files, training_digests
+from sccl.training.plan_files import LoadedTraining, load_training_files, training_digests
 from sccl.view.explorer.page_html import render_page
 
 Files = Annotated[

@@ -9,11 +9,11 @@ import typer
 
 from sccl import formats
 from sccl.cli import options
-from sccl.cli.report import out, print_output, report_errors, single_line
+from sccl.cli.report import out, print_output, report_errors
 from sccl.core.cost import format_bytes
-from sccl.core.formatting import format_count
+from sccl.core.formatting import format_count, single_line
+from sccl.core.sizes import parse_size
 from sccl.tasks.exporting import export_output, export_plans
-from sccl.tasks.sizes import parse_size
 
 Name = Annotated[
     str,

@@ -5,19 +5,17 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
 from sccl.cli import options
-from sccl.cli.report import out, print_file, print_output, report_errors, single_line
-from sccl.core.fabric import Channel, Fabric, SharedBudget
+from sccl.cli.report import out, print_file, print_output, report_errors
 from sccl.core.files.fabrics import fabric_to_wire
 from sccl.core.files.json_text import to_text
-from sccl.core.formatting import format_count
-from sccl.core.topology import link_name
-from sccl.tasks.fabric import check_output, list_output
+from sccl.core.formatting import format_count, single_line
+from sccl.topo.fabric_outputs import check_output, list_output
 from sccl.topo.fabrics import FABRIC_NAMES as FABRICS
 from sccl.topo.fabrics import resolve_fabric
+from sccl.view.text.fabric_text import budget_text, channels_table
 
 fabric = typer.Typer(
     name="fabric",
@@ -66,44 +64,13 @@ def show(name: Name, json: options.Json = False) -> None:
         print_file(to_text(fabric_to_wire(loaded_fabric)))
         return
     console = out()
-    console.print(_channels_table(loaded_fabric))
+    console.print(channels_table(loaded_fabric))
     for budget in loaded_fabric.shared[:_MAX_SHOWN]:
-        console.print(_budget_text(budget), markup=False, soft_wrap=True)
+        console.print(budget_text(budget), markup=False, soft_wrap=True)
     if (more := len(loaded_fabric.shared) - _MAX_SHOWN) > 0:
         console.print(f"and {format_count(more, 'shared budget')} more")
     if loaded_fabric.source:
         console.print(loaded_fabric.source, markup=False)
-
-
-def _channels_table(loaded_fabric: Fabric) -> Table:
-    title = escape(
-        f"{single_line(loaded_fabric.name)}: {format_count(loaded_fabric.ranks, 'rank')}"
-    )
-    table = Table("Channel", "Links", "us", "GB/s", title=title, title_justify="left")
-    for column in ("Streams", "Launch, us", "Slows computing by"):
-        table.add_column(column)
-    for c in loaded_fabric.channels:
-        slower = f"{c.slowdown:.1%}" if c.slowdown else "-"
-        row = (str(c.streams), f"{c.launch_us:g}", slower)
-        table.add_row(escape(single_line(c.name)), *_link_cells(c), *row)
-    return table
-
-
-def _link_cells(channel: Channel) -> tuple[str, str, str]:
-    """Return how many links there are, and the range of their latencies and bandwidths."""
-    links = channel.topology.links
-    ranges = [
-        sorted({link.alpha_us for link in links}),
-        sorted({link.lanes * link.gb_per_s for link in links}),
-    ]
-    spans = [f"{r[0]:g}" if len(r) == 1 else f"{r[0]:g} to {r[-1]:g}" for r in ranges]
-    return str(len(links)), spans[0], spans[1]
-
-
-def _budget_text(budget: SharedBudget) -> str:
-    links = ", ".join(f"{name} {link_name(edge)}" for name, edge in budget.links[:_MAX_SHOWN])
-    more = ", .." if len(budget.links) > _MAX_SHOWN else ""
-    return single_line(f"{budget.name}: {budget.gb_per_s:g} GB/s for {links}{more}")
 
 
 @fabric.command(epilog="Example: sccl fabric check my-fabric.json")

@@ -22,7 +22,7 @@ from sccl.runtime.lab import (
     parse_channels,
     run_lab,
 )
-from sccl.tasks.lab import lab_output, write_fabric
+from sccl.runtime.lab.lab_fabric import lab_output, write_fabric
 
 _LAST_LINES = 15
 

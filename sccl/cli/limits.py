@@ -16,10 +16,10 @@ from sccl.cli.subject import ProblemOptions, load_problem
 from sccl.core.frontier import Point
 from sccl.core.step_limit import StepLimit
 from sccl.errors import ParameterError
+from sccl.synth.allreduce.certify import certify_limits
+from sccl.synth.allreduce.limit_search import find_limits
 from sccl.synth.common.settings import Settings
 from sccl.synth.syncoll.search_options import SearchOptions, build_settings
-from sccl.tasks.certify import certify_limits
-from sccl.tasks.limits import find_limits
 from sccl.view.text.progress_notes import limit_note
 
 InTime = Annotated[

@@ -13,7 +13,7 @@ from sccl.cli import options
 from sccl.cli.report import out, print_output, report_errors
 from sccl.core.cost import format_bytes
 from sccl.core.formatting import format_count
-from sccl.tasks.motif import MotifOutput, MotifPart, motif_output, rule_rows
+from sccl.training.motif_output import MotifOutput, MotifPart, motif_output, rule_rows
 
 
 @report_errors

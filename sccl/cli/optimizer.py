@@ -12,19 +12,25 @@ from rich.markup import escape
 from rich.table import Table
 
 from sccl.cli import options
-from sccl.cli.report import ExitCode, out, print_output, report_errors, single_line
+from sccl.cli.report import ExitCode, out, print_output, report_errors
 from sccl.core.cost import format_duration
 from sccl.core.files.disk import check_can_write
+from sccl.core.formatting import single_line
 from sccl.errors import ParameterError
-from sccl.tasks.controlling import Controller, ControlSettings, ReplanProcess, encode_plan
-from sccl.tasks.optimizer import (
+from sccl.torch_backend.control import connect_store, current_ledger, read_key
+from sccl.torch_backend.jobs.controller import (
+    Controller,
+    ControlSettings,
+    ReplanProcess,
+    encode_plan,
+)
+from sccl.torch_backend.jobs.job_state import (
     POLL_S,
     OptimizerOutput,
     load_plan_to_commit,
     optimizer_output,
     wait_for_decision,
 )
-from sccl.torch_backend.control import connect_store, current_ledger, read_key
 
 _DEADLINE_S = 60.0
 

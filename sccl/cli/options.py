@@ -152,9 +152,18 @@ class DerivedOptions:
     parameters: tuple[Parameter, ...]
 
     @classmethod
-    def of(cls, options: type) -> DerivedOptions:
-        """Return the options that the fields of a class describe."""
-        return cls(tuple(option_parameter(field) for field in option_fields(options)))
+    def of(cls, options: type, *names: str) -> DerivedOptions:
+        """Return the options that the fields of a class describe.
+
+        Args:
+            names: Names of some options, whose range the command line checks. Empty: all, whose
+                ranges are checked when they are converted to the class.
+        """
+        fields = option_fields(options)
+        if not names:
+            return cls(tuple(map(option_parameter, fields)))
+        named = (field for field in fields if field.name in names)
+        return cls(tuple(option_parameter(field, min=field.minimum) for field in named))
 
 
 def option_parameter(option: OptionField, **more: Any) -> Parameter:
@@ -228,7 +237,9 @@ def _group_parameters(group: Any) -> tuple[Parameter, ...]:
     is_described = any(
         isinstance(part, msgspec.Meta) for hint in hints.values() for part in get_args(hint)[1:]
     )
-    return DerivedOptions.of(group).parameters if is_described else tuple(_parameters(group))
+    if not is_described:
+        return tuple(_parameters(group))
+    return tuple(option_parameter(field, min=field.minimum) for field in option_fields(group))
 
 
 def _parameters(function: Callable[..., Any]) -> list[Parameter]:

@@ -15,6 +15,7 @@ from sccl.cli.report import ExitCode, err, report_errors
 from sccl.cli.subject import StepProblemOptions, load_problem
 from sccl.core.instance import SweepRange
 from sccl.errors import ParameterError
+from sccl.synth.allreduce.pareto_search import find_frontier
 from sccl.synth.common.settings import DEFAULT_TIMEOUT_S
 from sccl.synth.syncoll.search_options import (
     SearchOptions,
@@ -22,11 +23,10 @@ from sccl.synth.syncoll.search_options import (
     WorkerOptions,
     build_settings,
 )
-from sccl.tasks.pareto import find_frontier
 from sccl.view.text.progress_notes import ProgressNotes, progress_bar
 
 if TYPE_CHECKING:
-    from sccl.tasks.certify import WrittenCertificate
+    from sccl.synth.allreduce.certify import WrittenCertificate
 
 
 @report_errors
@@ -67,7 +67,7 @@ def pareto(
         )
 
     def certify(folder: Path, report: Callable[[str], None]) -> WrittenCertificate:
-        from sccl.tasks.certify import certify_frontier  # noqa: PLC0415 - few ask for a certificate
+        from sccl.synth.allreduce.certify import certify_frontier  # noqa: PLC0415 - few ask for a certificate
 
         return certify_frontier(subject, frontier, settings, folder, report)
 

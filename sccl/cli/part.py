@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from sccl.cli import options
-from sccl.cli.report import err, out, print_output, report_errors, single_line
-from sccl.core.formatting import format_count
-from sccl.tasks.part import extract_part, part_output
+from sccl.cli.report import err, out, print_output, report_errors
+from sccl.core.formatting import format_count, single_line
+from sccl.formats.files.partial_schedule import extract_part, part_output
 from sccl.view.text.progress_notes import share_bar
 
 Us = Annotated[float | None, typer.Option(min=0, help="Microseconds.")]

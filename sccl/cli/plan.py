@@ -4,21 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 
 from sccl.cli import options
-from sccl.cli.offers import print_training_options
-from sccl.cli.planning import (
-    FabricName,
-    File,
-    OptionsOnly,
-    PlanContentOptions,
-    PlanSearchOptions,
-    build_plan_settings,
-)
+from sccl.cli.planning import FabricName, File
 from sccl.cli.report import (
     ExitCode,
     err,
@@ -27,23 +19,24 @@ from sccl.cli.report import (
     print_file,
     print_output,
     report_errors,
-    single_line,
 )
 from sccl.core.cost import format_duration
 from sccl.core.files.json_text import to_text
 from sccl.core.files.training_plans import offered_options_to_wire
 from sccl.core.files.workloads import load_workload
-from sccl.core.formatting import format_count, format_gap
+from sccl.core.formatting import format_count, format_gap, single_line
 from sccl.errors import ParameterError
-from sccl.tasks.offering import enumerate_options, write_options
-from sccl.tasks.planning import (
+from sccl.topo.fabrics import resolve_fabric
+from sccl.training.offered_options import enumerate_options, write_options
+from sccl.training.plan_files import name_file_in_errors
+from sccl.training.plan_options import PlanOptions, build_plan_settings
+from sccl.training.plan_step import (
     TrainingPlanOutput,
     plan_training,
     planning_output,
     write_training_plan,
 )
-from sccl.tasks.training_files import name_file_in_errors
-from sccl.topo.fabrics import resolve_fabric
+from sccl.view.text.training_options_text import print_training_options
 
 if TYPE_CHECKING:
     from sccl.core.training_plan import OfferedOptions
@@ -54,9 +47,15 @@ def plan(
     file: File,
     *,
     fabric: FabricName,
-    searched: PlanSearchOptions,
-    choices: PlanContentOptions,
-    options_only: OptionsOnly = False,
+    chosen: PlanOptions,
+    options_only: Annotated[
+        bool,
+        typer.Option(
+            "--options-only",
+            help="Write the options of each collective and the refused recipes ('sccl schema "
+            "option'), without a plan.",
+        ),
+    ] = False,
     output: options.Output = None,
     json: options.Json = False,
 ) -> None:
@@ -67,12 +66,12 @@ def plan(
 
     Exit code 0: found, 2: bad input, 130: interrupted. The best plan so far is kept.
     """
-    if options_only and choices.merge is not None:
+    if options_only and chosen.merge is not None:
         raise ParameterError(
             "--merge is for plans, and --options-only makes none: leave out one of them"
         )
     workload, on = load_workload(file), resolve_fabric(fabric)
-    settings = build_plan_settings(searched, choices)
+    settings = build_plan_settings(chosen)
     options.check_writable(output)
     about = escape(single_line(f"{workload.name} on {on.name}"))
     with err().status(about) as status:
@@ -97,7 +96,7 @@ def plan(
     if json:
         print_output(shown)
     else:
-        _print(shown, merging=choices.merge is not None)
+        _print(shown, merging=chosen.merge is not None)
     if planned.end_reason:
         raise typer.Exit(ExitCode.INTERRUPTED)
 

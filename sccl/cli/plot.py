@@ -10,9 +10,10 @@ import typer
 from rich.markup import escape
 
 from sccl.cli import options
-from sccl.cli.report import err, out, print_output, report_errors, single_line
+from sccl.cli.report import err, out, print_output, report_errors
 from sccl.core.algorithm import Algorithm
 from sccl.core.files.disk import slugify
+from sccl.core.formatting import single_line
 from sccl.core.frontier import Frontier
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
@@ -25,7 +26,7 @@ from sccl.tasks.plot import (
     source_digests,
     source_frontiers,
 )
-from sccl.tasks.training_files import LoadedTraining, valid_timeline
+from sccl.training.plan_files import LoadedTraining, valid_timeline
 from sccl.view import charts
 from sccl.view.charts import FrontierData, frontier_lines
 from sccl.view.charts.frontier_data import common_question
@@ -175,7 +176,7 @@ def _training_chart(plans: Sequence[LoadedTraining], view: ChartKind) -> tuple[C
             f"--what {view.value} cannot draw {plans[0].name!r}, a training plan: leave --what "
             "out to draw its timeline"
         )
-    from sccl.tasks.step_pictures import RunningPlan, step_panels  # noqa: PLC0415 - drawn rarely
+    from sccl.view.charts.step_pictures import RunningPlan, step_panels  # noqa: PLC0415 - drawn rarely
 
     running = [RunningPlan(loaded.plan, valid_timeline(loaded), loaded.name) for loaded in plans]
     return charts.step_gantt_chart(step_panels(running)), plans[0].name

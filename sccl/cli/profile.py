@@ -10,14 +10,14 @@ from rich.markup import escape
 from rich.table import Table
 
 from sccl.cli import options
-from sccl.cli.report import err, out, print_output, report_errors, single_line
+from sccl.cli.report import err, out, print_output, report_errors
 from sccl.cli.run import MpiFolder
-from sccl.core.formatting import format_count
+from sccl.core.formatting import format_count, single_line
 from sccl.core.measurements import Measurements, RepetitionStatistic
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
 from sccl.runtime import find_mpi
-from sccl.tasks.profile import (
+from sccl.runtime.machine_profile import (
     COUNTS,
     REPEAT,
     SIZES,
@@ -213,7 +213,7 @@ def _measure_gpus(
 
 
 def _draw(made: LinkProfile, path: Path) -> None:
-    from sccl.tasks.profile_chart import profile_chart  # noqa: PLC0415 - the charts, where drawn
+    from sccl.view.charts.profile_chart import profile_chart  # noqa: PLC0415 - the charts, where drawn
 
     charts.save_chart(profile_chart(made), path, title=f"sccl: {made.topology.name}")
 

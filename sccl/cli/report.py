@@ -24,11 +24,12 @@ from sccl.cli.options import flatten_options
 from sccl.cli.signals import detach_stdout, exit_code, is_interrupted, run_interruptible
 from sccl.core.algorithm import Algorithm
 from sccl.core.collective import Collective
+from sccl.core.files.outputs import ErrorOutput, Failure, Output, to_plain
+from sccl.core.formatting import single_line
 from sccl.core.instance import Instance
 from sccl.core.stop import StopKind, StopReason
 from sccl.core.topology import Topology
 from sccl.errors import InputError, ScclError, ScclWarning
-from sccl.tasks.outputs import ErrorOutput, Failure, Output, to_plain
 
 if TYPE_CHECKING:
     from rich.status import Status
@@ -96,11 +97,6 @@ class _Console(Console):
 def visible(text: str) -> str:
     """Return text in which control characters are spelled out, as Python does."""
     return _CONTROLS.sub(lambda match: ascii(match[0])[1:-1], text)
-
-
-def single_line(value: object) -> str:
-    """Return a name as a part of a line: names of files and machines may hold ends of lines."""
-    return str(value).replace("\n", "\\n")
 
 
 def next_command(project: Path, target: str) -> str:

@@ -11,10 +11,17 @@ from rich.markup import escape
 from rich.table import Table
 
 from sccl.cli import options
-from sccl.cli.report import ExitCode, err, out, print_output, report_errors, single_line
+from sccl.cli.report import ExitCode, err, out, print_output, report_errors
 from sccl.cli.signals import exit_code
 from sccl.cli.subject import StepProblemOptions, load_problem
-from sccl.core.formatting import format_count
+from sccl.comparison.robustness import (
+    FailingPart,
+    RobustnessProblem,
+    RobustOutput,
+    SurvivedPart,
+    analyze_robustness,
+)
+from sccl.core.formatting import format_count, single_line
 from sccl.core.instance import SweepRange
 from sccl.synth.common.settings import DEFAULT_TIMEOUT_S
 from sccl.synth.syncoll.search_options import (
@@ -22,13 +29,6 @@ from sccl.synth.syncoll.search_options import (
     StoreOptions,
     WorkerOptions,
     build_settings,
-)
-from sccl.tasks.robust import (
-    FailingPart,
-    RobustnessProblem,
-    RobustOutput,
-    SurvivedPart,
-    analyze_robustness,
 )
 from sccl.view import charts
 

@@ -15,10 +15,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from sccl.cli import options
-from sccl.cli.report import err, next_command, out, print_output, report_errors, single_line
+from sccl.cli.report import err, next_command, out, print_output, report_errors
 from sccl.codegen.selection import Selection
 from sccl.core.files.disk import check_can_write, write_atomically
-from sccl.core.formatting import format_count
+from sccl.core.files.outputs import to_plain
+from sccl.core.formatting import format_count, single_line
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
 from sccl.runtime import (
@@ -31,8 +32,7 @@ from sccl.runtime import (
     geometric_speedup,
     group_by_collective,
 )
-from sccl.tasks.outputs import to_plain
-from sccl.tasks.run import (
+from sccl.runtime.project_timing import (
     bench_output,
     build_trial,
     checked_parts,

@@ -6,33 +6,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
-from rich.table import Table
 
 from sccl.cli import options
-from sccl.cli.offers import print_training_options
-from sccl.cli.report import out, print_output, report_errors, single_line
-from sccl.cli.workload import print_workload
+from sccl.cli.report import out, print_output, report_errors
 from sccl.core.algorithm import KSynchronousPlan
-from sccl.core.cost import format_bytes, format_duration
-from sccl.core.formatting import format_gap
+from sccl.core.formatting import single_line
 from sccl.errors import ParameterError
-from sccl.tasks.files import load_plans
-from sccl.tasks.offering import load_option_files
+from sccl.formats.files.plans import load_plans
 from sccl.tasks.show import check_can_list, check_can_show, show_output
-from sccl.tasks.show_training import ShownTrainingPart, model_notes, training_part
-from sccl.tasks.training_files import load_training_files, write_timeline
-from sccl.tasks.workload import is_workload_file, workload_show_output
 from sccl.topo.symmetry.expansion import expand_algorithm
+from sccl.training.offered_options import load_option_files
+from sccl.training.plan_files import load_training_files, write_timeline
+from sccl.training.plan_summary import training_part
+from sccl.training.workload_outputs import is_workload_file, workload_show_output
 from sccl.view.text.algorithm_text import print_algorithm
+from sccl.view.text.training_options_text import print_training_options
+from sccl.view.text.training_plan_text import print_training_plan
+from sccl.view.text.workload_text import print_workload
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from sccl.tasks.files import LoadedPlan
-
-_MAX_SHOWN = 12
-"""Names in a line."""
+    from sccl.formats.files.plans import LoadedPlan
 
 
 @report_errors
@@ -73,7 +68,7 @@ def show(
     if timeline is not None:
         console.print(f"written to {single_line(timeline)}", markup=False, soft_wrap=True)
     for step in training:
-        _print_training(console, training_part(step))
+        print_training_plan(console, training_part(step))
     for offer in offers:
         print_training_options(console, offer.offered)
     for i, entry in enumerate(loaded):
@@ -90,61 +85,6 @@ def _show_workload(file: Path, *, json: bool) -> None:
         print_output(result)
         return
     print_workload(out(), result.workload)
-
-
-def _print_training(console: Console, shown: ShownTrainingPart) -> None:
-    title = f"{shown.workload} on {shown.fabric}, by {shown.search} (seed {shown.seed})"
-    console.print(single_line(title), markup=False, soft_wrap=True)
-    if not shown.digest_matches:
-        console.print("edited since sccl wrote it (its digest does not match)")
-    bound_text = "no bound is known"
-    if shown.proved and shown.bound_us:
-        bound_text = "proved optimal for these options"
-    elif shown.gap is not None:
-        gap = f"gap {format_gap(shown.gap)}" if shown.gap else "met"
-        bound_text = f"lower bound {format_duration(shown.bound_us)} ({shown.binding}), {gap}"
-    if shown.costs:
-        bound_text += "; not verified: times come from a table of costs ('sccl check --costs')"
-    first = f"the first two in {format_duration(shown.two_iterations_us)}"
-    line = f"{format_duration(shown.period_us)} per iteration, {first}; {bound_text}"
-    console.print(single_line(line), markup=False, soft_wrap=True)
-    if shown.prologue_us:
-        more = "more" if shown.prologue_us > 0 else "less"
-        longer = f"{format_duration(abs(shown.prologue_us))} {more} than as many that repeat"
-        console.print(f"until iterations repeat, they take {longer} in all", markup=False)
-    for line in model_notes(shown):
-        console.print(single_line(line), markup=False, soft_wrap=True)
-    table = Table("Collective", "Recipe", title="Options", title_justify="left")
-    for name in ("ranks", "bytes", "operations", "motifs", "alone"):
-        table.add_column(name, justify="right")
-    table.add_column("carried by")
-    for option in shown.options:
-        counts = map(str, (option.operations, option.motifs))
-        by = f"{', '.join(option.channels)}: {', '.join(option.carriers)}"
-        table.add_row(
-            *(escape(single_line(text)) for text in (option.collective, option.recipe)),
-            *(
-                str(option.group_ranks),
-                format_bytes(option.bytes),
-                *counts,
-                format_duration(option.us),
-            ),
-            escape(single_line(by)),
-        )
-    console.print(table)
-    lanes = Table("Stream or channel", title="In an iteration", title_justify="left")
-    lanes.add_column("busy", justify="right")
-    lanes.add_column("of the period", justify="right")
-    for lane in shown.lanes:
-        lanes.add_row(
-            escape(single_line(lane.name)), format_duration(lane.busy_us), f"{lane.share:.0%}"
-        )
-    console.print(lanes)
-    if shown.ahead:
-        names = ", ".join(shown.ahead[:_MAX_SHOWN]) + (
-            ", ..." if len(shown.ahead) > _MAX_SHOWN else ""
-        )
-        console.print(single_line(f"done ahead of their iteration: {names}"), markup=False)
 
 
 def _print(console: Console, entry: LoadedPlan) -> None:

@@ -10,12 +10,12 @@ from rich.markup import escape
 from rich.table import Table
 
 from sccl.cli import options
-from sccl.cli.report import err, out, print_output, report_errors, single_line
+from sccl.cli.report import err, out, print_output, report_errors
 from sccl.core.clock import AlphaModel, StepAlignment
 from sccl.core.cost import format_bytes, format_us
-from sccl.core.formatting import format_count
+from sccl.core.formatting import format_count, single_line
+from sccl.core.sizes import parse_sizes
 from sccl.errors import ParameterError
-from sccl.tasks.sizes import parse_sizes
 from sccl.view import charts
 from sccl.view.text.progress_notes import share_bar
 
@@ -114,10 +114,10 @@ def simulate(
     whole ticks, so the result is the same on every computer. The output has a lower bound for
     every schedule.
     """
+    from sccl.sim.settings import SimulationSettings  # noqa: PLC0415 - likewise
     from sccl.tasks.simulate import load_sources, run_simulations  # noqa: PLC0415 - loads NumPy
     from sccl.tasks.simulated import build_run_part, simulate_output  # noqa: PLC0415 - likewise
     from sccl.tasks.simulated_charts import chart_run, check_lines, simulation_chart  # noqa: PLC0415 - likewise
-    from sccl.tasks.terms import SimulationSettings  # noqa: PLC0415 - likewise
 
     if plot:
         charts.check_picture(plot)

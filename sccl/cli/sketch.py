@@ -10,22 +10,23 @@ from rich.markup import escape
 from rich.table import Table
 
 from sccl.cli import options
-from sccl.cli.report import out, print_file, print_output, report_errors, single_line
+from sccl.cli.report import out, print_file, print_output, report_errors
 from sccl.cli.subject import Root, TacclTopology, TopoOrProfile
 from sccl.core.files.json_text import to_text
 from sccl.core.files.sketches import sketch_to_wire
-from sccl.core.formatting import format_count
+from sccl.core.formatting import format_count, single_line
 from sccl.errors import ParameterError
-from sccl.tasks.fitted_sketch import FittedSketch, SketchedChunks, logical_topology
+from sccl.synth.taccl.fitted_sketch import FittedSketch, SketchedChunks
+from sccl.synth.taccl.sketch_sentences import drawing_notes, sketch_rows
 from sccl.tasks.sketch import (
     SketchDrawOutput,
     check_output,
     explain_output,
     input_digests,
     load_fit,
+    logical_topology,
     sketched_chunks_for,
 )
-from sccl.tasks.sketch_words import drawing_notes, sketch_rows
 from sccl.view import charts
 
 sketch = typer.Typer(

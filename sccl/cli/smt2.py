@@ -7,13 +7,14 @@ from pathlib import Path
 import typer
 
 from sccl.cli import options
-from sccl.cli.report import out, print_output, report_errors, single_line
+from sccl.cli.report import out, print_output, report_errors
 from sccl.cli.subject import StepProblemOptions, load_problem
 from sccl.collectives import Spec
 from sccl.core.files.disk import write_atomically
+from sccl.core.files.outputs import question_digests
+from sccl.core.formatting import single_line
 from sccl.core.topology import Topology
-from sccl.tasks.outputs import question_digests
-from sccl.tasks.smt2 import Smt2Output, problem_text
+from sccl.synth.syncoll.smt2_output import Smt2Output, problem_text
 from sccl.transform import Question, build_question
 
 

@@ -10,13 +10,14 @@ import typer
 from rich.markup import escape
 
 from sccl.cli import options
-from sccl.cli.report import ExitCode, err, out, print_output, report_errors, single_line
+from sccl.cli.report import ExitCode, err, out, print_output, report_errors
 from sccl.cli.smt2 import write_formula
 from sccl.cli.subject import StepProblemOptions, load_problem
 from sccl.core.answer import Answer, Sat, verdict
 from sccl.core.files.algorithms import algorithm_to_wire
 from sccl.core.files.disk import write_atomically
 from sccl.core.files.json_text import to_text
+from sccl.core.formatting import single_line
 from sccl.errors import ParameterError
 from sccl.synth.syncoll.search_options import SearchOptions, StoreOptions, build_settings
 from sccl.tasks.solve import answer_scope, find_algorithm, solve_output

@@ -10,17 +10,22 @@ from rich.markup import escape
 from rich.table import Table
 
 from sccl.cli import options
-from sccl.cli.report import out, print_output, report_errors, single_line
+from sccl.cli.report import out, print_output, report_errors
 from sccl.core.answer import Sat
 from sccl.core.files.algorithms import algorithm_to_wire, answer_to_wire, instance_to_wire
 from sccl.core.files.disk import write_atomically
 from sccl.core.files.json_text import digest as digest_of
 from sccl.core.files.json_text import to_text
-from sccl.core.formatting import format_count
+from sccl.core.files.outputs import plan_digests
+from sccl.core.formatting import format_count, single_line
 from sccl.errors import ParameterError
 from sccl.synth.common.settings import open_store
-from sccl.tasks.outputs import plan_digests
-from sccl.tasks.store import StoreExportOutput, StoreGcOutput, StoreShowOutput, ls_output
+from sccl.synth.common.store_outputs import (
+    StoreExportOutput,
+    StoreGcOutput,
+    StoreShowOutput,
+    ls_output,
+)
 
 StoreFile = Annotated[
     Path | None,

@@ -14,7 +14,12 @@ from sccl.collectives import Spec, format_in_groups
 from sccl.core.files.shapes import COUNTED_COLLECTIVES
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
-from sccl.tasks.subject import CollectiveProblem, build_problem, counted_spec, required_machine
+from sccl.synth.common.problem import (
+    CollectiveProblem,
+    build_problem,
+    counted_spec,
+    required_machine,
+)
 from sccl.topo import resolve_topology
 
 if TYPE_CHECKING:

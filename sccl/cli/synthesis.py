@@ -22,26 +22,25 @@ from sccl.cli.report import (
     out,
     print_output,
     report_errors,
-    single_line,
 )
 from sccl.cli.subject import SketchedProblemOptions
 from sccl.core.cost import format_bytes, format_us
 from sccl.core.files.disk import write_atomically
 from sccl.core.files.json_text import to_text
-from sccl.core.formatting import format_count
+from sccl.core.files.outputs import to_plain
+from sccl.core.formatting import format_count, single_line
 from sccl.errors import ParameterError
+from sccl.formats.files.plans import write_plan
 from sccl.synth.common.contract import (
     MatchingProgress,
     Notify,
     SearchProgress,
     VerificationProgress,
 )
+from sccl.synth.common.problem import build_spec
 from sccl.synth.taccl.options import Options as TacclOptions
 from sccl.synth.tacos.options import Options as TacosOptions
 from sccl.synth.teccl.options import Options as TecclOptions
-from sccl.tasks.files import write_plan
-from sccl.tasks.outputs import to_plain
-from sccl.tasks.subject import build_spec
 from sccl.tasks.synthesis import (
     Synthesis,
     SynthesisOutput,

@@ -12,15 +12,16 @@ from rich.markup import escape
 from rich.table import Table
 
 from sccl.cli.certify import write_and_report
-from sccl.cli.report import ExitCode, err, notify_first_compile, out, print_output, single_line
+from sccl.cli.report import ExitCode, err, notify_first_compile, out, print_output
 from sccl.cli.subject import ProblemOptions
 from sccl.core.cost import format_bytes, format_us
+from sccl.core.formatting import single_line
 from sccl.core.outcome import Solution
+from sccl.core.sizes import parse_sizes
 from sccl.core.stop import StopKind
+from sccl.synth.allreduce.certify import certify_times
 from sccl.synth.common.claims import check_can_certify
 from sccl.synth.common.settings import build_effort
-from sccl.tasks.certify import certify_times
-from sccl.tasks.sizes import parse_sizes
 from sccl.tasks.synthesis import unmodified_problem
 
 _DEFAULT_GAP = 0.01

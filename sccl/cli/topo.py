@@ -10,27 +10,28 @@ from rich.markup import escape
 from rich.table import Table
 
 from sccl.cli import options
-from sccl.cli.report import out, print_file, print_json, print_output, report_errors, single_line
+from sccl.cli.report import out, print_file, print_json, print_output, report_errors
 from sccl.core.files.disk import write_atomically
 from sccl.core.files.json_text import to_text
 from sccl.core.files.kinds import SHAPE_NAMES, json_schema, published_shapes
 from sccl.core.files.topologies import topology_to_wire
+from sccl.core.formatting import single_line
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError, unknown_name
-from sccl.tasks.importing import (
+from sccl.formats.files.machines import (
     ImportedMachine,
     import_output,
     join_by_network,
     read_machine,
     write_machine,
 )
-from sccl.tasks.infer import infer_output, infer_pcie
-from sccl.tasks.probing import probe_machine
-from sccl.tasks.topo import TopoWithoutOutput, TopoWithOutput, changed_output, list_output
+from sccl.runtime.machine_probe import probe_machine
 from sccl.topo import catalogue_names, degrade, importers, resolve_topology, topology_makers
 from sccl.topo.cost_notation import COST_EXAMPLE
+from sccl.topo.machine_outputs import TopoWithoutOutput, TopoWithOutput, changed_output, list_output
 from sccl.topo.measures import unreachable_pair
 from sccl.topo.node_names import parse_added_lanes, parse_links, parse_rank
+from sccl.topo.profiles.pcie_inference import infer_output, infer_pcie
 from sccl.view.text.algorithm_text import print_topology, size_text
 
 topo = typer.Typer(

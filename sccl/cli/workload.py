@@ -6,16 +6,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
-from rich.table import Table
 
 from sccl.cli import options
 from sccl.cli.modelling import MODEL_OPTIONS, WORK_PANEL, given_parameters
 from sccl.cli.options import flatten_options
-from sccl.cli.report import out, print_output, report_errors, single_line
-from sccl.core.cost import format_bytes, format_us
-from sccl.core.formatting import format_count
-from sccl.tasks.workload import (
+from sccl.cli.report import out, print_output, report_errors
+from sccl.core.formatting import format_count, single_line
+from sccl.training.models import FAMILIES, PRESETS
+from sccl.training.traces import TraceHints, format_names
+from sccl.training.workload_outputs import (
     ImportedWorkload,
     import_workload,
     make_workload,
@@ -24,16 +23,13 @@ from sccl.tasks.workload import (
     workload_part,
     workload_show_output,
 )
-from sccl.training.models import FAMILIES, PRESETS
-from sccl.training.traces import TraceHints, format_names
+from sccl.view.text.workload_text import MAX_SHOWN, print_workload
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from sccl.tasks.workload import WorkloadPart
+    from sccl.training.workload_outputs import WorkloadPart
 
-_MAX_SHOWN = 16
-"""Lines of each kind that are printed at most: --json has all."""
 
 workload = typer.Typer(
     name="workload",
@@ -123,10 +119,10 @@ def _print_imported(console: Console, imported: ImportedWorkload, output: Path |
     read = imported.read
     parts = (("", read.understood), ("assumed: ", read.assumed), ("not used: ", read.unread))
     for prefix, lines in parts:
-        for line in lines[:_MAX_SHOWN]:
+        for line in lines[:MAX_SHOWN]:
             console.print(f"{prefix}{single_line(line)}", markup=False, soft_wrap=True)
-        if len(lines) > _MAX_SHOWN:
-            console.print(f"{prefix}{len(lines) - _MAX_SHOWN} more lines (--json has all)")
+        if len(lines) > MAX_SHOWN:
+            console.print(f"{prefix}{len(lines) - MAX_SHOWN} more lines (--json has all)")
     _print_written(console, workload_part(read.workload), output)
 
 
@@ -221,57 +217,3 @@ def show(
         print_output(result)
         return
     print_workload(out(), result.workload)
-
-
-def print_workload(console: Console, part: WorkloadPart) -> None:
-    """Print a workload in numbers."""
-    traced = "" if part.iteration_us is None else f", {format_us(part.iteration_us)} per iteration"
-    if part.left_out_us:
-        traced += f", {format_us(part.left_out_us)} of which devices were idle and is left out"
-    of = f" ({part.source})" if part.source else ""
-    line = f"{part.name}: {format_count(part.ranks, 'rank')}{traced}{of}"
-    console.print(single_line(line), markup=False, soft_wrap=True)
-    console.print(_collectives_table(part))
-    if part.computation:
-        console.print(_computation_table(part))
-    for role in part.roles[:_MAX_SHOWN]:
-        activity = f"{role.submits} submits, {role.waits} waits"
-        if role.waits_across:
-            activity += f", {role.waits_across} of them for the iteration before"
-        line = f"role {role.name}: {format_count(role.ranks, 'rank')}, {activity}"
-        if not role.submits and not role.waits:
-            line = f"role {role.name}: {format_count(role.ranks, 'rank')}, calls unknown"
-        console.print(single_line(line), markup=False, soft_wrap=True)
-    console.print(f"{part.dependencies} dependencies, {len(part.across)} across iterations")
-    for dep in part.across[:_MAX_SHOWN]:
-        line = (
-            f"  {dep.after} waits for {dep.before} of {format_count(dep.lag, 'iteration')} before"
-        )
-        console.print(single_line(line), markup=False, soft_wrap=True)
-    if max(len(part.across), len(part.roles)) > _MAX_SHOWN:
-        console.print("and more (--json has all)")
-
-
-def _collectives_table(part: WorkloadPart) -> Table:
-    table = Table("Collective", title="Collectives", title_justify="left")
-    for name in ("operations", "ranks", "groups", "bytes of all", "least", "most", "uneven"):
-        table.add_column(name, justify="right")
-    for collective in part.collectives:
-        counts = collective.operations, collective.group_ranks, collective.groups
-        sizes = map(format_bytes, (collective.bytes, collective.least_bytes, collective.most_bytes))
-        table.add_row(
-            collective.collective, *map(str, counts), *sizes, str(collective.uneven or "")
-        )
-    return table
-
-
-def _computation_table(part: WorkloadPart) -> Table:
-    table = Table("Role", "Stream", title="Computation", title_justify="left")
-    for name in ("operations", "time"):
-        table.add_column(name, justify="right")
-    for row in part.computation[:_MAX_SHOWN]:
-        names = escape(single_line(row.role)), escape(single_line(row.stream))
-        table.add_row(*names, str(row.operations), format_us(row.us))
-    if len(part.computation) > _MAX_SHOWN:
-        table.add_row("...", f"{len(part.computation) - _MAX_SHOWN} more (--json has all)", "", "")
-    return table

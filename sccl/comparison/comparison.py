@@ -21,10 +21,10 @@ from sccl.core.files.disk import check_can_write, make_directory, slugify
 from sccl.core.stop import INTERRUPTED, NOT_STOPPED, StopReason
 from sccl.core.topology import Topology
 from sccl.errors import InputError, TopologyError
+from sccl.formats.files.plans import write_plan
 from sccl.prove.bounds.time_cuts import CompletionTimeBound, completion_time_bound
+from sccl.synth.common.problem import CollectiveProblem, build_problem, build_spec
 from sccl.synth.packing.by_time.time_bound_curve import compute_bound_curve
-from sccl.tasks.files import write_plan
-from sccl.tasks.subject import CollectiveProblem, build_problem, build_spec
 
 NOT_REACHED = "not reached"
 """Reason of a system without times after an interrupt."""

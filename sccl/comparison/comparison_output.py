@@ -10,10 +10,10 @@ from msgspec import Meta
 
 from sccl.comparison.comparison import Comparison, SystemResult
 from sccl.comparison.contender_selection import FilePlan
+from sccl.comparison.tuner_rules import TunerPart
 from sccl.core.clock import AlphaText
+from sccl.core.files.outputs import Output, build_output, plan_digests, question_digests
 from sccl.core.files.shapes import Count, FileText, Part, Seconds
-from sccl.tasks.outputs import Output, build_output, plan_digests, question_digests
-from sccl.tasks.tuner import TunerPart
 from sccl.view.charts import SystemTimes
 
 GbPerS = Annotated[float, Meta(ge=0, description="Size / time, 10^9 bytes/s.")]

@@ -26,16 +26,16 @@ from sccl.core.instance import SweepRange
 from sccl.core.schedule import Schedule
 from sccl.core.sweep_events import LimitStarted, QueryStarted
 from sccl.errors import InputError, ParameterError, TooLargeError, unknown_name
+from sccl.formats.files.plans import LoadedPlan, load_plans
 from sccl.solvers.effort import Effort
 from sccl.synth import baselines
+from sccl.synth.allreduce.limit_search import find_limits
+from sccl.synth.allreduce.pareto_search import find_frontier
 from sccl.synth.common import registry
 from sccl.synth.common.contract import check_request
 from sccl.synth.common.settings import Settings
 from sccl.synth.syncoll import solve
 from sccl.tasks.baseline import describe_baselines
-from sccl.tasks.files import LoadedPlan, load_plans
-from sccl.tasks.limits import find_limits
-from sccl.tasks.pareto import find_frontier
 from sccl.tasks.simulate import build_source
 from sccl.topo.symmetry.expansion import expand_algorithm
 

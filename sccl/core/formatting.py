@@ -59,3 +59,8 @@ def format_rounded(number: Fraction | int) -> str:
     """Return a number in three digits, however large: ``"1.23E+45"``."""
     value = Fraction(number)
     return f"{_HUGE.divide(Decimal(value.numerator), Decimal(value.denominator)).normalize(_HUGE)}"
+
+
+def single_line(value: object) -> str:
+    """Return a name as a part of a line: names of files and machines may hold ends of lines."""
+    return str(value).replace("\n", "\\n")

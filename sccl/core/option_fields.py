@@ -24,6 +24,7 @@ class OptionField:
         default: Default value. ``msgspec.NODEFAULT``: none, it is required.
         help: Description with its unit. Empty: see the class that declares the field first.
         default_help: Help of a default that is no value. Empty: none.
+        minimum: Smallest value. None: any.
         choices: Its values, if they are words. Empty: any.
     """
 
@@ -33,6 +34,7 @@ class OptionField:
     default: Any
     help: str
     default_help: str
+    minimum: float | None
     choices: tuple[str, ...]
 
 
@@ -66,5 +68,6 @@ def _option_field(name: str, hint: Any, default: Any) -> OptionField:
         default=default,
         help=meta.description or "",
         default_help=extra.get("default", ""),
+        minimum=meta.ge,
         choices=get_args(hint) if get_origin(hint) is Literal else extra.get("choices", ()),
     )

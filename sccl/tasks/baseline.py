@@ -11,9 +11,9 @@ from msgspec import Meta
 from sccl.core.algorithm import Algorithm
 from sccl.core.bound_consistency import require_at_least_bound
 from sccl.core.clock import AlphaModel, AlphaText, StepAlignment
+from sccl.core.files.outputs import Output, build_output, question_digests
 from sccl.core.files.shapes import Count, FileText, FractionText, Part
 from sccl.synth.common.contract import Request
-from sccl.tasks.outputs import Output, build_output, question_digests
 
 if TYPE_CHECKING:
     from sccl.core.schedule import Schedule
@@ -188,8 +188,8 @@ def time_pattern(
         InputError: the size is too large, or nothing leads to where a hop goes.
     """
     from sccl.core.clock import Clock  # noqa: PLC0415 - likewise
+    from sccl.sim.settings import finest_tick  # noqa: PLC0415 - likewise
     from sccl.synth import baselines  # noqa: PLC0415 - NumPy is slow to load
-    from sccl.tasks.terms import finest_tick  # noqa: PLC0415 - likewise
 
     topology, chunk = request.topology, -(-request.size_bytes // pattern.collective.chunks)
     tick = finest_tick(topology, chunk, pattern.num_sends * MAX_ROUTE)

@@ -12,6 +12,7 @@ from msgspec import UNSET, Meta, UnsetType
 from sccl.collectives import Spec, dual_of
 from sccl.core.bound import AlgorithmBounds
 from sccl.core.files.bounds import BoundsCertificateWire, BoundsWire, ProvedLimitWire
+from sccl.core.files.outputs import Output, build_output
 from sccl.core.files.shapes import Count, FractionText, Part
 from sccl.core.frontier import COMPOSED
 from sccl.core.step_limit import StepLimit
@@ -22,7 +23,6 @@ from sccl.synth.allreduce.any_family_bound import any_family_proof
 from sccl.synth.allreduce.families import SCOPES
 from sccl.synth.common.candidates import check_min_steps
 from sccl.synth.constructions import ConstructionCost, cost_without_search
-from sccl.tasks.outputs import Output, build_output
 from sccl.view.completeness import BoundSummary as Shown
 from sccl.view.text.reasons import describe_bounds
 

@@ -11,13 +11,14 @@ from msgspec import Meta
 
 from sccl.core.files.claims import CLAIMS
 from sccl.core.files.disk import is_folder
+from sccl.core.files.json_text import file_digest
+from sccl.core.files.outputs import Output, build_output
 from sccl.core.files.shapes import Count, FileText, Part
+from sccl.formats.files.plans import expand_paths
 from sccl.prove.check.case import Case, read_case
 from sccl.prove.check.certificate import Verdict
 from sccl.prove.check.messages import class_texts
 from sccl.prove.check.work import ClaimState
-from sccl.tasks.files import expand_paths, file_digest
-from sccl.tasks.outputs import Output, build_output
 
 
 class ClaimPart(Part, frozen=True, kw_only=True):

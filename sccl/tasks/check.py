@@ -13,16 +13,21 @@ from sccl.collectives import misnaming_reason
 from sccl.core.algorithm import KSynchronousPlan
 from sccl.core.clock import AlphaText
 from sccl.core.files.disk import is_folder
+from sccl.core.files.outputs import Output, build_output, plan_digests
 from sccl.core.files.shapes import FileText, Part
 from sccl.core.formatting import format_count
 from sccl.core.progress import ProgressCallback
 from sccl.errors import ParameterError
+from sccl.formats.files.foreign import ForeignFault, ForeignFile, find_faults, load_foreign_files
+from sccl.formats.files.plans import LoadedPlan, UnreadFiles, is_pattern, load_plans
 from sccl.judge import Violation, violations
-from sccl.tasks.files import LoadedPlan, UnreadFiles, is_pattern, load_plans
-from sccl.tasks.foreign import ForeignFault, ForeignFile, find_faults, load_foreign_files
-from sccl.tasks.offering import LoadedOptions, load_option_files, option_digests, option_faults
-from sccl.tasks.outputs import Output, build_output, plan_digests
-from sccl.tasks.training_files import (
+from sccl.training.offered_options import (
+    LoadedOptions,
+    load_option_files,
+    option_digests,
+    option_faults,
+)
+from sccl.training.plan_files import (
     LoadedTraining,
     claim_text,
     load_cost_table,

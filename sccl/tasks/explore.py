@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from msgspec import Meta
 
 from sccl.collectives import Spec, recover_spec
+from sccl.core.files.outputs import Output
 from sccl.core.files.shapes import Count, FileText
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology
 from sccl.errors import InputError
 from sccl.tasks.bounds import compute_bounds
-from sccl.tasks.judged import validated_algorithm, validated_schedule
-from sccl.tasks.outputs import Output
+from sccl.transform.validated import validated_algorithm, validated_schedule
 from sccl.view.completeness import BoundSummary
 from sccl.view.explorer.page_html import check_fits
 from sccl.view.explorer_input import ExplorerAlgorithm, ExplorerSchedule
@@ -70,7 +70,7 @@ def explorer_schedules(entries: Iterable[tuple[str, AnySchedule]]) -> list[Explo
 
 
 def _explorer_schedule(name: str, schedule: AnySchedule) -> ExplorerSchedule:
-    from sccl.tasks.time_bound import compute_time_bound  # noqa: PLC0415 - NumPy is slow to load
+    from sccl.synth.packing.by_time.time_bound import compute_time_bound  # noqa: PLC0415 - NumPy is slow to load
 
     s, c = validated_schedule(schedule, name), schedule.collective
     try:

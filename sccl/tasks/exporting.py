@@ -22,19 +22,19 @@ from sccl.core.files.disk import (
     write_folder,
 )
 from sccl.core.files.json_text import describe_problem
+from sccl.core.files.outputs import Output, build_output, plan_digests
 from sccl.core.files.shapes import Count, FileText
+from sccl.core.sizes import check_divides
 from sccl.errors import InputError, ParameterError, unknown_name
 from sccl.formats import Format, FormatOptions, SizedPlan, VerifiedTrainingPlan, WrittenFiles
-from sccl.tasks.files import LoadedPlan, load_plans
-from sccl.tasks.judged import validated_schedule, validated_steps
-from sccl.tasks.outputs import Output, build_output, plan_digests
-from sccl.tasks.sizes import check_divides
-from sccl.tasks.training_files import (
+from sccl.formats.files.plans import LoadedPlan, load_plans
+from sccl.training.plan_files import (
     LoadedTraining,
     load_training_files,
     training_digests,
     valid_timeline,
 )
+from sccl.transform.validated import validated_schedule, validated_steps
 
 _TUNER_FORMAT = "tuner-csv"
 """Format whose files have times of other algorithms next to the plans."""
@@ -132,7 +132,7 @@ def export_plans(
     size_bytes = _export_size(form, loaded, size_bytes)
     entries = _sized_plans(form, loaded, size_bytes)
     if form.NAME == _TUNER_FORMAT:
-        from sccl.tasks.tuner import rules_for_plans  # noqa: PLC0415 - loads the solvers
+        from sccl.comparison.tuner_rules import rules_for_plans  # noqa: PLC0415 - loads the solvers
 
         written = rules_for_plans(entries, size_bytes)
     else:
@@ -299,7 +299,7 @@ def _convert_plan(form: Format, source: LoadedPlan, size_bytes: int | None) -> S
         InputError: it fails verification, or it is not to be had so.
     """
     from sccl.core.schedule import Schedule  # noqa: PLC0415 - NumPy is slow to load
-    from sccl.tasks.terms import finest_tick  # noqa: PLC0415
+    from sccl.sim.settings import finest_tick  # noqa: PLC0415
     from sccl.transform.retime import schedule_algorithm  # noqa: PLC0415
 
     where, plan, name = str(source.file), source.plan, slugify(source.file.stem)

@@ -10,6 +10,12 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from sccl.core.algorithm import Algorithm, KSynchronousPlan
 from sccl.core.files.algorithms import load_algorithm
 from sccl.core.files.disk import is_folder, is_packed, path_exists
+from sccl.core.files.frontier_folders import (
+    frontiers_of_algorithms,
+    frontiers_of_folder,
+    question_ids,
+    read_frontiers,
+)
 from sccl.core.files.kinds import (
     ALGORITHM_KINDS,
     CERTIFICATE,
@@ -23,11 +29,12 @@ from sccl.core.files.kinds import (
     TRAINING_PLAN,
     Kind,
 )
+from sccl.core.files.outputs import Output, question_digests
 from sccl.core.files.shapes import FileText
 from sccl.core.frontier import Frontier
 from sccl.core.topology import Topology
 from sccl.errors import InputError, TooLargeError
-from sccl.tasks.files import (
+from sccl.formats.files.plans import (
     ALGORITHM_OR_FRONTIER,
     algorithm_digest,
     expand_paths,
@@ -37,17 +44,10 @@ from sccl.tasks.files import (
     load_plan,
     reject_foreign,
 )
-from sccl.tasks.frontiers import (
-    frontiers_of_algorithms,
-    frontiers_of_folder,
-    question_ids,
-    read_frontiers,
-)
-from sccl.tasks.judged import validated_schedule
-from sccl.tasks.outputs import Output, question_digests
-from sccl.tasks.training_files import LoadedTraining, load_training_files
 from sccl.topo import resolve_topology
 from sccl.topo.symmetry.expansion import expand_algorithm
+from sccl.training.plan_files import LoadedTraining, load_training_files
+from sccl.transform.validated import validated_schedule
 from sccl.view import charts
 
 if TYPE_CHECKING:

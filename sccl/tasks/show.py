@@ -9,18 +9,18 @@ from msgspec import Meta
 
 from sccl.core.algorithm import Algorithm, KSynchronousPlan
 from sccl.core.clock import AlphaText
+from sccl.core.files.outputs import Output, build_output, plan_digests
 from sccl.core.files.shapes import Count, FileText, FractionText, Part
 from sccl.core.files.training_plan_shapes import OfferedOptionsWire
 from sccl.core.files.training_plans import offered_options_to_wire
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.errors import TooLargeError
+from sccl.formats.files.plans import LoadedPlan
 from sccl.judge import violations
-from sccl.tasks.files import LoadedPlan
-from sccl.tasks.offering import LoadedOptions, option_digests
-from sccl.tasks.outputs import Output, build_output, plan_digests
-from sccl.tasks.show_training import ShownTrainingPart, training_part
-from sccl.tasks.training_files import LoadedTraining, training_digests
 from sccl.topo.symmetry.expansion import expand_algorithm
+from sccl.training.offered_options import LoadedOptions, option_digests
+from sccl.training.plan_files import LoadedTraining, training_digests
+from sccl.training.plan_summary import ShownTrainingPart, training_part
 from sccl.view.text.algorithm_text import utilization_rows
 
 if TYPE_CHECKING:

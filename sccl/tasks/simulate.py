@@ -8,6 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from sccl.codegen.ir import Program
+from sccl.codegen.program_files import is_project, load_programs
 from sccl.codegen.program_messages import build_messages
 from sccl.collectives import recover_spec
 from sccl.core.algorithm import Algorithm, KSynchronousPlan
@@ -18,12 +19,11 @@ from sccl.core.outcome import Plan
 from sccl.core.schedule import Schedule
 from sccl.core.topology import Topology
 from sccl.errors import InputError, ParameterError
+from sccl.formats.files.plans import load_plans
 from sccl.sim import Messages, Timeline, concatenate, simulate
-from sccl.tasks.files import load_plans
-from sccl.tasks.judged import validated_algorithm, validated_schedule
-from sccl.tasks.programs import is_project, load_programs
-from sccl.tasks.terms import SimulationSettings, finest_tick
-from sccl.tasks.time_bound import TickBound, compute_time_bound
+from sccl.sim.settings import SimulationSettings, finest_tick
+from sccl.synth.packing.by_time.time_bound import TickBound, compute_time_bound
+from sccl.transform.validated import validated_algorithm, validated_schedule
 
 DEFAULT_SIZE = 1 << 20
 """Default size of algorithms in bytes. Schedules have their own."""

@@ -17,10 +17,10 @@ from sccl.core.topology import Topology
 from sccl.errors import InputError, ParameterError
 from sccl.prove.bounds.time_cuts import CompletionTimeBound
 from sccl.sim import Timeline
+from sccl.sim.settings import SimulationSettings
+from sccl.synth.packing.by_time.time_bound import MAX_RANKS, lower_bound_curve
 from sccl.tasks.simulate import SimulatedCollective, SimulationRun, SimulationSource, run_together
 from sccl.tasks.simulated import RunPart
-from sccl.tasks.terms import SimulationSettings
-from sccl.tasks.time_bound import MAX_RANKS, lower_bound_curve
 from sccl.view import charts
 from sccl.view.charts import ActivityShares, Bar, LinkActivity
 

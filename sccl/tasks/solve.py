@@ -9,6 +9,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from sccl.collectives import Spec, is_allreduce
 from sccl.core.answer import Answer, Sat, Unknown, Unsat, verdict
+from sccl.core.files.outputs import Output, build_output, question_digests
 from sccl.core.files.shapes import Count, FileText, Seconds
 from sccl.core.stop import StopKind, StopReason
 from sccl.errors import ParameterError
@@ -17,7 +18,6 @@ from sccl.synth.common.settings import Settings
 from sccl.synth.constructions.clique_exchange import find_clique_exchange
 from sccl.synth.syncoll.oracle import open_query_oracle
 from sccl.synth.syncoll.solve import is_asked_alone
-from sccl.tasks.outputs import Output, build_output, question_digests
 from sccl.topo.symmetry.group_choice import candidate_groups
 from sccl.transform import Question, solve_question
 from sccl.view.completeness import UNVERIFIED_HINT

@@ -13,9 +13,9 @@ from sccl.core.training_plan import Option
 from sccl.core.workload_ops import CommOp
 from sccl.errors import TooLargeError
 from sccl.formats import VerifiedTrainingPlan, dependency_arrows
-from sccl.tasks.show_training import ShownTrainingPart, training_part
-from sccl.tasks.step_pictures import assign_rows, iteration_start, plan_notes
-from sccl.tasks.training_files import LoadedTraining, valid_timeline
+from sccl.training.plan_files import LoadedTraining, valid_timeline
+from sccl.training.plan_summary import ShownTrainingPart, training_part
+from sccl.view.charts.step_pictures import assign_rows, iteration_start, plan_notes
 from sccl.view.explorer.page_html import render_step_page
 
 MAX_SPANS = 50_000

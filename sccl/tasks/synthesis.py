@@ -21,11 +21,13 @@ from sccl.collectives import Spec
 from sccl.core.bound_consistency import require_at_least_bound
 from sccl.core.clock import AlphaText
 from sccl.core.files.bandwidths import bandwidth_from_text, bandwidth_to_wire, load_bandwidth
+from sccl.core.files.outputs import Output, build_output, question_digests
 from sccl.core.files.schedule_shapes import VariableBandwidthWire
 from sccl.core.files.shapes import Count, FileText, Part, Seconds
 from sccl.core.files.sketch_shapes import SketchWire
 from sccl.core.files.sketches import load_sketch, sketch_to_wire
 from sccl.core.outcome import Solution, best_plan
+from sccl.core.sizes import check_divides, parse_size
 from sccl.core.sketch import Sketch
 from sccl.core.stop import StopKind, StopReason
 from sccl.core.topology import Topology
@@ -33,10 +35,8 @@ from sccl.errors import ParameterError
 from sccl.solvers.effort import Effort
 from sccl.synth.common import registry
 from sccl.synth.common.contract import Notify, Options, Request, Synthesizer
+from sccl.synth.common.problem import CollectiveProblem, build_spec
 from sccl.synth.common.settings import build_effort
-from sccl.tasks.outputs import Output, build_output, question_digests
-from sccl.tasks.sizes import check_divides, parse_size
-from sccl.tasks.subject import CollectiveProblem, build_spec
 
 if TYPE_CHECKING:
     from sccl.core.packed_schedule import AnySchedule
@@ -554,7 +554,7 @@ def _check_last_finish(result: Synthesis) -> Fraction:
     Raises:
         ContradictionError: The schedule finishes before it.
     """
-    from sccl.tasks.time_bound import compute_time_bound  # noqa: PLC0415 - loads NumPy
+    from sccl.synth.packing.by_time.time_bound import compute_time_bound  # noqa: PLC0415 - loads NumPy
 
     request, plan = result.problem.request, result.plan
     bound = compute_time_bound(request.topology, request.spec, plan.collective, plan.clock)

@@ -12,16 +12,16 @@ from msgspec import Meta
 
 from sccl.core.cost import format_bytes
 from sccl.core.files.disk import check_can_create, check_can_write
+from sccl.core.files.outputs import Output, build_output, question_digests
 from sccl.core.files.shapes import FileText, Part, Seconds
 from sccl.core.outcome import Inconclusive, Solution, best_plan
 from sccl.core.schedule import Schedule
 from sccl.core.stop import INTERRUPTED, StopKind, StopReason
+from sccl.formats.files.plans import write_plan
 from sccl.solvers.effort import Effort
 from sccl.synth.common import registry
 from sccl.synth.common.contract import Request, SearchProgress
-from sccl.tasks.files import write_plan
-from sccl.tasks.outputs import Output, build_output, question_digests
-from sccl.tasks.subject import CollectiveProblem
+from sccl.synth.common.problem import CollectiveProblem
 from sccl.tasks.synthesis import parse_options
 
 if TYPE_CHECKING:

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sccl
-from sccl.api.latex import escape_text, tabular
 from sccl.collectives import resolve_collective
 from sccl.core.frontier import EXCHANGED
 from sccl.errors import InputError
 from sccl.view.completeness import ABOVE_ALL_TEXT
+from sccl.view.text.latex import escape_text, tabular
 
 
 @pytest.fixture(scope="module")

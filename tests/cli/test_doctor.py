@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-import sccl.tasks.doctor as module
+import sccl.runtime.doctor as module
 from sccl.cli.main import app
 from sccl.runtime import ToolCheck, ToolState, try_all
 from tests.kit.processes import Pipe, wait_for_end

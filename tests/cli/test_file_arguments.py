@@ -15,7 +15,7 @@ from sccl.core.files import disk as core_files
 from sccl.core.files.algorithms import algorithm_to_wire
 from sccl.core.files.json_text import to_text
 from sccl.errors import InputError
-from sccl.tasks.files import algorithm_files
+from sccl.formats.files.plans import algorithm_files
 from tests.kit.easy_algorithms import frontier
 
 

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sccl.collectives import named_spec
+from sccl.comparison.network_design import bandwidth_lower_bound, search_designs
 from sccl.core.files.topologies import load_topology
 from sccl.prove.bounds.lower_bounds import lower_bounds
-from sccl.tasks.design import bandwidth_lower_bound, search_designs
 from sccl.topo import resolve_topology
 from sccl.topo.designs import NetworkSize, basic_designs, composite_designs, moore_steps
 from sccl.topo.measures import measure_topology

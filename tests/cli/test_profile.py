@@ -17,7 +17,7 @@ from sccl.core.files.measurements import load_measurements, load_pcie, pcie_to_w
 from sccl.core.files.topologies import load_topology
 from sccl.core.measurements import LinkTiming, Measurements, Pacing
 from sccl.core.pcie import PcieMeasurements
-from sccl.tasks.profile import save_measurements
+from sccl.runtime.machine_profile import save_measurements
 from sccl.topo.profiles.cost_groups import SAME_COST_TOLERANCE
 from sccl.topo.profiles.fit import MAX_MISFIT
 from tests.kit.profiles import measured, pcie_of

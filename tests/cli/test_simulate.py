@@ -21,9 +21,9 @@ from sccl.core.schedule import Schedule
 from sccl.core.schedule import build_schedule as of_rows
 from sccl.errors import InputError
 from sccl.judge import violations
+from sccl.sim.settings import SimulationSettings
+from sccl.synth.packing.by_time.time_bound import compute_time_bound
 from sccl.tasks.simulate import build_source, run_together
-from sccl.tasks.terms import SimulationSettings
-from sccl.tasks.time_bound import compute_time_bound
 from sccl.topo import resolve_topology
 from sccl.transform.retime import schedule_algorithm
 from tests.kit.baselines import classical

@@ -14,12 +14,12 @@ import pytest
 from sccl.compiled import compiling
 from sccl.core.files.disk import is_packed
 from sccl.core.outcome import Inconclusive, Outcome, Solution
+from sccl.core.sizes import parse_size, parse_sizes
 from sccl.core.stop import StopReason
 from sccl.errors import ParameterError
+from sccl.runtime.project_timing import size_range
 from sccl.synth.common import registry
 from sccl.synth.tacos import matching_problem
-from sccl.tasks.run import size_range
-from sccl.tasks.sizes import parse_size, parse_sizes
 from tests.kit.commands import sccl
 
 ASKED = ("tacos", "--collective", "allgather", "--topo", "torus:3x3", "--size", "1MB")
@@ -270,3 +270,18 @@ def test_first_use_is_told_where_something_is_compiled() -> None:
         fast: Any = numba.njit(twice)
         assert [fast(1), fast(1), fast(1.5)] == [2, 2, 3.0]
     assert told == [True]
+
+
+def test_size_may_be_that_of_the_sketch(tmp_path: Path) -> None:
+    words = ("tacos", "--collective", "allgather", "--topo", "ring:4")
+    code, out, err = sccl(*words)
+    assert (code, out) == (2, "")
+    assert "no size is given: give --size" in err
+    sketch = {"nnodes": 1, "intranode_sketch": {"strategy": "none"}}
+    (tmp_path / "sketch.json").write_text(json.dumps(sketch))
+    code, _, err = sccl(*words, "--sketch", tmp_path / "sketch.json")
+    assert (code, "and the sketch has no input_size" in err) == (2, True)
+    sketch["hyperparameters"] = {"input_size": "1M"}
+    (tmp_path / "sketch.json").write_text(json.dumps(sketch))
+    code, out, _ = sccl(*words, "--sketch", tmp_path / "sketch.json", "--json")
+    assert (code, json.loads(out)["size_bytes"]) == (0, 10**6)

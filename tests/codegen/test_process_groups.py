@@ -11,8 +11,8 @@ from sccl.collectives import resolve_collective
 from sccl.core.algorithm import Algorithm
 from sccl.core.instance import SweepRange
 from sccl.solvers.effort import Effort
+from sccl.synth.allreduce.pareto_search import find_frontier
 from sccl.synth.common.settings import Settings
-from sccl.tasks.pareto import find_frontier
 from sccl.topo import resolve_topology as machine
 from sccl.topo.symmetry.expansion import expand_algorithm
 from tests.kit.projects import UNOPTIMISED, launch, loopback, make, mpich

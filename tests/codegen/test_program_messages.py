@@ -17,7 +17,7 @@ from sccl.core.algorithm import Algorithm
 from sccl.core.clock import AlphaModel, Clock
 from sccl.errors import ParameterError
 from sccl.sim import Messages, StartReason, Timeline, simulate
-from sccl.tasks.time_bound import compute_time_bound
+from sccl.synth.packing.by_time.time_bound import compute_time_bound
 from tests.kit.baselines import classical
 from tests.kit.hard_algorithms import FOUR, Hard, load
 

@@ -26,8 +26,8 @@ from sccl.sim import replay
 from sccl.solvers.effort import Effort
 from sccl.synth.common import registry
 from sccl.synth.common.contract import Request
-from sccl.tasks.subject import counted_spec
-from sccl.tasks.time_bound import compute_time_bound
+from sccl.synth.common.problem import counted_spec
+from sccl.synth.packing.by_time.time_bound import compute_time_bound
 from sccl.topo import resolve_topology as machine
 from sccl.topo.machine_model import machine_model
 from tests.kit.commands import sccl

@@ -31,8 +31,8 @@ from sccl.core.schedule_filter import ScheduleFilter
 from sccl.core.topology import Budget
 from sccl.errors import FormatError, InputError, TooLargeError
 from sccl.judge import violations
-from sccl.tasks.judged import validated_schedule
 from sccl.topo import resolve_topology
+from sccl.transform.validated import validated_schedule
 from tests.kit.nightly import times
 from tests.kit.packed import packed, right, whole
 

@@ -27,7 +27,7 @@ from sccl.core.workload_ops import (
     Role,
 )
 from sccl.errors import FormatError, ParameterError
-from sccl.tasks.workload import workload_part
+from sccl.training.workload_outputs import workload_part
 from tests.kit.nightly import seed, times
 from tests.kit.workloads import SUBMIT, WAIT, prefetching
 

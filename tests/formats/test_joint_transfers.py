@@ -16,6 +16,7 @@ from sccl.core.schedule import build_schedule
 from sccl.core.topology import Link, Switch, Topology
 from sccl.errors import InputError
 from sccl.formats import SizedPlan, msccl_xml, mscclpp
+from sccl.formats.files.plans import write_plan
 from sccl.formats.msccl.msccl_program import (
     MscclBlock,
     MscclGpu,
@@ -30,7 +31,6 @@ from sccl.formats.program_check import run_graph
 from sccl.formats.program_graph import StepProgram
 from sccl.judge import violations
 from sccl.tasks.exporting import export_plans
-from sccl.tasks.files import write_plan
 from sccl.topo import resolve_topology
 from sccl.transform.levels import assign_steps
 from tests.kit import slow_mscclpp, tacos

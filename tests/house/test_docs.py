@@ -64,16 +64,16 @@ def test_architecture_diagram_refuses_imports_upwards(monkeypatch: pytest.Monkey
         architecture.drawing()
 
 
-def test_references_are_committed_whole() -> None:
+def test_summaries_name_every_command_and_public_name() -> None:
     made = {str(page.relative_to(ROOT / "docs")) for page in pages()}
     assert {"reference/commands.md", "reference/python.md", "reference/files.md"} <= made
     commands, python, files = (
         (ROOT / "docs" / "reference" / f"{name}.md").read_text(encoding="utf-8")
         for name in ("commands", "python", "files")
     )
-    assert all(f"### {name}\n" in commands for name in COMMANDS)
-    assert all(f"### {name}\n" in python for name in sccl.__all__)
-    assert "## topology\n" in files
+    assert all(f"| `{name}` |" in commands for name in COMMANDS)
+    assert all(f"| `{name}` |" in python for name in sccl.__all__)
+    assert "| `topology` |" in files
 
 
 @pytest.mark.parametrize("page", sorted(PAGES), ids=lambda p: str(p.relative_to(ROOT)))
@@ -108,6 +108,15 @@ def test_every_command_and_option_is_in_the_reference(site: Path) -> None:
         for parameter in command.params:
             for option in parameter.opts if parameter.param_type_name == "option" else ():
                 assert f"<code>{option}</code>" in text, f"{name} {option}"
+
+
+def test_every_public_name_and_argument_is_in_the_reference(site: Path) -> None:
+    text = (site / "reference" / "python.html").read_text(encoding="utf-8")
+    for name in sccl.__all__:
+        assert f'id="sccl.{name}"' in text
+    assert "Number of seeds at a time; it does not change the result." in text
+    assert "`" not in re.sub(r"<(script|pre|code)\b.*?</\1>", "", text, flags=re.DOTALL)
+    assert ":func:" not in text
 
 
 def test_every_kind_of_file_is_in_the_reference(site: Path) -> None:

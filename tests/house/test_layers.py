@@ -36,8 +36,8 @@ FLOORS = {
     "formats": 7,
     "synth": 7,
     "synth/common": 7,
-    "runtime": 7,
-    "runtime/lab": 8,
+    "runtime": 8,
+    "runtime/lab": 9,
     "torch_backend": 10,
     "torch_backend/control": 7,
     "synth/network": 6,
@@ -86,11 +86,11 @@ MAY_IMPORT = {
     "errors": set(),
     "compiled": {"numba"},
     "core": {"errors", "msgspec", "numpy"},
-    "core/files": {"core", "errors", "msgspec", "numpy"},
-    "topo": _NOUNS,
+    "core/files": {"core", "errors", "msgspec", "numpy", "sccl"},
+    "topo": _NOUNS | {"msgspec"},
     "topo/symmetry": _NOUNS | {"numpy", "igraph"},
     "topo/importers": _NOUNS | {"topo", "defusedxml", "msgspec", "yaml"},
-    "topo/profiles": _NOUNS | {"topo/symmetry", "numpy"},
+    "topo/profiles": _NOUNS | {"collectives", "topo/symmetry", "msgspec", "numpy"},
     "collectives": _NOUNS,
     "training/motifs": _NOUNS | {"numpy"},
     "training/traces": _NOUNS | {"training/traces/readers"},
@@ -98,21 +98,24 @@ MAY_IMPORT = {
     "training/models": {"core", "errors", "msgspec"},
     "judge": {"compiled", "core", "errors", "topo/symmetry", "numpy"},
     "sim": {"compiled", "core", "errors", "topo", "numba", "numpy"},
-    "training": {"collectives", "compiled", "core", "errors", "numpy", "sim", "solvers", "topo"}
-    | {"training/motifs"},
+    "training": _NOUNS
+    | {"collectives", "compiled", "formats", "sim", "solvers", "synth/common", "topo"}
+    | {"training/models", "training/motifs", "training/traces", "msgspec", "numpy"},
     "solvers": {"core", "errors", "numpy", "ortools", "pysat", "z3"},
     "transform": {"core", "errors", "collectives", "judge", "sim", "topo/symmetry", "numpy"},
     "prove": set(),
     "prove/check": _NOUNS | {"collectives", "judge", "topo"},
     "prove/bounds": {"core", "errors", "collectives", "solvers", "topo/symmetry", "flint"}
     | {"igraph", "numpy"},
-    "codegen": _NOUNS | {"judge", "sim", "jinja2", "numpy", "sccl"},
+    "codegen": _NOUNS
+    | {"collectives", "judge", "sim", "topo", "transform", "jinja2", "msgspec", "numpy", "sccl"},
     "formats": _NOUNS
-    | {"codegen", "collectives", "judge", "topo/importers", "defusedxml", "msgspec", "numpy"},
+    | {"codegen", "collectives", "judge", "topo", "topo/importers", "transform", "defusedxml"}
+    | {"msgspec", "numpy"},
     "synth": set(),
     "synth/common": _NOUNS
-    | {"collectives", "judge", "prove/bounds", "prove/check", "solvers", "topo/symmetry"}
-    | {"transform", "synth/network", "sccl", "msgspec", "numpy", "platformdirs"},
+    | {"collectives", "judge", "prove/bounds", "prove/check", "solvers", "synth/network", "topo"}
+    | {"topo/importers", "topo/symmetry", "transform", "sccl", "msgspec", "numpy", "platformdirs"},
     "synth/syncoll": _NOUNS
     | {"collectives", "judge", "prove/bounds", "prove/check", "solvers", "synth/common"}
     | {"synth/constructions", "topo/symmetry", "transform", "msgspec", "pysmt"},
@@ -125,7 +128,7 @@ MAY_IMPORT = {
     | {"msgspec", "numpy"},
     "synth/packing/by_time": _NOUNS
     | {"collectives", "prove/bounds", "prove/check", "solvers", "synth/common"}
-    | {"synth/packing", "synth/network", "transform", "msgspec", "numpy"},
+    | {"synth/packing", "synth/network", "topo", "transform", "msgspec", "numpy"},
     "synth/baselines": _NOUNS
     | {"collectives", "compiled", "judge", "synth/common", "synth/constructions", "topo"}
     | {"transform", "numpy"},
@@ -145,20 +148,29 @@ MAY_IMPORT = {
     | {"synth/network", "topo/symmetry", "msgspec", "numpy"},
     "synth/allreduce": _NOUNS
     | {"collectives", "prove/bounds", "synth/common", "synth/constructions"}
-    | {"synth/packing", "synth/packing/by_steps", "topo/symmetry", "transform"},
-    "runtime": _NOUNS | {"codegen"},
+    | {
+        "synth/packing",
+        "synth/packing/by_steps",
+        "synth/packing/by_time",
+        "synth/syncoll",
+        "topo/symmetry",
+        "transform",
+    },
+    "runtime": _NOUNS
+    | {"codegen", "formats", "topo", "topo/importers", "topo/profiles", "msgspec", "sccl"},
     "torch_backend": _NOUNS
     | {"collectives", "codegen", "torch_backend/control", "runtime", "synth/common"}
-    | {"synth/baselines", "topo"}
-    | {"msgspec", "platformdirs", "outside torch"},  # which nothing else imports
+    | {"solvers", "synth/baselines", "topo", "training", "training/motifs", "training/traces"}
+    | {"transform", "msgspec", "platformdirs", "outside torch"},  # which nothing else imports
     "torch": {"torch_backend"},
-    "runtime/lab": {"errors", "runtime"},
+    "runtime/lab": _NOUNS | {"runtime", "topo", "msgspec"},
     "torch_backend/control": _NOUNS | {"msgspec", "outside torch"},
     "view": _NOUNS | {"altair", "vl_convert"},
-    "view/charts": _NOUNS | {"view", "view/drawing", "altair"},
+    "view/charts": _NOUNS | {"runtime", "topo/profiles", "view", "view/drawing", "altair"},
     "view/drawing": _NOUNS | {"view", "altair"},
     "view/explorer": _NOUNS | {"view", "view/drawing"},
-    "view/text": _NOUNS | {"view", "collectives", "judge", "topo", "rich"},
+    "view/text": _NOUNS
+    | {"view", "collectives", "judge", "synth/constructions", "topo", "training", "rich"},
     "tasks": _NOUNS | (_DOORS - {"tasks"}) | {"compiled", "msgspec", "solvers"},
     "": {"api", "errors"},  # the package itself, which names its lazily loaded modules
     "__main__": {"cli"},

@@ -38,8 +38,8 @@ from sccl.prove.check.time_bounds import (
 from sccl.solvers.effort import Effort
 from sccl.synth.common import registry
 from sccl.synth.common.contract import Request
+from sccl.synth.packing.by_time.time_bound import compute_time_bound, lower_bound_curve
 from sccl.synth.packing.by_time.time_certificate import write_time_certificate
-from sccl.tasks.time_bound import compute_time_bound, lower_bound_curve
 from tests.kit.best_orders import best_schedule
 from tests.kit.commands import sccl
 from tests.kit.optimum_cases import Case, draw_cases, draw_machine, draw_spec

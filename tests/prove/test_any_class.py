@@ -24,12 +24,12 @@ from sccl.prove.check.certificate import check_case
 from sccl.solvers import lp
 from sccl.solvers.effort import Effort
 from sccl.synth.allreduce.any_family_bound import any_family_bounds, any_family_proof
+from sccl.synth.allreduce.certify import certify_limits
+from sccl.synth.allreduce.limit_search import find_limits
 from sccl.synth.common.claims import any_family_bound_claims
+from sccl.synth.common.problem import CollectiveProblem
 from sccl.synth.common.settings import Settings
 from sccl.synth.packing.by_steps.allreduce_trees import tree_frontier
-from sccl.tasks.certify import certify_limits
-from sccl.tasks.limits import find_limits
-from sccl.tasks.subject import CollectiveProblem
 from sccl.topo import resolve_topology
 from tests.kit.nightly import times
 from tests.kit.partitions import build_machine, partitions

@@ -27,10 +27,10 @@ from sccl.prove.check.case import Case, read_case
 from sccl.prove.check.certificate import check_case
 from sccl.solvers.effort import Effort
 from sccl.synth.allreduce.any_family_bound import any_family_proof
+from sccl.synth.allreduce.certify import certify_limits
+from sccl.synth.allreduce.limit_search import find_limits
+from sccl.synth.common.problem import CollectiveProblem
 from sccl.synth.common.settings import Settings
-from sccl.tasks.certify import certify_limits
-from sccl.tasks.limits import find_limits
-from sccl.tasks.subject import CollectiveProblem
 from sccl.topo import resolve_topology
 from sccl.view.text.reasons import explain_bandwidth
 from tests.kit.nightly import times

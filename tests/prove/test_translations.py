@@ -28,11 +28,11 @@ from sccl.prove.check.step_counts import farthest_chunk
 from sccl.prove.check.translations import check_translated, check_translations, is_translated
 from sccl.solvers.effort import Effort
 from sccl.synth import constructions
+from sccl.synth.allreduce.certify import certify_frontier
+from sccl.synth.allreduce.pareto_search import find_frontier
+from sccl.synth.common.problem import CollectiveProblem
 from sccl.synth.common.settings import Settings
 from sccl.synth.constructions import abelian_allgather, abelian_alltoall
-from sccl.tasks.certify import certify_frontier
-from sccl.tasks.pareto import find_frontier
-from sccl.tasks.subject import CollectiveProblem
 from sccl.topo import resolve_topology
 from sccl.topo.symmetry.expansion import expand_algorithm
 from sccl.topo.symmetry.group_choice import candidate_groups, translation_groups

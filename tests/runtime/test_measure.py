@@ -23,7 +23,7 @@ from sccl.runtime import (
     load_project,
     time_projects,
 )
-from sccl.tasks.run import iterate_timings
+from sccl.runtime.project_timing import iterate_timings
 from tests.kit.easy_algorithms import frontier
 from tests.kit.paths import ROOT
 from tests.kit.processes import PATIENCE_S, Pipe, wait_for_end

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sccl.core.topology import Link, Switch, Topology
 from sccl.errors import FormatError, InputError, ParameterError
-from sccl.tasks.importing import ImportedMachine, join_by_network, read_machine
+from sccl.formats.files.machines import ImportedMachine, join_by_network, read_machine
 from sccl.topo import resolve_topology
 from sccl.topo.chassis_network import JoinKind, NetworkCards, join_chassis
 from sccl.topo.measures import measure_topology

@@ -18,13 +18,13 @@ from sccl.codegen.bundle import build_bundle
 from sccl.collectives import named_spec
 from sccl.core.algorithm import Algorithm, make_send
 from sccl.core.cost import Costs
+from sccl.core.files.frontier_folders import frontiers_of_algorithms
 from sccl.core.files.json_text import digest, parse, to_text
 from sccl.core.files.shapes import TopologyWire
 from sccl.core.files.topologies import load_topology, topology_from_wire, topology_to_wire
 from sccl.core.ids import Edge
 from sccl.core.topology import Budget, Link, Switch, Topology
 from sccl.errors import FormatError, TopologyError
-from sccl.tasks.frontiers import frontiers_of_algorithms
 from sccl.topo import catalogue_names, resolve_topology
 from sccl.topo.generators import generators
 from sccl.topo.machine_model import machine_model

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sccl.core.workload_ops import CommOp
-from sccl.tasks.scripting import compile_plan
+from sccl.torch_backend.jobs.compile_plan import compile_plan
 from sccl.torch_backend.script import format_script
 from tests.kit.planned_jobs import build_ops, build_plan
 from tests.kit.processes import PATIENCE_S

@@ -8,7 +8,7 @@ from itertools import groupby, pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sccl.tasks.scripting import split_in_turns
+from sccl.torch_backend.jobs.compile_plan import split_in_turns
 from sccl.torch_backend.rank_steps import build_rank_steps
 from sccl.torch_backend.script import Transfer
 

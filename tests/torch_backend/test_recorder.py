@@ -26,7 +26,7 @@ from sccl.core.files.recording_shapes import (
 from sccl.core.files.workloads import load_workload
 from sccl.core.workload_ops import HostAction
 from sccl.errors import InputError, ScclWarning
-from sccl.tasks import enforce
+from sccl.torch_backend.jobs import run_job as enforce
 from sccl.training.traces.readers import recording
 from sccl.training.traces.readers.rank_trace import Kernel
 from sccl.training.traces.readers.reader_contract import StepSelection

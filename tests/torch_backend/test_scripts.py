@@ -14,7 +14,7 @@ from sccl.cli.main import app
 from sccl.core.training_plan import OptionMotif, TrainingPlan
 from sccl.core.workload_ops import HostProgram, Role
 from sccl.errors import FormatError, ParameterError
-from sccl.tasks.scripting import compile_plan
+from sccl.torch_backend.jobs.compile_plan import compile_plan
 from sccl.torch_backend.script import PlanScript, find_script_fault, format_script, read_script
 from tests.kit.commands import sccl
 from tests.kit.planned_jobs import build_ops, build_plan

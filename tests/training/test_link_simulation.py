@@ -28,7 +28,6 @@ from sccl.core.workload_ops import (
 )
 from sccl.errors import InputError, ParameterError, TooLargeError
 from sccl.sim import Messages, simulate
-from sccl.tasks.motif_planning import build_motif_planner
 from sccl.topo import resolve_topology
 from sccl.topo.fabrics import resolve_fabric
 from sccl.training.link_simulation.message_timing import simulate_in_isolation, simulate_on_links
@@ -36,6 +35,7 @@ from sccl.training.link_simulation.schedule_messages import build_schedule_messa
 from sccl.training.motifs import apply_recipe, parse_recipe
 from sccl.training.options.carriers import CARRIERS
 from sccl.training.options.motif_costs import MotifCosts
+from sccl.training.options.motif_planner import build_motif_planner
 from sccl.training.options.option_enumeration import motif_of
 from sccl.training.timeline import simulate_timeline
 from sccl.training.timeline_models import StepTiming, simulate_fluid

@@ -10,12 +10,14 @@ import difflib
 import hashlib
 import json
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
 import msgspec
 import msgspec.inspect
 
-from sccl.core.files.kinds import VERIFIED_KINDS, Kind, detect_kind, kind_of_shape
+from sccl.core.files.disk import is_packed, read_text
+from sccl.core.files.kinds import PACKED_SCHEDULE, VERIFIED_KINDS, Kind, detect_kind, kind_of_shape
 from sccl.errors import FormatError
 
 if TYPE_CHECKING:
@@ -231,3 +233,21 @@ def _layout(value: object, depth: int) -> str:
         rows = (pad + json.dumps(v) for v in value)
         return "[\n" + ",\n".join(rows) + "\n" + " " * depth + "]"
     return json.dumps(value)
+
+
+def file_kind(file: Path) -> Kind | None:
+    """Return the kind of a file. None: an unknown kind.
+
+    Raises:
+        InputError: It cannot be read, or is not JSON.
+    """
+    return PACKED_SCHEDULE if is_packed(file) else detect_text_kind(read_text(file), str(file))
+
+
+def file_digest(path: Path) -> str:
+    """Return the sha256 of a file's text.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    return "sha256:" + hashlib.sha256(read_text(path).encode()).hexdigest()

@@ -15,13 +15,11 @@ import msgspec
 
 from sccl.collectives import Spec, collective_names
 from sccl.core.outcome import Outcome
+from sccl.core.sizes import MAX_SIZE_BYTES
 from sccl.core.topology import Topology
 from sccl.errors import CollectiveError, ParameterError, TopologyError
 from sccl.solvers.effort import Effort
 from sccl.synth.common.step_limits import StepLimitsFactory
-
-MAX_SIZE_BYTES = 2**60
-"""Guard against typing errors: an EiB."""
 
 
 class Feature(Flag):

@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
+from sccl.codegen import projects as codegen
 from sccl.codegen.project_writer import generate, write_project
+from sccl.codegen.projects import write_project_of
 from sccl.collectives import named_spec
 from sccl.core.topology import Link, Switch, Topology
 from sccl.errors import TooLargeError
 from sccl.runtime import Mpi
-from sccl.tasks import codegen
-from sccl.tasks.codegen import write_project_of
 from tests.kit import tacos
 from tests.kit.easy_algorithms import bundle_for, frontier
 from tests.kit.hard_algorithms import FOUR, MATRIX, Hard, load

@@ -11,10 +11,10 @@ import pytest
 
 from sccl.core.algorithm import Algorithm
 from sccl.formats import mscclpp
+from sccl.formats.files.plans import load_plans
 from sccl.formats.mscclpp_plans.executor_rules import find_violations
 from sccl.formats.mscclpp_plans.plan_file import parse_plan
 from sccl.formats.mscclpp_plans.plan_lowering import rank_nodes
-from sccl.tasks.files import load_plans
 from sccl.topo import resolve_topology
 from tests.kit.baselines import classical
 from tests.kit.easy_algorithms import frontier

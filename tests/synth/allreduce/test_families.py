@@ -13,7 +13,6 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from sccl.cli.frontiers import print_frontier
 from sccl.cli.main import app
 from sccl.collectives import Spec, named_spec
 from sccl.core.answer import Answer, Unknown
@@ -42,6 +41,7 @@ from sccl.topo import resolve_topology
 from sccl.topo.degrade import remove_parts
 from sccl.view.charts import frontier_chart, frontier_lines
 from sccl.view.completeness import class_summary, unswept_text
+from sccl.view.text.frontier_text import print_frontier
 from tests.kit import once
 from tests.kit.charts import rows_of, values
 from tests.kit.easy_algorithms import MACHINES

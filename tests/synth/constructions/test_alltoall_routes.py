@@ -19,12 +19,12 @@ from sccl.judge import steps, violations
 from sccl.prove.bounds.lower_bounds import lower_bounds
 from sccl.solvers.effort import Effort
 from sccl.synth import constructions
+from sccl.synth.allreduce.pareto_search import find_frontier
 from sccl.synth.common.candidates import choose_k
 from sccl.synth.common.settings import Settings
 from sccl.synth.constructions import alltoall_routes
 from sccl.synth.packing.by_steps.limits_by_steps import step_limit
 from sccl.synth.syncoll import solve
-from sccl.tasks.pareto import find_frontier
 from sccl.topo import resolve_topology
 from sccl.topo.symmetry.expansion import expand_algorithm
 from sccl.topo.symmetry.group_choice import candidate_groups

@@ -20,10 +20,10 @@ from sccl.core.topology import Topology
 from sccl.judge import violations
 from sccl.prove.bounds.timed_cuts import allreduce_bound
 from sccl.solvers.effort import Effort
+from sccl.synth.allreduce.limit_search import find_limits
 from sccl.synth.common.algorithm_folder import AlgorithmFolder
 from sccl.synth.common.settings import Settings
 from sccl.synth.constructions.clique_exchange import SCOPE, find_clique_exchange
-from sccl.tasks.limits import find_limits
 from sccl.tasks.solve import find_algorithm
 from sccl.topo import resolve_topology
 from sccl.transform import build_question

@@ -12,7 +12,7 @@ from sccl.core.clock import AlphaModel, Clock
 from sccl.core.topology import Topology
 from sccl.errors import InputError
 from sccl.synth.network.cut_capacity import CutCapacity
-from sccl.tasks.time_bound import TickBound, compute_time_bound
+from sccl.synth.packing.by_time.time_bound import TickBound, compute_time_bound
 from sccl.topo import resolve_topology
 from tests.kit.nightly import times
 from tests.kit.strategies import topologies

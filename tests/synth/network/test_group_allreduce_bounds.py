@@ -28,7 +28,7 @@ from sccl.synth.common.contract import Request
 from sccl.synth.network.arrays import build_arrays
 from sccl.synth.network.routes import build_routes
 from sccl.synth.network.tick_bounds import allreduce_bound_ticks
-from sccl.tasks.time_bound import compute_time_bound
+from sccl.synth.packing.by_time.time_bound import compute_time_bound
 from sccl.topo import resolve_topology as machine
 from tests.kit.nightly import times
 from tests.kit.schedule_executor import executes_correctly

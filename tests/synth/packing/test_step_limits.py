@@ -29,6 +29,7 @@ from sccl.judge import violations
 from sccl.prove.bounds.lower_bounds import farthest_pair, lower_bounds
 from sccl.prove.check.constraint_prices import step_price_bound
 from sccl.prove.check.work import TooMuchError
+from sccl.synth.allreduce.limit_search import find_limits
 from sccl.synth.common.algorithm_folder import AlgorithmFolder
 from sccl.synth.common.settings import Settings
 from sccl.synth.packing.by_steps.allreduce_trees import tree_bounds, tree_frontier
@@ -46,7 +47,6 @@ from sccl.synth.packing.problem import (
 )
 from sccl.synth.syncoll import solve
 from sccl.synth.syncoll.sweep import sweep
-from sccl.tasks.limits import find_limits
 from sccl.topo import resolve_topology
 from sccl.topo.degrade import remove_parts
 from tests.kit.nightly import times

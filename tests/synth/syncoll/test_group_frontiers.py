@@ -28,12 +28,12 @@ from sccl.prove.check.allreduce import is_composition
 from sccl.prove.check.certificate import check_folder
 from sccl.prove.check.coverage import enumerate_round_vectors
 from sccl.solvers.effort import Effort
+from sccl.synth.allreduce.certify import certify_frontier, certify_limits
+from sccl.synth.allreduce.limit_search import find_limits
+from sccl.synth.allreduce.pareto_search import find_frontier
+from sccl.synth.common.problem import build_problem
 from sccl.synth.common.settings import Settings
-from sccl.tasks.certify import certify_frontier, certify_limits
-from sccl.tasks.limits import find_limits
-from sccl.tasks.pareto import find_frontier
 from sccl.tasks.solve import find_algorithm
-from sccl.tasks.subject import build_problem
 from sccl.topo import resolve_topology as machine
 from sccl.topo.symmetry.expansion import expand_algorithm
 from sccl.transform import build_question

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from sccl.tasks.scripting import compile_plan
+from sccl.torch_backend.jobs.compile_plan import compile_plan
 from sccl.torch_backend.script import format_script
 from tests.kit.planned_jobs import build_ops, build_plan
 from tests.kit.torch_jobs import finished, run_job

@@ -14,14 +14,6 @@ from sccl.cli import optimizer as verb
 from sccl.cli.schema import schema_of_kind
 from sccl.core.training_plan import TrainingPlan
 from sccl.errors import FormatError, ScclError, ToolError
-from sccl.tasks.controlling import (
-    Controller,
-    ControlSettings,
-    ReplanProcess,
-    decode_plan,
-    encode_no_plan,
-    encode_plan,
-)
 from sccl.torch_backend.control import (
     Follower,
     IterationReport,
@@ -33,6 +25,14 @@ from sccl.torch_backend.control import (
     encode_report,
 )
 from sccl.torch_backend.control.feedback import CONSECUTIVE_ITERATIONS, WARM_UP
+from sccl.torch_backend.jobs.controller import (
+    Controller,
+    ControlSettings,
+    ReplanProcess,
+    decode_plan,
+    encode_no_plan,
+    encode_plan,
+)
 from sccl.torch_backend.script import format_script, parse_script
 from tests.kit.commands import sccl
 from tests.kit.switching_world import least_of
@@ -292,7 +292,7 @@ def ranks(monkeypatch: pytest.MonkeyPatch) -> Job:
             follower.listen()
 
     monkeypatch.setattr(verb, "connect_store", lambda _: job.store)
-    monkeypatch.setattr("sccl.tasks.optimizer.time.sleep", listen)
+    monkeypatch.setattr("sccl.torch_backend.jobs.job_state.time.sleep", listen)
     return job
 
 

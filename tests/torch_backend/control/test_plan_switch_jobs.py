@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from sccl.tasks.scripting import compile_plan
+from sccl.torch_backend.jobs.compile_plan import compile_plan
 from sccl.torch_backend.script import PlanScript, ScriptMotif, format_script
 from tests.kit.nightly import is_night, times
 from tests.kit.paths import PROGRAMS

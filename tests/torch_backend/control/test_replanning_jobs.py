@@ -16,12 +16,12 @@ from sccl.core.workload import Workload
 from sccl.core.workload_ops import CommOp, HostAction, HostEvent, HostProgram, Role
 from sccl.errors import ToolError
 from sccl.runtime.lab import Limiter, choose_method, parse_channels
-from sccl.tasks.controlling import decode_plan, encode_plan
-from sccl.tasks.lab import build_lab_fabric
-from sccl.tasks.planning import plan_training, write_training_plan
-from sccl.tasks.replanned import measured_fabric
-from sccl.tasks.scripting import compile_plan
+from sccl.runtime.lab.lab_fabric import build_lab_fabric
+from sccl.torch_backend.jobs.compile_plan import compile_plan
+from sccl.torch_backend.jobs.controller import decode_plan, encode_plan
+from sccl.torch_backend.jobs.replan_worker import measured_fabric
 from sccl.training.options.measured_costs import parse_cost_table
+from sccl.training.plan_step import plan_training, write_training_plan
 from sccl.training.planner import PlanSettings
 from tests.kit.paths import PROGRAMS
 from tests.kit.processes import PATIENCE_S

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from sccl.collectives import named_spec
 from sccl.core.cost import Costs, format_bytes
+from sccl.core.files.frontier_folders import frontiers_of_algorithms
 from sccl.core.frontier import Point
 from sccl.errors import ParameterError
-from sccl.tasks.frontiers import frontiers_of_algorithms
-from sccl.tasks.time_bound import lower_bound_function
+from sccl.synth.packing.by_time.time_bound import lower_bound_function
 from sccl.topo import resolve_topology
 from sccl.view import theme
 from sccl.view.chart_files import render_svg

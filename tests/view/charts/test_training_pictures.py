@@ -8,10 +8,10 @@ import pytest
 
 from sccl.core.training_plan import TrainingPlan
 from sccl.errors import ParameterError
-from sccl.tasks.step_pictures import RunningPlan, step_panels
 from sccl.training.timeline import simulate_timeline
 from sccl.view.chart_files import render_svg
 from sccl.view.charts import StepPanel, step_gantt_chart
+from sccl.view.charts.step_pictures import RunningPlan, step_panels
 from tests.kit.svg import overlapping
 from tests.kit.training_plans import layered_plan, prefetching_plan
 

@@ -16,7 +16,7 @@ from sccl.core.training_plan import TrainingPlan
 from sccl.errors import InputError
 from sccl.tasks import step_page
 from sccl.tasks.step_page import training_page
-from sccl.tasks.training_files import LoadedTraining
+from sccl.training.plan_files import LoadedTraining
 from tests.kit.commands import sccl
 from tests.kit.training_plans import layered_plan, plan_file, prefetching_plan
 

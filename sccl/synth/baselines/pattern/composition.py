@@ -10,9 +10,10 @@ import numpy as np
 
 from sccl.collectives import Spec, named_spec
 from sccl.core.collective import Collective
+from sccl.core.sizes import MAX_SIZE_BYTES
 from sccl.core.topology import Topology
 from sccl.synth.baselines.pattern.send_pattern import Pattern, build_pattern, check_rows
-from sccl.synth.common.contract import MAX_SIZE_BYTES, Request
+from sccl.synth.common.contract import Request
 
 PatternMaker = Callable[[Request, int], Pattern]
 """Makes the pattern of one collective, of whose parts each is cut into so many pieces."""

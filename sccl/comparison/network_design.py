@@ -1,0 +1,255 @@
+"""Rank networks of a given size and degree by the costs of a collective (``sccl design``).
+
+Candidates come from families, and from expansions of good smaller networks
+(:mod:`sccl.topo.designs`). The costs of an allgather or alltoall that a construction attains on
+each are known at any size, and verified when the algorithm is written. They are compared with the
+lower bounds for networks of the size: the Moore bound on steps, and the bandwidth bound. A
+reducescatter is the reversed allgather of the reversed network. An allreduce is both in sequence,
+or a gathering of all contributions in half the steps, or, on powers of cliques, halving and
+doubling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from itertools import product
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from sccl.collectives import named_spec
+from sccl.core.files.outputs import Output, build_output
+from sccl.core.files.shapes import Count, FileText, FractionText, Part
+from sccl.core.frontier import COMPOSED, EXCHANGED, GATHERED
+from sccl.core.stop import INTERRUPTED, NOT_STOPPED
+from sccl.core.topology import MAX_RANKS, Topology
+from sccl.errors import InputError, ParameterError
+from sccl.synth.constructions import ConstructionCost
+from sccl.synth.constructions.clique_exchange import find_clique_exchange
+from sccl.tasks.bounds import attained_cost
+from sccl.topo import resolve_topology
+from sccl.topo.designs import NetworkSize, basic_designs, composite_designs, moore_steps
+
+MAX_DESIGN_RANKS = 4096
+COLLECTIVES = ("allgather", "reducescatter", "allreduce", "alltoall")
+COLLECTIVES_TEXT = f"{', '.join(COLLECTIVES[:-1])} or {COLLECTIVES[-1]}"
+ALLREDUCE = "allreduce"
+_PHASES = {"allgather": 1, "reducescatter": 1, ALLREDUCE: 2}
+_BASES = 3
+"""Smaller networks of each size that larger ones are made of."""
+_DEPTH = 6
+
+
+class DesignPart(Part, frozen=True, kw_only=True):
+    """A network."""
+
+    name: Annotated[
+        str, Meta(description="Name for 'sccl topo show'; for allreduce, one entry per algorithm.")
+    ]
+    steps: Count
+    bandwidth: Annotated[FractionText, Meta(description="R/C attained with this number of steps.")]
+    by: Annotated[str, Meta(description="Algorithm or construction that attains it.")]
+    best: Annotated[bool, Meta(description="Whether no other listed network dominates it.")]
+
+
+class DesignOutput(Output, frozen=True, kw_only=True):
+    """The JSON output of 'sccl design'."""
+
+    kind: Literal["design"] = "design"
+    collective: str
+    ranks: Count
+    degree: Count
+    seed: int
+    moore_steps: Annotated[
+        int, Meta(ge=0, description="Lower bound on the steps of networks of this size.")
+    ]
+    bandwidth: Annotated[FractionText, Meta(description="Lower bound on R/C for such networks.")]
+    networks: Annotated[tuple[DesignPart, ...], Meta(description="By steps, then by R/C.")]
+    tried: Annotated[int, Meta(ge=0, description="Number of evaluated networks.")]
+    ended: Annotated[str, Meta(description="Reason why it ended early; or empty.")]
+    file: Annotated[FileText | None, Meta(description="The network that was written.")] = None
+    picture: Annotated[FileText | None, Meta(description="The picture, if any.")] = None
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class NetworkDesign:
+    """A network, as good as it is: fewer steps first, then less R/C."""
+
+    steps: int
+    bandwidth: Fraction
+    name: str
+    by: str
+
+
+@dataclass(slots=True)
+class DesignSearch:
+    """A search for networks.
+
+    Attributes:
+        collective: One of :data:`COLLECTIVES`.
+        on_progress: Function that receives progress.
+        designs: Networks of each examined size, the best first.
+        tried_names: Names of examined networks.
+    """
+
+    collective: str
+    seed: int
+    on_progress: Callable[[str], None]
+    designs: dict[NetworkSize, list[NetworkDesign]] = field(default_factory=dict)
+    tried_names: set[str] = field(default_factory=set)
+
+    def search(self, wanted: NetworkSize, depth: int = 0) -> list[NetworkDesign]:
+        """Return the networks of a size, the best first. Those found by then are in ``found``."""
+        if wanted in self.designs:
+            return self.designs[wanted]
+        networks = self.designs.setdefault(wanted, [])
+        for name in self._candidate_names(wanted, depth):
+            if name not in self.tried_names:
+                self.tried_names.add(name)
+                self.on_progress(name)
+                networks += self._evaluate(name, wanted)
+        networks.sort()
+        return networks
+
+    def _candidate_names(self, wanted: NetworkSize, depth: int) -> Iterator[str]:
+        yield from basic_designs(wanted, self.seed)
+        if depth >= _DEPTH:
+            return
+        for template, sizes in composite_designs(wanted):
+            staircases = (_non_dominated(self.search(size, depth + 1)) for size in sizes)
+            bases = [
+                list(dict.fromkeys(network.name for network in best))[:_BASES]
+                for best in staircases
+            ]
+            yield from (template.format(*parts) for parts in product(*bases))
+
+    def _evaluate(self, name: str, wanted: NetworkSize) -> list[NetworkDesign]:
+        """Return the attained costs on a network, by each method. Empty: it has another size."""
+        try:
+            machine = resolve_topology(name)
+            if machine.ranks != wanted.ranks or _degree(machine) > wanted.degree:
+                return []
+            results = attained_costs(machine, self.collective)
+        except InputError:
+            return []  # some rank is not reached
+        return [NetworkDesign(got.steps, got.bandwidth, name, got.construction) for got in results]
+
+
+def attained_costs(machine: Topology, collective: str) -> list[ConstructionCost]:
+    """Return the costs of a collective attained without search, by each known method.
+
+    Raises:
+        UnreachableError: Some rank does not reach another.
+    """
+    got = attained_cost(machine, named_spec(collective, machine.ranks))
+    if collective != ALLREDUCE:
+        return [got] if got else []
+    results = [replace(got, construction=COMPOSED)] if got else []
+    gather = attained_cost(machine, named_spec("allgather", machine.ranks))
+    results += [replace(gather, construction=GATHERED)] if gather else []
+    powers = find_clique_exchange(machine)
+    for halved in powers.useful_halvings() if powers else ():
+        assert powers is not None
+        if halved < powers.dimensions:  # along all dimensions it equals the two phases
+            steps, cost = powers.dimensions + halved, powers.cost(halved)
+            results.append(ConstructionCost(steps, cost, EXCHANGED, (1,)))
+    return results
+
+
+def _degree(machine: Topology) -> int:
+    """Return the most lanes that leave or enter a rank."""
+    out, into = [0] * machine.ranks, [0] * machine.ranks
+    for link in machine.links:
+        out[link.src] += link.lanes
+        into[link.dst] += link.lanes
+    return max(*out, *into)
+
+
+def _non_dominated(networks: list[NetworkDesign]) -> list[NetworkDesign]:
+    """Return those of sorted networks that none before is as good as."""
+    best: list[NetworkDesign] = []
+    for network in networks:
+        if not best or network.bandwidth < best[-1].bandwidth:
+            best.append(network)
+    return best
+
+
+def check_design(collective: str, ranks: int, degree: int) -> None:
+    """Check that networks of a size are looked for.
+
+    Raises:
+        ParameterError: they are not.
+    """
+    if collective not in COLLECTIVES:
+        raise ParameterError(
+            f"collective is {collective!r}, expected {COLLECTIVES_TEXT}: for others the attained "
+            "costs "
+            "need a search"
+        )
+    if not 2 <= ranks <= min(MAX_DESIGN_RANKS, MAX_RANKS):
+        raise ParameterError(f"ranks is {ranks}, expected 2 to {MAX_DESIGN_RANKS}")
+    if not 1 <= degree < ranks:
+        raise ParameterError(
+            f"degree is {degree}, expected 1 to {ranks - 1}: links to each other rank at the most"
+        )
+
+
+def search_designs(  # noqa: PLR0913 - a size, a question, and who is told
+    collective: str,
+    ranks: int,
+    degree: int,
+    *,
+    steps: int | None = None,
+    seed: int = 0,
+    on_progress: Callable[[str], None] = lambda _: None,
+) -> DesignOutput:
+    """Return networks ranked by the costs of a collective on them.
+
+    Args:
+        steps: Largest number of steps. None: any.
+
+    Raises:
+        ParameterError: There are no networks of that size, or the collective is not supported.
+    """
+    check_design(collective, ranks, degree)
+    wanted, ended = NetworkSize(ranks, degree), NOT_STOPPED
+    designer = DesignSearch(collective, seed, on_progress)
+    try:
+        designer.search(wanted)
+    except KeyboardInterrupt:
+        ended = INTERRUPTED
+    networks = sorted(designer.designs.get(wanted, []))
+    best = set(_non_dominated(networks))
+    kept = [network for network in networks if steps is None or network.steps <= steps]
+    return DesignOutput(
+        inputs={},
+        collective=collective,
+        ranks=ranks,
+        degree=degree,
+        seed=seed,
+        moore_steps=moore_steps(wanted),
+        bandwidth=str(bandwidth_lower_bound(collective, wanted)),
+        networks=tuple(build_output(DesignPart, network, best=network in best) for network in kept),
+        tried=len(designer.tried_names),
+        ended=str(ended),
+    )
+
+
+def bandwidth_lower_bound(collective: str, wanted: NetworkSize) -> Fraction:
+    """Return a lower bound on R/C for all networks of a size.
+
+    All data of other ranks enter over a rank's links, or leave over them for reductions. Each chunk
+    of an allreduce takes 2 (n - 1) sends. A part of an alltoall for a rank at distance t takes t
+    sends, and at most d^t ranks are at distance t.
+    """
+    n, d = wanted.ranks, wanted.degree
+    if collective in _PHASES:  # whole buffers in an allgather, otherwise parts of one
+        return Fraction(n - 1, d * (1 if collective == "allgather" else n)) * _PHASES[collective]
+    left, hops, far = n - 1, 0, 0
+    while left:
+        far += 1
+        reached = min(left, d**far)
+        hops, left = hops + far * reached, left - reached
+    return Fraction(hops, n * d)

@@ -1,0 +1,318 @@
+"""Compute the costs of a collective after each single failure (``sccl robust``).
+
+A failure removes a link (both directions, if there are two), one of its lanes, or a rank. Failures
+that are equivalent under symmetries of the machine and the collective are computed once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from sccl.collectives import Spec, collective_names, remove_rank
+from sccl.core.files.outputs import Output, build_output, question_digests
+from sccl.core.files.shapes import Count, FileText, FractionText, Part, Seconds
+from sccl.core.frontier import Point
+from sccl.core.ids import Edge
+from sccl.core.instance import SweepRange
+from sccl.core.stop import INTERRUPTED, NOT_STOPPED
+from sccl.core.topology import Topology
+from sccl.errors import InputError, ParameterError, TopologyError
+from sccl.synth.allreduce.pareto_search import find_frontier
+from sccl.synth.common.problem import CollectiveProblem, build_problem
+from sccl.synth.common.settings import Settings
+from sccl.topo.degrade import remove_parts
+from sccl.topo.measures import unreachable_pair
+from sccl.topo.symmetry.automorphisms import automorphisms
+from sccl.topo.symmetry.permutations import Orbits
+
+
+class FailingPart(StrEnum):
+    """The kind of part that fails."""
+
+    LINKS = "links"
+    LANES = "lanes"
+    RANKS = "ranks"
+
+
+@dataclass(frozen=True, slots=True)
+class PartFailure:
+    """A part that fails.
+
+    Attributes:
+        rank: that is lost. None: links are,
+        edges: in one direction or both,
+        lane: of which one lane is lost. Otherwise all of them.
+    """
+
+    rank: int | None = None
+    edges: tuple[Edge, ...] = ()
+    lane: bool = False
+
+    def name(self, machine: Topology) -> str:
+        """Return the description of the failed part."""
+        if self.rank is not None:
+            return f"rank {machine.label(self.rank)}"
+        (src, dst), *back = self.edges
+        link = f"link {src}{'-' if back else '->'}{dst}"
+        return f"a lane of {link}" if self.lane else link
+
+    def apply_to(self, machine: Topology) -> Topology:
+        """Return the machine without it.
+
+        Raises:
+            InputError: too little would be left.
+        """
+        if self.rank is not None:
+            return remove_parts(machine, ranks=[self.rank])
+        if self.lane:
+            return remove_parts(machine, lanes=dict.fromkeys(self.edges, 1))
+        return remove_parts(machine, links=self.edges)
+
+    def map_by(self, image: tuple[int, ...]) -> PartFailure | None:
+        """Return the image under a symmetry. None: undefined for links of switches."""
+        if self.rank is not None:
+            return PartFailure(image[self.rank])
+        if any(node >= len(image) for edge in self.edges for node in edge):
+            return None
+        edges = ((image[u], image[v]) for u, v in self.edges)
+        return PartFailure(None, tuple(sorted(edges)), self.lane)
+
+
+class ReachedPart(Part, frozen=True, kw_only=True):
+    """An algorithm that is still there."""
+
+    steps: Count
+    bandwidth: Annotated[FractionText, Meta(description="R/C, or the limit that it approaches.")]
+    chunks: Annotated[int | None, Meta(description="C; null: none was written down.")]
+    rounds: int | None
+    proved: Annotated[bool, Meta(description="Whether no algorithm of its family dominates it.")]
+    rests_on: Annotated[
+        tuple[str, ...],
+        Meta(description="Origins, other than this process, of the refutations in its proof."),
+    ] = ()
+
+
+class SurvivedPart(Part, frozen=True, kw_only=True):
+    """The result after a failure."""
+
+    failed: Annotated[str, Meta(description="Failed links or ranks; empty: none.")]
+    alike: Annotated[
+        tuple[str, ...], Meta(description="Other failures with the same result, by symmetry.")
+    ]
+    points: Annotated[
+        tuple[ReachedPart, ...], Meta(description="The frontier, by ascending S; empty: none.")
+    ] = ()
+    slowdown: Annotated[
+        float | None, Meta(description="Lowest R/C divided by that of the whole machine.")
+    ] = None
+    undecided: Annotated[bool, Meta(description="Whether some candidate stayed open.")] = False
+    why: Annotated[str, Meta(description="Reason why there is no algorithm; or empty.")]
+    seconds: Seconds
+
+
+class RobustOutput(Output, frozen=True, kw_only=True):
+    """The JSON output of 'sccl robust'."""
+
+    kind: Literal["robust"] = "robust"
+    topology: str
+    collective: str
+    cases: Annotated[
+        tuple[SurvivedPart, ...], Meta(description="The whole machine, then failures, worst first.")
+    ]
+    ended: Annotated[str, Meta(description="Reason why it ended early; or empty.")]
+    file: Annotated[FileText | None, Meta(description="The picture, if any.")] = None
+
+
+@dataclass(frozen=True, slots=True)
+class RobustnessProblem:
+    """The problem: a collective on a machine with failing parts.
+
+    Attributes:
+        machine: Machine as the user gave it.
+        subject: Modelled machine, with the collective.
+        root: Root as the user gave it: a rank or its label.
+        covered: Range of the sweeps.
+    """
+
+    machine: Topology
+    subject: CollectiveProblem
+    collective: str | Spec
+    root: str | None
+    parts: tuple[FailingPart, ...]
+    covered: SweepRange
+    settings: Settings
+
+
+def failure_classes(question: RobustnessProblem) -> dict[PartFailure, list[PartFailure]]:
+    """Return the failures to be tried, each with those that are like it, itself the first."""
+    machine, spec = question.machine, question.subject.spec
+    orbits = Orbits(_all_failures(machine, question.parts))
+    collective = spec.at(spec.unit)
+    everything = list(orbits.members())
+    failure_set = set(everything)
+    for image in automorphisms(machine, collective, costs=True):
+        for failure in everything:
+            moved = failure.map_by(image)
+            if moved is not None and moved in failure_set:
+                orbits.join(failure, moved)
+    return orbits.members()
+
+
+def _all_failures(machine: Topology, parts: Iterable[FailingPart]) -> Iterator[PartFailure]:
+    """Yield each part that may fail, of links the two directions together."""
+    pairs = [
+        ((u, v), (v, u)) if (v, u) in machine.edges else ((u, v),)
+        for u, v in sorted(machine.edges)
+        if u < v or (v, u) not in machine.edges
+    ]
+    lanes = machine.lanes()
+    for part in dict.fromkeys(parts):
+        if part is FailingPart.RANKS:
+            yield from (PartFailure(rank) for rank in range(machine.ranks))
+        elif part is FailingPart.LINKS:
+            yield from (PartFailure(None, edges) for edges in pairs)
+        else:
+            wide = (edges for edges in pairs if all(lanes[edge] > 1 for edge in edges))
+            yield from (PartFailure(None, edges, lane=True) for edges in wide)
+
+
+def _severity(case: SurvivedPart) -> tuple[bool, float, int]:
+    """Return a sort key for failures: those without any algorithm first, then the slowest."""
+    return bool(case.points), -(case.slowdown or 0), -(case.points[0].steps if case.points else 0)
+
+
+def analyze_robustness(
+    question: RobustnessProblem, on_progress: Callable[[str], None] = lambda _: None
+) -> RobustOutput:
+    """Return the costs on the whole machine, and after each failure.
+
+    Args:
+        on_progress: Function that receives progress.
+
+    Raises:
+        InputError: The settings do not fit the machine.
+        KeyboardInterrupt: The user interrupted before the whole machine was done.
+    """
+    machine, subject = question.machine, question.subject
+    on_progress("the whole machine")
+    intact, stopped = _solve_case(question, subject, "", (), None)
+    best = _time_per_byte(subject, intact)
+    cases, classes = list[SurvivedPart](), failure_classes(question)
+    for number, (failure, alike) in enumerate(classes.items(), 1):
+        if stopped:
+            break
+        name = failure.name(machine)
+        names = tuple(other_failure.name(machine) for other_failure in alike[1:])
+        try:
+            on_progress(f"without {name} ({number} of {len(classes)})")
+            outcome, stopped = _case_after_failure(question, failure, name, names, best)
+        except KeyboardInterrupt:
+            stopped = True
+            break
+        cases.append(outcome)
+    return RobustOutput(
+        inputs=question_digests(machine, subject.spec),
+        topology=machine.name,
+        collective=subject.spec.name,
+        cases=(intact, *sorted(cases, key=_severity)),
+        ended=str(INTERRUPTED if stopped else NOT_STOPPED),
+    )
+
+
+def _case_after_failure(
+    question: RobustnessProblem,
+    failure: PartFailure,
+    name: str,
+    alike: tuple[str, ...],
+    best: Fraction | None,
+) -> tuple[SurvivedPart, bool]:
+    """Return the result after a failure, and whether the user interrupted."""
+    began = time.perf_counter()
+    try:
+        left = failure.apply_to(question.machine)
+    except TopologyError:
+        return _failed_case(name, alike, "no two remaining ranks are connected", began), False
+    if cut := unreachable_pair(left):
+        a, b = map(left.label, cut)
+        return _failed_case(name, alike, f"rank {a} does not reach rank {b}", began), False
+    try:
+        return _solve_case(question, _remaining_problem(question, failure, left), name, alike, best)
+    except InputError as error:
+        return _failed_case(name, alike, str(error), began), False
+
+
+def _remaining_problem(
+    question: RobustnessProblem, failure: PartFailure, left: Topology
+) -> CollectiveProblem:
+    """Return the collective on the remaining machine.
+
+    Raises:
+        InputError: It does not fit, for example because its root failed.
+    """
+    spec, root = question.subject.spec, question.subject.spec.root
+    if failure.rank is not None and spec.parts:
+        text = remove_rank(spec.name, spec.ranks, failure.rank)
+        return build_problem(left, text).require_steps()
+    asked = (
+        spec.name if spec.name in collective_names() else question.collective
+    )  # one group is by its name
+    if root is None or failure.rank is None:
+        return build_problem(left, asked, question.root).require_steps()
+    if root == failure.rank:
+        raise ParameterError("it is the root")
+    return build_problem(left, asked, root - (failure.rank < root)).require_steps()
+
+
+def _solve_case(
+    question: RobustnessProblem,
+    subject: CollectiveProblem,
+    name: str,
+    alike: tuple[str, ...],
+    best: Fraction | None,
+) -> tuple[SurvivedPart, bool]:
+    """Return the costs on a machine, and whether the user interrupted.
+
+    Args:
+        best: :func:`_time_per_byte` of the whole machine. None: this is it, or it has none.
+    """
+    began = time.perf_counter()
+    frontier = find_frontier(subject.topology, subject.spec, question.covered, question.settings)
+    part = SurvivedPart(
+        failed=name,
+        alike=alike,
+        points=tuple(map(_reached_part, frontier.points)),
+        undecided=bool(frontier.open),
+        why="" if frontier.points else "there is none",
+        seconds=round(time.perf_counter() - began, 3),
+    )
+    time_per_byte = _time_per_byte(subject, part)
+    if best and time_per_byte is not None:
+        part = msgspec.structs.replace(part, slowdown=float(time_per_byte / best))
+    return part, frontier.is_interrupted
+
+
+def _time_per_byte(subject: CollectiveProblem, case: SurvivedPart) -> Fraction | None:
+    """Return R/C of the point with the least, by the speed of a lane, which failures may change."""
+    if not case.points:
+        return None
+    return Fraction(case.points[-1].bandwidth) / Fraction(subject.topology.gb_per_s)
+
+
+def _reached_part(point: Point) -> ReachedPart:
+    origins = point.proof_origins
+    return build_output(
+        ReachedPart, point, bandwidth=point.cost, proved=point.is_proved, rests_on=origins
+    )
+
+
+def _failed_case(name: str, alike: tuple[str, ...], why: str, began: float) -> SurvivedPart:
+    seconds = time.perf_counter() - began
+    return build_output(SurvivedPart, failed=name, alike=alike, why=why, seconds=seconds)

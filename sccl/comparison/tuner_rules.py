@@ -1,0 +1,225 @@
+"""Which of NCCL's algorithms for which sizes, as its tuner reads them: ``sccl compare --tuner``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from shlex import quote
+from typing import Annotated
+
+from msgspec import Meta
+
+from sccl.comparison.comparison import Comparison, SystemResult, compare
+from sccl.comparison.contender_selection import build_contenders
+from sccl.comparison.contenders import ComparisonProblem
+from sccl.core.clock import AlphaModel
+from sccl.core.cost import format_bytes
+from sccl.core.files.disk import write_bytes_atomically
+from sccl.core.files.shapes import FileText, Part
+from sccl.core.formatting import format_count
+from sccl.core.sizes import parse_sizes
+from sccl.errors import CollectiveError, InputError
+from sccl.formats import SizedPlan, WrittenFiles
+from sccl.formats.tuner_csv import COLLECTIVES, DEFAULT_CHANNELS, MAX_SIZE, TunerRule, format_rules
+from sccl.synth.baselines.nccl import count_nodes
+from sccl.synth.common.problem import build_spec
+
+NCCL_ALGORITHMS = {"multi-ring": "ring", "double-binary-tree": "tree", "pat": "pat"}
+"""NCCL's names of classical algorithms."""
+
+ASSUMPTIONS = (
+    "times come from sccl's model with optimal pipelining; NCCL divides and pipelines differently",
+    "tree: two binary trees of all ranks; NCCL's are chains within a node",
+    "protocol: simple, the only one that modelled times describe",
+    f"channels: {DEFAULT_CHANNELS}, which leaves NCCL its own number, as -1 does not",
+    "not compared: nvls and collnet, which need switches that add up",
+)
+
+
+_PERF = {
+    "allgather": "all_gather",
+    "allreduce": "all_reduce",
+    "broadcast": "broadcast",
+    "reduce": "reduce",
+    "reducescatter": "reduce_scatter",
+}
+"""Names of collectives in nccl-tests."""
+
+
+class TunerPart(Part, frozen=True, kw_only=True):
+    """Rules for NCCL's tuner."""
+
+    file: FileText
+    command: Annotated[str, Meta(description="Command that uses them, with nccl-tests.")]
+    notes: Annotated[tuple[str, ...], Meta(description="Assumptions, and faster contenders.")]
+
+
+@dataclass(frozen=True, slots=True)
+class TunerRules:
+    """Rules, and notes on them."""
+
+    rules: tuple[TunerRule, ...]
+    notes: tuple[str, ...]
+
+
+def check_tunable(collective: str) -> None:
+    """Check that NCCL's tuner is asked about a collective.
+
+    Raises:
+        CollectiveError: it is not.
+    """
+    if collective not in COLLECTIVES:
+        raise CollectiveError(
+            f"--tuner: NCCL's tuner does not support {collective}: give one of "
+            f"{', '.join(COLLECTIVES)}"
+        )
+
+
+def choose_rules(comparison: Comparison) -> TunerRules:
+    """Return which of NCCL's algorithms is the fastest at each size that was compared.
+
+    A size stands for all up to the next. The first also for smaller, the last for larger ones.
+
+    Raises:
+        InputError: no algorithm of NCCL's was compared at all sizes.
+    """
+    topology, spec = comparison.problem.topology, comparison.problem.spec
+    nodes = count_nodes(topology)
+    usable = {
+        system.name: system
+        for system in comparison.systems
+        if system.kind == "baseline" and _is_in_nccl(system.name, spec.name, nodes, topology.ranks)
+    }
+    complete_systems = [
+        system for system in usable.values() if set(comparison.sizes) <= system.measurements.keys()
+    ]
+    if not complete_systems:
+        raise InputError(
+            f"--tuner: none of {', '.join(NCCL_ALGORITHMS)} was compared at all sizes: name them "
+            "with --only, "
+            "or leave --only and --without out"
+        )
+    factor = topology.ranks if spec.name == "allgather" else 1  # NCCL counts the larger buffer
+    best = [
+        (size, min(complete_systems, key=lambda system: system.measurements[size].us))
+        for size in comparison.sizes
+    ]
+    spans = [
+        (name, [size for size, _ in group]) for name, group in groupby(best, lambda x: x[1].name)
+    ]
+    begins = [0, *(sizes[0] * factor for _, sizes in spans[1:])]
+    ends = [*(begin - 1 for begin in begins[1:]), MAX_SIZE]
+    rules = tuple(
+        TunerRule(
+            spec.name,
+            low,
+            high,
+            NCCL_ALGORITHMS[name],
+            "simple",
+            DEFAULT_CHANNELS,
+            nodes,
+            topology.ranks,
+        )
+        for (name, _), low, high in zip(spans, begins, ends, strict=True)
+    )
+    between = "; switch points are known up to the next compared size"
+    names = sorted(NCCL_ALGORITHMS[system.name] for system in complete_systems)
+    sizes = f"compared: {', '.join(names)} at "
+    sizes += f"{format_count(len(comparison.sizes), 'size')} of a rank's buffer" + between
+    return TunerRules(rules, (sizes, *ASSUMPTIONS, *_faster_systems(comparison, dict(best))))
+
+
+def _is_in_nccl(name: str, collective: str, nodes: int, ranks: int) -> bool:
+    """Return whether NCCL has an algorithm for a collective on such a machine."""
+    match NCCL_ALGORITHMS.get(name):
+        case None:
+            return False
+        case "tree":
+            return collective == "allreduce"
+        case "pat":
+            return nodes == ranks  # of one GPU a node
+    return True
+
+
+def _faster_systems(comparison: Comparison, best: dict[int, SystemResult]) -> Iterator[str]:
+    """Yield who beats all of NCCL's at which sizes, and by how much at most."""
+    winners = [(size, comparison.winner(size)) for size in comparison.sizes]
+    for name, group in groupby(winners, lambda pair: pair[1].name if pair[1] else ""):
+        sizes = [(size, winner) for size, winner in group if winner]
+        gains = [
+            1 - float(w.measurements[s].us / best[s].measurements[s].us)
+            for s, w in sizes
+            if best[s].measurements[s].us
+        ]
+        if not gains or max(gains) <= 0:
+            continue
+        span = " to ".join(dict.fromkeys(format_bytes(sizes[i][0]) for i in (0, -1)))
+        yield f"at {span} {name} takes up to {max(gains):.0%} less than these"
+
+
+def rules_file(comparison: Comparison, made_by: str) -> WrittenFiles:
+    """Return the file of a comparison's rules.
+
+    Args:
+        made_by: the command, for the file's first line.
+
+    Raises:
+        InputError: there are none.
+    """
+    made = choose_rules(comparison)
+    about = f"{comparison.problem.spec.name} on {comparison.problem.topology.name}, by {made_by}"
+    about = "".join(c if c.isprintable() else "?" for c in about)
+    content = format_rules(made.rules, (about, *made.notes)).encode()
+    return WrittenFiles({"rules.csv": content}, _nccl_command(comparison.problem), made.notes)
+
+
+def _nccl_command(contest: ComparisonProblem) -> str:
+    """Return the command that runs NCCL with rules: one process per node, or one per GPU."""
+    variables = "NCCL_TUNER_PLUGIN=libnccl-tuner-example.so NCCL_TUNER_CONFIG_FILE={path}"
+    program = f"{_PERF[contest.spec.name]}_perf -b 1K -e 1G -f 4"
+    ranks = contest.topology.ranks
+    if count_nodes(contest.topology) == 1:
+        return f"{variables} {program} -g {ranks}"
+    return f"mpirun -np {ranks} env {variables} {program} -g 1"
+
+
+def write_tuner(comparison: Comparison, file: Path) -> TunerPart:
+    """Write rules, and return notes on them.
+
+    Raises:
+        InputError: There are none, or the file cannot be written.
+    """
+    made = rules_file(comparison, "sccl compare --tuner")
+    (content,) = made.files.values()
+    write_bytes_atomically(file, content)
+    command = made.command.replace("{path}", quote(str(file)))
+    return TunerPart(file=str(file), command=command, notes=made.notes)
+
+
+def rules_for_plans(plans: Sequence[SizedPlan], size_bytes: int | None) -> WrittenFiles:
+    """Return the rules for the machine and the collective of some plans, and where these win.
+
+    Args:
+        size_bytes: that is compared. None: 1 KB to 1 GB.
+
+    Raises:
+        InputError: there are none.
+        KeyboardInterrupt: it was interrupted.
+    """
+    topology, collective = plans[0].plan.topology, plans[0].plan.collective
+    check_tunable(collective.name)
+    spec = build_spec(topology, collective.name, collective.root)
+    contest = ComparisonProblem(topology, spec, AlphaModel.TRAVELS)
+    nodes = count_nodes(topology)
+    names = [
+        name for name in NCCL_ALGORITHMS if _is_in_nccl(name, spec.name, nodes, topology.ranks)
+    ]
+    plan_by_name = {sized_plan.name: sized_plan.plan for sized_plan in plans}
+    sizes = parse_sizes("1KB..1GB") if size_bytes is None else (size_bytes,)
+    entrants = build_contenders(contest, names, plan_by_name, lambda _: None)
+    comparison = compare(contest, entrants, sizes, times_alone=True)
+    if comparison.end_reason:
+        raise KeyboardInterrupt
+    return rules_file(comparison, "sccl export")

@@ -1,0 +1,98 @@
+"""Parts: some transfers of a schedule, as a schedule of their own."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from msgspec import Meta
+
+from sccl.core.algorithm import KSynchronousPlan
+from sccl.core.files.outputs import Output, build_output, plan_digests
+from sccl.core.files.shapes import Count, FileText
+from sccl.core.progress import ProgressCallback
+from sccl.errors import FormatError, ParameterError
+from sccl.formats.files.plans import load_plan, write_plan
+
+if TYPE_CHECKING:
+    from sccl.core.packed_schedule import AnySchedule
+    from sccl.core.schedule import Schedule
+
+
+class PartOutput(Output, frozen=True, kw_only=True):
+    """The JSON output of 'sccl part'."""
+
+    kind: Literal["part"] = "part"
+    collective: str
+    topology: str
+    sends: Annotated[Count, Meta(description="Number of transfers of the part.")]
+    of: Annotated[Count, Meta(description="Number of transfers of the whole schedule.")]
+    file: FileText | None
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractedPart:
+    """A part of a schedule, and the schedule."""
+
+    part: Schedule
+    source: AnySchedule
+
+
+def extract_part(
+    file: Path,
+    chunk: int | None,
+    rank: int | None,
+    span_us: tuple[float, float | None],
+    on_progress: ProgressCallback,
+) -> ExtractedPart:
+    """Return the transfers of a schedule's file that are chosen.
+
+    Args:
+        span_us: when they start: from, and before. None: however late.
+        on_progress: how much was done, and of how much.
+
+    Raises:
+        InputError: the file holds no schedule, or there is no such chunk, rank or time.
+    """
+    from sccl.core.packed_schedule import PackedSchedule  # noqa: PLC0415 - NumPy is slow to load
+    from sccl.core.schedule_filter import ScheduleFilter  # noqa: PLC0415 - NumPy is slow to load
+
+    schedule, _ = load_plan(file, on_progress)
+    if isinstance(schedule, KSynchronousPlan):
+        raise FormatError(f"{file}: it holds an algorithm, expected a schedule")
+    begin, until = (None if us is None else _first_tick(us, schedule.tick_ps) for us in span_us)
+    chosen = ScheduleFilter(chunk, rank, begin or 0, until)
+    if isinstance(schedule, PackedSchedule):
+        return ExtractedPart(schedule.partial_schedule(chosen, on_progress), schedule)
+    return ExtractedPart(chosen.apply(schedule), schedule)
+
+
+def _first_tick(us: float, tick_ps: int) -> int:
+    """Return the first tick that is not before a time.
+
+    Raises:
+        ParameterError: it is no time.
+    """
+    if not math.isfinite(us):
+        raise ParameterError(f"a time is {us} us, expected a finite number")
+    return math.ceil(us * 1e6 / tick_ps)
+
+
+def part_output(file: Path, taken: ExtractedPart, output: Path | None) -> PartOutput:
+    """Return the JSON output of a part, and write the part if requested.
+
+    Raises:
+        InputError: It cannot be written.
+    """
+    if output is not None:
+        write_plan(output, taken.part)
+    return build_output(
+        PartOutput,
+        taken.part,
+        inputs=plan_digests({str(file): taken.source}),
+        sends=taken.part.num_sends,
+        of=taken.source.num_sends,
+        file=output,
+    )

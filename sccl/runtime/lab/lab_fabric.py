@@ -1,0 +1,88 @@
+"""The lab: a job on this machine behind networks of known rates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from sccl.core.fabric import Channel, Fabric
+from sccl.core.files.disk import write_atomically
+from sccl.core.files.fabrics import fabric_to_wire
+from sccl.core.files.json_text import to_text
+from sccl.core.files.outputs import Output, build_output
+from sccl.core.files.shapes import Count, Part
+from sccl.runtime.lab import LabChannel, LabEnd, LabRun
+from sccl.topo import resolve_topology
+
+_USABLE_SHARE = 0.97
+"""Usable fraction of a channel's rate. Headers and acknowledgements take the rest."""
+
+_ALPHA_US, _LAUNCH_US = 100.0, 200.0
+"""Time of a Python thread of the job to begin a message, and to launch a motif."""
+
+
+class LabChannelPart(Part, frozen=True, kw_only=True):
+    """A channel of the lab."""
+
+    name: str
+    bits_per_s: Annotated[
+        int, Meta(ge=1, description="Bits per second that each rank can send and receive.")
+    ]
+
+
+class LabOutput(Output, frozen=True, kw_only=True):
+    """The JSON output of 'sccl lab'."""
+
+    kind: Literal["lab"] = "lab"
+    channels: tuple[LabChannelPart, ...]
+    ranks: Count
+    limiter: Annotated[
+        Literal["namespaces", "bucket"],
+        Meta(
+            description="Whether interfaces are limited, or only senders that use a token bucket."
+        ),
+    ]
+    exit_codes: Annotated[
+        tuple[int | None, ...],
+        Meta(
+            description="Exit code by rank; 128 plus the signal number; null: stopped after "
+            "another rank failed."
+        ),
+    ]
+    failed_first: Annotated[int | None, Meta(description="First failed rank; null: none failed.")]
+
+
+def build_lab_fabric(channels: Sequence[LabChannel], ranks: int) -> Fabric:
+    """Return the fabric that a lab is: each rank sends and receives at the rate of a channel."""
+    fabric_channels = []
+    for channel in channels:
+        speed = channel.bits_per_s / 8e9 * _USABLE_SHARE
+        machine = resolve_topology(f"switch:{ranks}")
+        links = tuple(replace(link, alpha_us=_ALPHA_US, gb_per_s=speed) for link in machine.links)
+        channel_machine = replace(
+            machine, name=channel.name, source="", gb_per_s=speed, links=links
+        )
+        fabric_channels.append(Channel(channel.name, channel_machine, launch_us=_LAUNCH_US))
+    rates = ", ".join(f"{channel.name} {channel.bits_per_s / 1e6:g} Mb/s" for channel in channels)
+    source = (
+        f"sccl lab: {rates}, usable fraction {_USABLE_SHARE:g}; {_ALPHA_US:g} us per message and "
+        f"{_LAUNCH_US:g} us per motif"
+    )
+    return Fabric("lab", tuple(fabric_channels), source=source)
+
+
+def write_fabric(channels: Sequence[LabChannel], ranks: int, path: Path) -> None:
+    """Write the fabric that a lab is."""
+    write_atomically(path, to_text(fabric_to_wire(build_lab_fabric(channels, ranks))))
+
+
+def lab_output(lab: LabRun, end: LabEnd) -> LabOutput:
+    """Return what is said of a lab that has ended."""
+    limiter = lab.method.limiter
+    return build_output(
+        LabOutput, lab, inputs={}, limiter=limiter, exit_codes=end.codes, failed_first=end.first
+    )

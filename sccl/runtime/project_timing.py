@@ -1,0 +1,315 @@
+"""Running: generated projects are timed, compared with others, and tuned."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator, Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from sccl.codegen.program_file import PROGRAM_FILE
+from sccl.codegen.selection import Selection
+from sccl.core.files.json_text import file_digest
+from sccl.core.files.outputs import Output, build_output, question_digests
+from sccl.core.files.shapes import Count, FileText, Part
+from sccl.core.sizes import parse_size
+from sccl.core.topology import Topology
+from sccl.errors import ParameterError
+from sccl.runtime import (
+    ContenderTiming,
+    Mpi,
+    Project,
+    TimingTrial,
+    build_project,
+    fastest_contenders,
+    geometric_speedup,
+    group_by_collective,
+    load_project,
+    time_projects,
+    tune_selection,
+    write_selection,
+    write_selection_by_costs,
+)
+
+
+class TimingPart(Part, frozen=True, kw_only=True):
+    """How long calls of a size took."""
+
+    collective: str
+    size_bytes: Annotated[int, Meta(ge=0, description="Bytes of a block.")]
+    contender: Annotated[str, Meta(description="The project, mpi, or the program measured.")]
+    median_us: float
+    us: Annotated[tuple[float, ...], Meta(description="Microseconds of a call, by repetition.")]
+
+
+class CheckedPart(Part, frozen=True, kw_only=True):
+    """Data that were checked: of every contender at every size, before it was timed."""
+
+    collective: str
+    sizes: Count
+    contenders: Count
+    compared: Annotated[str, Meta(description="Scope of the comparison.")]
+
+
+class SwitchPart(Part, frozen=True, kw_only=True):
+    """From which size on which contender is the fastest."""
+
+    from_bytes: Count
+    contender: str
+
+
+class RunOutput(Output, frozen=True, kw_only=True):
+    """The JSON output of 'sccl run'."""
+
+    kind: Literal["run"] = "run"
+    directory: FileText
+    ranks: Count
+    timings: tuple[TimingPart, ...]
+    checked: tuple[CheckedPart, ...]
+
+
+class BenchOutput(Output, frozen=True, kw_only=True):
+    """The JSON output of 'sccl bench'."""
+
+    kind: Literal["bench"] = "bench"
+    ranks: Count
+    timings: tuple[TimingPart, ...]
+    checked: tuple[CheckedPart, ...]
+    speedups: Annotated[
+        dict[str, dict[str, float | None]],
+        Meta(
+            description="By collective and peer: geometric mean over sizes; null: no common size."
+        ),
+    ]
+    fastest: dict[str, tuple[SwitchPart, ...]]
+
+
+class TuneOutput(Output, frozen=True, kw_only=True):
+    """The JSON output of 'sccl tune'."""
+
+    kind: Literal["tune"] = "tune"
+    directory: FileText
+    ranks: Count
+    selection: Annotated[str, Meta(description="The switch points, as SCCL_SELECT spells them.")]
+    machine: Annotated[
+        str | None,
+        Meta(
+            description="Machine for the costs that set the switch points; null: measured "
+            "timings set them."
+        ),
+    ] = None
+    timings: tuple[TimingPart, ...]
+    checked: tuple[CheckedPart, ...]
+
+
+_MAX_SIZE = 1 << 40  # bytes
+_CHECK_TEXT = (
+    "every byte of every rank's output was compared with the definition of the collective, on "
+    "inputs that identify ranks, blocks and places"
+)
+
+
+def load_project_for(directory: Path, ranks: int | None) -> Project:
+    """Return the project in a folder.
+
+    Args:
+        ranks: how many are to be started. None: as many as it is for.
+
+    Raises:
+        InputError: there is no project, or it is for another number of ranks.
+    """
+    project = load_project(directory)
+    if ranks not in (None, project.ranks):
+        raise ParameterError(
+            f"np is {ranks}, but {directory} is for {project.ranks} ranks: leave --np out, or "
+            f"generate a project from algorithms for {ranks} ranks"
+        )
+    return project
+
+
+def build_trial(
+    project: Project, sizes: str, repeat: int, collectives: Sequence[str]
+) -> TimingTrial:
+    """Return the parameters of a benchmark of a project.
+
+    Args:
+        sizes: Bytes of a block, ``from..to``, such as ``"1..4M"``.
+        collectives: Collectives to time. Empty: all.
+
+    Raises:
+        ParameterError: The sizes or the repetitions are out of range, or the project has no such
+            collective.
+    """
+    low_high = size_range(sizes)
+    check_collectives(project, collectives)
+    if repeat < 1:
+        raise ParameterError(f"repeat is {repeat}, expected at least 1")
+    return TimingTrial(low_high, repeat, tuple(collectives))
+
+
+def size_range(text: str) -> tuple[int, int]:
+    """Return the first and the last of some sizes, ``from..to``, bytes.
+
+    Raises:
+        ParameterError: the text is of another form, one is out of range, or the last is less than
+            the first.
+    """
+    first, between, last = (part.strip() for part in text.partition(".."))
+    if between:
+        low, high = parse_size(first, "sizes"), parse_size(last, "sizes")
+        if low <= high <= _MAX_SIZE:
+            return low, high
+        if low > high:
+            raise ParameterError(
+                f"sizes is {text!r}, from {first} to less, {last}: "
+                f"expected from..to, such as {last}..{first}"
+            )
+    raise ParameterError(
+        f"sizes is {text!r}, expected from..to in bytes of at most {_MAX_SIZE >> 30}G, such as "
+        "1..4M"
+    )
+
+
+def iterate_timings(
+    projects: Sequence[Project], mpi: Mpi, trial: TimingTrial
+) -> Generator[ContenderTiming, None, None]:
+    """Yield timings of built projects, as they come. Each contender's data are checked first.
+
+    Raises:
+        InputError: the projects do not compare, or no size could be measured.
+        ToolError: the run failed, or a contender delivered wrong data.
+    """
+    timing = None
+    for timing in time_projects(projects, mpi, trial):
+        yield timing
+    if timing is None:
+        low, high = trial.sizes
+        raise ParameterError(
+            f"sizes is '{low}..{high}', and no size was measured: reductions use 4-byte numbers, "
+            "so give sizes of at least 4 bytes"
+        )
+
+
+def tune_project(project: Project, mpi: Mpi, timings: Sequence[ContenderTiming]) -> Selection:
+    """Give a project the switch points that timings of each of its programs ask for.
+
+    Raises:
+        InputError: its folder cannot be written.
+        ToolError: it cannot be built again.
+    """
+    selection = tune_selection(timings, project.selection)
+    write_selection(project, selection)
+    build_project(project, mpi)
+    return selection
+
+
+def check_collectives(project: Project, collectives: Sequence[str]) -> None:
+    """Check that a project has some collectives.
+
+    Raises:
+        ParameterError: it lacks one.
+    """
+    for name in collectives:
+        if name not in project.collectives:
+            raise ParameterError(
+                f"{project.directory} has no {name!r}, only {', '.join(project.collectives)}"
+            )
+
+
+def tune_by_costs(
+    project: Project, machine: Topology, collectives: Sequence[str] = ()
+) -> Selection:
+    """Give a project the switch points that a machine's costs ask for. Nothing is built or run.
+
+    Args:
+        machine: such as one that was measured.
+        collectives: whose. Empty: all.
+
+    Raises:
+        InputError: the project has no such collective, or does not fit the machine, or its folder
+            cannot be written.
+    """
+    check_collectives(project, collectives)
+    return write_selection_by_costs(project, machine, collectives)
+
+
+def project_digests(projects: Sequence[Project]) -> dict[str, str]:
+    """Return the digests of the programs of projects, by folder."""
+    return {str(p.directory): file_digest(p.directory / PROGRAM_FILE) for p in projects}
+
+
+def checked_parts(timings: Sequence[ContenderTiming]) -> tuple[CheckedPart, ...]:
+    """Return the checked results. The benchmark fails if a contender is wrong at a size."""
+    return tuple(
+        CheckedPart(
+            collective=name,
+            sizes=len(rows),
+            contenders=len({contender for row in rows.values() for contender in row}),
+            compared=_CHECK_TEXT,
+        )
+        for name, rows in group_by_collective(timings).items()
+    )
+
+
+def run_output(project: Project, timings: Sequence[ContenderTiming]) -> RunOutput:
+    """Return the JSON output of a run."""
+    return build_output(
+        RunOutput,
+        project,
+        inputs=project_digests([project]),
+        timings=_timing_parts(timings),
+        checked=checked_parts(timings),
+    )
+
+
+def bench_output(projects: Sequence[Project], timings: Sequence[ContenderTiming]) -> BenchOutput:
+    """Return the JSON output of a comparison: the first project with each other contender."""
+    speedups: dict[str, dict[str, float | None]] = {}
+    switches: dict[str, tuple[SwitchPart, ...]] = {}
+    for name, rows in group_by_collective(timings).items():
+        ours, *peers = next(iter(rows.values()))
+        ratios = {peer: round(geometric_speedup(rows, ours, peer), 3) for peer in peers}
+        speedups[name] = {p: None if math.isnan(ratio) else ratio for p, ratio in ratios.items()}
+        best = fastest_contenders(rows, [ours, *peers])
+        switches[name] = tuple(
+            SwitchPart(from_bytes=size, contender=contender) for size, contender in best
+        )
+    return BenchOutput(
+        inputs=project_digests(projects),
+        ranks=projects[0].ranks,
+        timings=_timing_parts(timings),
+        checked=checked_parts(timings),
+        speedups=speedups,
+        fastest=switches,
+    )
+
+
+def tune_output(
+    project: Project,
+    inputs: dict[str, str],
+    selection: Selection,
+    timings: Sequence[ContenderTiming] = (),
+    machine: Topology | None = None,
+) -> TuneOutput:
+    """Return the JSON output of tuning a project, from measurements or a machine's costs.
+
+    Args:
+        inputs: Its digest before.
+    """
+    return build_output(
+        TuneOutput,
+        project,
+        inputs=inputs if machine is None else inputs | question_digests(machine),
+        selection=selection,
+        machine=machine,
+        timings=_timing_parts(timings),
+        checked=checked_parts(timings),
+    )
+
+
+def _timing_parts(timings: Sequence[ContenderTiming]) -> tuple[TimingPart, ...]:
+    return tuple(
+        build_output(TimingPart, timing, median_us=round(timing.median_us, 3)) for timing in timings
+    )

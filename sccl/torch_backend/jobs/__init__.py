@@ -1,0 +1,1 @@
+"""Jobs under the backend: compiled plans, recordings, and replanning while they run."""

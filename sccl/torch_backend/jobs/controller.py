@@ -1,0 +1,294 @@
+"""Controlling a running job: plans proposed, watched, made again, and taken back."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, Self
+
+from sccl.core.cost import format_duration
+from sccl.core.files.json_text import parse
+from sccl.core.files.training_plan_shapes import TrainingPlanWire
+from sccl.core.files.training_plans import training_plan_from_wire
+from sccl.core.training_plan import TrainingPlan
+from sccl.errors import InputError, ScclError, ToolError
+from sccl.solvers.process_control import last_line, start_process
+from sccl.topo import resolve_topology
+from sccl.torch_backend.control import (
+    Coordinator,
+    Decision,
+    DecisionError,
+    FeedbackReader,
+    IterationSummary,
+    JobStore,
+    Ledger,
+    ReplanAdvice,
+    ReplanDecision,
+    ReplanPolicy,
+    current_ledger,
+)
+from sccl.torch_backend.jobs.compile_plan import compile_plan
+from sccl.torch_backend.script import PlanScript, format_script, parse_script
+
+PLAN_FILE, COSTS_FILE, RESULT_FILE = "plan.json", "costs.csv", "found.json"
+"""Files of :mod:`sccl.torch_backend.jobs.replan_worker`: the active plan, measured times of its
+motifs, and the new plan.
+"""
+
+
+class ReplanSearch(Protocol):
+    """A plan that is being looked for."""
+
+    def result(self) -> bytes | None:
+        """Return the plan. None: not yet. A ScclError says why there will be none."""
+
+    def close(self) -> None:
+        """End it."""
+
+
+SearchFactory = Callable[[bytes, str], ReplanSearch]
+"""Begins to plan again: what the active plan is of, by a table of costs."""
+
+
+class ReplanProcess:
+    """``sccl.torch_backend.jobs.replan_worker`` at work, in a folder that ends with it."""
+
+    def __init__(self, plan: bytes, costs: str, seconds: float) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="sccl-")
+        place = Path(self._folder.name)
+        (place / PLAN_FILE).write_bytes(plan)
+        if costs.count("\n") > 1:  # more than its head
+            (place / COSTS_FILE).write_text(costs, encoding="utf-8")
+        self._result_file = place / RESULT_FILE
+        self._process = start_process(
+            "sccl.torch_backend.jobs.replan_worker",
+            self._folder.name,
+            seconds,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+        )
+
+    def result(self) -> bytes | None:
+        """Return the plan. None: not yet.
+
+        Raises:
+            ToolError: it has ended without one.
+        """
+        if self._process.poll() is None:
+            return None
+        if self._process.returncode:
+            assert self._process.stderr is not None
+            raise ToolError(last_line(self._process.stderr.read()))
+        return self._result_file.read_bytes()
+
+    def close(self) -> None:
+        """End it."""
+        self._process.kill()
+        self._process.communicate()
+        self._folder.cleanup()
+
+
+def encode_plan(plan: TrainingPlan) -> bytes:
+    """Return a plan as it is sent: its script, with the text of its file.
+
+    Raises:
+        ParameterError: a job can't be made to keep to it.
+    """
+    return format_script(compile_plan(plan)).encode()
+
+
+def encode_no_plan(ranks: int) -> bytes:
+    """Return what is sent for a job to go on without a plan."""
+    return format_script(PlanScript(ranks=ranks)).encode()
+
+
+def decode_plan(content: bytes, where: str) -> TrainingPlan:
+    """Return the plan that was sent.
+
+    Raises:
+        InputError: it is none.
+    """
+    text = parse_script(content, where).given
+    return training_plan_from_wire(parse(text, TrainingPlanWire, where), where, resolve_topology)
+
+
+@dataclass(frozen=True, slots=True)
+class ControlSettings:
+    """How a job is controlled.
+
+    Attributes:
+        deadline_s: for all ranks to vote.
+        log: to which decisions are appended before they are told.
+        key: with which plans, votes, and decisions are signed.
+    """
+
+    deadline_s: float
+    log: Path | None = None
+    key: bytes | None = None
+
+
+class Controller:
+    """Controls the plans of one job, across restarts. Each :meth:`step` returns at once.
+
+    Args:
+        now: Function that returns the seconds of a monotonic clock.
+        planner: Function that plans again. None: no new plans from measurements.
+        tell: Function that receives events as sentences.
+    """
+
+    def __init__(
+        self,
+        store: JobStore,
+        settings: ControlSettings,
+        now: Callable[[], float],
+        planner: SearchFactory | None,
+        tell: Callable[[str], None],
+    ) -> None:
+        self._store, self._settings, self._now = store, settings, now
+        self._planner, self._report = planner, tell
+        self._search: ReplanSearch | None = None
+        self._begin(current_ledger(store))
+
+    @property
+    def key(self) -> bytes | None:
+        """Return the key with which plans, votes, and decisions are signed."""
+        return self._settings.key
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop_search()
+
+    def _begin(self, ledger: Ledger) -> None:
+        """Begin with a job, or with its new life: nothing of the former counts."""
+        self._stop_search()
+        self.ledger = ledger
+        settings = self._settings
+        self._coordinator = Coordinator(
+            ledger,
+            self._now,
+            audit_file=settings.log,
+            key=settings.key,
+            deadline_s=settings.deadline_s,
+        )
+        self._reader, self._policy = FeedbackReader(ledger), ReplanPolicy()
+        self._active_plan: bytes | None = None
+        self._previous: bytes | None = None
+        self._behavior: object = None
+        self._started = not ledger.job.plan  # a job with a plan starts under it
+        self._rollbacks: set[int] = set()
+        self._took_us: dict[object, float] = {}  # of withdrawn plans, by their behavior
+        ledger.mark_watched()
+        for version in range(1, ledger.latest_version() + 1):
+            try:
+                committed = ledger.logged_decision(version, settings.key) == b"commit"
+            except DecisionError as error:
+                self._report(f"plan {version} is left out: {error}")
+                continue
+            if committed:
+                self._on_adopted(version)
+
+    def propose(self, content: bytes) -> int:
+        """Write a plan down for the ranks to vote, and return its version."""
+        return self._coordinator.propose(content)
+
+    def step(self) -> list[Decision]:
+        """Take all possible steps, and return the decisions.
+
+        Raises:
+            StoreError: The store cannot be reached: the job has ended, or continues without it.
+        """
+        ledger = current_ledger(self._store)
+        if ledger.job != self.ledger.job:
+            self._report(f"the job has restarted (generation {ledger.job.generation})")
+            self._begin(ledger)
+        if not self._started and ledger.has_plan(0):  # a rank writes it once it is watched
+            self._on_adopted(0)
+        if self._planner is not None:
+            for seen in self._reader.read():
+                self._follow_measurements(seen, self._planner)
+            self._start_search()
+        decisions = self._coordinator.advance()
+        for decision in decisions:
+            self._report(format_decision(decision))
+            if decision.committed:
+                self._on_adopted(decision.version)
+        return decisions
+
+    def _on_adopted(self, version: int) -> None:
+        try:
+            content = self.ledger.read_plan(version, self._settings.key)
+            if content is None:
+                return
+            script = parse_script(content, f"plan {version}")
+        except InputError as error:  # the ranks have judged it otherwise
+            self._report(f"plan {version} cannot be read here: {error}")
+            return
+        self._started = True
+        self._previous = self._active_plan or encode_no_plan(self.ledger.ranks)
+        self._active_plan, self._behavior = content, _script_behavior(script)
+        self._policy.on_switch(version, script.period_us or None, back=version in self._rollbacks)
+
+    def _follow_measurements(self, seen: IterationSummary, planner: SearchFactory) -> None:
+        advice: ReplanAdvice = self._policy.observe(seen)
+        if advice.decision is ReplanDecision.ROLL_BACK and self._previous is not None:
+            version = self.propose(self._previous)
+            self._rollbacks.add(version)
+            self._took_us[self._behavior] = self._policy.measured_us or 0.0
+            self._report(f"{advice.reason}: plan {version} returns to the previous plan")
+        elif (
+            advice.decision is ReplanDecision.REPLAN
+            and self._search is None
+            and self._active_plan is not None
+        ):
+            self._report(f"{advice.reason}: planning again")
+            self._search = planner(self._active_plan, self._reader.cost_table())
+
+    def _start_search(self) -> None:
+        if self._search is None:
+            return
+        try:
+            content = self._search.result()
+            if content is None:
+                return
+            self._evaluate_plan(content)
+        except ScclError as error:
+            self._report(f"there is no other plan: {error}")
+        self._policy.on_replan()
+        self._stop_search()
+
+    def _evaluate_plan(self, content: bytes) -> None:
+        script = parse_script(content, "the new plan")
+        period_us = script.period_us
+        claimed = f"a plan with {format_duration(period_us)} per iteration is available"
+        if _script_behavior(script) == self._behavior:
+            self._report("no plan improves on the active one")
+        elif self._policy.improves(
+            max(period_us, self._took_us.get(_script_behavior(script), 0.0))
+        ):
+            self._report(f"{claimed}, and is proposed as plan {self.propose(content)}")
+        else:
+            self._report(f"{claimed}, which does not justify a switch")
+
+    def _stop_search(self) -> None:
+        if self._search is not None:
+            self._search.close()
+            self._search = None
+
+
+def _script_behavior(script: PlanScript) -> object:
+    """Return the actions of ranks under a script, without measurements and claims."""
+    return script.channels, script.ops, script.submits, script.order
+
+
+def format_decision(decision: Decision) -> str:
+    """Return a decision as a sentence."""
+    if decision.committed:
+        return f"plan {decision.version} is committed: ranks switch at their next agreement"
+    why = f": {decision.why}" if decision.why else ""
+    return f"plan {decision.version} is aborted{why}"

@@ -1,0 +1,162 @@
+"""PyTorch jobs that are recorded while they run, or kept to a plan."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import tempfile
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from sccl.core.files.disk import write_atomically
+from sccl.core.files.outputs import Output, build_output
+from sccl.core.files.shapes import FileText
+from sccl.core.files.workload_shapes import WorkloadWire
+from sccl.core.files.workloads import workload_to_wire
+from sccl.errors import InputError, ScclWarning, ToolError
+from sccl.runtime.command_sessions import run_session
+from sccl.torch_backend.script import format_script
+from sccl.training.traces import TraceHints
+from sccl.training.workload_outputs import ImportedWorkload, import_workload
+
+_STDERR = 2
+
+RECORD, SCRIPT, CLAIMED_SUFFIX = "SCCL_RECORD", "SCCL_SCRIPT", ".taken"
+"""As :mod:`sccl.torch_backend.session` has them, which needs torch."""
+
+_BACKEND_HINT = (
+    "call init_process_group('sccl') in it, and import sccl.torch if torch loads no extensions by "
+    "itself"
+)
+
+
+class EnforceOutput(Output, frozen=True, kw_only=True):
+    """The JSON output of 'sccl enforce'."""
+
+    kind: Literal["enforce"] = "enforce"
+    command: Annotated[tuple[str, ...], Meta(description="Command of the job.")]
+    plan: Annotated[FileText | None, Meta(description="Plan that it followed, if any.")]
+    understood: Annotated[tuple[str, ...], Meta(description="Recorded calls, by rank.")] = ()
+    assumed: Annotated[tuple[str, ...], Meta(description="Assumptions about the recording.")] = ()
+    file: Annotated[FileText | None, Meta(description="Written file, if any.")]
+    workload: Annotated[WorkloadWire | None, Meta(description="Recorded workload, if any.")]
+
+
+def run_job(
+    words: Sequence[str], environment: Mapping[str, str], end: signal.Signals, *, aside: bool
+) -> None:
+    """Run a job to its end. An exception in this function ends the job.
+
+    Args:
+        environment: Variables that are added to those of this process.
+        end: Signal that ends the job. torchrun sends it to its workers, which have their own
+            sessions.
+        aside: Whether the job's output goes to stderr.
+
+    Raises:
+        InputError: There is no such command.
+        ToolError: It failed.
+    """
+    if not words or shutil.which(words[0]) is None:
+        raise InputError(
+            f"there is no command {(words[0] if words else '')!r:.200}: give the command that "
+            "starts the job, as in: sccl enforce --record w.json -- torchrun job.py"
+        )
+    out = _STDERR if aside else None
+    with run_session(words, end, env={**os.environ, **environment}, stdout=out) as process:
+        code = process.wait()
+    if code:
+        reason = f"exit code {code}" if code > 0 else f"signal {-code}"
+        raise ToolError(f"the job ended with {reason}: nothing was written")
+
+
+def run_under_plan(
+    words: Sequence[str], plan: Path | None, output: Path | None, *, aside: bool = False
+) -> ImportedWorkload | None:
+    """Run a job under a plan, or record its calls, or both.
+
+    Args:
+        plan: File of a training plan. None: calls keep their order.
+        output: File for the recorded workload. None: nothing is recorded.
+
+    Warns:
+        ScclWarning: The job did not ask for the plan, or it was interrupted.
+
+    Raises:
+        KeyboardInterrupt: The user interrupted, and there is no recording to write.
+        InputError: There is no such command, the plan is none, nothing was recorded, or nothing in
+            it repeats.
+        ToolError: The job failed.
+    """
+    with tempfile.TemporaryDirectory(prefix="sccl-enforce-") as name:
+        folder = Path(name)
+        environment = {} if output is None else {RECORD: name}
+        if plan is not None:
+            from sccl.torch_backend.jobs.compile_plan import compile_file  # noqa: PLC0415 - loads synthesisers
+
+            environment[SCRIPT] = str(folder / "script.json")
+            write_atomically(folder / "script.json", format_script(compile_file(plan)))
+        interrupted = False
+        # Python ends by SIGINT as it ends by itself: ranks write their recordings.
+        end = signal.SIGTERM if output is None else signal.SIGINT
+        try:
+            run_job(words, environment, end, aside=aside)
+        except KeyboardInterrupt:
+            if output is None:
+                raise
+            interrupted = True
+        if plan is not None and not (folder / f"script{CLAIMED_SUFFIX}").exists():
+            message = f"the job has not asked for the plan, and ran without it: {_BACKEND_HINT}"
+            warnings.warn(message, ScclWarning, stacklevel=2)
+        if output is None:
+            return None
+        if interrupted:
+            return _save_interrupted(folder, output)
+        return _import_recording(folder, output)
+
+
+def _import_recording(folder: Path, output: Path) -> ImportedWorkload:
+    files = sorted(folder.glob("rank-*.json"), key=lambda file: int(file.stem[5:]))
+    if not files:
+        raise InputError(
+            f"the job recorded nothing: {_BACKEND_HINT}; it must destroy its groups, or end "
+            "normally"
+        )
+    return import_workload(files, TraceHints(), output.name.partition(".")[0], output)
+
+
+def _save_interrupted(folder: Path, output: Path) -> ImportedWorkload:
+    """Write the steps that an interrupted job recorded, and print that these are not all."""
+    try:
+        recorded = _import_recording(folder, output)
+    except InputError as error:
+        message = f"the recording was interrupted, and nothing was written: {error}"
+        warnings.warn(message, ScclWarning, stacklevel=3)
+        raise KeyboardInterrupt from error
+    message = f"the recording was interrupted: {output} has the steps until then"
+    warnings.warn(message, ScclWarning, stacklevel=3)
+    return recorded
+
+
+def enforce_output(
+    words: Sequence[str],
+    plan: Path | None,
+    recorded: ImportedWorkload | None,
+    output: Path | None,
+) -> EnforceOutput:
+    """Return the JSON output."""
+    read = None if recorded is None else recorded.read
+    return build_output(
+        EnforceOutput,
+        read,
+        inputs={},
+        command=words,
+        plan=plan,
+        file=output,
+        workload=None if read is None else workload_to_wire(read.workload),
+    )
