@@ -8,7 +8,7 @@ collectives, follows which contributions every partial result is made of (sectio
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 
 from sccl.core.algorithm import Algorithm, Send
@@ -61,8 +61,9 @@ def malformed_violations(algorithm: AnyAlgorithm) -> Iterator[Violation]:
         if rounds < 1:
             text = f"step {step} has {rounds} rounds, at least 1 expected"
             yield Violation("rounds", text, step=step)
+    is_in_range = _range_test(algorithm)
     for send in algorithm.sends:
-        if not _is_in_range(algorithm, send):
+        if not is_in_range(send):
             text = f"{describe_send(send)}: that step, chunk or rank does not exist"
             yield Violation("range", text, send.step, send.chunk, send.dst)
 
@@ -90,18 +91,20 @@ def describe_send(send: Send) -> str:
     return f"{how} {send.chunk} from {send.src} to {send.dst} at step {send.step}"
 
 
-def _is_in_range(algorithm: AnyAlgorithm, send: Send) -> bool:
+def _range_test(algorithm: AnyAlgorithm) -> Callable[[Send], bool]:
+    """Return the function that tells whether all numbers of a send exist."""
+    steps, chunks = algorithm.steps, algorithm.collective.num_chunks
     ranks = algorithm.topology.ranks  # switches forward and hold nothing: they take no part
-    return (
-        0 <= send.step < algorithm.steps
-        and 0 <= send.chunk < algorithm.collective.num_chunks
+    return lambda send: (
+        0 <= send.step < steps
+        and 0 <= send.chunk < chunks
         and 0 <= send.src < ranks
         and 0 <= send.dst < ranks
     )
 
 
 def _sends_in_range(algorithm: AnyAlgorithm) -> list[Send]:
-    return [send for send in algorithm.sends if _is_in_range(algorithm, send)]
+    return list(filter(_range_test(algorithm), algorithm.sends))
 
 
 def _bandwidth_violations(algorithm: Algorithm) -> Iterator[Violation]:

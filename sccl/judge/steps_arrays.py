@@ -44,46 +44,24 @@ def step_transfers(
 
 def is_valid(algorithm: Algorithm) -> bool:
     """Return whether the step verifier finds nothing wrong with an algorithm."""
-    if min(algorithm.rounds_per_step, default=1) < 1:
+    collective, ranks = algorithm.collective, algorithm.topology.ranks
+    if collective.ranks != ranks or min(algorithm.rounds_per_step, default=1) < 1:
         return False
-    sends = _sends_over_links(algorithm)
-    if sends is None:
-        return False
-    link, columns = sends
-    pairs, used = np.unique(link * algorithm.steps + columns.start, return_counts=True)
-    loads = _Loads(*np.divmod(pairs, max(algorithm.steps, 1)), used)
-    return loads.violation(algorithm) is None and is_satisfied(algorithm.collective, columns)
-
-
-def are_chunks_valid(algorithm: SymmetricAlgorithm, chunks: IntArray) -> bool:
-    """Return whether the sends of some chunks are valid by themselves, bandwidth apart.
-
-    Args:
-        algorithm: A plan that has all sends of these chunks, and no others.
-        chunks: The chunks, ascending.
-    """
-    sends = _sends_over_links(algorithm)
-    return sends is not None and is_satisfied(algorithm.collective, sends[1], chunks)
-
-
-def _sends_over_links(
-    plan: Algorithm | SymmetricAlgorithm,
-) -> tuple[IntArray, TransferArrays] | None:
-    """Return the link of each send, and sends as transfers. None: some number or link is none."""
-    collective, ranks = plan.collective, plan.topology.ranks
-    if collective.ranks != ranks:
-        return None
     try:
-        sends = _send_columns(plan.sends)
+        sends = _send_columns(algorithm.sends)
     except OverflowError:  # no valid number has more than 64 bits
-        return None
-    ends = (plan.steps, collective.num_chunks, ranks, ranks)
+        return False
+    ends = (algorithm.steps, collective.num_chunks, ranks, ranks)
     columns = (sends.start, sends.chunk, sends.src, sends.dst)
     for column, end in zip(columns, ends, strict=True):
         if len(column) and not 0 <= column.min() <= column.max() < end:
-            return None
-    link = _Links(plan.topology).numbers(sends.src, sends.dst)
-    return None if len(link) and int(link.min()) < 0 else (link, sends)
+            return False
+    link = _Links(algorithm.topology).numbers(sends.src, sends.dst)
+    if int(link.min(initial=0)) < 0:
+        return False
+    pairs, used = np.unique(link * algorithm.steps + sends.start, return_counts=True)
+    loads = _Loads(*np.divmod(pairs, max(algorithm.steps, 1)), used)
+    return loads.violation(algorithm) is None and is_satisfied(collective, sends)
 
 
 def _send_columns(sends: tuple[Send, ...]) -> TransferArrays:

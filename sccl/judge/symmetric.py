@@ -226,8 +226,9 @@ class _ChunkOrbits:
 
     def __init__(self, algorithm: SymmetricAlgorithm, action: _Action) -> None:
         self.algorithm, self.action = algorithm, action
-        columns = [(s.step, s.chunk, s.src, s.dst) for s in algorithm.sends]
-        self.step, chunk, self.src, self.dst = np.array(columns, np.int64).reshape(-1, 4).T
+        columns = [(s.step, s.chunk, s.src, s.dst, s.reduce) for s in algorithm.sends]
+        table = np.array(columns, np.int64).reshape(-1, 5).T.copy()
+        self.step, chunk, self.src, self.dst, self.reduce = table
         self.chunks, row = np.unique(chunk, return_inverse=True)
         self.row = row.reshape(-1)
         self.links = LinkArrays.from_topology(algorithm.topology)
@@ -305,11 +306,14 @@ class _ChunkOrbits:
 
     def _are_chunks_valid(self) -> bool:
         """Return whether compiled loops are worthwhile, and find condition (a)."""
-        if not is_compiled_worthwhile("steps", len(self.step)):
+        sends = len(self.step)
+        if not is_compiled_worthwhile("steps", sends) or int(self.edges.min(initial=0)) < 0:
             return False
-        from sccl.judge.steps_arrays import are_chunks_valid  # noqa: PLC0415 - Numba is slow to load
+        from sccl.judge.execution_arrays import is_satisfied  # noqa: PLC0415 - Numba is slow to load
+        from sccl.judge.steps_arrays import step_transfers  # noqa: PLC0415
 
-        return are_chunks_valid(self.algorithm, self.chunks)
+        columns = self.step, self.chunks[self.row], self.src, self.dst, self.reduce.astype(np.bool_)
+        return is_satisfied(self.algorithm.collective, step_transfers(*columns), self.chunks)
 
     def _image_counts(self) -> IntArray:
         """Return of each send how many images it has."""

@@ -186,8 +186,8 @@ def test_numbers_of_other_libraries_are_numbers() -> None:
         (lambda: any_(sccl.pareto("allgather", "ring:4").plot)(5), "expected a frontier"),
         (lambda: sccl.pareto(sccl.collective("reduce", 8, 2), "dgx1", root=3), "leave root out"),
         (lambda: sccl.collective("allgather", 0), "ranks is 0"),
-        (lambda: sccl.load("a\0b"), "embedded null byte"),
-        (lambda: sccl.topology("ring:4").save("a\0b"), "embedded null byte"),
+        (lambda: sccl.load("a\0b"), "embedded null"),
+        (lambda: sccl.topology("ring:4").save("a\0b"), "embedded null"),
     ],
 )
 def test_bad_input_gives_one_sentence(ask: Any, says: str) -> None:

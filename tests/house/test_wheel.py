@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -57,6 +58,22 @@ def distributions() -> Path:
     return once.folder("distributions", build)
 
 
+def other_pythons() -> list[str]:
+    """Return the other supported versions of Python, on the PATH or installed by pyenv."""
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    found = []
+    for minor in {11, 12, 13, 14} - {sys.version_info.minor}:
+        name = f"python3.{minor}"
+        paths = [shutil.which(name), *map(str, sorted(pyenv.glob(f"3.{minor}.*/bin/{name}")))]
+        found += [path for path in paths if path and starts(path)][-1:]
+    return found
+
+
+def starts(python: str) -> bool:
+    """Return whether a Python starts. A shim of pyenv may lead nowhere."""
+    return subprocess.run([python, "--version"], capture_output=True, check=False).returncode == 0
+
+
 def minimum_versions() -> list[str]:
     """Return the oldest version that is allowed of each dependency of the core."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -67,9 +84,9 @@ def minimum_versions() -> list[str]:
     ]
 
 
-def environment(folder: Path, *packages: str) -> Path:
+def environment(folder: Path, *packages: str, python: str = sys.executable) -> Path:
     """Return the programs of a new environment with some packages and their dependencies."""
-    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+    subprocess.run([python, "-m", "venv", str(folder)], check=True)
     pip = [str(folder / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "-q"]
     subprocess.run([*pip, "install", *packages], check=True)
     return folder / "bin"
@@ -100,6 +117,14 @@ def test_wheel_works_with_the_oldest_dependencies(tmp_path: Path) -> None:
     programs = environment(tmp_path / "environment", str(wheel), *minimum_versions())
     for line in _SMOKE.strip().splitlines():
         run(programs, tmp_path, line)
+
+
+def test_wheel_works_on_every_python_of_this_machine(tmp_path: Path) -> None:
+    (wheel,) = distributions().glob("sccl-*.whl")
+    for python in other_pythons():
+        programs = environment(tmp_path / Path(python).name, str(wheel), python=python)
+        for line in _SMOKE.strip().splitlines()[:10]:
+            run(programs, tmp_path, line)
 
 
 def test_source_distribution_works_with_the_newest_dependencies(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from sccl.core.ids import Rank, Step
 from sccl.core.symmetric import SymmetricAlgorithm, Symmetry
 from sccl.core.topology import Budget, Topology
 from sccl.errors import ParameterError
-from sccl.judge import steps, symmetric
+from sccl.judge import execution, steps, symmetric
 from sccl.judge import violations as judged
 from sccl.judge.plans import stream_violations
 from sccl.topo import resolve_topology
@@ -79,7 +79,11 @@ def test_verdict_agrees_with_full_execution(
     machine: Topology, collective: str, rng: random.Random
 ) -> None:
     some = damaged(breadth_first(machine, collective, rng), rng)
-    found = symmetric.violations(some)
+    with pytest.MonkeyPatch.context() as patch:
+        long = rng.choice([0, 2**60])  # by compiled loops, or without
+        patch.setattr(execution, "LOADED_TRANSFERS", long)
+        patch.setattr(execution, "COMPILED_TRANSFERS", long)
+        found = symmetric.violations(some)
     assert found is not None
     every = steps.violations(expand_algorithm(some))
     streamed = stream_violations(some)

@@ -14,6 +14,7 @@ BY_NAME = {  # by how the name of a test begins
     "tests/codegen/targets/test_gpu.py": "compiler",
     "tests/codegen/targets/test_gpu_memory_order.py": "compiler",
     "tests/torch_backend/control/test_control_plane.py::test_processes": "torch",
+    "tests/torch_backend/test_example.py": "torch",
     "tests/torch_backend/test_executor.py": "torch",
     "tests/torch_backend/test_scripts.py::test_a_job": "torch",
     "tests/torch_backend/test_scripts.py::test_interfaces": "torch",

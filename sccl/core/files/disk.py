@@ -244,10 +244,12 @@ def _resolve_path(path: Path) -> Path:
         InputError: nowhere: links in a circle, a name with a zero or too long.
     """
     try:
-        path.exists()  # complains of names that cannot be
-        return path if _is_stream(path) else path.resolve()
-    except (OSError, RuntimeError, ValueError) as error:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except (OSError, ValueError) as error:
         raise InputError(f"cannot write {_describe_error(path, error)}; check the path") from error
+    return path if _is_stream(path) else path.resolve()
 
 
 def _is_stream(path: Path) -> bool:

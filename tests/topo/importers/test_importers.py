@@ -75,7 +75,7 @@ def test_fields_of_unknown_names_are_listed(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["msccl-topology", "taccl"])
-@pytest.mark.parametrize("value", ["1e999", "[" * 5000 + "]" * 5000])
+@pytest.mark.parametrize("value", ["1e999", "[" * 10**6 + "]" * 10**6])
 def test_fields_of_unknown_names_are_read_or_refused(name: str, value: str) -> None:
     importer = importers.load_importer(name)
     old = UNKNOWN_FIELDS[name][0]

@@ -1,0 +1,1 @@
+"""Examples that pages of the documentation run."""
