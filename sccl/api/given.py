@@ -108,14 +108,9 @@ def collective(  # noqa: PLR0913 - a name, or the parts of a custom collective
         >>> sccl.collective("dispatch", 3, alltoallv=[[0, 2, 1], [4, 0, 0], [1, 1, 0]]).counts
         (2, 1, 4, 1, 1)
     """
-    counted = {
-        "allgatherv": allgatherv,
-        "gatherv": gatherv,
-        "reducescatterv": reducescatterv,
-        "scatterv": scatterv,
-        "counts": counts,
-    }
-    rows: dict[str, object] = {label: _counts_row(label, row) for label, row in counted.items()}
+    vectors = {"allgatherv": allgatherv, "gatherv": gatherv, "reducescatterv": reducescatterv}
+    vectors |= {"scatterv": scatterv, "counts": counts}
+    rows: dict[str, object] = {label: _counts_row(label, row) for label, row in vectors.items()}
     rows["alltoallv"] = [_counts_row("alltoallv", row) for row in alltoallv]
     fields = {label: row for label, row in rows.items() if row}
     if groups is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -18,21 +18,15 @@ from sccl.core.files.topologies import topology_to_wire
 from sccl.core.formatting import single_line
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError, unknown_name
-from sccl.formats.files.machines import (
-    ImportedMachine,
-    import_output,
-    join_by_network,
-    read_machine,
-    write_machine,
-)
-from sccl.runtime.machine_probe import probe_machine
 from sccl.topo import catalogue_names, degrade, importers, resolve_topology, topology_makers
 from sccl.topo.cost_notation import COST_EXAMPLE
 from sccl.topo.machine_outputs import TopoWithoutOutput, TopoWithOutput, changed_output, list_output
 from sccl.topo.measures import unreachable_pair
 from sccl.topo.node_names import parse_added_lanes, parse_links, parse_rank
-from sccl.topo.profiles.pcie_inference import infer_output, infer_pcie
 from sccl.view.text.algorithm_text import print_topology, size_text
+
+if TYPE_CHECKING:
+    from sccl.formats.files.machines import ImportedMachine
 
 topo = typer.Typer(
     name="topo",
@@ -222,6 +216,8 @@ def import_(
 
     The output lists the contents of the file line by line, then the assumptions.
     """
+    from sccl.formats.files.machines import join_by_network, read_machine  # noqa: PLC0415 - loads formats
+
     options.check_writable(output)
     read = join_by_network(read_machine(file, format_name, name, gpu, alpha_us), nodes, network)
     _write_and_print(read, output, json=json)
@@ -262,6 +258,8 @@ def probe(
 
     Like 'sccl topo import' of the tool's output, with PCI bus id and kind of each GPU.
     """
+    from sccl.runtime.machine_probe import probe_machine  # noqa: PLC0415 - loads the targets of code
+
     options.check_writable(output)
     _write_and_print(probe_machine(tools, name, gpu, alpha_us), output, json=json)
 
@@ -288,6 +286,8 @@ def infer(
     json: options.Json = False,
 ) -> None:
     """Deduce from measurements which GPUs share a PCIe switch, and where the NIC is."""
+    from sccl.topo.profiles.pcie_inference import infer_output, infer_pcie  # noqa: PLC0415 - rarely used
+
     topology = resolve_topology(machine) if machine else None
     inferred = infer_pcie(file, topology)
     if json:
@@ -306,6 +306,8 @@ def infer(
 
 def _write_and_print(read: ImportedMachine, output: Path | None, *, json: bool) -> None:
     """Write the imported machine if requested, and print the import report."""
+    from sccl.formats.files.machines import import_output, write_machine  # noqa: PLC0415 - loads formats
+
     if output is not None:
         write_machine(read, output)
     if json:
