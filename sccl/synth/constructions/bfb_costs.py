@@ -27,7 +27,7 @@ _MAX_SUBSET_LINKS = 10  # of a rank: all sets of so many are looked at, of more 
 
 
 def step_costs(topology: Topology, ranks: Iterable[int] | None = None) -> tuple[Fraction, ...]:
-    """Return the rounds per chunk of each step: the best of all that use shortest paths only.
+    """Return the fewest rounds per chunk of each step if each chunk arrives as early as possible.
 
     That is exact for machines without shared budgets. With these a step may take longer.
 

@@ -80,7 +80,7 @@ class SlotColumnGeneration:
         self.sizes = np.array([float(c.amount) for c in problem.commodities])
         self.lower_bound, self.safe_bound, self._pricing_spent = 0.0, 0.0, 0.0
         self._searched_before = pricing.search_effort
-        self.is_light = pricing.has_heavy_tables
+        self.is_light = pricing.is_searched
         self.best: tuple[FloatArray, FloatArray] | None = None
         self._costs = np.zeros(len(self.sizes))
 
@@ -139,10 +139,10 @@ class SlotColumnGeneration:
                 value - self.lower_bound <= _TOLERANCE * value
                 or self.lower_bound * unit >= hopeless
             ):
-                if not self._use_all_tables():
+                if not self._search_trees():
                     break
                 continue
-            if not self._improve(prices, windows) and not self._use_all_tables():
+            if not self._improve(prices, windows) and not self._search_trees():
                 break
         values = solution.result.variable_values()
         z = np.array([values[x] for x in master.z]) * unit
@@ -157,8 +157,8 @@ class SlotColumnGeneration:
             self.slots, value * unit, self.safe_bound * unit, shares, lengths, is_complete, proved
         )
 
-    def _use_all_tables(self) -> bool:
-        """Look at all tables from here on, as light ones have said all; return whether they had."""
+    def _search_trees(self) -> bool:
+        """Search trees from here on, as grown ones improve nothing; return whether that is new."""
         more, self.is_light = self.is_light, False
         if more:  # the proof was for fewer trees
             before = self.best
@@ -263,11 +263,11 @@ class SlotColumnGeneration:
             self.lower_bound = max(0.0, self._proof_value(self._costs, *self.best)[0])
 
     def _cheapest_trees(self, prices: FloatArray) -> list[tuple[float, SlotTree]]:
-        self._pricing_spent += self.pricing.effort(self.slots.count, lightly=self.is_light)
+        self._pricing_spent += self.pricing.effort(self.slots.count)
         bytes_ = self.route_prices.route_prices(prices[:, self.slots.room])
         try:
             return self.pricing.cheapest(bytes_, self.slots.arrive, lightly=self.is_light)
         except NoTreeError:
-            if not self._use_all_tables():
+            if not self._search_trees():
                 raise
             return self._cheapest_trees(prices)

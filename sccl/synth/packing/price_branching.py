@@ -279,7 +279,7 @@ def dual_ascent_bound(network: TreeNetwork, reduced: IntArray) -> tuple[int, int
         until[:] = -1
         until[target] = slots
         for slot in range(slots - 1, -1, -1):
-            again = True
+            again, is_within = True, False
             while again:  # backwards within the slot
                 again = False
                 for link in range(links):
@@ -287,7 +287,9 @@ def dual_ascent_bound(network: TreeNetwork, reduced: IntArray) -> tuple[int, int
                     inside = until[src[link]] < slot and 0 <= arrived <= until[dst[link]]
                     if inside and reduced[link, slot] == 0:
                         until[src[link]] = slot
-                        again = again or arrived == slot
+                        again = True
+                    is_within = is_within or arrived == slot
+                again = again and is_within
         inside = 0
         for rank in range(ranks):
             inside += until[rank] + 1

@@ -6,6 +6,7 @@ for all ranks and slots at once, as these contain all costs.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -23,7 +24,6 @@ from sccl.synth.packing.price_sets import (
     NoTreeError,
     SetTables,
     TreeProblem,
-    rank_partitions,
 )
 from sccl.synth.packing.price_trees import TreePricing
 
@@ -191,26 +191,23 @@ class TreePairPricing(TreePricing):
     def __init__(self, problem: FlowProblem) -> None:
         self.problem, self.starts = problem, {}
         self.is_exact = self.is_searched = False
-        self.search_effort = 0.0
+        self.search_effort, self._first = 0.0, []
         ranks = list(range(problem.topology.ranks))
-        groupings = [[ranks]] if len(ranks) <= MAX_RANKS else list(rank_partitions(problem))
+        groupings = [[ranks]] if len(ranks) <= MAX_RANKS else list(_rank_partitions(problem))
         if max(map(len, problem.topology.chassis), default=0) > MAX_RANKS:
             groupings = []  # parts of chassis are no gates, and say too little
         small = [g for g in groupings if SetTables(problem, g, (0,)).work(2) <= MAX_WORK]
         self._pairs = [PairTables(problem, groups) for groups in small]
         self.rounds = RoundPricing(problem)
-        self.light_tables = self.tables = [
-            part for pair in self._pairs for part in (pair.up, pair.down)
-        ]
+        self.tables = [part for pair in self._pairs for part in (pair.up, pair.down)]
         if not self._pairs and not self.rounds.plans:
             raise TooLargeError(
                 f"topology {problem.topology.name!r}: trees into ranks and out of them look at too "
                 f"many sets of its {len(ranks)} ranks"
             )
 
-    def effort(self, slots: int, *, lightly: bool = False) -> float:
+    def effort(self, slots: int) -> float:
         """Return the effort for pricing trees in a number of slots. See :class:`TreePricing`."""
-        del lightly  # all tables are
         return sum(pair.effort(slots) for pair in self._pairs) + self.rounds.effort(slots)
 
     def cheapest(
@@ -220,7 +217,7 @@ class TreePairPricing(TreePricing):
 
         See :class:`TreePricing`.
         """
-        del lightly  # all tables are
+        del lightly  # there is no search
         cost = np.floor(prices * (_COST_SCALE / (float(prices.max(initial=0.0)) or 1.0)))
         costs = reverse_costs(cost.astype(np.int64) * 64 + 1, arrive)
         price, tree = self.rounds.cheapest(*costs.down)
@@ -254,3 +251,47 @@ def reverse_costs(cost: IntArray, arrive: IntArray) -> _PairCosts:
         sent, at = sent[better], at[better]
         back[sent, at], arrivals[sent, at], slot_of[sent, at] = cost[sent, k], slots - k, k
     return _PairCosts(_SendCosts(cost, arrive), _SendCosts(back, arrivals), slot_of)
+
+
+def _rank_partitions(problem: FlowProblem) -> Iterator[list[list[int]]]:
+    """Yield all ranks in groups: by chassis, or, if there are none, as rows and columns of grids.
+
+    The trees of each leave out others, so it is good to have several.
+    """
+    topology, ranks = problem.topology, problem.topology.ranks
+    if len(topology.chassis) > 1:
+        apart = {rank for inside in topology.chassis for rank in inside}
+        singletons = [[rank] for rank in range(ranks) if rank not in apart]
+        chassis = [sorted(inside) for inside in topology.chassis]
+        yield chassis + singletons
+        large = max(map(len, chassis))
+        rails = [list(rail) for rail in zip(*chassis, strict=False)]
+        if all(len(inside) == large for inside in chassis) and _is_connected(problem, rails):
+            yield rails + singletons
+        return
+    for size in range(2, ranks // 2 + 1):
+        if ranks % size == 0:
+            both = (_split_ranks(range(ranks), size, rows=rows) for rows in (True, False))
+            yield from (groups for groups in both if _is_connected(problem, groups))
+
+
+def _split_ranks(ranks: Sequence[int], size: int, *, rows: bool) -> list[list[int]]:
+    """Return ranks in groups of a size: rows of a grid, or columns of another."""
+    count = len(ranks) // size
+    if rows:
+        return [list(ranks[at * size : (at + 1) * size]) for at in range(count)]
+    return [list(ranks[at::count]) for at in range(count)]
+
+
+def _is_connected(problem: FlowProblem, groups: list[list[int]]) -> bool:
+    """Return whether in each group all are reached from the first by links within it."""
+    successors: dict[int, list[int]] = {}
+    for u, v in problem.edges:
+        successors.setdefault(u, []).append(v)
+    for inside in groups:
+        reached = [inside[0]]
+        for rank in reached:  # grows while it is walked
+            reached += [n for n in successors.get(rank, ()) if n in inside and n not in reached]
+        if len(reached) < len(inside):
+            return False
+    return True

@@ -154,23 +154,6 @@ class RoundPricing:
             sent.append(at)
         return price, self._register_tree(self.plans[best], sent[::-1])
 
-    def earliest_trees(self, arrive: IntArray) -> Iterator[SlotTree]:
-        """Yield all in which everyone exchanges in each round, each round as soon as may be.
-
-        All orders of coordinates together load a machine evenly, and are many to be found by price.
-        """
-        then = self._next_slots(arrive) if self.plans else arrive
-        for plan in self.plans:
-            at, sent = 0, []
-            for number in plan.reduce_rounds if not plan.broadcast_rounds else ():
-                k = next((k for k in range(at, arrive.shape[1]) if then[number, k] > k), -1)
-                if k < 0:
-                    break
-                sent.append(k)
-                at = int(then[number, k])
-            if sent and len(sent) == len(plan.reduce_rounds):
-                yield self._register_tree(plan, sent)
-
     def _next_slots(self, arrive: IntArray) -> IntArray:
         """Return the slot from which on the data of a round are there, shape (rounds, slots)."""
         arrivals = arrive[self._round_links]

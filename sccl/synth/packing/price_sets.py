@@ -11,7 +11,7 @@ a single group nothing is assumed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -115,7 +115,7 @@ def _fill_row(  # noqa: PLR0912, PLR0913, PLR0917 - the inputs of :func:`fill_ta
     for slot in range(slots - 1, -1, -1):
         for i in range(row + slot * nodes, row + (slot + 1) * nodes):
             table[i] = min(table[i], table[i + nodes])
-        again = True
+        again, is_within = True, False
         while again:  # forwards within the slot
             again = False
             for k in range(groups.links_first[g], groups.links_first[g + 1]):
@@ -127,7 +127,9 @@ def _fill_row(  # noqa: PLR0912, PLR0913, PLR0917 - the inputs of :func:`fill_ta
                 at = row + slot * nodes + groups.local[groups.src[link]]
                 if onward + cost[link, slot] < table[at]:
                     table[at] = onward + cost[link, slot]
-                    again = again or arrival == slot
+                    again = True
+                is_within = is_within or arrival == slot
+            again = again and is_within
 
 
 @compiled
@@ -235,6 +237,9 @@ def extract_tree(  # noqa: PLR0913, PLR0915, PLR0917 - a table, how it was fille
             break
     return sends
 
+
+MAX_RANKS = 10
+"""Ranks to be reached, of which all sets are enumerated."""
 
 WORK_EFFORT = 5e-10
 """Effort, in units of some seconds, of a unit of work: a pair of sets, at a node, in a slot."""
@@ -390,59 +395,3 @@ def _row_counts(groups: NodeGroups) -> IntArray:
     """Return, by group, how many numbers its table has in a slot."""
     many = int((groups.place >= 0).sum())
     return (1 << (groups.ranks + many)) * groups.nodes
-
-
-MAX_RANKS = 10
-"""To be reached, of which all sets are looked at without a word; of more, if chassis part them."""
-
-
-def rank_partitions(problem: FlowProblem) -> Iterator[list[list[int]]]:
-    """Yield all ranks in groups: by chassis, or, if there are none, as rows and columns of grids.
-
-    The trees of each leave out others, so it is good to have several.
-    """
-    topology, ranks = problem.topology, problem.topology.ranks
-    if len(topology.chassis) > 1:
-        apart = {rank for inside in topology.chassis for rank in inside}
-        singletons = [[rank] for rank in range(ranks) if rank not in apart]
-        chassis = [sorted(inside) for inside in topology.chassis]
-        yield chassis + singletons
-        large = max(map(len, chassis))
-        rails = [list(rail) for rail in zip(*chassis, strict=False)]
-        if all(len(inside) == large for inside in chassis) and _is_connected(problem, rails):
-            yield rails + singletons
-        for size in range(large // 2, 1, -1) if large > MAX_RANKS else ():
-            if all(len(inside) % size == 0 for inside in chassis):
-                for rows in (True, False):
-                    parts = [
-                        part for inside in chassis for part in _split_ranks(inside, size, rows=rows)
-                    ]
-                    if _is_connected(problem, parts):
-                        yield parts + singletons
-        return
-    for size in range(2, ranks // 2 + 1):
-        if ranks % size == 0:
-            both = (_split_ranks(range(ranks), size, rows=rows) for rows in (True, False))
-            yield from (groups for groups in both if _is_connected(problem, groups))
-
-
-def _split_ranks(ranks: Sequence[int], size: int, *, rows: bool) -> list[list[int]]:
-    """Return ranks in groups of a size: rows of a grid, or columns of another."""
-    count = len(ranks) // size
-    if rows:
-        return [list(ranks[at * size : (at + 1) * size]) for at in range(count)]
-    return [list(ranks[at::count]) for at in range(count)]
-
-
-def _is_connected(problem: FlowProblem, groups: list[list[int]]) -> bool:
-    """Return whether in each group all are reached from the first by links within it."""
-    successors: dict[int, list[int]] = {}
-    for u, v in problem.edges:
-        successors.setdefault(u, []).append(v)
-    for inside in groups:
-        reached = [inside[0]]
-        for rank in reached:  # grows while it is walked
-            reached += [n for n in successors.get(rank, ()) if n in inside and n not in reached]
-        if len(reached) < len(inside):
-            return False
-    return True

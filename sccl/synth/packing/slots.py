@@ -76,16 +76,6 @@ class TimeSlots:
             return self.offset * np.arange(self.count, dtype=np.float64)
         return np.concatenate([[0.0], np.cumsum(lengths)[:-1]])
 
-    def has_same_slots(self, other_slots: TimeSlots) -> bool:
-        """Return whether both are the same slots, for times that may differ."""
-        return (
-            self.count == other_slots.count
-            and np.array_equal(self.arrive, other_slots.arrive)
-            and np.array_equal(self.grows, other_slots.grows)
-            and self.offset == other_slots.offset
-            and np.allclose(self.fixed, other_slots.fixed, rtol=1e-12, atol=1e-12)
-        )
-
 
 def variable_slots(
     problem: FlowProblem, potentials: tuple[Fraction, ...], unit: Fraction, count: int

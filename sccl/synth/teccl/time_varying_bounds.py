@@ -27,7 +27,7 @@ _MAX_SEARCH_SIZE = 50_000
 
 
 def varying_lower_bound(problem: SchedulingProblem) -> int:
-    """Return the ticks that no schedule takes less than. 0: all that is known is told elsewhere.
+    """Return a lower bound in ticks. 0: nothing is known beyond bounds at full bandwidth.
 
     Raises:
         UnreachableError: a chunk cannot come to where it is wanted.

@@ -120,23 +120,6 @@ def test_cheapest_is_that_of_all_plans_and_slots(machine: str, seed: int) -> Non
 
 
 @pytest.mark.parametrize(
-    ("machine", "orders"), [("ring:4", 2), ("hypercube:3", 6), ("hypercube:5", 120), ("z52", 0)]
-)
-def test_all_orders_of_coordinates_are_begun_with(machine: str, orders: int) -> None:
-    problem = merge_roots(problem_of(machine))
-    pricing, arrive = RoundPricing(problem), rounded_slots(problem.alpha, Fraction(1, 2), 11).arrive
-    trees = list(pricing.earliest_trees(arrive))
-    assert len(set(trees)) == len(trees) == orders
-    for tree in trees:
-        come: dict[int, int] = {}  # first slot in which the data of each round are there
-        for level, link, k in pricing.round_sends[tree]:
-            assert k == come.get(level - 1, 0)
-            come[level] = int(arrive[link, k])
-        assert len(come) == pricing.max_reduce_rounds
-    assert list(pricing.earliest_trees(arrive[:, :1])) == []  # one slot is too few for two rounds
-
-
-@pytest.mark.parametrize(
     ("machine", "most"), [("torus:4x4", 1.01), ("hypercube:3", 1.01), ("dgx1", 1.05)]
 )
 def test_few_alphas_meet_the_bound(machine: str, most: float) -> None:

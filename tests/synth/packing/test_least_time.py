@@ -26,8 +26,7 @@ from sccl.solvers.effort import Effort
 from sccl.synth.common import registry
 from sccl.synth.common.contract import Request
 from sccl.synth.network import symmetries
-from sccl.synth.packing import price_trees as tree_pricing
-from sccl.synth.packing import schedule_builder
+from sccl.synth.packing import price_trees, schedule_builder
 from sccl.synth.packing.by_time import portfolio
 from sccl.synth.packing.by_time.least_time import SearchInterrupted
 from sccl.synth.packing.by_time.lower_bounds import (
@@ -42,6 +41,7 @@ from sccl.synth.packing.by_time.packing_search import shift_trees
 from sccl.synth.packing.by_time.portfolio import refine_chunks
 from sccl.synth.packing.column_generation import RoutePrices, SlotColumnGeneration
 from sccl.synth.packing.flow_problem import FlowProblem, SlotTree, build_flow_problem
+from sccl.synth.packing.price_branching import TreeSearch, tree_network
 from sccl.synth.packing.price_sets import NoTreeError
 from sccl.synth.packing.price_trees import TreePricing
 from sccl.synth.packing.schedule_builder import ScheduleBuilder, forward_or_reversed
@@ -488,12 +488,10 @@ def test_cheapest_trees_are_those_of_all_sets_of_sends(seed: int) -> None:
         assert price == pytest.approx(best)
 
 
-def test_groups_of_ranks_take_the_place_of_sets_of_them() -> None:
-    pricing = TreePricing(problem_of("torus:4x4", "allgather", 1000))
-    assert not pricing.is_exact
-    assert len(pricing.tables) > 2  # rows, columns, and trees that are inserted
-    assert TreePricing(problem_of("dgx1", "allgather", 1000)).is_exact
-    assert len(TreePricing(problem_of("teccl-ndv2x2", "allgather", 1000)).tables) == 1
+def test_trees_to_many_ranks_are_searched() -> None:
+    assert TreePricing(problem_of("torus:4x4", "allgather", 1000)).is_searched
+    assert not TreePricing(problem_of("dgx1", "allgather", 1000)).is_searched
+    assert not TreePricing(problem_of("ndv2x2", "alltoall", 1000)).is_searched
 
 
 @pytest.mark.parametrize(
@@ -617,8 +615,8 @@ def test_messages_that_pass_a_budget_twice_at_a_time_share_it_with_others(part: 
 
 @pytest.mark.parametrize("rule", ["above", "below"])
 @pytest.mark.parametrize("seed", range(2))
-def test_trees_are_searched_as_they_are_by_tables_and_inserted_ones_are_no_cheaper(
-    seed: int, rule: BorderRule
+def test_searched_trees_cost_as_much_as_those_of_tables_and_grown_ones_no_less(
+    seed: int, rule: BorderRule, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     posed = problem_of("dgx1", "allgather", 8000)
     borders = frozenset(Fraction(7 * i, 10) for i in range(4))
@@ -628,14 +626,12 @@ def test_trees_are_searched_as_they_are_by_tables_and_inserted_ones_are_no_cheap
         [[rng.choice([0.0, 1.0, 2.0, 3.3]) for _ in range(parts.count)] for _ in posed.edges]
     )
     by_tables = TreePricing(posed)
+    monkeypatch.setattr(price_trees, "MAX_RANKS", 0)
     searched = TreePricing(posed)
-    searched.tables = searched.light_tables = [tree_pricing._InsertionTable(posed)]
-    inserted = searched.cheapest(prices, parts.arrive)
-    searched.is_searched = True
     every = zip(
         posed.commodities,
         by_tables.cheapest(prices, parts.arrive),
-        inserted,
+        searched.cheapest(prices, parts.arrive, lightly=True),
         searched.cheapest(prices, parts.arrive),
         strict=True,
     )
@@ -652,23 +648,18 @@ def test_trees_are_searched_as_they_are_by_tables_and_inserted_ones_are_no_cheap
 def test_unexplored_slots_prove_nothing() -> None:
     """Trees that are inserted may be dearer than others: their prices are no bound."""
     posed = problem_of("teccl-amd", "allgather", 64_000)
-    assert not TreePricing(posed).is_exact
     borders = frozenset(Fraction(7 * i, 10) for i in range(7))
     parts = bordered_slots(posed.alpha, borders, borders, Fraction(4), "below")
-    lightly = TreePricing(posed, exactly=True)
-    assert lightly.is_exact
-    assert lightly.has_heavy_tables
-    assert SlotColumnGeneration(posed, parts, lightly, 4.0).run(effort=0.01).lower_bound_us == 0
+    search = SlotColumnGeneration(posed, parts, TreePricing(posed), 4.0)
+    assert search.run(effort=0.01).lower_bound_us == 0
+    assert search.is_light
 
 
 def test_trees_that_are_inserted_do_not_end_what_grows() -> None:
     """The cost of a cheap tree bounds no packing, because a later tree may be cheaper."""
     posed = problem_of("dgx1", "allgather", 10**6)
     parts = variable_slots(posed, (Fraction(0),) * 8, Fraction(7, 10), 4)
-    inserted = TreePricing(posed)
-    inserted.tables = inserted.light_tables = [tree_pricing._InsertionTable(posed)]
-    inserted.is_exact = False
-    search = SlotColumnGeneration(posed, parts, inserted, 50.0)
+    search = SlotColumnGeneration(posed, parts, TreePricing(posed, is_grown=True), 50.0)
     packing = search.run()
     assert packing.lower_bound_us == 0
     assert search.lower_bound * 50 <= packing.us * (1 + 1e-6)
@@ -748,12 +739,13 @@ def test_bytes_flow_through_trees_that_begin_and_end_otherwise() -> None:
     assert float(best.objective) < 1.02 * least_of(best)
 
 
-def test_trees_are_begun_with_few_ranks_where_all_take_long() -> None:
-    """Those that are begun with all are looked at when the others are no better."""
-    machine = resolve_topology("teccl-amdx2")
-    pricing = TreePricing(build_flow_problem(machine, dual_of(named_spec("allgather", 32)), 32_000))
-    assert pricing.has_heavy_tables
-    assert pricing.effort(9, lightly=True) < pricing.effort(9) / 5
+def test_trees_are_begun_with_few_ranks_where_all_take_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    problem = problem_of("teccl-amdx2", "allgather", 1000)
+    pricing = TreePricing(problem)
+    monkeypatch.setattr(price_trees, "_MAX_GROWTH_WORK", 10**9)
+    assert pricing.effort(9) < TreePricing(problem).effort(9) / 5
 
 
 def test_packing_is_cut_smaller_where_that_will_be_enough(
@@ -802,6 +794,19 @@ def test_four_chassis_are_bounded_by_trees_to_a_rank_of_each() -> None:
     assert float(search.lower_bound) == pytest.approx(5.12 + 1.7 + 1.4 + 2 / 3 * 2.4)
 
 
+def test_chunk_passes_links_without_alpha_within_a_slot() -> None:
+    """Link 3 to 2 comes last: what leads to its source in a slot is looked at again then."""
+    links = (Link(0, 1, 1, 0.0, 5.0), Link(1, 3, 1, 0.0, 5.0), Link(3, 2, 1, 0.7, 5.0))
+    problem = problem_of(Topology("line", 4, links, 0.0, 5.0), "broadcast", 100_000)
+    few = restrict_targets(problem, frozenset({2}))
+    slots = variable_slots(problem, (Fraction(0),) * 4, Fraction(7, 10), 5)
+    packing = SlotColumnGeneration(few, slots, TreePricing(few), 10.0).run()
+    assert packing.us == pytest.approx(20.7)
+    network = tree_network(few.edges, 4, few.commodities[0], slots.arrive)
+    costs = np.ones(slots.arrive.shape, np.int64)
+    assert TreeSearch(network, 1.0).lower_bound(costs) == 3
+
+
 def test_prices_of_ways_are_sums_of_what_they_hold() -> None:
     problem = problem_of("rail:2x2", "allgather", 64_000)
     ways = RoutePrices(problem)
@@ -819,9 +824,10 @@ def test_trees_to_few_ranks_take_no_longer_and_everyone_joins_them(data: st.Data
     goals = frozenset(data.draw(st.sets(ranks, min_size=1)))
     few = restrict_targets(problem, goals)
     floors = []
+    spec = named_spec("broadcast", topology.ranks)
+    cuts = completion_time_bound(topology, spec).us(int(problem.commodities[0].size))
     for one in (problem, few):
-        least = Fraction(1, 1000)
-        search = LowerBoundSearch(one, TreePricing(one), least, effort=5.0)
+        search = LowerBoundSearch(one, TreePricing(one), cuts, effort=5.0)
         search.raise_bound()
         floors.append(float(search.lower_bound))
     assert floors[1] <= floors[0] * (1 + 1e-6)

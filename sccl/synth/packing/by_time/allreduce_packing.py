@@ -8,7 +8,7 @@ tree down, over reversed links and backwards in time: the same tables price both
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil, inf
@@ -153,21 +153,6 @@ def split_by_root(
 @dataclass
 class AllreducePackingSearch(PackingSearch):
     """A search for the least time of trees up and down, and of rounds."""
-
-    def _search_packing(
-        self,
-        slots: TimeSlots,
-        *,
-        target_us: float = 0.0,
-        hopeless: float = inf,
-        start: Iterable[tuple[int, SlotTree]] = (),
-        max_effort: float = inf,
-    ) -> TimedPacking | None:
-        assert isinstance(self.engine, TreePairPricing)
-        first = [*start, *((0, tree) for tree in self.engine.rounds.earliest_trees(slots.arrive))]
-        return super()._search_packing(
-            slots, target_us=target_us, hopeless=hopeless, start=first, max_effort=max_effort
-        )
 
     def _strategies(self) -> tuple[Callable[[], object], ...]:
         if self.lower_bound <= _FEW_DISTANCES * self._max_distance(hops=False):

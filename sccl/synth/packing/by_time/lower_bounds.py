@@ -201,11 +201,9 @@ class LowerBoundSearch:
             From which time on the borders of slots are in the order that was looked at last; None:
             prices say nothing here.
         """
-        if not self.problem.is_rigid:
-            return None
-        if not isinstance(self.engine, TreePricing) or self.engine.is_exact:
-            return self._raise_with_engine(self.engine, worth)
-        return self.raise_by_critical_targets(worth)
+        if isinstance(self.engine, TreePricing) and self.engine.is_searched:
+            return self.raise_by_critical_targets(worth)
+        return self.raise_with_engine(worth)
 
     def raise_by_critical_targets(self, worth: float = 1e-9) -> Fraction | None:
         """Raise the floor by trees to few ranks, in addition to the limit on effort."""
@@ -217,14 +215,10 @@ class LowerBoundSearch:
             self.lower_bound, self.proof = few.lower_bound, few.proof
         return looked
 
-    def raise_by_search(self) -> None:
-        """Raise the floor by trees that are searched, where no tables hold them all."""
-        if self.problem.is_rigid and self.problem.topology.ranks <= MAX_SEARCHED_RANKS:
-            self._raise_with_engine(TreePricing(self.problem, exactly=True), 1e-9)
-
-    def _raise_with_engine(
-        self, engine: FlowProgram | TreePricing, worth: float
-    ) -> Fraction | None:
+    def raise_with_engine(self, worth: float = 1e-9) -> Fraction | None:
+        """Raise the floor by prices of all trees. See :meth:`raise_bound`."""
+        if not self.problem.is_rigid:
+            return None
         borders = self._alpha_sums(self.lower_bound, FIRST_BORDERS)
         points = self._slot_changes(borders)
         looked = None
@@ -233,7 +227,7 @@ class LowerBoundSearch:
                 break
             looked, target_us = begin, float(self.lower_bound) * (1 + worth)
             # a packing that takes no longer is one whose prices say no more
-            packing = self._price_interval(engine, borders, begin, end, target_us)
+            packing = self._price_interval(borders, begin, end, target_us)
             if packing is None or packing.lower_bound_us <= target_us:
                 break
             proved = Fraction(packing.lower_bound_us * (1 - 1e-9)).limit_denominator(10**9)
@@ -245,7 +239,6 @@ class LowerBoundSearch:
 
     def _price_interval(
         self,
-        engine: FlowProgram | TreePricing,
         borders: frozenset[Fraction],
         begin: Fraction,
         end: Fraction,
@@ -256,11 +249,11 @@ class LowerBoundSearch:
         if slots.count > 2 * MAX_BORDERS:
             return None
         left = self.effort - self.spent
-        if isinstance(engine, FlowProgram):
-            return self._solve_flow(engine, slots, left)
+        if isinstance(self.engine, FlowProgram):
+            return self._solve_flow(self.engine, slots, left)
         start = self.trees.get((borders, begin), ())
         packing, self.trees[borders, begin] = self._generate_columns(
-            engine, slots, left, start, target_us=target_us
+            self.engine, slots, left, start, target_us=target_us
         )
         return packing
 
@@ -287,7 +280,7 @@ def restricted_search(
     search = LowerBoundSearch(
         few, engine, floor, effort=RESTRICTED_EFFORT, deadline=deadline, targets=goals
     )
-    return search if engine.is_exact else None
+    return None if engine.is_searched else search
 
 
 MAX_TARGETS = 6
@@ -361,7 +354,7 @@ class ExtendedTrees:
         Args:
             target_us: microseconds at which it is not bettered.
         """
-        pricing = TreePricing(self.problem, inserted=True)
+        pricing = TreePricing(self.problem, is_grown=True)
         search = SlotColumnGeneration(self.problem, packing.slots, pricing, packing.us)
         start = self._extend_trees(packing)
         try:

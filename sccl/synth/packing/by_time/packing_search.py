@@ -14,6 +14,7 @@ import numpy as np
 from sccl.synth.packing.by_time.lower_bounds import (
     FIRST_BORDERS,
     MAX_BORDERS,
+    MAX_SEARCHED_RANKS,
     ExtendedTrees,
     LowerBoundSearch,
     find_critical_targets,
@@ -85,9 +86,9 @@ class PackingSearch(LowerBoundSearch):
         )
 
     @property
-    def _is_exact(self) -> bool:
-        """Return whether no tree is cheaper than those that are priced."""
-        return not isinstance(self.engine, TreePricing) or self.engine.is_exact
+    def _is_searched(self) -> bool:
+        """Return whether trees are too many for tables."""
+        return isinstance(self.engine, TreePricing) and self.engine.is_searched
 
     @property
     def _has_inter_chassis(self) -> bool:
@@ -136,52 +137,20 @@ class PackingSearch(LowerBoundSearch):
         first_of_dear = (
             (self._pack_alpha_slots,) if self._is_expensive and self.schedule_us == inf else ()
         )
+        free, steady = self._pack_free_lengths, self._pack_steady
+        bordered, bound = self._pack_bordered, self._raise_bound
+        rounded = self._pack_rounded
         if self.lower_bound <= _FEW_DISTANCES * self._max_distance(hops=False):
             few = len(self._alpha_sums(self.lower_bound * Fraction(5, 4), MAX_BORDERS // 2 + 1))
             if few <= MAX_BORDERS // 2 and self.problem.is_rigid:
-                first = (
-                    self._pack_bordered,
-                    self._raise_bound,
-                    self._repack_priced_trees,
-                    self._schedule_best,
-                )
-                begin = () if self._is_exact else (self._pack_orbit_reduced,)
-                return (
-                    *begin,
-                    *first,
-                    self._pack_rounded,
-                    self._pack_free_lengths,
-                    self._pack_steady,
-                )
-            then = (
-                self._pack_bordered,
-                self._pack_free_lengths,
-                self._pack_steady,
-                self._raise_bound,
-            )
-            return (*first_of_dear, self._pack_rounded, *then)
+                begin = (self._pack_orbit_reduced,) if self._is_searched else ()
+                return (*begin, bordered, bound, self._schedule_best, rounded, free, steady)
+            return (*first_of_dear, rounded, bordered, free, steady, bound)
         if any(self.problem.potentials()):
             if self.lower_bound > _MANY_DISTANCES * self._max_distance(hops=False):
-                return (
-                    self._pack_steady,
-                    self._pack_free_lengths,
-                    self._pack_bordered,
-                    self._raise_bound,
-                )
-            first = (
-                self._pack_orbit_reduced,
-                self._raise_bound,
-                self._pack_rounded,
-                self._pack_free_lengths,
-            )
-            return (*first, self._pack_bordered)
-        return (
-            *first_of_dear,
-            self._pack_free_lengths,
-            self._pack_steady,
-            self._pack_bordered,
-            self._raise_bound,
-        )
+                return (steady, free, bordered, bound)
+            return (self._pack_orbit_reduced, bound, rounded, free, bordered)
+        return (*first_of_dear, free, steady, bordered, bound)
 
     def _consider(self, packing: TimedPacking | None) -> None:
         """Place a packing that is the best so far, or may become the best schedule."""
@@ -202,7 +171,7 @@ class PackingSearch(LowerBoundSearch):
         It is done in addition to the limit on effort: if others are as hard to reach, it gives
         little.
         """
-        goals = frozenset[int]() if self._is_exact else find_critical_targets(self.problem)
+        goals = find_critical_targets(self.problem) if self._is_searched else frozenset[int]()
         if not goals:
             return False
         self.raise_by_critical_targets()
@@ -453,27 +422,8 @@ class PackingSearch(LowerBoundSearch):
 
     def _raise_bound(self) -> None:
         """Raise the floor, with all of the remaining effort."""
-        if self._is_exact:
-            self.raise_bound()
-        else:
-            self.raise_by_search()
-
-    def _repack_priced_trees(self) -> None:
-        """Pack the trees of the prices that raised the floor, where these say no less of packings.
-
-        So it is where all borders are there that matter.
-        """
-        if self.proof is None:
-            return
-        proof, alpha = self.proof, self.problem.alpha
-        middle = (proof.begin + proof.end) / 2
-        below, above = (
-            bordered_slots(alpha, proof.borders, proof.borders, middle, rule)
-            for rule in ("below", "above")
-        )
-        if above.has_same_slots(below):
-            start = self.trees.get((proof.borders, proof.begin), ())
-            self._consider(self._search_packing(above, hopeless=float(proof.end), start=start))
+        if not self._is_searched or self.problem.topology.ranks <= MAX_SEARCHED_RANKS:
+            self.raise_with_engine()
 
 
 def shift_trees(packing: TimedPacking) -> tuple[tuple[int, SlotTree], ...]:
