@@ -170,7 +170,7 @@ def test_records_follow_their_lengths() -> None:
     "content",
     [
         b"\x80",  # a length without an end
-        b"\xff" * 8 + b"\x7f!",  # more bytes than any file has
+        b"\xff" * 9 + b"\x01!",  # more bytes than any file has
         b"\x05\x08\x01",
         b"\x02\x10\x80",
         b"\x01\x07",  # a field of kind 7
