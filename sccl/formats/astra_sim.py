@@ -23,13 +23,14 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from sccl.core.algorithm import Algorithm
+from sccl.core.files.chakra_records import COLLECTIVES, NodeKind
 from sccl.core.schedule import Schedule
 from sccl.errors import CollectiveError, ParameterError
 from sccl.formats.algorithm_messages import Message, MessageOptions
 from sccl.formats.astra import ns3_network
 from sccl.formats.astra.analytical_network import AnalyticalNetwork, choose_network
 from sccl.formats.chakra import rank_traces
-from sccl.formats.chakra_encoding import Node, NodeKind, encode_trace
+from sccl.formats.chakra_encoding import Node, encode_trace
 from sccl.formats.format_contract import SizedPlan, WrittenFiles, write_only
 from sccl.formats.timed_messages import chunk_sizes
 
@@ -45,15 +46,13 @@ _SYSTEM, _NETWORK, _MEMORY = "system.json", "network.yml", "memory.json"
 
 _BINARY = "AstraSim_Analytical_Congestion_Aware"
 
-_COLLECTIVES = {"allreduce": 0, "allgather": 2, "alltoall": 6, "reducescatter": 7}
-"""Chakra's CollectiveCommType of the collectives with custom algorithms."""
-
 _INPUT_KEYS = {
     "allreduce": "all-reduce",
     "allgather": "all-gather",
     "alltoall": "all-to-all",
     "reducescatter": "reduce-scatter",
 }
+"""Names in ASTRA-sim's configuration of the collectives with custom algorithms."""
 
 _Networks = Literal["auto", "Ring", "FullyConnected", "Switch", "ns3"]
 
@@ -89,10 +88,10 @@ def write(plans: Sequence[SizedPlan], options: AstraOptions) -> WrittenFiles:
         )
     (plan,) = plans
     name = plan.plan.collective.name
-    if name not in _COLLECTIVES:
+    if name not in _INPUT_KEYS:
         raise CollectiveError(
             f"{plan.name}: ASTRA-sim has no custom algorithms of {name}, only of "
-            f"{', '.join(sorted(_COLLECTIVES))}: export it as chakra"
+            f"{', '.join(sorted(_INPUT_KEYS))}: export it as chakra"
         )
     on_ns3 = options.network == "ns3"
     if on_ns3:  # its messages share links packet by packet, so links have no order
@@ -144,7 +143,7 @@ def build_custom_collective(
         rank_files: Trace of each rank.
         backend: Network of the run.
     """
-    comm_type = _COLLECTIVES[collective]
+    comm_type = COLLECTIVES.index(collective)
     attributes: dict[str, int | bool] = {"comm_type": comm_type, "comm_size": size_bytes}
     workload = encode_trace([Node(0, NodeKind.COLLECTIVE, attributes=attributes)])
     system = {

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from sccl.core.algorithm import Algorithm
+from sccl.core.files.chakra_records import NodeKind
 from sccl.core.schedule import Schedule
 from sccl.errors import TooLargeError
 from sccl.formats.algorithm_messages import (
@@ -24,7 +25,7 @@ from sccl.formats.algorithm_messages import (
     algorithm_messages,
     sized_algorithm,
 )
-from sccl.formats.chakra_encoding import SCHEMA, Node, NodeKind, encode_trace
+from sccl.formats.chakra_encoding import SCHEMA, Node, encode_trace
 from sccl.formats.format_contract import SizedPlan, WrittenFiles, write_only
 from sccl.formats.link_order import order_links
 from sccl.formats.timed_messages import chunk_sizes, schedule_messages

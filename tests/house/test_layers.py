@@ -86,7 +86,7 @@ MAY_IMPORT = {
     "errors": set(),
     "compiled": {"numba"},
     "core": {"errors", "msgspec", "numpy"},
-    "core/files": {"core", "errors", "msgspec", "numpy", "sccl"},
+    "core/files": {"core", "errors", "google", "msgspec", "numpy", "sccl"},
     "topo": _NOUNS | {"msgspec"},
     "topo/symmetry": _NOUNS | {"numpy", "igraph"},
     "topo/importers": _NOUNS | {"topo", "defusedxml", "msgspec", "yaml"},

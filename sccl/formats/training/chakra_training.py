@@ -20,20 +20,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from sccl.core.files.chakra_records import COLLECTIVES, NodeKind
 from sccl.core.workload_ops import CommOp, ComputeOp
 from sccl.errors import TooLargeError
-from sccl.formats.chakra_encoding import SCHEMA, Node, NodeKind, encode_trace
+from sccl.formats.chakra_encoding import SCHEMA, Node, encode_trace
 from sccl.formats.format_contract import WrittenFiles
 from sccl.formats.training.verified_training_plan import VerifiedTrainingPlan
 
 MAX_NODES = 4_000_000
 """Largest number of nodes of all ranks."""
-
-COMM_TYPES = (
-    *("allreduce", "reduce", "allgather", "gather", "scatter", "broadcast", "alltoall"),
-    "reducescatter",
-)
-"""By the numbers of ``CollectiveCommType``."""
 
 _GROUPS = "comm_groups.json"
 
@@ -183,7 +178,7 @@ class _RankTraces:
             return NodeKind.SEND if place.sends else NodeKind.RECEIVE, attributes
         ranks = self._group_names.get(place.group)
         return NodeKind.COLLECTIVE, {
-            "comm_type": COMM_TYPES.index(call.collective),
+            "comm_type": COLLECTIVES.index(call.collective),
             "comm_size": _input_bytes(call),
             **({"pg_name": str(place.group), "group_ranks": ranks} if ranks else {}),
             **({} if call.root is None else {"root": call.group.index(call.root)}),

@@ -28,10 +28,10 @@ from sccl.core.sweep_events import (
 from sccl.core.topology import Topology
 from sccl.synth.common.algorithm_folder import AlgorithmFolder
 from sccl.synth.packing.by_steps.allreduce_trees import (
-    MAX_SUBSET_RANKS,
     any_class_proof,
     tree_bounds,
 )
+from sccl.synth.packing.problem import MAX_SUBSET_RANKS
 
 if TYPE_CHECKING:
     from sccl.synth.packing.by_steps.solve import Packing

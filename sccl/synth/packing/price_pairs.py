@@ -19,13 +19,13 @@ from sccl.synth.packing.flow_problem import FlowProblem, SlotTree
 from sccl.synth.packing.price_rounds import RoundPricing
 from sccl.synth.packing.price_sets import (
     INFINITE,
-    MAX_RANKS,
     WORK_EFFORT,
     NoTreeError,
     SetTables,
     TreeProblem,
 )
 from sccl.synth.packing.price_trees import TreePricing
+from sccl.synth.packing.problem import MAX_SUBSET_RANKS
 
 MAX_WORK = 3 * 10**7
 """Limit for a table, pairs of sets times slots times nodes: beyond, pricing takes tenths of a
@@ -193,8 +193,8 @@ class TreePairPricing(TreePricing):
         self.is_exact = self.is_searched = False
         self.search_effort, self._first = 0.0, []
         ranks = list(range(problem.topology.ranks))
-        groupings = [[ranks]] if len(ranks) <= MAX_RANKS else list(_rank_partitions(problem))
-        if max(map(len, problem.topology.chassis), default=0) > MAX_RANKS:
+        groupings = [[ranks]] if len(ranks) <= MAX_SUBSET_RANKS else list(_rank_partitions(problem))
+        if max(map(len, problem.topology.chassis), default=0) > MAX_SUBSET_RANKS:
             groupings = []  # parts of chassis are no gates, and say too little
         small = [g for g in groupings if SetTables(problem, g, (0,)).work(2) <= MAX_WORK]
         self._pairs = [PairTables(problem, groups) for groups in small]

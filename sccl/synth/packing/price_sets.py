@@ -238,9 +238,6 @@ def extract_tree(  # noqa: PLR0913, PLR0915, PLR0917 - a table, how it was fille
     return sends
 
 
-MAX_RANKS = 10
-"""Ranks to be reached, of which all sets are enumerated."""
-
 WORK_EFFORT = 5e-10
 """Effort, in units of some seconds, of a unit of work: a pair of sets, at a node, in a slot."""
 

@@ -28,13 +28,12 @@ from sccl.synth.packing.price_sets import (
     chunk_starts,
     with_start_links,
 )
-from sccl.synth.packing.problem import Commodity, PackingProblem, StepTree
+from sccl.synth.packing.problem import MAX_TREE_WORK, Commodity, PackingProblem, StepTree
 
 _MAX_TREE_COST = 1 << 52
 """Largest cost of a tree: sums of a few, and objectives of CP-SAT, stay within 64 bits."""
 
 _TREE_EFFORT = 30.0  # units for a tree, of which CP-SAT takes 7 ms on two NDv2
-_MAX_WORK = 20_000_000  # ranks times steps times links: beyond, a single tree takes minutes
 
 
 def max_price_scale(ranks: int) -> int:
@@ -126,7 +125,7 @@ class SearchPricer:
         network = tree_network(window.edges, window.ranks, window.commodity, window.arrive)
         self.search = TreeSearch(network, _TREE_EFFORT, deadline)
         links = len(self.search.useful)
-        if window.ranks * window.steps * links > _MAX_WORK:
+        if window.ranks * window.steps * links > MAX_TREE_WORK:
             raise TooLargeError(
                 f"a limit over all k for {window.ranks} ranks, {links} links and {window.steps} "
                 "steps is too large to compute; the bounds and a sweep over k work"

@@ -14,13 +14,13 @@ from sccl.synth.packing.flow_problem import FlowCommodity, FlowProblem, SlotTree
 from sccl.synth.packing.price_branching import TreeSearch, insert_targets, tree_network
 from sccl.synth.packing.price_sets import (
     INFINITE,
-    MAX_RANKS,
     WORK_EFFORT,
     NoTreeError,
     SetTables,
     chunk_starts,
     with_start_links,
 )
+from sccl.synth.packing.problem import MAX_SUBSET_RANKS
 
 MAX_WORK = 15 * 10**8
 """Pairs of sets times slots times nodes: a second for each time that trees are priced."""
@@ -86,7 +86,7 @@ class TreePricing:
             raise TooLargeError(
                 f"topology {topology.name!r}: the lower bound over all chunkings prices trees, of "
                 f"which {self.problem.collective.name} among {topology.ranks} ranks has too many; "
-                f"this version supports up to {MAX_RANKS} ranks to reach, or few links"
+                f"this version supports up to {MAX_SUBSET_RANKS} ranks to reach, or few links"
             )
 
     def effort(self, slots: int) -> float:
@@ -191,5 +191,5 @@ def _set_tables(problem: FlowProblem) -> list[SetTables]:
             by_goal.setdefault(goal, []).append(i)
         return [SetTables(problem, [[goal]], tuple(all_)) for goal, all_ in by_goal.items()]
     goals = sorted(frozenset().union(*missing))
-    few = len(goals) <= MAX_RANKS
+    few = len(goals) <= MAX_SUBSET_RANKS
     return [SetTables(problem, [goals], tuple(range(len(missing))))] if few else []

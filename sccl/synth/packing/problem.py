@@ -35,6 +35,9 @@ StepTree = frozenset[LinkStep]
 MAX_SUBSET_RANKS = 10
 """Maximum number of ranks to reach for pricing by dynamic programming over sets of them."""
 
+MAX_TREE_WORK = 20_000_000
+"""Ranks times links times steps: beyond, a single tree takes minutes."""
+
 _ROUND_DENOMINATOR = 27_720  # which all numbers up to 12 divide
 
 

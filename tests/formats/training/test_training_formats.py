@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from sccl import formats
+from sccl.core.files.chakra_records import read_records
 from sccl.core.workload_ops import CommOp, ComputeOp, HostAction, HostEvent, HostProgram, Role
 from sccl.training.scheduling.workload_problem import workload_waits
 from sccl.training.timeline import simulate_timeline
-from sccl.training.traces.readers.protocol_buffers import read_fields, read_messages
 from tests.kit.commands import sccl
 from tests.kit.traces import workload_of
 from tests.kit.training_plans import RING, layered_plan, plan_file, planned, prefetching_plan
@@ -110,23 +110,14 @@ def test_chakra_traces_are_read_again(tmp_path: Path) -> None:
     assert told["ranks"] == 8
 
 
-def told(value: int | bytes) -> bytes:
-    assert isinstance(value, bytes)
-    return value
-
-
 def test_nodes_need_what_the_workload_says() -> None:
     plan = prefetching_plan()
     stepped = formats.VerifiedTrainingPlan(
         "p", plan, simulate_timeline(plan), workload_waits(plan.workload)
     )
     written = formats.step_writer("chakra")(stepped)
-    _, *found = read_messages(written.files["p.0.et"], "p")
-    nodes = [{n: v for n, _, v in read_fields(m, "p") if n in (2, 4, 5)} for m in found]
-    needs = {
-        told(node[2]).decode(): (list(told(node.get(5, b""))), list(told(node.get(4, b""))))
-        for node in nodes
-    }
+    _, *nodes = read_records(written.files["p.0.et"], "p")
+    needs = {node.name.decode(): ([*node.data_deps], [*node.ctrl_deps]) for node in nodes}
     assert list(needs) == ["batch", "forward", "backward", "gradients", "optimizer"]
     assert needs["backward"] == ([], [1])
     assert needs["optimizer"] == ([3], [2])
@@ -172,13 +163,9 @@ def test_collective_takes_as_long_as_its_motifs_do() -> None:
     stepped = formats.VerifiedTrainingPlan(
         "p", plan, simulate_timeline(plan), workload_waits(plan.workload)
     )
-    _, *found = read_messages(formats.step_writer("chakra")(stepped).files["p.0.et"], "p")
-    told_micros = {told(node[2]): node.get(7) for node in map(dict_of, found)}
-    assert (told_micros[b"gradients"], told_micros[b"batch"]) == (12, 4)
-
-
-def dict_of(message: bytes) -> dict[int, int | bytes]:
-    return {number: value for number, _, value in read_fields(message, "p")}
+    _, *nodes = read_records(formats.step_writer("chakra")(stepped).files["p.0.et"], "p")
+    micros = {node.name: node.duration_micros for node in nodes}
+    assert (micros[b"gradients"], micros[b"batch"]) == (12, 4)
 
 
 def test_broadcast_of_two_ranks_is_a_send() -> None:
@@ -205,7 +192,7 @@ def test_broadcast_of_two_ranks_is_a_send() -> None:
     )
     written = formats.step_writer("chakra")(stepped)
     assert "comm_groups.json" not in written.files
-    kinds = [dict_of([*read_messages(written.files[f"p.{r}.et"], "p")][-1])[3] for r in range(4)]
+    kinds = [[*read_records(written.files[f"p.{rank}.et"], "p")][-1].type for rank in range(4)]
     assert sorted(kinds[:2]) in ([4, 6], [6, 6])
     assert kinds[2:] == [5, 5]
     again = workload_of(*(written.files[f"p.{rank}.et"] for rank in range(4))).workload

@@ -6,14 +6,17 @@ import json
 from collections.abc import Callable, Iterable
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from sccl.core.files.chakra_records import NodeKind, message_types, read_records, write_records
 from sccl.core.workload_ops import Dependency
-from sccl.errors import FormatError
-from sccl.formats.chakra_encoding import Node, NodeKind, encode_trace
+from sccl.errors import FormatError, TooLargeError
+from sccl.formats.chakra_encoding import Node, encode_trace
 from sccl.training.traces import iterate_files, readers
 from sccl.training.traces.readers import chakra
+from sccl.training.traces.readers.chakra_nodes import read_nodes
 from sccl.training.traces.readers.group_list import read_group_list
-from sccl.training.traces.readers.protocol_buffers import read_fields, read_messages
 from sccl.training.traces.readers.rank_trace import Kernel, TracedCall, TracedWait
 from tests.kit.samples import sample
 from tests.kit.traces import WANTED, refusal_of, workload_of
@@ -119,7 +122,10 @@ def test_ranks_are_told_by_names_and_merged() -> None:
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (encode_trace([computes(0), calls(1)])[:-3], "t0: it is cut off: a message of"),
+        (
+            encode_trace([computes(0), calls(1)])[:-3],
+            "t0, record 2: it is cut off, or no record of a Chakra trace",
+        ),
         (
             encode_trace([Node(0, NodeKind.SEND, (), 0, {"comm_type": 5, "comm_size": 8})]),
             "t0: node 0, 'send 0': it is a send between two ranks inside a collective",
@@ -145,7 +151,7 @@ def test_ranks_are_told_by_names_and_merged() -> None:
         (b'{"workload_graph": [{"Id": 1', "t0: no JSON of Chakra, or one that is cut off"),
         (jsonized([calls(1)]).replace(b'"64"', b'"-4"'), "t0: node 1, 'collective 1': its size"),
         (jsonized([calls(1), calls(1)]), "t0, node 1: node 1 is there twice"),
-        (b"\xff" * 20, "t0: it is cut off, or no file of protocol buffers"),
+        (b"\xff" * 20, "t0, record 0: it is cut off, or no record of a Chakra trace"),
     ],
 )
 def test_bad_traces_are_a_sentence(content: bytes, says: str) -> None:
@@ -154,10 +160,77 @@ def test_bad_traces_are_a_sentence(content: bytes, says: str) -> None:
     assert "\n" not in told
 
 
-def test_messages_are_taken_apart() -> None:
-    assert list(read_messages(b"\x02hi\x00\x01!", "t")) == [b"hi", b"", b"!"]
-    assert list(read_fields(b"\x08\x96\x01\x12\x02hi", "t")) == [(1, 0, 150), (2, 2, b"hi")]
-    assert list(read_fields(b"\x1d\x01\x00\x00\x00", "t")) == [(3, 5, b"\x01\x00\x00\x00")]
+def test_records_follow_their_lengths() -> None:
+    (empty, node) = read_records(b"\x00\x05\x08\x96\x01\x18\x04", "t")
+    assert not empty.ListFields()
+    assert (node.id, node.type) == (150, NodeKind.COMPUTE)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\x80",  # a length without an end
+        b"\xff" * 9 + b"\x01!",  # more bytes than any file has
+        b"\x05\x08\x01",
+        b"\x02\x10\x80",
+        b"\x01\x07",  # a field of kind 7
+        b"\x03\x52\x01\xff",  # an attribute that is no message
+    ],
+)
+def test_damaged_record_is_reported_with_its_number(content: bytes) -> None:
+    with pytest.raises(FormatError, match=r"^t, record 1: it is cut off, or no record") as refused:
+        [*read_records(b"\x02\x08\x05" + content, "t")]
+    assert "\n" not in str(refused.value)
+
+
+@given(st.data())
+def test_cut_off_trace_has_its_first_nodes_or_is_rejected(data: st.DataObject) -> None:
+    content = encode_trace([computes(0), calls(1, [0]), computes(300, [1])])
+    end = data.draw(st.integers(0, len(content)))
+    try:
+        records = [*read_records(content[:end], "t")]
+    except FormatError:
+        return
+    assert write_records(records) == content[:end]
+
+
+@pytest.mark.parametrize(
+    "kind", ["int32", "uint64", "sint32", "sint64", "sfixed32", "fixed64", "bool", "string"]
+)
+def test_attribute_may_have_any_type_of_whole_numbers(kind: str) -> None:
+    attribute = {"name": b"root", f"{kind}_val": b"1" if kind == "string" else 1}
+    record = message_types().Node(id=1, type=NodeKind.COLLECTIVE, attr=[attribute])
+    (node,) = read_nodes(write_records([record]), "t").values()
+    assert node.attributes == {"root": 1}
+    assert not node.unread
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"\x1d\x00\x00\x80\x3f",  # field 3 with 4 bytes, which should have 8
+        b"\x2d\x00\x00\x80\x3f",  # float_val
+        b"\x42\x03\x0a\x01\x05",  # int32_list
+        b"\x92\x02\x01\x05",  # field 34, of a later version
+    ],
+)
+def test_attribute_of_another_type_is_reported_as_unused(value: bytes) -> None:
+    attribute = b"\x0a\x09comm_size" + value
+    record = b"\x08\x01\x18\x07\x52" + bytes([len(attribute)]) + attribute
+    (node,) = read_nodes(bytes([len(record)]) + record, "t").values()
+    assert (node.attributes, node.unread) == ({}, {"comm_size"})
+
+
+def test_texts_that_are_not_utf8_are_read() -> None:
+    attributes = [{"name": b"pg_name", "string_val": b"\xff"}, {"name": b"\xff", "int32_val": -1}]
+    record = message_types().Node(id=0, name=b"\xff", type=NodeKind.COMPUTE, attr=attributes)
+    (node,) = read_nodes(write_records([record]), "t").values()
+    assert (node.name, node.group_name, node.unread) == ("\ufffd", "\ufffd", {"\ufffd"})
+
+
+def test_number_that_a_trace_cannot_hold_is_rejected() -> None:
+    with pytest.raises(TooLargeError, match=r"^node 1, 'collective 1': Chakra traces cannot hold"):
+        encode_trace([calls(1, size=2**63)])
 
 
 @pytest.mark.parametrize("rank", [0, 1])
@@ -174,7 +247,7 @@ def test_trace_of_2023_keeps_its_first_node(rank: int) -> None:
 
 def test_trace_of_pytorch_by_chakra_has_collectives_of_the_device() -> None:
     ((where, content),) = iterate_files(sample("traces/chakra/chakra.0.et.gz"))
-    nodes = list(read_messages(content, where))[1:]
+    _, *nodes = read_records(content, where)
     assert len(nodes) == 3664
     found = chakra.read(content, where, WANTED).calls()
     assert [call.collective for call in found] == ["broadcast"] * 2 + ["allreduce"] * 5

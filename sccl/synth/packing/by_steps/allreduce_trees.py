@@ -26,12 +26,9 @@ from sccl.synth.common.step_limits import LIMIT_EFFORT_UNITS
 from sccl.synth.packing.by_steps.limit_sweep import NotifyLimit, PackingClass, compute_limits
 from sccl.synth.packing.by_steps.limits_by_steps import LimitWithPacking, packing_proof
 from sccl.synth.packing.by_steps.rounding import round_approximately
-from sccl.synth.packing.problem import farthest_distance, root_choices
+from sccl.synth.packing.problem import MAX_SUBSET_RANKS, farthest_distance, root_choices
 
 TREE_SCOPE = "allreduce by timed trees up to a rank, or two that exchange, and down for each chunk"
-MAX_SUBSET_RANKS = 10
-"""Up to so many, trees are priced by dynamic programming over sets of ranks. Then by a search."""
-
 MAX_RANKS = 64
 """For limits of trees: beyond, a single one is long in coming."""
 

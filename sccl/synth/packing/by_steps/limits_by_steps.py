@@ -21,6 +21,7 @@ from sccl.synth.common.candidates import check_min_steps, round_vectors
 from sccl.synth.common.step_limits import LIMIT_EFFORT_UNITS, MAX_STEPS, SWEEP_LIMIT_UNITS
 from sccl.synth.constructions import construct_algorithm
 from sccl.synth.packing.problem import (
+    MAX_TREE_WORK,
     PackingProblem,
     build_packing_problem,
     is_priced_without_search,
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 
 _MAX_SEARCHED_RANKS = 32  # ranks up to which packings are optimal
 _NEAR_RATIO = Fraction(9, 8)  # of a bound
-_MAX_TREE_WORK = 20_000_000  # ranks times links times steps: beyond, a single tree takes minutes
 _MAX_PAIRS_WORK = 5_000_000  # the same times orbits of ranks: mesh:8x8 has 2 and takes 15 s
 
 _MAX_ROUNDS = 2000
@@ -204,7 +204,7 @@ def is_packable(topology: Topology, unit: Collective, steps: int) -> bool:
         return True
     work = topology.ranks * len(topology.links) * steps
     if unit.is_allgather:
-        return work <= _MAX_TREE_WORK
+        return work <= MAX_TREE_WORK
     return work * len(rank_orbits(topology, orbit_symmetries(topology, unit))) <= _MAX_PAIRS_WORK
 
 

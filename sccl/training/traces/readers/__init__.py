@@ -31,7 +31,6 @@ NON_READER_MODULES = frozenset(
         "kineto_calls",
         "kineto_events",
         "kineto_host",
-        "protocol_buffers",
         "rank_trace",
         "reader_contract",
         "step_detection",

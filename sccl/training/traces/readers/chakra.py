@@ -13,21 +13,12 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
+from sccl.core.files.chakra_records import COLLECTIVES, NodeKind, read_records
 from sccl.core.formatting import format_count
 from sccl.core.workload_ops import MAX_ELEMENTS, ROOTED
 from sccl.errors import FormatError, TooLargeError
 from sccl.training.traces.readers.chakra_json import is_json_of_chakra, read_json_nodes
-from sccl.training.traces.readers.chakra_nodes import (
-    COLLECTIVE,
-    COMPUTE,
-    METADATA,
-    RECEIVE,
-    SEND,
-    ChakraNode,
-    is_node,
-    read_nodes,
-)
-from sccl.training.traces.readers.protocol_buffers import read_messages
+from sccl.training.traces.readers.chakra_nodes import ChakraNode, is_node, read_nodes
 from sccl.training.traces.readers.rank_trace import (
     Kernel,
     PeerEnd,
@@ -49,11 +40,7 @@ EXAMPLE = bytes.fromhex(
 )
 """A record of the version, 9 us of computation, and an allreduce of 64 bytes that waits for it."""
 
-_COLLECTIVES = (
-    *("allreduce", "reduce", "allgather", "gather", "scatter", "broadcast", "alltoall"),
-    "reducescatter",
-)
-_CALLS = (SEND, RECEIVE, COLLECTIVE)
+_CALLS = (NodeKind.SEND, NodeKind.RECEIVE, NodeKind.COLLECTIVE)
 _MAX_DEPENDENCIES = 2**22
 """Collectives that nodes need, of all nodes together."""
 
@@ -68,12 +55,12 @@ _RANK = re.compile(r"\.([0-9]{1,7})\.(et|json)(\.gz)?$")
 
 
 def sniff(content: bytes) -> bool:
-    """Return whether one of the first two messages is a node, with its name and its kind."""
+    """Return whether one of the first two records is a node."""
     if content.lstrip()[:1] in (b"{", b"["):
         return is_json_of_chakra(content)
     try:
-        for number, message in enumerate(read_messages(content, "")):
-            if is_node(message, ""):
+        for number, record in enumerate(read_records(content, "")):
+            if is_node(record):
                 return True
             if number:
                 break
@@ -95,15 +82,17 @@ def read(content: bytes, where: str, wanted: StepSelection) -> RankTrace:
     if follows_control:
         for node in nodes.values():  # those of 2023 have all that they name there
             node.data = node.control
-    on_device = any(node.kind == COMPUTE and not node.on_host for node in nodes.values())
+    on_device = any(node.kind == NodeKind.COMPUTE and not node.on_host for node in nodes.values())
     match = _RANK.search(where)
     rank = int(match[1]) if match and int(match[1]) < MAX_RANKS else None
     assumed = [NO_MARKS]
-    host = [node for node in nodes.values() if node.on_host and node.kind == COMPUTE]
+    host = [node for node in nodes.values() if node.on_host and node.kind == NodeKind.COMPUTE]
     if on_device and any(node.micros for node in host):
         assumed.append(f"host activity in {format_count(len(host), 'node')} is left out")
     computing = [
-        node for node in nodes.values() if node.kind == COMPUTE and not (node.on_host and on_device)
+        node
+        for node in nodes.values()
+        if node.kind == NodeKind.COMPUTE and not (node.on_host and on_device)
     ]
     if untimed := sum(not node.micros for node in computing):
         assumed.append(
@@ -137,7 +126,9 @@ def _unused_fields(nodes: Mapping[int, ChakraNode], *, follows_control: bool) ->
         shown = ", ".join(f"{name!a:.62}"[1:-1] for name in names[:_MAX_SHOWN])
         more = f" and {len(names) - _MAX_SHOWN} more" if len(names) > _MAX_SHOWN else ""
         yield f"attributes of nodes: {shown}{more}"
-    kinds = sum(node.kind not in (*_CALLS, COMPUTE, METADATA) for node in nodes.values())
+    kinds = sum(
+        node.kind not in (*_CALLS, NodeKind.COMPUTE, NodeKind.METADATA) for node in nodes.values()
+    )
     if kinds:
         yield f"{format_count(kinds, 'node')} of other kinds, such as loads and stores of memory"
     missing = sum(number not in nodes for node in nodes.values() for number in node.data)
@@ -160,7 +151,7 @@ def _events(
         if named > _MAX_DEPENDENCIES:
             raise TooLargeError(f"{where}: its nodes need too many collectives: trace fewer steps")
         calls = node.kind in _CALLS
-        if (node.on_host and (on_device or calls)) or not (calls or node.kind == COMPUTE):
+        if (node.on_host and (on_device or calls)) or not (calls or node.kind == NodeKind.COMPUTE):
             needs[node.number] = called
             continue
         for number in sorted(called):
@@ -189,13 +180,13 @@ def _build_call(node: ChakraNode, where: str) -> TracedCall:
             f"{at}: it runs in some dimensions of a machine (involved_dim), and the trace does "
             "not list their ranks: give a trace with named groups (pg_name)"
         )
-    if node.kind != COLLECTIVE:
+    if node.kind != NodeKind.COLLECTIVE:
         return _build_send(node, size, at)
-    if kind is None or kind >= len(_COLLECTIVES):
-        kinds = ", ".join(f"{number} {name}" for number, name in enumerate(_COLLECTIVES))
+    if kind is None or kind >= len(COLLECTIVES):
+        kinds = ", ".join(f"{number} {name}" for number, name in enumerate(COLLECTIVES))
         raise FormatError(f"{where}: node {node.number}: its comm_type is {kind}, not of {kinds}")
     took = float(node.micros) if node.micros else None
-    collective, root = _COLLECTIVES[kind], node.attributes.get("root")
+    collective, root = COLLECTIVES[kind], node.attributes.get("root")
     return TracedCall(
         _THREAD,
         collective,
@@ -217,7 +208,7 @@ def _build_send(node: ChakraNode, size: int, where: str) -> TracedCall:
             f"{where}: it is a send between two ranks inside a collective: give the trace of a "
             "training job, not of an algorithm"
         )
-    name = "comm_dst" if node.kind == SEND else "comm_src"
+    name = "comm_dst" if node.kind == NodeKind.SEND else "comm_src"
     peer = node.attributes.get(name)
     if peer is None or not 0 <= peer < MAX_RANKS:
         raise FormatError(f"{where}: its {name} is {peer}, expected a rank")
@@ -230,7 +221,7 @@ def _build_send(node: ChakraNode, size: int, where: str) -> TracedCall:
         request=node.number,
         duration_us=float(node.micros) if node.micros else None,
         root=0,
-        end=PeerEnd(peer, sends=node.kind == SEND, in_job=True),
+        end=PeerEnd(peer, sends=node.kind == NodeKind.SEND, in_job=True),
     )
 
 

@@ -13,16 +13,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from sccl.core.files.chakra_records import NodeKind
 from sccl.errors import FormatError, TooLargeError
-from sccl.training.traces.readers.chakra_nodes import (
-    COLLECTIVE,
-    COMPUTE,
-    RECEIVE,
-    SEND,
-    ChakraNode,
-    add_attribute,
-    check_micros,
-)
+from sccl.training.traces.readers.chakra_nodes import ChakraNode, add_attribute, check_micros
 from sccl.training.traces.readers.reader_contract import MAX_EVENTS
 from sccl.training.traces.readers.torch_names import parse_count
 
@@ -32,10 +25,10 @@ _HEAD = 2**16
 """Bytes in which a node is to be."""
 
 _KINDS = {
-    "COMP_NODE": COMPUTE,
-    "COMM_SEND_NODE": SEND,
-    "COMM_RECV_NODE": RECEIVE,
-    "COMM_COLL_NODE": COLLECTIVE,
+    "COMP_NODE": NodeKind.COMPUTE,
+    "COMM_SEND_NODE": NodeKind.SEND,
+    "COMM_RECV_NODE": NodeKind.RECEIVE,
+    "COMM_COLL_NODE": NodeKind.COLLECTIVE,
 }
 _GRAPH_FIELDS = frozenset({"Id", "Name", "NodeType", "runtime", "data_deps", "ctrl_deps"})
 _MESSAGE_FIELDS = frozenset(
@@ -121,7 +114,7 @@ def _node_from_graph(entry: Mapping[str, Any], where: str) -> ChakraNode:
     for name, value in entry.items():
         if name not in _GRAPH_FIELDS:
             add_attribute(node, name, value, where)
-    if node.kind == COLLECTIVE and "comm_type" not in node.attributes:
+    if node.kind == NodeKind.COLLECTIVE and "comm_type" not in node.attributes:
         word = node.name.lower().replace("_", "").replace("sendrecv", "alltoall")
         kind = next((kind for name, kind in _TYPES.items() if name in word), None)
         if kind is not None:
@@ -131,7 +124,7 @@ def _node_from_graph(entry: Mapping[str, Any], where: str) -> ChakraNode:
 
 
 def _node_from_message(entry: Mapping[str, Any], where: str) -> ChakraNode:
-    """Return a node that was a message of protocol buffers."""
+    """Return a node that was a record."""
     kind = entry.get("type", 0)
     node = ChakraNode(
         number=_int_field(entry, "id", where, 0),

@@ -1,31 +1,17 @@
-"""Nodes of Chakra's execution traces, as messages of protocol buffers."""
+"""Nodes of Chakra execution traces, from the records of a file."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from typing import Any
 
+from sccl.core.files.chakra_records import has_unknown_fields, read_records
 from sccl.core.workload_ops import MAX_OP_US
 from sccl.errors import FormatError, TooLargeError
-from sccl.training.traces.readers.protocol_buffers import (
-    LENGTH,
-    VARINT,
-    read_fields,
-    read_messages,
-    unpack_numbers,
-)
 from sccl.training.traces.readers.reader_contract import MAX_EVENTS
 from sccl.training.traces.readers.torch_names import parse_count
 
-COMPUTE, SEND, RECEIVE, COLLECTIVE = 4, 5, 6, 7
-"""Kinds of nodes that are read."""
-METADATA = 1
-"""Kind of nodes that do nothing."""
-
-_ID, _NAME, _TYPE, _CONTROL, _DATA, _MICROS, _ATTRIBUTE = 1, 2, 3, 4, 5, 7, 10
-_START, _INPUTS, _OUTPUTS = 6, 8, 9
-_ATTRIBUTE_NAME, _ATTRIBUTE_DOC, _BOOLS, _ATTRIBUTE_TEXT = 1, 2, 28, 29
-_UNREAD_FIELDS = {_START: "start_time_micros", _INPUTS: "inputs", _OUTPUTS: "outputs"}
 _USED = frozenset(
     {"is_cpu_op", "comm_type", "comm_size", "comm_src", "comm_dst", "root", "tid"}
     | {"group_ranks", "pg_name", "comm_group", "involved_dim"}
@@ -67,10 +53,9 @@ class ChakraNode:
         return bool(self.attributes.get("is_cpu_op", 0))
 
 
-def is_node(message: bytes, where: str) -> bool:
-    """Return whether a message is a node, with its name and its kind."""
-    kinds = [value for number, _, value in read_fields(message, where) if number == _TYPE]
-    return len(kinds) == 1 and isinstance(kinds[0], int) and 1 <= kinds[0] <= 16
+def is_node(record: Any) -> bool:
+    """Return whether a record is a node, which has a kind."""
+    return bool(record.HasField("type") and 1 <= record.type <= 16)
 
 
 def read_nodes(content: bytes, where: str) -> dict[int, ChakraNode]:
@@ -81,58 +66,46 @@ def read_nodes(content: bytes, where: str) -> dict[int, ChakraNode]:
         TooLargeError: it has more than are read.
     """
     nodes: dict[int, ChakraNode] = {}
-    for number, message in enumerate(read_messages(content, where)):
+    for number, record in enumerate(read_records(content, where)):
         if number > MAX_EVENTS:
             raise TooLargeError(f"{where}: it has more than {MAX_EVENTS} nodes: trace fewer steps")
-        if not number and not is_node(message, where):
+        if not number and not is_node(record):
             continue  # the version, and other metadata
-        node = _read_node(message, f"{where}, record {number}")
+        node = _read_node(record, f"{where}, record {number}")
         if node.number in nodes:
             raise FormatError(f"{where}, record {number}: node {node.number} is there twice")
         nodes[node.number] = node
     return nodes
 
 
-def _read_node(message: bytes, where: str) -> ChakraNode:
-    node = ChakraNode()
-    for number, kind, value in read_fields(message, where):
-        if number in (_CONTROL, _DATA):
-            (node.data if number == _DATA else node.control).extend(unpack_numbers(value, where))
-        elif number == _ATTRIBUTE and isinstance(value, bytes):
-            _add_attribute(node, value, where)
-        elif number == _NAME and isinstance(value, bytes):
-            node.name = value[:200].decode(errors="replace")
-        elif number in _UNREAD_FIELDS:
-            node.unread.add(_UNREAD_FIELDS[number])
-        elif kind == VARINT and isinstance(value, int):
-            if number == _ID:
-                node.number = value
-            elif number == _TYPE:
-                node.kind = value
-            elif number == _MICROS:
-                node.micros = value
+def _read_node(record: Any, where: str) -> ChakraNode:
+    node = ChakraNode(
+        number=record.id,
+        name=record.name[:200].decode(errors="replace"),
+        kind=record.type,
+        micros=record.duration_micros,
+        data=list(record.data_deps),
+        control=list(record.ctrl_deps),
+        unread={f for f in ("start_time_micros", "inputs", "outputs") if record.HasField(f)},
+    )
+    for attribute in record.attr:
+        if name := attribute.name.decode(errors="replace"):
+            add_attribute(node, name, _attribute_value(attribute), where)
     check_micros(node, where)
     return node
 
 
-def _add_attribute(node: ChakraNode, message: bytes, where: str) -> None:
-    """Keep an attribute, whichever its type."""
-    name: str = ""
-    value_of: object = 0  # a truth value that is false may be left out
-    for field_number, kind, value in read_fields(message, where):
-        if field_number == _ATTRIBUTE_NAME and kind == LENGTH and isinstance(value, bytes):
-            name = value.decode(errors="replace")
-        elif kind == VARINT and isinstance(value, int):
-            value_of = value
-        elif field_number == _ATTRIBUTE_TEXT and isinstance(value, bytes):
-            value_of = value.decode(errors="replace")
-        elif field_number == _BOOLS and isinstance(value, bytes):
-            lists = [packed for at, _, packed in read_fields(value, where) if at == 1]
-            value_of = [number for packed in lists for number in unpack_numbers(packed, where)]
-        elif field_number != _ATTRIBUTE_DOC:
-            value_of = None
-    if name:
-        add_attribute(node, name, value_of, where)
+def _attribute_value(attribute: Any) -> object:
+    """Return the value of an attribute for :func:`add_attribute`."""
+    kind = attribute.WhichOneof("value")
+    if kind is None:  # a truth value that is false may be left out
+        return None if has_unknown_fields(attribute) else 0
+    value = getattr(attribute, kind)
+    if kind == "string_val":
+        return value.decode(errors="replace")
+    if kind == "bool_list":
+        return list(value.values)
+    return value if isinstance(value, int) else None
 
 
 def add_attribute(node: ChakraNode, name: str, value: object, where: str) -> None:
