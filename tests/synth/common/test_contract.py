@@ -105,7 +105,7 @@ def test_limit_of_a_number_of_steps_is_attained_or_near() -> None:
     assert isinstance(near, Solution)
     assert near.bound.value == Fraction(7, 6)
     assert near.gap is not None
-    assert 0 < near.gap < Fraction(1, 100)
+    assert 0 < near.gap < Fraction(1, 50)
     none = registry.plan(LIMIT, DGX1, by_steps.Options(steps=1), ENOUGH)
     assert isinstance(none, Infeasible)
     assert isinstance(none.evidence, DistanceRefutation)
