@@ -14,11 +14,18 @@ BY_NAME = {  # by how the name of a test begins
     "tests/codegen/targets/test_gpu.py": "compiler",
     "tests/codegen/targets/test_gpu_memory_order.py": "compiler",
     "tests/torch_backend/control/test_control_plane.py::test_processes": "torch",
+    "tests/torch_backend/calls/test_device_calls.py::test_calls_go": "torch",
+    "tests/torch_backend/calls/test_device_calls.py::test_without_a_plan": "torch",
     "tests/torch_backend/test_example.py": "torch",
     "tests/torch_backend/test_executor.py": "torch",
-    "tests/torch_backend/test_scripts.py::test_a_job": "torch",
+    "tests/torch_backend/test_scripts.py::test_blocks_that_are": "torch",
+    "tests/torch_backend/test_scripts.py::test_job_": "torch",
     "tests/torch_backend/test_scripts.py::test_interfaces": "torch",
+    "tests/torch_backend/test_group.py::test_carrier": "torch",
     "tests/torch_backend/test_group.py::test_every": "torch",
+    "tests/torch_backend/test_group.py::test_group_that": "torch",
+    "tests/torch_backend/test_group.py::test_job_may": "torch",
+    "tests/torch_backend/test_group.py::test_no_thread": "torch",
     "tests/torch_backend/test_group.py::test_training": "torch",
     "tests/torch_backend/test_group.py::test_who": "torch",
     "tests/torch_backend/bundles/test_host_service.py": "torch",
@@ -51,7 +58,7 @@ BY_NAME = {  # by how the name of a test begins
 
 BY_FIXTURE = {"browser": "browser", "site": "page"}
 
-LONG_S = 1.0
+LONG_S = 0.8
 """From how many processor seconds on, as they were last measured, a test is a long one."""
 
 DAILY = {

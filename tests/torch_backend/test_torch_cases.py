@@ -72,7 +72,7 @@ def test_all(release: str, ranks: int, tmp_path: Path) -> None:
 
 
 def test_failing_torch_cases_are_documented() -> None:
-    page = (ROOT / "docs" / "how-to" / "jobs.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "how-to" / "pytorch-backend.md").read_text(encoding="utf-8")
     for cases in NOT_PASSED.values():
         for name, why in cases.items():
             assert f"`{name}`" in page
