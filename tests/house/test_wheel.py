@@ -36,13 +36,10 @@ tacos --collective allreduce --topo torus:4x4 --size 1MB -o tacos.json
 teccl --collective allgather --topo ndv2x2 --size 1MB -o teccl.json
 taccl --collective allgather --topo ndv2x2 --size 1MB -o taccl.json
 check limit.json tacos.json teccl.json taccl.json
-compare --collective allgather --topo dgx1 --size 1MB
 simulate found --size 1MB
 explore found -o page.html
 codegen found --target cuda -o project
 export found --format msccl++ -o plans
-workload make moe --preset moe-156 -o moe.json
-plan moe.json --fabric hgx2x4 -o plan.json
 """
 """What the core has to do without any extra."""
 
@@ -123,7 +120,7 @@ def test_wheel_works_on_every_python_of_this_machine(tmp_path: Path) -> None:
     (wheel,) = distributions().glob("sccl-*.whl")
     for python in other_pythons():
         programs = environment(tmp_path / Path(python).name, str(wheel), python=python)
-        for line in _SMOKE.strip().splitlines()[:10]:
+        for line in _SMOKE.strip().splitlines()[:8]:
             run(programs, tmp_path, line)
 
 
