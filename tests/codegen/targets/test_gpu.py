@@ -456,7 +456,7 @@ def test_copies_to_a_gpu_are_awaited(tmp_path: Path) -> None:
     (directory / "gpu.hpp").write_text(changed)
     make(directory, "emulated/bench", UNOPTIMISED)
     done = loopback(directory / "emulated", "allgather", "--counts", "1000")
-    assert done.returncode == 1
+    assert done.returncode != 0  # late copies may also hit memory that has been freed
     assert "allgather of 1000 bytes" in done.stderr
     assert "WRONG DATA" in done.stderr
 
