@@ -89,8 +89,8 @@ def collective(  # noqa: PLR0913 - a name, or the parts of a custom collective
         scatterv: Instead of ``pre`` and ``post``: elements that the root sends to each rank.
 
     Raises:
-        InputError: There is no such collective, it does not fit this number of ranks, or
-            contradicts itself.
+        InputError: The name is unknown, the definition does not fit this number of ranks, or
+            its parts contradict each other.
 
     Examples:
         >>> import sccl

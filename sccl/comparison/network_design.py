@@ -196,7 +196,7 @@ def check_design(collective: str, ranks: int, degree: int) -> None:
         )
 
 
-def search_designs(  # noqa: PLR0913 - a size, a question, and who is told
+def search_designs(  # noqa: PLR0913 - a size, a problem, and callbacks
     collective: str,
     ranks: int,
     degree: int,

@@ -2,7 +2,7 @@
 
 Steps are times here: a send of step s starts at s and arrives at s + 1. So one pair of loops serves
 algorithms and schedules. Each send arrives after its start. So in the order of starts, all
-that has arrived by the start of a transfer belongs to earlier ones.
+data that have arrived by the start of a transfer belong to earlier transfers.
 
 Chunks are independent. They are executed in groups whose state fits in the cache, unless transfers
 are too many to sort: then one table of arrivals holds all chunks.
@@ -23,19 +23,21 @@ from sccl.core.collective import Collective, Relation, RelationKind
 
 _NEVER = np.iinfo(np.int64).max
 _ROWS_PER_CALL = 2**20  # a few hundredths of a second, after which signals are heard
-_SET_ROWS_PER_CALL = 2**14  # likewise, of rows with sets
-_GROUP_WORDS = 2**19  # of 64 bits in the state of a group: 4 MiB
-_MASK_PLACES = 2**22  # places of a chunk on a rank that are looked at together
+_SET_ROWS_PER_CALL = 2**14  # the same for rows with sets of contributions, which take longer
+_GROUP_WORDS = 2**19  # words of 64 bits in the state of a group: 4 MiB
+_MASK_PLACES = 2**22  # pairs of chunk and rank that are compared at once
 
 
 class TransferArrays(NamedTuple):
-    """TransferArrays from rank to rank: arrays of one length.
+    """Transfers from rank to rank, as arrays of one length.
 
     Attributes:
-        start: tick or step at which each begins.
-        arrives: tick or step from which its last byte is at the destination rank.
-        chunk: its number, or its place among the chunks that are executed.
-        reduce: whether the destination reduces it into its value.
+        start: Tick or step at which each transfer begins.
+        arrives: Tick or step from which its last byte is at the destination rank.
+        chunk: Number of its chunk, or the index among the executed chunks.
+        src: Rank that sends.
+        dst: Rank that receives.
+        reduce: Whether the destination reduces it into its value.
     """
 
     start: AnyIntArray

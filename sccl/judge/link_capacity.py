@@ -112,7 +112,7 @@ def _running_sums(beta: IntArray, begins: NDArray[np.bool_], before: IntArray) -
 
     Args:
         begins: whether a row is the first of its transfer here.
-        before: of such a row, the sum in rows that came earlier.
+        before: For the first row of a transfer, the sum over its earlier rows.
     """
     total = np.cumsum(beta)
     heads = np.flatnonzero(begins)

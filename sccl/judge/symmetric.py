@@ -69,7 +69,7 @@ class _Turn:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Action:
-    """A free group N of symmetries, and turns about rank 0 that normalise it.
+    """A free group N of symmetries, and turns about rank 0 that normalize it.
 
     Attributes:
         size: Number of elements of N.
@@ -77,7 +77,7 @@ class _Action:
         to_home: Returns the element of N that takes a rank to its home.
         turns: Only if N is transitive. Together with N they make the whole group.
         link_images: The image of each link under each generator of the whole group.
-        budget_images: Likewise the image of each different budget.
+        budget_images: The image of each different budget under each generator of the whole group.
     """
 
     size: int

@@ -116,16 +116,19 @@ def _advance_messages(  # noqa: PLR0913, PLR0917 - a state
     passages: TransferArrays,
     begun: int,
 ) -> int:
-    """Advance messages and return the number begun so far, or -1 if one does not go straight on.
+    """Advance messages by their hops. Return the number of passages begun so far.
+
+    The result is -1 if a message does not continue where it is.
 
     Args:
-        hops: start, end, chunk, link, message.
-        of_links: both ends, and ticks from the start of a hop to its first byte, and from its end
-            to its last byte.
-        of_nodes: whether the node is a switch, cuts through, and has an unlimited buffer.
-        state: by message: the switch where it is (-1: at none), the ticks at which its first and
-            last byte came there, and its passage (-1: not begun).
-        begun: the number begun before.
+        hops: Columns of hops: start, end, chunk, link, message.
+        of_links: Columns of links: both ends (shape (links, 2)), the ticks from the start of a hop
+            to its first byte, and those from its end to its last byte.
+        of_nodes: Columns of nodes: whether it is a switch, whether it cuts through, and whether its
+            buffer is unlimited.
+        state: Columns of messages: the switch that holds it (-1: none), the ticks at which its
+            first and last byte arrived there, and its passage (-1: not begun).
+        begun: Number of passages begun before.
     """
     start, end, chunk, link, message = hops
     (ends, alpha, lags), (at, first, last, passage) = of_links, state

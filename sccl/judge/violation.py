@@ -19,14 +19,14 @@ class Violation:
 
     Attributes:
         kind: ``collective``, ``rounds``, ``range``, ``link``, ``availability``, ``bandwidth``,
-            ``conflict``, ``double-count``, ``postcondition`` or ``incomplete``. In schedules also
-            ``duration``, ``overlap``, ``switch``, ``buffer`` and ``message``.
-        message: the whole violation as a sentence.
-        step: its step, or None for the state after the last step, and in schedules.
-        chunk: its chunk, or None if it does not concern one chunk.
-        rank: its rank or switch, or None if it does not concern one.
-        link: (src, dst) of its link, None in algorithms, and if it does not concern one link.
-        tick: its tick in a schedule, or None for the state after the last transfer.
+            ``conflict``, ``double-count``, ``postcondition``, or ``incomplete``. Schedules also
+            have ``duration``, ``overlap``, ``switch``, ``buffer``, and ``message``.
+        message: Sentence that describes the violation.
+        step: Step of an algorithm. None: the state after the last step, or a schedule.
+        chunk: Chunk. None: several chunks, or none.
+        rank: Rank or switch. None: several, or none.
+        link: Link of a schedule, as (src, dst). None: several links, none, or an algorithm.
+        tick: Tick of a schedule. None: the state after the last transfer, or an algorithm.
     """
 
     kind: str

@@ -82,7 +82,7 @@ class TimePoint:
     end_reason: StopReason
 
 
-def compute_time_limits(  # noqa: PLR0913, PLR0917 - a question, how well, how long, and who is told
+def compute_time_limits(  # noqa: PLR0913, PLR0917 - a problem, its limits, and callbacks
     subject: CollectiveProblem,
     sizes: Sequence[int],
     gap: float,

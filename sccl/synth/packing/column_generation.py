@@ -31,10 +31,10 @@ _MIN_SPREAD_ROUNDS, _MAX_SPREAD_ROUNDS, _SPREAD_EFFORT_SHARE = 24, 400, 0.3
 which that ends."""
 
 _MAX_LOAD_EXPONENT, _MIN_LOAD_STEP = 12.0, 0.1
-"""By how much the fullest slot becomes dearer in all of those times, and each time, at least."""
+"""Logarithm of the highest price of a slot in these rounds, and its smallest increase per round."""
 
 _MIN_SLOT = 1e-3
-"""Of the whole: a slot counts as no shorter, where trees are to load all evenly."""
+"""Smallest length of a slot, as a part of the time, when trees are to load all slots evenly."""
 
 
 class RoutePrices:
@@ -110,10 +110,10 @@ class SlotColumnGeneration:
 
         Args:
             start: trees to begin with.
-            target_us: microseconds at which nothing more is done.
-            hopeless: likewise, once no packing takes less.
-            effort: after which nothing more is done.
-            deadline: of ``time.perf_counter()``.
+            target_us: The search ends with a packing of at most this time.
+            hopeless: The search ends once the bound shows that no packing takes less than this.
+            effort: Limit on the effort.
+            deadline: Deadline on the clock of ``time.perf_counter()``.
             notify: called with bounds around the time, for progress.
             spread: whether trees that load all slots evenly are begun with, too.
 

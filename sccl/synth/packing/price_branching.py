@@ -49,8 +49,8 @@ class TreeNetwork(NamedTuple):
     """Links, and the ranks that hold and want a chunk.
 
     Attributes:
-        src: of each link.
-        dst: of each link.
+        src: Node that each link leaves.
+        dst: Node that each link enters.
         arrive: shape (links, slots): slot from which on a send has arrived. -1: it is not sent.
         held: by rank, whether it holds the chunk before.
         wanted: by rank, whether it wants it and does not hold it.

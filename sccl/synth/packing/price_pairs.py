@@ -70,8 +70,9 @@ class _PairCosts(NamedTuple):
     """Costs of trees down, and of trees up.
 
     Attributes:
-        up: of links that are turned round, in time that runs backwards.
-        slot_of: shape (links, slots): of a send up the slot in time as it runs.
+        down: Costs of trees from a root.
+        up: Costs of trees to a root, on the reversed links and in reversed time.
+        slot_of: shape (links, slots): slot, in normal time, of a send of a tree to a root.
     """
 
     down: _SendCosts

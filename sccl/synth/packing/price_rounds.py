@@ -29,18 +29,18 @@ _MAX_RANKS = 32
 """Limit on ranks, since there are many pairs of links."""
 
 _MAX_PLANS = 1000
-"""That are priced each time, those of which most is exchanged first."""
+"""Largest number of plans that are priced each time. Plans that exchange most data come first."""
 
 _SLOT_EFFORT, _ROUND_EFFORT = 1e-4, 2e-8
-"""Of effort, in units of some seconds, of a slot, and of a round of a plan in it."""
+"""Effort per slot, and per round of a plan in a slot, in units of some seconds."""
 
 
 class RoundPlan(NamedTuple):
-    """A plan.
+    """An allreduce as a sequence of rounds.
 
     Attributes:
-        reduce_rounds: the rounds in which something is added up, by their numbers.
-        broadcast_rounds: those after them, in which ranks are told the sum.
+        reduce_rounds: Numbers of the rounds that reduce partial sums.
+        broadcast_rounds: Numbers of the later rounds, which distribute the sum.
     """
 
     reduce_rounds: tuple[int, ...]
@@ -78,13 +78,12 @@ class RoundPricing:
     """The cheapest allreduce in rounds.
 
     Attributes:
-        plans: all that are looked at.
-        rounds: the links of each, by its number.
-        max_reduce_rounds: rounds in which something is added up, of a plan.
-        max_broadcast_rounds: rounds in which ranks are told the sum.
-        round_sends: the sends of each tree that was told, with the level of each: rounds that add
-            are
-            numbered such that the last of each plan is the last of all, and those that tell follow.
+        plans: All plans that are priced.
+        rounds: Links of each round, by its number.
+        max_reduce_rounds: Largest number of reducing rounds of a plan.
+        max_broadcast_rounds: Largest number of distributing rounds of a plan.
+        round_sends: Sends of each returned tree, with the level of each send. The last reducing
+            round of every plan has the same level, and distributing rounds have the next ones.
     """
 
     def __init__(self, problem: FlowProblem) -> None:
@@ -125,8 +124,8 @@ class RoundPricing:
         """Return the price of the cheapest, and its sends; INFINITE: there is none.
 
         Args:
-            cost: shape (links, slots): of a send.
-            arrive: likewise: from which slot on it is there. -1: never.
+            cost: shape (links, slots): cost of a send.
+            arrive: shape (links, slots): slot from which on a send has arrived. -1: never.
         """
         if not self.plans:
             return INFINITE, frozenset()

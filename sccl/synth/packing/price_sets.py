@@ -26,19 +26,19 @@ INFINITE = 1 << 60
 
 
 class NodeGroups(NamedTuple):
-    """Where nodes and links lie.
+    """Groups of nodes, and the links by the group that they leave.
 
     Attributes:
-        nodes: of each group: how many.
-        ranks: of each group: how many of them are to be reached. They come first in it.
-        place: of each group that has such ranks: its number among these; of others -1.
-        first: of each group: where its table begins.
-        group: of each node: its group.
-        local: of each node: its place in its group.
-        links_first: of each group, and one more: where its part of ``links`` begins.
-        links: by the group that they come from.
-        src: of each link.
-        dst: of each link.
+        nodes: Number of nodes of each group.
+        ranks: Number of target ranks of each group. They come first in the group.
+        place: Index of each group among those with target ranks. -1: it has none.
+        first: Start of each group's table.
+        group: Group of each node.
+        local: Index of each node in its group.
+        links_first: Start of each group's part of ``links``, and the end of the last one.
+        links: Links in the order of the group that they leave.
+        src: Node that each link leaves.
+        dst: Node that each link enters.
     """
 
     nodes: IntArray
@@ -349,7 +349,7 @@ def with_start_links(
 
     Args:
         cost: shape (links, slots): cost of a send, 1 or more.
-        arrive: likewise: from which slot on it is there. -1: it is not sent.
+        arrive: shape (links, slots): slot from which on a send has arrived. -1: it is not sent.
     """
     more = sum(len(holders) for holders in starts if len(holders) > 1)
     if not more:

@@ -23,10 +23,10 @@ from sccl.synth.packing.price_sets import (
 from sccl.synth.packing.problem import MAX_SUBSET_RANKS
 
 MAX_WORK = 15 * 10**8
-"""Pairs of sets times slots times nodes: a second for each time that trees are priced."""
+"""Limit on pairs of sets times slots times nodes: pricing all trees once takes a second."""
 
 _MAX_GROWTH_WORK = 10**6
-"""Likewise for trees that begin with each rank in turn: milliseconds."""
+"""The same limit for growing trees from each rank in turn, which takes milliseconds."""
 
 _SEED_RANKS = 4
 """Ranks with which trees are begun, where all take long."""
@@ -113,8 +113,8 @@ class TreePricing:
         Where a search does not end, the price is a lower bound on that of trees.
 
         Args:
-            prices: shape (links, slots): of a byte.
-            arrive: likewise: from which slot on it is there. -1: it is not sent.
+            prices: shape (links, slots): price of a byte.
+            arrive: shape (links, slots): slot from which on a send has arrived. -1: it is not sent.
             lightly: whether without a search.
 
         Raises:

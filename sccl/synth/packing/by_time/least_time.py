@@ -194,7 +194,7 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
     return Inconclusive(ended, result) if ended else result
 
 
-def _improve_allreduce(  # noqa: PLR0913, PLR0917 - a question, how well, how long, and who is told
+def _improve_allreduce(  # noqa: PLR0913, PLR0917 - a problem, its limits, and callbacks
     request: Request,
     phases: Solution,
     options: Options,
@@ -300,7 +300,7 @@ def _check_read_backwards(request: Request) -> None:
             )
 
 
-def _plan_phase(  # noqa: PLR0913, PLR0917 - a question, how well, how long, and who is told
+def _plan_phase(  # noqa: PLR0913, PLR0917 - a problem, its limits, and callbacks
     request: Request,
     dual: Dual,
     options: Options,

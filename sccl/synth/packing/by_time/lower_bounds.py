@@ -27,10 +27,11 @@ from sccl.synth.packing.price_trees import TreePricing
 from sccl.synth.packing.slots import TimedPacking, TimeSlots, border_changes, bordered_slots
 
 MAX_BORDERS = 44
-"""Slots of which the time of a few alphas is made: of more the program becomes slow."""
+"""Largest number of slots for a time of a few alphas. More slots make the program slow."""
 
 _MAX_ALPHAS, FIRST_BORDERS = 6, 8
-"""Of links that differ, of which sums are borders, and how many of these bounds look at."""
+"""Largest number of different alphas whose sums are borders of slots, and the number of borders
+that bounds begin with."""
 
 _FIRST_FLOW_EFFORT = 30.0
 """Effort for the first packing of flows without copies."""
@@ -39,13 +40,13 @@ _PIVOT_EFFORT = 1e-9
 """Effort per pivot and column."""
 
 MAX_SEARCHED_RANKS = 20
-"""Ranks of which the cheapest trees are searched, where no tables hold them all."""
+"""Largest number of ranks whose cheapest trees are searched, if tables of sets are too large."""
 
 RESTRICTED_EFFORT = 1.5
 """Effort for prices of trees to few ranks: a second or two, if they give a bound."""
 
 TreesByBorders = dict[tuple[frozenset[Fraction], Fraction], tuple[tuple[int, SlotTree], ...]]
-"""Trees of commodities, by borders of slots and the time from which on these are in an order."""
+"""Trees of commodities, by the borders of slots and the time from which these keep their order."""
 
 
 def select_engine(problem: FlowProblem) -> FlowProgram | TreePricing:
@@ -77,23 +78,22 @@ class SlotPriceProof:
 
 @dataclass
 class LowerBoundSearch:
-    """A search for a lower bound on the schedules of a problem, and for packings of some slots.
+    """A search for a lower bound on the time of a problem, and for packings that come close.
 
     Attributes:
-        engine: algorithm for packings: a program of all flows, or the cheapest trees at prices.
-        lower_bound: lower bound, microseconds, initially by cuts of the machine.
-        gap: allowed relative gap of a packing to it.
-        deadline: time by ``time.perf_counter()``.
-        notify: called with (bound, best so far).
-        build_schedules: makes schedules of a packing, of smaller and smaller chunks until one is
-            within a time, or only of the largest chunks, unless it is thorough. Returns the best
-            time.
-        effort: limit, in units of some seconds.
-        best: the best packing so far.
-        schedule_us: time of the best schedule. Infinite: there is none yet.
-        proof: proof of the floor. None: it is still that of cuts.
-        trees: trees of the programs that raise the floor, which are useful for other sizes, too.
-        targets: the ranks to which the problem is restricted. None: it is whole.
+        engine: Algorithm for packings: one program of all flows, or column generation of trees.
+        lower_bound: Lower bound in microseconds. It begins with that of cuts.
+        gap: Allowed relative gap of a packing to the bound.
+        deadline: Deadline on the clock of ``time.perf_counter()``.
+        notify: Function that receives (bound, best time so far).
+        build_schedules: Function that makes schedules from a packing and returns the best time. A
+            thorough call tries smaller and smaller chunks until one meets a given time.
+        effort: Limit on the effort, in units of some seconds.
+        best: Best packing so far.
+        schedule_us: Time of the best schedule. Infinite: there is none yet.
+        proof: Proof of the bound. None: it is still that of cuts.
+        trees: Trees of the programs that raised the bound. They also serve other sizes.
+        targets: Ranks to which the problem is restricted. None: all ranks.
     """
 
     problem: FlowProblem
@@ -290,8 +290,9 @@ _IMPROVEMENT_EFFORT = 0.05
 """Effort for trees to all ranks, by prices of trees to few."""
 
 _MIN_SLOT, _LOAD_EXPONENT, _MAX_LOAD, _COST_SCALE = 1e-3, 6.0, 3.0, 1 << 30
-"""Of the whole: a slot counts as no shorter. By how much a full one is dearer, as a logarithm; what
-is no dearer for being fuller, and the dearest send as a whole number."""
+"""Prices of sends in slots of unequal load: the smallest length of a slot (part of the time), the
+logarithm of a full slot's price relative to an empty one's, the load from which prices rise no
+more, and the price of the dearest send."""
 
 
 def find_critical_targets(problem: FlowProblem) -> frozenset[int]:

@@ -1,7 +1,8 @@
-"""Symmetries that keep who has a chunk and who wants it: a packing is as good as its images' mean.
+"""Reduction of a packing problem by symmetries that keep sources and destinations of chunks.
 
-So links that are images of one another are as full as one another, and a program has one row for
-all of them. What it finds is an equal part of each image of its trees.
+The mean of all images of a packing is a packing of the same time, and it loads images of a link
+equally. So the reduced program has one row for each orbit of links. Each of its trees stands for an
+equal share of all images of the tree.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ hypercube:4 1.7 %.
 
 @dataclass(frozen=True, slots=True)
 class OrbitReducedProblem:
-    """A problem in which things that are images of one another are one resource.
+    """A problem with one resource for each orbit of resources.
 
     Attributes:
-        images: where each symmetry takes each way, the identity too.
-        resource: of each resource of the whole problem the one that it is a part of here.
+        images: Image of each route under each symmetry, also under the identity.
+        resource: Resource of the reduced problem for each resource of the original one.
     """
 
     problem: FlowProblem

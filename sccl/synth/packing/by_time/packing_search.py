@@ -51,8 +51,8 @@ _MANY_DISTANCES = 12
 """Limit up to which slots of about alphas are tried for data of, or for, one rank."""
 
 _EXTRA_EFFORT, _EXPENSIVE_EFFORT = 1.0, 0.01
-"""Of effort for packings where there are schedules of chunks of one size, if it takes more than so
-much to price trees once."""
+"""Effort for packings if schedules of equal chunks exist and pricing all trees once takes more than
+the second number."""
 
 _ALPHA_SLOT_EFFORT = 1.0
 """Effort for each number of slots of the least alpha. Later gains are small."""
