@@ -235,7 +235,7 @@ def baseline(  # noqa: PLR0913 - a question, and what decides how it is answered
     of links, which they share with others, and the result is a schedule for the size.
 
     Args:
-        name: ``"ring"``, ``"swing"``, ... (``sccl baseline list`` describes each).
+        name: ``"ring"``, ``"swing"``, ... (``sccl synth list`` describes each).
         collective: Name, or result of :func:`collective`.
         topology: Name, file, or topology.
         size: Size of a rank's buffer, for schedules and for algorithms that depend on it.

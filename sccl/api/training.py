@@ -353,7 +353,7 @@ _COLUMNS = (
 @describe_arguments(
     PlanOptions,
     workload="Workload, or the path of its file.",
-    fabric='``"hgx2"``, ``"hgx2x4"``, ... (``sccl fabric list``), or the path of a .json.',
+    fabric='``"hgx2"``, ``"hgx2x4"``, ... (``sccl train fabrics``), or the path of a .json.',
     memory_bytes="Memory limit of gathered results, in bytes. 0: no limit.",
     merge_bytes="Largest size of merged collectives, in bytes. 0: none are.",
 )
@@ -387,7 +387,7 @@ def plan(  # noqa: PLR0913 - the problem and its options
     loaded = workload.value if isinstance(workload, Workload) else load_workload(Path(workload))
     options = PlanOptions(
         search=search,
-        seconds=seconds,
+        budget=seconds,
         seed=seed,
         max_motifs=max_motifs,
         memory=str(memory_bytes) if memory_bytes else None,

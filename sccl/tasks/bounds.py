@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Annotated, Literal
@@ -41,8 +42,17 @@ class AttainedPart(Part, frozen=True, kw_only=True):
     by: Annotated[str, Meta(description="The construction: 'breadth first' or 'colouring'.")]
 
 
+class TimeBoundPart(Part, frozen=True, kw_only=True):
+    """The lower bound on the completion time for a size."""
+
+    size_bytes: Annotated[int, Meta(ge=1, description="Buffer of a rank.")]
+    lower_bound_us: Annotated[
+        float, Meta(ge=0, description="For every schedule, if a chunk travels during alpha.")
+    ]
+
+
 class BoundsOutput(Output, frozen=True, kw_only=True):
-    """The JSON output of 'sccl bounds'."""
+    """The JSON output of 'sccl bound'."""
 
     kind: Literal["bounds"] = "bounds"
     topology: str
@@ -68,6 +78,10 @@ class BoundsOutput(Output, frozen=True, kw_only=True):
     ] = UNSET
     attained: Annotated[
         AttainedPart | UnsetType, Meta(description="Present if a construction is known.")
+    ] = UNSET
+    times: Annotated[
+        tuple[TimeBoundPart, ...] | UnsetType,
+        Meta(description="With --size: lower bounds on the completion time, by size."),
     ] = UNSET
 
 
@@ -95,6 +109,23 @@ def attained_cost(topology: Topology, spec: Spec) -> ConstructionCost | None:
 def attained_part(result: ConstructionCost) -> AttainedPart:
     """Return the JSON output of attained costs."""
     return build_output(AttainedPart, result, by=result.construction)
+
+
+def time_bounds(topology: Topology, spec: Spec, sizes: Sequence[int]) -> tuple[TimeBoundPart, ...]:
+    """Return lower bounds on the completion time of any schedule, by size.
+
+    Args:
+        sizes: Bytes of a rank's buffer, ascending.
+
+    Raises:
+        InputError: Some destination cannot be reached, or there are too many ranks.
+    """
+    from sccl.synth.packing.by_time.time_bound import lower_bound_curve  # noqa: PLC0415 - loads NumPy
+
+    curve = lower_bound_curve(topology, spec, sizes)
+    return tuple(
+        TimeBoundPart(size_bytes=size, lower_bound_us=float(curve.us(size))) for size in sizes
+    )
 
 
 def any_family_bound(

@@ -1,4 +1,4 @@
-"""Compute schedules with TACOS, TE-CCL, or TACCL, with a lower bound (``sccl tacos``, ...)."""
+"""Compute schedules with TACOS, TE-CCL, or TACCL, with a lower bound (``sccl synth tacos``, ...)."""
 
 from __future__ import annotations
 
@@ -372,7 +372,7 @@ class SynthesisOutput(Output, frozen=True, kw_only=True):
 
 
 class TacosOutput(SynthesisOutput, frozen=True, kw_only=True):
-    """The JSON output of 'sccl tacos'."""
+    """The JSON output of 'sccl synth tacos'."""
 
     kind: Literal["tacos"] = "tacos"
     recorded: Annotated[
@@ -394,7 +394,7 @@ class TenantPart(Part, frozen=True, kw_only=True):
 
 
 class TecclOutput(SynthesisOutput, frozen=True, kw_only=True):
-    """The JSON output of 'sccl teccl'."""
+    """The JSON output of 'sccl synth teccl'."""
 
     kind: Literal["teccl"] = "teccl"
     model: Annotated[str, Meta(description="Requested model.")]
@@ -438,7 +438,7 @@ class TacclPhasePart(Part, frozen=True, kw_only=True):
 
 
 class TacclOutput(SynthesisOutput, frozen=True, kw_only=True):
-    """The JSON output of 'sccl taccl'."""
+    """The JSON output of 'sccl synth taccl'."""
 
     kind: Literal["taccl"] = "taccl"
     sketch: Annotated[str, Meta(description="Sketch that the schedule obeys.")]

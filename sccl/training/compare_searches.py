@@ -1,4 +1,4 @@
-"""``sccl compare-plans``: every search on one step of training, on the same options."""
+"""``sccl train compare``: every search on one step of training, on the same options."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ComparedSearchPart(Part, frozen=True, kw_only=True):
 
 
 class ComparePlansOutput(Output, frozen=True, kw_only=True):
-    """The JSON output of 'sccl compare-plans'."""
+    """The JSON output of 'sccl train compare'."""
 
     kind: Literal["compare-plans"] = "compare-plans"
     workload: str

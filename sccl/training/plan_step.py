@@ -1,4 +1,4 @@
-"""Plan a training step on a fabric, with a lower bound (``sccl plan``)."""
+"""Plan a training step on a fabric, with a lower bound (``sccl train plan``)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ StageCallback = Callable[[str, float | None, float | None], None]
 
 
 class TrainingPlanOutput(Output, frozen=True, kw_only=True):
-    """The JSON output of 'sccl plan'."""
+    """The JSON output of 'sccl train plan'."""
 
     kind: Literal["plan"] = "plan"
     workload: str

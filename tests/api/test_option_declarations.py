@@ -65,7 +65,7 @@ def test_every_option_has_help_and_its_default_is_in_range(name: str) -> None:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_verb_has_the_parameters_of_each_family_of_models(family: str) -> None:
-    parameters = {p.name: p for p in COMMANDS["sccl workload make"].params}
+    parameters = {p.name: p for p in COMMANDS["sccl train make"].params}
     for field in option_fields(FAMILIES[family].job):
         shown = parameters[field.name]
         assert shown.help

@@ -1,4 +1,4 @@
-"""``sccl baseline``: the list, the results, and the errors."""
+"""``sccl synth``: the list, the results, and the errors."""
 
 from __future__ import annotations
 

@@ -203,9 +203,9 @@ SOLVE_RING = "solve --collective allgather --topo ring:4 --chunks 1 --steps 2 --
         (f"plot dgx1 -o {'x' * 300}", "it has no suffix"),
         ("run", "missing argument 'DIRECTORY'"),
         ("pareto --collective", "requires an argument (see 'sccl pareto --help')"),
-        ("topo without dgx1 --bogus", "no such option: --bogus (see 'sccl topo without --help')"),
+        ("topo without dgx1 --bogus", "no such option: --bogus (see 'sccl topo edit --help')"),
         ("paretto", "no such command 'paretto'"),
-        ("store bogus", "no such command 'bogus' (see 'sccl store --help')"),
+        ("store bogus", "no such command 'bogus' (see 'sccl doctor cache --help')"),
         ("doctor twice", "unexpected extra argument"),
         ("plot dgx1 --what matrix", "'matrix' is not one of"),
         (
@@ -246,7 +246,7 @@ def test_check_says_that_it_looks_at_no_claims(tmp_path: Path) -> None:
     assert sccl(*asked, "--certify", tmp_path)[0] == 0
     code, out, err = sccl("check", tmp_path)
     assert (code, out.count("valid")) == (0, 1)
-    assert f"check them with: sccl verify-certificate {tmp_path}" in err
+    assert f"check them with: sccl certificate verify {tmp_path}" in err
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ def test_refused_counts_name_verbs_that_accept_them(tmp_path: Path) -> None:
     words = "pareto --collective allgatherv --topo ring:4 --counts"
     result = CliRunner().invoke(app, [*words.split(), str(tmp_path / "parts.txt")])
     assert result.exit_code == 2
-    assert "use 'sccl teccl' or 'sccl limits --time'" in result.stderr
+    assert "use 'sccl synth teccl' or 'sccl synth fastest'" in result.stderr
 
 
 def help_of(name: str) -> str:
@@ -169,10 +169,10 @@ def offered(shell: str, line: str) -> list[str]:
         ("sccl solve --collective all", ["allgather", "allreduce", "alltoall"]),
         ("sccl pareto --solver ", ["cadical", "cpsat", "portfolio", "z3"]),
         ("sccl pareto --symmetry ", ["auto", "none", "translations"]),
-        ("sccl codegen --target ", ["cuda", "hip", "host"]),
+        ("sccl project new --target ", ["cuda", "hip", "host"]),
         ("sccl plot --what a", ["arrival"]),
-        ("sccl bench project --against ", ["mpi"]),
-        ("sccl run project --collective allg", ["allgather"]),
+        ("sccl project bench project --against ", ["mpi"]),
+        ("sccl project run project --collective allg", ["allgather"]),
         ("sccl pareto --topo mine.js", []),  # then the shell offers files
         ("sccl ver", ["verify-certificate"]),
     ],

@@ -1,4 +1,4 @@
-"""``sccl topo probe``: vendors' tools that are scripts, tools that fail, and none at all."""
+"""``sccl topo import``: vendors' tools that are scripts, tools that fail, and none at all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``sccl profile`` and ``sccl topo infer``: from measurements to machines, and bad input."""
+"""``sccl topo profile`` and ``sccl topo infer``: from measurements to machines, and bad input."""
 
 from __future__ import annotations
 

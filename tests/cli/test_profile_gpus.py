@@ -1,4 +1,4 @@
-"""``sccl profile --gpus``: from a compiler to a machine, by scripts in place of both."""
+"""``sccl topo profile --gpus``: from a compiler to a machine, by scripts in place of both."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``sccl sketch``: checks, output, explanations, drawings, and errors."""
+"""``sccl synth sketch``: checks, output, explanations, drawings, and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``sccl tacos``: output, files, errors, and resumed runs."""
+"""``sccl synth tacos``: output, files, errors, and resumed runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``sccl teccl``: output, files, and errors."""
+"""``sccl synth teccl``: output, files, and errors."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_epochs_and_what_switches_do_are_reported(tmp_path: Path) -> None:
         (("--size", "3", "--chunks", "4"), "3 bytes, which do not divide into C=4 chunks"),
         (("--size", "1GB", "--time-limit", "0"), "timeout is 0.0 seconds"),
         (("--size", "4", "-o", "/nowhere/s.json"), "there is no folder /nowhere"),
-        (("--size", "1MB", "--topo", "mesh:40x40"), "ask 'sccl tacos'"),
+        (("--size", "1MB", "--topo", "mesh:40x40"), "ask 'sccl synth tacos'"),
         (("--size", "1MB", "--switch", "copy"), "topology 'ring:4' has no switches"),
         (("--size", "4KB", "--buffers", "0"), "in model auto, expected milp"),
         (("--size", "4KB", "--model", "milp", "--epoch", "x"), "epoch is 'x', expected 'fastest'"),
@@ -113,7 +113,7 @@ def test_links_that_have_less_are_scheduled_around(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("{}", "expected a bandwidth file (its shape: 'sccl schema bandwidth')"),
+        ("{}", "expected a bandwidth file (its shape: 'sccl doctor schema bandwidth')"),
         (
             '{"intervals": [{"from_us": 1, "fraction": 2}]}',
             "verification uses the machine's bandwidth",

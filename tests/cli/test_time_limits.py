@@ -1,4 +1,4 @@
-"""``sccl limits --time``: bounds that no chunking beats, and schedules near them."""
+"""``sccl synth fastest``: bounds that no chunking beats, and schedules near them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``sccl lab`` by a way that its caller names: two ranks, which go on until they are ended."""
+"""``sccl train lab`` by a way that its caller names: two ranks, which go on until they are ended."""
 
 from __future__ import annotations
 

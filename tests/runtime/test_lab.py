@@ -203,7 +203,7 @@ def sleepers(pid: int) -> list[int]:
 
 
 class Running:
-    """``sccl lab`` of two ranks that wait, each with a child of its own if it is contained."""
+    """``sccl train lab`` of two ranks that wait, each with a child of its own if it is contained."""
 
     def __init__(self, folder: Path, kind: str) -> None:
         told = Pipe(folder / "told")

@@ -43,7 +43,7 @@ def sccl(*words: str | Path, code: int = 0) -> str:
 
 
 def job(env: dict[str, str], *words: str | Path) -> list[str]:
-    """Run a job of 2 ranks by 'sccl enforce' and return its output."""
+    """Run a job of 2 ranks by 'sccl train run' and return its output."""
     started = [*torchrun("oldest", 2), str(PROGRAMS / "torch_steps.py"), "6"]
     done = subprocess.run(
         [sys.executable, "-m", "sccl", "enforce", *map(str, words), "--", *started],

@@ -1,4 +1,4 @@
-"""Scripts of plans for `sccl enforce`, and errors for invalid ones."""
+"""Scripts of plans for `sccl train run`, and errors for invalid ones."""
 
 from __future__ import annotations
 

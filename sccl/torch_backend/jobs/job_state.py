@@ -1,4 +1,4 @@
-"""Report the state of a running job, and commit plans to it (``sccl optimizer``)."""
+"""Report the state of a running job, and commit plans to it (``sccl train control``)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class MeasuredIterationPart(Part, frozen=True, kw_only=True):
 
 
 class OptimizerOutput(Output, frozen=True, kw_only=True):
-    """The JSON output of 'sccl optimizer'."""
+    """The JSON output of 'sccl train control'."""
 
     kind: Literal["optimizer"] = "optimizer"
     run: str
@@ -110,7 +110,7 @@ def load_plan_to_commit(file: Path) -> tuple[TrainingPlan, dict[str, str]]:
     """
     plans, rest = load_training_files([file])
     if rest or not plans:
-        raise InputError(f"{file} is not a training plan: create one with 'sccl plan'")
+        raise InputError(f"{file} is not a training plan: create one with 'sccl train plan'")
     if faults := training_faults(plans[0]):
         raise InputError(
             f"{file}: this plan fails verification: {faults[0].message}; see all with 'sccl check "

@@ -1,4 +1,4 @@
-"""``sccl optimizer`` over a store in memory: a job that is controlled, planned anew, taken back."""
+"""``sccl train control`` over a store in memory: a job that is controlled, planned anew, taken back."""
 
 from __future__ import annotations
 

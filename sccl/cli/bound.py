@@ -1,4 +1,4 @@
-"""``sccl bounds``: lower bounds for any algorithm, and their proofs."""
+"""``sccl bound``: lower bounds for any algorithm, and their proofs."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ from sccl.cli import options
 from sccl.cli.report import ExitCode, err, out, print_json, report_errors
 from sccl.cli.subject import StepProblemOptions, load_problem
 from sccl.collectives import dual_of
+from sccl.core.cost import format_bytes, format_us
 from sccl.core.files.bounds import bounds_to_wire, proved_limit_to_wire
 from sccl.core.files.outputs import output_head, question_digests
+from sccl.core.sizes import parse_sizes
 from sccl.prove.bounds.any_class import any_class_bounds
 from sccl.prove.bounds.lower_bounds import lower_bounds
 from sccl.synth.common.settings import build_effort
 from sccl.synth.packing.by_steps.limits_by_steps import check_size, step_limit
-from sccl.tasks.bounds import any_family_bound, attained_cost, attained_part
+from sccl.tasks.bounds import any_family_bound, attained_cost, attained_part, time_bounds
 from sccl.view.text.bounds_text import (
     EQUAL_HALVES,
     print_any_family,
@@ -29,13 +31,21 @@ from sccl.view.text.bounds_text import (
 
 
 @report_errors
-def bounds(
+def bound(
     about: StepProblemOptions,
     steps: Annotated[
         int | None,
         typer.Option(
             help="Also compute the limit of R/C for this S over all k and C; for "
             "allreduce, a bound for all families."
+        ),
+    ] = None,
+    size: Annotated[
+        str | None,
+        typer.Option(
+            help="Also bound the completion time for this buffer of a rank: sizes and ranges in "
+            "factors of 4, 64KB,1MB..1GB.",
+            show_default="no time",
         ),
     ] = None,
     timeout: options.LimitTimeout = None,
@@ -45,11 +55,13 @@ def bounds(
 
     It also prints algorithms in the fewest steps that need no search: breadth first (BFB) or by
     dimensions for an allgather, by coloring for an alltoall. An allreduce has bounds for all
-    algorithms and for compositions of equal halves.
+    algorithms and for compositions of equal halves. A bound on the completion time holds for every
+    schedule with any chunks: 'sccl synth fastest' finds one close to it.
 
     Exit code 0: done, 2: bad input, 3: the limit for --steps is known only between bounds.
     """
     effort = build_effort(timeout, 0)
+    sizes = parse_sizes(size) if size is not None else ()
     subject = load_problem(about)
     topology, spec = subject.topology, subject.spec
     if steps is not None:
@@ -65,6 +77,7 @@ def bounds(
             if overall_bounds is None or (steps % 2 == 0 and steps >= class_bounds.steps):
                 limit = step_limit(topology, spec, steps, class_bounds, effort.seconds).limit
                 limit.require_consistent()
+    times = time_bounds(topology, spec, sizes) if sizes else ()
     if json:
         found_json = msgspec.to_builtins(bounds_to_wire(class_bounds))
         if overall_bounds is not None:
@@ -80,6 +93,8 @@ def bounds(
         }
         if attained:
             more |= {"attained": msgspec.to_builtins(attained_part(attained))}
+        if times:
+            more["times"] = msgspec.to_builtins(times)
         start = output_head("bounds", question_digests(topology, spec))
         print_json(start | names | found_json | more)
     else:
@@ -90,5 +105,10 @@ def bounds(
             print_attained(out(), attained, class_bounds)
         if limit:
             print_limit(out(), limit, class_bounds.scope)
+        for part in times:
+            out().print(
+                f"completion time at {format_bytes(part.size_bytes)} per rank: at least "
+                f"{format_us(part.lower_bound_us)} for every schedule, alpha travels"
+            )
     unknown = limit is not None and limit.lower != limit.upper
     raise typer.Exit(ExitCode.UNKNOWN if unknown else ExitCode.OK)
