@@ -19,9 +19,8 @@ from sccl.cli.verbs import VERBS
 def summary() -> str:
     """Return a table of all commands, in the order of ``sccl --help``."""
     rows = ["| command | purpose |", "|---|---|"]
-    for verb in VERBS:
-        if not verb.is_hidden:
-            rows.append(f"| `sccl {verb.name}` | {cell(verb.summary)} |")
+    shown = (verb for verb in VERBS if not verb.is_hidden)
+    rows += [f"| `sccl {verb.name}` | {cell(verb.summary)} |" for verb in shown]
     return "\n".join(rows)
 
 

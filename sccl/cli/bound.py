@@ -86,15 +86,11 @@ def bound(
             }
         names = {"topology": topology.name, "collective": spec.name}
         both = {"limit": limit, "every": overall_limit}
-        more = {
-            name: msgspec.to_builtins(proved_limit_to_wire(value))
-            for name, value in both.items()
-            if value is not None
+        parts: dict[str, object] = {
+            name: value and proved_limit_to_wire(value) for name, value in both.items()
         }
-        if attained:
-            more |= {"attained": msgspec.to_builtins(attained_part(attained))}
-        if times:
-            more["times"] = msgspec.to_builtins(times)
+        parts |= {"attained": attained and attained_part(attained), "times": times or None}
+        more = {name: msgspec.to_builtins(part) for name, part in parts.items() if part}
         start = output_head("bounds", question_digests(topology, spec))
         print_json(start | names | found_json | more)
     else:

@@ -54,7 +54,7 @@ FabricFile = Annotated[
     typer.Option(
         "--fabric",
         metavar="FILE",
-        help="File for the channels as a fabric for 'sccl train plan', written before COMMAND runs.",
+        help="File for the channels as a fabric ('sccl train plan'), written before COMMAND runs.",
     ),
 ]
 By = Annotated[

@@ -52,8 +52,8 @@ def plan(
         bool,
         typer.Option(
             "--options-only",
-            help="Write the options of each collective and the refused recipes ('sccl doctor schema "
-            "option'), without a plan.",
+            help="Write the options of each collective and the refused recipes, without a plan ("
+            "'sccl doctor schema option').",
         ),
     ] = False,
     output: options.Output = None,

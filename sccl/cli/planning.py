@@ -22,7 +22,8 @@ FabricName = Annotated[
     str,
     typer.Option(
         "--fabric",
-        help="Fabric: a name of 'sccl train fabrics' or a .json file ('sccl doctor schema fabric').",
+        help="Fabric: a name of 'sccl train fabrics', or a .json file (see 'sccl doctor schema "
+        "fabric').",
         show_default=False,
     ),
 ]

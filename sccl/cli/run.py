@@ -1,4 +1,4 @@
-"""``sccl project run``, ``sccl project bench`` and ``sccl project tune``: generated projects at work."""
+"""``sccl project run``, ``bench``, and ``tune``: generated projects at work."""
 
 from __future__ import annotations
 

@@ -64,8 +64,8 @@ def show(
 
     For a schedule it prints the first 40 transfers with their times, and the busiest links. For a
     training plan or a timeline it prints the options of collectives and the utilization of streams
-    and channels. For options ('sccl train plan --options-only') it prints their times and the refused
-    recipes. A workload is shown as by 'sccl train show'.
+    and channels. For options ('sccl train plan --options-only') it prints their times and the
+    refused recipes. A workload is shown as by 'sccl train show'.
 
     With --chunk, --rank, or an interval it extracts these transfers of a schedule. The result is
     not verified, because a part does not complete the collective.

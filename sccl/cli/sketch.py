@@ -1,4 +1,4 @@
-"""``sccl synth sketch``: whether sketches fit a machine, their content, and the machine within them."""
+"""``sccl synth sketch``: check, show, explain, and draw communication sketches."""
 
 from __future__ import annotations
 

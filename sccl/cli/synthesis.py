@@ -1,4 +1,4 @@
-"""``sccl synth tacos``, ``sccl synth teccl``, and ``sccl synth taccl``: schedules of chunks of one size."""
+"""``sccl synth tacos``, ``teccl``, and ``taccl``: schedules of chunks of one size."""
 
 from __future__ import annotations
 

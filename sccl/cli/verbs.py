@@ -78,8 +78,8 @@ VERBS = (
         "Decide whether an algorithm with C chunks, S steps, and R rounds exists, and write it.",
         (
             "sccl solve --collective allgather --topo dgx1 --chunks 6 --steps 3 --rounds 7",
-            "sccl solve --collective allgather --topo ring:4 --chunks 1 --steps 2 --rounds 2 -o a.json",
-            "sccl solve --collective scatter --topo ring:4 --chunks 1 --steps 2 --rounds 2 --smt2 -",
+            "sccl solve --collective gather --topo ring:4 --chunks 1 --steps 2 --rounds 2",
+            "sccl solve --collective gather --topo ring:4 --chunks 1 --steps 2 --rounds 2 --smt2 -",
         ),
     ),
     Verb(

@@ -174,7 +174,7 @@ def offered(shell: str, line: str) -> list[str]:
         ("sccl project bench project --against ", ["mpi"]),
         ("sccl project run project --collective allg", ["allgather"]),
         ("sccl pareto --topo mine.js", []),  # then the shell offers files
-        ("sccl ver", ["verify-certificate"]),
+        ("sccl ver", ["certificate", "verify"]),
     ],
 )
 def test_words_are_completed(line: str, offers: list[str]) -> None:

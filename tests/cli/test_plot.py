@@ -39,7 +39,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         code, out, _ = sccl(*ALLGATHER, *more, "--json")
         assert code == 0
         (folder / f"{name}.json").write_text(out)
-    code, _, _ = sccl("topo", "without", "ring:4", "--link", "0-1", "-o", folder / "line.json")
+    code, _, _ = sccl("topo", "edit", "ring:4", "--remove-link", "0-1", "-o", folder / "line.json")
     assert code == 0
     return folder
 

@@ -13,7 +13,7 @@ from sccl.synth.common import registry
 from sccl.tasks.synthesis import no_result_reason
 from tests.kit.commands import sccl
 
-ASKED = ("teccl", "--collective", "allgather", "--topo", "teccl-ndv2x2", "--size", "62500")
+ASKED = ("synth", "teccl", "--collective", "allgather", "--topo", "teccl-ndv2x2", "--size", "62500")
 
 
 def test_schedule_is_found_and_its_file_is_what_the_judge_accepts(tmp_path: Path) -> None:
@@ -29,7 +29,7 @@ def test_schedule_is_found_and_its_file_is_what_the_judge_accepts(tmp_path: Path
 
 def test_time_it_tells_is_that_of_the_simulator(tmp_path: Path) -> None:
     words = ("--collective", "allreduce", "--topo", "dgx1", "--size", "1MB", "--effort", "0.1")
-    code, out, _ = sccl("teccl", *words, "--json", "-o", tmp_path / "s.json")
+    code, out, _ = sccl("synth", "teccl", *words, "--json", "-o", tmp_path / "s.json")
     shown = json.loads(out)
     assert (code, shown["kind"], shown["model"], shown["ended"]) == (0, "teccl", "continuous", "")
     assert shown["bound_us"] <= shown["finish_us"]
@@ -38,7 +38,7 @@ def test_time_it_tells_is_that_of_the_simulator(tmp_path: Path) -> None:
 
 
 def test_how_what_combines_was_found_is_reported(tmp_path: Path) -> None:
-    words = ("teccl", "--topo", "ring:4", "--size", "1KB", "--effort", "0.2")
+    words = ("synth", "teccl", "--topo", "ring:4", "--size", "1KB", "--budget", "0.2")
     code, out, _ = sccl(*words, "--collective", "allreduce", "--json", "-o", tmp_path / "s.json")
     shown = json.loads(out)
     assert (code, shown["combined"]) == (0, "gathered")
@@ -55,16 +55,18 @@ def test_how_what_combines_was_found_is_reported(tmp_path: Path) -> None:
 
 def test_epochs_and_what_switches_do_are_reported(tmp_path: Path) -> None:
     words = ("--collective", "allgather", "--topo", "rail:2x2", "--size", "1MB", "--switch", "copy")
-    code, out, _ = sccl("teccl", *words, "--model", "astar", "--json", "-o", tmp_path / "s.json")
+    code, out, _ = sccl(
+        "synth", "teccl", *words, "--model", "astar", "--json", "-o", tmp_path / "s.json"
+    )
     shown = json.loads(out)
     assert (code, shown["model"], shown["by"], shown["switch"]) == (0, "astar", "astar", "copy")
     assert shown["epochs"] * shown["epoch_us"] > 0
     checked = json.loads(sccl("check", tmp_path / "s.json", "--json")[1])["files"][0]
     assert (checked["valid"], checked["finish_us"]) == (True, pytest.approx(shown["finish_us"]))
-    code, out, _ = sccl("teccl", *words, "--model", "astar", "--epoch", "slowest")
+    code, out, _ = sccl("synth", "teccl", *words, "--model", "astar", "--epoch", "slowest")
     assert code == 0
     assert "scheduled in " in out
-    code, out, _ = sccl("teccl", *words, "--model", "astar", "--effort", "1e-9")
+    code, out, _ = sccl("synth", "teccl", *words, "--model", "astar", "--budget", "1e-9")
     assert code == 0
     assert "scheduled by list scheduling, not by model astar: its rounds did not end" in out
 
@@ -90,7 +92,7 @@ def test_epochs_and_what_switches_do_are_reported(tmp_path: Path) -> None:
     ],
 )
 def test_invalid_arguments_give_one_sentence(words: tuple[str, ...], says: str) -> None:
-    code, out, err = sccl("teccl", "--collective", "allgather", "--topo", "ring:4", *words)
+    code, out, err = sccl("synth", "teccl", "--collective", "allgather", "--topo", "ring:4", *words)
     assert (code, out) == (2, "")
     assert says in err
 
@@ -99,14 +101,14 @@ def test_links_that_have_less_are_scheduled_around(tmp_path: Path) -> None:
     file = tmp_path / "less.json"
     file.write_text('{"intervals": [{"from_us": 1, "to_us": 2, "fraction": 0}]}')
     words = ("--collective", "scatter", "--topo", "ring:4@1GB+0us", "--size", "4000")
-    code, out, _ = sccl("teccl", *words, "--bandwidth", file, "-o", tmp_path / "s.json")
+    code, out, _ = sccl("synth", "teccl", *words, "--bandwidth", file, "-o", tmp_path / "s.json")
     assert code == 0
     assert "3 us (4 transfers" in out
     assert "lower bound attained" in out
     assert f"bandwidth varies by {file}: 'sccl check' and 'sccl simulate' use these times" in out
     simulated = json.loads(sccl("simulate", tmp_path / "s.json", "--json")[1])
     assert simulated["runs"][0]["finish_us"] == 3
-    shown = json.loads(sccl("teccl", *words, "--bandwidth", file, "--json")[1])
+    shown = json.loads(sccl("synth", "teccl", *words, "--bandwidth", file, "--json")[1])
     assert (shown["bandwidth"], shown["finish_us"], shown["bound_us"]) == (str(file), 3, 3)
 
 
@@ -126,7 +128,7 @@ def test_bandwidth_that_cannot_be_is_rejected(text: str, says: str, tmp_path: Pa
     file = tmp_path / "less.json"
     file.write_text(text)
     words = ("--collective", "scatter", "--topo", "ring:4", "--size", "4000", "--effort", "0.1")
-    code, out, err = sccl("teccl", *words, "--bandwidth", file, "-o", tmp_path / "s.json")
+    code, out, err = sccl("synth", "teccl", *words, "--bandwidth", file, "-o", tmp_path / "s.json")
     assert (code, out) == (2, "")
     assert says in err
     assert not (tmp_path / "s.json").exists()

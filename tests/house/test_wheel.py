@@ -127,8 +127,8 @@ def test_wheel_works_on_every_python_of_this_machine(tmp_path: Path) -> None:
 def test_source_distribution_works_with_the_newest_dependencies(tmp_path: Path) -> None:
     (source,) = distributions().glob("sccl-*.tar.gz")
     programs = environment(tmp_path / "environment", str(source))
-    run(programs, tmp_path, "pareto --collective allgather --topo dgx1 --out found")
-    run(programs, tmp_path, "limits --time --collective allreduce --topo dgx1 --size 1MB")
+    run(programs, tmp_path, "pareto --collective allgather --topo dgx1 --output found")
+    run(programs, tmp_path, "synth fastest --collective allreduce --topo dgx1 --size 1MB")
     message = run(programs, tmp_path, "plot found -o chart.svg", exit_code=4)
     assert "pip install 'sccl[plot]'" in message
     assert not (tmp_path / "chart.svg").exists()

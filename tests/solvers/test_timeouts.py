@@ -86,7 +86,7 @@ VERBS = (
     ("pareto", "--collective", "alltoall", "--topo", "torus:4x4", "--k", "0", "--max-steps", "4"),
     ("pareto", "--collective", "allreduce", "--topo", "ring:4", "--limit", "--max-steps", "4"),
     ("pareto", "--collective", "broadcast", "--topo", "torus:3x4", "--limit", "--max-steps", "6"),
-    ("bounds", "--collective", "broadcast", "--topo", "dgx1", "--steps", "4"),
+    ("bound", "--collective", "broadcast", "--topo", "dgx1", "--steps", "4"),
 )  # fmt: skip
 
 

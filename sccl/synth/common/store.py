@@ -316,7 +316,8 @@ class Store:
         if len({row[0] for row in matches}) != 1:
             how = "several instances" if matches else "no instance"
             raise ParameterError(
-                f"{self.path} has {how} of a digest that starts with {start!r}; see 'sccl doctor cache list'"
+                f"{self.path} has {how} of a digest that starts with {start!r}; "
+                "see 'sccl doctor cache list'"
             )
         rows = []
         for key, solver, question, content in matches:

@@ -31,8 +31,8 @@ class Options(contract.Options, frozen=True, kw_only=True):
     sketch: Annotated[
         SketchWire | None,
         Meta(
-            description="Sketch file ('sccl doctor schema sketch', or one of TACCL's); auto: the best of "
-            "the machine's suggestions.",
+            description="Sketch file ('sccl doctor schema sketch', or one of TACCL's); auto: the "
+            "best of the machine's suggestions.",
             extra={"default": "auto"},
         ),
     ] = None

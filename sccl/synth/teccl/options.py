@@ -118,8 +118,8 @@ class Options(contract.Options, frozen=True, kw_only=True):
     bandwidth: Annotated[
         VariableBandwidthWire | None,
         Meta(
-            description="File of reduced link bandwidths over time ('sccl doctor schema bandwidth'), for "
-            "models auto, milp, and astar.",
+            description="File of reduced link bandwidths over time ('sccl doctor schema "
+            "bandwidth'), for models auto, milp, and astar.",
             extra={"default": "all, always"},
         ),
     ] = None

@@ -209,7 +209,17 @@ def test_limits_of_every_class_are_on_the_page(tmp_path: Path) -> None:
 
 
 def test_undecided_candidates_are_open_on_the_page(tmp_path: Path) -> None:
-    sweep = ("pareto", "--collective", "alltoall", "--topo", "dgx1", "--out", tmp_path, "--k", "1")
+    sweep = (
+        "pareto",
+        "--collective",
+        "alltoall",
+        "--topo",
+        "dgx1",
+        "--output",
+        tmp_path,
+        "--k",
+        "1",
+    )
     assert sccl(*sweep, "--no-store")[0] == 0
     gave_up = (*sweep, "--no-store", "--timeout", "0.0001", "--max-steps", "3")
     assert sccl(*gave_up)[0] == 3
