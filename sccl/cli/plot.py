@@ -73,8 +73,8 @@ def plot(
     """Draw a frontier, times by buffer size, an algorithm, a machine, or a training plan.
 
     A page (.html) needs no network. A .png has twice the resolution. Frontiers (output of 'sccl
-    pareto --json', or folders of --out) share one chart. Training plans share a time scale: put a
-    plan of 'sccl train plan --search fifo' first to compare with the order of submission.
+    pareto --json', or folders of --output) share one chart. Training plans share a time scale: put
+    a plan of 'sccl train plan --search fifo' first to compare with the order of submission.
     """
     if output:
         charts.check_picture(output)

@@ -90,7 +90,7 @@ def replace_old_names(words: Sequence[str]) -> tuple[list[str], str | None]:
         arguments = [word for word in ours[1:] if word != "--time"]
     elif ours[:1] == ["pareto"] and "--limit" in ours:
         old_verb, new_verb = "pareto --limit", "limits"
-        arguments = [word for word in ours[1:] if word != "--limit"]
+        arguments = [word for word in ours[1:] if word not in ("--limit", "--no-store")]
     renamed = _OPTIONS.get(old_verb) or _options_of([*new_verb.split(), *arguments])
     arguments, changed = _replace_options(arguments, renamed)
     if old_verb == "smt2" and not changed:

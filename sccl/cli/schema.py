@@ -43,6 +43,8 @@ def schema_of_kind(kind: str) -> dict[str, Any]:
     Raises:
         UnknownNameError: there is no such kind.
     """
+    older = {name.replace("-", ""): name for name in SHAPE_NAMES}
+    kind = older.get(kind, kind)
     if kind in OUTPUTS:
         return output_schema(output_type(kind))
     if kind in SHAPE_NAMES:

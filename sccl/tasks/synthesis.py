@@ -336,7 +336,7 @@ def reproduce_command(problem: SynthesisProblem, inputs: Mapping[str, str | Path
         if value is not None
         for word in ("--" + name.replace("_", "-"), str(value))
     ]
-    return shlex.join(["sccl", problem.name, *words])
+    return shlex.join(["sccl", "synth", problem.name, *words])
 
 
 # --- outputs -------------------------------------------------------------------------------------

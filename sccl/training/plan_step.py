@@ -73,7 +73,7 @@ class TrainingPlanOutput(Output, frozen=True, kw_only=True):
     seconds: Seconds
     compilation_seconds: Annotated[
         float,
-        Meta(ge=0, description="Part for compilation at the first use, which --seconds excludes."),
+        Meta(ge=0, description="Part for compilation at the first use, which --budget excludes."),
     ] = 0.0
     seed: Count
     ended: Annotated[str, Meta(description="Reason why it ended early; or empty.")]

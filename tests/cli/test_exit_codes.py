@@ -181,35 +181,38 @@ SOLVE_RING = "solve --collective allgather --topo ring:4 --chunks 1 --steps 2 --
             "has no instance of a digest that starts with 'ff'",
         ),
         ("pareto --collective allgather --topo circulant:8:4", "no path of links leads from"),
-        ("pareto --limit --collective allgather --topo ring:4 --tls-ca x", "TLS files are given"),
+        ("pareto --collective allgather --topo ring:4 --tls-ca x", "TLS files are given"),
         ("bound --collective allgather --topo circulant:8:4", "no path of links leads from"),
         ("topo show dgx", "did you mean 'dgx2' or 'dgx1'"),
-        ("topo without dgx1 -o x.json", "nothing to remove"),
+        ("topo edit dgx1 -o x.json", "nothing to change"),
         ("topo edit dgx1 --remove-link 0-7 -o x.json", "no link 0->7"),
         ("topo edit dgx1 --remove-link 0/7 -o x.json", "not of the form"),
         ("topo edit dgx1 --remove-link 0-3:x -o x.json", "the number of lanes is 'x'"),
         ("doctor schema algorthm", "did you mean 'algorithm'"),
-        ("verify-certificate no-such-proofs", "has no certificate; create one with"),
+        ("certificate verify no-such-proofs", "has no certificate; create one with"),
         ("bound --collective allgather --topo dgx1 --steps 1", "give at least that many"),
         ("bound --collective allreduce --topo dgx1 --steps 1", "give at least that many"),
         ("topo edit dgx1 --remove-rank 9 -o x.json", "no rank 9"),
         ("check no.json", "cannot read no.json"),
         ("show no.json", "cannot read no.json"),
-        ("smt2 --collective allgather --topo dgx1 --chunks 1 --steps 2 --rounds 1", "rounds is 1"),
+        (
+            "solve --smt2 - --collective allgather --topo dgx1 --chunks 1 --steps 2 --rounds 1",
+            "is 1",
+        ),
         (f"{SOLVE_RING} --smt2 x -o y", "--output and --smt2 are both given"),
         (f"{SOLVE_RING} --solver z3 --symmetry translations", "z3 is asked alone"),
         ("solve", "missing option '--topo' (see 'sccl solve --help')"),
         ("bound --topo dgx1", "no collective is given: name one with --collective"),
         ("bound --topo dgx1 --groups 0-3,4-7", "no collective is given"),
-        (f"run {'x' * 300}", "is not a generated project"),
-        (f"verify-certificate {'x' * 300}", "has no certificate"),
+        (f"project run {'x' * 300}", "is not a generated project"),
+        (f"certificate verify {'x' * 300}", "has no certificate"),
         (f"plot dgx1 -o {'x' * 300}", "it has no suffix"),
-        ("run", "missing argument 'DIRECTORY'"),
+        ("project run", "missing argument 'DIRECTORY'"),
         ("pareto --collective", "requires an argument (see 'sccl pareto --help')"),
         ("topo edit dgx1 --bogus", "no such option: --bogus (see 'sccl topo edit --help')"),
         ("paretto", "no such command 'paretto'"),
-        ("store bogus", "no such command 'bogus' (see 'sccl doctor cache --help')"),
-        ("doctor twice", "unexpected extra argument"),
+        ("doctor cache bogus", "no such command 'bogus' (see 'sccl doctor cache --help')"),
+        ("doctor twice", "no such command 'twice'"),
         ("plot dgx1 --what matrix", "'matrix' is not one of"),
         (
             "solve --collective allgather --topo ring:4 --chunks two --steps 2 --rounds 2",
@@ -250,26 +253,6 @@ def test_check_says_that_it_looks_at_no_claims(tmp_path: Path) -> None:
     code, out, err = sccl("check", tmp_path)
     assert (code, out.count("valid")) == (0, 1)
     assert f"check them with: sccl certificate verify {tmp_path}" in err
-
-
-@pytest.mark.parametrize(
-    "option", [("--k", "0"), ("--max-chunks", "4"), ("--jobs", "2"), ("--store", "s.sqlite")]
-)
-def test_limits_refuse_what_plays_no_part(option: tuple[str, str]) -> None:
-    code, _, err = sccl(
-        "pareto", "--collective", "allgather", "--topo", "ring:4", "--limit", *option
-    )
-    assert (code, f"leave {option[0]} out" in err) == (2, True)
-
-
-def test_pareto_has_limits_under_another_name(tmp_path: Path) -> None:
-    asked = ("--collective", "allgather", "--topo", "ring:4", "--max-steps", "3", "--out")
-    for name, verb in (("verb", ("limits",)), ("option", ("pareto", "--limit", "--no-store"))):
-        assert sccl(*verb, *asked, tmp_path / name)[0] == 0
-    files = {path.name: path.read_text() for path in (tmp_path / "verb").iterdir()}
-    assert "allgather-ring-4-limits.json" in files
-    assert {path.name: path.read_text() for path in (tmp_path / "option").iterdir()} == files
-    assert "add --out DIR" in sccl("limits", *asked[:-1])[1]
 
 
 def test_check_lists_every_violation(tmp_path: Path) -> None:
@@ -362,7 +345,7 @@ def test_too_large_input_gives_one_sentence_at_once(monkeypatch: pytest.MonkeyPa
     def slow(*_: object) -> None:
         raise AssertionError("bounds are computed before it is known that a limit is too large")
 
-    monkeypatch.setattr("sccl.cli.bounds.lower_bounds", slow)
+    monkeypatch.setattr("sccl.cli.bound.lower_bounds", slow)
     code, _, err = sccl(*words, "513")
     assert (code, "expected at most 512" in " ".join(err.split())) == (2, True)
 
@@ -441,7 +424,7 @@ def test_crash_never_looks_like_unsat(monkeypatch: pytest.MonkeyPatch) -> None:
     def crash(*_: object) -> None:
         raise RuntimeError("boom")
 
-    monkeypatch.setattr("sccl.cli.bounds.lower_bounds", crash)
+    monkeypatch.setattr("sccl.cli.bound.lower_bounds", crash)
     code, _, err = sccl("bound", "--collective", "allgather", "--topo", "full:4")
     assert code == 4
     assert "RuntimeError: boom" in err
@@ -493,12 +476,12 @@ def test_topo_list_show_and_schema() -> None:
     ],
 )
 def test_schemas_are_schemas(shape: str) -> None:
-    schema = json.loads(sccl("topo", "schema", "--of", shape)[1])
+    schema = json.loads(sccl("doctor", "schema", shape)[1])
     jsonschema.Draft202012Validator.check_schema(schema)
 
 
 def test_files_satisfy_the_published_schemas(tmp_path: Path) -> None:
-    schema = json.loads(sccl("topo", "schema")[1])
+    schema = json.loads(sccl("doctor", "schema", "topology")[1])
     for path in sorted(data_dir("topologies").glob("*.json")):
         jsonschema.validate(json.loads(path.read_text()), schema)
     jsonschema.validate(json.loads(sccl("topo", "show", "z52-pcie", "--json")[1]), schema)
@@ -554,7 +537,7 @@ def test_smt2_goes_to_stdout_or_a_file(tmp_path: Path) -> None:
 
 def test_version_and_help() -> None:
     assert sccl("--version")[1].startswith("sccl 0.")
-    for verb in ("pareto", "solve", "bounds", "show", "check", "smt2", "topo"):
+    for verb in ("pareto", "solve", "bound", "show", "check", "project", "topo"):
         assert verb in sccl("--help")[1]
         assert sccl(verb, "--help")[0] == 0
 

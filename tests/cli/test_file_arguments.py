@@ -29,7 +29,7 @@ def sccl(*arguments: str | Path) -> tuple[int, str, str]:
 def found(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of two sweeps, of limits, and of a certificate."""
     folder = tmp_path_factory.mktemp("sweeps") / "found"
-    asked = ("--topo", "ring:4", "--out", folder, "--collective")
+    asked = ("--topo", "ring:4", "--output", folder, "--collective")
     for collective in ("allgather", "broadcast"):
         assert sccl("pareto", "--no-store", *asked, collective)[0] == 0
     assert sccl("limits", *asked, "allgather")[0] == 0
@@ -287,7 +287,7 @@ def test_file_of_groups_may_name_every_collective(tmp_path: Path) -> None:
     )
     assert code == 0
     again = shlex.split(json.loads(text)["again"])
-    assert again[2:6] == ["--topo", "ring:5", "--groups", str(file)]
+    assert again[3:7] == ["--topo", "ring:5", "--groups", str(file)]
     anew = json.loads(sccl(*again[1:], "--json")[1])
     assert {**anew, "seconds": 0} == {**json.loads(text), "seconds": 0}
     file.write_text(json.dumps({"groups": [rooted, {"ranks": [2, 3, 4]}]}))

@@ -53,10 +53,10 @@ OTHERWISE = {"time-limit"}
 
 def test_every_verb_takes_json_and_is_tested_here() -> None:
     assert all("json" in {p.name for p in command.params} for command in COMMANDS.values())
-    elsewhere = {f"sccl project {verb}" for verb in MEASURED} | {"sccl train control"}
-    cases = [f"sccl {case} " for case in CASES]
+    elsewhere = {f"project {verb}" for verb in MEASURED} | {"train control"}
+    cases = [f"{case} " for case in CASES]
     tested = {name for name in COMMANDS if any(c.startswith(f"{name} ") for c in cases)}
-    assert tested | elsewhere | {"sccl synth NAME"} == set(COMMANDS)
+    assert tested | elsewhere | {"synth NAME"} == set(COMMANDS)
     assert "synth ring" in CASES
     assert {kind for kind, _ in CASES.values()} | MEASURED | ATTACHED | OTHERWISE | {"error"} == {
         *OUTPUTS,
@@ -154,19 +154,19 @@ def test_command_line_that_cannot_be_read_is_an_error_in_json(verb: str) -> None
 
 
 NEEDS_NOTHING = {
-    "sccl doctor cache list",
-    "sccl doctor schema",
-    "sccl doctor test",
-    "sccl synth list",
-    "sccl topo import",
-    "sccl topo list",
-    "sccl train fabrics",
+    "doctor cache list",
+    "doctor schema",
+    "doctor test",
+    "synth list",
+    "topo import",
+    "topo list",
+    "train fabrics",
 }
 
 
 @pytest.mark.parametrize("verb", sorted(set(COMMANDS) - NEEDS_NOTHING))
 def test_no_arguments_at_all_are_an_error_in_json(verb: str) -> None:
-    code, found = run(*verb.removeprefix("sccl ").replace("NAME", "ring").split())
+    code, found = run(*verb.replace("NAME", "ring").split())
     jsonschema.validate(found, strict("error"))
     assert (code, found["error"]["exit_code"]) == (2, 2)
 
@@ -211,7 +211,7 @@ def test_failing_verb_prints_an_error_document(
     def end(*_: object) -> None:
         raise raised
 
-    monkeypatch.setattr("sccl.cli.bounds.lower_bounds", end)
+    monkeypatch.setattr("sccl.cli.bound.lower_bounds", end)
     got, found = run("bound", *QUESTION)
     jsonschema.validate(found, strict("error"))
     assert (got, found["error"]["exit_code"], found["error"]["type"]) == (code, code, kind)

@@ -28,7 +28,7 @@ def test_schedule_is_found_and_its_file_is_what_the_judge_accepts(tmp_path: Path
 
 
 def test_time_it_tells_is_that_of_the_simulator(tmp_path: Path) -> None:
-    words = ("--collective", "allreduce", "--topo", "dgx1", "--size", "1MB", "--effort", "0.1")
+    words = ("--collective", "allreduce", "--topo", "dgx1", "--size", "1MB", "--budget", "0.1")
     code, out, _ = sccl("synth", "teccl", *words, "--json", "-o", tmp_path / "s.json")
     shown = json.loads(out)
     assert (code, shown["kind"], shown["model"], shown["ended"]) == (0, "teccl", "continuous", "")
@@ -78,7 +78,7 @@ def test_epochs_and_what_switches_do_are_reported(tmp_path: Path) -> None:
         (("--size", "1GB", "--chunks", "0"), "chunks is 0, expected >= 1"),
         (("--size", "1GB", "--gap", "2"), "gap is 2.0, expected <= 1.0"),
         (("--size", "3", "--chunks", "4"), "3 bytes, which do not divide into C=4 chunks"),
-        (("--size", "1GB", "--time-limit", "0"), "timeout is 0.0 seconds"),
+        (("--size", "1GB", "--timeout", "0"), "timeout is 0.0 seconds"),
         (("--size", "4", "-o", "/nowhere/s.json"), "there is no folder /nowhere"),
         (("--size", "1MB", "--topo", "mesh:40x40"), "ask 'sccl synth tacos'"),
         (("--size", "1MB", "--switch", "copy"), "topology 'ring:4' has no switches"),
@@ -127,7 +127,7 @@ def test_links_that_have_less_are_scheduled_around(tmp_path: Path) -> None:
 def test_bandwidth_that_cannot_be_is_rejected(text: str, says: str, tmp_path: Path) -> None:
     file = tmp_path / "less.json"
     file.write_text(text)
-    words = ("--collective", "scatter", "--topo", "ring:4", "--size", "4000", "--effort", "0.1")
+    words = ("--collective", "scatter", "--topo", "ring:4", "--size", "4000", "--budget", "0.1")
     code, out, err = sccl("synth", "teccl", *words, "--bandwidth", file, "-o", tmp_path / "s.json")
     assert (code, out) == (2, "")
     assert says in err
@@ -172,7 +172,7 @@ def test_message_names_the_exhausted_budget(ended: str, says: str) -> None:
 
 
 def test_effort_that_is_spent_is_what_to_give_more_of() -> None:
-    words = ("--model", "milp", "--epochs", "60", "--effort", "1e-9")
+    words = ("--model", "milp", "--epochs", "60", "--budget", "1e-9")
     code, out, err = sccl(*ASKED, *words)
     assert (code, out) == (3, "")
     assert err.startswith(

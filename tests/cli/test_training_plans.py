@@ -68,7 +68,7 @@ def test_complementary_options_are_verified_independently(tmp_path: Path) -> Non
     )
     job, file = tmp_path / "job.json", tmp_path / "plan.json"
     job.write_text(to_text(workload_to_wire(calling(8, *calls))))
-    words = ("--fabric", "dgx1-pcie", "--seconds", "0.1", "--seed", "3", "-o", file)
+    words = ("--fabric", "dgx1-pcie", "--budget", "0.1", "--seed", "3", "-o", file)
     assert sccl("train", "plan", job, *words)[0] == 0
     assert sccl("check", file)[0] == 0
     told = json.loads(file.read_text())
@@ -165,7 +165,7 @@ def test_plan_of_measured_costs_meets_its_bound(tmp_path: Path) -> None:
     assert "not verified: times come from a table of costs" in said
 
 
-@pytest.mark.parametrize("verb", ["plan", "compare-plans"])
+@pytest.mark.parametrize("verb", ["train plan", "train compare"])
 def test_unplannable_workload_error_names_the_file(verb: str, tmp_path: Path) -> None:
     """The program of a role waits for a later submission, or is empty."""
     file, given = tmp_path / "w.json", prefetching()
@@ -191,7 +191,7 @@ def test_unplannable_workload_error_names_the_file(verb: str, tmp_path: Path) ->
         (nothing, "a step has no ops: expected one at least"),
     ):
         file.write_text(to_text(workload_to_wire(workload)))
-        code, _, err = sccl(verb, file, "--fabric", "hgx2", "--seconds", "0")
+        code, _, err = sccl(*verb.split(), file, "--fabric", "hgx2", "--budget", "0")
         assert (code, f"{file}: {says}" in " ".join(err.split())) == (2, True), err
 
 
@@ -293,7 +293,7 @@ def test_options_are_told_written_and_shown(tmp_path: Path) -> None:
     said = f"calling on hgx2, {2 * len(told['ops'][0]['options'])} options of 2 collectives: valid"
     assert (code, said in " ".join(out.split())) == (0, True), out
     plan = tmp_path / "plan.json"
-    assert sccl(*asked[:-1], "--seconds", "0", "-o", plan)[0] == 0
+    assert sccl(*asked[:-1], "--budget", "0", "-o", plan)[0] == 0
     taken = json.loads(plan.read_text())
     assert all(option in told["options"] for option in taken["options"])
     file.write_text(printed.replace('"max_motifs": 16', '"max_motifs": 8').replace("GB/s", "GB"))

@@ -202,7 +202,7 @@ def test_tune_says_in_json_whose_costs_it_took(tmp_path: Path) -> None:
         ),
         (OWN, ("--repeat", "3"), "--repeat is about measuring"),
         (OWN, ("--mpi", "."), "--mpi is about measuring"),
-        (OWN, ("--np", "3"), "np is 3, but "),
+        (OWN, ("--ranks", "3"), "3 ranks are asked for, but "),
         (OWN, ("--collective", "reduce"), "has no 'reduce', only broadcast"),
     ],
 )

@@ -213,7 +213,7 @@ def test_training_plan_equals_record(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert run("train", "make", *model.split(), "-o", "workload.json")[0] == 0
-    on = ("workload.json", "--fabric", "hgx2", "--seconds", "1")
+    on = ("workload.json", "--fabric", "hgx2", "--budget", "1")
     code, plan = run("train", "plan", *on, "-o", "plan.json")
     assert code == 0, plan
     code, comparison = run("train", "compare", *on)

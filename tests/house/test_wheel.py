@@ -24,7 +24,7 @@ _WHEEL_FILES = {
 _SMOKE = """
 --version
 topo list
-pareto --collective allgather --topo dgx1 --out found --certify proofs --no-store
+pareto --collective allgather --topo dgx1 --output found --certify proofs --no-store
 check found
 verify-certificate proofs
 solve --collective allgather --topo dgx1 --chunks 1 --steps 2 --rounds 2 --no-store --solver cpsat

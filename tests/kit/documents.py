@@ -48,7 +48,7 @@ def run(*words: str | Path) -> tuple[int, Any]:
 def make_inputs(folder: Path) -> Path:
     """Write a sweep, its certificate, a store, a schedule, and a project into ``folder``."""
     sweep = ("pareto", *QUESTION, "--store", folder / "store.sqlite")
-    assert run(*sweep, "--out", folder / "found", "--certify", folder / "proofs")[0] == 0
+    assert run(*sweep, "--output", folder / "found", "--certify", folder / "proofs")[0] == 0
     theirs = importers.load_importer("msccl-topology").EXAMPLE
     (folder / "theirs.json").write_text(theirs)
     (folder / "sketch.json").write_text('{"nnodes": 1, "intranode_sketch": {"strategy": "none"}}')

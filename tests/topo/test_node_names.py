@@ -169,7 +169,7 @@ def test_every_verb_that_asks_says_what_a_machine_is_modelled_as(
 def test_times_of_links_that_differ_say_that_they_are_bounds(file: Path, tmp_path: Path) -> None:
     sweep = ("pareto", "--collective", "broadcast", "--topo", file, "--k", "1", "--no-store")
     picture, kept = tmp_path / "p.svg", tmp_path / "kept"
-    code, out, err = run(*sweep, "--plot", picture, "--out", kept)
+    code, out, err = run(*sweep, "--plot", picture, "--output", kept)
     assert code == 0, err
     assert SAID in err
     assert SLOWEST_LINK_NOTE in out

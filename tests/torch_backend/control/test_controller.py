@@ -367,7 +367,7 @@ def wrong_plan(path: Path) -> Path:
         (("--status", "--serve"), "--status changes nothing"),
         (("--serve", "--json"), "--json prints one document"),
         (("--serve", "--deadline", "0"), "deadline is 0, expected seconds"),
-        (("--serve", "--seconds", "nan"), "seconds is nan, expected seconds"),
+        (("--serve", "--budget", "nan"), "budget is nan, expected seconds"),
         (("--commit", "nowhere.json"), "nowhere.json"),
         (("--commit", "wrong.json"), "this plan fails verification"),
         (("--serve", "--log", "no/such/folder"), "no/such"),

@@ -177,7 +177,7 @@ def save(a: Algorithm, path: Path) -> Path:
 
 def test_sweep_becomes_a_page(tmp_path: Path) -> None:
     sweep = ("pareto", "--collective", "allgather", "--topo", "dgx1", "--max-steps", "2")
-    code, printed = sccl(*sweep, "--out", tmp_path / "found", "--json")
+    code, printed = sccl(*sweep, "--output", tmp_path / "found", "--json")
     assert code == 0
     code, said = sccl("explore", tmp_path / "found", "-o", tmp_path / "page.html")
     assert (code, "1 algorithm " in said) == (0, True)
@@ -193,7 +193,7 @@ def test_sweep_becomes_a_page(tmp_path: Path) -> None:
 
 def test_limits_of_every_class_are_on_the_page(tmp_path: Path) -> None:
     sweep = ("pareto", "--collective", "allreduce", "--topo", "ring:4", "--limit", "--no-store")
-    code, printed = sccl(*sweep, "--out", tmp_path, "--json")
+    code, printed = sccl(*sweep, "--output", tmp_path, "--json")
     assert code == 0
     assert sccl("explore", tmp_path, "-o", tmp_path / "page.html")[0] == 0
     (found,) = data_of((tmp_path / "page.html").read_text())["frontiers"]
@@ -235,7 +235,7 @@ def test_sweep_writes_the_same_frontier_again(tmp_path: Path) -> None:
     for limit, name in ((["--limit"], "limits"), ([], "frontier")):
         texts = []
         for _ in range(2):
-            assert sccl(*sweep, "--out", tmp_path, *limit)[0] == 0
+            assert sccl(*sweep, "--output", tmp_path, *limit)[0] == 0
             texts.append((tmp_path / f"broadcast-root2-ring-4-{name}.json").read_text())
         assert texts[0] == texts[1]
     assert sccl("explore", tmp_path, "-o", tmp_path / "page.html")[0] == 0
