@@ -126,7 +126,7 @@ def test_simulation_below_its_bound_is_a_defect(
 @pytest.mark.usefixtures("false_bound")
 def test_objects_of_the_library_are_checked_as_well() -> None:
     with pytest.raises(ContradictionError):
-        python.teccl("allgather", "ring:3", size="3KB", alpha="travels", effort=0.1, progress=False)
+        python.teccl("allgather", "ring:3", size="3KB", alpha="travels", budget=0.1, progress=False)
     with pytest.raises(ContradictionError):
         python.simulate(python.tacos("allgather", "ring:3", size="3KB", progress=False))
 
