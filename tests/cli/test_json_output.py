@@ -47,8 +47,6 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 MEASURED = {"run", "bench", "tune"}
 ATTACHED = {"optimizer"}
 """Verbs of a running job, which have separate tests."""
-OTHERWISE = {"time-limit"}
-"""Verbs that only print a document on request, which have separate tests."""
 
 
 def test_every_verb_takes_json_and_is_tested_here() -> None:
@@ -58,7 +56,7 @@ def test_every_verb_takes_json_and_is_tested_here() -> None:
     tested = {name for name in COMMANDS if any(c.startswith(f"{name} ") for c in cases)}
     assert tested | elsewhere | {"synth NAME"} == set(COMMANDS)
     assert "synth ring" in CASES
-    assert {kind for kind, _ in CASES.values()} | MEASURED | ATTACHED | OTHERWISE | {"error"} == {
+    assert {kind for kind, _ in CASES.values()} | MEASURED | ATTACHED | {"error"} == {
         *OUTPUTS,
         "fabric",
         "sketch",

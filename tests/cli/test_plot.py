@@ -35,8 +35,10 @@ def sccl(*arguments: str | Path) -> tuple[int, str, str]:
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with a frontier, its limits, its algorithms and a topology."""
     folder = tmp_path_factory.mktemp("made")
-    for name, more in (("sweep", ("--output", folder / "found")), ("limits", ("--limit",))):
-        code, out, _ = sccl(*ALLGATHER, *more, "--json")
+    sweep = (*ALLGATHER, "--output", folder / "found")
+    limits = ("limits", "--collective", "allgather", "--topo", "ring:4")
+    for name, words in (("sweep", sweep), ("limits", limits)):
+        code, out, _ = sccl(*words, "--json")
         assert code == 0
         (folder / f"{name}.json").write_text(out)
     code, _, _ = sccl("topo", "edit", "ring:4", "--remove-link", "0-1", "-o", folder / "line.json")

@@ -198,7 +198,7 @@ def test_tune_says_in_json_whose_costs_it_took(tmp_path: Path) -> None:
         (
             OWN,
             ("--sizes", "1..4"),
-            "--sizes is about measuring, and --topo gives the costs of links",
+            "--size is about measuring, and --topo gives the costs of links",
         ),
         (OWN, ("--repeat", "3"), "--repeat is about measuring"),
         (OWN, ("--mpi", "."), "--mpi is about measuring"),

@@ -91,6 +91,8 @@ CASES: dict[str, tuple[str, Callable[[Path], list[str | Path]]]] = {
         "compare-plans",
         lambda d: [d / "prefetching.json", "--fabric", "hgx2", "--budget", "0"],
     ),
+    "synth fastest": ("time-limit", lambda _: [*QUESTION, "--size", "1KB"]),
+    "synth list": ("baseline", lambda _: []),
     "synth ring": ("baseline", lambda d: [*QUESTION, "-o", d / "ring.json"]),
     "compare": (
         "compare",

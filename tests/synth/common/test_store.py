@@ -392,8 +392,8 @@ def test_damaged_stores_are_one_sentence(damage: str, path: Path, store: Store) 
     with closing(sqlite3.connect(path)) as db:
         db.execute(damage)
         db.commit()
-    for verb in (["ls"], ["show", key], ["export", key, "-o", path.with_suffix(".json")]):
-        code, text = sccl("store", *verb, "--store", path)
+    for verb in (["list"], ["show", key], ["export", key, "-o", path.with_suffix(".json")]):
+        code, text = sccl("doctor", "cache", *verb, "--store", path)
         assert code == 2 or (verb == ["show", key] and "SET at" in damage)
         assert "defect" not in text
         assert text.count("\n") == 1 or code == 0

@@ -192,7 +192,7 @@ def test_sweep_becomes_a_page(tmp_path: Path) -> None:
 
 
 def test_limits_of_every_class_are_on_the_page(tmp_path: Path) -> None:
-    sweep = ("pareto", "--collective", "allreduce", "--topo", "ring:4", "--limit", "--no-store")
+    sweep = ("limits", "--collective", "allreduce", "--topo", "ring:4")
     code, printed = sccl(*sweep, "--output", tmp_path, "--json")
     assert code == 0
     assert sccl("explore", tmp_path, "-o", tmp_path / "page.html")[0] == 0
@@ -231,11 +231,11 @@ def test_undecided_candidates_are_open_on_the_page(tmp_path: Path) -> None:
 
 
 def test_sweep_writes_the_same_frontier_again(tmp_path: Path) -> None:
-    sweep = ("pareto", "--collective", "broadcast", "--topo", "ring:4", "--root", "2")
-    for limit, name in ((["--limit"], "limits"), ([], "frontier")):
+    on = ("--collective", "broadcast", "--topo", "ring:4", "--root", "2")
+    for verb, name in (("limits", "limits"), ("pareto", "frontier")):
         texts = []
         for _ in range(2):
-            assert sccl(*sweep, "--output", tmp_path, *limit)[0] == 0
+            assert sccl(verb, *on, "--output", tmp_path)[0] == 0
             texts.append((tmp_path / f"broadcast-root2-ring-4-{name}.json").read_text())
         assert texts[0] == texts[1]
     assert sccl("explore", tmp_path, "-o", tmp_path / "page.html")[0] == 0
