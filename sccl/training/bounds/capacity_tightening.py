@@ -12,8 +12,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sccl.training.scheduling.cyclic_problem import CyclicProblem
-from sccl.training.scheduling.step_problem import FULL_SHARE, StepMotif, StepOption, StepProblem
+from sccl.training.scheduling.step_problem import (
+    FULL_SHARE,
+    CyclicProblem,
+    StepMotif,
+    StepOption,
+    StepProblem,
+)
 
 _HALF = FULL_SHARE // 2
 

@@ -44,8 +44,7 @@ from sccl.training.bounds.step_bounds import (
 )
 from sccl.training.bounds.stream_spans import list_compute_spans
 from sccl.training.bounds.stretch_bounds import stretch_arcs
-from sccl.training.scheduling.cyclic_problem import CyclicProblem
-from sccl.training.scheduling.step_problem import FULL_SHARE, StepOption, StepProblem
+from sccl.training.scheduling.step_problem import FULL_SHARE, CyclicProblem, StepOption, StepProblem
 
 STRETCH_EFFORT = Effort(units=2.0)
 """For stretches, if nothing else is said."""

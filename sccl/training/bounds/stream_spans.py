@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sccl.training.scheduling.cyclic_problem import CyclicProblem, LaggedWait
+from sccl.training.scheduling.step_problem import CyclicProblem, LaggedWait
 
 
 @dataclass(frozen=True, slots=True)

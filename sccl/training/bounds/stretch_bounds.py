@@ -15,10 +15,9 @@ from sccl.solvers.effort import Effort, EffortMeter
 from sccl.training.bounds.cycle_ratio import Arc
 from sccl.training.bounds.step_bounds import finish_lower_bound
 from sccl.training.bounds.stream_spans import ComputeSpans
-from sccl.training.scheduling.cyclic_problem import CyclicProblem, LaggedWait
+from sccl.training.scheduling.cpsat_models import solve_step
 from sccl.training.scheduling.search_strategies import search_by_annealing
-from sccl.training.scheduling.step_cpsat import solve_step
-from sccl.training.scheduling.step_problem import StepOption, StepProblem
+from sccl.training.scheduling.step_problem import CyclicProblem, LaggedWait, StepOption, StepProblem
 
 MAX_MOTIFS = 120
 """Largest number of motifs of all options of a stretch for CP-SAT."""

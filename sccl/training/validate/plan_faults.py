@@ -11,9 +11,8 @@ from sccl.errors import InputError
 from sccl.training.options.measured_costs import CostTable
 from sccl.training.options.merge_candidates import find_merge_faults
 from sccl.training.options.motif_costs import MotifPlanner
-from sccl.training.scheduling.cyclic_problem import find_cyclic_plan_fault
-from sccl.training.scheduling.memory_limits import result_holders
-from sccl.training.scheduling.workload_problem import job_of_plan
+from sccl.training.scheduling.step_problem import find_cyclic_plan_fault
+from sccl.training.scheduling.workload_problem import job_of_plan, result_holders
 from sccl.training.timeline import simulate_timeline
 from sccl.training.validate.plan_costs import find_overload, recompute_costs
 

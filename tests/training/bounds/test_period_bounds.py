@@ -30,21 +30,18 @@ from sccl.training.bounds.span_lp import (
 from sccl.training.bounds.step_bounds import min_durations
 from sccl.training.bounds.stream_spans import ComputeSpans, list_compute_spans
 from sccl.training.bounds.stretch_bounds import ops_by_first_span, ops_inside
-from sccl.training.scheduling.cyclic_problem import (
-    CyclicProblem,
-    LaggedWait,
-    find_cyclic_plan_fault,
-)
-from sccl.training.scheduling.period_cpsat import solve_period, solve_period_by_choice
+from sccl.training.scheduling.cpsat_models import solve_period, solve_period_by_choice, solve_step
 from sccl.training.scheduling.search_strategies import search_by_annealing
 from sccl.training.scheduling.steady_state import find_steady_state
-from sccl.training.scheduling.step_cpsat import solve_step
 from sccl.training.scheduling.step_problem import (
     FULL_SHARE,
+    CyclicProblem,
+    LaggedWait,
     StepMotif,
     StepOp,
     StepOption,
     StepProblem,
+    find_cyclic_plan_fault,
 )
 from tests.kit.layered import layered
 from tests.kit.nightly import times

@@ -21,7 +21,7 @@ from sccl.training.options.option_catalog import OptionSettings, find_options
 from sccl.training.options.option_enumeration import OptionEnumerator
 from sccl.training.options.residual_capacity import residual_channel
 from sccl.training.planner import Planner, PlanSettings
-from sccl.training.scheduling.step_search import search_step_plan
+from sccl.training.scheduling.plan_search import search_step_plan
 from sccl.training.scheduling.workload_problem import PlanningJob
 from sccl.training.validate.plan_bound import find_plan_bound_fault
 from sccl.training.validate.plan_faults import find_faults
