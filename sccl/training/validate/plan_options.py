@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from sccl.core.training_plan import OfferedOptions, Option
 from sccl.training.options.measured_costs import CostTable
 from sccl.training.options.motif_costs import MotifPlanner
-from sccl.training.options.option_catalog import OptionSettings, find_options
+from sccl.training.options.option_catalog import find_options
+from sccl.training.options.option_enumeration import OptionSettings
 from sccl.training.validate.plan_costs import recompute_costs
 
 
