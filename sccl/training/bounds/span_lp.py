@@ -29,8 +29,7 @@ from math import ceil
 import numpy as np
 
 from sccl.solvers import lp
-from sccl.training.bounds.cycle_ratio import Arc
-from sccl.training.bounds.stream_spans import ComputeSpans
+from sccl.training.bounds.cycle_bounds import Arc, ComputeSpans
 from sccl.training.scheduling.step_problem import FULL_SHARE, CyclicProblem
 
 _EFFORT = 60.0
