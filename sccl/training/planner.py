@@ -14,7 +14,6 @@ from sccl.core.workload_ops import MAX_ELEMENTS
 from sccl.errors import ParameterError, unknown_name
 from sccl.solvers.effort import UNIT_S, Effort
 from sccl.training.bounds.period_bounds import STRETCH_EFFORT, period_lower_bound
-from sccl.training.interference import has_interference
 from sccl.training.options.measured_costs import CostTable
 from sccl.training.options.motif_costs import MotifPlanner
 from sccl.training.options.option_catalog import OptionCatalog, OptionSettings
@@ -32,7 +31,7 @@ from sccl.training.scheduling.policies import (
 from sccl.training.scheduling.steady_state import SteadyState, find_steady_state
 from sccl.training.scheduling.step_problem import CyclicPlan, CyclicProblem
 from sccl.training.scheduling.workload_problem import PlanningJob
-from sccl.training.timeline import simulate_timeline
+from sccl.training.timeline import has_interference, simulate_timeline
 
 StageCallback = Callable[[str, int | None, int | None], None]
 """Function that receives progress, and the current period and bound in nanoseconds."""

@@ -28,7 +28,7 @@ from sccl.core.schedule import Schedule
 from sccl.core.topology import Topology, to_ranks
 from sccl.core.training_plan import FULL_LOAD
 from sccl.errors import ParameterError
-from sccl.training.link_simulation.schedule_messages import link_bytes
+from sccl.training.fabric_messages import link_bytes
 from sccl.training.motifs import apply_recipe, parse_recipe
 from sccl.training.motifs.extents import cells_of, floor_part
 from sccl.training.options.carriers import LinkedRings, MotifCarrier, Transfers

@@ -23,8 +23,7 @@ from sccl.training.planner import Planner, PlanSettings
 from sccl.training.scheduling.plan_search import search_step_plan
 from sccl.training.scheduling.workload_problem import PlanningJob
 from sccl.training.validate.plan_bound import find_plan_bound_fault
-from sccl.training.validate.plan_faults import find_faults
-from sccl.training.validate.step_plan_faults import find_step_plan_fault
+from sccl.training.validate.plan_faults import find_faults, find_step_plan_fault
 from tests.kit.nightly import times
 from tests.kit.small_budgets import small_tacos_budget
 from tests.kit.workloads import calling, comm

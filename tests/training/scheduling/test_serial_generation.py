@@ -27,7 +27,7 @@ from sccl.training.scheduling.step_problem import (
     StepProblem,
     find_cyclic_plan_fault,
 )
-from sccl.training.validate.step_plan_faults import find_step_plan_fault
+from sccl.training.validate.plan_faults import find_step_plan_fault
 from tests.kit.layered import layered
 from tests.kit.nightly import times
 from tests.kit.training import random_job

@@ -36,7 +36,7 @@ from sccl.training.scheduling.step_problem import (
     StepPlan,
     StepProblem,
 )
-from sccl.training.validate.step_plan_faults import find_step_plan_fault
+from sccl.training.validate.plan_faults import find_step_plan_fault
 from tests.kit.nightly import times
 
 RESOURCES = 3
