@@ -41,7 +41,7 @@ class PlanOptions(msgspec.Struct, frozen=True, kw_only=True):
             "published), or a framework's: fifo, lifo, p3, tictac, ho, s-exec, s-sched."
         ),
     ] = "sgs"
-    seconds: Annotated[
+    budget: Annotated[
         float,
         Meta(
             ge=0,
@@ -88,7 +88,7 @@ def build_plan_settings(options: PlanOptions) -> PlanSettings:
 
     return PlanSettings(
         search=options.search,
-        seconds=options.seconds,
+        seconds=options.budget,
         seed=options.seed,
         max_motifs=options.max_motifs,
         memory_bytes=parse_size(options.memory, "memory") if options.memory else 0,
