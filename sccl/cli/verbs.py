@@ -19,7 +19,7 @@ class Verb(NamedTuple):
     is_hidden: bool = False
 
 
-class Group(NamedTuple):
+class GroupHelp(NamedTuple):
     """The help entry of a group of verbs."""
 
     panel: str
@@ -37,14 +37,14 @@ FIND, INSPECT, RUN, PLAN, TRUST = (
 )
 
 GROUPS = {
-    "synth": Group(FIND, "Generate a plan by one method: fastest, tacos, teccl, taccl, ring, ..."),
-    "synth sketch": Group(FIND, "Check, show, explain, and draw communication sketches of TACCL."),
-    "project": Group(RUN, "Generate, run, and tune a C++, CUDA, or HIP project."),
-    "topo": Group(PLAN, "List, show, change, import, and measure machines."),
-    "train": Group(PLAN, "Plan the collectives of a training step, and run jobs with the plan."),
-    "certificate": Group(TRUST, "Verify proofs of optimality without a solver."),
-    "doctor": Group(TRUST, "Test the tools of this machine; stored answers; JSON schemas.", "test"),
-    "doctor cache": Group(TRUST, "List, export, and delete stored answers of solvers."),
+    "synth": GroupHelp(FIND, "Generate a plan by one method: fastest, tacos, teccl, taccl, ring, ..."),
+    "synth sketch": GroupHelp(FIND, "Check, show, explain, and draw communication sketches of TACCL."),
+    "project": GroupHelp(RUN, "Generate, run, and tune a C++, CUDA, or HIP project."),
+    "topo": GroupHelp(PLAN, "List, show, change, import, and measure machines."),
+    "train": GroupHelp(PLAN, "Plan the collectives of a training step, and run jobs with the plan."),
+    "certificate": GroupHelp(TRUST, "Verify proofs of optimality without a solver."),
+    "doctor": GroupHelp(TRUST, "Test the tools of this machine; stored answers; JSON schemas.", "test"),
+    "doctor cache": GroupHelp(TRUST, "List, export, and delete stored answers of solvers."),
 }
 """Groups by their words, in addition to the verbs that stand alone."""
 

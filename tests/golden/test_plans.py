@@ -185,7 +185,7 @@ def test_result_equals_record(
 
 def file_of(area: str) -> str:
     """Return the name of an area's record."""
-    return area.replace(" --", "-")
+    return area.replace(" ", "-")
 
 
 def verify(files: dict[str, str]) -> None:
