@@ -16,9 +16,10 @@ from sccl.core.files.bounds import bounds_to_wire, proved_limit_to_wire
 from sccl.core.files.outputs import output_head, question_digests
 from sccl.prove.bounds.any_class import any_class_bounds
 from sccl.prove.bounds.lower_bounds import lower_bounds
+from sccl.synth.allreduce.any_family_bound import any_family_bound
 from sccl.synth.common.settings import build_effort
+from sccl.synth.constructions import attained_cost
 from sccl.synth.packing.by_steps.limits_by_steps import check_size, step_limit
-from sccl.tasks.bounds import any_family_bound, attained_cost, attained_part
 from sccl.view.text.bounds_text import (
     EQUAL_HALVES,
     print_any_family,
@@ -26,6 +27,7 @@ from sccl.view.text.bounds_text import (
     print_bounds,
     print_limit,
 )
+from sccl.view.text.problem_bounds import attained_part
 
 
 @report_errors

@@ -9,13 +9,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from sccl.cli import options
-from sccl.cli.report import ExitCode, err, out, print_output, report_errors
-from sccl.core.algorithm import KSynchronousPlan
-from sccl.core.files.claims import CLAIMS
-from sccl.core.formatting import format_count, single_line
-from sccl.errors import InputError
-from sccl.tasks.check import (
+from sccl.api.check import (
     CheckedForeign,
     CheckedOptions,
     CheckedPlan,
@@ -26,6 +20,12 @@ from sccl.tasks.check import (
     verify_foreign,
     verify_training,
 )
+from sccl.cli import options
+from sccl.cli.report import ExitCode, err, out, print_output, report_errors
+from sccl.core.algorithm import KSynchronousPlan
+from sccl.core.files.claims import CLAIMS
+from sccl.core.formatting import format_count, single_line
+from sccl.errors import InputError
 from sccl.training.plan_files import claim_text, training_notes
 from sccl.view.text.progress_notes import share_bar
 

@@ -17,17 +17,17 @@ from sccl.core.files.sketches import sketch_to_wire
 from sccl.core.formatting import format_count, single_line
 from sccl.errors import ParameterError
 from sccl.synth.taccl.fitted_sketch import FittedSketch, SketchedChunks
-from sccl.synth.taccl.sketch_sentences import drawing_notes, sketch_rows
-from sccl.tasks.sketch import (
+from sccl.synth.taccl.sketch_output import (
     SketchDrawOutput,
     check_output,
     explain_output,
     input_digests,
     load_fit,
-    logical_topology,
     sketched_chunks_for,
 )
+from sccl.synth.taccl.sketch_sentences import drawing_notes, sketch_rows
 from sccl.view import charts
+from sccl.view.drawing.logical_topology import logical_topology
 
 sketch = typer.Typer(
     name="sketch",

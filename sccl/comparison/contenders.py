@@ -19,6 +19,7 @@ from typing import Any, Literal
 import msgspec
 
 from sccl.collectives import Spec
+from sccl.comparison.plan_simulation import buffer_bytes
 from sccl.core.algorithm import Algorithm
 from sccl.core.clock import AlphaModel, StepAlignment
 from sccl.core.outcome import Inconclusive, Infeasible, Plan, Solution
@@ -34,10 +35,9 @@ from sccl.solvers.effort import Effort, EffortMeter
 from sccl.synth import baselines
 from sccl.synth.baselines import Pattern
 from sccl.synth.baselines.pattern import build_pattern, split_chunks
+from sccl.synth.baselines.pattern.placement import time_pattern
 from sccl.synth.common import registry
 from sccl.synth.common.contract import Options, Request, Synthesizer, check_request
-from sccl.tasks.baseline import time_pattern
-from sccl.tasks.simulate import buffer_bytes
 from sccl.topo.symmetry.expansion import expand_algorithm
 from sccl.transform.retime import retime_schedule
 

@@ -1,4 +1,4 @@
-"""Compute lower bounds and format them for people and scripts."""
+"""Lower bounds of a problem, with their reasons, and their JSON output."""
 
 from __future__ import annotations
 
@@ -10,19 +10,15 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from sccl.collectives import Spec, dual_of
-from sccl.core.bound import AlgorithmBounds
 from sccl.core.files.bounds import BoundsCertificateWire, BoundsWire, ProvedLimitWire
 from sccl.core.files.outputs import Output, build_output
 from sccl.core.files.shapes import Count, FractionText, Part
 from sccl.core.frontier import COMPOSED
-from sccl.core.step_limit import StepLimit
 from sccl.core.topology import Topology
 from sccl.prove.bounds.any_class import any_class_bounds
 from sccl.prove.bounds.lower_bounds import lower_bounds
-from sccl.synth.allreduce.any_family_bound import any_family_proof
 from sccl.synth.allreduce.families import SCOPES
-from sccl.synth.common.candidates import check_min_steps
-from sccl.synth.constructions import ConstructionCost, cost_without_search
+from sccl.synth.constructions import ConstructionCost
 from sccl.view.completeness import BoundSummary as Shown
 from sccl.view.text.reasons import describe_bounds
 
@@ -71,46 +67,9 @@ class BoundsOutput(Output, frozen=True, kw_only=True):
     ] = UNSET
 
 
-def attained_cost(topology: Topology, spec: Spec) -> ConstructionCost | None:
-    """Return the costs attained in the fewest steps without search. None: nothing is known.
-
-    For reductions these are the costs of their duals. An allreduce on one-way links has both
-    phases, each on its own machine.
-    """
-    dual = dual_of(spec)
-    unit = dual.spec.at(dual.spec.unit)
-    per_phase = [cost_without_search(phase.topology, unit) for phase in dual.phases_on(topology)]
-    results = [result for result in per_phase if result is not None]
-    if len(results) < len(per_phase):
-        return None
-    each = Fraction(dual.phases, len(results))  # phases that each machine stands for
-    return replace(
-        results[0],
-        steps=int(sum(result.steps * each for result in results)),
-        bandwidth=sum((dual.bandwidth(result.bandwidth) for result in results), Fraction(0))
-        / len(results),
-    )
-
-
 def attained_part(result: ConstructionCost) -> AttainedPart:
     """Return the JSON output of attained costs."""
     return build_output(AttainedPart, result, by=result.construction)
-
-
-def any_family_bound(
-    topology: Topology, spec: Spec, bounds: AlgorithmBounds, steps: int
-) -> StepLimit:
-    """Return the lower bound for every allreduce of a number of steps, with its proof.
-
-    Args:
-        bounds: Lower bounds for every allreduce.
-
-    Raises:
-        ParameterError: No allreduce has so few steps.
-    """
-    check_min_steps(steps, spec, bounds, "steps")
-    proof = any_family_proof(topology, spec, bounds, steps)
-    return StepLimit(steps, proof.bound, None, (proof,))
 
 
 def compute_bounds(topology: Topology, spec: Spec) -> Shown:
