@@ -32,7 +32,7 @@ OUTPUTS = {
     "teccl": "sccl.synth.teccl.output:TecclOutput",
     "taccl": "sccl.synth.taccl.output:TacclOutput",
     "plan": "sccl.training.plan_step:TrainingPlanOutput",
-    "compare-plans": "sccl.training.compare_searches:ComparePlansOutput",
+    "compare-plans": "sccl.training.plan_step:ComparePlansOutput",
     "baseline": "sccl.synth.baselines.pattern.placement:BaselineOutput",
     "compare": "sccl.comparison.comparison_output:CompareOutput",
     "bounds": "sccl.view.text.problem_bounds:BoundsOutput",
