@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -18,7 +19,7 @@ from sccl.core.files.shapes import FileText, Part
 from sccl.core.formatting import format_count
 from sccl.core.progress import ProgressCallback
 from sccl.errors import ParameterError
-from sccl.formats.files.foreign import ForeignFault, ForeignFile, find_faults, load_foreign_files
+from sccl.formats.files.foreign import ForeignFile, find_faults, load_foreign_files
 from sccl.formats.files.plans import LoadedPlan, UnreadFiles, is_pattern, load_plans
 from sccl.judge import Violation, violations
 from sccl.training.offered_options import (
@@ -38,7 +39,8 @@ from sccl.training.plan_files import (
 )
 
 if TYPE_CHECKING:
-    from sccl.training.validate.plan_faults import PlanFault
+    from sccl.core.outcome import Plan
+    from sccl.training.options.measured_costs import CostTable
 
 
 class ViolationPart(Part, frozen=True, kw_only=True):
@@ -99,62 +101,17 @@ class CheckOutput(Output, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class CheckedPlan:
-    """A file and everything that is wrong with its plan."""
-
-    loaded: LoadedPlan
-    violations: tuple[Violation, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class CheckedTraining:
-    """A file of a training plan, and everything that is wrong with it."""
-
-    loaded: LoadedTraining
-    faults: tuple[PlanFault, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class CheckedOptions:
-    """A file of options, and everything that is wrong with it.
+class CheckedFile:
+    """A file, and everything that is wrong with it.
 
     Attributes:
-        has_unknown_costs: whether no table of costs is given.
+        title: The file and its content, as text.
+        digests: Function that returns the digest of its content, by file.
     """
 
-    loaded: LoadedOptions
-    faults: tuple[PlanFault, ...]
-    has_unknown_costs: bool
-
-    @property
-    def about(self) -> str:
-        """Return a description of the offered options."""
-        offered = self.loaded.offered
-        options = format_count(len(offered.options), "option")
-        calls = format_count(sum(1 for _ in offered.workload.collectives()), "collective")
-        return f"{offered.workload.name} on {offered.fabric.name}, {options} of {calls}"
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Return sentences on values that are trusted without verification."""
-        if not self.loaded.offered.costs or not self.has_unknown_costs:
-            return ()
-        return (
-            "times come from a table of costs and are not verified; pass the table with --costs",
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class CheckedForeign:
-    """A foreign file, and its violations."""
-
-    source: ForeignFile
-    faults: tuple[ForeignFault, ...]
-
-    @property
-    def is_valid(self) -> bool:
-        """Return whether it is right, and some runtime would run it."""
-        return not self.faults and not self.source.content.refused
+    part: CheckedFilePart
+    title: str
+    digests: Callable[[], dict[str, str]]
 
 
 def are_several_files(words: Sequence[str | Path]) -> bool:
@@ -164,15 +121,15 @@ def are_several_files(words: Sequence[str | Path]) -> bool:
 
 def verify_training(
     words: Iterable[str | Path], costs: Path | None = None, unread: UnreadFiles | None = None
-) -> tuple[list[CheckedTraining], list[CheckedOptions], list[str | Path]]:
-    """Return the verdicts on training plans and on options, and the words that name anything else.
+) -> tuple[list[CheckedFile], list[str | Path]]:
+    """Return the verdicts on training plans and options, and the words that name anything else.
 
     Args:
-        costs: the file of the table of costs by which they were made.
-        unread: takes the files that cannot be read. None: they are refused.
+        costs: File of the table of costs by which they were made.
+        unread: Receives the files that cannot be read. None: they are refused.
 
     Raises:
-        InputError: a file says that it is one and is none. There are costs, and no such file.
+        InputError: A file cannot be read, or there are costs and no such file.
     """
     table = None if costs is None else load_cost_table(costs)
     offers, others = load_option_files(words, unread)
@@ -182,38 +139,81 @@ def verify_training(
             f"{costs} is a table of costs, and no training plan is given: give one, or leave out "
             "the table"
         )
-    return (
-        [CheckedTraining(entry, training_faults(entry)) for entry in plans],
-        [CheckedOptions(entry, option_faults(entry, table), costs is None) for entry in offers],
-        rest,
+    options = [_checked_options(entry, table) for entry in offers]
+    return [*map(_checked_training, plans), *options], rest
+
+
+def _checked_training(loaded: LoadedTraining) -> CheckedFile:
+    faults = training_faults(loaded)
+    about = claim_text(loaded, wrong=bool(faults))
+    part = CheckedFilePart(
+        file=str(loaded.file),
+        valid=not faults,
+        digest_matches=loaded.intact,
+        topology=loaded.plan.fabric.name,
+        violations=_violation_parts(faults),
+        about=about,
+        notes=training_notes(loaded),
     )
+    return CheckedFile(part, f"{loaded.file}: {about}", partial(training_digests, [loaded]))
+
+
+def _checked_options(loaded: LoadedOptions, table: CostTable | None) -> CheckedFile:
+    offered, faults = loaded.offered, option_faults(loaded, table)
+    options = format_count(len(offered.options), "option")
+    calls = format_count(sum(1 for _ in offered.workload.collectives()), "collective")
+    about = f"{offered.workload.name} on {offered.fabric.name}, {options} of {calls}"
+    note = "times come from a table of costs and are not verified; pass the table with --costs"
+    part = CheckedFilePart(
+        file=str(loaded.file),
+        valid=not faults,
+        topology=offered.fabric.name,
+        violations=_violation_parts(faults),
+        about=about,
+        notes=(note,) if offered.costs and table is None else (),
+    )
+    return CheckedFile(part, f"{loaded.file}: {about}", partial(option_digests, [loaded]))
 
 
 def verify_foreign(
     words: Iterable[str | Path], unread: UnreadFiles | None = None
-) -> tuple[list[CheckedForeign], list[str | Path]]:
-    """Return the verdicts on files of others, and the words that name anything else.
+) -> tuple[list[CheckedFile], list[str | Path]]:
+    """Return the verdicts on files of other tools, and the words that name anything else.
 
     Args:
-        unread: takes the files that cannot be read, and why. None: they are refused.
+        unread: Receives the files that cannot be read. None: they are refused.
 
     Raises:
-        InputError: a file cannot be read, or is larger than is verified.
+        InputError: A file cannot be read, or is too large to verify.
     """
     foreign_files, rest = load_foreign_files(words, unread)
-    return [
-        CheckedForeign(foreign_file, tuple(find_faults(foreign_file)))
-        for foreign_file in foreign_files
-    ], rest
+    return [_checked_foreign(foreign_file) for foreign_file in foreign_files], rest
 
 
-def verify_files(
+def _checked_foreign(source: ForeignFile) -> CheckedFile:
+    content, faults = source.content, tuple(find_faults(source))
+    part = CheckedFilePart(
+        file=str(source.file),
+        valid=not faults and not content.refused,
+        digest_matches=False,
+        collective=content.plan.collective.name if content.plan else "",
+        violations=_violation_parts(faults),
+        format=source.format.NAME,
+        about=content.about,
+        notes=content.notes,
+        refused=content.refused,
+    )
+    digests = {str(source.file): source.digest}
+    return CheckedFile(part, f"{source.file}: {content.about}", lambda: digests)
+
+
+def verify_plans(
     files: Iterable[str | Path],
     reading: ProgressCallback = lambda *_: None,
     judging: ProgressCallback = lambda *_: None,
     unread: UnreadFiles | None = None,
-) -> list[CheckedPlan]:
-    """Verify plans in files. All are read before the first verdict.
+) -> list[CheckedFile]:
+    """Return the verdicts on plans in files. All are read before the first verdict.
 
     Args:
         unread: Receives the files that cannot be read. None: they are refused.
@@ -223,90 +223,43 @@ def verify_files(
     Raises:
         InputError: There is no file, or one is no algorithm and no schedule.
     """
-    loaded = load_plans(files, reading, unread)
-    return [
-        CheckedPlan(entry, (*_name_violations(entry), *violations(entry.plan, judging)))
-        for entry in loaded
-    ]
+    return [_checked_plan(loaded, judging) for loaded in load_plans(files, reading, unread)]
 
 
-def _name_violations(loaded: LoadedPlan) -> list[Violation]:
-    text = misnaming_reason(loaded.plan.collective)
-    return [Violation("collective", text)] if text else []
-
-
-def check_output(
-    judged: Sequence[CheckedPlan],
-    foreign: Sequence[CheckedForeign] = (),
-    training: Sequence[CheckedTraining] = (),
-    options: Sequence[CheckedOptions] = (),
-) -> CheckOutput:
-    """Return the verdicts."""
-    theirs = {str(verdict.source.file): verdict.source.digest for verdict in foreign}
-    ours = plan_digests({str(x.loaded.file): x.loaded.plan for x in judged})
-    return CheckOutput(
-        inputs=ours
-        | theirs
-        | training_digests([verdict.loaded for verdict in training])
-        | option_digests([verdict.loaded for verdict in options]),
-        files=(
-            *map(_plan_part, judged),
-            *map(_foreign_part, foreign),
-            *map(_training_part, training),
-            *map(_options_part, options),
-        ),
-    )
-
-
-def _training_part(judged: CheckedTraining) -> CheckedFilePart:
-    loaded = judged.loaded
-    return build_output(
-        CheckedFilePart,
-        loaded,
-        valid=not judged.faults,
-        digest_matches=loaded.intact,
-        topology=loaded.plan.fabric,
-        violations=judged.faults,
-        about=claim_text(loaded, wrong=bool(judged.faults)),
-        notes=training_notes(loaded),
-    )
-
-
-def _options_part(judged: CheckedOptions) -> CheckedFilePart:
-    return build_output(
-        CheckedFilePart,
-        judged,
-        file=judged.loaded.file,
-        valid=not judged.faults,
-        topology=judged.loaded.offered.fabric,
-        violations=judged.faults,
-    )
-
-
-def _foreign_part(judged: CheckedForeign) -> CheckedFilePart:
-    content = judged.source.content
-    return build_output(
-        CheckedFilePart,
-        content,
-        file=judged.source.file,
-        valid=judged.is_valid,
-        digest_matches=False,
-        collective=content.plan.collective if content.plan else "",
-        violations=judged.faults,
-        format=judged.source.format.NAME,
-    )
-
-
-def _plan_part(judged: CheckedPlan) -> CheckedFilePart:
-    loaded, plan = judged.loaded, judged.loaded.plan
+def _checked_plan(loaded: LoadedPlan, judging: ProgressCallback) -> CheckedFile:
+    plan, file = loaded.plan, str(loaded.file)
+    collective, topology = plan.collective.name, plan.topology.name
+    name_fault = misnaming_reason(plan.collective)
+    faults = [Violation("collective", name_fault)] if name_fault else []
+    faults += violations(plan, judging)
     timed = None if isinstance(plan, KSynchronousPlan) else plan
-    return build_output(
-        CheckedFilePart,
-        plan,
-        file=loaded.file,
-        valid=not judged.violations,
+    part = CheckedFilePart(
+        file=file,
+        valid=not faults,
         digest_matches=loaded.intact,
+        collective=collective,
+        topology=topology,
         finish_us=timed.clock.us(timed.finish) if timed else None,
         alpha=timed.model.text if timed else None,
-        violations=judged.violations,
+        violations=_violation_parts(faults),
     )
+    title = f"{file}: {collective} on {topology}, C={plan.collective.chunks} {_costs_text(plan)}"
+    return CheckedFile(part, title, partial(plan_digests, {file: plan}))
+
+
+def _costs_text(plan: Plan) -> str:
+    if isinstance(plan, KSynchronousPlan):
+        return f"S={plan.steps} R={plan.rounds}"
+    from sccl.view.text.schedule_text import cost_text  # noqa: PLC0415 - NumPy is slow to load
+
+    return cost_text(plan)
+
+
+def _violation_parts(faults: Iterable[object]) -> tuple[ViolationPart, ...]:
+    return tuple(build_output(ViolationPart, fault) for fault in faults)
+
+
+def check_output(checked: Sequence[CheckedFile]) -> CheckOutput:
+    """Return the JSON output."""
+    inputs = {name: digest for file in checked for name, digest in file.digests().items()}
+    return CheckOutput(inputs=inputs, files=tuple(file.part for file in checked))
