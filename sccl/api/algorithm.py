@@ -194,7 +194,7 @@ class Algorithm:
             send 0 from 0 to 1 at step 0
             ...
         """
-        print_algorithm(text_console(), expand_algorithm(self.value), intact=self.intact)
+        print_algorithm(text_console(), self.value, intact=self.intact)
 
     @check_arguments
     def plot(self, what: ChartKind = "utilisation") -> Chart:

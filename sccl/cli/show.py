@@ -13,7 +13,6 @@ from sccl.core.algorithm import KSynchronousPlan
 from sccl.core.formatting import single_line
 from sccl.errors import ParameterError
 from sccl.formats.files.plans import load_plans
-from sccl.topo.symmetry.expansion import expand_algorithm
 from sccl.training.offered_options import load_option_files
 from sccl.training.plan_files import load_training_files, write_timeline
 from sccl.training.plan_summary import training_part
@@ -90,7 +89,7 @@ def _show_workload(file: Path, *, json: bool) -> None:
 def _print(console: Console, entry: LoadedPlan) -> None:
     if isinstance(entry.plan, KSynchronousPlan):
         check_can_show(str(entry.file), entry.plan)
-        print_algorithm(console, expand_algorithm(entry.plan), intact=entry.intact)
+        print_algorithm(console, entry.plan, intact=entry.intact)
         return
     check_can_list(str(entry.file), entry.plan)
     from sccl.view.text.schedule_text import print_schedule  # noqa: PLC0415 - NumPy is slow to load

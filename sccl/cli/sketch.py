@@ -27,7 +27,6 @@ from sccl.synth.taccl.sketch_output import (
 )
 from sccl.synth.taccl.sketch_sentences import drawing_notes, sketch_rows
 from sccl.view import charts
-from sccl.view.drawing.logical_topology import logical_topology
 
 sketch = typer.Typer(
     name="sketch",
@@ -155,7 +154,7 @@ def draw(
     """
     charts.check_picture(output)
     fit = _require_fit(load_fit(file, topo, profile)[1])
-    chart = charts.logical_chart(fit.topology, logical_topology(fit, drawing_notes(fit)))
+    chart = charts.logical_chart(fit.topology, charts.logical_topology(fit, drawing_notes(fit)))
     name, machine = fit.sketch.name, fit.topology.name
     charts.save_chart(chart, output, title=f"sccl: {name} on {machine}")
     if json:

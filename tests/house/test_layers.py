@@ -164,7 +164,8 @@ MAY_IMPORT = {
     | {"view", "view/charts", "view/drawing", "view/text", "msgspec"},
     "view/text": _NOUNS
     | {"view", "collectives", "formats", "judge", "prove/bounds", "synth/allreduce"}
-    | {"synth/constructions", "topo", "topo/symmetry", "training", "transform", "msgspec", "rich"},
+    | {"synth/constructions", "synth/packing/by_steps", "topo", "topo/symmetry", "training"}
+    | {"transform", "msgspec", "rich"},
     "comparison": _NOUNS
     | {"codegen", "collectives", "formats", "judge", "prove/bounds", "sim", "solvers"}
     | {"synth/allreduce", "synth/baselines", "synth/common", "synth/constructions"}
@@ -179,13 +180,12 @@ MAY_IMPORT = {
     | {"training/models", "training/traces", "transform", "view", "view/charts", "view/explorer"}
     | {"view/text", "IPython", "msgspec", "networkx", "pandas", "rich"},
     "cli": _NOUNS
-    | {"api", "codegen", "collectives", "comparison", "formats", "prove/bounds", "prove/check"}
-    | {"runtime", "runtime/lab", "sccl", "sim", "synth/allreduce"}
-    | {"synth/baselines", "synth/common", "synth/constructions", "synth/packing/by_steps"}
+    | {"api", "codegen", "collectives", "comparison", "formats", "prove/check", "runtime"}
+    | {"runtime/lab", "sccl", "sim", "synth/allreduce", "synth/baselines", "synth/common"}
     | {"synth/packing/by_time", "synth/syncoll", "synth/taccl", "synth/tacos", "synth/teccl"}
-    | {"topo", "topo/importers", "topo/profiles", "topo/symmetry", "torch_backend"}
-    | {"torch_backend/control", "training", "training/models", "training/traces", "transform"}
-    | {"view/charts", "view/drawing", "view/explorer", "view/text", "msgspec", "rich", "typer"},
+    | {"topo", "topo/importers", "topo/profiles", "torch_backend", "torch_backend/control"}
+    | {"training", "training/models", "training/traces", "transform", "view/charts"}
+    | {"view/explorer", "view/text", "msgspec", "rich", "typer"},
 }
 """Packages and outside packages that each package may import, besides the standard library."""
 

@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Annotated, Literal
+from math import inf
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from sccl.collectives import Spec, dual_of
-from sccl.core.files.bounds import BoundsCertificateWire, BoundsWire, ProvedLimitWire
-from sccl.core.files.outputs import Output, build_output
+from sccl.core.bound import AlgorithmBounds
+from sccl.core.files.bounds import (
+    BoundsCertificateWire,
+    BoundsWire,
+    ProvedLimitWire,
+    bounds_to_wire,
+    proved_limit_to_wire,
+)
+from sccl.core.files.outputs import Output, output_head, question_digests
 from sccl.core.files.shapes import Count, FractionText, Part
 from sccl.core.frontier import COMPOSED
+from sccl.core.step_limit import StepLimit
 from sccl.core.topology import Topology
 from sccl.prove.bounds.any_class import any_class_bounds
 from sccl.prove.bounds.lower_bounds import lower_bounds
+from sccl.synth.allreduce.any_family_bound import any_family_bound
 from sccl.synth.allreduce.families import SCOPES
-from sccl.synth.constructions import ConstructionCost
+from sccl.synth.constructions import ConstructionCost, attained_cost
+from sccl.synth.packing.by_steps.limits_by_steps import check_size, step_limit
 from sccl.view.completeness import BoundSummary as Shown
+from sccl.view.text.bounds_text import EQUAL_HALVES
 from sccl.view.text.reasons import describe_bounds
 
 
@@ -67,9 +79,79 @@ class BoundsOutput(Output, frozen=True, kw_only=True):
     ] = UNSET
 
 
-def attained_part(result: ConstructionCost) -> AttainedPart:
-    """Return the JSON output of attained costs."""
-    return build_output(AttainedPart, result, by=result.construction)
+@dataclass(frozen=True, slots=True)
+class ProblemBounds:
+    """Lower bounds of a problem with their proofs, and attained costs.
+
+    Attributes:
+        family: Bounds for all algorithms; for an allreduce, for compositions of equal halves.
+        overall: Bounds for every allreduce. None: it is no allreduce.
+        attained: Costs of a construction. None: nothing is known.
+        limit: Limit of R/C of the family for the requested S. None: not requested.
+        overall_limit: Lower bound on R/C of every allreduce with this S. None: not requested.
+    """
+
+    topology: Topology
+    spec: Spec
+    family: AlgorithmBounds
+    overall: AlgorithmBounds | None
+    attained: ConstructionCost | None
+    limit: StepLimit | None = None
+    overall_limit: StepLimit | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON output of 'sccl bounds'."""
+        head = output_head("bounds", question_digests(self.topology, self.spec))
+        names = {"topology": self.topology.name, "collective": self.spec.name}
+        bounds = family = msgspec.to_builtins(bounds_to_wire(self.family))
+        if self.overall is not None:
+            bounds = msgspec.to_builtins(bounds_to_wire(self.overall))
+            bounds["classes"] = [{"class": EQUAL_HALVES, **family}]
+        limits = {
+            name: msgspec.to_builtins(proved_limit_to_wire(limit))
+            for name, limit in (("limit", self.limit), ("every", self.overall_limit))
+            if limit is not None
+        }
+        costs = self.attained
+        attained = costs and {
+            "attained": {
+                "steps": costs.steps, "bandwidth": str(costs.bandwidth), "by": costs.construction
+            }
+        }  # fmt: skip
+        return head | names | bounds | limits | (attained or {})
+
+
+def prove_bounds(
+    topology: Topology, spec: Spec, steps: int | None = None, timeout_s: float = inf
+) -> ProblemBounds:
+    """Return lower bounds with their proofs, and the costs that are attained without search.
+
+    Args:
+        steps: S whose limit of R/C is computed, too. None: none.
+        timeout_s: Seconds for this limit.
+
+    Raises:
+        InputError: The collective does not fit the topology, some rank cannot be reached, or the
+            problem is too large for a limit.
+    """
+    if steps is not None:
+        check_size(topology, spec, steps)
+    bounds = ProblemBounds(
+        topology,
+        spec,
+        family=lower_bounds(topology, spec),
+        overall=any_class_bounds(topology, spec) if dual_of(spec).phases == 2 else None,
+        attained=attained_cost(topology, spec),
+    )
+    if steps is None:
+        return bounds
+    overall_limit = limit = None
+    if bounds.overall is not None:
+        overall_limit = any_family_bound(topology, spec, bounds.overall, steps)
+    if bounds.overall is None or (steps % 2 == 0 and steps >= bounds.family.steps):
+        limit = step_limit(topology, spec, steps, bounds.family, timeout_s).limit
+        limit.require_consistent()
+    return replace(bounds, limit=limit, overall_limit=overall_limit)
 
 
 def compute_bounds(topology: Topology, spec: Spec) -> Shown:
