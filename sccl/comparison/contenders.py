@@ -17,6 +17,7 @@ from fractions import Fraction
 from typing import Any, Literal
 
 import msgspec
+import numpy as np
 
 from sccl.collectives import Spec
 from sccl.core.algorithm import Algorithm
@@ -179,7 +180,7 @@ class Contender(ABC):
             made: Function from a number of pieces to the pattern. None: it is too large.
         """
         best: TimedPlan | None = None
-        chunks = 0
+        chunks, contest = 0, self.problem
         for pieces in PIECES:
             pattern = made(pieces)
             if pattern is None:
@@ -187,7 +188,11 @@ class Contender(ABC):
             if pattern.collective.chunks == chunks:
                 continue  # those that take turns with pieces need some of them for each turn
             chunks = pattern.collective.chunks
-            contest = self.problem
+            if (
+                best is not None
+                and _link_bound_us(pattern, contest, size_bytes) > best.us * MIN_GAIN
+            ):
+                break
             schedule = time_pattern(
                 pattern, contest.request_for(size_bytes), contest.model, StepAlignment.PIPELINED
             )
@@ -249,10 +254,29 @@ class AlgorithmContender(Contender):
             self.algorithms = [(cost_text(a), pattern_of_algorithm(a)) for a in algorithms]
         best: TimedPlan | None = None
         for about, pattern in self.algorithms:
+            if best and _link_bound_us(pattern, self.problem, size_bytes) >= best.us:
+                continue
             made = self.best_plan(size_bytes, lambda n, p=pattern: _cut_pattern(p, n), about)  # type: ignore[misc]
             if best is None or made.us < best.us:
                 best = made
         return best
+
+
+def _link_bound_us(pattern: Pattern, problem: ComparisonProblem, size_bytes: int) -> float:
+    """Return a lower bound on the time of a pattern, however it is divided into more pieces.
+
+    A link carries the bytes of its hops one after the other, and the last byte arrives one alpha
+    later. Hops between ranks without a link are ignored.
+    """
+    topology, ranks = problem.topology, problem.topology.ranks
+    chunk_bytes = size_bytes / pattern.collective.chunks
+    load = np.bincount(pattern.src.astype(np.int64) * ranks + pattern.dst, minlength=ranks**2)
+    return max(
+        link.alpha_us
+        + chunk_bytes * int(load[link.src * ranks + link.dst]) / (link.lanes * link.gb_per_s * 1000)
+        for link in topology.links
+        if max(link.edge) < ranks
+    )
 
 
 def _cut_pattern(pattern: Pattern, pieces: int) -> Pattern | None:
