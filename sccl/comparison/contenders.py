@@ -17,7 +17,6 @@ from fractions import Fraction
 from typing import Any, Literal
 
 import msgspec
-import numpy as np
 
 from sccl.collectives import Spec
 from sccl.core.algorithm import Algorithm
@@ -35,6 +34,7 @@ from sccl.solvers.effort import Effort, EffortMeter
 from sccl.synth import baselines
 from sccl.synth.baselines import Pattern
 from sccl.synth.baselines.pattern import build_pattern, split_chunks
+from sccl.synth.baselines.pattern.link_capacity import link_bound_us
 from sccl.synth.common import registry
 from sccl.synth.common.contract import Options, Request, Synthesizer, check_request
 from sccl.tasks.baseline import time_pattern
@@ -190,7 +190,7 @@ class Contender(ABC):
             chunks = pattern.collective.chunks
             if (
                 best is not None
-                and _link_bound_us(pattern, contest, size_bytes) > best.us * MIN_GAIN
+                and link_bound_us(pattern, contest.topology, size_bytes) > best.us * MIN_GAIN
             ):
                 break
             schedule = time_pattern(
@@ -254,29 +254,12 @@ class AlgorithmContender(Contender):
             self.algorithms = [(cost_text(a), pattern_of_algorithm(a)) for a in algorithms]
         best: TimedPlan | None = None
         for about, pattern in self.algorithms:
-            if best and _link_bound_us(pattern, self.problem, size_bytes) >= best.us:
+            if best and link_bound_us(pattern, self.problem.topology, size_bytes) >= best.us:
                 continue
             made = self.best_plan(size_bytes, lambda n, p=pattern: _cut_pattern(p, n), about)  # type: ignore[misc]
             if best is None or made.us < best.us:
                 best = made
         return best
-
-
-def _link_bound_us(pattern: Pattern, problem: ComparisonProblem, size_bytes: int) -> float:
-    """Return a lower bound on the time of a pattern, however it is divided into more pieces.
-
-    A link carries the bytes of its hops one after the other, and the last byte arrives one alpha
-    later. Hops between ranks without a link are ignored.
-    """
-    topology, ranks = problem.topology, problem.topology.ranks
-    chunk_bytes = size_bytes / pattern.collective.chunks
-    load = np.bincount(pattern.src.astype(np.int64) * ranks + pattern.dst, minlength=ranks**2)
-    return max(
-        link.alpha_us
-        + chunk_bytes * int(load[link.src * ranks + link.dst]) / (link.lanes * link.gb_per_s * 1000)
-        for link in topology.links
-        if max(link.edge) < ranks
-    )
 
 
 def _cut_pattern(pattern: Pattern, pieces: int) -> Pattern | None:
