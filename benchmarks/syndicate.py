@@ -16,14 +16,15 @@ import numpy as np
 
 from sccl.solvers.effort import Effort
 from sccl.training.bounds.step_bounds import finish_lower_bound
+from sccl.training.scheduling.cpsat_models import solve_step
 from sccl.training.scheduling.list_scheduling import schedule_in_order
+from sccl.training.scheduling.plan_search import search_step_plan
 from sccl.training.scheduling.search_strategies import (
     build_fifo_plan,
     fastest_options,
     search_by_annealing,
     search_by_markov_chain,
 )
-from sccl.training.scheduling.step_cpsat import solve_step
 from sccl.training.scheduling.step_problem import (
     StepMotif,
     StepOp,
@@ -31,8 +32,7 @@ from sccl.training.scheduling.step_problem import (
     StepPlan,
     StepProblem,
 )
-from sccl.training.scheduling.step_search import search_step_plan
-from sccl.training.validate.step_plan_faults import find_step_plan_fault
+from sccl.training.validate.plan_faults import find_step_plan_fault
 
 PARTS = ("figure6", "bank")
 

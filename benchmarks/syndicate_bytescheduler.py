@@ -27,12 +27,10 @@ from benchmarks.syndicate_jobs import JobResult, computing
 from benchmarks.syndicate_systems import MODELS, Systems, workload_of
 from sccl.errors import ParameterError
 from sccl.topo.fabrics import resolve_fabric
-from sccl.training.scheduling.cyclic_problem import find_cyclic_plan_fault
 from sccl.training.scheduling.policies import POLICIES, PolicyEffort
 from sccl.training.scheduling.search_strategies import uniform_choices
-from sccl.training.scheduling.steady_state import find_steady_state
-from sccl.training.scheduling.step_problem import StepProblem
-from sccl.training.scheduling.windows import identity_window
+from sccl.training.scheduling.steady_state import find_steady_state, identity_window
+from sccl.training.scheduling.step_problem import StepProblem, find_cyclic_plan_fault
 
 PART = "bytescheduler"
 

@@ -22,10 +22,10 @@ from sccl.training.models import generate_workload
 from sccl.training.models.presets import find_preset
 from sccl.training.options.motif_planner import build_motif_planner
 from sccl.training.options.option_catalog import OptionSettings, find_options
-from sccl.training.scheduling.cyclic_problem import CyclicPlan, find_cyclic_plan_fault
-from sccl.training.scheduling.cyclic_search import search_cyclic_plans
+from sccl.training.scheduling.plan_search import search_cyclic_plans
 from sccl.training.scheduling.policies import POLICIES, RULE_POLICIES, PolicyEffort
 from sccl.training.scheduling.steady_state import SteadyState, find_steady_state
+from sccl.training.scheduling.step_problem import CyclicPlan, find_cyclic_plan_fault
 from sccl.training.scheduling.workload_problem import PlanningJob
 
 PARTS = {

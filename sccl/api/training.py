@@ -29,7 +29,7 @@ from sccl.training.plan_files import (
     valid_timeline,
     write_timeline,
 )
-from sccl.training.plan_options import PlanOptions, build_plan_settings
+from sccl.training.plan_step import PlanOptions, build_plan_settings
 from sccl.training.plan_summary import fluid_us, links_us, model_notes, training_part
 from sccl.view import charts
 from sccl.view.charts.step_pictures import RunningPlan, plan_notes, step_panels

@@ -16,10 +16,9 @@ from sccl.core.cost import format_duration
 from sccl.core.files.workloads import load_workload
 from sccl.core.formatting import format_count, format_gap, single_line
 from sccl.topo.fabrics import resolve_fabric
-from sccl.training import compare_searches as comparing_plans
-from sccl.training.compare_searches import ComparePlansOutput
+from sccl.training import plan_step as comparing_plans
 from sccl.training.plan_files import name_file_in_errors
-from sccl.training.plan_options import PlanOptions, build_plan_settings
+from sccl.training.plan_step import ComparePlansOutput, PlanOptions, build_plan_settings
 from sccl.view import charts
 
 

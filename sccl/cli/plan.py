@@ -29,9 +29,10 @@ from sccl.errors import ParameterError
 from sccl.topo.fabrics import resolve_fabric
 from sccl.training.offered_options import enumerate_options, write_options
 from sccl.training.plan_files import name_file_in_errors
-from sccl.training.plan_options import PlanOptions, build_plan_settings
 from sccl.training.plan_step import (
+    PlanOptions,
     TrainingPlanOutput,
+    build_plan_settings,
     plan_training,
     planning_output,
     write_training_plan,

@@ -32,7 +32,7 @@ OUTPUTS = {
     "teccl": "sccl.tasks.synthesis:TecclOutput",
     "taccl": "sccl.tasks.synthesis:TacclOutput",
     "plan": "sccl.training.plan_step:TrainingPlanOutput",
-    "compare-plans": "sccl.training.compare_searches:ComparePlansOutput",
+    "compare-plans": "sccl.training.plan_step:ComparePlansOutput",
     "baseline": "sccl.tasks.baseline:BaselineOutput",
     "compare": "sccl.comparison.comparison_output:CompareOutput",
     "bounds": "sccl.tasks.bounds:BoundsOutput",

@@ -129,8 +129,8 @@ def option_faults(loaded: LoadedOptions, costs: CostTable | None) -> tuple[PlanF
         InputError: They name an unknown synthesizer, or none can be derived.
     """
     from sccl.training.options.motif_planner import build_motif_planner  # noqa: PLC0415 - loads NumPy and Numba
+    from sccl.training.validate.plan_costs import find_option_faults  # noqa: PLC0415
     from sccl.training.validate.plan_faults import PlanFault  # noqa: PLC0415
-    from sccl.training.validate.plan_options import find_option_faults  # noqa: PLC0415
 
     offered = loaded.offered
     by = build_motif_planner(offered.planned_by, offered.seed) if offered.planned_by else None

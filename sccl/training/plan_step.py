@@ -1,4 +1,4 @@
-"""Plan a training step on a fabric, with a lower bound (``sccl plan``)."""
+"""Plan a training step on a fabric, with a lower bound, or compare all searches on it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
+import msgspec
 from msgspec import Meta
 
 from sccl.core.fabric import Fabric
@@ -15,17 +16,88 @@ from sccl.core.files.disk import write_atomically
 from sccl.core.files.fabrics import fabric_to_wire
 from sccl.core.files.json_text import digest, to_text
 from sccl.core.files.outputs import Output, build_output
-from sccl.core.files.shapes import Count, FileText, Seconds
+from sccl.core.files.shapes import Count, FileText, Part, Seconds
 from sccl.core.files.training_plans import training_plan_to_wire
 from sccl.core.files.workloads import workload_to_wire
 from sccl.core.merges import merged_id_rows
+from sccl.core.sizes import parse_size
 from sccl.core.stop import INTERRUPTED, NOT_STOPPED, StopReason
 from sccl.core.workload import Workload
-from sccl.errors import ScclError
+from sccl.errors import ParameterError, ScclError
+from sccl.training.plan_files import load_cost_table
 
 if TYPE_CHECKING:
     from sccl.core.training_plan import TrainingPlan
-    from sccl.training.planner import PlanSettings
+    from sccl.training.planner import Planner, PlanSettings
+
+
+class PlanOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The search, its budget, and the choices that plans may use."""
+
+    search: Annotated[
+        str,
+        Meta(
+            description="Search: sgs (options and order together), exact (small steps), mcmc (as "
+            "published), or a framework's: fifo, lifo, p3, tictac, ho, s-exec, s-sched."
+        ),
+    ] = "sgs"
+    seconds: Annotated[
+        float,
+        Meta(
+            ge=0,
+            description="Budget of bounds and search, in approximate seconds. Counted in steps, so "
+            "load does not change the result.",
+        ),
+    ] = 10.0
+    seed: Annotated[int, Meta(ge=0, description="Seed; the same seed gives the same plan.")] = 0
+    max_motifs: Annotated[
+        int, Meta(ge=1, description="Largest number of motifs of a collective.")
+    ] = 16
+    memory: Annotated[
+        str | None,
+        Meta(
+            description="Memory limit of gathered results, such as 3GB.", extra={"default": "any"}
+        ),
+    ] = None
+    bitwise: Annotated[bool, Meta(description="Keep each collective's order of reduction.")] = False
+    merge: Annotated[
+        str | None,
+        Meta(
+            description="Largest size of merged collectives, such as 25MB.",
+            extra={"default": "none are"},
+        ),
+    ] = None
+    costs: Annotated[
+        Path | None,
+        Meta(
+            description="Measured times as CSV: collective,option,ranks,bytes,us; an option is a "
+            "channel and a carrier, such as 'gpu ring'.",
+            extra={"default": "reckoned"},
+        ),
+    ] = None
+
+
+def build_plan_settings(options: PlanOptions) -> PlanSettings:
+    """Return the settings of a plan's search.
+
+    Raises:
+        InputError: There is no such search, or a number or the table of costs is invalid.
+    """
+    from sccl.training.options.motif_planner import build_motif_planner  # noqa: PLC0415 - loads NumPy
+    from sccl.training.planner import PlanSettings  # noqa: PLC0415 - likewise
+
+    return PlanSettings(
+        search=options.search,
+        seconds=options.seconds,
+        seed=options.seed,
+        max_motifs=options.max_motifs,
+        memory_bytes=parse_size(options.memory, "memory") if options.memory else 0,
+        bitwise=options.bitwise,
+        measured=load_cost_table(options.costs) if options.costs else None,
+        planner=build_motif_planner(seed=options.seed),
+        merge_bytes=parse_size(options.merge, "merge") if options.merge else 0,
+    )
+
 
 _Us = Annotated[float, Meta(ge=0, description="Microseconds.")]
 
@@ -186,3 +258,136 @@ def planning_output(planned: PlannedTraining, file: Path | None) -> TrainingPlan
         ended=planned.end_reason,
         file=file,
     )
+
+
+class ComparedSearchPart(Part, frozen=True, kw_only=True):
+    """The result of a search."""
+
+    search: str
+    about: Annotated[str, Meta(description="Description and source.")]
+    period_us: Annotated[float, Meta(ge=0, description="Time from one iteration to the next.")]
+    gap: Annotated[
+        float | None,
+        Meta(
+            description="Relative gap between the period and its lower bound; null: no bound is "
+            "known."
+        ),
+    ]
+    seconds: Seconds
+
+
+class ComparePlansOutput(Output, frozen=True, kw_only=True):
+    """The JSON output of 'sccl compare-plans'."""
+
+    kind: Literal["compare-plans"] = "compare-plans"
+    workload: str
+    fabric: str
+    collectives: Count
+    bound_us: Annotated[
+        float,
+        Meta(ge=0, description="Lower bound on the period over all plans with these options."),
+    ]
+    binding: Annotated[str, Meta(description="Constraint that gives the bound.")]
+    searches: Annotated[tuple[ComparedSearchPart, ...], Meta(description="The best first.")]
+    ended: Annotated[str, Meta(description="Reason why it ended early; or empty.")]
+    file: Annotated[FileText | None, Meta(description="The picture, if any.")]
+
+
+def compare_plans(  # noqa: PLR0913, PLR0917 - independent inputs
+    workload: Workload,
+    fabric: Fabric,
+    settings: PlanSettings,
+    picture: Path | None,
+    on_progress: Callable[[str], None] = lambda _: None,
+    first: Callable[[], None] = lambda: None,
+) -> ComparePlansOutput:
+    """Return the verified result of every search.
+
+    Args:
+        picture: File for the picture. None: no picture.
+        on_progress: Function that receives progress.
+        first: Function that is called before a compilation without a cache.
+
+    Raises:
+        InputError: The workload does not fit the fabric, or an operation has no option.
+        ScclError: A plan fails verification, which is a defect.
+        KeyboardInterrupt: The user interrupted before any search had ended.
+    """
+    from sccl.compiled import compiling  # noqa: PLC0415 - loads Numba
+    from sccl.training.planner import SEARCHES, Planner  # noqa: PLC0415 - likewise
+
+    planner = Planner(workload, fabric, settings, lambda doing, *_: on_progress(doing))
+    results, ended = list[ComparedSearchPart](), NOT_STOPPED
+    with compiling(first):
+        planner.prepare()
+        for name in SEARCHES:
+            on_progress(name)
+            try:
+                result, ended = _search_result(planner, name, options=name == SEARCHES[0])
+            except ParameterError:
+                continue  # too large for CP-SAT alone
+            except KeyboardInterrupt:
+                if not results:
+                    raise
+                ended = INTERRUPTED
+                break
+            results.append(result)
+            if ended:
+                break
+    return ComparePlansOutput(
+        inputs={
+            "workload": digest(workload_to_wire(workload)),
+            "fabric": digest(fabric_to_wire(fabric)),
+        },
+        workload=workload.name,
+        fabric=fabric.name,
+        collectives=sum(1 for _ in workload.collectives()),
+        bound_us=planner.bound_ns / 1000,
+        binding=planner.binding,
+        searches=tuple(sorted(results, key=lambda result: result.period_us)),
+        ended=str(ended),
+        file=None if picture is None else str(picture),
+    )
+
+
+def _search_result(
+    planner: Planner, name: str, *, options: bool
+) -> tuple[ComparedSearchPart, StopReason]:
+    """Return the result of a search, and the reason to stop, if there is one.
+
+    If the user interrupts during verification, the plan is kept and its options are not derived
+    again.
+
+    Args:
+        options: Whether options are derived again.
+
+    Raises:
+        ParameterError: The instance is too large for the search.
+        ScclError: The plan fails verification, which is a defect.
+        KeyboardInterrupt: The user interrupted the search.
+    """
+    from sccl.training.planner import SEARCH_DESCRIPTIONS  # noqa: PLC0415 - loads Numba
+    from sccl.training.validate.plan_faults import find_faults  # noqa: PLC0415
+
+    began, ended, asked = time.perf_counter(), NOT_STOPPED, planner.settings
+    planner.best = None
+    planner.search(name, asked.seconds)
+    seconds = time.perf_counter() - began
+    plan = planner.plan()
+    try:
+        faults = find_faults(plan, asked.planner, asked.measured, options=options)
+    except KeyboardInterrupt:
+        ended, faults = INTERRUPTED, find_faults(plan, options=False)
+    if faults:
+        raise ScclError(
+            f"a plan of {plan.workload.name} by {name} failed verification: {faults[0].message}; "
+            "this is a defect of sccl"
+        )
+    result = ComparedSearchPart(
+        search=name,
+        about=SEARCH_DESCRIPTIONS[name],
+        period_us=plan.period_ns / 1000,
+        gap=plan.gap,
+        seconds=round(seconds, 3),
+    )
+    return result, ended

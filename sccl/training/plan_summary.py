@@ -149,10 +149,7 @@ def links_us(plan: TrainingPlan, timeline: StepTimeline) -> tuple[float | None, 
 
     The last value is the reason why they are unknown.
     """
-    from sccl.training.link_simulation.message_timing import (  # noqa: PLC0415 - loads Numba
-        simulate_in_isolation,
-        simulate_on_links,
-    )
+    from sccl.training.link_simulation import simulate_in_isolation, simulate_on_links  # noqa: PLC0415 - loads Numba
     from sccl.training.options.motif_planner import build_motif_planner  # noqa: PLC0415 - likewise
 
     try:

@@ -14,13 +14,14 @@ from sccl.core.workload_ops import MAX_ELEMENTS
 from sccl.errors import ParameterError, unknown_name
 from sccl.solvers.effort import UNIT_S, Effort
 from sccl.training.bounds.period_bounds import STRETCH_EFFORT, period_lower_bound
-from sccl.training.interference import has_interference
 from sccl.training.options.measured_costs import CostTable
 from sccl.training.options.motif_costs import MotifPlanner
 from sccl.training.options.option_catalog import OptionCatalog, OptionSettings
-from sccl.training.scheduling.cpsat_search import refuse_large_problem, search_by_cpsat
-from sccl.training.scheduling.cyclic_problem import CyclicPlan, CyclicProblem
-from sccl.training.scheduling.cyclic_search import search_cyclic_plans
+from sccl.training.scheduling.plan_search import (
+    refuse_large_problem,
+    search_by_cpsat,
+    search_cyclic_plans,
+)
 from sccl.training.scheduling.policies import (
     POLICIES,
     RULE_POLICIES,
@@ -28,8 +29,9 @@ from sccl.training.scheduling.policies import (
     plan_in_submission_order,
 )
 from sccl.training.scheduling.steady_state import SteadyState, find_steady_state
+from sccl.training.scheduling.step_problem import CyclicPlan, CyclicProblem
 from sccl.training.scheduling.workload_problem import PlanningJob
-from sccl.training.timeline import simulate_timeline
+from sccl.training.timeline import has_interference, simulate_timeline
 
 StageCallback = Callable[[str, int | None, int | None], None]
 """Function that receives progress, and the current period and bound in nanoseconds."""

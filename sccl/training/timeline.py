@@ -2,7 +2,12 @@
 
 The verifier and the views use this. It shares no code with the compiled loops of searches. Work
 starts as soon as possible, communication in the order of the plan, and computation in the order of
-its stream. Slowed computations end later, at the next whole nanosecond.
+its stream.
+
+A busy channel may take cores and memory bandwidth of the ranks that use it
+(:class:`~sccl.core.fabric.Channel`). Computation there is slower while a motif of that channel is
+under way, from its launch to its arrival. The parts of several channels add up. Slowed computations
+end later, at the next whole nanosecond.
 """
 
 from __future__ import annotations
@@ -14,11 +19,11 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from math import ceil
 
+from sccl.core.fabric import Fabric
 from sccl.core.step_timeline import StepSpan, StepTimeline
 from sccl.core.training_plan import FULL_LOAD, Issue, OptionMotif, TrainingPlan
 from sccl.core.workload_ops import ComputeOp, Dependency
 from sccl.errors import InputError
-from sccl.training.interference import Interference, InterferenceMark
 from sccl.training.scheduling.workload_problem import NS_PER_US, all_waits, stream_of
 
 _ITERATIONS = 12
@@ -329,3 +334,49 @@ def _step_spans(plan: TrainingPlan, spans: dict[_TaskKey, tuple[int, int]]) -> t
         lane, computes = lanes.get(op) or (carried[op, motif], False)
         rows.append(StepSpan(op, motif, iteration, lane, start, end, computes))
     return tuple(sorted(rows, key=lambda s: (s.start_ns, s.end_ns, s.lane, s.op, s.motif)))
+
+
+InterferenceMark = tuple[str, str]
+"""That a channel, by its name, is busy for ranks of a role."""
+
+
+def has_interference(fabric: Fabric) -> bool:
+    """Return whether a channel of a fabric slows computations down."""
+    return any(channel.slowdown for channel in fabric.channels)
+
+
+@dataclass(frozen=True, slots=True)
+class Interference:
+    """The slowdown of computations by communication.
+
+    Attributes:
+        parts: Relative slowdown for each mark.
+        marks: Marks that each motif sets while it runs, by collective and number.
+    """
+
+    parts: dict[InterferenceMark, Fraction]
+    marks: dict[tuple[str, int], tuple[InterferenceMark, ...]]
+
+    @classmethod
+    def of_plan(cls, plan: TrainingPlan) -> Interference:
+        """Return that of a plan."""
+        slow = {c.name: Fraction(str(c.slowdown)) for c in plan.fabric.channels if c.slowdown}
+        if not slow:
+            return cls({}, {})
+        roles = {
+            op.id: [
+                role.name for role in plan.workload.roles if not op.members.isdisjoint(role.ranks)
+            ]
+            for op in plan.workload.collectives()
+        }
+        marks = {
+            (name, number): tuple((motif.channel, role) for role in roles[name])
+            for name, number, motif in plan.motifs()
+            if motif.channel in slow and motif.ns
+        }
+        parts = {mark: slow[mark[0]] for motif_marks in marks.values() for mark in motif_marks}
+        return cls(parts, marks)
+
+    def slowdown_factor(self, role: str, busy: Iterable[InterferenceMark]) -> Fraction:
+        """Return how many times as long computations of a role take while some marks are set."""
+        return 1 + sum((self.parts[mark] for mark in busy if mark[1] == role), Fraction(0))

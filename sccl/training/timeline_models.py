@@ -2,7 +2,7 @@
 
 A plan claims its time with reserved shares of resources (:mod:`sccl.training.timeline`). The other
 models are fluid sharing of bandwidth (:func:`simulate_fluid`), and all messages over links
-(:mod:`sccl.training.link_simulation.message_timing`). The order is the same in all: a motif starts
+(:mod:`sccl.training.link_simulation`). The order is the same in all: a motif starts
 when it is issued, its dependencies have ended, and each of its ranks has a free stream of the
 channel.
 """
@@ -19,8 +19,8 @@ from sccl.core.step_timeline import StepTimeline
 from sccl.core.training_plan import FULL_LOAD, OptionMotif, TrainingPlan
 from sccl.core.workload_ops import ComputeOp
 from sccl.sim import FluidTask, run_fair_sharing
-from sccl.training.interference import Interference, InterferenceMark
 from sccl.training.scheduling.workload_problem import NS_PER_US, all_waits
+from sccl.training.timeline import Interference, InterferenceMark
 
 _MAX_EXACT_TASKS = 300
 """Tasks up to which fractions are used: their numbers grow with each task that ends."""

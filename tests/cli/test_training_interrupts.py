@@ -19,8 +19,11 @@ from sccl.synth.tacos import restarts
 from sccl.training import planner, timeline
 from sccl.training.bounds.period_bounds import PeriodProof, period_lower_bound
 from sccl.training.scheduling import policies, search_strategies
-from sccl.training.scheduling.annealing import run_markov_chain
-from sccl.training.scheduling.search_strategies import build_fifo_plan, search_by_markov_chain
+from sccl.training.scheduling.search_strategies import (
+    build_fifo_plan,
+    run_markov_chain,
+    search_by_markov_chain,
+)
 from sccl.training.scheduling.step_problem import StepPlan
 from sccl.training.timeline import simulate_timeline
 from sccl.training.validate import plan_costs, plan_faults

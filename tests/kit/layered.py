@@ -6,8 +6,14 @@ within machines, a slow one between them.
 
 from __future__ import annotations
 
-from sccl.training.scheduling.cyclic_problem import CyclicProblem, LaggedWait
-from sccl.training.scheduling.step_problem import StepMotif, StepOp, StepOption, StepProblem
+from sccl.training.scheduling.step_problem import (
+    CyclicProblem,
+    LaggedWait,
+    StepMotif,
+    StepOp,
+    StepOption,
+    StepProblem,
+)
 
 FAST, SLOW, STREAM = 0, 1, 2
 

@@ -17,7 +17,7 @@ from sccl.core.workload_ops import (
 )
 from sccl.errors import InputError
 from sccl.topo.fabrics import resolve_fabric
-from sccl.training.scheduling.cyclic_problem import CyclicPlan, CyclicProblem
+from sccl.training.scheduling.step_problem import CyclicPlan, CyclicProblem
 from sccl.training.scheduling.workload_problem import PlanningJob
 
 RESOURCES = ("gpu: links", "cpu: links")

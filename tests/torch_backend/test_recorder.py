@@ -28,9 +28,8 @@ from sccl.core.workload_ops import HostAction
 from sccl.errors import InputError, ScclWarning
 from sccl.torch_backend.jobs import run_job as enforce
 from sccl.training.traces.readers import recording
-from sccl.training.traces.readers.rank_trace import Kernel
-from sccl.training.traces.readers.reader_contract import StepSelection
-from sccl.training.traces.readers.step_detection import find_steps
+from sccl.training.traces.readers.reader_contract import Kernel, StepSelection
+from sccl.training.traces.readers.recording import find_steps
 from tests.kit.paths import PROGRAMS
 from tests.kit.processes import PATIENCE_S
 from tests.kit.torch_jobs import autoloading, environment, finished, run_job, torchrun

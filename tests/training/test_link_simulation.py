@@ -30,8 +30,8 @@ from sccl.errors import InputError, ParameterError, TooLargeError
 from sccl.sim import Messages, simulate
 from sccl.topo import resolve_topology
 from sccl.topo.fabrics import resolve_fabric
-from sccl.training.link_simulation.message_timing import simulate_in_isolation, simulate_on_links
-from sccl.training.link_simulation.schedule_messages import build_schedule_messages, link_bytes
+from sccl.training.fabric_messages import build_schedule_messages, link_bytes
+from sccl.training.link_simulation import simulate_in_isolation, simulate_on_links
 from sccl.training.motifs import apply_recipe, parse_recipe
 from sccl.training.options.carriers import CARRIERS
 from sccl.training.options.motif_costs import MotifCosts

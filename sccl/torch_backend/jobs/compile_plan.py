@@ -133,7 +133,7 @@ def _assign_lanes(plan: TrainingPlan) -> dict[tuple[str, int], tuple[int, int]]:
 
 class _ScriptCompiler:
     def __init__(self, plan: TrainingPlan) -> None:
-        from sccl.training.options.ring_orders import LinkedRings  # noqa: PLC0415 - loads NumPy
+        from sccl.training.options.carriers import LinkedRings  # noqa: PLC0415 - loads NumPy
 
         self._plan, self._options = plan, dict(plan.options)
         self._ranks = plan.workload.ranks

@@ -6,15 +6,21 @@ Each bound has its proof:
 - ``load``: for prices of resources, the mean of their loads in an iteration.
 - ``circle``: a dependency cycle over iterations, each op with its fastest option alone.
 - ``stretches``: such a cycle, also over stretches of a stream that are solved separately
-  (:mod:`sccl.training.bounds.stretch_bounds`).
+  (:mod:`sccl.training.bounds.cycle_bounds`).
 - ``spans``: dependencies and loads together, by the spans of a stream, with stretches
   (:mod:`sccl.training.bounds.span_lp`).
 
-All of them use shares from :mod:`sccl.training.bounds.capacity_tightening`. They may mix options,
-while a plan uses one option of each op in all iterations. Therefore the repetition time of each
-option alone is used as
-well: a plan faster than some limit uses no option with a longer repetition time. The smaller of the
-bound for plans without these options, and the limit, is a bound for all plans.
+All of them use tightened shares. They may mix options, while a plan uses one option of each op in
+all iterations. Therefore the repetition time of each option alone is used as well: a plan faster
+than some limit uses no option with a longer repetition time. The smaller of the bound for plans
+without these options, and the limit, is a bound for all plans.
+
+A share above one half excludes all others above one half, although sequential shares add up to less
+than the whole. Bounds add up shares, so shares are replaced by a dual feasible function, as in
+bounds for bin packing: shares that fit together still do. For some p above one half, it gives the
+whole for shares of p or more, nothing for shares that fit next to such a one, and the share itself
+in between. If no share becomes nothing, the tightened problem has the same plans. Otherwise the
+changed shares are added as another resource.
 """
 
 from __future__ import annotations
@@ -28,8 +34,13 @@ from math import ceil
 
 from sccl.core.bound import Bound, Measure
 from sccl.solvers.effort import Effort
-from sccl.training.bounds.capacity_tightening import tighten_capacities
-from sccl.training.bounds.cycle_ratio import Arc, Cycle, find_critical_cycle
+from sccl.training.bounds.cycle_bounds import (
+    Arc,
+    Cycle,
+    find_critical_cycle,
+    list_compute_spans,
+    stretch_arcs,
+)
 from sccl.training.bounds.span_lp import (
     SpanPrices,
     SpanProgram,
@@ -42,10 +53,13 @@ from sccl.training.bounds.step_bounds import (
     min_durations,
     min_repeat_interval,
 )
-from sccl.training.bounds.stream_spans import list_compute_spans
-from sccl.training.bounds.stretch_bounds import stretch_arcs
-from sccl.training.scheduling.cyclic_problem import CyclicProblem
-from sccl.training.scheduling.step_problem import FULL_SHARE, StepOption, StepProblem
+from sccl.training.scheduling.step_problem import (
+    FULL_SHARE,
+    CyclicProblem,
+    StepMotif,
+    StepOption,
+    StepProblem,
+)
 
 STRETCH_EFFORT = Effort(units=2.0)
 """For stretches, if nothing else is said."""
@@ -262,3 +276,51 @@ def _busiest_computation(step: StepProblem) -> tuple[int, int]:
     """Return the resource whose computations take most, and their ticks."""
     rows = sorted(_computation_ticks(step).items(), key=lambda row: (-row[1], row[0]))
     return rows[0] if rows else (0, 0)
+
+
+_HALF = FULL_SHARE // 2
+
+
+def tighten_capacities(problem: CyclicProblem) -> CyclicProblem:
+    """Return a problem with the same plans, by more shares and resources. These come last."""
+    step = problem.step
+    parts: list[set[int]] = [set() for _ in step.resources]
+    for op in step.ops:
+        for option in op.options:
+            for motif in option.motifs:
+                for resource, part in zip(motif.uses, motif.parts, strict=True):
+                    parts[resource].add(part)
+    all_from = [max(_HALF, FULL_SHARE - min(shares, default=FULL_SHARE)) + 1 for shares in parts]
+    halves = [
+        number
+        for number, (shares, from_) in enumerate(zip(parts, all_from, strict=True))
+        if any(_HALF < part < from_ for part in shares)
+    ]
+    more = {resource: len(step.resources) + k for k, resource in enumerate(halves)}
+    cache: dict[int, tuple[StepOption, ...]] = {}
+    ops = []
+    for op in step.ops:
+        if id(op.options) not in cache:
+            cache[id(op.options)] = tuple(
+                replace(
+                    option, motifs=tuple(_raise_shares(m, all_from, more) for m in option.motifs)
+                )
+                for option in op.options
+            )
+        ops.append(replace(op, options=cache[id(op.options)]))
+    names = (*step.resources, *(f"{step.resources[k]}, more than half" for k in halves))
+    return CyclicProblem(StepProblem(names, tuple(ops)), problem.lagged_waits)
+
+
+def _raise_shares(motif: StepMotif, all_from: list[int], more: dict[int, int]) -> StepMotif:
+    uses, shares = list(motif.uses), list[int]()
+    for resource, part in zip(motif.uses, motif.parts, strict=True):
+        shares.append(FULL_SHARE if part >= all_from[resource] else part)
+        if resource in more and part >= _HALF:
+            uses.append(more[resource])
+    shares += [
+        FULL_SHARE if part > _HALF else _HALF
+        for resource, part in zip(motif.uses, motif.parts, strict=True)
+        if resource in more and part >= _HALF
+    ]
+    return replace(motif, uses=tuple(uses), shares=tuple(shares))

@@ -29,10 +29,8 @@ from math import ceil
 import numpy as np
 
 from sccl.solvers import lp
-from sccl.training.bounds.cycle_ratio import Arc
-from sccl.training.bounds.stream_spans import ComputeSpans
-from sccl.training.scheduling.cyclic_problem import CyclicProblem
-from sccl.training.scheduling.step_problem import FULL_SHARE
+from sccl.training.bounds.cycle_bounds import Arc, ComputeSpans
+from sccl.training.scheduling.step_problem import FULL_SHARE, CyclicProblem
 
 _EFFORT = 60.0
 """Limit of GLOP: deterministic time, about seconds."""

@@ -4,13 +4,11 @@ Source: SYNDICATE (NSDI 2023) sections 4.2.1 and A.1: segmentation cuts a collec
 payload, splining its pattern. Both compose.
 """
 
-from sccl.training.motifs.collective_motif import build_collective_motif
+from sccl.training.motifs.collective_motif import build_collective_motif, merge_collectives
 from sccl.training.motifs.extents import buffer_elements, element_count
 from sccl.training.motifs.motif_judge import find_motif_fault
-from sccl.training.motifs.motif_merge import merge_collectives
-from sccl.training.motifs.motif_rule import MotifRule
 from sccl.training.motifs.recipes import MERGE, Recipe, apply_recipe, parse_recipe
-from sccl.training.motifs.splitting_rules import recipe_rules
+from sccl.training.motifs.splitting_rules import MotifRule, recipe_rules
 
 __all__ = [
     "MERGE",

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from sccl.core.arrays import IntArray, UInt64Array
 from sccl.core.motif import Motif
 from sccl.errors import ParameterError
+from sccl.training.motifs.collective_motif import total_elements
 from sccl.training.motifs.extents import list_exchanges
-from sccl.training.motifs.motif_merge import total_elements
 
 MAX_STATES = 2**23
 """Largest product of ranks and pieces of elements that motifs read and write."""

@@ -15,11 +15,16 @@ from dataclasses import dataclass, replace
 from sccl.core.formatting import format_count
 from sccl.core.motif import Motif
 from sccl.errors import ParameterError, unknown_name
+from sccl.training.motifs.collective_motif import merge_collectives
 from sccl.training.motifs.extents import do_overlap, element_count, execution_work, spans_of
 from sccl.training.motifs.motif_judge import check_work, find_motif_fault
-from sccl.training.motifs.motif_merge import merge_collectives
-from sccl.training.motifs.motif_rule import Motifs, Number
-from sccl.training.motifs.splitting_rules import MAX_SEGMENTS, RULES, split_by_weights
+from sccl.training.motifs.splitting_rules import (
+    MAX_SEGMENTS,
+    RULES,
+    Motifs,
+    Number,
+    split_by_weights,
+)
 
 MAX_MOTIFS = 4096
 MAX_TEXT = 400

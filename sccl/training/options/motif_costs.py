@@ -4,7 +4,8 @@ A carrier gives transfers between ranks, step after step. Each message takes the
 step ends with its last message. A message takes the latencies of its links, plus the time of the
 fullest pipe on its path for all its data in that step. If ranks forward it, also its own time on
 the hops before and after. If many ranks send to one at once (:class:`~sccl.core.fabric.Incast`),
-more data are sent on the whole path. A synthesizer's plan takes the time of its schedule.
+more data are sent on the whole path. A synthesizer gets the motif as a pattern of chunks, and its
+plan takes the time of its schedule.
 """
 
 from __future__ import annotations
@@ -20,21 +21,20 @@ from numpy.typing import NDArray
 from sccl.collectives import Spec
 from sccl.core.arrays import IntArray
 from sccl.core.clock import PS_PER_US
+from sccl.core.collective import Relation, RelationKind
 from sccl.core.fabric import Channel, Fabric, SharedBudget
 from sccl.core.motif import Motif
 from sccl.core.schedule import Schedule
-from sccl.core.topology import Topology
+from sccl.core.topology import Topology, to_ranks
 from sccl.core.training_plan import FULL_LOAD
-from sccl.training.link_simulation.schedule_messages import link_bytes
+from sccl.errors import ParameterError
+from sccl.training.fabric_messages import link_bytes
 from sccl.training.motifs import apply_recipe, parse_recipe
 from sccl.training.motifs.extents import cells_of, floor_part
-from sccl.training.options.carriers import MotifCarrier, Transfers
-from sccl.training.options.fabric_resources import build_pipes, stream_load
+from sccl.training.options.carriers import LinkedRings, MotifCarrier, Transfers
+from sccl.training.options.fabric_resources import ResidualChannel, build_pipes, stream_load
 from sccl.training.options.measured_costs import CostTable
 from sccl.training.options.message_routes import FastestRoutes
-from sccl.training.options.motif_patterns import pattern_of
-from sccl.training.options.residual_capacity import ResidualChannel
-from sccl.training.options.ring_orders import LinkedRings
 
 PlanFunction = Callable[[Topology, Spec, int], Schedule]
 """Return a schedule of a collective on a machine, of chunks of so many bytes."""
@@ -400,3 +400,35 @@ def _cost_shape(motif: Motif) -> tuple[object, ...]:
         sizes.append((rows[1] - rows[0]).tobytes())
     groups = tuple((share.group, share.owns, share.wants, share.root) for share in motif.shares)
     return (motif.collective, groups, motif.offsets, tuple(sizes))
+
+
+def pattern_of(motif: Motif, ranks: int, item_bytes: int) -> tuple[Spec, int]:
+    """Return a motif as a collective on all ranks of a machine, and the bytes of a chunk.
+
+    A chunk is the part of a cell that moves. If elements do not divide evenly, all chunks have the
+    size of the largest, so that the pattern is uniform. Chunks of different sizes, as in an uneven
+    alltoall, have counts of elements.
+
+    Raises:
+        ParameterError: It moves nothing.
+    """
+    moves = list(motif.moves())
+    if not moves:
+        raise ParameterError(f"a {motif.collective} moves nothing: it has no elements")
+    sizes = [stop - start for start, stop in (move.span for move in moves)]
+    alike = max(sizes) - min(sizes) <= 1
+    spec = Spec(
+        f"motif-{motif.collective}",
+        ranks,
+        unit=1,
+        pattern_chunks=len(moves),
+        pre=_chunk_relation(move.sources for move in moves),
+        post=_chunk_relation(move.targets for move in moves),
+        combining=motif.is_combining,
+        counts=() if alike else tuple(sizes),
+    )
+    return spec, item_bytes * (max(sizes) if alike else 1)
+
+
+def _chunk_relation(ends: Iterable[Iterable[int]]) -> Relation:
+    return Relation(RelationKind.PAIRS, pattern=tuple(to_ranks(ranks) for ranks in ends))

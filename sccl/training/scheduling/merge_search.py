@@ -18,7 +18,7 @@ from sccl.errors import InputError
 from sccl.training.bounds.merge_relaxation import groups_with_options, relax_merges
 from sccl.training.options.merge_candidates import MergeGroup, can_merge, list_merge_candidates
 from sccl.training.planner import Planner, check_bound_holds
-from sccl.training.scheduling.cyclic_search import MAX_WINDOWS, initial_plans
+from sccl.training.scheduling.plan_search import MAX_WINDOWS, initial_plans
 from sccl.training.scheduling.steady_state import find_steady_state
 from sccl.training.scheduling.workload_problem import PlanningJob
 

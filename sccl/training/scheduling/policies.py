@@ -12,16 +12,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sccl.core.arrays import IntArray
-from sccl.training.scheduling.cyclic_problem import MAX_LAG, CyclicPlan, CyclicProblem
-from sccl.training.scheduling.cyclic_search import (
-    PlanCallback,
-    list_proposals_in,
-    serial_proposals_in,
-)
 from sccl.training.scheduling.list_scheduling import (
     list_schedule,
     list_schedule_by_urgency,
     schedule_in_order,
+)
+from sccl.training.scheduling.plan_search import (
+    PlanCallback,
+    list_proposals_in,
+    serial_proposals_in,
 )
 from sccl.training.scheduling.search_strategies import (
     fastest_options,
@@ -30,9 +29,14 @@ from sccl.training.scheduling.search_strategies import (
     uniform_choices,
 )
 from sccl.training.scheduling.serial_generation import NEVER
-from sccl.training.scheduling.steady_state import find_steady_state
-from sccl.training.scheduling.step_problem import StepPlan, StepProblem
-from sccl.training.scheduling.windows import StepWindow, identity_window
+from sccl.training.scheduling.steady_state import StepWindow, find_steady_state, identity_window
+from sccl.training.scheduling.step_problem import (
+    MAX_LAG,
+    CyclicPlan,
+    CyclicProblem,
+    StepPlan,
+    StepProblem,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,9 +26,15 @@ from sccl.core.workload_ops import (
     Role,
 )
 from sccl.errors import FormatError, ParameterError
-from sccl.training.traces.collective_calls import MergedCalls, merge_calls
-from sccl.training.traces.readers.rank_trace import HOST, Kernel, RankTrace, StreamEvent
-from sccl.training.traces.wait_matching import ProgramLine, SubmitLine, WaitLine, build_program
+from sccl.training.traces.collective_calls import (
+    MergedCalls,
+    ProgramLine,
+    SubmitLine,
+    WaitLine,
+    build_program,
+    merge_calls,
+)
+from sccl.training.traces.readers.reader_contract import HOST, Kernel, RankTrace, StreamEvent
 
 _Program = tuple[tuple[HostEvent, ...], tuple[bool, ...], tuple[tuple[int, StreamEvent], ...]]
 """Its lines; of each call whether it sends to one rank, as who does is not who gets; where streams

@@ -1,4 +1,8 @@
-"""Traces of some ranks, read, told apart by rank, and made one workload."""
+"""Read the traces of some ranks, tell them apart by rank, and make one workload of them.
+
+A rank may have a profiler's trace and an execution trace. Times come from the first and names from
+the second. Nodes are numbered differently in the two, but calls and waits come in the same order.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +13,24 @@ from sccl.core.formatting import format_count
 from sccl.core.workload import Workload
 from sccl.errors import InputError, ParameterError, TooLargeError
 from sccl.training.traces import readers
-from sccl.training.traces.group_membership import check_listed_groups, resolve_named_groups
-from sccl.training.traces.missing_ranks import MAX_EVENTS, complete_traces
 from sccl.training.traces.rank_merge import merge_ranks
 from sccl.training.traces.readers import MAX_RANKS, StepSelection, TraceReader
-from sccl.training.traces.readers.group_list import GroupList, read_group_list
-from sccl.training.traces.readers.rank_trace import HOST, CallSpan, Kernel, RankTrace, TracedCall
-from sccl.training.traces.trace_pairing import pair_traces
+from sccl.training.traces.readers.reader_contract import (
+    HOST,
+    CallSpan,
+    Kernel,
+    RankTrace,
+    TracedCall,
+    TracedWait,
+)
+from sccl.training.traces.trace_completion import (
+    MAX_EVENTS,
+    GroupList,
+    check_listed_groups,
+    complete_traces,
+    read_group_list,
+    resolve_named_groups,
+)
 
 _RANKS_IN_ORDER_NOTE = (
     "ranks of the traces are 0, 1, and so on, in the given order (not in the traces)"
@@ -349,3 +364,64 @@ def _job_size(
     raise InputError(
         f"{traces[0].source}: the number of ranks is not in the traces: give --ranks N"
     )
+
+
+def pair_traces(timed: RankTrace, named: RankTrace) -> RankTrace:
+    """Return the trace with times, completed with the calls and waits of the other trace.
+
+    Raises:
+        InputError: They are not of the same step.
+    """
+    others = [event for event in named.events if isinstance(event, (TracedCall, TracedWait))]
+    rows = [event for event in timed.events if isinstance(event, (TracedCall, TracedWait))]
+    for at, (call, other_call) in enumerate(zip(rows, others, strict=False)):
+        if _event_key(call) != _event_key(other_call):
+            raise InputError(
+                f"{timed.source} and {named.source} come from different steps or ranks: call or "
+                f"wait number {at} is {_event_key(call)} in one and {_event_key(other_call)} in "
+                "the other"
+            )
+    if len(rows) != len(others):
+        raise InputError(
+            f"{timed.source} has {len(rows)} calls and waits, {named.source} has {len(others)}: "
+            "give traces of the same step, with --step if they have step markers"
+        )
+    left = iter(others)
+    events = tuple(
+        _combine_events(event, next(left)) if isinstance(event, (TracedCall, TracedWait)) else event
+        for event in timed.events
+    )
+    return replace(
+        timed,
+        format=f"{timed.format} and {named.format}",
+        source=f"{timed.source} with {named.source}",
+        events=events,
+        unread=(*timed.unread, *named.unread),
+        rank=named.rank if timed.rank is None else timed.rank,
+        world=timed.world or named.world,
+    )
+
+
+def _event_key(event: TracedCall | TracedWait) -> str:
+    """Return the properties of an event that both traces have."""
+    if isinstance(event, TracedCall):
+        return f"{event.collective} of {event.input_elements} {event.dtype}"
+    return "a wait"
+
+
+def _combine_events(
+    timed: TracedCall | TracedWait, named: TracedCall | TracedWait
+) -> TracedCall | TracedWait:
+    if isinstance(timed, TracedCall) and isinstance(named, TracedCall):
+        return replace(
+            named,
+            thread=timed.thread,
+            bucket=timed.bucket,
+            duration_us=timed.duration_us,
+            reduce=timed.reduce or named.reduce,
+            group=named.group or timed.group,
+            group_size=named.group_size or timed.group_size,
+            end=named.end or timed.end,
+        )
+    assert isinstance(named, TracedWait)
+    return replace(named, thread=timed.thread)

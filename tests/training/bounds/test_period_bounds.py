@@ -12,14 +12,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sccl.solvers.effort import Effort
-from sccl.training.bounds.capacity_tightening import tighten_capacities
-from sccl.training.bounds.cycle_ratio import Arc, find_critical_cycle
+from sccl.training.bounds.cycle_bounds import (
+    Arc,
+    ComputeSpans,
+    find_critical_cycle,
+    list_compute_spans,
+    ops_by_first_span,
+    ops_inside,
+)
 from sccl.training.bounds.period_bounds import (
     PeriodBound,
     SpanProof,
     find_bound_fault,
     iterate_period_bounds,
     period_lower_bound,
+    tighten_capacities,
 )
 from sccl.training.bounds.span_lp import (
     SpanPrices,
@@ -28,23 +35,18 @@ from sccl.training.bounds.span_lp import (
     verify_span_bound,
 )
 from sccl.training.bounds.step_bounds import min_durations
-from sccl.training.bounds.stream_spans import ComputeSpans, list_compute_spans
-from sccl.training.bounds.stretch_bounds import ops_by_first_span, ops_inside
-from sccl.training.scheduling.cyclic_problem import (
-    CyclicProblem,
-    LaggedWait,
-    find_cyclic_plan_fault,
-)
-from sccl.training.scheduling.period_cpsat import solve_period, solve_period_by_choice
+from sccl.training.scheduling.cpsat_models import solve_period, solve_period_by_choice, solve_step
 from sccl.training.scheduling.search_strategies import search_by_annealing
 from sccl.training.scheduling.steady_state import find_steady_state
-from sccl.training.scheduling.step_cpsat import solve_step
 from sccl.training.scheduling.step_problem import (
     FULL_SHARE,
+    CyclicProblem,
+    LaggedWait,
     StepMotif,
     StepOp,
     StepOption,
     StepProblem,
+    find_cyclic_plan_fault,
 )
 from tests.kit.layered import layered
 from tests.kit.nightly import times

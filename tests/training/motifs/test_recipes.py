@@ -20,8 +20,7 @@ from sccl.training.motifs import (
     merge_collectives,
     parse_recipe,
 )
-from sccl.training.motifs.collective_motif import NAMES
-from sccl.training.motifs.motif_merge import total_elements
+from sccl.training.motifs.collective_motif import NAMES, total_elements
 from tests.kit.motif_buffers import DTYPES, executed, held, is_done
 from tests.kit.nightly import times
 

@@ -20,7 +20,7 @@ from sccl.training.motifs import (
 )
 from sccl.training.motifs.collective_motif import NAMES, ROOTED
 from sccl.training.motifs.extents import list_exchanges
-from sccl.training.motifs.level_rule import LEVELS
+from sccl.training.motifs.splitting_rules import LEVELS
 from tests.kit.motif_buffers import DTYPES, executed, held, is_done
 from tests.kit.nightly import times
 

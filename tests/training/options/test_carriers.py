@@ -22,9 +22,15 @@ from sccl.training.motifs import (
     parse_recipe,
 )
 from sccl.training.motifs.collective_motif import NAMES
-from sccl.training.options.carriers import CARRIERS, MotifCarrier, RingOrder, Transfers
+from sccl.training.options.carriers import (
+    CARRIERS,
+    LinkedRings,
+    MotifCarrier,
+    RingOrder,
+    Transfers,
+    rank_order,
+)
 from sccl.training.options.motif_costs import MotifCosts
-from sccl.training.options.ring_orders import LinkedRings, rank_order
 from tests.kit.nightly import times
 
 BY_NAME = {carrier.name: carrier for carrier in CARRIERS}

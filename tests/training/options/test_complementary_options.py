@@ -14,18 +14,16 @@ from sccl.core.training_plan import FULL_LOAD, Option
 from sccl.core.workload import Workload
 from sccl.errors import UnknownNameError
 from sccl.topo.fabrics import resolve_fabric
-from sccl.training.options.complementary_options import find_complements
+from sccl.training.options.fabric_resources import residual_channel
 from sccl.training.options.measured_costs import COMPLEMENT_SEPARATOR
 from sccl.training.options.motif_planner import build_motif_planner
-from sccl.training.options.option_catalog import OptionSettings, find_options
+from sccl.training.options.option_catalog import OptionSettings, find_complements, find_options
 from sccl.training.options.option_enumeration import OptionEnumerator
-from sccl.training.options.residual_capacity import residual_channel
 from sccl.training.planner import Planner, PlanSettings
-from sccl.training.scheduling.step_search import search_step_plan
+from sccl.training.scheduling.plan_search import search_step_plan
 from sccl.training.scheduling.workload_problem import PlanningJob
 from sccl.training.validate.plan_bound import find_plan_bound_fault
-from sccl.training.validate.plan_faults import find_faults
-from sccl.training.validate.step_plan_faults import find_step_plan_fault
+from sccl.training.validate.plan_faults import find_faults, find_step_plan_fault
 from tests.kit.nightly import times
 from tests.kit.small_budgets import small_tacos_budget
 from tests.kit.workloads import calling, comm

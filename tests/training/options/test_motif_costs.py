@@ -19,10 +19,8 @@ from sccl.topo import resolve_topology
 from sccl.topo.degrade import remove_parts
 from sccl.topo.fabrics import resolve_fabric
 from sccl.training.motifs import apply_recipe, build_collective_motif, parse_recipe
-from sccl.training.options.carriers import CARRIERS
-from sccl.training.options.motif_costs import MotifCost, MotifCosts
-from sccl.training.options.motif_patterns import pattern_of
-from sccl.training.options.ring_orders import LinkedRings
+from sccl.training.options.carriers import CARRIERS, LinkedRings
+from sccl.training.options.motif_costs import MotifCost, MotifCosts, pattern_of
 from tests.kit.nightly import times
 from tests.kit.tacos import found, schedule
 

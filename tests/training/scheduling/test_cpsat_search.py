@@ -12,9 +12,9 @@ from sccl.errors import ParameterError
 from sccl.topo.fabrics import resolve_fabric
 from sccl.training.bounds.period_bounds import period_lower_bound
 from sccl.training.planner import Planner, PlanSettings
-from sccl.training.scheduling.cpsat_search import MAX_CPSAT_ONLY_MOTIFS, search_by_cpsat
-from sccl.training.scheduling.cyclic_problem import CyclicPlan
+from sccl.training.scheduling.plan_search import MAX_CPSAT_ONLY_MOTIFS, search_by_cpsat
 from sccl.training.scheduling.steady_state import SteadyState
+from sccl.training.scheduling.step_problem import CyclicPlan
 from tests.kit.nightly import times
 from tests.kit.training import random_job
 from tests.kit.workloads import prefetching

@@ -18,18 +18,19 @@ from sccl.training.bounds.period_bounds import PeriodBound, period_lower_bound
 from sccl.training.options.option_catalog import OptionSettings, find_options
 from sccl.training.planner import Planner, PlanSettings
 from sccl.training.scheduling import policies, search_strategies
-from sccl.training.scheduling.cpsat_search import search_by_cpsat
-from sccl.training.scheduling.cyclic_problem import (
+from sccl.training.scheduling.plan_search import search_by_cpsat, search_cyclic_plans
+from sccl.training.scheduling.policies import POLICIES, PolicyEffort
+from sccl.training.scheduling.steady_state import SteadyState, find_steady_state, iterate_windows
+from sccl.training.scheduling.step_problem import (
     MAX_LAG,
     CyclicPlan,
     CyclicProblem,
+    StepMotif,
+    StepOp,
+    StepOption,
+    StepProblem,
     find_cyclic_plan_fault,
 )
-from sccl.training.scheduling.cyclic_search import search_cyclic_plans
-from sccl.training.scheduling.policies import POLICIES, PolicyEffort
-from sccl.training.scheduling.steady_state import SteadyState, find_steady_state
-from sccl.training.scheduling.step_problem import StepMotif, StepOp, StepOption, StepProblem
-from sccl.training.scheduling.windows import iterate_windows
 from sccl.training.scheduling.workload_problem import PlanningJob, job_of_plan
 from sccl.training.timeline import simulate_timeline
 from sccl.training.timeline_models import simulate_fluid

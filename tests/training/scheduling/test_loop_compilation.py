@@ -13,7 +13,7 @@ SCRIPT = """
 from collections import Counter
 from numba.core import event
 from tests.kit.layered import layered
-from sccl.training.scheduling.cyclic_search import search_cyclic_plans
+from sccl.training.scheduling.plan_search import search_cyclic_plans
 from sccl.training.scheduling.policies import POLICIES, PolicyEffort
 
 made = []

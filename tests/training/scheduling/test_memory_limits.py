@@ -15,8 +15,7 @@ from sccl.core.training_plan import TrainingPlan
 from sccl.core.workload import Workload
 from sccl.core.workload_ops import CommOp, Dependency
 from sccl.errors import InputError, ParameterError
-from sccl.training.scheduling.memory_limits import memory_waits
-from sccl.training.scheduling.workload_problem import PlanningJob, workload_waits
+from sccl.training.scheduling.workload_problem import PlanningJob, memory_waits, workload_waits
 from sccl.training.timeline import simulate_timeline
 from sccl.training.validate.plan_faults import find_faults, peak_result_bytes
 from tests.kit.nightly import times

@@ -26,8 +26,8 @@ from sccl.training.bounds.period_bounds import find_bound_fault, period_lower_bo
 from sccl.training.options.merge_candidates import MergeGroup, can_merge
 from sccl.training.options.option_catalog import OptionCatalog
 from sccl.training.planner import Planner, PlanSettings
-from sccl.training.scheduling.cyclic_search import initial_plans
 from sccl.training.scheduling.merge_search import MergingPlanner
+from sccl.training.scheduling.plan_search import initial_plans
 from sccl.training.scheduling.steady_state import find_steady_state
 from sccl.training.scheduling.workload_problem import PlanningJob
 from sccl.training.validate.plan_bound import find_plan_bound_fault

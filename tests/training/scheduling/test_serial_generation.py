@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from sccl.core.arrays import IntArray
 from sccl.training.bounds.period_bounds import period_lower_bound
-from sccl.training.scheduling.cyclic_problem import CyclicPlan, find_cyclic_plan_fault
 from sccl.training.scheduling.list_scheduling import list_schedule_by_urgency
 from sccl.training.scheduling.policies import POLICIES, PolicyEffort
 from sccl.training.scheduling.search_strategies import fastest_options, search_by_annealing
@@ -20,8 +19,15 @@ from sccl.training.scheduling.serial_generation import (
     tail_lengths,
 )
 from sccl.training.scheduling.steady_state import SteadyState
-from sccl.training.scheduling.step_problem import FULL_SHARE, StepMotif, StepPlan, StepProblem
-from sccl.training.validate.step_plan_faults import find_step_plan_fault
+from sccl.training.scheduling.step_problem import (
+    FULL_SHARE,
+    CyclicPlan,
+    StepMotif,
+    StepPlan,
+    StepProblem,
+    find_cyclic_plan_fault,
+)
+from sccl.training.validate.plan_faults import find_step_plan_fault
 from tests.kit.layered import layered
 from tests.kit.nightly import times
 from tests.kit.training import random_job

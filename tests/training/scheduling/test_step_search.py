@@ -19,7 +19,9 @@ from sccl.training.bounds.step_bounds import (
     load_bound,
     min_duration,
 )
+from sccl.training.scheduling.cpsat_models import solve_step
 from sccl.training.scheduling.list_scheduling import list_schedule_by_urgency
+from sccl.training.scheduling.plan_search import search_step_plan
 from sccl.training.scheduling.search_strategies import (
     build_fifo_plan,
     fastest_options,
@@ -27,7 +29,6 @@ from sccl.training.scheduling.search_strategies import (
     search_by_markov_chain,
 )
 from sccl.training.scheduling.serial_generation import NEVER
-from sccl.training.scheduling.step_cpsat import solve_step
 from sccl.training.scheduling.step_problem import (
     StepMotif,
     StepOp,
@@ -35,8 +36,7 @@ from sccl.training.scheduling.step_problem import (
     StepPlan,
     StepProblem,
 )
-from sccl.training.scheduling.step_search import search_step_plan
-from sccl.training.validate.step_plan_faults import find_step_plan_fault
+from sccl.training.validate.plan_faults import find_step_plan_fault
 from tests.kit.nightly import times
 
 RESOURCES = 3

@@ -8,7 +8,7 @@ from sccl.core.workload import Workload
 from sccl.core.workload_ops import Dependency
 from sccl.training.traces import iterate_files
 from sccl.training.traces.readers import astra
-from sccl.training.traces.readers.rank_trace import Kernel, TracedCall, TracedWait
+from sccl.training.traces.readers.reader_contract import Kernel, TracedCall, TracedWait
 from tests.kit.samples import sample
 from tests.kit.traces import WANTED, refusal_of, workload_of
 

@@ -16,8 +16,8 @@ from sccl.formats.chakra_encoding import Node, encode_trace
 from sccl.training.traces import iterate_files, readers
 from sccl.training.traces.readers import chakra
 from sccl.training.traces.readers.chakra_nodes import read_nodes
-from sccl.training.traces.readers.group_list import read_group_list
-from sccl.training.traces.readers.rank_trace import Kernel, TracedCall, TracedWait
+from sccl.training.traces.readers.reader_contract import Kernel, TracedCall, TracedWait
+from sccl.training.traces.trace_completion import read_group_list
 from tests.kit.samples import sample
 from tests.kit.traces import WANTED, refusal_of, workload_of
 

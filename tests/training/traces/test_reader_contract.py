@@ -16,7 +16,7 @@ from sccl.errors import FormatError, InputError
 from sccl.training.traces import readers
 from sccl.training.traces.readers import StepSelection, kineto, pytorch_et
 from sccl.training.traces.readers.kineto_events import EventArguments
-from sccl.training.traces.readers.rank_trace import Kernel, StreamEvent, TracedCall, TracedWait
+from sccl.training.traces.readers.reader_contract import Kernel, StreamEvent, TracedCall, TracedWait
 from sccl.training.traces.readers.torch_names import (
     collective_of,
     count_elements,

@@ -11,7 +11,7 @@ from sccl.errors import InputError
 from sccl.training.traces import ParsedWorkload, TraceHints, iterate_files, read_workload
 from sccl.training.traces.readers import StepSelection, kineto, pytorch_et
 from sccl.training.traces.readers.kineto_events import read_events
-from sccl.training.traces.readers.rank_trace import Kernel, TracedCall, TracedWait
+from sccl.training.traces.readers.reader_contract import Kernel, TracedCall, TracedWait
 from tests.kit.samples import sample
 from tests.kit.traces import check_damaged_trace
 from tests.kit.workloads import SUBMIT, WAIT

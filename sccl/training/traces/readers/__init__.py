@@ -25,15 +25,10 @@ __all__ = [
 
 NON_READER_MODULES = frozenset(
     {
-        "chakra_json",
         "chakra_nodes",
-        "group_list",
         "kineto_calls",
         "kineto_events",
-        "kineto_host",
-        "rank_trace",
         "reader_contract",
-        "step_detection",
         "torch_names",
     }
 )

@@ -19,15 +19,16 @@ from itertools import islice
 from sccl.core.formatting import format_count
 from sccl.core.workload_ops import MAX_ELEMENTS
 from sccl.errors import FormatError, TooLargeError
-from sccl.training.traces.readers.rank_trace import (
+from sccl.training.traces.readers.reader_contract import (
+    MAX_RANKS,
     CallSpan,
     Kernel,
     RankTrace,
+    StepSelection,
     TracedCall,
     TracedWait,
     TraceEvent,
 )
-from sccl.training.traces.readers.reader_contract import MAX_RANKS, StepSelection
 
 NAME = "astra"
 ABOUT = "text workloads of ASTRA-sim, a line for each layer"

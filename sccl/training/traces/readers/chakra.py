@@ -17,17 +17,24 @@ from sccl.core.files.chakra_records import COLLECTIVES, NodeKind, read_records
 from sccl.core.formatting import format_count
 from sccl.core.workload_ops import MAX_ELEMENTS, ROOTED
 from sccl.errors import FormatError, TooLargeError
-from sccl.training.traces.readers.chakra_json import is_json_of_chakra, read_json_nodes
-from sccl.training.traces.readers.chakra_nodes import ChakraNode, is_node, read_nodes
-from sccl.training.traces.readers.rank_trace import (
+from sccl.training.traces.readers.chakra_nodes import (
+    ChakraNode,
+    is_json_of_chakra,
+    is_node,
+    read_json_nodes,
+    read_nodes,
+)
+from sccl.training.traces.readers.reader_contract import (
+    MAX_RANKS,
+    NO_MARKS,
     Kernel,
     PeerEnd,
     RankTrace,
+    StepSelection,
     TracedCall,
     TracedWait,
     TraceEvent,
 )
-from sccl.training.traces.readers.reader_contract import MAX_RANKS, NO_MARKS, StepSelection
 
 NAME = "chakra"
 ABOUT = "Chakra execution traces of MLCommons (.et, and as JSON)"

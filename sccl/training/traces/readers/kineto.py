@@ -6,10 +6,16 @@ its tensors, and inside it an event such as ``nccl:all_to_all``. Waits name no c
 matched with calls by order. With enable_cuda_sync_events, the trace shows which stream waits for
 which. Gloo shows only the waits of synchronous calls. Computation is in the order in which the host
 launched it.
+
+If host work is kept, the host is a stream that computes between one call or wait and the next,
+while the device is idle. While it was blocked, for example in ``cudaDeviceSynchronize``, it did
+nothing, and from the next line on it depends on the work that the device had. The stream of that
+work is unknown, so it is all streams.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 
@@ -23,6 +29,7 @@ from sccl.training.traces.readers.kineto_calls import (
 )
 from sccl.training.traces.readers.kineto_events import (
     LaunchedKernel,
+    ProfiledEvent,
     ProfiledRank,
     StepMark,
     StreamWait,
@@ -30,15 +37,16 @@ from sccl.training.traces.readers.kineto_events import (
     check_streams,
     read_events,
 )
-from sccl.training.traces.readers.kineto_host import host_gaps, idle_us
-from sccl.training.traces.readers.rank_trace import (
+from sccl.training.traces.readers.reader_contract import (
+    HOST,
+    NO_MARKS,
     Kernel,
     RankTrace,
+    StepSelection,
     StreamEvent,
     TracedCall,
     TraceEvent,
 )
-from sccl.training.traces.readers.reader_contract import NO_MARKS, StepSelection
 
 NAME = "kineto"
 ABOUT = "traces of torch.profiler (Kineto, Chrome trace events)"
@@ -188,3 +196,61 @@ def _host_computation(
         rest = begin + took - free[main]
         timeline.append((free[main], Kernel(main, streams.get(main, "host"), rest)))
     return timeline
+
+
+_Timed = tuple[float, TraceEvent]
+_BLOCKED = re.compile(r"(cuda|hip)(Device|Stream|Event)Synchronize", re.IGNORECASE)
+
+
+def idle_us(device: Sequence[LaunchedKernel], begin: float, took: float) -> float:
+    """Return how long the device did nothing between two times."""
+    free, idle = begin, 0.0
+    for began, ended in sorted((event.began, event.began + event.duration_us) for event in device):
+        idle += max(0.0, min(began, begin + took) - free)
+        free = max(free, ended)
+    return idle + max(0.0, begin + took - free)
+
+
+def host_gaps(
+    host: Sequence[ProfiledEvent], calls: Sequence[HostCall], streams: Sequence[str], window: Window
+) -> tuple[list[_Timed], list[_Timed]]:
+    """Return the waits of the host before lines, and its work after each.
+
+    Args:
+        host: All events of the host.
+        calls: Calls and waits, in order.
+        streams: Streams of the device that compute.
+        window: Begin and end.
+    """
+    lines = [window[0], *(call.begin for call in calls), window[1]]
+    blocked = _blocked_intervals(host, window)
+    waits: list[_Timed] = []
+    does: list[_Timed] = []
+    number = -1  # those of other marks are not negative
+    first = 0
+    for begin, end in itertools.pairwise(lines):
+        while first < len(blocked) and blocked[first][1] <= begin:
+            first += 1
+        took, at = 0.0, first
+        while at < len(blocked) and blocked[at][0] < end:
+            took += min(blocked[at][1], end) - max(blocked[at][0], begin)
+            at += 1
+        does.append((begin, Kernel(HOST, HOST, max(0.0, end - begin - took))))
+        for stream in streams if at > first else ():
+            waits.append((end, StreamEvent(stream, number, waits=False)))
+            waits.append((end, StreamEvent(HOST, number, waits=True)))
+            number -= 1
+    return waits, does
+
+
+def _blocked_intervals(host: Sequence[ProfiledEvent], window: Window) -> list[tuple[float, float]]:
+    """Return when the host is blocked, one after the other, whichever of its threads are."""
+    spans: list[tuple[float, float]] = []
+    for event in host:
+        if not window[0] <= event.ts < window[1] or not _BLOCKED.fullmatch(event.name):
+            continue
+        if spans and event.ts <= spans[-1][1]:
+            spans[-1] = (spans[-1][0], max(spans[-1][1], event.end))
+        else:
+            spans.append((event.ts, event.end))
+    return spans

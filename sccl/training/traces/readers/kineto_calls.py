@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from sccl.errors import FormatError
 from sccl.training.traces.readers.kineto_events import EventArguments, LaunchedKernel, ProfiledEvent
-from sccl.training.traces.readers.rank_trace import PeerEnd, TracedCall, TracedWait
+from sccl.training.traces.readers.reader_contract import PeerEnd, TracedCall, TracedWait
 from sccl.training.traces.readers.torch_names import (
     BARRIER,
     COMM_NODE,

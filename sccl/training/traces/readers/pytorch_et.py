@@ -17,14 +17,16 @@ from typing import Any
 import msgspec
 
 from sccl.errors import FormatError, TooLargeError
-from sccl.training.traces.readers.rank_trace import (
+from sccl.training.traces.readers.reader_contract import (
+    MAX_EVENTS,
+    NO_MARKS,
     Kernel,
     PeerEnd,
     RankTrace,
+    StepSelection,
     TracedCall,
     TracedWait,
 )
-from sccl.training.traces.readers.reader_contract import MAX_EVENTS, NO_MARKS, StepSelection
 from sccl.training.traces.readers.torch_names import (
     COMM_NODE,
     WAIT,

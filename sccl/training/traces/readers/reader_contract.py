@@ -1,4 +1,4 @@
-"""Define the contract of trace readers, which are the modules of this folder.
+"""Define the contract of trace readers, which are modules of this folder, and their result.
 
 A reader defines ``NAME`` (as in ``--format``), ``ABOUT`` (its format, in a line), ``SOURCE``
 (description of the format, and its versions), ``EXAMPLE`` (a small valid trace), and
@@ -7,6 +7,9 @@ A reader defines ``NAME`` (as in ``--format``), ``ABOUT`` (its format, in a line
 - ``read(content, where, wanted) -> RankTrace``: events of a rank in one step of the trace. An
   :class:`~sccl.errors.InputError` has the fault and the remedy in a sentence.
 
+Calls of collectives, waits for them, and computation are in the order of the host. Values that a
+trace lacks are None or empty. Merging ranks fills them in, or refuses.
+
 Traces are untrusted: a reader must not hang or raise other errors on any bytes, and must obey the
 limits below.
 """
@@ -14,10 +17,172 @@ limits below.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Protocol
 
 from sccl.errors import InputError
-from sccl.training.traces.readers.rank_trace import RankTrace
+
+HOST = "host"
+"""Stream of host work, and its thread, which makes no calls."""
+
+
+class CallSpan(StrEnum):
+    """Which ranks a call is of, where one trace tells of all ranks."""
+
+    ALL = "all"
+    MODEL = "model"
+    """Those that share a model."""
+    REPLICAS = "replicas"
+    """Those that have the same part of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PeerEnd:
+    """The rank that one is sent to, or gets from.
+
+    Attributes:
+        rank: its place in the group of the call, or its number in the job.
+        sends: whether the caller sends.
+        in_job: which of the two that is.
+    """
+
+    rank: int
+    sends: bool
+    in_job: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TracedCall:
+    """A collective that the rank called, or one end of a send (a broadcast among two ranks).
+
+    Attributes:
+        thread: Host thread.
+        collective: Its name in :data:`~sccl.core.workload_ops.COLLECTIVES`.
+        dtype: One of :data:`~sccl.core.dtypes.ITEM_BYTES`.
+        input_elements: Elements of its input tensors. None: unknown.
+        output_elements: Elements of its output tensors. None: unknown.
+        request: Number by which a wait names it. None: unknown.
+        group_name: Key of its group among those of the rank. Empty: unknown.
+        group: Global ranks in the order of the group. Empty: unknown.
+        first_stride: First rank of the group, and the distance between ranks. None: unknown.
+        cut_group: Whether the trace lists only some ranks of its group.
+        group_size: Number of ranks. 0: unknown.
+        root: Place of the root in the group. None: none, or unknown.
+        reduce: Reduction operator. Empty: none, or unknown.
+        send_splits: Data for each rank of the group, in units of any size. Empty: equal parts.
+        receive_splits: Data from each rank, in units of any size. Empty: equal parts.
+        splits_unknown: Reason why an alltoall has no splits. Empty: it has them, or needs none.
+        bucket: Whether it sums gradients, without its own wait.
+        duration_us: Duration on the device. None: unknown.
+        span: In a trace of all ranks, the ranks that make it.
+        end: Other rank of a send between two ranks. None: it is a collective.
+    """
+
+    thread: str
+    collective: str
+    dtype: str
+    input_elements: int | None = None
+    output_elements: int | None = None
+    request: int | None = None
+    group_name: str = ""
+    group: tuple[int, ...] = ()
+    first_stride: tuple[int, int] | None = None
+    group_size: int = 0
+    root: int | None = None
+    reduce: str = ""
+    send_splits: tuple[int, ...] = ()
+    receive_splits: tuple[int, ...] = ()
+    splits_unknown: str = ""
+    cut_group: bool = False
+    bucket: bool = False
+    duration_us: float | None = None
+    span: CallSpan = CallSpan.ALL
+    end: PeerEnd | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TracedWait:
+    """A wait of the thread for a call; request None: the trace does not tell for which."""
+
+    thread: str
+    request: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """Computation, or a copy, that a thread launched on a stream of the device.
+
+    Attributes:
+        step_durations_us: how long it took in each of several steps, which all ranks took together;
+            empty:
+            of one step is told.
+    """
+
+    thread: str
+    stream: str
+    duration_us: float
+    step_durations_us: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StreamEvent:
+    """A mark on a stream of the device, or a wait of a stream for it.
+
+    Attributes:
+        number: Number of the mark. It is set once, and several streams may wait for it.
+        waits: Whether later work on the stream waits for the work before the mark.
+    """
+
+    stream: str
+    number: int
+    waits: bool
+
+
+TraceEvent = TracedCall | TracedWait | Kernel | StreamEvent
+
+
+@dataclass(frozen=True, slots=True)
+class RankTrace:
+    """The events of one rank in one step.
+
+    Attributes:
+        source: Its file, for messages.
+        format: Name of the reader.
+        events: Events in the order of the host.
+        rank: Its rank. None: unknown.
+        world: Number of ranks of the job. 0: unknown.
+        main: Thread that runs the steps.
+        step: Number of the step. None: the trace has no marks of steps, and this is all of it.
+        iteration_us: Duration of the step. None: unknown.
+        excluded_us: Of that, idle time of devices that no event represents.
+        has_times: Whether computation has durations.
+        assumed: Assumptions, as sentences.
+        unread: Unused content of the trace, as sentences.
+        shared_names: Whether group names mean the same in the traces of all ranks.
+        covers_all_ranks: Whether it describes all ranks, which behave alike.
+        model_ranks: Number of consecutive ranks that share a model then. 0: all, or unknown.
+    """
+
+    source: str
+    format: str
+    events: tuple[TraceEvent, ...]
+    rank: int | None = None
+    world: int = 0
+    main: str = ""
+    step: int | None = None
+    iteration_us: float | None = None
+    excluded_us: float | None = None
+    has_times: bool = False
+    assumed: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
+    shared_names: bool = False
+    covers_all_ranks: bool = False
+    model_ranks: int = 0
+
+    def calls(self) -> list[TracedCall]:
+        """Return the calls of collectives, in order."""
+        return [event for event in self.events if isinstance(event, TracedCall)]
+
 
 MAX_BYTES = 2**31
 """Largest unpacked trace, and largest sum of all traces in an archive, in bytes."""

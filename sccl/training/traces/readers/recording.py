@@ -1,16 +1,18 @@
 """Read recordings of running jobs, one file per rank, as the process group ``sccl`` writes them.
 
-Dependencies are not guessed. Computation is the host's work between one line and the next, which on
-a CPU is the job's computation. While the host is blocked in a wait, it does nothing. If the future
-of a call was requested, waits are invisible. Between two lines between which the results of such a
-call arrived, and until an optimizer step, which needs all of them, a thread computes for the time
-of its own clock, or since the arrival of the results.
+The job marks its steps, or optimizers and repeated calls show them. Dependencies are not guessed.
+Computation is the host's work between one line and the next, which on a CPU is the job's
+computation. While the host is blocked in a wait, it does nothing. If the future of a call was
+requested, waits are invisible. Between two lines between which the results of such a call arrived,
+and until an optimizer step, which needs all of them, a thread computes for the time of its own
+clock, or since the arrival of the results.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
@@ -27,16 +29,17 @@ from sccl.core.files.recording_shapes import (
 from sccl.core.formatting import format_count
 from sccl.core.workload_ops import COLLECTIVES, REDUCTIONS
 from sccl.errors import FormatError, InputError, TooLargeError
-from sccl.training.traces.readers.rank_trace import (
+from sccl.training.traces.readers.reader_contract import (
+    MAX_EVENTS,
+    MAX_RANKS,
     Kernel,
     PeerEnd,
     RankTrace,
+    StepSelection,
     TracedCall,
     TracedWait,
     TraceEvent,
 )
-from sccl.training.traces.readers.reader_contract import MAX_EVENTS, MAX_RANKS, StepSelection
-from sccl.training.traces.readers.step_detection import RecordedStep, find_steps
 
 NAME = "recording"
 ABOUT = "recordings of running PyTorch jobs by sccl's own process group, one file per rank"
@@ -245,3 +248,98 @@ def _build_call(event: CallRecord, thread: str) -> TracedCall:
         duration_us=took,
         end=end,
     )
+
+
+_MAX_PIECES = 4000
+"""Largest number of pieces, from the end, that are searched for repeats. Comparisons grow with half
+its square.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedStep:
+    """Events of a step, from one up to another."""
+
+    start: int
+    stop: int
+
+
+def find_steps(events: Sequence[AnyRecord], where: str) -> list[RecordedStep]:
+    """Return consecutive equal steps. The first of many is left out.
+
+    With ``sccl.torch.step()``, a step goes from one mark to the next. Otherwise repeating pieces
+    between optimizer steps are steps, and without an optimizer repeating events. Events before and
+    after, such as the set-up of a job, are no part of them.
+
+    Raises:
+        InputError: Nothing is called, or nothing repeats.
+    """
+    if not any(isinstance(event, CallRecord) for event in events):
+        raise InputError(f"{where}: there are no calls in it: record a job of several ranks")
+    pieces = _split_pieces(events)
+    keys = _number_keys([_piece_key(events, piece) for piece in pieces])
+    if any(isinstance(event, MarkRecord) and event.what == "step" for event in events):
+        first, period, many = _longest_repetition(keys, [1])
+    else:
+        first, period, many = _longest_repetition(keys, range(1, len(keys) // 2 + 1))
+    if many < 2:
+        raise InputError(
+            f"{where}: nothing in it repeats: record several steps, or mark their beginnings with "
+            "sccl.torch.step()"
+        )
+    starts = range(first, first + many * period, period)
+    steps = [RecordedStep(pieces[k].start, pieces[k + period - 1].stop) for k in starts]
+    return steps[1:] if len(steps) > 2 else steps
+
+
+def _split_pieces(events: Sequence[AnyRecord]) -> list[RecordedStep]:
+    steps = [k for k, e in enumerate(events) if isinstance(e, MarkRecord) and e.what == "step"]
+    ends = [k + 1 for k, e in enumerate(events) if isinstance(e, MarkRecord)]
+    bounds = steps if len(steps) > 1 else [0, *ends]
+    if len(bounds) < 3 and len(steps) < 2:
+        bounds = list(range(len(events) + 1))
+    bounds = bounds[-_MAX_PIECES - 1 :]
+    return [RecordedStep(a, b) for a, b in itertools.pairwise(bounds) if a < b]
+
+
+def _piece_key(events: Sequence[AnyRecord], piece: RecordedStep) -> Hashable:
+    number = 0  # of the next call, as waits are for those of so many calls ago
+    for event in reversed(events[: piece.start]):
+        if isinstance(event, CallRecord):
+            number = event.number + 1
+            break
+    parts: list[Hashable] = []
+    for event in events[piece.start : piece.stop]:
+        match event:
+            case CallRecord():
+                number = event.number + 1
+                sizes = (event.given, event.got, event.gives, event.gets)
+                operation = (event.collective, event.dtype, event.group, event.root, event.reduce)
+                parts.append((event.thread, *operation, *sizes, event.peer, event.sends))
+            case WaitRecord():
+                parts.append((event.thread, number - event.call))
+            case MarkRecord():
+                parts.append((event.thread, event.what))
+    return tuple(parts)
+
+
+def _number_keys(keys: Sequence[Hashable]) -> list[int]:
+    number: dict[Hashable, int] = {}
+    return [number.setdefault(key, len(number)) for key in keys]
+
+
+def _longest_repetition(keys: Sequence[int], periods: Sequence[int]) -> tuple[int, int, int]:
+    """Return where something repeats for longest, how long it is, and how often it is there.
+
+    A longer period has to be there for a tenth longer: else it is the shorter one several times.
+    """
+    best = (0, 0, 0)
+    for period in periods:
+        run = 0
+        for at in range(len(keys) - period):
+            run = run + 1 if keys[at] == keys[at + period] else 0
+            many = run // period + 1
+            longer = many > 1 and many * period > 1.1 * best[1] * best[2]
+            if longer or (period == best[1] and many > best[2]):
+                best = (at - run + 1, period, many)
+    return best

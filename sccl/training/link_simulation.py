@@ -30,15 +30,17 @@ from sccl.core.dtypes import ITEM_BYTES
 from sccl.core.step_timeline import StepTimeline
 from sccl.core.training_plan import TrainingPlan
 from sccl.errors import ParameterError, TooLargeError
-from sccl.training.interference import has_interference
-from sccl.training.link_simulation.fabric_machine import build_link_machine
-from sccl.training.link_simulation.message_script import NO_GATE, PS_PER_NS, MessageScript
-from sccl.training.link_simulation.schedule_messages import (
+from sccl.training.fabric_messages import (
+    NO_GATE,
+    PS_PER_NS,
+    MessageScript,
     ScheduledMessages,
+    build_link_machine,
     build_schedule_messages,
 )
 from sccl.training.options.carriers import CARRIERS
 from sccl.training.options.motif_costs import MotifCosts, MotifPlanner, StepMessages
+from sccl.training.timeline import has_interference
 from sccl.training.timeline_models import (
     ITERATIONS,
     StepTask,

@@ -1,1 +1,0 @@
-"""Simulation of a training step's messages on the links of a fabric."""

@@ -1,0 +1,304 @@
+"""Search plans of a step, once or repeated: by annealing, and by CP-SAT if it is small.
+
+The search for a step that repeats takes the best windows, and the best plan of each by annealing
+with serial generation.
+
+The search with CP-SAT only first minimizes the period over all starts, any iterations ahead, with
+half of the budget. Then it finds the best plan of each window of the step, the shortest first, with
+equal parts of the rest (:mod:`sccl.training.scheduling.cpsat_models`). Its proofs cover plans that
+repeat after each window, so a plan is optimal among all only if the bound for all plans confirms
+it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+
+from sccl.core.bound import Bound, Measure
+from sccl.errors import ParameterError
+from sccl.solvers.effort import UNIT_S, Effort, EffortMeter
+from sccl.training.bounds.step_bounds import FinishBound, FinishProof, finish_lower_bound
+from sccl.training.scheduling.cpsat_models import solve_period, solve_period_by_choice, solve_step
+from sccl.training.scheduling.search_strategies import (
+    PlanFilter,
+    all_choices,
+    fastest_options,
+    search_by_annealing,
+)
+from sccl.training.scheduling.serial_generation import NEVER
+from sccl.training.scheduling.steady_state import (
+    SteadyState,
+    StepWindow,
+    find_steady_state,
+    iterate_windows,
+)
+from sccl.training.scheduling.step_problem import CyclicPlan, CyclicProblem, StepPlan, StepProblem
+
+MAX_WINDOWS = 3
+"""That are searched, the best of all by their first plans."""
+
+_ORDER_SHARE = 0.5
+"""The part of the seconds for the order of the options that the best window came to; of small steps
+CP-SAT searches that."""
+
+_CPSAT_SHARE = 0.25
+"""The part of the effort for all starts, motifs of a collective in different windows, by CP-SAT."""
+
+PlanCallback = Callable[[CyclicPlan, SteadyState], None]
+"""Function that receives each better plan, and its period."""
+
+
+def serial_proposals_in(step: StepProblem, seconds: float) -> int:
+    """Return how many plans serial generation makes in about so many seconds: the same anywhere."""
+    motifs = _motif_count(step)
+    return int(seconds / (2e-6 + motifs / 2e7 + motifs**2 / 1.3e10))
+
+
+def list_proposals_in(step: StepProblem, seconds: float) -> int:
+    """Return how many lists are made in about so many seconds, likewise."""
+    return int(seconds / (4e-6 + _motif_count(step) ** 2 / 2.5e9))
+
+
+def _motif_count(step: StepProblem) -> int:
+    taken = zip(step.ops, fastest_options(step).tolist(), strict=True)
+    return sum(len(op.options[choice].motifs) for op, choice in taken)
+
+
+def search_cyclic_plans(  # noqa: PLR0913, PLR0917 - independent inputs
+    problem: CyclicProblem,
+    seconds: float,
+    seed: int,
+    target: int,
+    on_plan: PlanCallback,
+    nearing: Callable[[int], None] = lambda _: None,
+) -> None:
+    """Search for plans.
+
+    Args:
+        seconds: Approximate budget.
+        target: Period in ticks at which it stops.
+        nearing: Function that receives an upper bound on the windows of the next plan, in ticks.
+
+    Raises:
+        KeyboardInterrupt: The user interrupted. Plans so far were reported.
+    """
+    best, begun, left = BestPlan(problem, on_plan), initial_plans(problem, seed), seconds
+    if (
+        small := sum(len(o.motifs) for op in problem.step.ops for o in op.options)
+        <= MAX_CPSAT_MOTIFS
+    ):
+        left *= 1 - _CPSAT_SHARE
+    for _, _, window, plan in begun[: 2 * MAX_WINDOWS]:
+        best.record_plan(window.to_cyclic_plan(plan))
+    if not small:
+        left *= 1 - _ORDER_SHARE
+    ended = []
+    for _, number, window, _ in begun[:MAX_WINDOWS]:
+        if best.period <= target:
+            return
+        each = left / min(MAX_WINDOWS, len(begun))
+        proposals, units = serial_proposals_in(window.step, each), min(EFFORT_UNITS, each / UNIT_S)
+        kept = partial(_record_window_plan, best, window, target)
+        result = search_step_plan(
+            window.step, proposals, seed, lambda ticks, _: nearing(ticks), kept, units
+        )
+        ended.append(
+            (
+                best.record_plan(window.to_cyclic_plan(result.plan)),
+                number,
+                window,
+                result.plan.options,
+            )
+        )
+    if not small and best.period > target:
+        _, _, window, options = min(ended, key=lambda row: row[:2])
+        _search_order(best, window, options, _ORDER_SHARE * seconds, seed, target)
+    if small and best.period > target:
+        effort = Effort(seed=seed, units=_CPSAT_SHARE * seconds / UNIT_S)
+        few = next(all_choices(problem.step), None) is not None
+        shortest = (solve_period_by_choice if few else solve_period)(
+            problem, effort, target, best.period
+        )
+        if shortest.options:
+            best.record_plan(shortest.to_cyclic_plan(problem))
+
+
+class BestPlan:
+    """The best plan of those that were found.
+
+    Attributes:
+        period: of it, in ticks. None is as long: nothing was found.
+    """
+
+    def __init__(self, problem: CyclicProblem, on_plan: PlanCallback) -> None:
+        self._problem, self._on_plan = problem, on_plan
+        self.period = NEVER
+
+    def record_plan(self, plan: CyclicPlan) -> int:
+        """Tell a plan, if it is better than those before; return its period."""
+        repetition = find_steady_state(self._problem, plan)
+        if repetition.period < self.period:
+            self.period = repetition.period
+            self._on_plan(plan, repetition)
+        return repetition.period
+
+
+def initial_plans(problem: CyclicProblem, seed: int) -> list[tuple[int, int, StepWindow, StepPlan]]:
+    """Return windows with their first plans, the shortest first: ticks, and their numbers."""
+    begun = []
+    for number, window in enumerate(iterate_windows(problem)):
+        plan = search_by_annealing(window.step, 0, seed)
+        begun.append((plan.finish(window.step), number, window, plan))
+    return sorted(begun, key=lambda row: row[:2])
+
+
+def _search_order(  # noqa: PLR0913, PLR0917 - a window, and how long
+    best: BestPlan,
+    window: StepWindow,
+    options: tuple[int, ...],
+    seconds: float,
+    seed: int,
+    target: int,
+) -> None:
+    """Search the order alone, of options as they are: with few motifs, many more are tried."""
+    ops = zip(window.step.ops, options, strict=True)
+    step = replace(window.step, ops=tuple(replace(op, options=(op.options[k],)) for op, k in ops))
+
+    def kept(plan: StepPlan) -> bool:
+        best.record_plan(window.to_cyclic_plan(replace(plan, options=options)))
+        return best.period <= target
+
+    kept(search_by_annealing(step, serial_proposals_in(step, seconds), seed, kept=kept))
+
+
+def _record_window_plan(best: BestPlan, window: StepWindow, target: int, plan: StepPlan) -> bool:
+    best.record_plan(window.to_cyclic_plan(plan))
+    return best.period <= target
+
+
+MAX_CPSAT_MOTIFS = 500
+"""Largest number of motifs of all options for CP-SAT. It proves all of 1,000 random steps with up
+to 11 collectives, each in some hundredths of a second. With 200 collectives and 8,220 motifs, it
+finds no plan in 80 s.
+"""
+
+EFFORT_UNITS = 1.0
+"""Largest budget for CP-SAT."""
+
+GapCallback = Callable[[int, int], None]
+"""Function that receives the best completion time and the lower bound, in ticks."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedStep:
+    """A plan, and a lower bound.
+
+    Attributes:
+        finish: Completion time of the plan, in ticks.
+        bound: Lower bound in ticks. If CP-SAT proves optimality, it equals that of the plan.
+    """
+
+    plan: StepPlan
+    finish: int
+    bound: FinishBound
+
+    @property
+    def proved(self) -> bool:
+        """Return whether nothing takes less."""
+        return self.finish <= self.bound.value
+
+
+def search_step_plan(  # noqa: PLR0913, PLR0917 - independent inputs
+    problem: StepProblem,
+    proposals: int,
+    seed: int = 0,
+    notify: GapCallback = lambda _finish, _bound: None,
+    kept: PlanFilter = lambda _: False,
+    units: float = EFFORT_UNITS,
+) -> PlannedStep:
+    """Return the best plan of the search.
+
+    Args:
+        proposals: Number of proposals of annealing.
+        notify: Function that receives each improvement.
+        kept: Function that receives better plans from time to time, and on interrupts.
+        units: Budget of CP-SAT.
+
+    Raises:
+        KeyboardInterrupt: The user interrupted.
+    """
+    bound = finish_lower_bound(problem)
+    plan = search_by_annealing(
+        problem, proposals, seed, bound.value, lambda ticks: notify(ticks, bound.value), kept
+    )
+    finish = plan.finish(problem)
+    motifs = sum(len(option.motifs) for op in problem.ops for option in op.options)
+    if finish > bound.value and motifs <= MAX_CPSAT_MOTIFS and not kept(plan):
+        result = solve_step(problem, Effort(seed=seed, units=units), plan)
+        if result.plan is not None:
+            plan, finish = result.plan, result.plan.finish(problem)
+        if result.proved:
+            bound = Bound(Measure.TICKS, finish, FinishProof("search"))
+        notify(finish, bound.value)
+    return PlannedStep(plan, finish, bound)
+
+
+MAX_CPSAT_ONLY_MOTIFS = 4 * MAX_CPSAT_MOTIFS
+"""Motifs of all options, up to which CP-SAT is asked and nothing else is tried beside it."""
+
+
+def search_by_cpsat(  # noqa: PLR0913, PLR0917 - as of the search by annealing
+    problem: CyclicProblem,
+    seconds: float,
+    seed: int,
+    target: int,
+    on_plan: PlanCallback,
+    nearing: Callable[[int], None] = lambda _: None,
+) -> None:
+    """Search for plans.
+
+    Args:
+        seconds: Approximate budget, which does not depend on the machine.
+        target: Period in ticks at which it stops.
+        nearing: Function that receives an upper bound on the windows of the next plan, in ticks.
+
+    Raises:
+        ParameterError: There are too many motifs for the model.
+        KeyboardInterrupt: The user interrupted. Plans so far were reported.
+    """
+    refuse_large_problem(problem)
+    best, begun = BestPlan(problem, on_plan), initial_plans(problem, seed)
+    for _, _, window, plan in begun:
+        best.record_plan(window.to_cyclic_plan(plan))
+    spending = EffortMeter(Effort(seed=seed, units=seconds / UNIT_S))
+    if best.period > target and not spending.is_exhausted():
+        shortest = solve_period(problem, Effort(seed=seed, units=seconds / UNIT_S / 2), target)
+        spending.units += seconds / UNIT_S / 2
+        best.record_plan(shortest.to_cyclic_plan(problem))
+    for tried, (_, _, window, plan) in enumerate(begun):
+        left = spending.remaining()
+        if best.period <= target or left is None or not left.units:
+            return
+        part = left.units / (len(begun) - tried)
+        nearing(plan.finish(window.step))
+        result = solve_step(window.step, Effort(seed=seed, units=part), plan)
+        spending.units += part
+        if result.plan is not None:
+            best.record_plan(window.to_cyclic_plan(result.plan))
+
+
+def refuse_large_problem(problem: CyclicProblem) -> None:
+    """Refuse problems that are too large for CP-SAT alone.
+
+    Raises:
+        ParameterError: There are too many motifs for the model.
+    """
+    motifs = sum(len(option.motifs) for op in problem.step.ops for option in op.options)
+    if motifs > MAX_CPSAT_ONLY_MOTIFS:
+        raise ParameterError(
+            f"search 'exact' supports at most {MAX_CPSAT_ONLY_MOTIFS} motifs of all options, and "
+            f"there are {motifs}: use 'sgs', which solves small steps exactly, or lower "
+            "--max-motifs"
+        )
