@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import lru_cache
 
 from sccl.collectives import Spec, embedded_broadcast
 from sccl.core.bound import AlgorithmBounds
@@ -76,6 +77,7 @@ def any_family_bounds(
     return tuple(reversed(limits))
 
 
+@lru_cache(maxsize=16)  # sweeps and limits of a comparison ask for the same
 def any_family_proof(
     topology: Topology,
     spec: Spec,
