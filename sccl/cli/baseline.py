@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shlex import quote
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -19,19 +19,16 @@ from sccl.core.sizes import parse_size
 from sccl.formats.files.plans import write_plan
 from sccl.synth.common.contract import Request
 from sccl.synth.common.problem import build_problem
-from sccl.tasks.baseline import (
-    BaselinePart,
-    PlacedBaseline,
-    baseline_output,
-    describe_baselines,
-    list_output,
-    place_baseline,
-)
 from sccl.topo import resolve_topology
+
+if TYPE_CHECKING:
+    from sccl.synth.baselines.pattern.placement import BaselinePart, PlacedBaseline
 
 
 def _baseline_names() -> list[str]:
-    return [algorithm.name for algorithm in describe_baselines()]
+    from sccl.synth.baselines import names  # noqa: PLC0415 - loads NumPy
+
+    return list(names())
 
 
 Name = Annotated[
@@ -76,6 +73,11 @@ Steps = Annotated[
 @report_errors
 def list_methods(json: options.Json = False) -> None:
     """List the classical algorithms, each of which is a method: 'sccl synth ring ...'."""
+    from sccl.synth.baselines.pattern.placement import (  # noqa: PLC0415 - loads NumPy
+        describe_baselines,
+        list_output,
+    )
+
     if json:
         print_output(list_output())
     else:
@@ -102,6 +104,12 @@ def classical(
     share links, and the result is a schedule for the size. Both are verified. In process groups
     each group uses the links of its own ranks.
     """
+    from sccl.synth.baselines.pattern.placement import (  # noqa: PLC0415 - loads NumPy
+        baseline_output,
+        describe_baselines,
+        place_baseline,
+    )
+
     describe_baselines((name,))
     machine = resolve_topology(topo)
     subject = build_problem(machine, *parse_collective(machine, collective, root, None, groups))

@@ -14,14 +14,13 @@ from sccl.core.formatting import format_count, single_line
 from sccl.errors import ParameterError
 from sccl.formats.files.partial_schedule import extract_part, part_output
 from sccl.formats.files.plans import load_plans
-from sccl.tasks.show import check_can_list, check_can_show, show_output
-from sccl.topo.symmetry.expansion import expand_algorithm
 from sccl.training.offered_options import load_option_files
 from sccl.training.plan_files import load_training_files, write_timeline
 from sccl.training.plan_summary import training_part
 from sccl.training.workload_outputs import is_workload_file, workload_show_output
 from sccl.view.text.algorithm_text import print_algorithm
 from sccl.view.text.progress_notes import share_bar
+from sccl.view.text.shown_plans import check_can_list, check_can_show, show_output
 from sccl.view.text.training_options_text import print_training_options
 from sccl.view.text.training_plan_text import print_training_plan
 from sccl.view.text.workload_text import print_workload
@@ -142,7 +141,7 @@ def _show_workload(file: Path, *, json: bool) -> None:
 def _print(console: Console, entry: LoadedPlan) -> None:
     if isinstance(entry.plan, KSynchronousPlan):
         check_can_show(str(entry.file), entry.plan)
-        print_algorithm(console, expand_algorithm(entry.plan), intact=entry.intact)
+        print_algorithm(console, entry.plan, intact=entry.intact)
         return
     check_can_list(str(entry.file), entry.plan)
     from sccl.view.text.schedule_text import print_schedule  # noqa: PLC0415 - NumPy is slow to load

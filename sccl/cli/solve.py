@@ -21,11 +21,12 @@ from sccl.core.files.outputs import question_digests
 from sccl.core.formatting import single_line
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
+from sccl.synth.syncoll.question_search import find_algorithm
 from sccl.synth.syncoll.search_options import SearchOptions, StoreOptions, build_settings
 from sccl.synth.syncoll.smt2_output import Smt2Output, problem_text
-from sccl.tasks.solve import answer_scope, find_algorithm, solve_output
 from sccl.transform import Question, build_question
 from sccl.view.text.reasons import answer_reason, answer_solver
+from sccl.view.text.solve_output import solve_output
 
 _EXIT = {"sat": ExitCode.OK, "unsat": ExitCode.NO, "unknown": ExitCode.UNKNOWN}
 
@@ -112,7 +113,7 @@ def _print(question: Question, answer: Answer, file: str | None) -> None:
         f"[bold]{verdict(answer)}[/] ({escape(answer_solver(answer))}, "
         f"{answer.seconds:.2f} s): {escape(answer_reason(answer))}"
     )
-    if scope := answer_scope(question, answer):
+    if scope := question.answer_scope(answer):
         console.print(f"class: {scope}", markup=False)
     if isinstance(answer, Sat):
         plan = answer.algorithm

@@ -37,13 +37,21 @@ FIND, INSPECT, RUN, PLAN, TRUST = (
 )
 
 GROUPS = {
-    "synth": GroupHelp(FIND, "Generate a plan by one method: fastest, tacos, teccl, taccl, ring, ..."),
-    "synth sketch": GroupHelp(FIND, "Check, show, explain, and draw communication sketches of TACCL."),
+    "synth": GroupHelp(
+        FIND, "Generate a plan by one method: fastest, tacos, teccl, taccl, ring, ..."
+    ),
+    "synth sketch": GroupHelp(
+        FIND, "Check, show, explain, and draw communication sketches of TACCL."
+    ),
     "project": GroupHelp(RUN, "Generate, run, and tune a C++, CUDA, or HIP project."),
     "topo": GroupHelp(PLAN, "List, show, change, import, and measure machines."),
-    "train": GroupHelp(PLAN, "Plan the collectives of a training step, and run jobs with the plan."),
+    "train": GroupHelp(
+        PLAN, "Plan the collectives of a training step, and run jobs with the plan."
+    ),
     "certificate": GroupHelp(TRUST, "Verify proofs of optimality without a solver."),
-    "doctor": GroupHelp(TRUST, "Test the tools of this machine; stored answers; JSON schemas.", "test"),
+    "doctor": GroupHelp(
+        TRUST, "Test the tools of this machine; stored answers; JSON schemas.", "test"
+    ),
     "doctor cache": GroupHelp(TRUST, "List, export, and delete stored answers of solvers."),
 }
 """Groups by their words, in addition to the verbs that stand alone."""

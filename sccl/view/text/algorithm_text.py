@@ -11,21 +11,23 @@ from rich.table import Table
 
 from sccl.core.algorithm import Algorithm
 from sccl.core.formatting import format_count
+from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import ASCENDING, BusIds, Switch, Topology
 from sccl.errors import InputError
 from sccl.judge import describe_send, violations
 from sccl.topo.machine_model import machine_model
 from sccl.topo.measures import measure_topology
+from sccl.topo.symmetry.expansion import expand_algorithm
 
 
-def print_algorithm(console: Console, algorithm: Algorithm, *, intact: bool) -> None:
+def print_algorithm(console: Console, algorithm: AnyAlgorithm, *, intact: bool) -> None:
     """Print the sends, the topology matrix and the link utilization of an algorithm.
 
     Args:
         intact: whether its file is unchanged since sccl wrote it. If not, its claims are not
             printed.
     """
-    a = algorithm
+    a = expand_algorithm(algorithm)
     name = f"{a.collective.name} on {a.topology.name}".replace("\n", "\\n")
     console.print(
         f"{name}: C={a.collective.chunks} S={a.steps} R={a.rounds}, R/C={a.bandwidth_cost}",

@@ -24,11 +24,11 @@ from sccl.formats import SizedPlan, WrittenFiles
 from sccl.formats.algorithm_messages import Awaiting, Message
 from sccl.formats.astra.analytical_network import choose_network
 from sccl.formats.astra.ns3_network import ns3_files
+from sccl.formats.files.export_plans import parse_options
 from sccl.formats.link_order import order_links
 from sccl.formats.timed_messages import schedule_messages
 from sccl.judge import violations
 from sccl.sim import Messages, replay, simulate
-from sccl.tasks.exporting import parse_options
 from sccl.topo import resolve_topology
 from sccl.topo.importers import load_importer as importer
 from sccl.topo.importers.contract import Hints
