@@ -111,7 +111,7 @@ MAY_IMPORT = {
     "synth/packing": _NOUNS
     | {"collectives", "compiled", "solvers", "synth/network", "topo/symmetry", "numpy"}
     | {"prove/bounds", "flint"},
-    "synth/packing/by_steps": _NOUNS
+    "synth/packing/by_time", "synth/packing/by_steps": _NOUNS
     | {"collectives", "judge", "prove/bounds", "prove/check", "solvers"}
     | {"synth/common", "synth/constructions", "synth/packing", "topo/symmetry", "transform"}
     | {"msgspec", "numpy"},
