@@ -111,7 +111,7 @@ MAY_IMPORT = {
     "synth/packing": _NOUNS
     | {"collectives", "compiled", "solvers", "synth/network", "topo/symmetry", "numpy"}
     | {"prove/bounds", "flint"},
-    "synth/packing/by_time", "synth/packing/by_steps": _NOUNS
+    "synth/packing/by_steps": _NOUNS
     | {"collectives", "judge", "prove/bounds", "prove/check", "solvers"}
     | {"synth/common", "synth/constructions", "synth/packing", "topo/symmetry", "transform"}
     | {"msgspec", "numpy"},
@@ -164,7 +164,14 @@ MAY_IMPORT = {
     | {"view", "view/charts", "view/drawing", "view/text", "msgspec"},
     "view/text": _NOUNS
     | {"view", "collectives", "formats", "judge", "prove/bounds", "synth/allreduce"}
-    | {"synth/constructions", "synth/packing/by_steps", "topo", "topo/symmetry", "training"}
+    | {
+        "synth/constructions",
+        "synth/packing/by_time",
+        "synth/packing/by_steps",
+        "topo",
+        "topo/symmetry",
+        "training",
+    }
     | {"transform", "msgspec", "rich"},
     "comparison": _NOUNS
     | {"codegen", "collectives", "formats", "judge", "prove/bounds", "sim", "solvers"}
