@@ -50,7 +50,7 @@ OUTPUTS = {
     "enforce": "sccl.torch_backend.jobs.run_job:EnforceOutput",
     "profile": "sccl.runtime.machine_profile:ProfileOutput",
     "lab": "sccl.runtime.lab.lab_fabric:LabOutput",
-    "optimizer": "sccl.torch_backend.jobs.job_state:OptimizerOutput",
+    "optimizer": "sccl.torch_backend.jobs.controller:OptimizerOutput",
     "check": "sccl.tasks.check:CheckOutput",
     "verify-certificate": "sccl.tasks.certificates:VerifyCertificateOutput",
     "smt2": "sccl.synth.syncoll.smt2_output:Smt2Output",
