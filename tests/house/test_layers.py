@@ -93,7 +93,7 @@ MAY_IMPORT = {
     "topo/profiles": _NOUNS | {"collectives", "topo/symmetry", "msgspec", "numpy"},
     "collectives": _NOUNS,
     "training/motifs": _NOUNS | {"numpy"},
-    "training/traces": _NOUNS | {"training/traces/readers"},
+    "training/traces": _NOUNS | {"training/traces/readers", "msgspec"},
     "training/traces/readers": _NOUNS | {"msgspec"},
     "training/models": {"core", "errors", "msgspec"},
     "judge": {"compiled", "core", "errors", "topo/symmetry", "numpy"},
