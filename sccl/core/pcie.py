@@ -13,7 +13,7 @@ from sccl.core.measurements import check_figures
 from sccl.errors import ParameterError
 
 MAX_GPUS = 64
-_MAX_US, _MAX_GB_PER_S = 1e9, 1e6
+_MAX_PCIE_US, _MAX_GB_PER_S = 1e9, 1e6
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class PcieMeasurements:
                 "none at all"
             )
         for cpu, us in enumerate(self.loopback_us):
-            check_figures(us, f"loopback_us of CPU {cpu}", _MAX_US)
+            check_figures(us, f"loopback_us of CPU {cpu}", _MAX_PCIE_US)
         for name, figures in self.copies():
             check_figures(figures, f"bandwidth of {name}", _MAX_GB_PER_S)
         self._check_pairs()

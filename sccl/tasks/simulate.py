@@ -8,7 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from sccl.codegen.ir import Program
-from sccl.codegen.program_files import is_project, load_programs
+from sccl.codegen.program_file import is_project, load_programs
 from sccl.codegen.program_messages import build_messages
 from sccl.collectives import recover_spec
 from sccl.core.algorithm import Algorithm, KSynchronousPlan

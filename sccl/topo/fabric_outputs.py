@@ -11,7 +11,7 @@ from sccl.core.files.fabrics import fabric_to_wire
 from sccl.core.files.json_text import digest
 from sccl.core.files.outputs import Output, build_output
 from sccl.core.files.shapes import Count, FileText, Part
-from sccl.topo.fabrics import FABRIC_NAMES as FABRICS
+from sccl.topo.fabrics import FABRIC_NAMES
 from sccl.topo.fabrics import resolve_fabric
 
 
@@ -53,7 +53,7 @@ class FabricCheckOutput(Output, frozen=True, kw_only=True):
 def list_output() -> FabricListOutput:
     """Return the fabrics of the catalogue."""
     return FabricListOutput(
-        inputs={}, fabrics=tuple(_fabric_part(resolve_fabric(name)) for name in FABRICS)
+        inputs={}, fabrics=tuple(_fabric_part(resolve_fabric(name)) for name in FABRIC_NAMES)
     )
 
 

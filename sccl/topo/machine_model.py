@@ -70,7 +70,7 @@ def unify_lane_speeds(topology: Topology) -> tuple[Topology, str]:
         replace(b, chunks_per_round=fits.lanes(b.chunks_per_round, speed), gb_per_s=None)
         for b, speed in zip(topology.budgets, of_budgets, strict=True)
     )
-    note = _note(unit, stated) + _mixed_budgets_note(topology)
+    note = _lanes_note(unit, stated) + _mixed_budgets_note(topology)
     source = f"{topology.source}; {note}" if topology.source else note
     made = replace(topology, links=links, budgets=budgets, gb_per_s=float(unit), source=source)
     return made, note
@@ -136,7 +136,7 @@ def _incommensurable_pair(speeds: Iterable[float]) -> tuple[float, float]:
     return min(pairs, key=lambda pair: _common_divisor(map(_parse_decimal, pair)))
 
 
-def _note(unit: Fraction, stated: Iterable[float]) -> str:
+def _lanes_note(unit: Fraction, stated: Iterable[float]) -> str:
     each = [
         f"{'a lane' if i == 0 else 'one'} of {format_number(speed)} GB/s is "
         f"{_parse_decimal(speed) / unit}"

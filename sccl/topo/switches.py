@@ -80,7 +80,7 @@ def expand_switches(topology: Topology) -> tuple[Topology, str]:
             "from ranks and links to ranks"
         )
     budgets += _remap_budgets(topology, replaced, planes)
-    note = _note(topology, planes)
+    note = _switches_note(topology, planes)
     source = f"{topology.source}; {note}" if topology.source else note
     direct = replace(
         topology, links=tuple(links), budgets=tuple(budgets), switches=(), source=source
@@ -228,7 +228,7 @@ def _name(topology: Topology, node: int) -> str:
     return repr(topology.switches[node - topology.ranks].name)
 
 
-def _note(topology: Topology, planes: Sequence[_Plane]) -> str:
+def _switches_note(topology: Topology, planes: Sequence[_Plane]) -> str:
     names = [_name(topology, node) for plane in planes for node in plane.nodes]
     shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
     links = format_count(sum(1 for plane in planes for _ in plane.edges()), "link")

@@ -15,6 +15,7 @@ from sccl.core.files.outputs import Output, build_output, question_digests
 from sccl.core.files.shapes import Count
 from sccl.core.pcie import PcieHierarchy
 from sccl.core.topology import Topology
+from sccl.topo.profiles.pcie import pcie_hierarchy, visible_devices
 
 
 class TopoInferOutput(Output, frozen=True, kw_only=True):
@@ -55,11 +56,6 @@ def infer_pcie(file: Path, machine: Topology | None) -> PcieInference:
     Raises:
         InputError: The file has none, they contradict one another, or belong to other GPUs.
     """
-    from sccl.topo.profiles.pcie import (  # noqa: PLC0415 - only this verb needs it
-        pcie_hierarchy,
-        visible_devices,
-    )
-
     hierarchy = pcie_hierarchy(load_pcie(file))
     if machine is None:
         return PcieInference(hierarchy, None)

@@ -12,7 +12,7 @@ from sccl.view.plot_libraries import alt
 if TYPE_CHECKING:
     from altair.typing import ChartType
 
-_ROW = 22  # px
+_FAILURE_ROW = 22  # px
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def failures_chart(title: str, bars: Sequence[FailureBar], whole_steps: int) -> 
         _Panel("slowdown", "Time per byte (whole machine: 1)", "said", 1.0, max_slowdown, 300),
         _Panel("steps", "Fewest steps", "least", float(whole_steps), float(steps), 140),
     )
-    data, height = theme.chart_rows(rows), max(len(rows), 1) * _ROW
+    data, height = theme.chart_rows(rows), max(len(rows), 1) * _FAILURE_ROW
     drawn = [
         panel.draw(data, down if number == 0 else bare).properties(width=panel.width, height=height)
         for number, panel in enumerate(panels)

@@ -11,7 +11,7 @@ from sccl.view.plot_libraries import alt
 if TYPE_CHECKING:
     from altair.typing import ChartType
 
-_ROW = 26  # px
+_SEARCH_ROW = 26  # px
 _MILLI = 1000.0
 
 
@@ -48,6 +48,6 @@ def searches_chart(
     )
     return theme.apply_theme(
         alt.layer(bars, said, line).properties(
-            width=theme.WIDTH, height=max(len(rows), 1) * _ROW, title=heading
+            width=theme.WIDTH, height=max(len(rows), 1) * _SEARCH_ROW, title=heading
         )
     )

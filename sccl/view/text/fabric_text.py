@@ -9,7 +9,7 @@ from sccl.core.fabric import Channel, Fabric, SharedBudget
 from sccl.core.formatting import format_count, single_line
 from sccl.core.topology import link_name
 
-_MAX_SHOWN = 8
+_MAX_BUDGET_LINKS = 8
 
 
 def channels_table(loaded_fabric: Fabric) -> Table:
@@ -40,6 +40,6 @@ def _link_cells(channel: Channel) -> tuple[str, str, str]:
 
 def budget_text(budget: SharedBudget) -> str:
     """Return a budget that channels share as text."""
-    links = ", ".join(f"{name} {link_name(edge)}" for name, edge in budget.links[:_MAX_SHOWN])
-    more = ", .." if len(budget.links) > _MAX_SHOWN else ""
+    links = ", ".join(f"{name} {link_name(edge)}" for name, edge in budget.links[:_MAX_BUDGET_LINKS])
+    more = ", .." if len(budget.links) > _MAX_BUDGET_LINKS else ""
     return single_line(f"{budget.name}: {budget.gb_per_s:g} GB/s for {links}{more}")

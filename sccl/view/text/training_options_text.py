@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sccl.core.training_plan import OfferedOptions, Option
 
 
-_MAX_SHOWN = 3
+_MAX_OPTION_NAMES = 3
 """Names, or kinds of links, in a line: JSON has all."""
 
 
@@ -36,7 +36,7 @@ def print_training_options(console: Console, offered: OfferedOptions) -> None:
 
 
 def _options_table(kind: OptionGroup) -> Table:
-    names = ", ".join(kind.names[:_MAX_SHOWN]) + (", ..." if len(kind.names) > _MAX_SHOWN else "")
+    names = ", ".join(kind.names[:_MAX_OPTION_NAMES]) + (", ..." if len(kind.names) > _MAX_OPTION_NAMES else "")
     title = (
         f"{kind.collective} of {format_bytes(kind.bytes)} among {kind.group_ranks} ranks: "
         f"{format_count(len(kind.names), 'operation')} ({names})"
@@ -63,5 +63,5 @@ def _load_text(option: Option) -> str:
     """Return the average load of links by an option while it runs, in descending order."""
     total = FULL_LOAD * max(1, option.isolated_ns)
     rows = sorted(option.work.items(), key=lambda row: (-row[1], row[0]))
-    texts = [f"{work / total:.0%} of {name}" for name, work in rows[:_MAX_SHOWN]]
-    return ", ".join(texts) + (", ..." if len(rows) > _MAX_SHOWN else "")
+    texts = [f"{work / total:.0%} of {name}" for name, work in rows[:_MAX_OPTION_NAMES]]
+    return ", ".join(texts) + (", ..." if len(rows) > _MAX_OPTION_NAMES else "")

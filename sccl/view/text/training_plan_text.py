@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-_MAX_SHOWN = 12
+_MAX_OPS_AHEAD = 12
 """Names in a line."""
 
 
@@ -69,7 +69,7 @@ def print_training_plan(console: Console, shown: ShownTrainingPart) -> None:
         )
     console.print(lanes)
     if shown.ahead:
-        names = ", ".join(shown.ahead[:_MAX_SHOWN]) + (
-            ", ..." if len(shown.ahead) > _MAX_SHOWN else ""
+        names = ", ".join(shown.ahead[:_MAX_OPS_AHEAD]) + (
+            ", ..." if len(shown.ahead) > _MAX_OPS_AHEAD else ""
         )
         console.print(single_line(f"done ahead of their iteration: {names}"), markup=False)
