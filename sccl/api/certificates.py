@@ -11,7 +11,7 @@ from sccl.api.arguments import check_arguments
 from sccl.prove.check.case import read_case
 from sccl.prove.check.certificate import Verdict, check_case
 from sccl.prove.check.messages import class_texts
-from sccl.view.text.html import heading, paragraph, table
+from sccl.view.text.markup import heading, paragraph, table
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -38,7 +38,7 @@ from sccl.tasks.solve import find_algorithm
 from sccl.topo import resolve_topology
 from sccl.transform import build_question
 from sccl.view.completeness import BoundSummary
-from sccl.view.text.html import heading, paragraph
+from sccl.view.text.markup import heading, paragraph
 from sccl.view.text.progress_notes import limit_note
 from sccl.view.text.reasons import answer_reason
 

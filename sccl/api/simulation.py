@@ -25,7 +25,7 @@ from sccl.tasks.simulate import (
 )
 from sccl.tasks.simulated import build_run_part
 from sccl.tasks.simulated_charts import chart_run, simulation_chart
-from sccl.view.text.html import heading, paragraph, table
+from sccl.view.text.markup import heading, paragraph, table
 
 NamedChoice = TypeVar("NamedChoice", bound=StrEnum)
 

@@ -15,7 +15,7 @@ from sccl.core.formatting import format_count, single_line
 from sccl.topo.fabric_outputs import check_output, list_output
 from sccl.topo.fabrics import FABRIC_NAMES as FABRICS
 from sccl.topo.fabrics import resolve_fabric
-from sccl.view.text.fabric_text import budget_text, channels_table
+from sccl.view.text.training_text import budget_text, channels_table
 
 fabric = typer.Typer(
     name="fabric",

@@ -23,7 +23,7 @@ from sccl.topo.cost_notation import COST_EXAMPLE
 from sccl.topo.machine_outputs import TopoWithoutOutput, TopoWithOutput, changed_output, list_output
 from sccl.topo.measures import unreachable_pair
 from sccl.topo.node_names import parse_added_lanes, parse_links, parse_rank
-from sccl.view.text.algorithm_text import print_topology, size_text
+from sccl.view.text.plan_text import print_topology, size_text
 
 if TYPE_CHECKING:
     from sccl.formats.files.machines import ImportedMachine
