@@ -12,9 +12,8 @@ from sccl.cli.report import out, print_file, print_output, report_errors
 from sccl.core.files.fabrics import fabric_to_wire
 from sccl.core.files.json_text import to_text
 from sccl.core.formatting import format_count, single_line
-from sccl.topo.fabric_outputs import check_output, list_output
 from sccl.topo.fabrics import FABRIC_NAMES as FABRICS
-from sccl.topo.fabrics import resolve_fabric
+from sccl.topo.fabrics import check_output, list_output, resolve_fabric
 from sccl.view.text.training_text import budget_text, channels_table
 
 fabric = typer.Typer(
