@@ -38,7 +38,7 @@ from sccl.view.text.markup import heading, paragraph, table
 if TYPE_CHECKING:
     import pandas as pd
 
-    from sccl.core.step_timeline import StepTimeline
+    from sccl.core.training_plan import StepTimeline
 
 
 @dataclass(frozen=True, slots=True, repr=False)

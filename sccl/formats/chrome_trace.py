@@ -23,7 +23,7 @@ from typing import Any
 import msgspec
 
 from sccl.core.schedule import Schedule
-from sccl.core.step_timeline import StepSpan, lane_rows
+from sccl.core.training_plan import StepSpan, lane_rows
 from sccl.errors import TooLargeError
 from sccl.formats.format_contract import (
     FormatOptions,

@@ -28,8 +28,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from sccl.core.step_timeline import StepSpan, StepTimeline
-from sccl.core.training_plan import TrainingPlan
+from sccl.core.training_plan import StepSpan, StepTimeline, TrainingPlan
 from sccl.core.workload_ops import Dependency
 from sccl.errors import FormatError
 

@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Meta
 
 from sccl.collectives import Spec
-from sccl.core.bound_consistency import require_at_least_bound
+from sccl.core.bound import require_at_least_bound
 from sccl.core.clock import AlphaText
 from sccl.core.files.bandwidths import bandwidth_from_text, bandwidth_to_wire, load_bandwidth
 from sccl.core.files.outputs import Output, build_output, question_digests

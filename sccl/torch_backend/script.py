@@ -14,8 +14,8 @@ from typing import Annotated, Literal, NamedTuple
 import msgspec
 from msgspec import Meta
 
-from sccl.core.dtypes import ITEM_BYTES
 from sccl.core.files.disk import read_text
+from sccl.core.sizes import ITEM_BYTES
 from sccl.core.workload_ops import BLOCK_COLLECTIVES, COLLECTIVES
 from sccl.errors import FormatError
 
