@@ -1,7 +1,8 @@
 """Define measurements of links, and of PCIe connections.
 
-A row has the time of some chunks from one rank to another. TACCL (NSDI 2023), section 4.1: n chunks of s bytes that are sent one after another take
-n * (alpha + beta * s), all at once alpha + n * beta * s. From both, alpha and beta are fitted.
+A row has the time of some chunks from one rank to another. TACCL (NSDI 2023), section 4.1: n chunks
+of s bytes that are sent one after another take n * (alpha + beta * s), all at once alpha + n * beta
+* s. From both, alpha and beta are fitted.
 
 TACCL (NSDI 2023), section 4.2: a virtual machine may hide its PCIe switches, but GPUs that share
 one still get less bandwidth at once.

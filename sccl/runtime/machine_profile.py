@@ -263,10 +263,10 @@ def fit_profile(
     Raises:
         ParameterError: measurements of some link fit no alpha and beta, or are not of the machine.
     """
-    from sccl.topo.profiles.measured_machine import (
-        build_measured_machine,  # noqa: PLC0415
-        fit_links,  # noqa: PLC0415
-        shared_costs,  # noqa: PLC0415 - NumPy is slow to load
+    from sccl.topo.profiles.measured_machine import (  # noqa: PLC0415 - NumPy is slow to load
+        build_measured_machine,
+        fit_links,
+        shared_costs,
     )
 
     fits = fit_links(measurements, max_misfit, take)

@@ -1,8 +1,8 @@
 """Define the wiring of generated topologies: pairs of joined nodes, and costs of links.
 
-Names may have costs: ``torus:4x4x4@50,25,12.5GB+0.5,0.5,1us``.
-After ``@``: the bandwidth of one lane in GB (10^9 bytes per second), the latency of a link in us,
-or both with a plus between them. One number for all links, or one for each dimension in turn.
+Names may have costs: ``torus:4x4x4@50,25,12.5GB+0.5,0.5,1us``. After ``@``: the bandwidth of one
+lane in GB (10^9 bytes per second), the latency of a link in us, or both with a plus between them.
+One number for all links, or one for each dimension in turn.
 """
 
 from __future__ import annotations

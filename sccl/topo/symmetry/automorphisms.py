@@ -4,10 +4,11 @@ A symmetry renames ranks so that links go to links of as many lanes, budgets to 
 the demand to itself. Names and chassis play no part, and alpha and speeds only where they are asked
 for: k-synchronous synthesis sees lanes and budgets only.
 
-Symmetries of generated machines are known by construction. A ring, a circulant, a full machine and a switch are tori of one dimension, a hypercube is one whose
-sides are 2. Their translations, as those of Cayley graphs, move every rank. With a turn about a
-rank, which permutes the directions cyclically, they also move the chunks of that rank (the j-th
-becomes the j+1-th). All of it is checked on the machine, whose name may lie.
+Symmetries of generated machines are known by construction. A ring, a circulant, a full machine and
+a switch are tori of one dimension, a hypercube is one whose sides are 2. Their translations, as
+those of Cayley graphs, move every rank. With a turn about a rank, which permutes the directions
+cyclically, they also move the chunks of that rank (the j-th becomes the j+1-th). All of it is
+checked on the machine, whose name may lie.
 """
 
 from __future__ import annotations

@@ -6,17 +6,18 @@ can be added: the sum of two ranks is the image of one under the element of the 
 with such a group is a Cayley graph of an abelian group: its links lead from x to x + g, for each g
 that rank 0 is linked to. Source: Wielandt, Finite Permutation Groups (1964), section 4.
 
-The translations of a machine are found from its links alone. A machine whose links lead from x to
-x + g has for each g a symmetry that moves every rank along one of its links: x goes to x + g. The
+The translations of a machine are found from its links alone. A machine whose links lead from x to x
++ g has for each g a symmetry that moves every rank along one of its links: x goes to x + g. The
 search fixes it rank by rank: the rank with the fewest possible images is next, and its images
 farthest from rank 0 are tried first. It must commute with the symmetries before it, so that one
 image determines many. On tori and hypercubes there is almost no backtracking. If the first
 symmetries block the others, the search restarts in another order, from a fixed seed. Callers verify
 the result. A missed symmetry costs time but never correctness.
 
-In a *semiregular* group only the identity keeps a rank. Such a group maps a rank to each other rank of its orbit in exactly one way. So two tables of all
-pairs of ranks describe its action, and every property of one rank of each orbit holds for the rest.
-Source: Wielandt, Finite Permutation Groups (1964), section 4.
+In a *semiregular* group only the identity keeps a rank. Such a group maps a rank to each other rank
+of its orbit in exactly one way. So two tables of all pairs of ranks describe its action, and every
+property of one rank of each orbit holds for the rest. Source: Wielandt, Finite Permutation Groups
+(1964), section 4.
 """
 
 from __future__ import annotations
